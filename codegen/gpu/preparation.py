@@ -22,13 +22,23 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
 
-from layoutalg.arch import find_arch
+from layoutalg.arch import TensorMap, find_arch
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
 from layoutalg.codegen.gpu.nvrtc import Cubin, compile_target
+from layoutalg.codegen.gpu.tensor_maps import require_legal
 from layoutalg.codegen.printing import to_cuda
-from layoutalg.codegen.program import Do, Global, Kernel, check_available, check_integers, contract, walk
+from layoutalg.codegen.program import (
+    Do,
+    Global,
+    Kernel,
+    check_available,
+    check_integers,
+    contract,
+    only_target,
+    walk,
+)
 from layoutalg.errors import ArgumentTypeError
 
 Item = TypeVar("Item")
@@ -51,7 +61,9 @@ class Launchable:
     `pointers` are what every launch gives, in order: addresses by name, each with the bytes of which it has
     to be a multiple, and words of numbers, with 1; `shared_bytes` of shared memory are asked for at the
     launch; `image` is the machine code; `dependent`: it may start while the kernel in front of it ends;
-    `scalars` are the values of integers, each with its place among all parameters.
+    `scalars` are the values of integers, each with its place among all parameters; `maps` are tensor maps,
+    each with the place of the pointer to its tensor; `cluster` are the blocks per cluster of a kernel whose
+    text, `source`, has more than one.
     """
 
     name: str
@@ -62,6 +74,9 @@ class Launchable:
     image: bytes
     dependent: bool = False
     scalars: tuple[tuple[int, int], ...] = ()
+    maps: tuple[tuple[int, TensorMap], ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    source: str = ""
 
 
 def prepare(kernel: Kernel, arch: str, source: str | None = None) -> Prepared:
@@ -92,10 +107,9 @@ def kernel_target(kernel: Kernel, arch: str) -> str:
     'sm_90'
     """
     target, chip = compile_target(arch), find_arch(arch)
-    instrs = dict.fromkeys(s.instr for s in walk(kernel.body) if isinstance(s, Do))
-    for instr in instrs:
+    for instr in dict.fromkeys(s.instr for s in walk(kernel.body) if isinstance(s, Do)):
         check_available(instr, chip)
-    return f"{chip.name}a" if any(instr.requires.arch_specific for instr in instrs) else target
+    return only_target(kernel) or target
 
 
 def in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -120,7 +134,7 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
 
     Words of numbers, such as alpha, that have no value here are given by every launch.  Raises
     ArgumentTypeError for an integer that is missing, ShapeError for one that the kernel is not right for,
-    ResourceError for a grid past CUDA's limits.
+    ResourceError for a grid past CUDA's limits, and what `kernel_maps` raises.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> launchable(prepare(KernelBuilder("empty", threads=32).build(), "sm_80")).grid
@@ -148,7 +162,26 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
         ready.cubin.image,
         kernel.dependent,
         tuple((place, scalars[name]) for place, name in integers),
+        kernel_maps(kernel, values),
+        kernel.cluster,
+        ready.source if kernel.cluster_blocks > 1 else "",
     )
+
+
+def kernel_maps(kernel: Kernel, values: Mapping[str, int]) -> tuple[tuple[int, TensorMap], ...]:
+    """The tensor maps of a kernel for values of its integers, each with the place of its tensor's pointer.
+
+    Raises the error of the first rule of TMA that one of them breaks, whatever the addresses are.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> kernel_maps(KernelBuilder("empty", threads=32).build(), {})
+    ()
+    """
+    env = {p: values[p.name] for p in kernel.params if isinstance(p, Var)}
+    found = tuple((kernel.params.index(m.source), m.evaluate(env)) for m in kernel.maps)
+    for (_, tensor_map), m in zip(found, kernel.maps, strict=True):
+        require_legal(tensor_map, m.source.align_bytes)
+    return found
 
 
 def words_at_launch(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[str, ...]:

@@ -3,14 +3,13 @@
 The idea.  Threads part where a condition, or the number of a loop's turns, differs between them.  For every
 expression there is the largest group of threads that is proved to agree on it:
 
-    BLOCK        n < 64, kt + 1 < tiles     blocks, parameters and loop variables: one value per block
-    WARPGROUP    tid // 128 < 1             one value per four warps, by the proof below
-    WARP         tid // 32 < 2              one value per warp, by the same proof
-    THREAD       tid < 40                   nothing is proved
+    BLOCK    n < 64, kt + 1 < tiles         blocks, parameters and loop variables: one value a block
+    WARPGROUP, WARP   tid // 32 < 2         one value per four warps or per warp, by the proof below
+    THREAD   tid < 40                       nothing is proved
 
-With tid = 32 warp + lane, or 128 warpgroup + lane, `simplify` takes most expressions apart so that the lane
-is gone.  What is left of it has to stand in parts with no other variables than these two; each is tabulated
-over the threads of a block, and has to be the same in all lanes.
+With tid = 32 warp + lane, `simplify` takes most expressions apart so that the lane is gone.  What is left of
+it has to stand in parts with no other variables than these two; each is tabulated over the threads of a
+block, and has to be the same in all lanes of a warp.
 
 Notes.  The proof is sound, not complete: of (tid + n) // 32 it knows that lanes agree where n is declared as
 a multiple of 32, not where n is always one for other reasons.
@@ -25,13 +24,16 @@ from layoutalg.codegen.expr import Expr, Var, children, evaluate, simplify, subs
 from layoutalg.codegen.program.tile import Do, Stmt, walk
 from layoutalg.errors import ResourceError
 
-WARP_LANES, WARPGROUP_LANES = 32, 128
+WARP_LANES = 32
+
+WARPGROUP = 4
+"""Warps of a warpgroup."""
 
 _UNIFORM = frozenset({"block", "param", "loop", "unroll", "base"})
 
 
 class Together(IntEnum):
-    """Threads that do the same: alone, in their warp, in their warpgroup, in their block."""
+    """Threads that do the same: alone, in their warp, in their four warps, in their block."""
 
     THREAD = 0
     WARP = 1
@@ -45,8 +47,8 @@ def agreement(e: Expr, lets: Mapping[Var, Expr]) -> Together:
     `lets` are the values of the let variables in scope.
 
     >>> tid, n = Var("tid", 128, "thread"), Var("n", 64, "param")
-    >>> [agreement(e, {}).name for e in (n < 7, tid // 128 < n, tid % 64 < 32, tid < n)]
-    ['BLOCK', 'WARPGROUP', 'WARP', 'THREAD']
+    >>> [agreement(e, {}).name for e in (n < 7, tid // 32 < n, tid % 64 < 32, tid < n)]
+    ['BLOCK', 'WARP', 'WARP', 'THREAD']
     """
     if all(v.kind in _UNIFORM for v in variables(e)):
         return Together.BLOCK
@@ -59,32 +61,33 @@ def agreement(e: Expr, lets: Mapping[Var, Expr]) -> Together:
         return Together.THREAD
     if not threads:
         return Together.BLOCK
+    if len(threads) > 1:
+        return Together.THREAD
     (tid,) = threads
-    for lanes, together in ((WARPGROUP_LANES, Together.WARPGROUP), (WARP_LANES, Together.WARP)):
-        group = Var("group", -(-(tid.facts.hi + 1) // lanes), "thread")
+    for lanes, together in ((WARPGROUP * WARP_LANES, Together.WARPGROUP), (WARP_LANES, Together.WARP)):
+        warp = Var("warp", -(-(tid.facts.hi + 1) // lanes), "thread")
         lane = Var("lane", lanes, "thread")
-        apart = simplify(substitute(full, {tid: group * lanes + lane}))
-        if _same_in_lanes(apart, group, lane):
+        apart = simplify(substitute(full, {tid: warp * lanes + lane}))
+        if _same_in_lanes(apart, warp, lane):
             return together
     return Together.THREAD
 
 
-def _same_in_lanes(e: Expr, group: Var, lane: Var) -> bool:
-    """Whether the lane makes no difference: by the absence of it, or by the table of all values."""
+def _same_in_lanes(e: Expr, warp: Var, lane: Var) -> bool:
+    """Whether the lane, of a warp or of four, makes no difference: by the absence of it, or by the table of
+    all values.
+    """
     found = variables(e)
     if lane not in found:
         return True
-    if not found <= {group, lane}:
-        return all(_same_in_lanes(part, group, lane) for part in children(e))
+    if not found <= {warp, lane}:
+        return all(_same_in_lanes(part, warp, lane) for part in children(e))
     import numpy
 
     try:
         table = evaluate(
             e,
-            {
-                group: numpy.arange(group.facts.hi + 1)[:, None],
-                lane: numpy.arange(lane.facts.hi + 1)[None, :],
-            },
+            {warp: numpy.arange(warp.facts.hi + 1)[:, None], lane: numpy.arange(lane.facts.hi + 1)[None, :]},
         )
     except ResourceError:  # values past 63 bits
         return False

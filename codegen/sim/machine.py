@@ -189,8 +189,8 @@ class Group:
     """Warps from `first_warp` on that share one program counter: what an effect is told about who executes.
 
     The clocks know them as agents from `first_agent` on.  It is `lanes` wide: `exists` are the lanes that
-    have a thread, `active` those that execute now, `frame` the values of their variables, `waits` what they wait
-    for; they stand at statement `number`, which `statement()` spells out.
+    have a thread, `active` those that execute now, `frame` the values of their variables, `waits` what they
+    wait for; they stand at statement `number`, which `statement()` spells out.
     """
 
     def __init__(

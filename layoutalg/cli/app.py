@@ -16,7 +16,9 @@ from layoutalg.cli.commands import (
     bench,
     cache,
     check,
+    ci,
     demo,
+    doctor,
     draw,
     explain,
     generate,
@@ -118,6 +120,7 @@ app.command("explain")(budgeted(explain.explain_command))
 app.command("code")(budgeted(index_code.code_command))
 app.command("identify")(budgeted(identify.identify_command))
 app.command("check")(budgeted(check.check_command))
+app.command("ci")(budgeted(ci.ci_command))
 app.command("generate")(budgeted(generate.generate_command))
 app.command("verify")(budgeted(verify.verify_command))
 app.command("bench")(bench.bench_command)
@@ -125,4 +128,5 @@ app.command("sass")(sass.sass_command)
 app.command("draw")(budgeted(draw.draw_command))
 app.command("glossary")(glossary.glossary_command)
 app.command("cache")(cache.cache_command)
+app.command("doctor")(doctor.doctor_command)
 app.command("demo")(demo.demo_command)

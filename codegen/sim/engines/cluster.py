@@ -216,7 +216,8 @@ class Cluster:
             if not any(self.clocks.warp_knows(w, thread, epoch) for w in mine):
                 where = self._where[thread >> WARP_BITS]
                 raise SimulationError(
-                    f"block {block} may leave while {self.clocks.who(thread)} touches its shared memory, {where}: "
+                    f"block {block} may leave while {self.clocks.who(thread)} touches its shared memory, "
+                    f"{where}: "
                     "a cluster barrier, or a wait for it, is needed at the end", statement=where,
                 )  # fmt: skip
 

@@ -11,6 +11,7 @@ from layoutalg.cli.inputs import read_layout, read_source
 from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
 from layoutalg.cli.output import count, progress, say, say_json
 from layoutalg.cli.refusals import FAILED, header
+from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import (
     ArgumentTypeError,
     MismatchError,
@@ -18,13 +19,9 @@ from layoutalg.errors import (
     UndecidedError,
     UnknownNameError,
 )
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
+from layoutalg.layout import size
 
 MOST_SECONDS = 3600.0
-UNITS = ("elements", "bytes")
-
-MAX_POINTS = 1 << 28
-"""Most coordinates at which a function is run."""
 
 
 def check_command(
@@ -67,21 +64,19 @@ def check_command(
     The file is compiled and run: in a process of its own, with limits on its time and memory, in a private
     folder that is removed. Exits 1 where the function is another one, divides by zero or does not return.
     """
+    from layoutalg.checks import MAX_POINTS, UNITS, function_layout, source_language
+
     if unit not in UNITS:
         raise UnknownNameError("unit", unit, UNITS)
     if not 0 < timeout <= MOST_SECONDS:
         raise ArgumentTypeError(
             f"--timeout is {timeout}; seconds above 0, up to {MOST_SECONDS:g}, are accepted"
         )
-    wanted = _wanted(read_layout(layout), through, dtype, unit)
+    wanted = function_layout(read_layout(layout), through, element_type(dtype), unit)
     if size(wanted) > MAX_POINTS:
         raise ResourceError("coordinates at which the function is run", size(wanted), MAX_POINTS)
     text = read_source(source)
     why = ""
-    if language is None and source.endswith(
-        (".py", ".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp")
-    ):
-        language = "python" if source.endswith(".py") else "c"
     from layoutalg.testing import check_index_function
 
     label, folders = (
@@ -90,7 +85,13 @@ def check_command(
     try:
         with progress("building and running", quiet=as_json):
             check_index_function(
-                text, wanted, function, language=language, label=label, folders=folders, timeout_s=timeout
+                text,
+                wanted,
+                function,
+                language=language or source_language(source),
+                label=label,
+                folders=folders,
+                timeout_s=timeout,
             )
     except (MismatchError, UndecidedError) as error:
         why = error.message
@@ -111,27 +112,3 @@ def check_command(
 
 def _said(timeout: float) -> str:
     return f"It ran in a process of its own, for at most {timeout:g} s and within 4 GiB."
-
-
-def _wanted(layout: AnyLayout, through: str | None, dtype: str, unit: str) -> AnyLayout:
-    """The layout that the function should be: of a map in front, and in bytes, a layout over a layout."""
-    from layoutalg.decide import cosize
-    from layoutalg.dtype import dtype as element_type
-
-    element = element_type(dtype)
-    if through is not None:
-        from layoutalg.indexing import through_layout
-
-        layout = _before(layout, through_layout(through, layout, element)[0])
-    if unit == "bytes":
-        if element.bits % 8:
-            raise ArgumentTypeError(f"{element} has {element.bits} bits; count elements")
-        layout = ComposedLayout(Layout(cosize(layout), element.bits // 8), 0, layout)
-    return layout
-
-
-def _before(layout: AnyLayout, front: Layout) -> AnyLayout:
-    """front, then the layout: as written, without composing them."""
-    if isinstance(layout, Layout):
-        return ComposedLayout(layout, 0, front)
-    return ComposedLayout(layout.outer, layout.offset, _before(layout.inner, front))

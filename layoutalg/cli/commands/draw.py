@@ -15,7 +15,7 @@ from layoutalg.atoms import CopyAtom, MMAAtom
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, LayoutArgument, OutputOption
 from layoutalg.cli.output import PAGE, say_json, write_whole
-from layoutalg.cli.refusals import header, printable
+from layoutalg.cli.refusals import header
 from layoutalg.draw import (
     Picture,
     as_dot,
@@ -30,7 +30,7 @@ from layoutalg.draw import (
     tv_picture,
 )
 from layoutalg.dtype import dtype as element_type
-from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError, printable
 from layoutalg.layout import AnyLayout, ComposedLayout
 from layoutalg.notation import parse_int_tuple
 
