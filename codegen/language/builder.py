@@ -404,9 +404,22 @@ class KernelBuilder(AsynchronousBuilder):
         """
         return reduced(self, op, held, lanes, name or f"{op}_of_{held.reg.name}")
 
-    def mma(self, tiled: TiledMMA, acc: Fragment, a: Fragment, b: Fragment) -> None:
-        """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K."""
-        mma(self, tiled, acc, a, b)
+    def mma(
+        self,
+        tiled: TiledMMA,
+        acc: Fragment,
+        a: Fragment | Tensor,
+        b: Fragment | Tensor,
+        *,
+        accumulate: Operand = 1,
+    ) -> None:
+        """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K.
+
+        With an atom of a warpgroup the products are started and not waited for: b, and a where the atom says
+        so, are partitions of tensors in shared memory; a mode K behind the others stands for all of its
+        steps; with `accumulate` 0 the first of them forgets what acc held.
+        """
+        mma(self, tiled, acc, a, b, accumulate)
 
     def clear(self, held: Fragment) -> None:
         """Set registers to zero."""
