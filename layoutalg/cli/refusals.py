@@ -23,7 +23,7 @@ EXIT_CODES = (
 
 COMMANDS = (
     "analyze", "solve", "synthesize", "explain", "code", "identify", "check", "generate", "verify",
-    "bench", "sass", "draw", "glossary", "cache", "demo",
+    "bench", "sass", "profile", "draw", "glossary", "cache", "demo",
 )  # fmt: skip
 """In the order in which the help shows them."""
 

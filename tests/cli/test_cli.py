@@ -20,7 +20,7 @@ from tests.sweeps import each
 
 COMMANDS = (
     "analyze", "solve", "synthesize", "explain", "code", "identify", "check", "generate", "verify",
-    "bench", "sass", "draw", "glossary", "cache", "demo",
+    "bench", "sass", "profile", "draw", "glossary", "cache", "demo",
 )  # fmt: skip
 
 
