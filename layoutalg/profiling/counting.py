@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from layoutalg.arch import INSTRUCTIONS
 from layoutalg.profiling.records import Launch, Measured, Row
 
 _WORDS = (
@@ -56,8 +57,13 @@ def excess(row: Row) -> Excess | None:
     if measured is None or ideal is None:
         return None
     over = measured - ideal
-    why = _MIXED.get(row.op) if over else None
+    why = _reason(row.op) if over else None
     return Excess(measured, ideal, None if why else over, (why,) if why else ())
+
+
+def _reason(op: str) -> str | None:
+    """What the excess of an instruction is of, where it is not of banks alone."""
+    return _MIXED.get(op) or (None if op in INSTRUCTIONS else f"no rule says what {op} does to banks")
 
 
 class Pipe(NamedTuple):

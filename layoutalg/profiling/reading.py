@@ -56,11 +56,14 @@ def read_report(path: str | Path, kernel: str | None = None) -> Report:
     instructions, with what records them.
     """
     path = Path(path)
-    with path.open("rb") as file:
-        raw = file.read(MAX_REPORT_BYTES + 1)
-    if len(raw) > MAX_REPORT_BYTES:
-        size = max(len(raw), path.stat().st_size)
-        raise ResourceError(f"size of {path.name} in bytes", size, MAX_REPORT_BYTES)
+    size = path.stat().st_size
+    if size <= MAX_REPORT_BYTES:
+        with path.open("rb") as file:
+            raw = file.read(MAX_REPORT_BYTES + 1)  # what a pipe has is not known before
+        size = len(raw)
+    if size > MAX_REPORT_BYTES:
+        hint = "record fewer launches: --kernel-name, --launch-count"
+        raise ResourceError(f"size of {path.name} in bytes", size, MAX_REPORT_BYTES, hint=hint)
     promised = frame(raw, path.name)
     if kernel is not None and len(kernel) > MAX_PATTERN:
         raise ResourceError("length of the kernel's expression", len(kernel), MAX_PATTERN)

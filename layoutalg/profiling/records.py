@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from layoutalg.profiling.opcodes import instruction_op, never_executed
+from layoutalg.profiling.opcodes import instruction_op, never_executed, opcode
 
 Place = tuple[str | None, int | None]
 """File and line, None where the program was compiled without them."""
@@ -76,7 +76,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The instructions of one op that a line became, and their sums."""
+    """The instructions of one op that a line became, and their sums; `op` is SASS where it has no name."""
 
     file: str | None
     line: int | None
@@ -102,7 +102,7 @@ def by_line(launch: Launch) -> tuple[Row, ...]:
     groups: dict[tuple[str, int, str], list[Measured]] = {}
     for each in launch.instructions:
         if not each.idle:
-            groups.setdefault((each.file or "", each.line or 0, each.op or "other"), []).append(each)
+            groups.setdefault((each.file or "", each.line or 0, each.op or opcode(each.sass)), []).append(each)
     return tuple(
         Row(file or None, line or None, op, tuple(found))
         for (file, line, op), found in sorted(groups.items())
