@@ -43,6 +43,10 @@ _NO_FAULT_OF_A_NAME = frozenset(
 """Errors of files for which another name would not help."""
 
 
+_COMPLETION = frozenset({"--install-completion", "--show-completion"})
+"""Options of typer that end with 1 where there is no shell that they know."""
+
+
 class _Door(TyperGroup):
     """The group of commands, with errors as one sentence on stderr or one JSON object on stdout."""
 
@@ -75,13 +79,15 @@ class _Door(TyperGroup):
             refuse(words, "OSError", f"{error.filename}: {error.strerror or error}")
         except typer.Abort:
             code = INTERRUPTED
+        except SystemExit as end:  # typer's own, of a shell that asks or a completion that is installed
+            code = BAD_INPUT if end.code == 1 and _COMPLETION.intersection(words) else end.code
         sys.exit(code or 0)
 
 
 app = typer.Typer(
     cls=_Door,
     name="layoutalg",
-    add_completion=False,
+    add_completion=True,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

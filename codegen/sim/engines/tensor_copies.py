@@ -2,7 +2,8 @@
 
 The idea.  A tensor map, with the numbers of a launch, says which elements a box has (see arch.TensorMap).
 Its rows are written one pitch apart, in chunks of 16 bytes, whose addresses the swizzle mode permutes: the
-XOR takes the absolute address.  Elements outside the tensor are zeros on the way in and left out on the way out.
+XOR takes the absolute address.  Elements outside the tensor are zeros on the way in and left out on the way
+out.
 
     load     the bytes are PENDING from here on; they are read, and land, when their barrier's phase completes
     store    the bytes are read at the wait for the bulk group (.read), and written at the other wait, or when
@@ -286,7 +287,8 @@ class TensorCopies:
         spend(tensor.span_bytes // CHUNK_BYTES)
         if start + tensor.span_bytes > buffer.size_bytes:
             raise group.fail(
-                f"copies {tensor.span_bytes} bytes at byte {start} of {buffer.name}, which has {buffer.size_bytes}",
+                f"copies {tensor.span_bytes} bytes at byte {start} of {buffer.name}, which has "
+                f"{buffer.size_bytes}",
                 i, start,
             )  # fmt: skip
         if (start + buffer.base) % 128:

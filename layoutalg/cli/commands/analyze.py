@@ -20,6 +20,7 @@ from layoutalg.analysis import (
     sentence,
 )
 from layoutalg.arch import Arch, find_arch
+from layoutalg.cli.completions import accesses, dtypes, instructions, one_of
 from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to_bytes
 from layoutalg.cli.inputs import FailOn, read_fail_on, read_layout, read_offsets, storage_order
 from layoutalg.cli.options import ArchOption, JsonOption
@@ -44,6 +45,7 @@ def analyze_command(
             help="OP, OP@row, OP@col or OP@TV layout, such as ldmatrix.x4, ld.shared.b32@col or LDS.128. "
             "Repeats. Default: loads of one element, by row and by column.",
             show_default=False,
+            autocompletion=accesses,
         ),
     ] = None,
     index: Annotated[
@@ -57,12 +59,19 @@ def analyze_command(
         Path | None,
         typer.Option(help="Instead of a layout: a file with 32 integers or null a line, or JSON."),
     ] = None,
-    op: Annotated[str | None, typer.Option(help="The instruction of --index or --offsets.")] = None,
+    op: Annotated[
+        str | None,
+        typer.Option(
+            help="The instruction of --index or --offsets.",
+            autocompletion=instructions,
+        ),
+    ] = None,
     dtype: Annotated[
         str | None,
         typer.Option(
             help="Element type. Default: f32 for a layout; --index and --offsets count bytes.",
             show_default=False,
+            autocompletion=dtypes,
         ),
     ] = None,
     arch: ArchOption = "sm_90",
@@ -76,11 +85,19 @@ def analyze_command(
         typer.Option(help="Values of reg in the --index expression. Default: 1.", show_default=False),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="auto, f2, gcd, digit-classes or enumerated (the definition).")
+        str,
+        typer.Option(
+            help="auto, f2, gcd, digit-classes or enumerated (the definition).",
+            autocompletion=one_of("auto", "f2", "gcd", "digit-classes", "enumerated"),
+        ),
     ] = "auto",
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(help="Exit 1 on 'conflicts' or 'efficiency<0.9'. Repeats.", show_default=False),
+        typer.Option(
+            help="Exit 1 on 'conflicts' or 'efficiency<0.9'. Repeats.",
+            show_default=False,
+            autocompletion=one_of("conflicts", "efficiency<1"),
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from layoutalg.cli.completions import archs, dtypes, operations
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import say_json, say_verbatim
 from layoutalg.cli.refusals import header
@@ -30,6 +31,7 @@ def explain_command(
             help="An operation, such as composition; a layout or a swizzle, to explain its value; analyze, "
             "to explain a count; or synthesize, to explain a certificate.",
             show_default=False,
+            autocompletion=operations,
         ),
     ],
     operands: Annotated[
@@ -43,11 +45,19 @@ def explain_command(
     ] = None,
     dtype: Annotated[
         str | None,
-        typer.Option(help="Element type of analyze and synthesize. Default: f32.", show_default=False),
+        typer.Option(
+            help="Element type of analyze and synthesize. Default: f32.",
+            show_default=False,
+            autocompletion=dtypes,
+        ),
     ] = None,
     arch: Annotated[
         str | None,
-        typer.Option(help="Architecture of analyze and synthesize. Default: sm_90.", show_default=False),
+        typer.Option(
+            help="Architecture of analyze and synthesize. Default: sm_90.",
+            show_default=False,
+            autocompletion=archs,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from layoutalg.cli.completions import archs, dtypes, families
 from layoutalg.cli.kernel_names import find_kernel
 from layoutalg.cli.kernel_words import (
     contract_lines,
@@ -46,12 +47,16 @@ def generate_command(
             help="tiled_copy, transpose, gemm-simt, gemm-sm80; permute, sum, max, mean, softmax, "
             "layer_norm, rms_norm, relu, gelu, silu, add.",
             show_default=False,
+            autocompletion=families,
         ),
     ],
     dtype: Annotated[
         str | None,
         typer.Option(
-            "--dtype", help="Element type. Default: f16 for gemm-sm80, else f32.", show_default=False
+            "--dtype",
+            help="Element type. Default: f16 for gemm-sm80, else f32.",
+            show_default=False,
+            autocompletion=dtypes,
         ),
     ] = None,
     m: Annotated[
@@ -91,7 +96,12 @@ def generate_command(
         ),
     ] = None,
     arch: Annotated[
-        str, typer.Option("--arch", help="Architecture to write for: sm_80, sm_90a, RTX4090, ...")
+        str,
+        typer.Option(
+            "--arch",
+            help="Architecture to write for: sm_80, sm_90a, RTX4090, ...",
+            autocompletion=archs,
+        ),
     ] = "sm_90",
     compile_for: Annotated[
         list[str] | None,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_shape, read_source
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import say, say_json, say_verbatim
@@ -55,7 +56,12 @@ def identify_command(
         ),
     ] = None,
     language: Annotated[
-        str | None, typer.Option(help="c or python. Default: what the text looks like.", show_default=False)
+        str | None,
+        typer.Option(
+            help="c or python. Default: what the text looks like.",
+            show_default=False,
+            autocompletion=one_of("c", "python"),
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from layoutalg.cli.completions import accesses
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, table
 from layoutalg.cli.refusals import header
@@ -35,7 +36,11 @@ def solve_command(
     ],
     access: Annotated[
         list[str],
-        typer.Option(help="OP, OP@row, OP@col or OP@TV layout. Repeats.", show_default=False),
+        typer.Option(
+            help="OP, OP@row, OP@col or OP@TV layout. Repeats.",
+            show_default=False,
+            autocompletion=accesses,
+        ),
     ],
     dtype: DtypeOption = "f32",
     base: Annotated[str, typer.Option(help="Bytes added to every address; may hold the name.")] = "0",

@@ -117,7 +117,7 @@ class Dump:
         number = self._type_numbers[key] = len(self.types)
         self.types.append(None)
         kind = whole.kind
-        entry: dict[str, Any] = {"name": key, "bytes": max(whole.get_size(), 0)}
+        entry: dict[str, Any] = {"name": key, "bytes": max(whole.get_size(), 0), "align": max(whole.get_align(), 1)}
         if kind in _INTEGERS:
             entry |= {"kind": "int", "signed": _INTEGERS[kind], "bool": kind == _T.BOOL}
         elif kind == _T.ENUM:
