@@ -48,9 +48,13 @@ if TYPE_CHECKING:
         CP_WAIT,
         LDG,
         LDS,
+        LDS_REMOTE,
+        NAMED_ARRIVE,
+        ST_ASYNC,
         STG,
         STG_WHOLE,
         STS,
+        STS_REMOTE,
         WARP_SYNC,
         Instr,
         Requires,
@@ -65,6 +69,7 @@ if TYPE_CHECKING:
     from layoutalg.codegen.language import (
         Fragment,
         Tensor,
+        TmaRing,
         compile,
         launch,
         local_tile,
@@ -91,19 +96,23 @@ _PLACES = {
     "expr": "minus",
     "gpu": "to_cuda",
     "instr": (
-        "BAR CP_ASYNC CP_COMMIT CP_WAIT LDG LDS STG STG_WHOLE STS WARP_SYNC "
+        "BAR CP_ASYNC CP_COMMIT CP_WAIT LDG LDS LDS_REMOTE NAMED_ARRIVE STG STG_WHOLE STS STS_REMOTE "
+        "ST_ASYNC "
+        "WARP_SYNC "
         "Instr Requires imm into out read updated value write"
     ),
     "language": (
-        "Fragment Kernel Program Tensor compile exp exp2 launch local_tile maximum minimum pipeline "
+        "Fragment Kernel Program Tensor TmaRing compile exp exp2 launch local_tile maximum minimum pipeline "
         "reciprocal rsqrt simulate sqrt tanh verify"
     ),
     "program": "MemRef",
 }
 
 __all__ = [
-    "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "LDG", "LDS", "STG", "STG_WHOLE", "STS", "WARP_SYNC",
-    "Fragment", "Instr", "Kernel", "MemRef", "Program", "Requires", "Tensor", "compile", "exp", "exp2",
+    "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "LDG", "LDS", "LDS_REMOTE", "NAMED_ARRIVE", "STG", "STG_WHOLE",
+    "STS", "STS_REMOTE", "ST_ASYNC", "WARP_SYNC",
+    "Fragment", "Instr", "Kernel", "MemRef", "Program", "Requires", "Tensor", "TmaRing", "compile", "exp",
+    "exp2",
     "imm", "into", "launch", "local_tile", "maximum", "minimum", "minus", "out", "pipeline", "read",
     "reciprocal", "rsqrt", "simulate", "sqrt", "tanh", "to_cuda", "traffic", "updated", "value", "verify",
     "write",
