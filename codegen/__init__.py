@@ -46,14 +46,19 @@ if TYPE_CHECKING:
         CP_ASYNC,
         CP_COMMIT,
         CP_WAIT,
+        FENCE_PROXY_ASYNC,
         LDG,
         LDS,
         STG,
         STG_WHOLE,
         STS,
         WARP_SYNC,
+        WGMMA_COMMIT,
+        WGMMA_FENCE,
+        WGMMA_WAIT,
         Instr,
         Requires,
+        find_wgmma,
         imm,
         into,
         out,
@@ -91,8 +96,8 @@ _PLACES = {
     "expr": "minus",
     "gpu": "to_cuda",
     "instr": (
-        "BAR CP_ASYNC CP_COMMIT CP_WAIT LDG LDS STG STG_WHOLE STS WARP_SYNC "
-        "Instr Requires imm into out read updated value write"
+        "BAR CP_ASYNC CP_COMMIT CP_WAIT FENCE_PROXY_ASYNC LDG LDS STG STG_WHOLE STS WARP_SYNC "
+        "WGMMA_COMMIT WGMMA_FENCE WGMMA_WAIT Instr Requires find_wgmma imm into out read updated value write"
     ),
     "language": (
         "Fragment Kernel Program Tensor compile exp exp2 launch local_tile maximum minimum pipeline "
@@ -102,9 +107,9 @@ _PLACES = {
 }
 
 __all__ = [
-    "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "LDG", "LDS", "STG", "STG_WHOLE", "STS", "WARP_SYNC",
-    "Fragment", "Instr", "Kernel", "MemRef", "Program", "Requires", "Tensor", "compile", "exp", "exp2",
-    "imm", "into", "launch", "local_tile", "maximum", "minimum", "minus", "out", "pipeline", "read",
+    "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "FENCE_PROXY_ASYNC", "LDG", "LDS", "STG", "STG_WHOLE", "STS",
+    "WARP_SYNC", "WGMMA_COMMIT", "WGMMA_FENCE", "WGMMA_WAIT", "Fragment", "Instr", "Kernel", "MemRef",
+    "Program", "Requires", "Tensor", "compile", "exp", "exp2", "find_wgmma", "imm", "into", "launch", "local_tile", "maximum", "minimum", "minus", "out", "pipeline", "read",
     "reciprocal", "rsqrt", "simulate", "sqrt", "tanh", "to_cuda", "traffic", "updated", "value", "verify",
     "write",
 ]  # fmt: skip
