@@ -10,7 +10,7 @@ import typer
 from layoutalg.cli.completions import archs, dtypes, operations
 from layoutalg.cli.inputs import or_input
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import say_json, say_verbatim
+from layoutalg.cli.output import progress, say_json, say_verbatim
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
 from layoutalg.layout import Swizzle
@@ -91,7 +91,8 @@ def explain_command(
             params[match[1]] = match[2] if counted and not match[2].isdecimal() else _operand(match[2])
         else:
             given.append(text if counted and given else _operand(text))
-    derivation = explain(function, *given, **params)
+    with progress(f"explaining {op}", quiet=as_json):
+        derivation = explain(function, *given, **params)
     if as_json:
         refusal = derivation.refusal
         refused = {"error": type(refusal).__name__, "message": str(refusal)} if refusal is not None else None

@@ -10,7 +10,7 @@ import typer
 from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import file_or_input, or_input, read_shape, read_source
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import say, say_json, say_verbatim
+from layoutalg.cli.output import progress, say, say_json, say_verbatim
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.layout import to_text
@@ -90,14 +90,15 @@ def identify_command(
         what = parse_array(text)
     if index is not None and function is not None:
         raise ArgumentTypeError("--function names a function of a file, and --index has none")
-    found = identify(
-        what,
-        extents,
-        function=function,
-        language=language,
-        expression=index is not None,
-        parameters=given,
-    )
+    with progress("reading", quiet=as_json):
+        found = identify(
+            what,
+            extents,
+            function=function,
+            language=language,
+            expression=index is not None,
+            parameters=given,
+        )
     if as_json:
         say_json(
             header("identify")
