@@ -15,7 +15,7 @@ from layoutalg.source.front import (
     statements,
     touches_memory,
 )
-from layoutalg.source.machine import Condition, Place, inverse
+from layoutalg.source.machine import Condition, Frame, Place, inverse
 from layoutalg.source.terms import (
     ZERO,
     Sum,
@@ -95,7 +95,10 @@ class Calls(Expressions):
             and not name.startswith("operator ")
             and (not self._trivial(node, function))
         ):
-            return self._inlined(node, function)
+            frame = self._inlined(node, function)
+            if isinstance(frame, Unknown):
+                return frame
+            return frame.result if frame.place is None else self.load(node, frame.place)
         if name == "operator=" and node.value["object"] is not None:
             target = self.place(node.value["object"])
             value = self.value(node.children[0])
@@ -105,6 +108,17 @@ class Calls(Expressions):
 
     def call_place(self, node: Node) -> Place:
         """The place of a reference that a call returns; others are not known."""
+        function = self.kernel.functions.get(node.value["function"])
+        if (
+            function is not None
+            and function.body is not None
+            and function.result is not None
+            and (function.result.kind == "reference")
+        ):
+            frame = self._inlined(node, function)
+            if isinstance(frame, Unknown):
+                return Place(node.type, why=frame)
+            return frame.place or Place(node.type, why=Unknown(f"what {function.name} returns"))
         value = self.call(node)
         if isinstance(value, Address) and node.type is not None and node.type.kind != "pointer":
             return Place(node.type, value)
@@ -118,7 +132,8 @@ class Calls(Expressions):
 
     # --- functions of the file --------------------------------------------------------------------------
 
-    def _inlined(self, node: Node, function: Function) -> Value:
+    def _inlined(self, node: Node, function: Function) -> Frame | Unknown:
+        """The frame of a device function that was read where it is called."""
         given = [child for child in node.children if child is not None]
         if function in self.functions or len(self.functions) >= MOST_DEPTH:
             for child in given:
@@ -144,8 +159,8 @@ class Calls(Expressions):
 
     def entered(
         self, function: Function, bound: list[tuple[int, Value | Place]], this: Place | None
-    ) -> Value:
-        """The result of a function whose parameters are bound."""
+    ) -> Frame:
+        """The frame of a function whose parameters are bound, after it was read."""
         for key, what in bound:
             self.references.pop(key, None)
             if isinstance(what, Place):
@@ -159,7 +174,7 @@ class Calls(Expressions):
             if function.body is not None:
                 self.run(function.body)
         self.functions.pop()
-        return frame.result
+        return frame
 
     # --- intrinsics -------------------------------------------------------------------------------------
 

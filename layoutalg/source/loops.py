@@ -421,7 +421,7 @@ class Reader(Statements):
                 if declared.type.kind == "reference":
                     targets = [node.children[0]]
             for target in targets:
-                key = _root(target)
+                key = self._root(target)
                 if key is not None:
                     if key in self.references:
                         place = self.references[key]
@@ -433,6 +433,21 @@ class Reader(Statements):
                             found[place.address.array.key] = None
                     else:
                         found[key] = None
+
+    def _root(self, node: Node | None) -> int | None:
+        """The variable that an expression sets, through members, elements and casts; None for memory."""
+        through = False
+        while node is not None:
+            if node.kind == "name":
+                kind = self.declaration(node.value).type.kind
+                return None if through and kind == "pointer" else int(node.value)
+            if node.kind not in ("subscript", "member", "cast", "unary") or not node.children:
+                return None
+            if node.kind == "unary" and node.value not in ("&", "*"):
+                return None
+            through = through or node.kind == "subscript" or (node.kind == "unary" and node.value == "*")
+            node = node.children[0]
+        return None
 
 
 class _Wanted(NoForm):
@@ -459,20 +474,6 @@ def _settled(value: Cells, name: str) -> Cells:
         return one
 
     return Cells({k: of(v) for k, v in value.elements.items()}, of(value.rest))
-
-
-def _root(node: Node | None) -> int | None:
-    """The variable that an expression names, through members, elements and casts; None for memory."""
-    while node is not None:
-        if node.kind == "name":
-            return int(node.value)
-        if node.kind in ("subscript", "member", "cast") or (
-            node.kind == "unary" and node.value in ("&", "*")
-        ):
-            node = node.children[0] if node.children else None
-        else:
-            return None
-    return None
 
 
 def _declared_in(body: Node) -> list[int]:

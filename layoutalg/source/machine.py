@@ -58,6 +58,7 @@ class Frame:
     leaving: list[tuple[Condition, dict[int, Value]]] = field(default_factory=list)
     breaks: list[tuple[Condition, dict[int, Value]]] = field(default_factory=list)
     result: Value = UNSET
+    place: Place | None = None
     this: Place | None = None
 
 

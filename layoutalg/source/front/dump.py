@@ -230,7 +230,9 @@ class Dump:
             if below:
                 return self.node(below[-1])
         if not kind.is_expression():
-            return ["null" if kind.is_declaration() else "other", *place, -1, kind.name, []]
+            if kind.is_declaration():
+                return ["null", *place, -1, None, []]
+            return ["other", *place, -1, kind.name, self._below(self._own(cursor))]
         return self._expression(cursor, kind, place)
 
     def _below(self, children: list[Any]) -> list[Any]:

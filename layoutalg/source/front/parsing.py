@@ -105,6 +105,7 @@ class Function:
     body: Node | None
     method: bool
     constructor: bool
+    result: Type | None = None
 
 
 class Site(NamedTuple):
@@ -231,7 +232,13 @@ def _kernel(one: Any) -> Kernel:
     }  # fmt: skip
     functions = {
         int(number): Function(
-            f["name"], f["line"], tuple(f["parameters"]), node(f["body"]), f["method"], f["constructor"]
+            f["name"],
+            f["line"],
+            tuple(f["parameters"]),
+            node(f["body"]),
+            f["method"],
+            f["constructor"],
+            types[f["result"]] if f["result"] >= 0 else None,
         )
         for number, f in one["functions"].items()
     }
