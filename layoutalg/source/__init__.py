@@ -20,11 +20,13 @@ counts what may touch memory, so that nothing is left out in silence (`pip insta
     statements     statements, read once for all threads
     loops          loops, read once for all turns
     recurrences    how a variable goes on from turn to turn
+    fixes          fixes_of: the padding or swizzle that removes the conflicts of an array
     counting       the cost of an access: classes of turns and blocks, one of each counted
 """
 
 from __future__ import annotations
 
+from layoutalg.source.fixes import Fix, fixes_of
 from layoutalg.source.reading import (
     CONSTANT,
     REGISTERS,
@@ -34,4 +36,13 @@ from layoutalg.source.reading import (
     refuse_unread,
 )
 
-__all__ = ["CONSTANT", "REGISTERS", "KernelReading", "SourceAccess", "read_kernel", "refuse_unread"]
+__all__ = [
+    "CONSTANT",
+    "REGISTERS",
+    "Fix",
+    "KernelReading",
+    "SourceAccess",
+    "fixes_of",
+    "read_kernel",
+    "refuse_unread",
+]

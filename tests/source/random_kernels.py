@@ -60,7 +60,9 @@ def const(n: int) -> Tree:
 @st.composite
 def trees(draw: st.DrawFn, names: tuple[str, ...], depth: int = 3) -> Tree:
     """An index over variables, mostly affine with a division, a mask or an XOR in it."""
-    kind = draw(st.sampled_from(("var", "var", "scaled", "sum", "sum", "div", "mod", "xor", "bits", "shift", "?")))
+    kind = draw(
+        st.sampled_from(("var", "var", "scaled", "sum", "sum", "div", "mod", "xor", "bits", "shift", "?"))
+    )
     if depth == 0 or kind == "var":
         return Tree("var", (draw(st.sampled_from(names)),))
     inner = draw(trees(names, depth - 1))
@@ -77,7 +79,9 @@ def trees(draw: st.DrawFn, names: tuple[str, ...], depth: int = 3) -> Tree:
     if kind == "xor":
         return Tree("^", (inner, other))
     if kind == "?":
-        test = Tree(draw(st.sampled_from(("<", "=="))), (draw(trees(names, 1)), const(draw(st.integers(0, 20)))))
+        test = Tree(
+            draw(st.sampled_from(("<", "=="))), (draw(trees(names, 1)), const(draw(st.integers(0, 20))))
+        )
         return Tree("?", (test, inner, other))
     return Tree("+", (inner, other))
 

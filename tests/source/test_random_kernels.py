@@ -28,9 +28,14 @@ def _compared(kernels: tuple[RandomKernel, ...]) -> None:
         wanted = kernel.counts()
         assert {verb: found[at, verb] for verb in ("ld", "st")} == wanted, kernel.text
         line += lines
-    machine, launch = find_arch("sm_90"), Launch((*first.block, 1), None if first.grid is None else (*first.grid, 1))
+    machine, launch = (
+        find_arch("sm_90"),
+        Launch((*first.block, 1), None if first.grid is None else (*first.grid, 1)),
+    )
     for touch in reading.touches:
-        assert cost_of(touch, launch, machine) == cost_of(touch, launch, machine, enumerated=True), str(touch.offset)
+        assert cost_of(touch, launch, machine) == cost_of(touch, launch, machine, enumerated=True), str(
+            touch.offset
+        )
 
 
 @settings(max_examples=6, deadline=None)

@@ -11,12 +11,12 @@ from rich.table import Table
 
 from layoutalg.cli.inputs import read_source
 from layoutalg.cli.options import ArchOption, JsonOption
-from layoutalg.cli.output import count, progress, say, say_json, table
+from layoutalg.cli.output import count, progress, say, say_json, say_verbatim, size_bytes, table
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError, ParseError
 
 if TYPE_CHECKING:
-    from layoutalg.source import KernelReading, SourceAccess
+    from layoutalg.source import Fix, KernelReading, SourceAccess
 
 MOST_SETS = 200
 
@@ -45,6 +45,10 @@ def kernel_command(
         str | None,
         typer.Option("--kernel", help="One of the source's kernels. Default: all.", show_default=False),
     ] = None,
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Say which padding or swizzle removes the bank conflicts, with its code."),
+    ] = False,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> int:
@@ -55,7 +59,7 @@ def kernel_command(
     Nothing of the source is run. Every access is in the table, or is told as not read, with the reason.
     Exits 2 where none could be read.
     """
-    from layoutalg.source import read_kernel, refuse_unread
+    from layoutalg.source import fixes_of, read_kernel, refuse_unread
 
     sizes = read_extents("--block", block)
     blocks = None if grid is None else read_extents("--grid", grid)
@@ -64,11 +68,16 @@ def kernel_command(
     folder = None if source == "-" else str(Path(source).resolve().parent)
     with progress("reading", quiet=as_json):
         reading = read_kernel(text, sizes, grid=blocks, sets=given, kernel=kernel, arch=arch, folder=folder)
-    refuse_unread(reading)
+        refuse_unread(reading)
+        fixes, notes = fixes_of(reading) if fix else ((), ())
     if as_json:
-        say_json(_fields(source, reading))
+        say_json(_fields(source, reading, notes) | ({"fixes": [_fix(f) for f in fixes]} if fix else {}))
     else:
-        _show(reading)
+        _show(reading, notes)
+        for one in fixes:
+            _show_fix(one)
+        if fix and not reading.conflicting:
+            say("No shared array has bank conflicts.")
     return 0
 
 
@@ -104,13 +113,29 @@ def read_sets(texts: list[str]) -> dict[str, str]:
     return out
 
 
-def _fields(source: str, reading: KernelReading) -> dict[str, Any]:
+def _fix(fix: Fix) -> dict[str, Any]:
+    names = ("array", "kind", "extra_bytes", "before", "after", "ideal", "code")
+    return {name: getattr(fix, name) for name in names} | {"layout": str(fix.layout)}
+
+
+def _show_fix(fix: Fix) -> None:
+    extra = f"{size_bytes(fix.extra_bytes)} more" if fix.extra_bytes else "no extra memory"
+    say(
+        "",
+        f"{fix.array}, by {fix.kind}: {count(fix.before)} wavefronts become {count(fix.after)}, the ideal; {extra}.",
+    )
+    say_verbatim(str(fix.layout))
+    for line in fix.code.splitlines():
+        say_verbatim(line)
+
+
+def _fields(source: str, reading: KernelReading, notes: tuple[str, ...]) -> dict[str, Any]:
     return (
         header("kernel")
         | {"source": source, "kernels": list(reading.kernels), "arch": reading.arch}
         | {"block": list(reading.block), "grid": None if reading.grid is None else list(reading.grid)}
         | {"accesses": [_access(a) for a in reading.accesses]}
-        | {"wanted": list(reading.wanted), "notes": list(reading.notes)}
+        | {"wanted": list(reading.wanted), "notes": [*reading.notes, *notes]}
     )
 
 
@@ -130,7 +155,7 @@ def _access(access: SourceAccess) -> dict[str, Any]:
     return {name: getattr(access, name) for name in names}
 
 
-def _show(reading: KernelReading) -> None:
+def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     parts: list[str | Table] = []
     of = ", ".join(reading.kernels)
     what = "block (0,0,0)" if reading.grid is None else f"all {count(_blocks(reading))} blocks"
@@ -151,7 +176,7 @@ def _show(reading: KernelReading) -> None:
     parts.append(f"{said}.")
     if reading.wanted:
         parts.append(f"More is read with --set for {', '.join(reading.wanted)}.")
-    parts += [f"Note: {note}." for note in reading.notes]
+    parts += [f"Note: {note}." for note in (*reading.notes, *notes)]
     say(*parts)
 
 
