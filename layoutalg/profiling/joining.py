@@ -111,7 +111,7 @@ def with_ends(accesses: Sequence[Mapping[str, Any]], text: str) -> list[dict[str
 
 
 def _bias(access: Mapping[str, Any]) -> int:
-    """Wavefronts of the pipe that the counter of instructions has not: of placeholders before small copies."""
+    """Wavefronts of the pipe that the counter of instructions has not: of placeholders before copies."""
     rule = INSTRUCTIONS.get(access["op"])
     return rule.counter_bias * (access.get("instructions") or 0) if rule else 0
 

@@ -64,7 +64,7 @@ def profile_command(
     found = []
     for launch in read.launches:
         accesses = [] if source is None or text is None else _accesses(launch, source, text, given)
-        found.append((launch, explain_launch(launch, source and source.name, accesses, whole=True)))
+        found.append((launch, explain_launch(launch, source.name if source else None, accesses, whole=True)))
     if as_json:
         say_json(
             header("profile")
