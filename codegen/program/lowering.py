@@ -248,7 +248,7 @@ class _Bases:
     """
 
     def __init__(self, kernel: Kernel, tid: Var | None = None, taken: set[str] | None = None) -> None:
-        self.kernel, self.tid = kernel, tid or kernel.tid
+        self.kernel, self.tid = kernel, kernel.tid if tid is None else tid
         self.found: dict[bytes, tuple[Var, Expr]] = {}
         if taken is not None:
             self.taken = taken

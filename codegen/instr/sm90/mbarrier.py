@@ -27,7 +27,9 @@ from layoutalg.codegen.instr.record import Instr, Requires, barrier, imm, value
 
 SM_90 = Requires(sm=90)
 
-ADDRESS = "u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }"
+ADDRESS = """u32 shared_address(const void* p) {
+    return static_cast<u32>(__cvta_generic_to_shared(p));
+}"""
 """An address in shared memory as PTX takes it."""
 
 PEER = """u32 peer_address(const void* p, u32 rank) {
