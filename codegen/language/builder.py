@@ -42,6 +42,7 @@ from layoutalg.codegen.language.copying import Instrs, ThreadSlice, Where, clear
 from layoutalg.codegen.language.fragment import Fragment, words_of
 from layoutalg.codegen.language.tensor import Tensor, whole
 from layoutalg.codegen.language.values import Arithmetic, Scalar, Value, mapped, reduced
+from layoutalg.codegen.language.warpgroup import wait_for_products
 from layoutalg.codegen.program import (
     Arg,
     BarrierRef,
@@ -404,9 +405,29 @@ class KernelBuilder(AsynchronousBuilder):
         """
         return reduced(self, op, held, lanes, name or f"{op}_of_{held.reg.name}")
 
-    def mma(self, tiled: TiledMMA, acc: Fragment, a: Fragment, b: Fragment) -> None:
-        """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K."""
-        mma(self, tiled, acc, a, b)
+    def mma(
+        self,
+        tiled: TiledMMA,
+        acc: Fragment,
+        a: Fragment | Tensor,
+        b: Fragment | Tensor,
+        *,
+        accumulate: Operand = 1,
+    ) -> None:
+        """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K.
+
+        With an atom of a warpgroup the products are started and not waited for: b, and a where the atom says
+        so, are partitions of tensors in shared memory; a mode K behind the others stands for all of its
+        steps; with `accumulate` 0 the first of them forgets what acc held.
+        """
+        mma(self, tiled, acc, a, b, accumulate)
+
+    def warpgroup_wait(self, newest: int = 0, *held: Fragment) -> None:
+        """Wait until at most the `newest` groups of products of this warpgroup are unfinished.
+
+        `held` are the accumulators, and fragments of A, that are used from here on.
+        """
+        wait_for_products(self, newest, held)
 
     def clear(self, held: Fragment) -> None:
         """Set registers to zero."""

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from layoutalg.codegen.instr import WARP
+from layoutalg.codegen.instr import WARP, WARPGROUP
 from layoutalg.codegen.sim.copies import CopyQueue
 from layoutalg.codegen.sim.hazards import Array, Clocks, GridShadow, Race, Shadow
 from layoutalg.errors import SimulationError, UnsupportedError
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.sim.engines import Cluster, Mbarriers, TensorCopies
+    from layoutalg.codegen.sim.engines import Cluster, MatrixEngine, Mbarriers, TensorCopies
 
 _CARRIER = {1: numpy.uint8, 2: numpy.uint16}
 
@@ -112,12 +112,14 @@ class Registers:
         self.values: Array = numpy.zeros((lanes, words), dtype=numpy.uint32)
         self.written: Array = numpy.zeros((lanes, words), dtype=bool)
         self.poison: Array | None = None
+        self.locks: Array | None = None  # how many unfinished products own a word
+        self._touched: Array | None = None  # read or written since the last wgmma.fence
         self._whole: set[tuple[int, int]] = set()  # (start, words) written in every lane
 
     def clear(self) -> None:
         """Nothing is written: a new block starts."""
         self.written[:] = False
-        self.poison = None
+        self.poison = self.locks = self._touched = None
         self._whole.clear()
 
     def unwritten(self, start: int, words: int, lanes: Lanes) -> int | None:
@@ -131,9 +133,30 @@ class Registers:
         bad = ~written[lanes.index].all(axis=1)
         return int(bad.argmax()) if bad.any() else None
 
+    def watch(self) -> Array:
+        """Which words (lanes, words) were read or written since this was last cleared, noted from now on."""
+        if self._touched is None:
+            self._touched = numpy.ones(self.values.shape, dtype=bool)
+        return self._touched
+
+    def lock(self, lanes: slice, part: slice, change: int) -> None:
+        """One more, or with a `change` of -1 one fewer, unfinished product owns words."""
+        if self.locks is None:
+            self.locks = numpy.zeros(self.values.shape, dtype=numpy.int32)
+        self.locks[lanes, part] += change
+
+    def locked(self, start: int, words: int, lanes: Lanes) -> int | None:
+        """The first active lane (counted among these) of which an unfinished product owns a word, or None."""
+        if self.locks is None:
+            return None
+        owned = self.locks[lanes.index, start : start + words].any(axis=1)
+        return int(owned.argmax()) if owned.any() else None
+
     def read(self, start: int, words: int, lanes: Lanes) -> tuple[Array, Array | None]:
         """Values (lanes, words) and their poison, None where there is none."""
         part = slice(start, start + words)
+        if self._touched is not None:
+            self._touched[lanes.index, part] = True
         if self.poison is None or not self.poison[lanes.index, part].any():
             return self.values[:, part], None
         return self.values[:, part], self.poison[:, part]
@@ -141,6 +164,8 @@ class Registers:
     def write(self, start: int, lanes: Lanes, values: Array, poison: Array | None) -> None:
         """Write (lanes, words) values where lanes are active."""
         part = slice(start, start + values.shape[1])
+        if self._touched is not None:
+            self._touched[lanes.index, part] = True
         self.values[lanes.index, part] = values[lanes.index]
         if (start, values.shape[1]) not in self._whole:
             self.written[lanes.index, part] = True
@@ -221,8 +246,8 @@ class Group:
 class Machine:
     """One block's state, and the rules of touching it.
 
-    Of several blocks of a cluster, `rank` counts them and `clocks` are shared.  `mbarriers`, `tma` and
-    `cluster` are there for kernels that use them (see engines).
+    Of several blocks of a cluster, `rank` counts them and `clocks` are shared.  `mbarriers`, `tma`,
+    `matrix` and `cluster` are there for kernels that use them (see engines).
 
     >>> machine = Machine(warps=1, shared_bytes=64)
     >>> group = Group(0, Lanes.of(numpy.ones(32, dtype=bool), 0), 0, [])
@@ -234,6 +259,7 @@ class Machine:
 
     mbarriers: Mbarriers
     tma: TensorCopies
+    matrix: MatrixEngine
     cluster: Cluster
 
     def __init__(self, warps: int, shared_bytes: int, *, clocks: Clocks | None = None, rank: int = 0) -> None:
@@ -356,6 +382,18 @@ class Machine:
             raise group.fail(
                 f"executes {instruction} of a whole warp, which thread {thread} does not reach", i
             )
+
+    def check_whole_warpgroups(self, group: Group, instruction: str) -> None:
+        """Raise SimulationError where not all four warps of a warpgroup execute an instruction of it."""
+        active = group.active
+        for i, warp in enumerate(numpy.flatnonzero(active.warps).tolist()):
+            first = WARP * (group.first_warp + warp) // WARPGROUP * WARPGROUP
+            last, lane = first + WARPGROUP - 1, first - WARP * group.first_warp
+            if lane < 0 or lane + WARPGROUP > group.lanes or not active.mask[lane : lane + WARPGROUP].all():
+                raise group.fail(
+                    f"executes {instruction} of a whole warpgroup, threads {first} to {last}, of which not "
+                    "all reach it", i * WARP,
+                )  # fmt: skip
 
     def sync_warp(self, group: Group) -> None:
         """The lanes of each executing warp meet, and see what the others wrote."""

@@ -8,6 +8,7 @@ carries data in, to a target (group, value, poison) if it carries data out, to b
     barrier, map   which mbarriers the lanes mean; the tensor map
     register       words of the register file, at an index made of unroll variables and ints
     value          an expression, one word a lane
+    deferred       the place of registers, which an engine accesses later
     memory         an access of the machine at byte offsets from the start of a buffer, noted in the trace
 
 Values are uint32 arrays (lanes, words); poison has the same shape, None where there is none.
@@ -23,10 +24,10 @@ from typing import Any, TypeAlias
 import numpy
 
 from layoutalg.codegen.expr import Const, Expr
-from layoutalg.codegen.instr import Operand
+from layoutalg.codegen.instr import WARP, Operand
 from layoutalg.codegen.program import Arg, BarrierRef, Do, Global, Kernel, MemRef, RegRef, TensorMapParam
 from layoutalg.codegen.sim.closures import Closure, Scope
-from layoutalg.codegen.sim.engines import BarrierPlace, BoundMap, Place
+from layoutalg.codegen.sim.engines import BarrierPlace, BoundMap, Place, RegisterPlace
 from layoutalg.codegen.sim.hazards import Array
 from layoutalg.codegen.sim.machine import Buffer, Group, Machine
 from layoutalg.codegen.sim.memtrace import MemTrace, Site
@@ -71,8 +72,14 @@ class Operands:
                 return partial(_immediate, arg), None
             case (("in" | "out" | "inout"), RegRef()) if arg.words == operand.words:
                 place = scope.compile(self._word(arg, s))
-                source = partial(_read_register, arg, arg.words, place) if operand.role != "out" else None
-                target = partial(_write_register, place) if operand.role != "in" else None
+                if operand.deferred:
+                    return partial(_place_of_registers, str(arg), arg.words, place), None
+                source = (
+                    partial(_read_register, self.machine, arg, arg.words, place)
+                    if operand.role != "out"
+                    else None
+                )
+                target = partial(_write_register, self.machine, arg, place) if operand.role != "in" else None
                 return source, target
             case "value", _ if isinstance(arg, Expr):
                 return partial(_value, scope.compile(arg)), None
@@ -177,13 +184,32 @@ def _value(compute: Closure, group: Group) -> tuple[Array, None]:
     return numpy.broadcast_to(found, group.lanes)[:, None], None
 
 
-def _read_register(ref: RegRef, words: int, place: Closure, group: Group) -> tuple[Array, Array | None]:
+def _read_register(
+    machine: Machine, ref: RegRef, words: int, place: Closure, group: Group
+) -> tuple[Array, Array | None]:
     start = place(group.frame)
+    _check_free(machine, ref, start, words, group, "reads")
     i = group.registers.unwritten(start, words, group.active)
     if i is not None:
         raise group.fail(f"reads register {ref}, which nothing has written", i)
     return group.registers.read(start, words, group.active)
 
 
-def _write_register(place: Closure, group: Group, value: Array, poison: Array | None) -> None:
-    group.registers.write(place(group.frame), group.active, value, poison)
+def _write_register(
+    machine: Machine, ref: RegRef, place: Closure, group: Group, value: Array, poison: Array | None
+) -> None:
+    start = place(group.frame)
+    _check_free(machine, ref, start, value.shape[1], group, "writes")
+    group.registers.write(start, group.active, value, poison)
+
+
+def _check_free(machine: Machine, ref: RegRef, start: int, words: int, group: Group, does: str) -> None:
+    """Raise SimulationError for registers that an unfinished product owns."""
+    i = group.registers.locked(start, words, group.active)
+    if i is not None:
+        lane = int(group.active.threads[i, 0]) - WARP * group.first_agent
+        raise group.fail(f"{does} register {ref}, {machine.matrix.owner(group, lane, start, words)}", i)
+
+
+def _place_of_registers(name: str, words: int, place: Closure, group: Group) -> tuple[RegisterPlace, None]:
+    return RegisterPlace(place(group.frame), words, name), None

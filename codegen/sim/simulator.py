@@ -33,7 +33,7 @@ from layoutalg import budget
 from layoutalg.arch import CHUNK_BYTES, Arch, find_arch
 from layoutalg.budget import budget_of
 from layoutalg.codegen.expr import Expr, Var, evaluate
-from layoutalg.codegen.instr import ASYNCHRONOUS, WARP
+from layoutalg.codegen.instr import ASYNCHRONOUS, WARP, WARPGROUP
 from layoutalg.codegen.program import (
     Do,
     Global,
@@ -42,6 +42,7 @@ from layoutalg.codegen.program import (
     MemRef,
     Roles,
     Shared,
+    Stmt,
     TensorMapParam,
     check_integers,
     walk,
@@ -216,6 +217,7 @@ class _Unit:
         if self.asynchronous:
             self.machine.mbarriers.start()
             self.machine.tma.start()
+            self.machine.matrix.start_block()
             self.machine.cluster.start()
 
     def finish(self) -> None:
@@ -228,6 +230,7 @@ class _Unit:
         if self.asynchronous:
             block = self.groups[0].block
             self.machine.tma.finish(self.groups)
+            self.machine.matrix.finish(self.groups)
             self.machine.mbarriers.finish(block)
             self.machine.cluster.leave(block)
 
@@ -256,11 +259,12 @@ def _units(
 
 def _is_asynchronous(kernel: Kernel) -> bool:
     """Whether anything but the warps of a block works, or waits elsewhere than at the block's barrier."""
-    calls = (s.instr.name for s in walk(kernel.body) if isinstance(s, Do))
+    calls = {s.instr for s in walk(kernel.body) if isinstance(s, Do)}
     return (
         bool(kernel.maps or kernel.barriers)
         or kernel.cluster_blocks > 1
-        or not ASYNCHRONOUS.isdisjoint(calls)
+        or not ASYNCHRONOUS.isdisjoint(instr.name for instr in calls)
+        or any(instr.requires.warpgroup_converged for instr in calls)
     )
 
 
@@ -285,13 +289,16 @@ def _groups(
 ) -> list[Group]:
     """The warps of a block one by one, or as many together as do the same, with threads and parameters.
 
-    A group lies in one role, or in none.
+    A group lies in one role, or in none; the four warps of a warpgroup stay together where one is told what
+    to do.
     """
     groups, machine = [], program.machine
     starts = set(range(0, machine.warps, 1 if way == "warp" else machine.warps))
     for s in walk(kernel.body):
         if isinstance(s, Roles):
             starts |= {edge for part in s.parts for edge in (part.first_warp, part.first_warp + part.warps)}
+    for first, warps in _of_warpgroups(kernel, machine.warps):
+        starts -= {w for w in range(first, first + warps) if (w - first) % (WARPGROUP // WARP)}
     edges = [*sorted(first for first in starts if first < machine.warps), machine.warps]
     for first, end in itertools.pairwise(edges):
         threads = numpy.arange(first * WARP, end * WARP)
@@ -303,6 +310,19 @@ def _groups(
         exists = Lanes.of(threads < kernel.threads, agent * WARP)
         groups.append(Group(first, exists, program.operands.register_words, frame, first_agent=agent))
     return groups
+
+
+def _of_warpgroups(kernel: Kernel, warps: int) -> Iterator[tuple[int, int]]:
+    """(first, number) of the warps that execute instructions of whole warpgroups: roles, or all."""
+
+    def has(body: tuple[Stmt, ...]) -> bool:
+        return any(isinstance(s, Do) and s.instr.requires.warpgroup_converged for s in walk(body))
+
+    parts = [part for s in kernel.body if isinstance(s, Roles) for part in s.parts]
+    if has(tuple(s for s in kernel.body if not isinstance(s, Roles))):
+        yield 0, warps
+    else:
+        yield from ((part.first_warp, part.warps) for part in parts if has(part.body))
 
 
 def _run_cluster(units: list[_Unit], order: random.Random) -> None:

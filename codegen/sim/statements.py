@@ -140,6 +140,8 @@ class Program:
             self._count(number, group)
             if instr.requires.warp_converged:
                 machine.check_whole_warps(group, instr.name)
+            if instr.requires.warpgroup_converged:
+                machine.check_whole_warpgroups(group, instr.name)
             taken = [source(group) for source in sources]
             if acts and any(poison is not None for _, poison in taken):
                 raise group.fail("passes on bytes that nobody has written")

@@ -75,7 +75,7 @@ class MapDriver(Driver):
         assert "__cluster_dims__" not in self.compiled[-1]
         return max(self.fitting)
 
-    def compile_cubin(self, source: str, name: str, arch: str) -> Any:
+    def cached_cubin(self, source: str, name: str, arch: str, folder: object) -> Any:
         self.compiled = [*getattr(self, "compiled", []), source]
         return SimpleNamespace(image=b"without clusters")
 
@@ -87,7 +87,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> MapDriver:
     monkeypatch.setattr(runtime, "_here", threading.local())
     monkeypatch.setattr(runtime, "require_gpu", lambda: GpuStatus(True, "a stand-in", "sm_90a"))
     monkeypatch.setattr(tensor_maps, "encode_tiled", cupy.encode_tiled)
-    for name in ("active_clusters", "largest_cluster", "compile_cubin"):
+    for name in ("active_clusters", "largest_cluster", "cached_cubin"):
         monkeypatch.setattr(runtime, name, getattr(cupy, name))
     return cupy
 

@@ -4,6 +4,8 @@ mbarrier   init, arrive, expect_tx, wait; named barriers
 tma        copies of boxes by tensor maps, bulk groups
 fence      fence.proxy.async, fence.mbarrier_init; setmaxnreg
 cluster    cluster barriers, the shared memory of other blocks, st.async
+wgmma      products of a warpgroup, asynchronous, and what orders them
+tiles      operands in shared memory, as their descriptors describe them
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from layoutalg.codegen.instr.sm90.mbarrier import (
     TRY_WAIT,
     TRY_WAIT_CLUSTER,
 )
+from layoutalg.codegen.instr.sm90.tiles import SharedTile
 from layoutalg.codegen.instr.sm90.tma import (
     BULK_COMMIT,
     BULK_WAIT,
@@ -41,6 +44,15 @@ from layoutalg.codegen.instr.sm90.tma import (
     TMA_LOAD_EVICT_LAST,
     TMA_LOAD_MULTICAST,
     TMA_STORE,
+)
+from layoutalg.codegen.instr.sm90.wgmma import (
+    WARPGROUP,
+    WGMMA_COMMIT,
+    WGMMA_FENCE,
+    WGMMA_WAIT,
+    Product,
+    find_wgmma,
+    hold,
 )
 
 __all__ = [
@@ -71,6 +83,14 @@ __all__ = [
     "TMA_STORE",
     "TRY_WAIT",
     "TRY_WAIT_CLUSTER",
+    "WARPGROUP",
+    "WGMMA_COMMIT",
+    "WGMMA_FENCE",
+    "WGMMA_WAIT",
+    "Product",
+    "SharedTile",
+    "find_wgmma",
+    "hold",
 ]
 
 

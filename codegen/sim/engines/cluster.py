@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 
 import numpy
 
+from layoutalg.codegen.instr import WARP, WARPGROUP
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Knowledge
+from layoutalg.codegen.sim.engines.matrix_engine import MatrixEngine
 from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight, Mbarriers
 from layoutalg.codegen.sim.engines.tensor_copies import Place, TensorCopies
 from layoutalg.codegen.sim.hazards import WARP_BITS, Array, Race, Shadow
@@ -230,19 +232,21 @@ def connected(kernel: Kernel, warps: int) -> list[Machine]:
             for stage in range(bar.stages)
         ],
     )
-    names = []
+    names, warpgroups = [], -(-warps * WARP // WARPGROUP)
     for rank in range(blocks):
         of = f" of the block of rank {rank}" if blocks > 1 else ""
         names += [f"the copy for {stage}{of}" for stage in stages]
         names += [f"a TMA store of warp {warp}{of}" for warp in range(warps)]
+        names += [f"a wgmma of warpgroup {n}{of}" for n in range(warpgroups)]
     clocks = AgentClocks(warps, blocks, names)
     barrier = ClusterBarrier(clocks)
     machines = [Machine(warps, kernel.shared_bytes, clocks=clocks, rank=rank) for rank in range(blocks)]
-    per_block = len(stages) + warps
+    per_block = len(stages) + warps + warpgroups
     for rank, machine in enumerate(machines):
         first = clocks.first_engine + rank * per_block
         machine.mbarriers = Mbarriers(machine, kernel.barriers, first)
         machine.tma = TensorCopies(machine, first + len(stages))
+        machine.matrix = MatrixEngine(machine, first + len(stages) + warps)
         machine.cluster = Cluster(machine, barrier)
     for machine in machines:
         machine.mbarriers.peers = [m.mbarriers for m in machines]
