@@ -9,6 +9,7 @@ expected(case, a, b)             D as NumPy computes it; all numbers are small, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,25 +64,20 @@ def shared_layout(mode: str, major: Major, element: str, shape: tuple[int, int])
     return tile_to_shape(atom_layout(name, element), shape)
 
 
-def fill(k: KernelBuilder, source: Tensor, tile: Tensor, major: Major, threads: int) -> None:
+def fill(k: KernelBuilder, source: Tensor, tile: Tensor, major: Major) -> None:
     """Copy all of a source of two modes to shared memory, in vectors of 16 bytes along its major mode."""
-    element = str(source.element)
+    element, (rows, columns) = str(source.element), source.shape
     vector = 16 // dtype(element).nbytes
-    along = source.shape[1 if major == "K" else 0] // vector
-    lanes = min(along, 8)
-    if major == "K":
-        copy = make_tiled_copy(
-            "UniversalCopy<uint128_t>",
-            element,
-            Layout((threads // lanes, lanes), (lanes, 1)),
-            Layout((1, vector)),
-        )
-    else:
-        copy = make_tiled_copy(
-            "UniversalCopy<uint128_t>", element, Layout((lanes, threads // lanes)), Layout((vector, 1))
-        )
-    me = k.get_slice(copy)
-    k.store(k.load(me.partition_S(source)), me.partition_D(tile))
+    along, across = (columns // vector, rows) if major == "K" else (rows // vector, columns)
+    x = gcd(along, 8)
+    y = gcd(across, k.threads // x)
+    threads, values = Layout((y, x), (x, 1)), Layout((1, vector))
+    if major == "MN":
+        threads, values = Layout((x, y)), Layout((vector, 1))
+    copy = make_tiled_copy("UniversalCopy<uint128_t>", element, threads, values)
+    me = k.get_slice(copy, k.tid % (x * y))
+    with k.If(k.tid < x * y):
+        k.store(k.load(me.partition_S(source)), me.partition_D(tile))
 
 
 def one_block(case: Case) -> Kernel:
@@ -93,14 +89,14 @@ def one_block(case: Case) -> Kernel:
     b = k.tensor("b", case.b, (n, depth), (depth, 1) if case.b_major == "K" else (1, n))
     d = k.tensor("d", case.d, (m, n), (n, 1), writable=True)
     tile_b = k.shared("tile_b", case.b, shared_layout(case.b_mode, case.b_major, case.b, (n, depth)))
-    fill(k, b, tile_b, case.b_major, k.threads)
+    fill(k, b, tile_b, case.b_major)
     left: Any
     if case.rs:
         left = me.fragment_A("left", (m, depth))
         k.load(me.partition_A(a), into=left)
     else:
         tile_a = k.shared("tile_a", case.a, shared_layout(case.a_mode, case.a_major, case.a, (m, depth)))
-        fill(k, a, tile_a, case.a_major, k.threads)
+        fill(k, a, tile_a, case.a_major)
         left = me.partition_A(tile_a)
     k.do(cg.FENCE_PROXY_ASYNC)
     k.do(cg.BAR)
