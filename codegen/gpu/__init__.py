@@ -84,7 +84,12 @@ from layoutalg.codegen.gpu.sass import (
     main_loop,
     parse_sass,
 )
-from layoutalg.codegen.gpu.tensor_maps import MapImages, encode_tensor_map
+from layoutalg.codegen.gpu.tensor_maps import (
+    MapImages,
+    encode_tensor_map,
+    map_fields,
+    map_of_fields,
+)
 from layoutalg.codegen.printing import to_cuda
 
 __all__ = [
@@ -134,6 +139,8 @@ __all__ = [
     "load_prepared",
     "load_sequence",
     "main_loop",
+    "map_fields",
+    "map_of_fields",
     "median_times_ms",
     "offer_entry",
     "on_device",

@@ -85,7 +85,7 @@ class Packed:
     """Memory for the values of a launch and the address of the pointers to them.
 
     A value has 8 bytes, of which the driver reads as many as it needs; behind the values lie the tensor maps,
-    of 128 bytes at multiples of 64.  `sources` are the addresses of the tensors that the maps describe.
+    of 128 bytes at multiples of as many.  `sources` are the addresses of the tensors that the maps describe.
     """
 
     __slots__ = ("_images", "_memory", "_table", "pointers", "sources", "values")

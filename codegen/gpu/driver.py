@@ -32,8 +32,8 @@ NON_PORTABLE_CLUSTER = 14
 INVALID_CLUSTER_SIZE = 912
 """The status of a cluster that does not fit the device."""
 
-MAP_BYTES, MAP_ALIGNMENT = 128, 64
-"""Size and alignment of CUtensorMap."""
+MAP_BYTES, MAP_ALIGNMENT = 128, 128
+"""Size and alignment of CUtensorMap in the header of CUDA 13; the call itself asks for 64."""
 
 
 class LaunchAttribute(ctypes.Structure):

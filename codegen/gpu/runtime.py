@@ -25,13 +25,14 @@ from typing import Any, TypeAlias
 from layoutalg.arch import TensorMap
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu.arguments import Packed, check_aligned, launch_grid, pointer_address
+from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
 from layoutalg.codegen.gpu.driver import (
     NON_PORTABLE_CLUSTER,
     active_clusters,
     largest_cluster,
     launch_dependent,
 )
-from layoutalg.codegen.gpu.nvrtc import Cubin, compile_cubin
+from layoutalg.codegen.gpu.nvrtc import Cubin
 from layoutalg.codegen.gpu.preparation import Launchable, Prepared, dynamic_bytes, kernel_maps, prepare
 from layoutalg.codegen.gpu.tensor_maps import MapImages
 from layoutalg.codegen.printing import without_clusters
@@ -150,7 +151,7 @@ def _require_cluster(
     blocks = math.prod(cluster)
     if blocks == 1 or active_clusters(function.ptr, cluster, threads, shared_bytes):
         return
-    free = compile_cubin(without_clusters(source, cluster), name, require_gpu().arch)
+    free = cached_cubin(without_clusters(source, cluster), name, require_gpu().arch, cache_folder())
     other = _function(name, free.image, shared_bytes, PORTABLE_CLUSTER + 1)
     largest = largest_cluster(other.ptr, threads, shared_bytes)
     raise ResourceError(f"blocks per cluster of {name} on {require_gpu().name}", blocks, largest)

@@ -11,7 +11,7 @@
     functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
     norm       the steps of softmax and layer norm
-    sm90       Hopper: TMA, mbarriers, clusters
+    sm90       Hopper: TMA, mbarriers, clusters, wgmma
 
 An architecture that adds instructions adds records here; nothing else knows what an instruction does.
 """
@@ -92,6 +92,7 @@ from layoutalg.codegen.instr.sm90 import (
     ARRIVE,
     ARRIVE_EXPECT_TX,
     ARRIVE_REMOTE,
+    ASYNCHRONOUS,
     BULK_COMMIT,
     BULK_WAIT,
     BULK_WAIT_READ,
@@ -115,14 +116,23 @@ from layoutalg.codegen.instr.sm90 import (
     TMA_STORE,
     TRY_WAIT,
     TRY_WAIT_CLUSTER,
+    WARPGROUP,
+    WGMMA_COMMIT,
+    WGMMA_FENCE,
+    WGMMA_WAIT,
+    Product,
+    SharedTile,
+    find_wgmma,
+    hold,
 )
-from layoutalg.codegen.instr.words import WORD_ELEMS, decode, encode, float_literal
+from layoutalg.codegen.instr.words import PACKED, WORD_ELEMS, decode, encode, float_literal
 
 __all__ = [
     "ANY",
     "ARRIVE",
     "ARRIVE_EXPECT_TX",
     "ARRIVE_REMOTE",
+    "ASYNCHRONOUS",
     "BAR",
     "BULK_COMMIT",
     "BULK_WAIT",
@@ -155,6 +165,7 @@ __all__ = [
     "NAMED_BARRIER",
     "NEUTRAL",
     "OPERATIONS",
+    "PACKED",
     "RELU",
     "SELECT",
     "SETMAXNREG_DEC",
@@ -177,7 +188,11 @@ __all__ = [
     "TRY_WAIT",
     "TRY_WAIT_CLUSTER",
     "WARP",
+    "WARPGROUP",
     "WARP_SYNC",
+    "WGMMA_COMMIT",
+    "WGMMA_FENCE",
+    "WGMMA_WAIT",
     "WORD_ELEMS",
     "Apply",
     "Cast",
@@ -188,8 +203,10 @@ __all__ = [
     "Number",
     "Operand",
     "Operation",
+    "Product",
     "Requires",
     "ScalarFunction",
+    "SharedTile",
     "Word",
     "add_exp",
     "add_one",
@@ -206,10 +223,12 @@ __all__ = [
     "elementwise",
     "encode",
     "fill",
+    "find_wgmma",
     "float_literal",
     "fma_outer",
     "fold",
     "guard",
+    "hold",
     "imm",
     "into",
     "merge_moments",

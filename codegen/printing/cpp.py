@@ -63,7 +63,7 @@ TensorMap tensor_map(const char* name, CUtensorMapDataType element, unsigned ran
         cudaEnableDefault, &result);
     if (status != cudaSuccess || result != cudaDriverEntryPointSuccess)
         refuse("this driver encodes no tensor maps: CUDA 12.0 or later is needed");
-    alignas(64) CUtensorMap map;
+    CUtensorMap map;
     const CUresult encoded = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found)(&map, element, rank,
         const_cast<void*>(start), dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
         promotion, fill);

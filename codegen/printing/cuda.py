@@ -192,7 +192,7 @@ class _Helpers:
         for function in dict.fromkeys(text for instr in self.used.values() for text in instr.uses):
             yield from f"{_QUALIFIED}{function}".splitlines()
         for (_, floats), instr in self.used.items():
-            immediates = [f"int {o.name}" for o in instr.operands if o.role == "imm"]
+            immediates = [f"{o.element or 'int'} {o.name}" for o in instr.operands if o.role == "imm"]
             if immediates:
                 yield f"template <{', '.join(immediates)}>"
             yield from f"{_QUALIFIED}{instr.float_text if floats else instr.text}".splitlines()
@@ -332,7 +332,7 @@ class _Printer:
                 args.append(self._converted(o, arg, before, after, len(args), floats=floats))
             else:
                 args.append(self._arg(o, arg, floats=floats))
-        immediates = [_immediate(s.instr, int(str(a))) for o, a in pairs(s) if o.role == "imm"]
+        immediates = [_immediate(s.instr, o, int(str(a))) for o, a in pairs(s) if o.role == "imm"]
         template = f"<{', '.join(immediates)}>" if immediates else ""
         call = f"{s.instr.name}{template}({', '.join(args)});"
         if not before and not after:
@@ -413,6 +413,8 @@ def _float_of(word: int) -> str:
     return float_literal(numpy.array([word], numpy.uint32).view(numpy.float32)[0])
 
 
-def _immediate(instr: Instr, n: int) -> str:
-    """A template argument; the selector of bytes in the base in which each digit is one."""
+def _immediate(instr: Instr, operand: Operand, n: int) -> str:
+    """A template argument; 64 bits and selectors of bytes are written in base 16."""
+    if operand.element == "u64":
+        return f"0x{n:016X}ull"
     return f"0x{n:04X}" if any(o.name == "selector" for o in instr.operands) else str(n)

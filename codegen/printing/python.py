@@ -182,9 +182,9 @@ _MAPS = '''
 
 @functools.lru_cache(maxsize=256)
 def _tensor_map(name, start, element, dims, strides, box, steps, swizzle, promotion, fill):
-    """The image of a tensor map, 128 bytes at a multiple of 64, which nobody changes."""
-    memory = ctypes.create_string_buffer(191)
-    image = (ctypes.c_char * 128).from_buffer(memory, -ctypes.addressof(memory) % 64)
+    """The image of a tensor map, 128 bytes at a multiple of as many, which nobody changes."""
+    memory = ctypes.create_string_buffer(255)
+    image = (ctypes.c_char * 128).from_buffer(memory, -ctypes.addressof(memory) % 128)
     u64, u32 = ctypes.c_uint64 * len(dims), ctypes.c_uint32 * len(dims)
     status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
         image, element, len(dims), ctypes.c_void_p(start), u64(*dims), u64(*strides), u32(*box),

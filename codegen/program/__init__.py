@@ -1,6 +1,7 @@
 """The tile program: its statements, how it is written, checked and lowered.
 
     tile        Kernel, its declarations and the six statements
+    asynchronous   the rules of tensor maps, mbarriers, roles and clusters
     bounds      no access leaves its buffer
     checks      check: everything that is refused before anything runs
     converged   which threads arrive together
@@ -16,6 +17,7 @@ Programs are immutable values; the printer, the simulator and every analysis rea
 
 from __future__ import annotations
 
+from layoutalg.codegen.program.asynchronous import written_layout
 from layoutalg.codegen.program.checks import check_available
 from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
@@ -111,4 +113,5 @@ __all__ = [
     "printed_sequence",
     "text",
     "walk",
+    "written_layout",
 ]

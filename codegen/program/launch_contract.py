@@ -38,6 +38,9 @@ EARLY = "cudaLaunchAttributeProgrammaticStreamSerialization"
 PORTABLE_CLUSTER, LARGE_CLUSTER = 8, "cudaFuncAttributeNonPortableClusterSizeAllowed"
 """Blocks of a cluster that every GPU with clusters has; the attribute that is needed for more."""
 
+MOST_EXTENT, MOST_STRIDE_BYTES = 1 << 32, (1 << 40) - 1
+"""Rules tma.extent and tma.stride_range of layoutalg.legality."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -131,7 +134,8 @@ def contract(kernel: Kernel) -> Contract:
     if Const(0) in whole:
         grid_text, sides = (", ".join(map(str, part)) for part in (kernel.grid, kernel.cluster))
         raise ShapeError(f"the grid ({grid_text}) of {kernel.name} is not whole clusters of ({sides})")
-    conditions = tuple(dict.fromkeys(kernel.conditions + limits + whole))
+    of_maps = tuple(map_conditions(kernel.maps))
+    conditions = tuple(dict.fromkeys(kernel.conditions + limits + whole + of_maps))
     return Contract(
         given + fixed, conditions, kernel.grid, (kernel.threads, 1, 1), shared, bool(_updated(kernel)),
         kernel.dependent, kernel.cluster, kernel.maps, only_target(kernel),
@@ -160,6 +164,23 @@ def whole_clusters(kernel: Kernel) -> Iterator[Expr]:
         whole = simplify((n % side).eq(0))
         if whole != Const(1):
             yield whole
+
+
+def map_conditions(maps: Sequence[TensorMapParam]) -> Iterator[Expr]:
+    """What has to hold so that extents and strides of tensor maps are ones, where their ranges do not say so.
+
+    >>> list(map_conditions([]))
+    []
+    """
+    for m in maps:
+        for stride in m.strides_bytes:
+            if stride.facts.hi > MOST_STRIDE_BYTES:
+                yield Le(stride, Const(MOST_STRIDE_BYTES))
+        for n in m.dims:
+            if n.facts.lo < 1:
+                yield Le(Const(1), n)
+            if n.facts.hi > MOST_EXTENT:
+                yield Le(n, Const(MOST_EXTENT))
 
 
 def _updated(kernel: Kernel) -> set[str]:
@@ -276,6 +297,7 @@ def _cluster_text(cluster: tuple[int, int, int]) -> str:
 def map_lines(maps: Sequence[TensorMapParam]) -> Iterator[str]:
     """How tensor maps are encoded, in words, one line for each.
 
+    >>> from layoutalg.codegen.expr import Var
     >>> from layoutalg.codegen.program.tile import Global
     >>> from layoutalg.dtype import dtype
     >>> src, m = Global("src", 2, (Const(64), Const(1)), False), Var("m", 100, "param", 8, 8)

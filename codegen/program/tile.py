@@ -126,6 +126,13 @@ class TensorMapParam:
         """Number of dimensions."""
         return len(self.dims)
 
+    @property
+    def box_bytes(self) -> int:
+        """Bytes that one copy brings to an mbarrier, also where the box is out of bounds."""
+        steps = (1, *(self.element_strides[1:] or (1,) * (self.rank - 1)))
+        counts = (-(-n // step) for n, step in zip(self.box, steps, strict=True))
+        return math.prod(counts) * self.element.nbytes
+
     def evaluate(self, values: Mapping[Var, int]) -> TensorMap:
         """The map for values of the integer parameters, legal or not (see layoutalg.analysis.check_tma)."""
         return TensorMap(

@@ -66,6 +66,10 @@ class Clocks:
         self.seen: Array = numpy.zeros((warps, warps), dtype=numpy.int64)
         self.floor = 0
 
+    def start(self) -> None:
+        """A block begins, or a cluster of blocks: what was before is known to all."""
+        self.sync_block()
+
     def sync_warps(self, warps: Array) -> None:
         """The lanes of each of these warps meet."""
         self.seen[warps, warps] = self.now[warps]
@@ -80,6 +84,13 @@ class Clocks:
     def still_unknown(self, late: Array, epochs: Array, threads: Array, others: Array) -> Array:
         """Of what a warp has not seen, by a mask, what its thread does not know either."""
         return late
+
+    def fence_proxy(self, warp: int, lanes: int) -> None:
+        """fence.proxy.async by some lanes of a warp: nothing, where no engine reads."""
+
+    def visible(self, thread: int, other: int, epoch: int) -> bool:
+        """Whether an asynchronous access of a thread sees a write of another."""
+        return True
 
     def who(self, thread: int) -> str:
         """A thread, as a message names it."""
@@ -154,6 +165,46 @@ class Shadow:
     def land(self, granules: Array, threads: Array) -> None:
         """An asynchronous write has arrived, and the thread that started it has waited for it."""
         self.epoch[granules] = self.clocks.now[threads >> WARP_BITS]
+
+    # --- engines: one thread starts what an agent beside the warps performs ------------------------------
+
+    def start(self, granules: Array, threads: Array, engine: int) -> Race | None:
+        """An engine begins to write, for these threads; its race, or None.  Shapes as in `write`."""
+        race = self._against_writes(granules, threads) or (
+            self._against_reads(granules, threads) if self.reads else None
+        )
+        race = race or self._unfenced(granules, threads)
+        if race is None:
+            self.epoch[granules] = PENDING
+            self.writer[granules] = engine << WARP_BITS
+        return race
+
+    def finish(self, granules: Array, engine: int) -> None:
+        """What an engine has written is there, in its running epoch."""
+        self.epoch[granules] = self.clocks.now[engine]
+
+    def read_by(self, granules: Array, threads: Array, engine: int) -> Race | None:
+        """An engine reads, for these threads, until its running epoch is over; its race, or None."""
+        race = self._against_writes(granules, threads) or self._unfenced(granules, threads)
+        if race is None and self.reads:
+            self.read_epoch[granules, engine] = self.clocks.now[engine]
+            self.reader[granules, engine] = engine << WARP_BITS
+        return race
+
+    def _unfenced(self, granules: Array, threads: Array) -> Race | None:
+        """An ordinary write that the asynchronous proxy may not see."""
+        epoch, writer = self.epoch[granules], self.writer[granules]
+        if epoch.max() <= self.clocks.floor:
+            return None
+        rows = numpy.stack(numpy.broadcast_arrays(threads, writer, epoch), axis=-1).reshape(-1, 3)
+        for thread, other, when in numpy.unique(rows, axis=0).tolist():
+            if not self.clocks.visible(thread, other, when):
+                i, k = _first((threads == thread) & (writer == other) & (epoch == when))
+                return Race(
+                    i, f"{self.clocks.who(other)} wrote it, with no fence.proxy.async behind the write: the "
+                    "asynchronous proxy may not see it", k,
+                )  # fmt: skip
+        return None
 
     def forget(self) -> None:
         """No access has happened: a new block has its own shared memory."""

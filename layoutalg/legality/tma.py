@@ -108,6 +108,7 @@ def check_tma(
 def check_tensor_map(
     tensor_map: TensorMap,
     *,
+    name: str = "",
     global_alignment_bytes: int = 256,
     shared_alignment_bytes: int = 1024,
     arch: str | Arch = "sm_90",
@@ -115,8 +116,9 @@ def check_tensor_map(
     """May TMA copy boxes by this tensor map, as it is?
 
     The rules of `check_tma`, asked of the parameters of cuTensorMapEncodeTiled themselves: leaf i of a
-    violation is dimension i of the map, innermost first, and a fix is another `tensor_map`.  Raises
-    ShapeError for an extent that is not positive, UnsupportedError for an architecture without TMA.
+    violation is dimension i of the map, innermost first, and a fix is another `tensor_map`.  The report
+    calls it by its `name`.  Raises ShapeError for an extent that is not positive, UnsupportedError for an
+    architecture without TMA.
 
     Source: CUDA Driver API, cuTensorMapEncodeTiled.
 
@@ -133,7 +135,8 @@ def check_tensor_map(
     machine = _machine(arch)
     request = TmaRequest(tensor, tensor_map, order, global_alignment_bytes, shared_alignment_bytes, machine)
     box = to_text(tensor_map.box)
-    subject = f"tensor map of {element} {to_text(dims)} in boxes {box}, mode {tensor_map.mode}"
+    called = f"tensor map {name} of" if name else "tensor map of"
+    subject = f"{called} {element} {to_text(dims)} in boxes {box}, mode {tensor_map.mode}"
     report = _judged(request, subject, None)
     found = tuple(replace(v, fix=tuple(_of_map(request, v.fix))) for v in report.violations)
     return replace(report, violations=found)

@@ -3,11 +3,11 @@
 The idea.  A barrier is initialised with the arrivals that complete one of its phases.  A phase is complete
 when all have arrived and the bytes that were announced have been written; the next one begins at once:
 
-    MBARRIER_INIT           one thread, once; then FENCE_BARRIER_INIT and a barrier of the block or the
-    cluster ARRIVE                  every thread that executes it is one arrival ARRIVE_EXPECT_TX        the
-    same, and announces bytes that copies will write TRY_WAIT                until the phase of a parity is
-    complete: 0 for the first, 1 for the second, 0 ... ARRIVE_REMOTE           an arrival at the barrier of
-    the same place in another block of the cluster
+    MBARRIER_INIT        one thread, once; then FENCE_BARRIER_INIT, and a barrier of the block or the cluster
+    ARRIVE               every thread that executes it is one arrival
+    ARRIVE_EXPECT_TX     the same, and announces bytes that copies will write
+    TRY_WAIT             until the phase of a parity is complete: 0 for the first, 1 for the second, 0 ...
+    ARRIVE_REMOTE        an arrival at the barrier of the same place in another block of the cluster
 
 A wait for the parity of the phase before the first, 1, goes on at once: that is how a producer finds the
 stages of a ring empty in the first round.  There is no remote wait: a block waits at barriers of its own.
@@ -27,7 +27,9 @@ from layoutalg.codegen.instr.record import Instr, Requires, barrier, imm, value
 
 SM_90 = Requires(sm=90)
 
-ADDRESS = "u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }"
+ADDRESS = """u32 shared_address(const void* p) {
+    return static_cast<u32>(__cvta_generic_to_shared(p));
+}"""
 """An address in shared memory as PTX takes it."""
 
 PEER = """u32 peer_address(const void* p, u32 rank) {

@@ -3,13 +3,13 @@
 The idea.  A tensor map says what the tensor and the box are (see program.TensorMapParam); the copy says where
 in the tensor the box starts, innermost coordinate first, and where it lies in shared memory:
 
-    TMA_LOAD[2](tile, map, full[s], k0, m0)         writes the box, then completes its bytes at the barrier
-    TMA_STORE[2](map, tile, n0, m0)                 reads the box; belongs to a bulk group BULK_COMMIT
-    closes the group of the stores started since the last one BULK_WAIT_READ(n), BULK_WAIT(n)
-    until at most the n newest groups of this thread have yet to
-                                                    read shared memory, to be written
+    TMA_LOAD[2](tile, map, full[s], k0, m0)   writes the box, then completes its bytes at the barrier
+    TMA_STORE[2](map, tile, n0, m0)           reads the box; belongs to a bulk group
+    BULK_COMMIT                               closes the group of the stores started since the last one
+    BULK_WAIT_READ(n), BULK_WAIT(n)           until at most the n newest groups of this thread have yet to
+                                              read shared memory, or to be written
 
-Of a load, elements outside the tensor are zeros; the barrier gets the bytes of the whole box all the same. 
+Of a load, elements outside the tensor are zeros; the barrier gets the bytes of the whole box all the same.
 Of a store they are left out.  TMA_LOAD_MULTICAST writes the box at the same place of every block of the
 cluster whose bit is set, and completes at the barrier of the same place in each.  A load of
 TMA_LOAD_EVICT_FIRST or _EVICT_LAST tells the L2 how long to keep what it reads.
