@@ -193,7 +193,7 @@ class _Writer:
         k, stages = self.k, self.c.stages
         with k.For("kt", self.part.tiles) as kt:
             count = k.let("count", before + kt)
-            yield kt, k.let("stage", count % stages), k.let("parity", count // stages % 2)
+            yield kt, k.let("slot", count % stages), k.let("parity", count // stages % 2)
 
     def _fill(self) -> None:
         k = self.k

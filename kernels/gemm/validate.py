@@ -7,6 +7,7 @@ memory and registers are asked of both in one way.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd
 
 from layoutalg.arch import Arch, find_arch
@@ -220,11 +221,11 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         raise UnsupportedError(f"through = {c.through!r}: 'tma' and 'shared' are accepted")
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
     if needed > most:
-        ring = (c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes
-        rest = needed - ring * c.stages
+        one = needed - shared_bytes(p, replace(c, stages=c.stages - 1))
+        results = needed - one * c.stages
         raise ResourceError(
-            f"shared memory bytes of {c}: {c.stages} stages of {ring}, {rest} for results and barriers,",
-            needed, most, hint=f"{(most - rest) // ring} stages fit",
+            f"shared memory bytes of {c}, which are {c.stages} of {one} and {results} for results,", needed, most,
+            hint=f"{(most - results) // one} stages fit",
         )  # fmt: skip
     if registers(p, c) > MOST_REGISTERS:
         raise ResourceError(f"registers per thread of {c}", registers(p, c), MOST_REGISTERS, hint="take a smaller tile")
