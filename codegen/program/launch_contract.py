@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Le, Var, evaluate, render, simplify, variables
+from layoutalg.codegen.program.asynchronous import PORTABLE_CLUSTER
 from layoutalg.codegen.program.tile import Do, Global, Kernel, MemRef, TensorMapParam, walk
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
@@ -35,8 +36,8 @@ MOST_SHARED = "cudaFuncAttributeMaxDynamicSharedMemorySize"
 EARLY = "cudaLaunchAttributeProgrammaticStreamSerialization"
 """Attributes: needed for dynamic shared memory; allowed where a kernel waits for the one in front itself."""
 
-PORTABLE_CLUSTER, LARGE_CLUSTER = 8, "cudaFuncAttributeNonPortableClusterSizeAllowed"
-"""Blocks of a cluster that every GPU with clusters has; the attribute that is needed for more."""
+LARGE_CLUSTER = "cudaFuncAttributeNonPortableClusterSizeAllowed"
+"""The attribute that clusters of more than PORTABLE_CLUSTER blocks need."""
 
 MOST_EXTENT, MOST_STRIDE_BYTES = 1 << 32, (1 << 40) - 1
 """Rules tma.extent and tma.stride_range of layoutalg.legality."""
