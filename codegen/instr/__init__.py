@@ -123,8 +123,9 @@ from layoutalg.codegen.instr.sm90 import (
     Product,
     SharedTile,
     find_wgmma,
+    hold,
 )
-from layoutalg.codegen.instr.words import WORD_ELEMS, decode, encode, float_literal
+from layoutalg.codegen.instr.words import PACKED, WORD_ELEMS, decode, encode, float_literal
 
 __all__ = [
     "ANY",
@@ -164,6 +165,7 @@ __all__ = [
     "NAMED_BARRIER",
     "NEUTRAL",
     "OPERATIONS",
+    "PACKED",
     "RELU",
     "SELECT",
     "SETMAXNREG_DEC",
@@ -226,6 +228,7 @@ __all__ = [
     "fma_outer",
     "fold",
     "guard",
+    "hold",
     "imm",
     "into",
     "merge_moments",

@@ -42,6 +42,7 @@ from layoutalg.codegen.language.copying import Instrs, ThreadSlice, Where, clear
 from layoutalg.codegen.language.fragment import Fragment, words_of
 from layoutalg.codegen.language.tensor import Tensor, whole
 from layoutalg.codegen.language.values import Arithmetic, Scalar, Value, mapped, reduced
+from layoutalg.codegen.language.warpgroup import wait_for_products
 from layoutalg.codegen.program import (
     Arg,
     BarrierRef,
@@ -420,6 +421,13 @@ class KernelBuilder(AsynchronousBuilder):
         steps; with `accumulate` 0 the first of them forgets what acc held.
         """
         mma(self, tiled, acc, a, b, accumulate)
+
+    def warpgroup_wait(self, newest: int = 0, *held: Fragment) -> None:
+        """Wait until at most the `newest` groups of products of this warpgroup are unfinished.
+
+        `held` are the accumulators, and fragments of A, that are used from here on.
+        """
+        wait_for_products(self, newest, held)
 
     def clear(self, held: Fragment) -> None:
         """Set registers to zero."""

@@ -5,7 +5,7 @@
     k.do(WGMMA_FENCE)
     k.mma(mma, acc, a, b, accumulate=0)
     k.do(WGMMA_COMMIT)
-    k.do(WGMMA_WAIT, 0)
+    k.warpgroup_wait(0, acc)
 
 The idea.  A shared buffer's layout is asked whether wgmma can read it (layoutalg.analysis.check_wgmma).  The
 answer is the same for every instruction but for where it starts; so the descriptor is a constant, its form,
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from layoutalg.arch import Major, SmemDescriptor, encode_descriptor
 from layoutalg.atoms import TiledMMA
 from layoutalg.codegen.expr import Operand
-from layoutalg.codegen.instr import find_wgmma
+from layoutalg.codegen.instr import PACKED, WGMMA_WAIT, find_wgmma, hold
 from layoutalg.codegen.language.fragment import Fragment
 from layoutalg.codegen.language.tensor import Tensor
 from layoutalg.codegen.program import Shared
@@ -83,6 +83,16 @@ def start_products(
         ):
             left = a.at(0, i, *at) if isinstance(a, Tensor) else a[(None, i, *at)]
             k.do(instr, acc[None, i, j], left, b.at(0, j, *at), first, *forms, *scales, *turned)
+
+
+def wait_for_products(k: KernelBuilder, newest: int, held: tuple[Fragment, ...]) -> None:
+    """Wait for products, and for the registers of those that are used behind; see `warpgroup_wait`."""
+    k.do(WGMMA_WAIT, newest)
+    for fragment in held:
+        rows, words = fragment.reg.shape[0], fragment.reg.shape[-1]
+        element = "f32" if fragment.element.name == "f32" else PACKED.get(fragment.element.name, "")
+        with k.Unroll(k.fresh("i"), rows) as i:
+            k.do(hold(words, element), fragment.reg[i])
 
 
 def _form(part: Tensor, side: Side) -> tuple[int, Major]:

@@ -25,6 +25,7 @@ from layoutalg.cli.commands import (
     glossary,
     identify,
     index_code,
+    profile_kernel,
     sass,
     solve,
     synthesize,
@@ -131,6 +132,7 @@ app.command("generate")(budgeted(generate.generate_command))
 app.command("verify")(budgeted(verify.verify_command))
 app.command("bench")(bench.bench_command)
 app.command("sass")(sass.sass_command)
+app.command("profile")(budgeted(profile_kernel.profile_command))
 app.command("draw")(budgeted(draw.draw_command))
 app.command("glossary")(glossary.glossary_command)
 app.command("cache")(cache.cache_command)

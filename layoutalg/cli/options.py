@@ -12,12 +12,15 @@ import typer
 
 from layoutalg.budget import with_budget
 from layoutalg.cli.completions import archs, dtypes, one_of
+from layoutalg.cli.inputs import or_input
 
 LayoutArgument: TypeAlias = Annotated[
     str,
     typer.Argument(
-        help="A layout in CuTe notation, such as '(64,64):(64,1)' or 'Sw<3,3,3> o 0 o (8,64):(64,1)'.",
+        help="A layout in CuTe notation, such as '(64,64):(64,1)' or 'Sw<3,3,3> o 0 o (8,64):(64,1)'; "
+        "- reads it from standard input.",
         show_default=False,
+        callback=or_input,
     ),
 ]
 DtypeOption: TypeAlias = Annotated[

@@ -12,7 +12,7 @@ from layoutalg.source.ptx import (
     statements,
     touches_memory,
 )
-from layoutalg.source.terms import ZERO, constant, extreme, floor_div, floor_mod, multiply, select, truth
+from layoutalg.source.terms import ZERO, add, constant, extreme, floor_div, floor_mod, multiply, scale, truth
 from layoutalg.source.values import (
     LOADED,
     REAL,
@@ -133,11 +133,13 @@ class Calls(Expressions):
         if held is not None:
             return self._method(node, name, held, given)
         found = [self.value(child) for child in given]
-        if name in _LOADS and isinstance(found[0], Address):
-            self.memory(node, "ld", Place(node.type, found[0]))
+        if name in _LOADS and (place := _pointed(found[0], node.type)) is not None:
+            self.memory(node, "ld", place)
             return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
-        if name in _STORES and isinstance(found[0], Address) and given[0].type is not None:
-            self.memory(node, "st", Place(given[0].type.to, found[0]))
+        if name in _STORES and given[0].type is not None and (
+            place := _pointed(found[0], given[0].type.to)
+        ) is not None:
+            self.memory(node, "st", place)
             return UNSET
         if name in _SAME:
             return found[0]
@@ -146,6 +148,10 @@ class Calls(Expressions):
         numbers = [v for v in found if isinstance(v, Number)]
         if name in ("min", "max") and len(numbers) == 2:
             return Number(extreme(name, numbers[0].exact, numbers[1].exact), numbers[0].bits, numbers[0].signed)
+        if name == "__brev" and len(numbers) == 1 and numbers[0].exact.low >= 0:
+            x = numbers[0].exact
+            turned = [scale(floor_mod(floor_div(x, 1 << n), 2), 1 << (31 - n)) for n in range(min(x.high.bit_length(), 32))]
+            return Number(add(*turned), 32, False)
         if name == "abs" and len(numbers) == 1:
             x = numbers[0].exact
             return Number(extreme("max", x, multiply(x, constant(-1))), 32, True)
@@ -221,11 +227,14 @@ class Calls(Expressions):
     def _reduced(self, node: Node, given: list[Node], found: list[Value]) -> bool:
         """An atomic addition of 32-bit integers in shared memory is counted as red.shared."""
         target, kind = found[0], given[0].type
-        if not isinstance(target, Address) or target.array.space != "shared" or kind is None or kind.to is None:
+        place = _pointed(target, None)
+        if place is None or place.address is None or place.address.array.space != "shared":
+            return False
+        if kind is None or kind.to is None:
             return False
         if kind.to.kind != "int" or kind.to.bytes != 4:
             return False
-        self.touch(node, "red.shared.u32", target, 4)
+        self.touch(node, "red.shared.u32", place.why or place.address, 4, place.address.array.name)
         return True
 
     # --- asm --------------------------------------------------------------------------------------------
@@ -268,6 +277,7 @@ class Calls(Expressions):
             return
         if not touches_memory(instruction):
             return
+        instruction = instruction._replace(operands=tuple(_immediate(o, names) for o in operands))
         condition = predicates.get(instruction.predicate, Unknown(f"the predicate {instruction.predicate}"))
         if not instruction.predicate:
             self._touched(node, instruction, names)
@@ -292,3 +302,20 @@ class Calls(Expressions):
                 self.refuse(node, op, target.array.name, f"{target.array.name} is in {target.array.space} memory")
                 continue
             self.touch(node, op, moved(target, constant(place[1])), operation.width)
+
+
+def _pointed(value: Value, kind: Type | None) -> Place | None:
+    """The place that a pointer points at, of which at least the array is known."""
+    if isinstance(value, Address):
+        return Place(kind, value)
+    if isinstance(value, Unknown) and value.array is not None:
+        return Place(kind, Address(value.array, ZERO), why=value)
+    return None
+
+
+def _immediate(operand: str, names: dict[str, Value]) -> str:
+    """An operand that is a known number, as that number; others as they are written."""
+    value = names.get(operand)
+    if operand.startswith("%") and isinstance(value, Number) and value.exact.known:
+        return str(value.exact.constant)
+    return operand

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from layoutalg.source.front import Node, Type
 from layoutalg.source.machine import Condition, Place, State, conjunction, register_array
 from layoutalg.source.terms import (
@@ -132,9 +134,9 @@ class Expressions(State):
             if inner.kind == "text":
                 return UNSET
             place = self.place(inner)
-            if place.address is not None:
-                return place.address
-            return place.why or Unknown("an array is not in memory")
+            if place.why is not None:
+                return place.why
+            return place.address or Unknown("an array is not in memory")
         if node.type is not None and node.type.kind == "void":
             self.value(inner)
             return UNSET
@@ -152,11 +154,13 @@ class Expressions(State):
             if inner.type is not None and inner.type.kind == "other":
                 return Unknown("the address of a function")
             place = self.place(inner)
+            if place.why is not None:
+                return place.why
             if place.address is not None:
                 return place.address
             if place.variable >= 0:
                 return Address(register_array(self.declaration(place.variable)), ZERO)
-            return place.why or Unknown("the address of a member of a variable")
+            return Unknown("the address of a member of a variable")
         if op in ("x++", "x--", "++x", "--x"):
             place = self.place(inner)
             before = self.load(inner, place)
@@ -264,7 +268,9 @@ class Expressions(State):
             if op == "-":
                 return Unknown("a number less an address")
         if not (isinstance(a, Address) and isinstance(b, Number)):
-            return unknown(b) if isinstance(a, Address) else unknown(a)
+            why = unknown(b) if isinstance(a, Address) else unknown(a)
+            array = a.array if isinstance(a, Address) else None
+            return replace(why, array=array) if op in ("+", "-") else why
         if op in ("+", "-"):
             return moved(a, scale(b.exact, size if op == "+" else -size))
         if op in _BITS and a.array.space == "shared":  # arrays start at multiples of 1024 bytes
@@ -411,10 +417,13 @@ class Expressions(State):
     def _element(self, node: Node, base: Value, index: Value) -> Place:
         if isinstance(base, Number) and isinstance(index, Address):
             base, index = index, base
+        if isinstance(base, Unknown) and base.array is not None:
+            return Place(node.type, Address(base.array, ZERO), why=base)
         if not isinstance(base, Address):
             return Place(node.type, why=unknown(base))
         if not isinstance(index, Number):
-            return Place(node.type, Address(base.array, ZERO), why=unknown(index))
+            why = replace(unknown(index), array=base.array)
+            return Place(node.type, Address(base.array, ZERO), why=why)
         size = node.type.bytes if node.type is not None else 1
         if base.array.space == "local":
             self.registers[node.line, node.column] = base.array.name
@@ -444,6 +453,9 @@ class Expressions(State):
             if offset is None or offset < 0:
                 return Place(node.type, why=Unknown(f"the member {node.value} has no place"))
             return Place(node.type, moved(base.address, constant(offset)), why=base.why)
+        if node.type is not None and node.type.kind == "array":
+            key = self._hold(REAL if isinstance(blank(node.type), Real) else LOADED)
+            return Place(node.type, Address(Array(node.value, "local", key, node.type), ZERO))
         return Place(node.type, base=base, member=node.value)
 
     # --- loads and stores -------------------------------------------------------------------------------
@@ -457,9 +469,9 @@ class Expressions(State):
             return REAL if isinstance(whole, Real) else unknown(whole)
         if place.address is not None:
             if place.type is not None and place.type.kind == "array":
-                return place.address
+                return place.why or place.address
             if place.address.array.space == "local":
-                return self.load_register(place.address, place.type)
+                return place.why or self.load_register(place.address, place.type)
             self.memory(node, "ld", place)
             return REAL if place.type is not None and isinstance(blank(place.type), Real) else LOADED
         if place.why is not None:
@@ -487,7 +499,10 @@ class Expressions(State):
             return
         if place.address is not None:
             if place.address.array.space == "local":
-                self.store_register(place.address, kept)
+                if place.why is not None:  # some element: none of them is known now
+                    self.variables[place.address.array.key] = Cells({}, place.why)
+                else:
+                    self.store_register(place.address, kept)
             else:
                 self.memory(node, "st", place)
             return
@@ -516,9 +531,11 @@ class Expressions(State):
         """The instructions that load or store a place in memory."""
         address, kind = place.address, place.type
         assert address is not None
-        if kind is None or address.array.space == "constant":
-            why = "constant memory has neither banks nor sectors here" if kind is not None else "it has no type"
-            self.refuse(node, verb, address.array.name, why)
+        if address.array.space == "constant":
+            self.constants[node.line, node.column] = address.array.name
+            return
+        if kind is None:
+            self.refuse(node, verb, address.array.name, "it has no type")
             return
         name = f"{verb}.{address.array.space}"
         if kind.bytes in WIDTHS and (kind.align >= kind.bytes or kind.kind != "record"):

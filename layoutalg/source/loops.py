@@ -104,6 +104,7 @@ class Reader(Statements):
         after, touched = self.variables, self.touches[mark:]
         self.variables = dict(start)
         del self.touches[mark:]
+        self.unrolling += 1
         try:
             self._turn_by_turn(parts)
         except NoForm as error:
@@ -114,6 +115,8 @@ class Reader(Statements):
                 self.touches += touched
                 return False
             self._not_read(parts, f"{reason}; {error}" if str(error) != reason else reason)
+        finally:
+            self.unrolling -= 1
         return False
 
     def _lost(self, start: dict[int, Value]) -> bool:
@@ -129,9 +132,10 @@ class Reader(Statements):
 
     def _not_read(self, parts: _Parts, why: str) -> None:
         """The body once, under a condition that is not known."""
-        reason = Unknown(f"the turns of its loop are not known: {why}")
+        carried = bool(self.turns)  # of an outer loop that is read turn by turn, more is known
+        reason = Unknown(f"the turns of its loop are not known: {why}", carried=carried)
         for key in self._changed(parts):
-            self.variables[key] = Unknown(f"a loop changes it: {why}")
+            self.variables[key] = Unknown(f"a loop changes it: {why}", carried=carried)
         with self.frame("loop"), self.under(reason):
             if parts.condition is not None:
                 self.condition(parts.condition)
@@ -139,7 +143,7 @@ class Reader(Statements):
             if parts.step is not None:
                 self.value(parts.step)
         for key in self._changed(parts):
-            self.variables[key] = Unknown(f"a loop changes it: {why}")
+            self.variables[key] = Unknown(f"a loop changes it: {why}", carried=carried)
 
     # --- once for all turns -----------------------------------------------------------------------------
 
@@ -343,6 +347,8 @@ class Reader(Statements):
                     condition = self.condition(parts.condition)
                 if isinstance(condition, Unknown):
                     raise _Wanted(condition) if condition.name else NoForm(condition.why)
+                if not condition.known and (condition.fresh or condition.variables & {n for n, _ in self.turns}):
+                    raise NoForm("its condition depends on another loop")
                 whole = conjunction(condition, self._inside(frame))
                 if isinstance(whole, Sum) and whole.known and not whole.constant:
                     self._after_breaks(frame)

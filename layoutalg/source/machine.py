@@ -111,10 +111,12 @@ class State:
         self.touches: list[Touch] = []
         self.seen: set[tuple[int, int]] = set()
         self.registers: dict[tuple[int, int], str] = {}
+        self.constants: dict[tuple[int, int], str] = {}
         self.functions: list[Function] = []
         self.reached: set[str] = set()
         self.shared: dict[int, Declaration] = {}
         self.trying = 0
+        self.unrolling = 0
         self.steps = 0
         self.loops = 0
 

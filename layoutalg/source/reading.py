@@ -19,7 +19,9 @@ from layoutalg.source.values import Address, Array, Number, Real, Record, Unknow
 REGISTERS = "registers"
 """The op of an access to an array in registers, which is no memory access."""
 
-MOST_THREADS = 1024
+CONSTANT = "constant"
+"""The op of a load of constant memory, which has neither banks nor sectors."""
+
 _MOST_EXTENT = (1 << 31) - 1
 _NAME = re.compile(r"[A-Za-z_][\w.]*\Z", re.ASCII)
 _SET = re.compile(r"-?\d{1,18}[uUlL]{0,3}\Z|-?\d+\.?\d*(?:[eE][+-]?\d+)?f?\Z|0[xX][0-9a-fA-F]{1,16}\Z|"
@@ -51,8 +53,8 @@ class SourceAccess:
     @property
     def space(self) -> str:
         """shared, global, registers, or "" where the op does not say."""
-        if self.op == REGISTERS:
-            return REGISTERS
+        if self.op in (REGISTERS, CONSTANT):
+            return self.op
         if "global" in self.op:
             return "global"
         shared = self.op.startswith(("ldmatrix", "stmatrix", "cp.async", "red.shared")) or ".shared." in self.op
@@ -79,8 +81,8 @@ class KernelReading:
 
     @property
     def memory(self) -> tuple[SourceAccess, ...]:
-        """The accesses to memory: those to registers left out."""
-        return tuple(a for a in self.accesses if a.op != REGISTERS)
+        """The accesses to shared and global memory: those to registers and to constant memory left out."""
+        return tuple(a for a in self.accesses if a.op not in (REGISTERS, CONSTANT))
 
     @property
     def share(self) -> float:
@@ -251,12 +253,21 @@ class _Reading:
         grid: Value = Record({axis: Unknown(f"gridDim.{axis} is not known without --grid") for axis in "xyz"})
         if self.launch.grid is not None:
             grid = triple([constant(n) for n in self.launch.grid])
-        return {
+        found: dict[str, Value] = {
             "threadIdx": triple(lane_variables(self.launch.block)),
             "blockIdx": triple(blocks),
             "blockDim": triple([constant(n) for n in self.launch.block]),
             "gridDim": grid,
         }
+        for name, text in self.given.items():
+            whole, _, axis = name.partition(".")
+            value = _number_of(text)
+            record = found.get(whole)
+            if whole in ("blockIdx", "gridDim") and axis in ("x", "y", "z") and isinstance(value, int) \
+                    and isinstance(record, Record):  # fmt: skip
+                found[whole] = Record({**record.members, axis: Number(constant(value), 32, False)})
+                self.used.add(name)
+        return found
 
     def _parameter(self, name: str, kind: Type, key: int) -> Value:
         """What a parameter of the kernel holds."""
@@ -313,8 +324,9 @@ class _Reading:
                     cost.ways if shared else None, efficiency, True, None,
                 )
             )  # fmt: skip
-        for (line, column), name in reader.registers.items():
-            self.accesses.append(SourceAccess(line, column, REGISTERS, name, 0, 0, 0, None, None, True, None))
+        for op, places in ((REGISTERS, reader.registers), (CONSTANT, reader.constants)):
+            for (line, column), name in places.items():
+                self.accesses.append(SourceAccess(line, column, op, name, 0, 0, 0, None, None, True, None))
 
     def _cost(self, touches: list[Touch]) -> Cost:
         total = Cost(0, 0, 0, 1, 0)

@@ -80,7 +80,12 @@ class Statements(Calls):
         test, yes, no = parts[0], parts[1], parts[2] if len(parts) > 2 else None
         condition = self.condition(test)
         if isinstance(condition, Sum) and condition.known:
-            taken = yes if condition.constant else no
+            taken, other_way = (yes, no) if condition.constant else (no, yes)
+            if other_way is not None and not self.trying and not self.unrolling:
+                kept = dict(self.variables)
+                with self.under(ZERO):  # read, so that it is told; it is never executed
+                    self.run(other_way)
+                self.variables = kept
             return self.run(taken) if taken is not None else False
         before = dict(self.variables)
         with self.under(condition):

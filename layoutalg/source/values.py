@@ -5,7 +5,8 @@
     Real      a floating point number, None where it is not known
     Record    the members of a struct
     Cells     the elements of an array in registers, by byte offset
-    Unknown   not known, and why; `name` where --set NAME=.. would tell; `carried` where a loop makes it so
+    Unknown   not known, and why; `name` where --set NAME=.. would tell; `carried` where a loop makes it so;
+              `array` where it is an address in it
 
 Values never change; a variable is given another one.
 """
@@ -81,6 +82,7 @@ class Unknown:
     why: str
     name: str = ""
     carried: bool = False
+    array: Array | None = None
 
 
 Value: TypeAlias = "Number | Address | Real | Record | Cells | Unknown"

@@ -52,6 +52,7 @@ from layoutalg.codegen.instr.sm90.wgmma import (
     WGMMA_WAIT,
     Product,
     find_wgmma,
+    hold,
 )
 
 __all__ = [
@@ -89,6 +90,7 @@ __all__ = [
     "Product",
     "SharedTile",
     "find_wgmma",
+    "hold",
 ]
 
 

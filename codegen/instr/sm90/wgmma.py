@@ -39,7 +39,7 @@ from layoutalg.atoms import MMAAtom, find_mma_atom, places
 from layoutalg.codegen.instr.record import Effect, Instr, Operand, Requires, imm, into, place, updated, value
 from layoutalg.codegen.instr.sm90.mbarrier import ADDRESS
 from layoutalg.codegen.instr.sm90.tiles import SharedTile
-from layoutalg.codegen.instr.words import PACKED, decode, encode, ref
+from layoutalg.codegen.instr.words import PACKED, at, decode, each, encode, ref
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import Layout
 
@@ -240,6 +240,28 @@ WGMMA_COMMIT = _sync("wgmma_commit", "commit_group", _commit)
 
 WGMMA_WAIT = _sync("wgmma_wait", "wait_group", _wait, imm("newest"))
 """Waits until at most the `newest` groups of the warpgroup are unfinished."""
+
+
+def _hold(machine: Any, group: Any, d: Any) -> None:
+    """Nothing is done: what it is for is the order of the compiler's instructions."""
+
+
+@functools.cache
+def hold(words: int, element: str = "") -> Instr:
+    """Keeps other instructions on `words` registers of `element` behind a wait, or in front of a fence.
+
+    It computes nothing.  The compiler does not know that a wait is what finishes accumulators, and could read
+    them before: it would have to serialize the products then.
+
+    >>> hold(4, "f32").name
+    'hold_4_f32'
+    """
+    kind = "f" if element == "f32" else "r"
+    name = f"hold_{words}{f'_{element}' if element else ''}"
+    body = each(words, [f'asm volatile("" : "+{kind}"({at("d", "i", words)}));'])
+    text = f"void {name}({ref('d', words, element)}) {{\n{body}}}"
+    return Instr(name, (updated("d", words, element, deferred=True),), text, _hold)
+
 
 INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
     {i.name: i for i in (WGMMA_FENCE, WGMMA_COMMIT, WGMMA_WAIT)}

@@ -22,7 +22,15 @@ from layoutalg.analysis import (
 from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.completions import accesses, dtypes, instructions, one_of
 from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to_bytes
-from layoutalg.cli.inputs import FailOn, read_fail_on, read_layout, read_offsets, storage_order
+from layoutalg.cli.inputs import (
+    FailOn,
+    file_or_input,
+    or_input,
+    read_fail_on,
+    read_layout,
+    read_offsets,
+    storage_order,
+)
 from layoutalg.cli.options import ArchOption, JsonOption
 from layoutalg.cli.output import progress, say, say_json, say_verbatim
 from layoutalg.cli.refusals import header
@@ -37,7 +45,11 @@ FAILED = 1
 def analyze_command(
     layout: Annotated[
         str | None,
-        typer.Argument(help="A layout in CuTe notation, such as '(64,64):(64,1)'.", show_default=False),
+        typer.Argument(
+            help="A layout in CuTe notation, such as '(64,64):(64,1)'; - reads it from standard input.",
+            show_default=False,
+            callback=or_input,
+        ),
     ] = None,
     access: Annotated[
         list[str] | None,
@@ -52,12 +64,17 @@ def analyze_command(
         str | None,
         typer.Option(
             help="Instead of a layout: the offset as a Python or C expression in lane, tid, warp and reg, "
-            "such as '(lane//8)*144 + (lane%8)*16'.",
+            "such as '(lane//8)*144 + (lane%8)*16'; - reads it from standard input.",
+            callback=or_input,
         ),
     ] = None,
     offsets: Annotated[
         Path | None,
-        typer.Option(help="Instead of a layout: a file with 32 integers or null a line, or JSON."),
+        typer.Option(
+            help="Instead of a layout: a file with 32 integers or null per line, or JSON; - reads "
+            "standard input.",
+            callback=file_or_input,
+        ),
     ] = None,
     op: Annotated[
         str | None,

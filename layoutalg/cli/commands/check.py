@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from layoutalg.cli.completions import accesses, one_of
-from layoutalg.cli.inputs import read_layout, read_source
+from layoutalg.cli.inputs import file_or_input, read_layout, read_source
 from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
 from layoutalg.cli.output import count, progress, say, say_json
 from layoutalg.cli.refusals import FAILED, header
@@ -32,6 +32,7 @@ def check_command(
         typer.Argument(
             help="A file: .cu, .cuh, .c, .cpp or .py, whole as it is; - reads standard input.",
             show_default=False,
+            callback=file_or_input,
         ),
     ],
     function: Annotated[

@@ -35,7 +35,7 @@ from layoutalg.cli.options import (
     StepOption,
     TileOption,
 )
-from layoutalg.cli.output import count, say, say_json, write_whole
+from layoutalg.cli.output import count, progress, say, say_json, write_whole
 from layoutalg.cli.refusals import header
 from layoutalg.errors import UnsupportedError
 
@@ -148,11 +148,14 @@ def generate_command(
         raise UnsupportedError(
             f"--launcher {launcher} launches all kernels: --part is not accepted beside it"
         )
-    found = find_kernel(family, options, arch, step, 1 if part is None else part, tile, linked=True)
-    problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
-    chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
-    source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)
-    compiled = [prepare(k, target, print_kernels([k])).cubin for target in compile_for or () for k in chosen]
+    with progress(f"writing {family}", quiet=as_json):
+        found = find_kernel(family, options, arch, step, 1 if part is None else part, tile, linked=True)
+        problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
+        chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
+        source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)
+        compiled = [
+            prepare(k, target, print_kernels([k])).cubin for target in compile_for or () for k in chosen
+        ]
     if output is not None:
         write_whole(output, source.encode())
     if as_json:

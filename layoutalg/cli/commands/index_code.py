@@ -10,7 +10,7 @@ import typer
 from layoutalg.cli.completions import accesses, atoms, one_of, targets
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
-from layoutalg.cli.output import say_json
+from layoutalg.cli.output import progress, say_json
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
 from layoutalg.layout import Layout
@@ -106,17 +106,18 @@ def code_command(
         )
     if side not in SIDES:
         raise UnknownNameError("side of a copy", side, SIDES)
-    text = code(
-        given,
-        to,
-        name,
-        through=through if copy is None else _copy(copy, dtype, threads, values),
-        side=SIDES[SIDES.index(side)],
-        element=dtype,
-        unit=unit,
-        parameters=None if names is None else [part.strip() for part in names.split(",")],
-        carry=carry,
-    )
+    with progress("proving", quiet=as_json):
+        text = code(
+            given,
+            to,
+            name,
+            through=through if copy is None else _copy(copy, dtype, threads, values),
+            side=SIDES[SIDES.index(side)],
+            element=dtype,
+            unit=unit,
+            parameters=None if names is None else [part.strip() for part in names.split(",")],
+            carry=carry,
+        )
     if as_json:
         fields = {"layout": str(given), "to": to, "name": name, "through": through, "unit": unit}
         say_json(header("code") | fields | {"code": text})

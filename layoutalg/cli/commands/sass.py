@@ -10,7 +10,7 @@ import typer
 from layoutalg.cli.completions import archs, dtypes, families
 from layoutalg.cli.kernel_names import find_kernel
 from layoutalg.cli.options import AxesOption, JsonOption, ShapeOption
-from layoutalg.cli.output import count, say, say_json, size_bytes, table
+from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
 
 SIDE = 4096
@@ -78,10 +78,11 @@ def sass_command(
     usual = {name: SIDE for name in ("m", "n", "k") if name in find_family(family).asks}
     given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
     options = usual | {name: value for name, value in given.items() if value is not None}
-    found = find_kernel(family, options, arch, step, part)
-    problem, kernel = found.problem, found.kernel
-    cubin = prepare(kernel, arch).cubin
-    (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
+    with progress(f"compiling {family}", quiet=as_json):
+        found = find_kernel(family, options, arch, step, part)
+        problem, kernel = found.problem, found.kernel
+        cubin = prepare(kernel, arch).cubin
+        (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
     loop = main_loop(function)
     whole, inner = count_classes(function.instructions), count_classes(loop)
     if as_json:

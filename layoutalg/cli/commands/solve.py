@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from layoutalg.cli.completions import accesses
+from layoutalg.cli.inputs import or_input
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, table
 from layoutalg.cli.refusals import header
@@ -30,8 +31,9 @@ def solve_command(
         str,
         typer.Argument(
             help="A layout with a name in its strides or offset, such as '(64,64):(ld,1)' or "
-            "'(64,64):(2*n+8,1)'.",
+            "'(64,64):(2*n+8,1)'; - reads it from standard input.",
             show_default=False,
+            callback=or_input,
         ),
     ],
     access: Annotated[

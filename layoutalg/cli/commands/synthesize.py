@@ -9,7 +9,7 @@ from rich.table import Table
 
 from layoutalg.analysis import Report, report_notes
 from layoutalg.cli.completions import accesses, one_of
-from layoutalg.cli.inputs import ORDERS, read_layout, storage_order
+from layoutalg.cli.inputs import ORDERS, or_input, read_layout, storage_order
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
@@ -36,7 +36,11 @@ _KINDS = {
 def synthesize_command(
     layout: Annotated[
         str,
-        typer.Argument(help="A tile: '(64,64):(64,1)', or its shape: '(64,64)'.", show_default=False),
+        typer.Argument(
+            help="A tile: '(64,64):(64,1)', or its shape: '(64,64)'; - reads it from standard input.",
+            show_default=False,
+            callback=or_input,
+        ),
     ],
     access: Annotated[
         list[str] | None,
