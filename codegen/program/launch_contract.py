@@ -185,12 +185,14 @@ def map_conditions(maps: Sequence[TensorMapParam]) -> Iterator[Expr]:
 
 
 def _updated(kernel: Kernel) -> set[str]:
-    """The names of pointers that are read and written."""
+    """The names of pointers that are read and written, by threads or by TMA."""
     found: dict[str, set[str]] = {"read": set(), "write": set()}
     for s in walk(kernel.body):
         if isinstance(s, Do):
             for operand, arg in zip(s.instr.operands, s.args, strict=True):
-                if isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
+                if isinstance(arg, TensorMapParam):
+                    found["write" if s.instr.engine == "bulk" else "read"].add(arg.source.name)
+                elif isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
                     found[operand.role].add(arg.buffer.name)
     return found["read"] & found["write"]
 

@@ -11,6 +11,7 @@ from layoutalg.arch import SWIZZLE_MODES
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import (
     BarrierRef,
+    Do,
     If,
     Kernel,
     Mbarrier,
@@ -82,3 +83,16 @@ def _changed(s: Any, buffers: dict[Shared, Shared], bar: Mbarrier, start: int) -
             arg = replace(arg, barrier=bar)
         args.append(arg)
     return replace(s, args=tuple(args))
+
+
+def test_a_tensor_that_tma_loads_and_stores_is_updated_in_place() -> None:
+    kernel = copy_program(Boxes((40, 9), (64, 8)))
+    assert not contract(kernel).in_place
+    _, dst = kernel.maps
+    *first, start = kernel.body
+    assert isinstance(start, If)
+    expect, load, *rest = start.body
+    assert isinstance(load, Do)
+    changed = replace(load, args=(load.args[0], dst, *load.args[2:]))
+    body = (*first, replace(start, body=(expect, changed, *rest)))
+    assert contract(replace(kernel, body=body)).in_place
