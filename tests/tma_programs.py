@@ -1,14 +1,17 @@
-"""Programs that move boxes by TMA, written out in records: a copy of any rank, and a cluster that counts."""
+"""Programs that move boxes by TMA, written out in records: a copy of any rank, and a ring of two roles."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 
 from layoutalg.arch import SwizzleMode, find_swizzle_mode
 from layoutalg.codegen.expr import Const, Expr, Operand, as_expr
-from layoutalg.codegen.instr import BAR
+from layoutalg.codegen.instr import BAR, LDS, STG
 from layoutalg.codegen.instr.sm90 import (
+    ARRIVE,
     ARRIVE_EXPECT_TX,
     BULK_COMMIT,
     BULK_WAIT,
@@ -21,7 +24,7 @@ from layoutalg.codegen.instr.sm90 import (
     TRY_WAIT,
 )
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Kernel, Mbarrier, TensorMapParam
+from layoutalg.codegen.program import Kernel, Mbarrier, Role, Roles, TensorMapParam
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 
@@ -109,3 +112,50 @@ def copy_program(boxes: Boxes, cluster: int = 1) -> Kernel:
         k.do(CLUSTER_ARRIVE)
         k.do(CLUSTER_WAIT)
     return replace(k.build(), maps=maps, barriers=(full,), cluster=(cluster, 1, 1))
+
+
+@contextmanager
+def role(k: KernelBuilder, parts: list[Role], name: str, first: int, warps: int) -> Iterator[Expr]:
+    """The statements of a role; its thread is the context's value."""
+    thread = Role(name, first, warps, ()).thread
+    with k._scope(thread) as body:
+        yield thread
+    parts.append(Role(name, first, warps, tuple(body)))
+
+
+def ring_program(rows: int = 8, stages: int = 3) -> Kernel:
+    """dst = src, (m, 64) f32 in tiles of `rows` rows: one role loads by TMA, the other stores by hand."""
+    k = KernelBuilder("ring", threads=160)
+    m = k.param("m", 1 << 20, rows, multiple=rows)
+    src = k.pointer("src", 4, (64, 1))
+    dst = k.pointer("dst", 4, (64, 1), writable=True)
+    loads = TensorMapParam(
+        "map_src", src, (Const(64), m), (Const(256),), (64, rows), dtype("f32"), l2_promotion_bytes=256
+    )
+    tile_bytes = 256 * rows
+    tile = k.shared_buffer("tile", 4, Layout((64, rows)), 64 * rows * stages, 1024, stages=stages)
+    full = Mbarrier("full", 1, stages, tile_bytes * stages)
+    empty = Mbarrier("empty", 128, stages, tile_bytes * stages + 8 * stages)
+    v = k.reg("v", 4)
+    with k.If(k.tid.eq(0)):
+        for stage in range(stages):
+            k.do(MBARRIER_INIT, full[stage], 1)
+            k.do(MBARRIER_INIT, empty[stage], 128)
+        k.do(FENCE_BARRIER_INIT)
+    k.do(BAR)
+    parts: list[Role] = []
+    with role(k, parts, "consumer", 0, 4) as thread, k.For("kt", m // rows) as kt:
+        slot, parity = kt % stages, kt // stages % 2
+        k.do(TRY_WAIT, full[slot], parity)
+        with k.Unroll("i", rows // 8) as i:
+            row, column = i * 8 + thread // 16, thread % 16 * 4
+            k.do(LDS[16], v, k.at(tile, column, row, slot))
+            k.do(STG[16], k.at(dst, kt * rows + row, column), v)
+        k.do(ARRIVE, empty[slot])
+    with role(k, parts, "producer", 4, 1) as thread, k.If(thread.eq(0)), k.For("kt", m // rows) as kt:
+        slot, parity = kt % stages, kt // stages % 2
+        k.do(TRY_WAIT, empty[slot], parity ^ 1)
+        k.do(ARRIVE_EXPECT_TX, full[slot], Const(tile_bytes))
+        k.do(TMA_LOAD[2], k.at(tile, 0, 0, slot), loads, full[slot], Const(0), kt * rows)
+    k._scopes[-1].body.append(Roles(tuple(parts)))
+    return replace(k.build(), maps=(loads,), barriers=(full, empty))

@@ -110,7 +110,7 @@ def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Ca
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        *([] if total is None else [MofNCompleteColumn()]),
         TimeElapsedColumn(),
         console=console(stderr=True),
         transient=True,

@@ -25,7 +25,7 @@ EXIT_CODES = (
 
 COMMANDS = (
     "analyze", "solve", "synthesize", "explain", "code", "identify", "check", "ci", "generate", "verify",
-    "bench", "sass", "draw", "glossary", "cache", "doctor", "demo",
+    "bench", "sass", "profile", "draw", "glossary", "cache", "doctor", "demo",
 )  # fmt: skip
 """In the order in which the help shows them."""
 

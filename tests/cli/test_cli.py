@@ -20,7 +20,7 @@ from tests.sweeps import each
 
 COMMANDS = (
     "analyze", "solve", "synthesize", "explain", "code", "identify", "check", "ci", "generate", "verify",
-    "bench", "sass", "draw", "glossary", "cache", "doctor", "demo",
+    "bench", "sass", "profile", "draw", "glossary", "cache", "doctor", "demo",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The commands of `layoutalg`, one per file, named as on the command line (but index_code).
+"""The commands of `layoutalg`, one per file: code in index_code, profile in profile_kernel, others by name.
 
     analyze     what accesses cost on a layout, an index expression or explicit offsets
     solve       the strides, offsets or bases at which accesses have no conflicts or few sectors
@@ -12,6 +12,7 @@
     verify      run a kernel and compare it with its definition
     bench       kernels timed beside the libraries, and what was predicted
     sass        what the machine code of a kernel is made of
+    profile_kernel  a report of Nsight Compute, explained by line
     draw        a layout, an access, an atom or a composition as a picture
     glossary    what the words of reports and certificates mean
     cache       the compiled kernels on disk

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from layoutalg.cli.inputs import read_layout, read_source
+from layoutalg.cli.completions import accesses, one_of
+from layoutalg.cli.inputs import file_or_input, read_layout, read_source
 from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
 from layoutalg.cli.output import count, progress, say, say_json
 from layoutalg.cli.refusals import FAILED, header
@@ -31,6 +32,7 @@ def check_command(
         typer.Argument(
             help="A file: .cu, .cuh, .c, .cpp or .py, whole as it is; - reads standard input.",
             show_default=False,
+            callback=file_or_input,
         ),
     ],
     function: Annotated[
@@ -44,15 +46,24 @@ def check_command(
         typer.Option(
             help="A map in front of the layout, as in layoutalg code: a TV layout, or an access.",
             show_default=False,
+            autocompletion=accesses,
         ),
     ] = None,
     dtype: DtypeOption = "f32",
     unit: Annotated[
-        str, typer.Option(help="What the function counts: elements, or bytes of --dtype.")
+        str,
+        typer.Option(
+            help="What the function counts: elements, or bytes of --dtype.",
+            autocompletion=one_of("elements", "bytes"),
+        ),
     ] = "elements",
     language: Annotated[
         str | None,
-        typer.Option(help="c or python. Default: by the file's name and text.", show_default=False),
+        typer.Option(
+            help="c or python. Default: by the file's name and text.",
+            show_default=False,
+            autocompletion=one_of("c", "python"),
+        ),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that the function may take for its table.")] = 10.0,
     as_json: JsonOption = False,

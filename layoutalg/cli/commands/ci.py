@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 from rich.table import Table
 
+from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_source
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import json_text, progress, say, table, write_whole
@@ -42,7 +43,12 @@ def ci_command(
         ),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", help="table, json, junit, sarif or github (annotations).")
+        str,
+        typer.Option(
+            "--format",
+            help="table, json, junit, sarif or github (annotations).",
+            autocompletion=one_of("table", "json", "junit", "sarif", "github"),
+        ),
     ] = "table",
     output: OutputsOption = None,
     baseline: Annotated[

@@ -65,6 +65,10 @@ class Census:
 
         self.text = text
         self.tree = Parser(Language(tree_sitter_cuda.language())).parse(text)
+        self.macros = {
+            self._said(name) for node in self._all("preproc_function_def")
+            if (name := node.child_by_field_name("name")) is not None
+        }  # fmt: skip
         self.functions = [self._function(node) for node in self._all("function_definition")]
 
     def _nodes(self, top: Any) -> Iterator[Any]:
@@ -73,6 +77,18 @@ class Census:
         while waiting:
             node = waiting.pop()
             yield node
+            waiting += reversed(node.children)
+
+    def _written(self, top: Any) -> Iterator[Any]:
+        """Every node below one, but the arguments of macros: what they become stands where the macro is called."""
+        waiting = [top]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            if node.type == "call_expression":
+                called = node.child_by_field_name("function")
+                if called is not None and self._said(called) in self.macros:
+                    continue
             waiting += reversed(node.children)
 
     def _all(self, kind: str) -> Iterator[Any]:
@@ -101,7 +117,7 @@ class Census:
         found: list[Site] = []
         for function in self.functions:
             node = self.tree.root_node.descendant_for_byte_range(function.start, function.end)
-            for inner in self._nodes(node):
+            for inner in self._written(node):
                 kind = KINDS.get(inner.type)
                 if kind is None or not self._touches(inner, kind):
                     continue

@@ -54,6 +54,7 @@ class Parser:
         self.unknown: set[str] = set()
         self.headers: list[str] = []
         self.fresh: list[tuple[int, int]] = []
+        self.just: set[str] = set()
         self.index = cindex.Index.create()
         (folder / "stubs").mkdir()
         for name in headers_named(asked["text"]):
@@ -104,7 +105,7 @@ class Parser:
             errors = [d for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Error]
             if not errors:
                 return unit
-            self.fresh = []
+            self.fresh, self.just = [], set()
             if not any([self._mended(error) for error in errors[:MOST_ERRORS]]):  # noqa: C419 - all of them
                 place = errors[0].location
                 raise ValueError(f"line {place.line}, column {place.column}: {errors[0].spelling}")
@@ -126,9 +127,12 @@ class Parser:
         if name is not None:
             after = self.text[place.offset + len(name[1].encode()) :].lstrip()[:1]
             inside = self.census.function(place.offset)
-            if (after == b"(" and said.startswith("use") and name[1] not in self.declared
-                    and inside is not None and inside.device):  # fmt: skip
-                self.declared.append(name[1])
+            if after == b"(" and said.startswith("use") and inside is not None and inside.device and (
+                name[1] not in self.declared or name[1] in self.just
+            ):
+                self.just.add(name[1])
+                if name[1] not in self.declared:
+                    self.declared.append(name[1])
                 return True
             if inside is not None and inside.device and said.startswith("use"):
                 self.unknown.add(name[1])

@@ -105,6 +105,7 @@ class Dump:
         self._waiting: list[tuple[int, Any]] = []
         self._files: dict[str, bytes] = dict(texts)
         self._nodes = 0
+        self._asms: dict[int, int] = {}
 
     # --- tables -----------------------------------------------------------------------------------------
 
@@ -117,7 +118,7 @@ class Dump:
         number = self._type_numbers[key] = len(self.types)
         self.types.append(None)
         kind = whole.kind
-        entry: dict[str, Any] = {"name": key, "bytes": max(whole.get_size(), 0)}
+        entry: dict[str, Any] = {"name": key, "bytes": max(whole.get_size(), 0), "align": max(whole.get_align(), 1)}
         if kind in _INTEGERS:
             entry |= {"kind": "int", "signed": _INTEGERS[kind], "bool": kind == _T.BOOL}
         elif kind == _T.ENUM:
@@ -187,6 +188,8 @@ class Dump:
             number, cursor = self._waiting.pop()
             children = list(cursor.get_children())
             body = next((c for c in children if c.kind == _K.COMPOUND_STMT), None)
+            if cursor.is_default_method():  # the compiler's own copy
+                body = None
             self.functions[number] = {
                 "name": cursor.spelling,
                 "line": cursor.location.line,
@@ -213,6 +216,10 @@ class Dump:
             return self._variable(cursor, place)
         if kind in (_K.ASM_STMT, _K.MS_ASM_STMT):
             return ["asm", *place, -1, self._asm(cursor), [self.node(c) for c in self._own(cursor)]]
+        if kind == _K.UNEXPOSED_STMT:  # a statement with attributes, such as #pragma unroll
+            below = [c for c in self._own(cursor) if c.kind.is_statement()]
+            if below:
+                return self.node(below[-1])
         if not kind.is_expression():
             return ["null" if kind.is_declaration() else "other", *place, -1, kind.name, []]
         return self._expression(cursor, kind, place)
@@ -375,38 +382,58 @@ class Dump:
 
     def _asm(self, cursor: Any) -> Any:
         """{"text", "outputs", "inputs"} of an asm statement: its strings, where it is written or in a macro."""
-        file, offset = ctypes.c_void_p(), ctypes.c_uint()
-        spelling = self.lib.clang_getSpellingLocation
-        spelling.argtypes = None
-        spelling(cursor.extent.start, ctypes.byref(file), None, None, ctypes.byref(offset))
-        text = self._file(cursor.extent.start).decode("utf-8", "replace")
-        raw = self._file(cursor.extent.start)[offset.value :].decode("utf-8", "replace")
-        del text
-        opened = re.match(r"\s*(?:__asm__|__asm|asm)\b[\s\\]*(?:(?:volatile|__volatile__|__volatile|inline|goto)[\s\\]*)*\(",
-                          raw)  # fmt: skip
-        if opened is None:
+        start = cursor.extent.start
+        text = self._file(start).decode("utf-8", "replace")
+        at = len(self._file(start)[: start.offset].decode("utf-8", "replace"))
+        opened = _ASM.match(text, at)
+        if opened is not None:
+            return _sections(text, opened.end())
+        name = re.compile(r"\w+").match(text, at)
+        found = [] if name is None else self._in_macro(name[0], set())
+        number = self._asms.get(start.offset, 0)
+        self._asms[start.offset] = number + 1
+        return found[number % len(found)] if found else None
+
+    def _in_macro(self, name: str, entered: set[str]) -> list[Any]:
+        """The asm statements that a macro writes, those of macros that it names with them."""
+        if name in entered:
+            return []
+        entered.add(name)
+        pattern = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{re.escape(name)}\b((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+        found = []
+        for data in self._files.values():
+            for match in pattern.finditer(data.decode("utf-8", "replace")):
+                body = re.sub(r"\\\r?\n", " ", match[1])
+                for word in re.finditer(r"\b\w+\b", body):
+                    opened = _ASM.match(body, word.start())
+                    if opened is not None:
+                        found.append(_sections(body, opened.end()))
+                    elif word[0].isupper() or "asm" in word[0]:
+                        found += self._in_macro(word[0], entered)
+        return found
+
+
+_ASM = re.compile(r"(?:__asm__|__asm|asm)\b[\s\\]*(?:(?:volatile|__volatile__|__volatile|inline|goto)[\s\\]*)*\(")
+_TOKEN = re.compile(r'"((?:\\.|[^"\\])*)"|//[^\n]*|/\*.*?\*/|[()\[\]:]', re.DOTALL)
+
+
+def _sections(text: str, at: int) -> Any:
+    """{"text", "outputs", "inputs"} of what follows the bracket of an asm statement."""
+    sections: list[list[str]] = [[]]
+    depth = 1
+    while depth:
+        match = _TOKEN.search(text, at)
+        if match is None:
             return None
-        sections: list[list[str]] = [[]]
-        depth, at = 1, opened.end()
-        pattern = re.compile(r'"((?:\\.|[^"\\])*)"|//[^\n]*|/\*.*?\*/|[()\[\]:]', re.DOTALL)
-        while depth:
-            match = pattern.search(raw, at)
-            if match is None:
-                return None
-            at = match.end()
-            if match[1] is not None:
-                sections[-1].append(match[1])
-            elif match[0] in "([":
-                depth += 1
-            elif match[0] in ")]":
-                depth -= 1
-            elif match[0] == ":" and depth == 1:
-                if raw[at : at + 1] == ":":
-                    sections.append([])
-                    at += 1
-                sections.append([])
-        template = "".join(sections[0]).replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
-        constraints = [s for s in sections[1:] if s]
-        given = sections[1:3] + [[], []]
-        del constraints
-        return {"text": template, "outputs": len(given[0]), "inputs": len(given[1])}
+        at = match.end()
+        if match[1] is not None:
+            sections[-1].append(match[1])
+        elif match[0] in "([":
+            depth += 1
+        elif match[0] in ")]":
+            depth -= 1
+        elif match[0] == ":" and depth == 1:
+            sections.append([])
+    template = "".join(sections[0]).replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
+    given = [*sections[1:3], [], []]
+    return {"text": template, "outputs": len(given[0]), "inputs": len(given[1])}

@@ -38,6 +38,7 @@ class Type:
     kind: str
     name: str
     bytes: int
+    align: int = 1
     signed: bool = False
     bool: bool = False
     extent: int = 0
@@ -234,13 +235,13 @@ def _types(raw: list[Any]) -> list[Type]:
             return made[number]
         entry = raw[number]
         if number in opened:
-            return Type("other", entry["name"], entry["bytes"])
+            return Type("other", entry["name"], entry["bytes"], entry["align"])
         opened.add(number)
         to = make(entry["to"]) if "to" in entry else None
         fields = tuple((name, offset, make(t)) for name, offset, t in entry.get("fields", ()))
         made[number] = Type(
-            entry["kind"], entry["name"], entry["bytes"], entry.get("signed", False), entry.get("bool", False),
-            entry.get("extent", 0), to, fields,
+            entry["kind"], entry["name"], entry["bytes"], entry["align"], entry.get("signed", False),
+            entry.get("bool", False), entry.get("extent", 0), to, fields,
         )  # fmt: skip
         return made[number]
 

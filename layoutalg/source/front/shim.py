@@ -127,8 +127,13 @@ template <class A, class B> using layoutalg_both = decltype(true ? A() : B());
 template <class A, class B> __host__ __device__ constexpr layoutalg_both<A, B> min(A a, B b) { return b < a ? b : a; }
 template <class A, class B> __host__ __device__ constexpr layoutalg_both<A, B> max(A a, B b) { return a < b ? b : a; }
 namespace std { using ::min; using ::max; }
+__device__ unsigned __brev(unsigned); __device__ int __popc(unsigned); __device__ int __clz(int);
+__device__ int __ffs(int); __device__ unsigned __ballot_sync(unsigned, int); __device__ unsigned __activemask();
+__device__ int __all_sync(unsigned, int); __device__ int __any_sync(unsigned, int);
+__device__ int __syncthreads_count(int); __device__ int __syncthreads_or(int); __device__ long long clock64();
+__device__ unsigned __byte_perm(unsigned, unsigned, unsigned);
 __device__ unsigned __umul24(unsigned, unsigned); __device__ int __mul24(int, int);
-__host__ __device__ int abs(int); __host__ __device__ constexpr float __int_as_float_(int);
+__host__ __device__ int abs(int);
 template <class T> __device__ T __shfl_sync(unsigned, T, int, int = 32);
 template <class T> __device__ T __shfl_up_sync(unsigned, T, unsigned, int = 32);
 template <class T> __device__ T __shfl_down_sync(unsigned, T, unsigned, int = 32);
@@ -149,6 +154,7 @@ __device__ __half __hadd(__half, __half); __device__ __half __hsub(__half, __hal
 __device__ __half __hmul(__half, __half); __device__ __half __hfma(__half, __half, __half);
 __device__ __nv_bfloat16 __float2bfloat16(float); __device__ __nv_bfloat16 __float2bfloat16_rn(float);
 __device__ float __bfloat162float(__nv_bfloat16);
+LAYOUTALG_REALS
 namespace nvcuda { namespace wmma {
 struct matrix_a; struct matrix_b; struct accumulator; struct row_major; struct col_major; struct precision_tf32;
 enum layout_t { mem_row_major, mem_col_major };
@@ -192,13 +198,42 @@ def _vectors() -> str:
     return "\n".join(lines)
 
 
+_REALS = {
+    1: "sqrt rsqrt cbrt exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh erf "
+    "erfc fabs floor ceil round trunc rint nearbyint",
+    2: "fmax fmin pow fmod atan2 fdivide copysign",
+    3: "fma",
+}
+_FAST = {
+    1: "__expf __exp10f __logf __log2f __log10f __sinf __cosf __tanf __saturatef __frcp_rn __fsqrt_rn __frsqrt_rn",
+    2: "__powf __fdividef __fadd_rn __fmul_rn __fsub_rn __fdiv_rn",
+    3: "__fmaf_rn",
+}
+_TO_INTEGER = ("__float2int_rn", "__float2int_rd", "__float2int_ru", "__float2int_rz", "__float_as_int", "lrintf")
+
+
+def _reals() -> str:
+    lines = []
+    for count in _REALS:
+        for name in _REALS[count].split():
+            for kind, suffix in (("float", "f"), ("double", "")):
+                given = ", ".join([kind] * count)
+                lines.append(f"__host__ __device__ {kind} {name}{suffix}({given});")
+            lines.append(f"__host__ __device__ float {name}({', '.join(['float'] * count)});")
+        for name in _FAST[count].split():
+            lines.append(f"__host__ __device__ float {name}({', '.join(['float'] * count)});")
+    lines += [f"__host__ __device__ int {name}(float);" for name in _TO_INTEGER]
+    lines.append("__host__ __device__ float __int_as_float(int); __host__ __device__ float __int2float_rn(int);")
+    return "\n".join(lines) + "\n"
+
+
 def shim_text() -> str:
     """The header.
 
     >>> "struct __attribute__((aligned(16))) float4 { float x, y, z, w; };" in shim_text()
     True
     """
-    return f"{_WORDS}{_vectors()}{_NARROW}{_FUNCTIONS}"
+    return f"{_WORDS}{_vectors()}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
 
 
 def unknown_function(name: str) -> str:
