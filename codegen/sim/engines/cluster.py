@@ -73,6 +73,7 @@ class Cluster:
         threads = self.clocks.per_block * self.clocks.blocks << WARP_BITS
         self._touched: Array = numpy.zeros(threads, dtype=numpy.int64)  # by peers' threads, in which epoch
         self._where: dict[int, str] = {}
+        self._sent: dict[tuple[int, int], str] = {}  # what engines bring from peers: (engine, epoch)
 
     def start(self) -> None:
         """A new block begins."""
@@ -81,6 +82,7 @@ class Cluster:
             self.barrier.start()
         self._touched[:] = 0
         self._where.clear()
+        self._sent.clear()
 
     def arrive(self, group: Group, *, relaxed: bool) -> None:
         """The active warps arrive at the barrier of the cluster."""
@@ -129,8 +131,11 @@ class Cluster:
 
     # --- the memory of peers ---------------------------------------------------------------------------
 
-    def reach(self, group: Group, rank: int) -> None:
-        """The active lanes touch the shared memory of the block of a rank.  Raises where they may not."""
+    def reach(self, group: Group, rank: int, *, sends: bool = False) -> None:
+        """The active lanes touch the shared memory of the block of a rank.  Raises where they may not.
+
+        What is sent is an engine's access, not theirs.
+        """
         if rank >= len(self.peers):
             raise group.fail(f"reaches for the block of rank {rank} in a cluster of {len(self.peers)}")
         if rank == self.machine.rank:
@@ -146,6 +151,8 @@ class Cluster:
                     f"touches the shared memory of the block of rank {rank}, which may not have started: a "
                     "cluster barrier is needed before", i,
                 )  # fmt: skip
+        if sends:
+            return
         peer._touched[threads] = self.clocks.now[threads >> WARP_BITS]
         for warp in numpy.unique(threads >> WARP_BITS).tolist():
             peer._where[warp] = f"in {group.statement()}"
@@ -171,7 +178,7 @@ class Cluster:
         self, group: Group, place: Place, bar: BarrierPlace, ranks: Array, nbytes: int, values: Array
     ) -> None:
         """The active lanes send words to peers, whose barriers count the bytes."""
-        for rank, buffer in self._each(group, place, ranks):
+        for rank, buffer in self._each(group, place, ranks, sends=True):
             lanes, barriers = group.active, self.peers[rank].mbarriers
             at = self.machine.checked(group, buffer, place.offsets, nbytes, "sends")
             shadow, mine = buffer.shadow, values[lanes.index].copy()
@@ -188,16 +195,20 @@ class Cluster:
                     buffer, shadow, at[which], granules[which], mine[which], nbytes, phases.engine
                 )
                 what = f"by {group.statement()}"
+                sent = phases.engine, int(self.clocks.now[phases.engine])
+                self.peers[rank].cluster._sent[sent] = what
                 total = nbytes * int(which.sum())
                 barriers.bring(group, phases, Flight(total, flight.land, what), first)
 
-    def _each(self, group: Group, place: Place, ranks: Array) -> list[tuple[int, Buffer]]:
+    def _each(
+        self, group: Group, place: Place, ranks: Array, *, sends: bool = False
+    ) -> list[tuple[int, Buffer]]:
         """The one rank that all active lanes mean, with the buffer there."""
         found = numpy.unique(ranks[group.active.index, 0]).tolist()
         if len(found) > 1:
             raise group.fail(f"means blocks of ranks {found[0]} and {found[-1]} in one instruction")
         (rank,) = found
-        self.reach(group, rank)
+        self.reach(group, rank, sends=sends)
         return [(rank, self.peers[rank].buffers[place.buffer.name])]
 
     # --- the end ---------------------------------------------------------------------------------------
@@ -220,6 +231,11 @@ class Cluster:
                     f"{where}: "
                     "a cluster barrier, or a wait for it, is needed at the end", statement=where,
                 )  # fmt: skip
+        for (engine, epoch), where in self._sent.items():
+            if not any(self.clocks.warp_knows(w, engine << WARP_BITS, epoch) for w in mine):
+                sent = f"{self.clocks.who(engine << WARP_BITS)}, {where}"
+                message = f"block {block} may leave before it has waited for {sent}"
+                raise SimulationError(message, statement=where)
 
 
 def connected(kernel: Kernel, warps: int) -> list[Machine]:
