@@ -73,7 +73,6 @@ class Cluster:
         threads = self.clocks.per_block * self.clocks.blocks << WARP_BITS
         self._touched: Array = numpy.zeros(threads, dtype=numpy.int64)  # by peers' threads, in which epoch
         self._where: dict[int, str] = {}
-        self._sent: dict[tuple[int, int], str] = {}  # what engines bring from peers: (engine, epoch)
 
     def start(self) -> None:
         """A new block begins."""
@@ -82,7 +81,6 @@ class Cluster:
             self.barrier.start()
         self._touched[:] = 0
         self._where.clear()
-        self._sent.clear()
 
     def arrive(self, group: Group, *, relaxed: bool) -> None:
         """The active warps arrive at the barrier of the cluster."""
@@ -131,10 +129,10 @@ class Cluster:
 
     # --- the memory of peers ---------------------------------------------------------------------------
 
-    def reach(self, group: Group, rank: int, *, sends: bool = False) -> None:
+    def reach(self, group: Group, rank: int, *, by_engine: bool = False) -> None:
         """The active lanes touch the shared memory of the block of a rank.  Raises where they may not.
 
-        What is sent is an engine's access, not theirs.
+        What an engine brings there, the block waits for at its barrier, or leaves with bytes in flight.
         """
         if rank >= len(self.peers):
             raise group.fail(f"reaches for the block of rank {rank} in a cluster of {len(self.peers)}")
@@ -151,7 +149,7 @@ class Cluster:
                     f"touches the shared memory of the block of rank {rank}, which may not have started: a "
                     "cluster barrier is needed before", i,
                 )  # fmt: skip
-        if sends:
+        if by_engine:
             return
         peer._touched[threads] = self.clocks.now[threads >> WARP_BITS]
         for warp in numpy.unique(threads >> WARP_BITS).tolist():
@@ -178,7 +176,7 @@ class Cluster:
         self, group: Group, place: Place, bar: BarrierPlace, ranks: Array, nbytes: int, values: Array
     ) -> None:
         """The active lanes send words to peers, whose barriers count the bytes."""
-        for rank, buffer in self._each(group, place, ranks, sends=True):
+        for rank, buffer in self._each(group, place, ranks, by_engine=True):
             lanes, barriers = group.active, self.peers[rank].mbarriers
             at = self.machine.checked(group, buffer, place.offsets, nbytes, "sends")
             shadow, mine = buffer.shadow, values[lanes.index].copy()
@@ -195,20 +193,18 @@ class Cluster:
                     buffer, shadow, at[which], granules[which], mine[which], nbytes, phases.engine
                 )
                 what = f"by {group.statement()}"
-                sent = phases.engine, int(self.clocks.now[phases.engine])
-                self.peers[rank].cluster._sent[sent] = what
                 total = nbytes * int(which.sum())
                 barriers.bring(group, phases, Flight(total, flight.land, what), first)
 
     def _each(
-        self, group: Group, place: Place, ranks: Array, *, sends: bool = False
+        self, group: Group, place: Place, ranks: Array, *, by_engine: bool = False
     ) -> list[tuple[int, Buffer]]:
         """The one rank that all active lanes mean, with the buffer there."""
         found = numpy.unique(ranks[group.active.index, 0]).tolist()
         if len(found) > 1:
             raise group.fail(f"means blocks of ranks {found[0]} and {found[-1]} in one instruction")
         (rank,) = found
-        self.reach(group, rank, sends=sends)
+        self.reach(group, rank, by_engine=by_engine)
         return [(rank, self.peers[rank].buffers[place.buffer.name])]
 
     # --- the end ---------------------------------------------------------------------------------------
@@ -231,11 +227,6 @@ class Cluster:
                     f"{where}: "
                     "a cluster barrier, or a wait for it, is needed at the end", statement=where,
                 )  # fmt: skip
-        for (engine, epoch), where in self._sent.items():
-            if not any(self.clocks.warp_knows(w, engine << WARP_BITS, epoch) for w in mine):
-                sent = f"{self.clocks.who(engine << WARP_BITS)}, {where}"
-                message = f"block {block} may leave before it has waited for {sent}"
-                raise SimulationError(message, statement=where)
 
 
 def connected(kernel: Kernel, warps: int) -> list[Machine]:
