@@ -350,13 +350,13 @@ def _matrix_store(part: Tensor) -> Instr | None:
     found = {"stmatrix.x4": STMATRIX[4], "stmatrix.x4.trans": STMATRIX_TRANS[4]}.get(tiled.atom.dst_op)
     if found and tiled.element.bits != 16:
         raise UnsupportedError(
-            f"{tiled.atom} of {tiled.element}: stmatrix moves elements of 16 bits; make_tiled_copy_C(atom, mma, "
-            '"f16") says so'
+            f"{tiled.atom} of {tiled.element}: stmatrix moves elements of 16 bits; "
+            'make_tiled_copy_C(atom, mma, "f16") says so'
         )
     if found and run_of(part) != values:
         raise AlignmentError(
-            f"store to {part}: stmatrix writes rows of {values} elements, of which {run_of(part)} lie next to "
-            "each other"
+            f"store to {part}: stmatrix writes rows of {values} elements, of which {run_of(part)} lie next "
+            "to each other"
         )
     return found
 
