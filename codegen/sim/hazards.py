@@ -62,6 +62,7 @@ class Clocks:
     """
 
     def __init__(self, warps: int) -> None:
+        self.first_engine = warps
         self.now: Array = numpy.ones(warps, dtype=numpy.int64)
         self.seen: Array = numpy.zeros((warps, warps), dtype=numpy.int64)
         self.floor = 0
@@ -194,9 +195,10 @@ class Shadow:
     def _unfenced(self, granules: Array, threads: Array) -> Race | None:
         """An ordinary write that the asynchronous proxy may not see."""
         epoch, writer = self.epoch[granules], self.writer[granules]
-        if epoch.max() <= self.clocks.floor:
+        by_threads = (epoch > self.clocks.floor) & (writer >> WARP_BITS < self.clocks.first_engine)
+        if not by_threads.any():
             return None
-        rows = numpy.stack(numpy.broadcast_arrays(threads, writer, epoch), axis=-1).reshape(-1, 3)
+        rows = numpy.stack(numpy.broadcast_arrays(threads, writer, epoch), axis=-1)[by_threads]
         for thread, other, when in numpy.unique(rows, axis=0).tolist():
             if not self.clocks.visible(thread, other, when):
                 i, k = _first((threads == thread) & (writer == other) & (epoch == when))

@@ -6,7 +6,7 @@ explain_launch(launch, "f.cu", accesses)      joined with what `layoutalg kernel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -40,14 +40,18 @@ class Finding:
         return (self.excess.conflicts or 0) if self.excess else 0
 
 
-def explain_launch(launch: Launch, source: str | None = None, accesses: Any = ()) -> tuple[Finding, ...]:
+def explain_launch(
+    launch: Launch, source: str | None = None, accesses: Any = (), *, whole: bool = False
+) -> tuple[Finding, ...]:
     """The findings of a launch, by file and line.
 
-    `accesses` are those of `source`, as `layoutalg kernel --json` has them.  Raises ParseError for accesses
+    `accesses` are those of `source`, as `layoutalg kernel --json` has them, of one block, or of the `whole`
+    launch.  Raises ParseError for accesses
     of another form.
     """
     read = checked(accesses)
-    return tuple(_finding(row, launch, source, read) for row in by_line(launch))
+    joined = (join(row, launch, source, read, whole) if source else None for row in by_line(launch))
+    return tuple(_finding(row, found) for row, found in zip(by_line(launch), joined, strict=True))
 
 
 def worst_share(row: Row) -> Fraction | None:
@@ -60,9 +64,8 @@ def worst_share(row: Row) -> Fraction | None:
     return max(shares, default=None)
 
 
-def _finding(row: Row, launch: Launch, source: str | None, read: Sequence[Any]) -> Finding:
+def _finding(row: Row, joined: Joined | None) -> Finding:
     found = excess(row)
-    joined = join(row, launch, source, read) if source is not None else None
     ways = worst_share(row)
     fit = fit_pitch(row.op, ways) if found and found.conflicts and ways is not None else None
     notes = [*_conflict(row, ways, found, fit), *notes_of(row), *_sectors(row), *_against(row, joined)]
@@ -100,16 +103,14 @@ def _against(row: Row, joined: Joined | None) -> Iterator[str]:
     """Measured beside predicted."""
     if joined is None:
         return
+    if joined.lines != (row.line,):
+        yield f"the access of line {', '.join(map(str, joined.lines))}"
     if not joined.exact:
         yield f"the source has {', '.join(joined.ops)} here, of which the compiler made {row.op}"
     if joined.predicted is None:
         yield f"not read from the source: {joined.why or 'no reason given'}"
         return
-    counter = "wavefronts" if "shared" in joined.ops[0] or "matrix" in joined.ops[0] else "sectors"
-    if ":global" in joined.ops[0]:
-        counter = "sectors"
-    elif joined.ops[0].startswith(("cp.async", "red.")):
-        counter = "wavefronts"
+    counter = "sectors" if "global" in joined.ops[0] else "wavefronts"
     measured = row.total(counter)
     if measured is None:
         return

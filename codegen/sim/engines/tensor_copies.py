@@ -59,8 +59,10 @@ class BoundMap:
         steps = (1, *tensor_map.element_strides[1:])
         self.counts = tuple(-(-n // step) for n, step in zip(tensor_map.box, steps, strict=True))
         self.steps = steps
-        rows = numpy.indices(self.counts[:0:-1]).reshape(len(self.counts) - 1, -1)[::-1]
-        self._rows = rows * numpy.array(steps[1:])[:, None] if len(rows) else numpy.zeros((0, 1), numpy.int64)
+        self._rows: Array = numpy.zeros((0, 1), dtype=numpy.int64)  # of a tensor of one dimension
+        if len(steps) > 1:
+            rows = numpy.indices(self.counts[:0:-1]).reshape(len(steps) - 1, -1)[::-1]
+            self._rows = rows * numpy.array(steps[1:])[:, None]
         self.row_bytes = self.counts[0] * self.element_bytes
         mode = tensor_map.mode
         self.pitch = max(self.row_bytes, mode.row_bytes if mode.swizzle.bits else 0)
@@ -164,7 +166,7 @@ class TensorCopies:
         rows: Any, thread: Array, i: int,
     ) -> None:  # fmt: skip
         if rank != self.machine.rank:
-            self.machine.cluster.reach(group, rank)
+            self.machine.cluster.reach(group, rank, by_engine=True)
         barriers = self.machine.mbarriers.peers[rank]
         phases, target = barriers.of[bar][stage], barriers.machine.buffers[place.buffer.name]
         barriers.usable(group, phases, i, by_engine=True)
