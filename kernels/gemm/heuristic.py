@@ -220,7 +220,10 @@ SIMT: Choice[SimtConfig] = Choice(
 )
 SM80: Choice[Sm80Config] = Choice(SM80_TILES, SM80_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"))
 SM90: Choice[Sm90Config] = Choice(
-    SM90_TILES, SM90_SUMS, _fit_sm90, ("through", "result_vec"),
+    SM90_TILES,
+    SM90_SUMS,
+    _fit_sm90,
+    ("through", "result_vec"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n)),
 )
 """The families: without tensor cores, with mma.sync, and with wgmma."""

@@ -129,8 +129,11 @@ class Cluster:
 
     # --- the memory of peers ---------------------------------------------------------------------------
 
-    def reach(self, group: Group, rank: int) -> None:
-        """The active lanes touch the shared memory of the block of a rank.  Raises where they may not."""
+    def reach(self, group: Group, rank: int, *, by_engine: bool = False) -> None:
+        """The active lanes touch the shared memory of the block of a rank.  Raises where they may not.
+
+        What an engine brings there, the block waits for at its barrier, or leaves with bytes in flight.
+        """
         if rank >= len(self.peers):
             raise group.fail(f"reaches for the block of rank {rank} in a cluster of {len(self.peers)}")
         if rank == self.machine.rank:
@@ -146,6 +149,8 @@ class Cluster:
                     f"touches the shared memory of the block of rank {rank}, which may not have started: a "
                     "cluster barrier is needed before", i,
                 )  # fmt: skip
+        if by_engine:
+            return
         peer._touched[threads] = self.clocks.now[threads >> WARP_BITS]
         for warp in numpy.unique(threads >> WARP_BITS).tolist():
             peer._where[warp] = f"in {group.statement()}"
@@ -171,7 +176,7 @@ class Cluster:
         self, group: Group, place: Place, bar: BarrierPlace, ranks: Array, nbytes: int, values: Array
     ) -> None:
         """The active lanes send words to peers, whose barriers count the bytes."""
-        for rank, buffer in self._each(group, place, ranks):
+        for rank, buffer in self._each(group, place, ranks, by_engine=True):
             lanes, barriers = group.active, self.peers[rank].mbarriers
             at = self.machine.checked(group, buffer, place.offsets, nbytes, "sends")
             shadow, mine = buffer.shadow, values[lanes.index].copy()
@@ -191,13 +196,15 @@ class Cluster:
                 total = nbytes * int(which.sum())
                 barriers.bring(group, phases, Flight(total, flight.land, what), first)
 
-    def _each(self, group: Group, place: Place, ranks: Array) -> list[tuple[int, Buffer]]:
+    def _each(
+        self, group: Group, place: Place, ranks: Array, *, by_engine: bool = False
+    ) -> list[tuple[int, Buffer]]:
         """The one rank that all active lanes mean, with the buffer there."""
         found = numpy.unique(ranks[group.active.index, 0]).tolist()
         if len(found) > 1:
             raise group.fail(f"means blocks of ranks {found[0]} and {found[-1]} in one instruction")
         (rank,) = found
-        self.reach(group, rank)
+        self.reach(group, rank, by_engine=by_engine)
         return [(rank, self.peers[rank].buffers[place.buffer.name])]
 
     # --- the end ---------------------------------------------------------------------------------------

@@ -173,12 +173,10 @@ class Mbarriers:
 
     def passed(self, group: Group) -> bool:
         """Whether all that a group waits for has happened; from then on it knows of it."""
-        if not all(wait.asked() for wait in group.waits):
-            return False
-        for wait in group.waits:
+        for wait in [wait for wait in group.waits if wait.asked()]:
             wait.passed()
-        group.waits.clear()
-        return True
+            group.waits.remove(wait)
+        return not group.waits
 
     # --- phases ----------------------------------------------------------------------------------------
 

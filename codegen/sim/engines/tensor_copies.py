@@ -166,7 +166,7 @@ class TensorCopies:
         rows: Any, thread: Array, i: int,
     ) -> None:  # fmt: skip
         if rank != self.machine.rank:
-            self.machine.cluster.reach(group, rank)
+            self.machine.cluster.reach(group, rank, by_engine=True)
         barriers = self.machine.mbarriers.peers[rank]
         phases, target = barriers.of[bar][stage], barriers.machine.buffers[place.buffer.name]
         barriers.usable(group, phases, i, by_engine=True)
