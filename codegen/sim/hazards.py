@@ -192,6 +192,17 @@ class Shadow:
             self.reader[granules, engine] = engine << WARP_BITS
         return race
 
+    def write_by(self, granules: Array, threads: Array, engine: int) -> Race | None:
+        """An engine writes, for these threads, until its running epoch is over; its race, or None."""
+        race = self.start(granules, threads, engine)
+        if race is None:
+            self.epoch[granules] = self.clocks.now[engine]
+        return race
+
+    def read_for(self, granules: Array, threads: Array) -> Race | None:
+        """Note a read by the asynchronous proxy, for these threads; its race, or None."""
+        return self.read(granules, threads) or self._unfenced(granules, threads)
+
     def _unfenced(self, granules: Array, threads: Array) -> Race | None:
         """An ordinary write that the asynchronous proxy may not see."""
         epoch, writer = self.epoch[granules], self.writer[granules]
@@ -296,19 +307,33 @@ class GridShadow:
 
     def read(self, granules: Array, threads: Array) -> Race | None:
         """As Shadow.read, and against the writes of other blocks."""
+        return self._read_here(granules) or self.inside.read(granules, threads)
+
+    def write(self, granules: Array, threads: Array) -> Race | None:
+        """As Shadow.write, and against the writes and reads of other blocks."""
+        return self._write_here(granules) or self.inside.write(granules, threads)
+
+    def read_for(self, granules: Array, threads: Array) -> Race | None:
+        """As Shadow.read_for, and against the writes of other blocks."""
+        return self._read_here(granules) or self.inside.read_for(granules, threads)
+
+    def write_by(self, granules: Array, threads: Array, engine: int) -> Race | None:
+        """As Shadow.write_by, and against the writes and reads of other blocks."""
+        return self._write_here(granules) or self.inside.write_by(granules, threads, engine)
+
+    def _read_here(self, granules: Array) -> Race | None:
         race = self._meets(self.writer[granules], "wrote")
         if race is None and self.reads:
             me, before = self.block + 1, self.reader[granules]
             self.reader[granules] = numpy.where((before == 0) | (before == me), me, _SEVERAL)
-        return race or self.inside.read(granules, threads)
+        return race
 
-    def write(self, granules: Array, threads: Array) -> Race | None:
-        """As Shadow.write, and against the writes and reads of other blocks."""
+    def _write_here(self, granules: Array) -> Race | None:
         race = self._meets(self.writer[granules], "wrote")
         if race is None and self.reads:
             race = self._meets(self.reader[granules], "read")
         self.writer[granules] = self.block + 1
-        return race or self.inside.write(granules, threads)
+        return race
 
     def _meets(self, blocks: Array, did: str) -> Race | None:
         foreign = (blocks != 0) & (blocks != self.block + 1)

@@ -49,7 +49,7 @@ ROWS = 64
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 """Registers per thread of the roles, where there are two consumers: 65,536 in all."""
 
-L2_PROMOTION_BYTES = 256
+L2_PROMOTION_BYTES = 128
 """What the L2 fetches at least where an operand is not there."""
 
 

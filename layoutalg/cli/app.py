@@ -25,6 +25,7 @@ from layoutalg.cli.commands import (
     glossary,
     identify,
     index_code,
+    kernel,
     profile_kernel,
     sass,
     solve,
@@ -128,6 +129,7 @@ app.command("code")(budgeted(index_code.code_command))
 app.command("identify")(budgeted(identify.identify_command))
 app.command("check")(budgeted(check.check_command))
 app.command("ci")(budgeted(ci.ci_command))
+app.command("kernel", epilog=_TERMS)(budgeted(kernel.kernel_command))
 app.command("generate")(budgeted(generate.generate_command))
 app.command("verify")(budgeted(verify.verify_command))
 app.command("bench")(bench.bench_command)

@@ -1,7 +1,7 @@
 """What an access costs: warps, turns and blocks sorted by what decides the cost, one of each sort counted.
 
-The idea.  An address is a sum; conditions are comparisons of sums.  Of what does not depend on the thread (the
-turn of a loop, the number of a block) only this matters:
+The idea.  An address is a sum; conditions are comparisons of sums.  Of what does not depend on the thread
+(the turn of a loop, the number of a block) only this matters:
 
     in the address, as a summand     its remainder modulo a sector (global) or the width of a lane (shared)
     in a comparison, as a summand    where it lies between the least and the greatest value of the rest
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule
 from layoutalg.arch import Arch, Instruction, find_instruction
-from layoutalg.errors import LayoutAlgError, ResourceError
+from layoutalg.errors import ResourceError
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import Atom, Sum, values, variable
 
@@ -81,7 +81,7 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
     uniform = _Uniform(touch, turns, launch, period, enumerated)
     out = Cost(0, 0, 0, 1, 0)
     for env, counts in uniform.classes():
-        out = _added(out, _counted(touch, rule, machine, launch, env, counts))
+        out = sum_of(out, _counted(touch, rule, machine, launch, env, counts))
     return out
 
 
@@ -100,7 +100,8 @@ def _check(touch: Touch) -> None:
                 waiting += atom.args
 
 
-def _added(a: Cost, b: Cost) -> Cost:
+def sum_of(a: Cost, b: Cost) -> Cost:
+    """Two costs together."""
     return Cost(a.instructions + b.instructions, a.total + b.total, a.ideal + b.ideal, max(a.ways, b.ways),
                 a.useful_bytes + b.useful_bytes)  # fmt: skip
 
@@ -198,8 +199,10 @@ class _Uniform:
     def _is_shift(self, atom: Atom) -> bool:
         return atom.op == "var" and atom.data in self.shifting
 
-    def _column_of(self, one: Sum, columns: list[Any], env: dict[str, Any], known: dict[int, Any], rule: Any) -> None:
-        """Add what of a sum tells turns and blocks apart: of its uniform summands, and inside of the others."""
+    def _column_of(
+        self, one: Sum, columns: list[Any], env: dict[str, Any], known: dict[int, Any], rule: Any
+    ) -> None:
+        """Add what of a sum tells turns and blocks apart: its uniform summands, and what is inside others."""
         if not one.variables & set(self.inside):
             return
         alone = tuple((a, k) for a, k in one.parts if not a.variables & LANE_NAMES)
@@ -276,8 +279,3 @@ def _counted(
 def lane_variables(block: tuple[int, int, int]) -> tuple[Sum, Sum, Sum]:
     """Numbers of a thread along x, y and z."""
     return tuple(variable(n, 0, extent - 1) for n, extent in zip("xyz", block, strict=True))  # type: ignore[return-value]
-
-
-def not_counted(error: LayoutAlgError) -> str:
-    """Why an access that was read is not counted."""
-    return error.message

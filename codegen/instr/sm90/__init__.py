@@ -5,6 +5,7 @@ tma        copies of boxes by tensor maps, bulk groups
 fence      fence.proxy.async, fence.mbarrier_init; setmaxnreg
 cluster    cluster barriers, the shared memory of other blocks, st.async
 wgmma      products of a warpgroup, asynchronous, and what orders them
+stmatrix   matrices from registers to shared memory
 tiles      operands in shared memory, as their descriptors describe them
 """
 
@@ -34,6 +35,7 @@ from layoutalg.codegen.instr.sm90.mbarrier import (
     TRY_WAIT,
     TRY_WAIT_CLUSTER,
 )
+from layoutalg.codegen.instr.sm90.stmatrix import STMATRIX, STMATRIX_TRANS
 from layoutalg.codegen.instr.sm90.tiles import SharedTile
 from layoutalg.codegen.instr.sm90.tma import (
     BULK_COMMIT,
@@ -74,6 +76,8 @@ __all__ = [
     "NAMED_BARRIER",
     "SETMAXNREG_DEC",
     "SETMAXNREG_INC",
+    "STMATRIX",
+    "STMATRIX_TRANS",
     "STS_REMOTE",
     "ST_ASYNC",
     "TMA_LOAD",

@@ -244,16 +244,17 @@ def connected(kernel: Kernel, warps: int) -> list[Machine]:
         of = f" of the block of rank {rank}" if blocks > 1 else ""
         names += [f"the copy for {stage}{of}" for stage in stages]
         names += [f"a TMA store of warp {warp}{of}" for warp in range(warps)]
+        names += [f"a TMA store of warp {warp}{of}" for warp in range(warps)]  # in global memory
         names += [f"a wgmma of warpgroup {n}{of}" for n in range(warpgroups)]
     clocks = AgentClocks(warps, blocks, names)
     barrier = ClusterBarrier(clocks)
     machines = [Machine(warps, kernel.shared_bytes, clocks=clocks, rank=rank) for rank in range(blocks)]
-    per_block = len(stages) + warps + warpgroups
+    per_block = len(stages) + 2 * warps + warpgroups
     for rank, machine in enumerate(machines):
         first = clocks.first_engine + rank * per_block
         machine.mbarriers = Mbarriers(machine, kernel.barriers, first)
         machine.tma = TensorCopies(machine, first + len(stages))
-        machine.matrix = MatrixEngine(machine, first + len(stages) + warps)
+        machine.matrix = MatrixEngine(machine, first + len(stages) + 2 * warps)
         machine.cluster = Cluster(machine, barrier)
     for machine in machines:
         machine.mbarriers.peers = [m.mbarriers for m in machines]

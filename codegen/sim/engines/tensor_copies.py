@@ -197,7 +197,7 @@ class TensorCopies:
         watched = tensor.source.shadow
         if isinstance(watched, GridShadow) and len(elements):
             granules = numpy.unique(watched.granules(elements, tensor.element_bytes))[None, :]
-            race = watched.read(granules, thread)
+            race = watched.read_for(granules, thread)
             _refuse(group, tensor.source, watched.inside, granules, "loads", race, i)
 
     # --- stores ----------------------------------------------------------------------------------------
@@ -225,9 +225,11 @@ class TensorCopies:
         watched = tensor.source.shadow
         assert isinstance(watched, GridShadow)
         spots = numpy.unique(watched.granules(elements, tensor.element_bytes))[None, :]
+        writes = engine + self.machine.warps
         if len(elements):
-            _refuse(group, tensor.source, watched.inside, spots, "stores", watched.write(spots, thread), i)
-        done = self.clocks.engine_done(engine)
+            race = watched.write_by(spots, thread, writes)
+            _refuse(group, tensor.source, watched.inside, spots, "stores", race, i)
+        done, written = self.clocks.engine_done(engine), self.clocks.engine_done(writes)
         lanes = as_bits(numpy.arange(32) == lane % 32)
         held: list[Array] = []
 
@@ -237,6 +239,7 @@ class TensorCopies:
 
         def write(which: Array) -> None:
             tensor.write(crd, held[0].reshape(-1, tensor.row_bytes))
+            self.clocks.acquire(warp, lanes, written)
 
         mine = numpy.arange(group.lanes) == lane
         reading, writing = self._queues(group)

@@ -8,6 +8,7 @@
     identify    the layout that a function, an expression or an array of offsets is
     check       whether a function of a user's own is a layout
     ci          a file of checks, with the outcomes in the form that a CI reads
+    kernel      the accesses of a CUDA source, with wavefronts and sectors by line
     generate    the CUDA text of a kernel
     verify      run a kernel and compare it with its definition
     bench       kernels timed beside the libraries, and what was predicted

@@ -90,7 +90,21 @@ def _accesses(launch: Launch, source: Path, text: str, given: dict[str, str]) ->
     folder = str(source.resolve().parent)
     kernel = launch.name.partition("<")[0]
     reading = read_kernel(text, launch.block, grid=launch.grid, sets=given, kernel=kernel, folder=folder)
-    return with_ends([{name: getattr(each, name) for name in _FIELDS} for each in reading.memory], text)
+    pitches = {declared.name: _row_bytes(declared.type) for declared in reading.shared}
+    accesses = (
+        {name: getattr(each, name) for name in _FIELDS} | {"pitch": pitches.get(each.array)}
+        for each in reading.memory
+    )
+    return with_ends(list(accesses), text)
+
+
+def _row_bytes(kind: Any) -> int | None:
+    """Bytes from row to row of an array of arrays, None of a plain one."""
+    rows = None
+    while kind.kind == "array":
+        kind = kind.to
+        rows = kind.bytes if kind.kind == "array" else rows
+    return rows
 
 
 def _named_value(text: str) -> tuple[str, str]:
