@@ -30,7 +30,7 @@ The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, say
     codegen      index expressions, tile programs, CUDA text, the simulator
     indexing     index functions: printed from a layout in six languages, and read back to one
     source       CUDA sources read as they are: every access of a kernel, with its cost
-    checks       a file of checks for CI: tiles, accesses and index functions held to limits
+    checks       a file of checks for CI: tiles, accesses, index functions and kernels held to limits
     kernels      families of kernels: plans, predictions, verification
     cli          the `layoutalg` command
 

@@ -9,7 +9,7 @@ import typer
 
 from layoutalg.cli.inputs import read_source
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import say, say_json, table
+from layoutalg.cli.output import progress, say, say_json, table
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ParseError
 
@@ -60,11 +60,13 @@ def profile_command(
 
     text = None if source is None else read_source(str(source))
     given = dict(_named_value(each) for each in sets or ())
-    read = read_report(report, kernel)
     found = []
-    for launch in read.launches:
-        accesses = [] if source is None or text is None else _accesses(launch, source, text, given)
-        found.append((launch, explain_launch(launch, source.name if source else None, accesses, whole=True)))
+    with progress("reading", quiet=as_json):
+        read = read_report(report, kernel)
+        for launch in read.launches:
+            accesses = [] if source is None or text is None else _accesses(launch, source, text, given)
+            name = source.name if source else None
+            found.append((launch, explain_launch(launch, name, accesses, whole=True)))
     if as_json:
         say_json(
             header("profile")
