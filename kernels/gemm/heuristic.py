@@ -56,6 +56,10 @@ MOST_ROUNDS = 12
 """Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
 
 
+TMA_SECTOR_BYTES = 32
+"""What rows start at multiples of where TMA reads them in whole sectors."""
+
+
 def tile_count(p: GemmProblem, c: Config) -> int:
     """Tiles of D, of all products of a batch."""
     return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
@@ -98,7 +102,7 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
 
 def _is_narrow(p: GemmProblem, c: Config) -> bool:
     if isinstance(c, Sm90Config):
-        return False
+        return any(lead * p.operand.nbytes % TMA_SECTOR_BYTES for lead in (p.lda, p.ldb))
     if isinstance(c, SimtConfig):
         return min(c.a_vector, c.b_vector) == 1
     return min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from layoutalg import Layout
+from layoutalg import codegen as cg
 from layoutalg.codegen import simulate
-from layoutalg.errors import SimulationError
+from layoutalg.codegen.language import local_tile
+from layoutalg.errors import ShapeError, SimulationError
 from tests.tma_programs import Boxes, copy_program
 
 WRITTEN = {
@@ -35,3 +38,26 @@ def test_a_store_past_the_end_of_the_array_is_found() -> None:
     src = np.zeros(boxes.shape, dtype=np.uint16)
     with pytest.raises(SimulationError, match="stores byte .* of dst through map_dst, which has 1244"):
         simulate(copy_program(boxes), {"src": src, "dst": src.copy().reshape(-1)[:-2]})
+
+
+def test_a_launch_whose_rows_end_within_a_chunk_is_refused() -> None:
+    k = cg.Kernel("copy", threads=32)
+    m, n = k.extent("m", 64), k.extent("n", 64)
+    x, y = k.tensor("x", "f16", (m, n), (64, 1)), k.tensor("y", "f16", (m, n), (64, 1), writable=True)
+    load, save = k.tensor_map("load", x, (8, 64)), k.tensor_map("save", y, (8, 64))
+    tile, full = k.shared("tile", "f16", Layout((8, 64), (64, 1)), align_bytes=128), k.mbarrier("full")
+    k.init(full)
+    place = k.grid((m,), (8,))
+    with k.If(k.thread.eq(0)):
+        k.expect(full[0], load.box_bytes)
+        k.tma_load(load, local_tile(x, (8, 64), (*place, 0)), tile, full[0])
+        k.wait(full[0], 0)
+        k.tma_store(save, tile, local_tile(y, (8, 64), (*place, 0)))
+        k.bulk_commit()
+        k.bulk_wait(0)
+    kernel, src = k.build(), np.arange(20 * 64, dtype=np.float16)
+    dst = np.zeros_like(src)
+    cg.simulate(kernel, {"x": src, "y": dst, "m": 20, "n": 40})
+    assert (dst.reshape(20, 64)[:, :40] == src.reshape(20, 64)[:, :40]).all()
+    with pytest.raises(ShapeError, match="n"):
+        cg.simulate(kernel, {"x": src, "y": dst, "m": 20, "n": 41})
