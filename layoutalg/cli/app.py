@@ -16,6 +16,7 @@ from layoutalg.cli.commands import (
     bench,
     cache,
     check,
+    convert,
     demo,
     draw,
     explain,
@@ -117,6 +118,7 @@ app.command("synthesize", epilog=_TERMS)(budgeted(synthesize.synthesize_command)
 app.command("explain")(budgeted(explain.explain_command))
 app.command("code")(budgeted(index_code.code_command))
 app.command("identify")(budgeted(identify.identify_command))
+app.command("convert")(budgeted(convert.convert_command))
 app.command("check")(budgeted(check.check_command))
 app.command("generate")(budgeted(generate.generate_command))
 app.command("verify")(budgeted(verify.verify_command))

@@ -19,7 +19,7 @@ from tests.command import answer, process, refusal, run
 from tests.sweeps import each
 
 COMMANDS = (
-    "analyze", "solve", "synthesize", "explain", "code", "identify", "check", "generate", "verify",
+    "analyze", "solve", "synthesize", "explain", "code", "identify", "convert", "check", "generate", "verify",
     "bench", "sass", "draw", "glossary", "cache", "demo",
 )  # fmt: skip
 
