@@ -16,7 +16,7 @@ The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, say
     decide       what is true of a layout as a function: cosize, injective, equal, footprint
     algebra      complement, inverses, divides, products, partitions, recasts
     arch         facts of the hardware: ADD AN ARCHITECTURE OR A MEMORY INSTRUCTION THERE
-    notation     text to values and back: CuTe, C++, DSL, Triton, NumPy, ...; index expressions
+    notation     text to values: CuTe notation, C++, Triton, NumPy, ...; and back; index expressions
     atoms        MMA and copy atoms, TiledMMA, TiledCopy, Tensor: ADD AN ATOM THERE
     analysis     what an access costs: bank conflicts and phases, sectors; Access, analyze
     legality     whether TMA and wgmma accept a layout, and why one is refused

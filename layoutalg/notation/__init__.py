@@ -1,4 +1,4 @@
-"""Text to values, and values to text: CuTe, C++, CuTe DSL, Triton, NumPy, PyTorch; index expressions.
+"""Text to values: CuTe notation, C++, CuTe DSL, Triton, NumPy, PyTorch, index expressions; and back.
 
     conversion  parse and convert: a text of any notation to a value, a value to a text of any notation
     table       FORMS: every notation, a record per form: ADD A FORM HERE

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from layoutalg.errors import LayoutAlgError, UnknownNameError, UnsupportedError
+from layoutalg.errors import LayoutAlgError, UnknownNameError, UnsupportedError, check_type
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import Swizzle
 from layoutalg.notation.forms import arrays, constructors, cute_prints, linear_text, spellings, triton_text
@@ -231,9 +231,10 @@ FORMS: Mapping[str, Form] = MappingProxyType({form.name: form for form in _TABLE
 
 def find_form(name: str) -> Form:
     """A form by name.  Raises UnknownNameError."""
-    found = FORMS.get(name) if isinstance(name, str) else None
+    check_type("convert", name, str, "the name of a form")
+    found = FORMS.get(name)
     if found is None:
-        raise UnknownNameError("form", str(name), FORMS)
+        raise UnknownNameError("form", name, FORMS)
     return found
 
 
