@@ -19,7 +19,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnknownNameError, named, shown
+from layoutalg.errors import (
+    ArgumentTypeError,
+    LayoutAlgError,
+    ShapeError,
+    UnknownNameError,
+    UnsupportedError,
+    named,
+    shown,
+)
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle, Swizzles, flatten_tree
 from layoutalg.notation.cute import parse_cute, parse_int_tuple
 
@@ -108,17 +116,11 @@ def convert(
             if there and name not in target.writes:
                 raise ArgumentTypeError(f"{name} is given, and the form {to} does not take it")
     if target.write is None:
-        raise UnknownNameError("form that is written", to, _written())
+        raise UnsupportedError(f"texts of the form {to} are read, and not written")
     try:
         return target.write(found, options)
     except LayoutAlgError as error:
         named("convert", error, found)
-
-
-def _written() -> list[str]:
-    from layoutalg.notation.table import FORMS
-
-    return [name for name, form in FORMS.items() if form.write is not None]
 
 
 def _read(text: str, form: str | None, options: Options, given: Mapping[str, bool]) -> Notation:

@@ -206,7 +206,8 @@ class _Reader:
                 stack[-1].append(value)
                 if self.is_mark(","):
                     self.advance()
-                    break
+                    if len(stack[-1]) > 1 or not self.is_mark(")"):  # Python writes (8,)
+                        break
                 if not self.is_mark(")"):
                     self.fail("',' or ')'")
                 self.advance()

@@ -19,6 +19,7 @@ from layoutalg.notation.forms.record import Form, OptionName, Options, Value
 from layoutalg.notation.forms.spellings import Spelling
 from layoutalg.notation.forms.tiles import as_layout, map_of_threads, offsets_of
 from layoutalg.notation.forms.triton_text import ENCODINGS, Encoding
+from layoutalg.notation.term import first
 
 SHAPE: frozenset[OptionName] = frozenset({"shape"})
 ELEMENT: frozenset[OptionName] = frozenset({"element"})
@@ -182,14 +183,14 @@ _TABLE = (
     Form(
         name="pycute",
         expresses="integers; swizzles whose fields do not overlap",
-        recognises=re.compile(r"\s*(?:[A-Za-z_]\w*\.)?(?:Layout|ComposedLayout|Swizzles?|Tensor)\s*\("),
+        recognises=re.compile(r"(?:[A-Za-z_]\w*\.)?(?:Layout|ComposedLayout|Swizzles?|Tensor)\s*\("),
         read=_source(constructors.PYTHON_FAMILY),
         write=_spelled(spellings.PYCUTE),
         reads=UNIT,
     ),
     Form(
         name="tensor-layouts",
-        expresses="the same",
+        expresses="integers",
         recognises=None,
         read=_source(constructors.PYTHON_FAMILY),
         write=_spelled(spellings.TENSOR_LAYOUTS),
@@ -244,7 +245,8 @@ def form_of(text: str) -> Form:
     >>> form_of("#ttg.blocked<{").name, form_of("cute::Layout<").name, form_of("8:1").name
     ('triton', 'cpp', 'cute')
     """
+    start = first(text)
     for form in FORMS.values():
-        if form.recognises is not None and form.recognises.match(text):
+        if form.recognises is not None and form.recognises.match(text, start):
             return form
     return FORMS["cute"]

@@ -14,7 +14,7 @@ What a name means is the reader's of a form.
 ('Layout', '<', 'Shape')
 
 Notes.  The reader is a loop with an explicit stack.  Integers have at most MAX_DIGITS digits, brackets nest
-at most MAX_NESTING deep, a text has at most MAX_TEXT characters.
+at most MAX_NESTING deep, a text has at most MAX_TEXT characters and MAX_TERMS integers and names.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from layoutalg.notation.expression_text import MAX_DIGITS, MAX_NESTING
 
 MAX_TEXT = 1 << 20
 """Longest text that is read, in characters."""
+
+MAX_TERMS = 20_000
+"""Most integers and names of a text."""
 
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
@@ -81,6 +84,18 @@ class _Open:
     trailing: bool = False
 
 
+_BLANKS = re.compile(r"[ \t\r\n]*")
+
+
+def first(text: str, start: int = 0) -> int:
+    """The position of the first character from `start` on that is no blank.
+
+    >>> first("  8:1")
+    2
+    """
+    return _BLANKS.match(text, start).end()  # type: ignore[union-attr]  # it matches everywhere
+
+
 def where(text: str, position: int) -> str:
     """A position as line and column, both from 1.
 
@@ -125,6 +140,7 @@ def read_arguments(text: str, family: str, start: int = 0) -> Group:
     check_length(text)
     plain = _CAST.sub(lambda cast: " " * len(cast[0]), text)
     stack = [_Open("", start, None, ())]
+    count = 0
     at, last = start, None  # `last` is the term after which groups, a comma or a bracket may stand
 
     def fail(expected: str) -> NoReturn:
@@ -142,7 +158,9 @@ def read_arguments(text: str, family: str, start: int = 0) -> Group:
         if token == ";" and len(stack) == 1 and last:
             continue
         if last is None and kind in ("int", "name", "text"):
-            last = _leaf(text, family, kind, token, begin)
+            last, count = _leaf(text, family, kind, token, begin), count + 1
+            if count > MAX_TERMS:
+                raise ResourceError("integers and names of a text", count, MAX_TERMS)
         elif last is None and token == "?":
             last = Term("?", begin)
         elif token in ("(", "[", "{", "<") and _may_open(last, token):

@@ -20,19 +20,21 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, flatten_tree, is_symbolic
-from layoutalg.notation.forms.constructors import BEFORE, compact
+from layoutalg.notation.forms.constructors import begin, compact
 from layoutalg.notation.forms.record import Options, Value
-from layoutalg.notation.term import Group, Term, read_arguments, refuse
+from layoutalg.notation.term import Group, Term, first, read_arguments, refuse
 
 FAMILY = "an array's shape and strides"
 
 NUMPY_BEGINS = re.compile(
-    r"\s*(?:(?:np|numpy)\.|\{\s*['\"](?:shape|strides|typestr|data|descr|version)['\"]"
+    r"(?:(?:np|numpy)\.|\{\s*['\"](?:shape|strides|typestr|data|descr|version)['\"]"
     r"|(?:shape|strides|itemsize)\s*[=:])"
 )
 TORCH_BEGINS = re.compile(
-    r"\s*(?:torch\.|(?:size|stride)\s*[=:]|[A-Za-z_]\w*\.(?:as_strided|new_empty_strided)\s*\()"
+    r"(?:torch\.|(?:size|stride)\s*[=:]|[A-Za-z_]\w*\.(?:as_strided|new_empty_strided)\s*\()"
 )
+
+_FIELD = re.compile(r"(?:size|stride|shape|strides|itemsize)\s*[=:]")
 
 _CALLS: Mapping[str, tuple[str, ...]] = {
     "empty_strided": ("size", "stride"),
@@ -47,8 +49,8 @@ _ALIASES = {"storage_offset": "offset", "shape": "shape", "size": "shape"}
 def read_array(text: str, options: Options) -> Value:
     """The layout of an array.  Raises ParseError with line and column, ArgumentTypeError where byte strides
     lack the size of an element."""
-    before = BEFORE.match(text)
-    group = read_arguments(text, FAMILY, before.end() if before else 0)
+    start = first(text)
+    group = read_arguments(text, FAMILY, start if _FIELD.match(text, start) else begin(text, start))
     fields = _fields(text, group)
 
     def fail(why: object) -> NoReturn:

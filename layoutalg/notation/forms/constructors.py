@@ -37,13 +37,13 @@ from layoutalg.layout import (
 )
 from layoutalg.notation.dynamic import Dynamic
 from layoutalg.notation.forms.record import Options, Value, joined, swizzle_in_elements
-from layoutalg.notation.term import Term, read_term, refuse
+from layoutalg.notation.term import Term, first, read_term, refuse
 
 CPP_FAMILY, DSL_FAMILY, PYTHON_FAMILY = "CuTe C++", "CuTe DSL", "a layout in Python"
 
 BEFORE = re.compile(
-    r"\s*(?:(?:(?:static|constexpr|const|auto|using)\s+)+[A-Za-z_]\w*\s*="
-    r"|[#A-Za-z_]\w*\s*=(?=\s*[#A-Za-z_:]))?\s*"
+    r"(?:(?:(?:(?:static|constexpr|const|auto|using)\s+)+[A-Za-z_]\w*\s*="
+    r"|[#A-Za-z_]\w*\s*=(?=\s*[#A-Za-z_:]))\s*)?"
 )
 """What may stand before a term: `auto layout =`, `using Layout =`, `#blocked =`."""
 
@@ -105,10 +105,15 @@ def element_of(name: str) -> DType:
     return dtype(_ELEMENTS.get(last, last))
 
 
+def begin(text: str, start: int) -> int:
+    """Where the term begins that stands at `start`, perhaps behind `auto layout =`."""
+    found = BEFORE.match(text, start)
+    return found.end() if found else start
+
+
 def read_constructor(text: str, family: str, options: Options) -> Value:
     """The layout, or the swizzle alone, that a text makes.  Raises ParseError with line and column."""
-    found = BEFORE.match(text)
-    return read_made(text, read_term(text, family, found.end() if found else 0), family, options)
+    return read_made(text, read_term(text, family, begin(text, first(text))), family, options)
 
 
 def read_made(text: str, term: Term, family: str, options: Options) -> Value:

@@ -30,17 +30,15 @@ from layoutalg.notation.dynamic import leaf_parts
 from layoutalg.notation.forms.constructors import element_of
 from layoutalg.notation.forms.record import Options, Value, swizzle_in_bytes, swizzle_in_elements
 from layoutalg.notation.forms.tiles import as_layout
-from layoutalg.notation.term import check_length, refuse
+from layoutalg.notation.term import check_length, first, refuse
 
 TENSOR_BEGINS = re.compile(
-    r"\s*(?:(?:Sw<[^>\n]{1,40}>_)?(?:[gsr]mem_)?(?:sub)?ptr\[|tmem_\[|counting_iter\(|raw_ptr\(|ArithTuple\()"
+    r"(?:(?:Sw<[^>\n]{1,40}>_)?(?:[gsr]mem_)?(?:sub)?ptr\[|tmem_\[|counting_iter\(|raw_ptr\(|ArithTuple\()"
 )
-DSL_BEGINS = re.compile(r"\s*(?:S<|!cute\.|!memref_|tensor<|tensor\(|[-(0-9,?:{}a-z= ]*\?)")
+DSL_BEGINS = re.compile(r"(?:S<|!cute\.|!memref_|tensor<|tensor\(|[-(0-9,?:{}a-z= ]*\?)")
 
-_IR = re.compile(r"\s*!cute\.(layout|composed_layout|memref|coord_tensor|swizzle)<(.*)>\s*", re.S)
-_TENSOR = re.compile(
-    r"\s*tensor<\s*ptr<([^<>]*(?:<[^<>]*>[^<>]*)*)>\s+o\s+(.*)>\s*|\s*tensor\((.*), data=.*", re.S
-)
+_IR = re.compile(r"!cute\.(layout|composed_layout|memref|coord_tensor|swizzle)<(.*)>\s*", re.S)
+_TENSOR = re.compile(r"tensor<\s*ptr<([^<>]*(?:<[^<>]*>[^<>]*)*)>\s+o\s+(.*)>\s*|tensor\((.*), data=.*", re.S)
 _QUOTED = re.compile(r'"([^"]*)"')
 _SWIZZLE = re.compile(r"S<\s*\d+\s*,\s*\d+\s*,\s*-?\d+\s*>")
 
@@ -72,17 +70,16 @@ def _swizzles_in_elements(text: str, value: AnyLayout | Swizzle, bits: int) -> A
 def read_dsl(text: str, options: Options) -> Value:
     """A print of the CuTe DSL: a layout, a composed layout, a tensor, or one of them in !cute types."""
     check_length(text)
-    if found := _IR.fullmatch(text):
+    if found := _IR.fullmatch(text, first(text)):
         return _of_ir(text, found, options)
-    if found := _TENSOR.fullmatch(text):
+    if found := _TENSOR.fullmatch(text, first(text)):
         if found[3]:
             return _shifted(text, found.start(3), found[3], options)
         return _of_pointer(text, found[1], found[2], found.start(2), options)
     for name in ("!memref_", "!cute.", "tensor<", "tensor("):
-        if text.lstrip().startswith(name):
+        if text.startswith(name, first(text)):
             known = "!cute.layout, composed_layout, memref and coord_tensor, and tensor<ptr<...> o ...>"
-            at = len(text) - len(text.lstrip())
-            refuse(text, "CuTe DSL", f"{name}... is known and not read: {known} are", at)
+            refuse(text, "CuTe DSL", f"{name}... is known and not read: {known} are", first(text))
     return read_print(text, options)
 
 

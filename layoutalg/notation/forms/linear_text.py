@@ -26,8 +26,11 @@ from layoutalg.notation.term import check_length, refuse
 
 FAMILY = "a LinearLayout"
 
+MAX_PARTS = 64
+"""Most bits of an in dimension, and most out dimensions."""
+
 BEGINS = re.compile(
-    r"\s*(?://[ \t]*)?(?:-[ \t]*)?[A-Za-z_]\w*(?:=1 +-> ?[(0-9]|[ \t]+is a size 1 dimension|: size 1\b)"
+    r"(?://[ \t]*)?(?:-[ \t]*)?[A-Za-z_]\w*(?:=1 +-> ?[(0-9]|[ \t]+is a size 1 dimension|: size 1\b)"
 )
 
 _BASIS = re.compile(r"(?:-\s*)?([A-Za-z_]\w*)=([0-9]{1,20})\s*->\s*(\(?)([0-9, ]*)(\)?)")
@@ -59,6 +62,8 @@ def read_linear(text: str, options: Options) -> Value:
             parts = [part.strip() for part in digits if part.strip()]
             if len(found[3]) != len(found[5]) or any(not p.isdigit() or len(p) > MAX_DIGITS for p in parts):
                 fail("expected a basis such as (0, 1)")
+            if len(parts) > MAX_PARTS or len(bases) >= MAX_PARTS:
+                fail(f"expected at most {MAX_PARTS} bases of at most {MAX_PARTS} parts")
             bases.append(tuple(map(int, parts)))
         elif found := _ONE.fullmatch(body):
             if found[1] in ins:

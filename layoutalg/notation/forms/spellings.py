@@ -171,7 +171,9 @@ def _python(name: str, composed: Callable[[str, str, str], str], *, narrow: bool
 
 PYCUTE = _python("pycute", lambda outer, offset, inner: f"ComposedLayout({outer}, {offset}, {inner})")
 TENSOR_LAYOUTS = _python(
-    "tensor-layouts", lambda outer, offset, inner: f"ComposedLayout({outer}, {inner}, offset={offset})"
+    "tensor-layouts",
+    lambda outer, offset, inner: f"ComposedLayout({outer}, {inner}, offset={offset})",
+    narrow=False,
 )
 
 

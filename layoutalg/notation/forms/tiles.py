@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.f2 import LinearLayout
-from layoutalg.layout import AnyLayout, innermost, modes, rank, size
+from layoutalg.layout import AnyLayout, Layout, innermost, map_innermost, modes, rank, size
 
 LANES = 5
 """Bits of a lane."""
@@ -28,8 +28,10 @@ def tile_of(found: LinearLayout) -> AnyLayout | LinearLayout:
     the tensor or several offsets hold one element."""
     if {name for name, bases in found.ins if bases} - {"offset"} or not found.is_invertible():
         return found
-    inverse = found.sublayout(["offset"], list(found.out_bits)).invert()
-    return inverse.to_layout()
+    tile = found.sublayout(["offset"], list(found.out_bits)).invert().to_layout()
+    if len(found.outs) == 1 and rank(tile) > 1:  # one dimension is one mode
+        return map_innermost(tile, lambda plain: Layout((plain.shape,), (plain.stride,)))
+    return tile
 
 
 def offsets_of(value: AnyLayout | LinearLayout, what: str) -> LinearLayout:

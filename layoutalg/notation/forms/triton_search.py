@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from itertools import permutations, product
 from typing import Any
 
+from layoutalg.budget import Budget
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.f2 import LinearLayout
 from layoutalg.notation.forms import triton_maps as maps
@@ -55,6 +56,8 @@ def _bases(found: LinearLayout, names: tuple[str, ...], what: str) -> dict[str, 
     given = dict(found.ins)
     if set(given) - set(names):
         raise UnsupportedError(f"no {what}: it maps {', '.join(names)}, and this maps {', '.join(given)}")
+    if not any(given.values()):
+        raise UnsupportedError(f"no {what}: a tensor of one element has no bases, and so the text no rank")
     if not found.is_surjective():
         raise UnsupportedError(f"no {what}: some elements of the tensor {_shape(found)} are held nowhere")
     if [name for name, _ in found.outs] != [f"dim{i}" for i in range(len(found.outs))]:
@@ -152,23 +155,23 @@ def _aligned(found: LinearLayout) -> tuple[tuple[str, Any], ...]:
 
 
 def find_blocked(found: LinearLayout, options: Options) -> Fields:
-    """sizePerThread, threadsPerWarp, warpsPerCTA and order.
+    """sizePerThread, threadsPerWarp, warpsPerCTA and order, searched among all encodings of one block.
 
-    Searched among the encodings whose lanes and warps hold different elements, of one block.
+    Bits that hold what others hold stand behind those of a dimension that is full; which, changes nothing.
     """
     rank, shape = _rank(found, "blocked"), _shape(found)
     given = _distributed(found, "blocked")
-    if any(not any(basis) for name in ("lane", "warp") for basis in given[name]):
-        raise UnsupportedError(
-            "no blocked encoding is searched for whose lanes or warps hold the same elements"
-        )
-    lanes, warps = [_counts(given[name], rank, "blocked") for name in ("lane", "warp")]
-    registers = _counts(given["register"], rank, "blocked")
-    for sizes in _sizes(registers):
-        for order in permutations(reversed(range(rank))):
-            made = maps.blocked(sizes, lanes, warps, order, shape)
-            if _aligned(made) == _aligned(found):
-                return {"sizePerThread": sizes, "threadsPerWarp": lanes, "warpsPerCTA": warps, "order": order}
+    lanes, warps = [list(_counts(given[name], rank, "blocked")) for name in ("lane", "warp")]
+    registers = list(_counts(given["register"], rank, "blocked"))
+    budget = Budget("which blocked encoding is it?")
+    for parts in product(registers, lanes, warps):
+        for sizes in _sizes(parts[0]):
+            for order in permutations(reversed(range(rank))):
+                budget.spend(100)
+                made = maps.blocked(sizes, *parts[1:], order, shape)
+                if _aligned(made) == _aligned(found):
+                    names = ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
+                    return dict(zip(names, (sizes, *parts[1:], order), strict=True))
     raise UnsupportedError(
         "no blocked encoding: registers, lanes and warps do not run along one dimension after the other "
         "in one order"
@@ -183,16 +186,27 @@ def _distributed(found: LinearLayout, what: str) -> dict[str, Any]:
     return given
 
 
-def _counts(bases: tuple[tuple[int, ...], ...], rank: int, what: str) -> tuple[int, ...]:
-    """How many coordinates go along each dimension."""
-    counts = [1] * rank
+def _counts(bases: tuple[tuple[int, ...], ...], rank: int, what: str) -> Iterator[tuple[int, ...]]:
+    """How many coordinates may go along each dimension: each run of bases 0 belongs to one of them."""
+    counts, runs, after = [1] * rank, [0], False
     for basis in bases:
         along = [dim for dim, part in enumerate(basis) if part]
         if len(along) > 1 or any(part & part - 1 for part in basis):
             raise UnsupportedError(f"no {what}: the basis {basis} steps along several dimensions or bits")
-        for dim in along:
-            counts[dim] *= 2
-    return tuple(counts)
+        if along:
+            counts[along[0]] *= 2
+            after = True
+        elif after:
+            runs.append(1)
+            after = False
+        else:
+            runs[-1] += 1
+    runs = [run for run in runs if run]
+    for dims in product(range(rank), repeat=len(runs)):
+        each = list(counts)
+        for dim, run in zip(dims, runs, strict=True):
+            each[dim] <<= run
+        yield tuple(each)
 
 
 def _sizes(most: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

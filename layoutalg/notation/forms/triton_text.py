@@ -21,16 +21,19 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from layoutalg.errors import LayoutAlgError, UnsupportedError
+from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.f2 import LinearLayout
 from layoutalg.notation.forms import triton_maps as maps
 from layoutalg.notation.forms import triton_search as search
-from layoutalg.notation.forms.constructors import BEFORE
+from layoutalg.notation.forms.constructors import begin
 from layoutalg.notation.forms.record import Options, Value
 from layoutalg.notation.forms.tiles import tile_of
-from layoutalg.notation.term import Term, check_length, read_term, refuse
+from layoutalg.notation.term import Term, check_length, first, read_term, refuse
 
 FAMILY = "a Triton encoding"
+
+MAX_DEFINITIONS = 100
+"""Most definitions that may stand before an encoding."""
 
 Fields = Mapping[str, Any]
 
@@ -134,6 +137,8 @@ def _of_bases(ins: Mapping[str, Any], shape: tuple[int, ...]) -> LinearLayout:
     """The map with these bases; its shape is what they reach where none is given."""
     every = [basis for bases in ins.values() for basis in bases]
     reach = tuple([max(1, 1 << max(parts).bit_length()) for parts in zip(*every, strict=True)])
+    if not every and not shape:
+        raise UnsupportedError("no bases and no shape, so that the tensor has no rank")
     if shape and every and shape != reach:
         raise UnsupportedError(
             f"bases that reach {reach}, for a tensor of shape {shape}: give those of the tensor"
@@ -278,7 +283,7 @@ _UNREAD = {
 """Encodings that are known by name and have no reader, and why."""
 
 BEGINS = re.compile(
-    r"(?:\s*#[A-Za-z_]\w*\s*=)?\s*(?:(?:#|!)(?:ttg|triton_gpu|ttng|triton_nvidia_gpu|gluon|amdg)\."
+    r"(?:#[A-Za-z_]\w*\s*=\s*)?(?:(?:#|!)(?:ttg|triton_gpu|ttng|triton_nvidia_gpu|gluon|amdg)\."
     r"|(?:[A-Za-z_]\w*\.)*(?:"
     + "|".join([*_BY_GLUON, *(name for name in _UNREAD if name.endswith("Layout"))])
     + r")\s*\()"
@@ -296,13 +301,14 @@ def read_encoding(text: str, options: Options) -> Value:
     check_length(text)
     known: dict[str, _Encoded] = {}
     starts = [match.start() for match in _DEFINITION.finditer(text)] or [0]
+    if len(starts) > MAX_DEFINITIONS:
+        raise ResourceError("definitions of encodings in a text", len(starts), MAX_DEFINITIONS)
     if text[: starts[0]].strip():
         starts = [0]
     encoded, term = None, None
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         named = _DEFINITION.match(text, start)
-        before = BEFORE.match(text, start)
-        term = read_term(text[:end], FAMILY, before.end() if before else start)
+        term = read_term(text[:end], FAMILY, begin(text, first(text, start)))
         encoded = _encoded(text, term, known)
         if named:
             known[named[1]] = encoded
