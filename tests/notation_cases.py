@@ -21,6 +21,7 @@ from layoutalg import (
     same_function,
     size,
 )
+from layoutalg.arch import SMEM_ATOMS, atom_layout
 from layoutalg.layout import innermost
 from layoutalg.notation import FORMS, Notation
 from tests import index_functions, random_layouts
@@ -31,8 +32,10 @@ _NAMES = {"Layout": Layout, "Swizzle": Swizzle, "ComposedLayout": ComposedLayout
 
 
 def layout(rng: random.Random) -> AnyLayout:
-    """A layout of any kind: as kernels have them, tiles of powers of two, or wild."""
+    """A layout of any kind: as kernels have them, atoms, tiles of powers of two, or wild."""
     kind = rng.random()
+    if kind < 0.03:
+        return atom_layout(rng.choice(list(SMEM_ATOMS)), rng.choice(ELEMENTS[:4]))
     if kind < 0.3:
         return index_functions.tile(rng)
     if kind < 0.6:

@@ -22,8 +22,8 @@ EXIT_CODES = (
 )
 
 COMMANDS = (
-    "analyze", "solve", "synthesize", "explain", "code", "identify", "check", "generate", "verify",
-    "bench", "sass", "draw", "glossary", "cache", "demo",
+    "analyze", "solve", "synthesize", "explain", "code", "identify", "convert", "check", "generate",
+    "verify", "bench", "sass", "draw", "glossary", "cache", "demo",
 )  # fmt: skip
 """In the order in which the help shows them."""
 
