@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from layoutalg.cli.app import app
-from layoutalg.cli.commands.convert import form_names
+from layoutalg.cli.completions import forms
 from layoutalg.notation import FORMS
 from tests.command import answer, refusal, run
 from tests.sweeps import each
@@ -33,7 +33,7 @@ def test_standard_input_is_read_and_bad_bytes_are_placed() -> None:
     bad = CliRunner().invoke(app, ["convert", "-"], input=b"(8,64):\n\xff(64,1)")
     assert bad.exit_code == 2 and "line 2, byte 1" in bad.stderr
     large = CliRunner().invoke(app, ["convert", "-"], input=b"1" * ((1 << 20) + 1))
-    assert large.exit_code == 2 and "size of -" in large.stderr
+    assert large.exit_code == 2 and "size of standard input" in large.stderr
     deep = CliRunner().invoke(app, ["convert", "-"], input="Layout<" * 100_000)
     assert deep.exit_code == 2 and "at most 128 nested brackets" in deep.stderr
     assert "line 1, column" in deep.stderr
@@ -74,7 +74,7 @@ def test_other_commands_read_the_notations_too() -> None:
 
 
 def test_the_names_of_forms_are_completed_and_documented() -> None:
-    assert form_names() == [name for name, form in FORMS.items() if form.write is not None]
+    assert forms("") == [name for name, form in FORMS.items() if form.write is not None]
     text = (Path(__file__).parents[2] / "docs" / "notations.md").read_text(encoding="utf-8")
     table = text.partition("| form |")[2].partition("\n\n")[0]
     listed = set(re.findall(r"`([\w.-]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()[2:])))

@@ -7,18 +7,12 @@ from typing import Annotated
 
 import typer
 
+from layoutalg.cli.completions import dtypes, forms, one_of
 from layoutalg.cli.inputs import MAX_SOURCE_BYTES, read_source
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import say_json
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ParseError, ResourceError
-
-
-def form_names() -> list[str]:
-    """The forms that can be written, for completion."""
-    from layoutalg.notation import FORMS
-
-    return [name for name, form in FORMS.items() if form.write is not None]
 
 
 def convert_command(
@@ -35,7 +29,7 @@ def convert_command(
         typer.Option(
             help="cute, tensor, cpp, cpp-type, gmma, dsl, dsl-print, triton, ttg.NAME, gluon, gluon.NAME, "
             "linear-layout, numpy, torch, pycute or tensor-layouts.",
-            autocompletion=form_names,
+            autocompletion=forms,
         ),
     ] = "cute",
     form: Annotated[
@@ -44,7 +38,7 @@ def convert_command(
             "--from",
             help="The form of TEXT. Default: what it looks like.",
             show_default=False,
-            autocompletion=form_names,
+            autocompletion=forms,
         ),
     ] = None,
     shape: Annotated[
@@ -62,10 +56,15 @@ def convert_command(
             "--element",
             help="The element type: of byte strides, pointers, atoms.",
             show_default=False,
+            autocompletion=dtypes,
         ),
     ] = None,
     unit: Annotated[
-        str, typer.Option(help="What a swizzle in TEXT acts on: elements, or bytes of --dtype.")
+        str,
+        typer.Option(
+            help="What a swizzle in TEXT acts on: elements, or bytes of --dtype.",
+            autocompletion=one_of("elements", "bytes"),
+        ),
     ] = "elements",
     as_json: JsonOption = False,
 ) -> None:
