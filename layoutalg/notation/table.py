@@ -19,7 +19,7 @@ from layoutalg.notation.forms.record import Form, OptionName, Options, Value
 from layoutalg.notation.forms.spellings import Spelling
 from layoutalg.notation.forms.tiles import as_layout, map_of_threads, offsets_of
 from layoutalg.notation.forms.triton_text import ENCODINGS, Encoding
-from layoutalg.notation.term import first
+from layoutalg.notation.term import first, refuse
 
 SHAPE: frozenset[OptionName] = frozenset({"shape"})
 ELEMENT: frozenset[OptionName] = frozenset({"element"})
@@ -88,6 +88,21 @@ def _first(value: Value, options: Options, *, gluon: bool) -> str:
             reasons.append(error.message)
     raise UnsupportedError("; ".join(dict.fromkeys(reasons)))
 
+
+UNREAD: tuple[tuple[str, str, str], ...] = (
+    (r"Tiled(?:MMA|Copy)\b|(?:MMA|Copy)_Atom\b|ThrID:", "a print of CuTe",
+     "atoms and their tilings have several layouts; paste one of them"),
+    (r"(?:memref|tensor|vector)<[0-9?x]|strided<|affine_map<", "a type of MLIR", "give size= and stride="),
+    (r"(?:[a-z]+[0-9]+\[[0-9,]*\]|)\{[0-9, ]+(?::[A-Z(]|\})", "a layout of XLA",
+     "minor-to-major orders and tiles are not read; give size= and stride="),
+    (r"(?:T\.|tilelang\.|tl\.)?(?:Fragment|make_swizzled_layout)\s*\(", "a layout of TileLang",
+     "its index map is a function: see layoutalg identify"),
+    (r"lambda\b|T\.index_map\(", "an index map", "it is a function: see layoutalg identify"),
+    (r"(?:::)?(?:cutlass::)?layout::\w+|(?:nvcuda::)?wmma::\w+_major", "a layout of CUTLASS 2 or wmma",
+     "its leading dimension is known at run time; give size= and stride="),
+    (r"!tt\.|!ttg\.|tt\.|module attributes", "Triton's IR", "paste one encoding, #ttg.name<{...}>"),
+)  # fmt: skip
+"""Families that are known by how they begin and are not read: their names, and what to give instead."""
 
 _PATH = r"(?:(?:::)?(?:[A-Za-z_]\w*(?:::|\.))*)"
 
@@ -242,6 +257,8 @@ def find_form(name: str) -> Form:
 def form_of(text: str) -> Form:
     """The form whose text begins like this one; `cute` where none does.
 
+    Raises ParseError for a text of a family that is known and not read.
+
     >>> form_of("#ttg.blocked<{").name, form_of("cute::Layout<").name, form_of("8:1").name
     ('triton', 'cpp', 'cute')
     """
@@ -249,4 +266,7 @@ def form_of(text: str) -> Form:
     for form in FORMS.values():
         if form.recognises is not None and form.recognises.match(text, start):
             return form
+    for begins, family, why in UNREAD:
+        if re.compile(begins).match(text, start):
+            refuse(text, family, f"known and not read: {why},", start)
     return FORMS["cute"]

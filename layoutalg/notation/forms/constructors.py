@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -146,9 +146,11 @@ class _Reader:
             return term.head
         if term.head is None:
             return self.group(term)
-        name = re.split(r"::|\.", term.head)[-1]
+        name = _last(term)
         if name == "?":
             return self.dynamic.extent()
+        if name == "Tensor" and [group.mark for group in term.groups[:1]] == ["<"]:
+            return self.tensor(term)
         if name in _NOT_LAYOUTS:
             self.fail(f"{name}: {_NOT_LAYOUTS[name]}", term)
         if name in _MAJOR:
@@ -184,11 +186,27 @@ class _Reader:
 
         given = [part for group in term.groups for part in group.terms]
         if len(given) == 2 and isinstance(given[1].head, str):
-            major = re.split(r"::|\.", given[1].head)[-1]
+            major = _last(given[1])
             name = name.replace("Layout_", f"Layout_{major}_") if major in ("K", "MN") else name
         if not given or not isinstance(given[0].head, str):
             self.fail(f"{name} needs its element type, as in {name}<half_t>", term)
         return atom_layout(name, element_of(given[0].head))
+
+    def tensor(self, term: Term) -> Any:
+        """The layout of a tensor's type, Tensor<Engine, Layout>, under the swizzle of its pointer."""
+        if len(term.groups[0].terms) != 2:
+            self.fail("expected Tensor<Engine, Layout>", term)
+        engine, inner = term.groups[0].terms
+        layout = self.value(inner)
+        pointer = next((part for part in _parts(engine) if _last(part) == "swizzle_ptr"), None)
+        if pointer is None:
+            return layout
+        swizzle = next((part for part in _parts(pointer) if _last(part) == "Swizzle"), None)
+        for part in _parts(pointer):
+            bits = next((kind.bits for kind in [_element(part)] if kind is not None), 0)
+            if bits and swizzle is not None:
+                return ComposedLayout(swizzle_in_elements(self.value(swizzle), bits), 0, layout)
+        return self.fail("expected swizzle_ptr<Swizzle<...>, smem_ptr<T*>> of a known element type", pointer)
 
     def group(self, term: Term) -> Any:
         """A group without a name: a tuple, or a number in parentheses as Python reads them."""
@@ -223,6 +241,28 @@ class _Reader:
         return ComposedLayout(outer, 0 if isinstance(offset, _Pointer) else offset, inner)
 
 
+def _last(term: Term) -> str:
+    """The name of a term without its namespace."""
+    return re.split(r"::|\.", term.head)[-1] if isinstance(term.head, str) else ""
+
+
+def _parts(term: Term) -> Iterator[Term]:
+    """A term and all terms inside of it."""
+    waiting = [term]
+    while waiting:
+        part = waiting.pop(0)
+        yield part
+        waiting += [inner for group in part.groups for inner in group.terms]
+
+
+def _element(term: Term) -> DType | None:
+    """The element type that a term names, or None."""
+    try:
+        return element_of(_last(term))
+    except LayoutAlgError:
+        return None
+
+
 def compact(shape: IntTuple, major: str) -> IntTuple:
     """Strides without gaps, the first mode fastest (left) or the last (right), as CuTe gives them: 0 for 1.
 
@@ -238,7 +278,7 @@ def compact(shape: IntTuple, major: str) -> IntTuple:
 
 
 def _other(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
-    return reader.other(re.split(r"::|\.", str(term.head))[-1], term)
+    return reader.other(_last(term), term)
 
 
 def _as_ints(value: Any) -> IntTuple:

@@ -126,7 +126,7 @@ def _slice(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
 
 
 def _linear(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
-    return _of_bases({name: fields.get(name, ()) for name in maps.DISTRIBUTED}, shape)
+    return _of_bases({name: fields.get(name, ()) for name in maps.DISTRIBUTED}, fields.get("shape") or shape)
 
 
 def _shared_linear(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
@@ -283,7 +283,7 @@ _UNREAD = {
 """Encodings that are known by name and have no reader, and why."""
 
 BEGINS = re.compile(
-    r"(?:#[A-Za-z_]\w*\s*=\s*)?(?:(?:#|!)(?:ttg|triton_gpu|ttng|triton_nvidia_gpu|gluon|amdg)\."
+    r"(?:#[A-Za-z_]\w*\s*=\s*)?(?:#(?:ttg|triton_gpu|ttng|triton_nvidia_gpu|gluon|amdg)\."
     r"|(?:[A-Za-z_]\w*\.)*(?:"
     + "|".join([*_BY_GLUON, *(name for name in _UNREAD if name.endswith("Layout"))])
     + r")\s*\()"
