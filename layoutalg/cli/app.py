@@ -17,6 +17,7 @@ from layoutalg.cli.commands import (
     cache,
     check,
     ci,
+    convert,
     demo,
     doctor,
     draw,
@@ -127,6 +128,7 @@ app.command("synthesize", epilog=_TERMS)(budgeted(synthesize.synthesize_command)
 app.command("explain")(budgeted(explain.explain_command))
 app.command("code")(budgeted(index_code.code_command))
 app.command("identify")(budgeted(identify.identify_command))
+app.command("convert")(budgeted(convert.convert_command))
 app.command("check")(budgeted(check.check_command))
 app.command("ci")(budgeted(ci.ci_command))
 app.command("kernel", epilog=_TERMS)(budgeted(kernel.kernel_command))
