@@ -23,6 +23,7 @@ from layoutalg.cli.commands import (
     glossary,
     identify,
     index_code,
+    legal,
     sass,
     solve,
     synthesize,
@@ -118,6 +119,7 @@ app.command("explain")(budgeted(explain.explain_command))
 app.command("code")(budgeted(index_code.code_command))
 app.command("identify")(budgeted(identify.identify_command))
 app.command("check")(budgeted(check.check_command))
+app.command("legal")(budgeted(legal.legal_command))
 app.command("generate")(budgeted(generate.generate_command))
 app.command("verify")(budgeted(verify.verify_command))
 app.command("bench")(bench.bench_command)

@@ -22,7 +22,7 @@ EXIT_CODES = (
 )
 
 COMMANDS = (
-    "analyze", "solve", "synthesize", "explain", "code", "identify", "check", "generate", "verify",
+    "analyze", "solve", "synthesize", "explain", "code", "identify", "check", "legal", "generate", "verify",
     "bench", "sass", "draw", "glossary", "cache", "demo",
 )  # fmt: skip
 """In the order in which the help shows them."""

@@ -46,7 +46,7 @@ from layoutalg.layout import (
     unflatten_tree,
 )
 from layoutalg.legality.rules import Legality, Violation
-from layoutalg.legality.tma_rules import TMA_RULES, TmaRequest, broken_rules
+from layoutalg.legality.tma_rules import TMA_RULES, TmaRequest, broken_rules, rules_asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +103,18 @@ def check_tma(
         subject += f", interleave {interleave_bytes} bytes"
     notes = tuple(_notes(request))
     found = tuple(broken_rules(request))
+    rules = rules_asked(request)
     if found:
-        return Legality(subject, found, notes)
+        return Legality(subject, found, notes, rules=rules)
     layout = None if interleave_bytes else _written(request)
     if shared is not None and layout is not None:
         found = tuple(_compared(request, shared, layout))
+        rules += (TMA_RULES["tma.layout"],)
     if found:
-        return Legality(subject, found, notes)
+        return Legality(subject, found, notes, rules=rules)
     transaction_bytes = prod(request.counts) * request.element.bits // 8
     copy = TmaCopy(request.map, layout, transaction_bytes, request.shared_bytes, request.order)
-    return Legality(subject, (), notes, copy)
+    return Legality(subject, (), notes, copy, rules)
 
 
 def make_request(
