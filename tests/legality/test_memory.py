@@ -179,9 +179,8 @@ def test_what_is_mutated_is_repaired_or_said_to_be_none() -> None:
     repaired = 0
     for _ in range(300):
         request = legal_request(rng)
-        inner = (
-            request["layout"].inner if isinstance(request["layout"], ComposedLayout) else request["layout"]
-        )
+        inner: Any = request["layout"]
+        inner = inner.inner if isinstance(inner, ComposedLayout) else inner
         shape, stride = list(inner.shape), list(inner.stride)
         which = stride.index(max(stride))
         match rng.choice(("pitch", "extent", "scale", "base", "op")):
