@@ -109,7 +109,7 @@ BAD = [
     (("(64,64):(1,32)",), "ShapeError", "has stride 32, and what is inside of it spans 64 elements"),
     (("(64,(8,8)):(72,(1,9))",), "ShapeError", "mode 1 of (64,(8,8)):(72,(1,9)) has 2 strides"),
     (("Sw<3,3,3> o 0 o (64,64):(72,1)",), "ShapeError", "give its layout without the swizzle"),
-    (("(64,36)", "--dtype", "f16", "--access", "ldmatrix.x4"), "ShapeError", "covers a tile"),
+    (("(64,36)", "--dtype", "f16", "--access", "ldmatrix.x4"), "AlignmentError", "has 36, which is not a"),
     (("(64,64)", "--dtype", "f99"), "UnknownNameError", "unknown dtype 'f99'"),
     (("(64,64)", "--order", "diagonal"), "UnknownNameError", "accepted are row, col"),
     (("(64,64)", "--form", "best"), "UnknownNameError", "accepted are any, single, tma"),
