@@ -281,9 +281,10 @@ class _Search:
 
     def _check_stages(self, covers: Iterable[Cover], placed: Placed) -> None:
         """Every access takes its ideal in every stage, counted on the whole layout."""
-        for cover in covers:
-            for access in cover.wanted:
-                report = analyze_access(placed.layout, self.tile.all_stages(access), self.machine)
+        wanted = [access for cover in covers for access in cover.wanted]
+        for stage in self.tile.each_stage(placed.layout):
+            for access in wanted:
+                report = analyze_access(stage, access, self.machine)
                 if not isinstance(report, SharedReport) or not report.conflict_free:
                     raise MismatchError(f"{placed.layout} is free of conflicts in one stage, and not in all")
 

@@ -7,8 +7,9 @@ that one column of chunks is left.  The tile is cut into a grid of pieces, each 
                     x2    4 pieces of 16 x 8 in columns 64 to 71        20 instructions, 72 matrices
 
 or one narrower form takes all of it (x2: 36, x1: 72 instructions).  Vectors that do not divide a row are made
-narrower.  A piece is an access of a part of the tile, and what synthesis is asked for instead is the access
-that moves such pieces everywhere: free of conflicts there, it is free of them on each.
+narrower.  A piece is an access of a part of the tile; synthesis, whose accesses start at the origin, is asked
+for the access that moves such pieces from there on.  That is the same question: a phase of any form is eight
+rows, from a multiple of eight on, at one chunk, and the pieces together have all of those.
 
 >>> tile = Layout((64, 72), (72, 1))
 >>> for cover in covers_of("ldmatrix.x4", tile, "f16"):
@@ -31,7 +32,8 @@ from layoutalg.arch import Arch, Instruction, find_instruction
 from layoutalg.compose import compose_layouts
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import AlignmentError, ShapeError, UnknownNameError
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, to_text
+from layoutalg.layout import AnyLayout, Layout, to_text
+from layoutalg.synthesis.tiles.written import part_of
 
 MATRIX_ROWS = 8
 
@@ -51,10 +53,8 @@ class Piece(NamedTuple):
         """The part of a layout of a tile of `shape` that the piece touches."""
         if self.extent == shape:
             return layout
-        index = Layout(self.extent, (1, shape[0]))
-        if isinstance(layout, ComposedLayout):
-            return ComposedLayout(layout.outer, layout.offset, self.on(layout.inner, shape))
-        return ComposedLayout(layout, self.start[0] + self.start[1] * shape[0], index)
+        start = self.start[0] + self.start[1] * shape[0]
+        return part_of(layout, start, Layout(self.extent, (1, shape[0])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,9 @@ Sw<3,3,3> o 0 o (128,64,3):(64,1,8192)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import NamedTuple
 
 from layoutalg.analysis import Access
@@ -114,24 +116,18 @@ class WrittenTile:
             return access  # rows are the first mode: longer runs do not change a flat index
         return _through(Layout((self.run, self.rows), (1, pitch)), access)
 
-    def all_stages(self, access: Access) -> Access:
-        """An access of the tile as one of every stage of the given shape, one stage after another.
+    def each_stage(self, layout: AnyLayout) -> Iterator[AnyLayout]:
+        """A layout of the given shape on each stage in turn, as layouts of the tile.
 
-        >>> tile = read_tile(Layout((32, 32, 3), (32, 1, 1024)))
-        >>> print(tile.all_stages(Access("ld.shared.b32", Layout((32, 1), (1, 0)), "f32")).tv)
-        (32,1,(1,3)):(1,0,(0,1024))
+        >>> tile = read_tile(Layout((2, 4, 3), (4, 1, 8)))
+        >>> [one(1, 0) for one in tile.each_stage(tile.given)]
+        [4, 12, 20]
         """
         places = _places(self.given)
         inside = Layout(self.shape, tuple(places[mode] for mode in self._tile_modes))
-        if inside.stride != (1, self.shape[0]):
-            access = _through(inside, access)
-        if not self.stages:
-            return access
-        parts = modes(access.tv)
-        loop = parts[2] if len(parts) > 2 else Layout(1, 0)
-        outside = [Layout(s.extent, places[s.mode]) for s in self.stages]
-        every = [*parts[:2], _joined([loop, *outside])]
-        return replace(access, tv=Layout(tuple(p.shape for p in every), tuple(p.stride for p in every)))
+        for steps in product(*(range(stage.extent) for stage in self.stages)):
+            start = sum(places[stage.mode] * n for stage, n in zip(self.stages, steps, strict=True))
+            yield part_of(layout, start, inside)
 
     @property
     def _tile_modes(self) -> tuple[int, int]:
@@ -190,6 +186,17 @@ class WrittenTile:
         for mode, (extent, stride) in extents.items():
             parts[mode] = Layout(extent, stride)
         return Layout(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
+
+
+def part_of(layout: AnyLayout, start: int, index: Layout) -> AnyLayout:
+    """A layout after start + index: the part of it that `index` names from a flat index on.
+
+    >>> print(part_of(Layout((4, 8), (8, 1)), 4, Layout((4, 2), (1, 4))))
+    (4,8):(8,1) o 4 o (4,2):(1,4)
+    """
+    if isinstance(layout, ComposedLayout):
+        return ComposedLayout(layout.outer, layout.offset, part_of(layout.inner, start, index))
+    return ComposedLayout(layout, start, index)
 
 
 def _through(front: Layout, access: Access) -> Access:
