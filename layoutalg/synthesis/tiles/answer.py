@@ -211,6 +211,8 @@ class _Search:
     def run(self, covers: tuple[Cover, ...]) -> tuple[list[tuple[int, Synthesis]], Synthesis | None]:
         """The questions that were asked, by pitch, and the one that has an answer."""
         first = self.ask(covers, self.tile.pitch, self.form, self.max_extra_bytes // self.copies)
+        if first.layout is not None and self.extra_bytes(first, self.tile.pitch) > self.max_extra_bytes:
+            first = self.ask(covers, self.tile.pitch, self.form, 0)  # stages would move too far apart
         tried = [(self.tile.pitch, first)]
         if first.layout is not None:
             return tried, first
@@ -218,10 +220,23 @@ class _Search:
             return tried, None
         for pitch in self.longer(covers, self.max_extra_bytes):
             one = self.ask(covers, pitch, "single", 0)
+            if one.layout is not None and self.extra_bytes(one, pitch) > self.max_extra_bytes:
+                continue  # nothing is said of rows that are this far apart
             tried.append((pitch, one))
             if one.layout is not None:
                 return tried, one
         return tried, None
+
+    def placed(self, buffer: AnyLayout, pitch: int, extra_bytes: int) -> Placed:
+        """A layout of the buffer, which takes so much more than its rows, in the layout as given."""
+        return self.tile.place(buffer, pitch, -(-8 * extra_bytes // self.element.bits))
+
+    def extra_bytes(self, found: Synthesis, pitch: int) -> int:
+        """What an answer takes beyond the layout as it is given."""
+        if found.layout is None:
+            raise MismatchError("there is no layout whose memory could be measured")
+        span = self.placed(found.layout, pitch, found.extra_bytes).span
+        return (span - self.tile.span) * self.element.bits // 8
 
     def longer(self, covers: Iterable[Cover], extra_bytes: int) -> list[int]:
         """Longer rows within so much more memory, up to a turn of the banks, that keep vectors aligned."""
@@ -229,13 +244,12 @@ class _Search:
         widest = max(find_instruction(op, self.machine).width_bytes for op in ops)
         step = max(1, 8 * widest // self.element.bits)
         turn = 8 * self.machine.banks * self.machine.bank_bytes // self.element.bits
-        row_bits = self.copies * self.tile.rows * self.element.bits
+        room_bytes = self.machine.max_shared_bytes_per_block
+        room_bytes = min(room_bytes, extra_bytes + self.tile.span * self.element.bits // 8)
         out: list[int] = []
         for pitch in range((self.tile.pitch // step + 1) * step, self.tile.pitch + turn, step):
-            whole = (self.tile.span * self.element.bits + (pitch - self.tile.pitch) * row_bits) // 8
-            if (pitch - self.tile.pitch) * row_bits > 8 * extra_bytes or len(out) == PITCHES:
-                break
-            if whole > self.machine.max_shared_bytes_per_block:
+            buffer = storage_layout(self.tile.buffer(pitch), self.tile.order)
+            if self.placed(buffer, pitch, 0).span * self.element.bits > 8 * room_bytes or len(out) == PITCHES:
                 break
             out.append(pitch)
         return out
@@ -259,9 +273,8 @@ class _Search:
         *,
         proved: bool = False,
     ) -> Choice:
-        extra_elems = -(-8 * extra_bytes // self.element.bits)
-        placed = self.tile.place(buffer, pitch, extra_elems)
-        stage = self.one.place(buffer, pitch, extra_elems).layout
+        placed = self.placed(buffer, pitch, extra_bytes)
+        stage = self.one.place(buffer, pitch).layout
         costs = [cost_of(cover, stage, self.tile.shape, self.machine) for cover in covers]
         if proved:
             self._check_stages(covers, placed)
@@ -389,7 +402,7 @@ class _Search:
                 f"the swizzle is one of the whole buffer of rows {pitch} elements apart: whatever else lies "
                 f"in its rows has to be addressed through it"
             )
-        placed = self.tile.place(buffer, pitch, -(-8 * found[1].extra_bytes // self.element.bits))
+        placed = self.placed(buffer, pitch, found[1].extra_bytes)
         for stage, stride in zip(self.tile.stages, placed.strides, strict=True):
             yield self._stage_note(stage.mode, stage.extent, stage.stride, stride, placed, swizzled=swizzled)
 
