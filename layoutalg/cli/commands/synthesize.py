@@ -261,12 +261,16 @@ def _command(view: _View, offer: Offer) -> str:
 
 
 def _covered(tile: TileSynthesis) -> Iterator[str]:
-    """Which accesses do not tile as asked, and what does."""
-    for spec, cover, others in zip(tile.specs, tile.covers, tile.others, strict=True):
+    """Which accesses do not tile as asked, what does, and what that costs."""
+    for which, (spec, cover) in enumerate(zip(tile.specs, tile.covers, strict=True)):
         if cover.asked:
             continue
-        first, *ways = (" and ".join(map(str, way.pieces)) for way in (cover, *others))
-        also = f"; or {'; or '.join(ways)}" if ways else ""
+        first, *others = (
+            " and ".join(map(str, way.pieces))
+            + f" ({cost.instructions} instructions, {cost.total} wavefronts)"
+            for way, cost in tile.ways(which)
+        )
+        also = f"; or {'; or '.join(others)}" if others else ""
         yield f"{spec} does not tile {to_text(tile.tile.shape)}. Taken instead: {first}{also}."
 
 

@@ -95,6 +95,15 @@ class TileSynthesis:
         """Whether it is proved that no placement whatsoever is free of conflicts."""
         return any(one.certificate.classes == ("any-placement",) for _, one in self.tried)
 
+    def ways(self, which: int) -> list[tuple[Cover, Cost]]:
+        """The ways in which access `which` tiles, the one that was taken first, with what each costs.
+
+        They are counted on the layout that was found, or on the one that was given where none was.
+        """
+        layout = self.tile.tile if self.found is None else self.found.stage
+        covers = (self.covers[which], *self.others[which])
+        return [(cover, cost_of(cover, layout, self.tile.shape, self.synthesis.arch)) for cover in covers]
+
     def refusal(self) -> str:
         """What was ruled out, in a sentence; raises ArgumentTypeError where a layout was found."""
         if self.found is not None:
