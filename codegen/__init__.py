@@ -46,14 +46,23 @@ if TYPE_CHECKING:
         CP_ASYNC,
         CP_COMMIT,
         CP_WAIT,
+        FENCE_PROXY_ASYNC,
         LDG,
         LDS,
+        LDS_REMOTE,
+        NAMED_ARRIVE,
+        ST_ASYNC,
         STG,
         STG_WHOLE,
         STS,
+        STS_REMOTE,
         WARP_SYNC,
+        WGMMA_COMMIT,
+        WGMMA_FENCE,
+        WGMMA_WAIT,
         Instr,
         Requires,
+        find_wgmma,
         imm,
         into,
         out,
@@ -65,6 +74,7 @@ if TYPE_CHECKING:
     from layoutalg.codegen.language import (
         Fragment,
         Tensor,
+        TmaRing,
         compile,
         launch,
         local_tile,
@@ -91,20 +101,24 @@ _PLACES = {
     "expr": "minus",
     "gpu": "to_cuda",
     "instr": (
-        "BAR CP_ASYNC CP_COMMIT CP_WAIT LDG LDS STG STG_WHOLE STS WARP_SYNC "
-        "Instr Requires imm into out read updated value write"
+        "BAR CP_ASYNC CP_COMMIT CP_WAIT FENCE_PROXY_ASYNC LDG LDS LDS_REMOTE NAMED_ARRIVE STG STG_WHOLE STS "
+        "STS_REMOTE ST_ASYNC WARP_SYNC WGMMA_COMMIT WGMMA_FENCE WGMMA_WAIT Instr Requires find_wgmma imm "
+        "into "
+        "out read updated value write"
     ),
     "language": (
-        "Fragment Kernel Program Tensor compile exp exp2 launch local_tile maximum minimum pipeline "
+        "Fragment Kernel Program Tensor TmaRing compile exp exp2 launch local_tile maximum minimum pipeline "
         "reciprocal rsqrt simulate sqrt tanh verify"
     ),
     "program": "MemRef",
 }
 
 __all__ = [
-    "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "LDG", "LDS", "STG", "STG_WHOLE", "STS", "WARP_SYNC",
-    "Fragment", "Instr", "Kernel", "MemRef", "Program", "Requires", "Tensor", "compile", "exp", "exp2",
-    "imm", "into", "launch", "local_tile", "maximum", "minimum", "minus", "out", "pipeline", "read",
+    "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "FENCE_PROXY_ASYNC", "LDG", "LDS", "LDS_REMOTE",
+    "NAMED_ARRIVE", "STG", "STG_WHOLE", "STS", "STS_REMOTE", "ST_ASYNC", "WARP_SYNC", "WGMMA_COMMIT",
+    "WGMMA_FENCE", "WGMMA_WAIT", "Fragment", "Instr", "Kernel", "MemRef", "Program", "Requires", "Tensor",
+    "TmaRing", "compile", "exp", "exp2", "find_wgmma", "imm", "into", "launch", "local_tile", "maximum",
+    "minimum", "minus", "out", "pipeline", "read",
     "reciprocal", "rsqrt", "simulate", "sqrt", "tanh", "to_cuda", "traffic", "updated", "value", "verify",
     "write",
 ]  # fmt: skip

@@ -30,6 +30,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeAlias
 
+from layoutalg.arch import TensorMap
 from layoutalg.codegen.gpu import (
     CompiledSequence,
     Entry,
@@ -41,6 +42,8 @@ from layoutalg.codegen.gpu import (
     compile_sequence,
     fetch_entry,
     load_sequence,
+    map_fields,
+    map_of_fields,
     offer_entry,
     require_gpu,
     version,
@@ -119,7 +122,7 @@ def plan_key(family: str, p: Any, arch: str, scalars: Scalars = ()) -> str | Non
         asked = [family, _data(p), _data(scalars)]
     except _NoData:
         return None
-    parts = ["sequence 2", *asked, arch, *map(str, version()), *compile_options(arch), _CODE]
+    parts = ["sequence 3", *asked, arch, *map(str, version()), *compile_options(arch), _CODE]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -191,8 +194,9 @@ _CODE = code_id(Path(__file__).parents[1])
 def _packed(ready: ReadySequence) -> Entry:
     kernels = []
     for kernel in ready.kernels:
-        named = asdict(kernel)
+        named = asdict(replace(kernel, maps=()))
         named["image_bytes"] = len(named.pop("image"))
+        named["maps"] = [(place, map_fields(m)) for place, m in kernel.maps]
         kernels.append(named)
     fields = {"kernels": kernels, "buffers": ready.buffers, "scratch_bytes": ready.scratch_bytes}
     return fields, b"".join(kernel.image for kernel in ready.kernels)
@@ -228,6 +232,14 @@ def _is_scalar(pair: object) -> bool:
     return False
 
 
+def _placed_map(pair: object) -> tuple[int, TensorMap] | None:
+    """A tensor map with the place of its pointer, None where it is something else."""
+    match pair:
+        case [int(place), named] if (found := map_of_fields(named)) is not None:
+            return place, found
+    return None
+
+
 def _launchables(kernels: Sequence[object], image: bytes) -> Iterator[Launchable]:
     """Kernels as they were packed, up to the first one whose fields are of other kinds."""
     at = 0
@@ -242,17 +254,22 @@ def _launchables(kernels: Sequence[object], image: bytes) -> Iterator[Launchable
                 "image_bytes": int(image_bytes),
                 "dependent": bool(dependent),
                 "scalars": [*scalars],
+                "maps": [*maps],
+                "cluster": [int(width), int(height), int(depth)],
+                "source": str(source),
             }:
                 pairs = [(p[0], p[1]) for p in pointers if _is_pointer(p)]
                 values = [(s[0], s[1]) for s in scalars if _is_scalar(s)]
-                if len(pairs) < len(pointers) or len(values) < len(scalars):
+                placed = [found for one in maps if (found := _placed_map(one))]
+                if (len(pairs), len(values), len(placed)) != (len(pointers), len(scalars), len(maps)):
                     return
                 if not 0 <= image_bytes <= len(image) - at:
                     return
                 code = image[at : at + image_bytes]
                 yield Launchable(
-                    name, tuple(pairs), (x, y, z), threads, shared_bytes, code, dependent, tuple(values)
-                )
+                    name, tuple(pairs), (x, y, z), threads, shared_bytes, code, dependent, tuple(values),
+                    tuple(placed), (width, height, depth), source,
+                )  # fmt: skip
                 at += image_bytes
             case _:
                 return

@@ -29,6 +29,7 @@ The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, say
     testing      checks and hypothesis strategies for tests of your own
     codegen      index expressions, tile programs, CUDA text, the simulator
     indexing     index functions: printed from a layout in six languages, and read back to one
+    checks       a file of checks for CI: tiles, accesses and index functions held to limits
     kernels      families of kernels: plans, predictions, verification
     cli          the `layoutalg` command
 
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
     from layoutalg import analysis as analysis
     from layoutalg import arch as arch
     from layoutalg import atoms as atoms
+    from layoutalg import checks as checks
     from layoutalg import cli as cli
     from layoutalg import codegen as codegen
     from layoutalg import decide as decide
@@ -216,9 +218,9 @@ __version__ = "0.1.0"
 
 _MODULES = frozenset(
     (
-        "algebra", "analysis", "arch", "atoms", "cli", "codegen", "decide", "draw", "dtype", "explanation",
-        "f2", "indexing", "kernels", "legality", "model", "notation", "ops", "registers", "symbolic",
-        "synthesis", "testing",
+        "algebra", "analysis", "arch", "atoms", "checks", "cli", "codegen", "decide", "draw", "dtype",
+        "explanation", "f2", "indexing", "kernels", "legality", "model", "notation", "ops", "registers",
+        "symbolic", "synthesis", "testing",
     )
 )  # fmt: skip
 """Rooms that are imported when they are first used."""

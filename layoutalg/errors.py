@@ -40,6 +40,20 @@ shown = _Shown().repr
 """`repr`, shortened, of any value that was given and is refused."""
 
 
+def printable(text: str) -> str:
+    """Text of a user's as a terminal may be shown it: what controls it or hides is written as an escape.
+
+    Line breaks stay.
+
+    >>> printable("a\\x1b[31mb"), printable("größer 行")
+    ('a\\\\x1b[31mb', 'größer 行')
+    """
+    if text.isprintable():
+        return text
+    seen = (c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+    return "".join(seen)
+
+
 class LayoutAlgError(Exception):
     """Root of every error raised on purpose; `str(error)` is one sentence meant for a person."""
 

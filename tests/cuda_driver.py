@@ -64,6 +64,8 @@ class Driver:
         self.taken_up: list[int] = []
         self.loaded: list[tuple[bytes, str]] = []
         self.dynamic_bytes: list[int] = []
+        self.large_clusters: list[int] = []
+        """What is allowed of functions."""
         self.meanwhile: Callable[[], None] = lambda: None
         self.cuda = SimpleNamespace(
             driver=self,
@@ -80,8 +82,8 @@ class Driver:
         return array
 
     def funcSetAttribute(self, function: int, attribute: int, value: int) -> None:
-        assert (function, attribute) == (FUNCTION, 8)
-        self.dynamic_bytes.append(value)
+        assert function == FUNCTION and attribute in (8, 14)
+        (self.dynamic_bytes if attribute == 8 else self.large_clusters).append(value)
 
     def launchKernel(self, function: int, *given: int) -> None:
         *shape, stream, pointers, extra = given

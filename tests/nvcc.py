@@ -23,4 +23,6 @@ def nvcc(arguments: Sequence[str | Path]) -> None:
 
 def compiled(source: Path, target: str) -> None:
     """Compile a file for an architecture and keep nothing."""
-    nvcc([f"-arch={target}", "-c", "-o", "/dev/null", source])
+    nvcc(
+        ["-gencode", f"arch={target.replace('sm', 'compute')},code={target}", "-c", "-o", "/dev/null", source]
+    )

@@ -25,9 +25,10 @@ from layoutalg.codegen.expr import (
     Xor,
     children,
     evaluate,
+    minus,
     variables,
 )
-from layoutalg.codegen.instr import Operand
+from layoutalg.codegen.instr import WARP, Operand
 from layoutalg.codegen.program import (
     Do,
     For,
@@ -36,6 +37,7 @@ from layoutalg.codegen.program import (
     Kernel,
     Let,
     MemRef,
+    Roles,
     Shared,
     Stmt,
     Unroll,
@@ -94,7 +96,7 @@ class ProgramReader:
         for s, scope in self._body(self.kernel.body, self.scope):
             reading = _reading(s, scope)
             for operand, arg in zip(s.instr.operands, s.args, strict=True):
-                if isinstance(arg, MemRef):
+                if isinstance(arg, MemRef) and operand.role != "place":
                     place = Place(s, (self._address(arg),), reading if operand.role == "read" else scope)
                     yield MemoryAccess(s, operand, arg.buffer, place, self.lane)
 
@@ -121,6 +123,11 @@ class ProgramReader:
                 case If(condition, inner, orelse):
                     yield from self._body(inner, scope.where(condition))
                     yield from self._body(orelse, scope.where(condition, wanted=False))
+                case Roles(parts):
+                    for part in parts:
+                        tid, first = self.kernel.tid, part.first_thread
+                        mine = scope.where((first <= tid) & (tid < first + WARP * part.warps))
+                        yield from self._body(part.body, mine.let(part.thread, minus(tid, first)))
                 case Do():
                     if scope.executions:
                         yield s, scope

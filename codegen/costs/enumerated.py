@@ -12,6 +12,7 @@ from layoutalg.codegen.costs.accesses import bound, grid, space_of
 from layoutalg.codegen.costs.cost import Costs, Prediction
 from layoutalg.codegen.costs.split import Array
 from layoutalg.codegen.expr import Expr, Var, evaluate
+from layoutalg.codegen.instr import WARP
 from layoutalg.codegen.program import (
     Do,
     For,
@@ -20,6 +21,7 @@ from layoutalg.codegen.program import (
     Kernel,
     Let,
     MemRef,
+    Roles,
     Stmt,
     Unroll,
 )
@@ -73,6 +75,11 @@ class _Walker:
                     holds = self._everywhere(evaluate(condition, env)) != 0
                     self._branch(inner, env, active & holds)
                     self._branch(orelse, env, active & ~holds)
+                case Roles(parts):
+                    for part in parts:
+                        mine = self.tid - part.first_thread
+                        inside = active & (mine >= 0) & (mine < WARP * part.warps)
+                        self._branch(part.body, {**env, part.thread: mine}, inside)
                 case Do():
                     self._do(s, env, active)
                 case _:
@@ -97,7 +104,7 @@ class _Walker:
             if operand.role == "guard" and isinstance(arg, Expr):
                 reading = reading & (self._everywhere(evaluate(arg, env)) != 0)
         for operand, arg in operands:
-            if isinstance(arg, MemRef):
+            if isinstance(arg, MemRef) and operand.role != "place":
                 at = self._everywhere(evaluate(arg.index, env))
                 if isinstance(arg.buffer, Global):
                     at = at * arg.buffer.element_bytes

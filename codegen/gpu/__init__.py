@@ -5,7 +5,8 @@
     cubin_cache     machine code on disk, by its text
     sass            disassembly, main loops, instruction classes
     arguments       the arguments and the grid of a launch
-    driver          the calls of the CUDA driver
+    driver          the calls of the CUDA driver that CuPy does not offer
+    tensor_maps     tensor maps, encoded by the driver and kept
     preparation     kernels made ready to load, by all cores
     runtime         arrays and launches through CuPy
     launch          sequences of launches: compiled, loaded, launched
@@ -24,6 +25,7 @@ from layoutalg.codegen.gpu.cubin_cache import (
     offer_entry,
     usage,
 )
+from layoutalg.codegen.gpu.driver import encode_tiled
 from layoutalg.codegen.gpu.launch import (
     CompiledSequence,
     LoadedSequence,
@@ -39,7 +41,14 @@ from layoutalg.codegen.gpu.nvrtc import (
     compile_target,
     version,
 )
-from layoutalg.codegen.gpu.preparation import Launchable, Prepared, in_processes, launchable, prepare
+from layoutalg.codegen.gpu.preparation import (
+    Launchable,
+    Prepared,
+    in_processes,
+    kernel_target,
+    launchable,
+    prepare,
+)
 from layoutalg.codegen.gpu.runtime import (
     Launch,
     Loaded,
@@ -71,8 +80,15 @@ from layoutalg.codegen.gpu.sass import (
     SassInstruction,
     count_classes,
     disassemble,
+    find_disassembler,
     main_loop,
     parse_sass,
+)
+from layoutalg.codegen.gpu.tensor_maps import (
+    MapImages,
+    encode_tensor_map,
+    map_fields,
+    map_of_fields,
 )
 from layoutalg.codegen.printing import to_cuda
 
@@ -88,6 +104,7 @@ __all__ = [
     "Launchable",
     "Loaded",
     "LoadedSequence",
+    "MapImages",
     "Prepared",
     "ReadySequence",
     "SassFunction",
@@ -107,9 +124,13 @@ __all__ = [
     "device_empty",
     "device_view",
     "disassemble",
+    "encode_tensor_map",
+    "encode_tiled",
     "fetch_entry",
+    "find_disassembler",
     "gpu_status",
     "in_processes",
+    "kernel_target",
     "largest_difference",
     "launchable",
     "load",
@@ -118,6 +139,8 @@ __all__ = [
     "load_prepared",
     "load_sequence",
     "main_loop",
+    "map_fields",
+    "map_of_fields",
     "median_times_ms",
     "offer_entry",
     "on_device",

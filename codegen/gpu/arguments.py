@@ -12,14 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from layoutalg.codegen.expr import GRID_LIMITS, Var, evaluate
+from layoutalg.codegen.gpu.driver import MAP_ALIGNMENT, MAP_BYTES
 from layoutalg.codegen.program import Global, Kernel, check_argument, check_integers
-from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError
 
 __all__ = ["Packed", "check_aligned", "check_argument", "check_integers", "launch_grid", "pointer_address"]
 
 
 def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, int]:
-    """The grid for given integer arguments.  Raises ResourceError past CUDA's limits.
+    """The grid for given integer arguments.
+
+    Raises ResourceError past CUDA's limits, ShapeError where it is not whole clusters.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> launch_grid(KernelBuilder("empty", threads=32).build(), {})
@@ -30,6 +33,12 @@ def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, i
     for axis, n, limit in zip("xyz", (x, y, z), GRID_LIMITS, strict=True):
         if n > limit:
             raise ResourceError(f"blocks along {axis} of {kernel.name}", n, limit)
+    for axis, n, side in zip("xyz", (x, y, z), kernel.cluster, strict=True):
+        if n % side:
+            raise ShapeError(
+                f"{kernel.name} has {n} blocks along {axis}, which are not whole clusters of {side}; nearest "
+                f"are {-(-n // side) * side}"
+            )
     return x, y, z
 
 
@@ -73,13 +82,28 @@ def check_aligned(name: str, align_bytes: int, address: int) -> None:
 
 
 class Packed:
-    """Memory for the values of a launch, each in 8 bytes of which the driver reads as many as it needs, and
-    the address of the pointers to them."""
+    """Memory for the values of a launch and the address of the pointers to them.
 
-    __slots__ = ("_table", "pointers", "values")
+    A value has 8 bytes, of which the driver reads as many as it needs; behind the values lie the tensor maps,
+    of 128 bytes at multiples of as many.  `sources` are the addresses of the tensors that the maps describe.
+    """
 
-    def __init__(self, count: int) -> None:
+    __slots__ = ("_images", "_memory", "_table", "pointers", "sources", "values")
+
+    def __init__(self, count: int, maps: int = 0) -> None:
         self.values: Any = (ctypes.c_uint64 * count)()
+        self.sources: list[int | None] = [None] * maps
         first = ctypes.addressof(self.values)
-        self._table = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
+        self._memory = ctypes.create_string_buffer(MAP_BYTES * maps + MAP_ALIGNMENT)
+        self._images = -(-ctypes.addressof(self._memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
+        places = (
+            *range(first, first + 8 * count, 8),
+            *range(self._images, self._images + MAP_BYTES * maps, MAP_BYTES),
+        )
+        self._table = (ctypes.c_void_p * len(places))(*places)
         self.pointers = ctypes.addressof(self._table)
+
+    def place_map(self, number: int, address: int, image: bytes) -> None:
+        """Put the image of a map of the tensor at `address` where the driver reads it."""
+        ctypes.memmove(self._images + MAP_BYTES * number, image, MAP_BYTES)
+        self.sources[number] = address

@@ -1,11 +1,17 @@
-"""The launch of the driver that CuPy does not offer: of a kernel that may start while the one in front ends.
+"""The calls of the driver that CuPy does not offer.
 
     launch_dependent(function, grid, threads, shared_bytes, stream, pointers) -> status
+    active_clusters(function, cluster, threads, shared_bytes) -> how many the device can run at a time
+    largest_cluster(function, threads, shared_bytes) -> blocks of the largest cluster that fits
+    encode_tiled(tensor_map, address) -> status, 128 bytes
 
-calls `cuLaunchKernelEx` with the attribute of programmatic stream serialization; 0 is success.
+The first calls `cuLaunchKernelEx` with the attribute of programmatic stream serialization, for a kernel that
+may start while the one in front ends; 0 is success.
 
-Source: CUDA Driver API 13.0, "Execution Control" (cuLaunchKernelEx) and "Data types used by CUDA driver"
-(CUlaunchConfig, CUlaunchAttribute, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).
+Sources: CUDA Driver API 13.0, "Execution Control" (cuLaunchKernelEx), "Occupancy"
+(cuOccupancyMaxActiveClusters, cuOccupancyMaxPotentialClusterSize), "Tensor Map Object Management"
+(cuTensorMapEncodeTiled) and "Data types used by CUDA driver" (CUlaunchConfig, CUlaunchAttribute and their
+enumerations).
 """
 
 from __future__ import annotations
@@ -14,18 +20,30 @@ import ctypes
 import functools
 from typing import Any
 
-SERIALIZATION = 6
-"""The attribute's number."""
+from layoutalg.arch import Enumerator, TensorMap, tensor_map_arguments
+from layoutalg.errors import UnsupportedError
+
+CLUSTER_DIMENSION, SERIALIZATION = 4, 6
+"""Numbers of launch attributes."""
+
+NON_PORTABLE_CLUSTER = 14
+"""The number of the function attribute that allows clusters of more than 8 blocks."""
+
+INVALID_CLUSTER_SIZE = 912
+"""The status of a cluster that does not fit the device."""
+
+MAP_BYTES, MAP_ALIGNMENT = 128, 128
+"""Size and alignment of CUtensorMap in the header of CUDA 13; the call itself asks for 64."""
 
 
 class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute: a number, and a value of 64 bytes at byte 8."""
+    """CUlaunchAttribute: a number, and a value of 64 bytes at byte 8, of up to three integers here."""
 
     _fields_ = (
         ("id", ctypes.c_int),
         ("padding", ctypes.c_int),
-        ("value", ctypes.c_int),
-        ("rest", ctypes.c_char * 60),
+        ("values", ctypes.c_uint * 3),
+        ("rest", ctypes.c_char * 52),
     )
 
 
@@ -42,7 +60,7 @@ class LaunchConfig(ctypes.Structure):
     )
 
 
-_EARLY = LaunchAttribute(SERIALIZATION, 0, 1)
+_EARLY = LaunchAttribute(SERIALIZATION, 0, (1, 0, 0))
 
 
 def dependent_config(
@@ -53,16 +71,34 @@ def dependent_config(
     >>> config = dependent_config((4, 1, 1), 256, 1024, 7)
     >>> list(config.grid), list(config.block), config.shared_bytes, config.stream
     ([4, 1, 1], [256, 1, 1], 1024, 7)
-    >>> config.count, config.attributes[0].id, config.attributes[0].value
-    (1, 6, 1)
+    >>> config.count, config.attributes[0].id, list(config.attributes[0].values)
+    (1, 6, [1, 0, 0])
     """
     attributes = ctypes.pointer(_EARLY)
     return LaunchConfig(grid, (threads, 1, 1), shared_bytes, stream, attributes, 1)
 
 
+def cluster_config(cluster: tuple[int, int, int], threads: int, shared_bytes: int) -> LaunchConfig:
+    """The configuration of one cluster, as questions of occupancy take it.
+
+    >>> config = cluster_config((2, 1, 1), 256, 1024)
+    >>> list(config.grid), config.attributes[0].id, list(config.attributes[0].values)
+    ([2, 1, 1], 4, [2, 1, 1])
+    """
+    attributes = ctypes.pointer(LaunchAttribute(CLUSTER_DIMENSION, 0, cluster))
+    return LaunchConfig(cluster, (threads, 1, 1), shared_bytes, None, attributes, 1)
+
+
 @functools.cache
 def _libcuda() -> ctypes.CDLL:
     return ctypes.CDLL("libcuda.so.1")
+
+
+def status_name(status: int, library: Any = None) -> str:
+    """A status as the driver calls it, with its number: CUDA_ERROR_INVALID_VALUE (1)."""
+    name = ctypes.c_char_p()
+    (library or _libcuda()).cuGetErrorName(status, ctypes.byref(name))
+    return f"{(name.value or b'an unknown error').decode()} ({status})"
 
 
 def launch_dependent(
@@ -86,3 +122,64 @@ def launch_dependent(
     config = dependent_config(grid, threads, shared_bytes, stream)
     launch = (library or _libcuda()).cuLaunchKernelEx
     return int(launch(ctypes.byref(config), ctypes.c_void_p(function), ctypes.c_void_p(pointers), None))
+
+
+def active_clusters(
+    function: int, cluster: tuple[int, int, int], threads: int, shared_bytes: int, library: Any = None
+) -> int:
+    """How many clusters of a function the current device runs at a time; 0 where not even one fits.
+
+    Raises UnsupportedError for what else the driver says.
+    """
+    config, count = cluster_config(cluster, threads, shared_bytes), ctypes.c_int()
+    driver = library or _libcuda()
+    status = driver.cuOccupancyMaxActiveClusters(
+        ctypes.byref(count), ctypes.c_void_p(function), ctypes.byref(config)
+    )
+    if status == INVALID_CLUSTER_SIZE:
+        return 0
+    if status:
+        raise UnsupportedError(f"cuOccupancyMaxActiveClusters: {status_name(status, driver)}")
+    return int(count.value)
+
+
+def largest_cluster(function: int, threads: int, shared_bytes: int, library: Any = None) -> int:
+    """Blocks of the largest cluster that the current device runs of a function whose text names none.
+
+    Raises UnsupportedError for what else the driver says.
+    """
+    config, size = cluster_config((1, 1, 1), threads, shared_bytes), ctypes.c_int()
+    driver = library or _libcuda()
+    status = driver.cuOccupancyMaxPotentialClusterSize(
+        ctypes.byref(size), ctypes.c_void_p(function), ctypes.byref(config)
+    )
+    if status:
+        raise UnsupportedError(f"cuOccupancyMaxPotentialClusterSize: {status_name(status, driver)}")
+    return int(size.value)
+
+
+def encode_tiled(tensor_map: TensorMap, address: int, library: Any = None) -> tuple[int, bytes]:
+    """Status and result of cuTensorMapEncodeTiled, for any parameters; 0 is success.
+
+    Raises UnsupportedError for an element type that the driver has no name for, and where the driver is too
+    old to have the call.
+    """
+    driver = library or _libcuda()
+    try:
+        encode = driver.cuTensorMapEncodeTiled
+    except AttributeError as error:
+        raise UnsupportedError("this driver encodes no tensor maps: CUDA 12.0 or later is needed") from error
+    given = {
+        name: value.value if isinstance(value, Enumerator) else value
+        for name, value in tensor_map_arguments(tensor_map).items()
+    }
+    rank, u64, u32 = tensor_map.rank, ctypes.c_uint64, ctypes.c_uint32
+    memory = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT - 1)
+    start = -(-ctypes.addressof(memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
+    status = encode(
+        ctypes.c_void_p(start), given["tensorDataType"], u32(rank), ctypes.c_void_p(address),
+        (u64 * rank)(*tensor_map.dims), (u64 * max(1, rank - 1))(*tensor_map.strides_bytes),
+        (u32 * rank)(*tensor_map.box), (u32 * rank)(*tensor_map.element_strides),
+        given["interleave"], given["swizzle"], given["l2Promotion"], given["oobFill"],
+    )  # fmt: skip
+    return int(status), ctypes.string_at(start, MAP_BYTES)

@@ -3,6 +3,10 @@
 The library comes with the wheel `nvidia-cuda-nvrtc` (`pip install 'layoutalg[nvrtc]'`) or from a system
 toolkit, and is called through ctypes.  The CUBIN is machine code for one architecture, so that the version
 of the driver that later loads it does not have to match the version of the compiler.
+
+What the assembler calls a potential performance loss is a line of information in the log of a compile that
+succeeds: a pipeline of wgmma that it has serialized, a setmaxnreg that it has ignored, a wait that it has put
+in.  A kernel with such a line is not the one that was written, so that it is refused here, with what helps.
 """
 
 from __future__ import annotations
@@ -29,6 +33,35 @@ _USED = re.compile(r"Used (\d+) registers")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _SMEM = re.compile(r"(\d+) bytes smem")
 
+_LOSS = re.compile(
+    r"^ptxas .*?(\(C\d+\) (?:Potential Performance Loss: |wgmma\.wait_group is injected).*)$", re.M
+)
+"""What the assembler has done against the text: codes C7504 to C7519 of NVRTC 13."""
+
+_CURES = (
+    ("unable to determine register count", "__launch_bounds__ with the blocks per multiprocessor behind the "
+     "threads says how many registers a thread starts with"),
+    ("'extern' call", "calls that stay calls have registers of their own: inline them"),
+    ("minimum register", "the count of setmaxnreg is below what the threads need: a larger one helps"),
+    ("'setmaxnreg' ignored", "compile the kernel whole and without -G"),
+    ("Extern calls", "calls that stay calls cannot stand in a pipeline of wgmma: inline them"),
+    ("crossing function boundary", "fence, wgmma, commit and wait belong in one function: inline what is "
+     "called between them"),
+    ("insufficient register resources", "accumulators of wgmma in flight need registers of their own: a "
+     "smaller tile, more threads, or no other instruction on them before wgmma.wait_group"),
+    ("defining input registers", "registers of A may be written again only behind wgmma.wait_group"),
+    ("reading accumulator", "accumulators may be read only behind wgmma.wait_group"),
+    ("defining accumulator", "accumulators may be written only behind wgmma.wait_group, and a loop has to "
+     "wait in its body"),
+    ("ill formed pipeline", "every path needs wgmma.fence, wgmma.mma_async, wgmma.commit_group and "
+     "wgmma.wait_group in this order"),
+    ("divergent path", "all threads of a warpgroup execute wgmma and its fence, commit and wait: a branch "
+     "around one of them has to be the same for the block or for whole warpgroups"),
+    ("wait_group is injected", "accumulators are used where no wgmma.wait_group has finished them: write the "
+     "wait"),
+)  # fmt: skip
+"""What helps, by a part of the line."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
@@ -51,8 +84,9 @@ class Cubin:
 def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     """Compile the kernel `name` of a CUDA source for `arch`, one of TARGETS or another name of it.
 
-    Raises UnsupportedError when NVRTC is not installed, CompileError when the source does not compile: the
-    source and the log are kept, and the message names both files.
+    Raises UnsupportedError when NVRTC is not installed, CompileError when the source does not compile, or
+    compiles to something else than was written (see above): the source and the log are kept, and the message
+    names both files.
 
     >>> compile_cubin('extern "C" __global__ void nothing() {}', "nothing", "sm_80").spill_bytes
     0
@@ -67,11 +101,15 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
         status = lib.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
         log = _text(lib, program, "ProgramLog")
         if status != 0:
-            raise _failure(source, name, arch, log)
+            first = next((line for line in log.splitlines() if "error" in line), log.strip()[:200])
+            raise _failure(source, name, arch, log, f"{name} does not compile for {arch}: {first}")
         image = _bytes(lib, program, "CUBIN")
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
     used, spills, smem = _USED.search(log), _SPILLS.search(log), _SMEM.search(log)
+    if (lost := _LOSS.search(log)) is not None:
+        what = f"{lost[1]}; {_cure(lost[1])}"
+        raise _failure(source, name, arch, log, f"{name} for {arch} is not what was written: {what}")
     if used is None or spills is None:
         raise CompileError(f"NVRTC did not report the registers of {name}", log=log)
     stack, stores, loads = map(int, spills.groups())
@@ -151,14 +189,15 @@ def _text(lib: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> str:
     return _bytes(lib, program, what).rstrip(b"\0").decode(errors="replace")
 
 
-def _failure(source: str, name: str, arch: str, log: str) -> CompileError:
+def _cure(line: str) -> str:
+    """What helps against a potential performance loss."""
+    return next((cure for part, cure in _CURES if part in line), "the log says where")
+
+
+def _failure(source: str, name: str, arch: str, log: str, what: str) -> CompileError:
+    """The error that says `what`, with the source and the log in files that it names."""
     folder = Path(tempfile.mkdtemp(prefix="layoutalg-"))
     kept, log_file = folder / "kernel.cu", folder / "kernel.log"
     kept.write_text(source, encoding="utf-8")
     log_file.write_text(log, encoding="utf-8")
-    first = next((line for line in log.splitlines() if "error" in line), log.strip()[:200])
-    return CompileError(
-        f"{name} does not compile for {arch}: {first} (source in {kept}, log in {log_file})",
-        log=log,
-        source=str(kept),
-    )
+    return CompileError(f"{what} (source in {kept}, log in {log_file})", log=log, source=str(kept))

@@ -22,12 +22,23 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
 
+from layoutalg.arch import TensorMap, find_arch
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
-from layoutalg.codegen.gpu.nvrtc import Cubin
+from layoutalg.codegen.gpu.nvrtc import Cubin, compile_target
+from layoutalg.codegen.gpu.tensor_maps import require_legal
 from layoutalg.codegen.printing import to_cuda
-from layoutalg.codegen.program import Global, Kernel, check_integers, contract
+from layoutalg.codegen.program import (
+    Do,
+    Global,
+    Kernel,
+    check_available,
+    check_integers,
+    contract,
+    only_target,
+    walk,
+)
 from layoutalg.errors import ArgumentTypeError
 
 Item = TypeVar("Item")
@@ -50,7 +61,9 @@ class Launchable:
     `pointers` are what every launch gives, in order: addresses by name, each with the bytes of which it has
     to be a multiple, and words of numbers, with 1; `shared_bytes` of shared memory are asked for at the
     launch; `image` is the machine code; `dependent`: it may start while the kernel in front of it ends;
-    `scalars` are the values of integers, each with its place among all parameters.
+    `scalars` are the values of integers, each with its place among all parameters; `maps` are tensor maps,
+    each with the place of the pointer to its tensor; `cluster` are the blocks per cluster of a kernel whose
+    text, `source`, has more than one.
     """
 
     name: str
@@ -61,20 +74,42 @@ class Launchable:
     image: bytes
     dependent: bool = False
     scalars: tuple[tuple[int, int], ...] = ()
+    maps: tuple[tuple[int, TensorMap], ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    source: str = ""
 
 
 def prepare(kernel: Kernel, arch: str, source: str | None = None) -> Prepared:
     """Print a kernel and compile it for `arch`, from the cache where it is there.
 
-    `source` replaces the printed text.  Raises what `to_cuda` and `compile_cubin` raise.
+    `source` replaces the printed text.  A kernel with instructions of one architecture alone is compiled for
+    the target that has them (see `kernel_target`).  Raises what `to_cuda` and `compile_cubin` raise.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> prepare(KernelBuilder("empty", threads=32).build(), "sm_80").cubin.name
     'empty'
     """
     text = to_cuda(kernel, arch) if source is None else source
-    cubin = cached_cubin(text, kernel.name, arch, cache_folder())
+    cubin = cached_cubin(text, kernel.name, kernel_target(kernel, arch), cache_folder())
     return Prepared(replace(kernel, regs=(), body=()), text, cubin)
+
+
+def kernel_target(kernel: Kernel, arch: str) -> str:
+    """The compile target of a kernel on an architecture given by any of its names.
+
+    It is the one that was asked for, with an "a" behind it where the kernel has an instruction of that
+    architecture alone.
+    Raises UnknownNameError for what cannot be compiled for, UnsupportedError for an architecture that
+    does not have an instruction.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> kernel_target(KernelBuilder("empty", threads=32).build(), "H100")
+    'sm_90'
+    """
+    target, chip = compile_target(arch), find_arch(arch)
+    for instr in dict.fromkeys(s.instr for s in walk(kernel.body) if isinstance(s, Do)):
+        check_available(instr, chip)
+    return only_target(kernel) or target
 
 
 def in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -99,7 +134,7 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
 
     Words of numbers, such as alpha, that have no value here are given by every launch.  Raises
     ArgumentTypeError for an integer that is missing, ShapeError for one that the kernel is not right for,
-    ResourceError for a grid past CUDA's limits.
+    ResourceError for a grid past CUDA's limits, and what `kernel_maps` raises.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> launchable(prepare(KernelBuilder("empty", threads=32).build(), "sm_80")).grid
@@ -127,7 +162,26 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
         ready.cubin.image,
         kernel.dependent,
         tuple((place, scalars[name]) for place, name in integers),
+        kernel_maps(kernel, values),
+        kernel.cluster,
+        ready.source if kernel.cluster_blocks > 1 else "",
     )
+
+
+def kernel_maps(kernel: Kernel, values: Mapping[str, int]) -> tuple[tuple[int, TensorMap], ...]:
+    """The tensor maps of a kernel for values of its integers, each with the place of its tensor's pointer.
+
+    Raises the error of the first rule of TMA that one of them breaks, whatever the addresses are.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> kernel_maps(KernelBuilder("empty", threads=32).build(), {})
+    ()
+    """
+    env = {p: values[p.name] for p in kernel.params if isinstance(p, Var)}
+    found = tuple((kernel.params.index(m.source), m.evaluate(env)) for m in kernel.maps)
+    for (_, tensor_map), m in zip(found, kernel.maps, strict=True):
+        require_legal(tensor_map, m.source.align_bytes)
+    return found
 
 
 def words_at_launch(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[str, ...]:

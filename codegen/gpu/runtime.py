@@ -7,6 +7,7 @@ multiple of integers, alignment of pointers) and launches on CuPy's current stre
 What a launch costs the host is the driver's own work and little else: grid, block and shared memory are
 bound once, and arguments are packed into memory of ours, as the driver's `cuLaunchKernel` reads them (CUDA
 Driver API, "Execution Control"): an array of pointers to the values, which it has copied when it returns.
+Tensor maps are made from the addresses, once per address.
 """
 
 from __future__ import annotations
@@ -21,12 +22,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from layoutalg.arch import TensorMap
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu.arguments import Packed, check_aligned, launch_grid, pointer_address
-from layoutalg.codegen.gpu.driver import launch_dependent
+from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
+from layoutalg.codegen.gpu.driver import (
+    NON_PORTABLE_CLUSTER,
+    active_clusters,
+    largest_cluster,
+    launch_dependent,
+)
 from layoutalg.codegen.gpu.nvrtc import Cubin
-from layoutalg.codegen.gpu.preparation import Launchable, Prepared, dynamic_bytes, prepare
-from layoutalg.codegen.program import Kernel, check_integers
+from layoutalg.codegen.gpu.preparation import Launchable, Prepared, dynamic_bytes, kernel_maps, prepare
+from layoutalg.codegen.gpu.tensor_maps import MapImages
+from layoutalg.codegen.printing import without_clusters
+from layoutalg.codegen.program import PORTABLE_CLUSTER, Kernel, check_integers
 from layoutalg.errors import (
     ArgumentTypeError,
     ResourceError,
@@ -103,13 +113,19 @@ def load_prepared(ready: Prepared) -> Loaded:
 def load_cubin(kernel: Kernel, cubin: Cubin, source: str) -> Loaded:
     """Load a kernel that `source` was compiled to `cubin` from, on the current GPU.
 
-    Raises UnsupportedError without one.
+    Raises UnsupportedError without one, ResourceError where the kernel's clusters do not fit it.
     """
-    return Loaded(kernel, cubin, source, _function(kernel.name, cubin.image, dynamic_bytes(kernel)))
+    shared_bytes = dynamic_bytes(kernel)
+    function = _function(kernel.name, cubin.image, shared_bytes, kernel.cluster_blocks)
+    _require_cluster(kernel.name, function, kernel.cluster, kernel.threads, shared_bytes, source)
+    return Loaded(kernel, cubin, source, function)
 
 
-def _function(name: str, image: bytes, dynamic_bytes: int) -> Any:
-    """CuPy's handle of a kernel of some machine code, which keeps that loaded on the current GPU."""
+def _function(name: str, image: bytes, dynamic_bytes: int, blocks: int = 1) -> Any:
+    """CuPy's handle of a kernel of some machine code, which keeps that loaded on the current GPU.
+
+    It may have `dynamic_bytes` of shared memory, and clusters of so many `blocks`.
+    """
     require_gpu()
     import cupy
 
@@ -120,7 +136,25 @@ def _function(name: str, image: bytes, dynamic_bytes: int) -> Any:
         driver.funcSetAttribute(
             function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_bytes
         )
+    if blocks > PORTABLE_CLUSTER:
+        driver.funcSetAttribute(function.ptr, NON_PORTABLE_CLUSTER, 1)
     return function
+
+
+def _require_cluster(
+    name: str, function: Any, cluster: tuple[int, int, int], threads: int, shared_bytes: int, source: str
+) -> None:
+    """Raise ResourceError, with the largest that does, where the current GPU does not fit one cluster.
+
+    A function has the clusters that its text asks for and no others; so the same text without them is asked.
+    """
+    blocks = math.prod(cluster)
+    if blocks == 1 or active_clusters(function.ptr, cluster, threads, shared_bytes):
+        return
+    free = cached_cubin(without_clusters(source, cluster), name, require_gpu().arch, cache_folder())
+    other = _function(name, free.image, shared_bytes, PORTABLE_CLUSTER + 1)
+    largest = largest_cluster(other.ptr, threads, shared_bytes)
+    raise ResourceError(f"blocks per cluster of {name} on {require_gpu().name}", blocks, largest)
 
 
 _here = threading.local()
@@ -157,22 +191,42 @@ def _start(
     return launch_early if early else launch
 
 
+def _images(maps: Sequence[tuple[int, TensorMap]]) -> list[tuple[int, MapImages]]:
+    """What keeps the images of tensor maps, each with the place of its tensor's address among the values."""
+    arch = require_gpu().arch if maps else ""
+    return [(place, MapImages(tensor_map, arch)) for place, tensor_map in maps]
+
+
+def _place_maps(packed: Packed, maps: Sequence[tuple[int, MapImages]]) -> None:
+    """Put the images for the addresses among the values beside them, those that are not there already."""
+    for number, (place, images) in enumerate(maps):
+        address = packed.values[place]
+        if packed.sources[number] != address:
+            packed.place_map(number, address, images.at(address))
+
+
 Launch: TypeAlias = "Callable[[Sequence[int], int | None], None]"
 """A kernel, as a function of the addresses of its pointers in order, and of a stream (a cudaStream_t), CuPy's
 current one where that is None.  Raises AlignmentError."""
 
 
 def load_launch(kernel: Launchable) -> Launch:
-    """Load a kernel on the current GPU.  Raises UnsupportedError without one."""
-    function = _function(kernel.name, kernel.image, kernel.shared_bytes)
+    """Load a kernel on the current GPU.
+
+    Raises UnsupportedError without one, ResourceError where the kernel's clusters do not fit it.
+    """
+    function = _function(kernel.name, kernel.image, kernel.shared_bytes, math.prod(kernel.cluster))
+    asked = kernel.cluster, kernel.threads, kernel.shared_bytes, kernel.source
+    _require_cluster(kernel.name, function, *asked)
     start = _start(function, kernel.grid, kernel.threads, kernel.shared_bytes, early=kernel.dependent)
     below = max((align for _, align in kernel.pointers), default=1) - 1
     unused: list[Packed] = []  # a launch takes one, so that no other, whoever starts it, writes there
     count, integers = len(kernel.pointers) + len(kernel.scalars), {place for place, _ in kernel.scalars}
     places = [place for place in range(count) if place not in integers]
+    maps = _images(kernel.maps)
 
     def packed_scalars() -> Packed:
-        made = Packed(count)
+        made = Packed(count, len(maps))
         for place, value in kernel.scalars:
             made.values[place] = value
         return made
@@ -193,6 +247,8 @@ def load_launch(kernel: Launchable) -> Launch:
                 packed.values[place] = address
         else:
             packed.values[:] = addresses
+        if maps:
+            _place_maps(packed, maps)
         start(current_stream() if stream is None else stream, packed)
         unused.append(packed)
 
@@ -215,7 +271,8 @@ class Loaded:
         """Launch on the current stream.  Integers are checked against their range, pointers for alignment.
 
         Raises ArgumentTypeError for missing or foreign names, ShapeError and AlignmentError for values
-        outside of what the kernel's text states (see contract).
+        outside of what the kernel's text states (see contract), and the error of a rule that a tensor map
+        breaks.
         """
         self.launcher(**args)()
 
@@ -225,16 +282,24 @@ class Loaded:
         It keeps the arrays alive.
         """
         values = self._values(args)
-        grid = launch_grid(self.kernel, {k: v for k, v in args.items() if isinstance(v, int)})
-        shape = grid, self.kernel.threads, dynamic_bytes(self.kernel)
+        integers = {k: v for k, v in args.items() if isinstance(v, int)}
+        shape = launch_grid(self.kernel, integers), self.kernel.threads, dynamic_bytes(self.kernel)
         start = _start(self.function, *shape, early=self.kernel.dependent)
-        packed = Packed(len(values))
+        maps = _images(kernel_maps(self.kernel, integers))
+        packed = Packed(len(values), len(maps))
         packed.values[:] = values
+        _place_maps(packed, maps)
 
         def launch(kept: object = args) -> None:
             start(current_stream(), packed)
 
         return launch
+
+    @property
+    def active_clusters(self) -> int:
+        """How many clusters of it the GPU runs at a time, as the driver says."""
+        kernel = self.kernel
+        return active_clusters(self.function.ptr, kernel.cluster, kernel.threads, dynamic_bytes(kernel))
 
     def _values(self, args: Mapping[str, Any]) -> tuple[int, ...]:
         expected = [p.name for p in self.kernel.params]

@@ -10,9 +10,13 @@ Operands, in the order of the helper's parameters:
 
     out in inout    registers: `words` 32-bit words a lane; narrower values live zero-extended in one word
     read write      memory: `bytes` a lane in `space`; `op` is the name the analysis knows the access by
-    imm             a Python int, a template argument of the helper
+    imm             a Python int, a template argument of the helper; with element "u64" one of 64 bits
     value           an index expression, one 32-bit word a lane
     guard           a predicate: where it fails the instruction reads no memory and takes zeros instead
+    place           memory whose footprint is the effect's: the box of a TMA copy, the tile of a descriptor,
+                    a peer's copy of it; `bytes` is the alignment of its start; a `void*` of the helper
+    barrier         an mbarrier, a `u64*` of the helper
+    map             a tensor map, a `const TensorMap*` of the helper
 
 `element` says of a register or value operand what its words are: "f32", a float; "f16x2" or "bf16x2", two
 packed elements; ANY, what the other ANY operands are, which the instruction moves and never computes with; ""
@@ -23,10 +27,11 @@ operands, `template <int ...>`.  An instruction with ANY operands has a second t
 registers of floats.  `uses` are texts of functions that the helper calls.
 
 `effect(machine, group, *values)` takes one value per operand that carries data in (in, inout, read, value:
-arrays of uint32 shaped (lanes, words); imm: the int) and returns one array per operand that carries data
-out (out, inout, write), a bare array when there is one.  `engine` names the asynchronous engine that
-performs the writes; they land when it is waited for.  A group whose `ready(machine, group)` is false is
-parked.
+arrays of uint32 shaped (lanes, words); imm: the int; place, barrier, map and deferred registers: what the
+simulator has for them) and returns one array per operand that carries data out (out, inout, write), a bare
+array when there is one; deferred registers are written by the engine.
+`engine` names the asynchronous engine that performs the writes; they land when it is waited for.  A group
+whose `ready(machine, group)` is false is parked.
 """
 
 from __future__ import annotations
@@ -35,7 +40,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-Role: TypeAlias = Literal["out", "in", "inout", "read", "write", "imm", "value", "guard"]
+Role: TypeAlias = Literal[
+    "out", "in", "inout", "read", "write", "imm", "value", "guard", "place", "barrier", "map"
+]
 Space: TypeAlias = Literal["global", "shared"]
 Effect: TypeAlias = Callable[..., Any]
 
@@ -57,6 +64,7 @@ class Operand:
     bytes: int = 0
     op: str = ""
     element: str = ""
+    deferred: bool = False
 
 
 def out(name: str, words: int, element: str = "") -> Operand:
@@ -68,13 +76,13 @@ def out(name: str, words: int, element: str = "") -> Operand:
     return Operand(name, "out", words, element=element)
 
 
-def into(name: str, words: int, element: str = "") -> Operand:
-    """A register operand that is read.
+def into(name: str, words: int, element: str = "", *, deferred: bool = False) -> Operand:
+    """A register operand that is read; a `deferred` one by an engine, until it is waited for.
 
     >>> into("v", 1).words
     1
     """
-    return Operand(name, "in", words, element=element)
+    return Operand(name, "in", words, element=element, deferred=deferred)
 
 
 def read(name: str, space: Space, bytes_per_lane: int, op: str) -> Operand:
@@ -95,22 +103,22 @@ def write(name: str, space: Space, bytes_per_lane: int, op: str) -> Operand:
     return Operand(name, "write", max(1, bytes_per_lane // 4), space, bytes_per_lane, op)
 
 
-def imm(name: str) -> Operand:
-    """A compile-time integer.
+def imm(name: str, element: str = "") -> Operand:
+    """A compile-time integer, an int of the helper or with element "u64" 64 bits.
 
     >>> imm("newest").role
     'imm'
     """
-    return Operand(name, "imm")
+    return Operand(name, "imm", element=element)
 
 
-def updated(name: str, words: int, element: str = "") -> Operand:
-    """A register operand that is read and written.
+def updated(name: str, words: int, element: str = "", *, deferred: bool = False) -> Operand:
+    """A register operand that is read and written; a `deferred` one by an engine, until it is waited for.
 
     >>> updated("d", 4).role
     'inout'
     """
-    return Operand(name, "inout", words, element=element)
+    return Operand(name, "inout", words, element=element, deferred=deferred)
 
 
 def value(name: str, element: str = "") -> Operand:
@@ -131,17 +139,48 @@ def guard(name: str) -> Operand:
     return Operand(name, "guard")
 
 
+def place(name: str, align_bytes: int, op: str = "") -> Operand:
+    """The start of a region of shared memory that the effect itself accesses.
+
+    >>> place("box", 128).space
+    'shared'
+    """
+    return Operand(name, "place", space="shared", bytes=align_bytes, op=op)
+
+
+def barrier(name: str) -> Operand:
+    """An mbarrier.
+
+    >>> barrier("full").role
+    'barrier'
+    """
+    return Operand(name, "barrier")
+
+
+def tensor_map(name: str) -> Operand:
+    """A tensor map.
+
+    >>> tensor_map("map").role
+    'map'
+    """
+    return Operand(name, "map")
+
+
 @dataclass(frozen=True, slots=True)
 class Requires:
     """What must hold where the instruction stands: `sm` at least, and who arrives together.
 
     `block_converged`: all warps of the block; `warp_converged`: all lanes of the warp, for which PTX says
-    .aligned or takes a full mask.
+    .aligned or takes a full mask; `warpgroup_converged`: all of four warps from a multiple of four on.
+    `arch_specific`: exactly `sm`, in machine code for the target with an "a" behind it, such as sm_90a: no
+    other GPU has the instruction.
     """
 
     sm: int = 70
     block_converged: bool = False
     warp_converged: bool = False
+    warpgroup_converged: bool = False
+    arch_specific: bool = False
 
 
 def moves(machine: Any, group: Any, data: Any) -> Any:

@@ -1,7 +1,7 @@
 """Numbers in 32-bit words: as effects compute with them, and as the text of helpers does.
 
     decode(words, "f16")    (lanes, n) uint32 -> (lanes, 2 n) float64
-    encode(values, "f16")   the inverse, rounding to the nearest, ties to even
+    encode(values, "f16")   the inverse, rounding to the nearest, ties to even; not of e4m3 and e5m2
 
 Integers decode to int64 and encode modulo their width.  A double is two words, low half first.  What NaN a
 NaN becomes is left open.  Device functions that the helpers of several instructions call:
@@ -28,7 +28,18 @@ from layoutalg.errors import UnknownNameError
 
 Array = numpy.ndarray[Any, Any]
 
-WORD_ELEMS = {"f64": 0.5, "f32": 1, "tf32": 1, "s32": 1, "f16": 2, "bf16": 2, "s8": 4, "u8": 4}
+WORD_ELEMS = {
+    "f64": 0.5,
+    "f32": 1,
+    "tf32": 1,
+    "s32": 1,
+    "f16": 2,
+    "bf16": 2,
+    "s8": 4,
+    "u8": 4,
+    "e4m3": 4,
+    "e5m2": 4,
+}
 """Elements in a 32-bit word."""
 
 _NUMPY = {
@@ -52,6 +63,13 @@ def decode(words: Array, element: str) -> Array:
             return decode(halves, "f32")
         case "tf32":
             return decode(words & numpy.uint32(0xFFFFE000), "f32")
+        case "e5m2":  # the upper byte of an f16
+            return decode(
+                numpy.ascontiguousarray(words.view(numpy.uint8).astype(numpy.uint16) << 8).view(numpy.uint32),
+                "f16",
+            )
+        case "e4m3":
+            return _e4m3(words.view(numpy.uint8))
         case _ if element in _NUMPY:
             wide = numpy.int64 if element in ("s32", "s8", "u8") else numpy.float64
             with numpy.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
@@ -62,6 +80,8 @@ def decode(words: Array, element: str) -> Array:
 
 def encode(values: Array, element: str) -> Array:
     """Words (lanes, n) of elements (lanes, n * elements per word); see `decode`.
+
+    Raises UnknownNameError for an element that is not in WORD_ELEMS, and for e4m3 and e5m2.
 
     >>> hex(encode(numpy.array([[1.0, 2.0]]), "bf16")[0, 0])
     '0x40003f80'
@@ -98,6 +118,17 @@ def float_words(values: Array) -> Array:
     '0x3f800000'
     """
     return numpy.ascontiguousarray(values, dtype=numpy.float32).view(numpy.uint32)
+
+
+def _e4m3(codes: Array) -> Array:
+    """The numbers of bytes of sign, 4 bits of exponent and 3 of mantissa: no infinity, 1.111.1111 is NaN."""
+    exponent, mantissa = codes >> 3 & 15, (codes & 7).astype(numpy.float64)
+    size = numpy.where(exponent == 0, mantissa / 8, 1 + mantissa / 8) * 2.0 ** (
+        numpy.maximum(exponent, 1) - 7.0
+    )
+    size = numpy.where(codes & 0x7F == 0x7F, numpy.nan, size)
+    found: Array = numpy.where(codes >= 0x80, -size, size)
+    return found
 
 
 def _to_odd(values: Array) -> Array:

@@ -4,7 +4,8 @@ tensor      Tensor: a view of a buffer by coordinates; local_tile, partition
 fragment    Fragment: the registers of a thread by the places of a partition
 values      arithmetic on fragments: v * alpha + b
 copying     tiled copies: load, store and copy partitions, under predicates
-ring        pipeline: a ring of shared tiles that cp.async fills, stated once
+ring        pipeline: a ring of shared tiles that cp.async or TMA fills, stated once
+asynchronous  tensor maps, mbarriers, TMA, roles, clusters
 builder     KernelBuilder: how a program is written
 run         simulate, compile and launch, by names and numbers
 sizes       draw_sizes: sizes on which a program shows what it does
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from layoutalg.codegen.language.builder import KernelBuilder
 from layoutalg.codegen.language.copying import ThreadSlice, Where
 from layoutalg.codegen.language.fragment import Fragment
-from layoutalg.codegen.language.ring import pipeline
+from layoutalg.codegen.language.ring import TmaRing, pipeline
 from layoutalg.codegen.language.tensor import Side, Tensor, local_tile, partition, whole
 from layoutalg.codegen.language.values import (
     Arithmetic,
@@ -51,6 +52,7 @@ __all__ = [
     "Side",
     "Tensor",
     "ThreadSlice",
+    "TmaRing",
     "Value",
     "Where",
     "compile",

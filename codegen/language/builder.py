@@ -37,23 +37,29 @@ from layoutalg.codegen.expr import (
     variables,
 )
 from layoutalg.codegen.instr import Instr
+from layoutalg.codegen.language.asynchronous import AsynchronousBuilder
 from layoutalg.codegen.language.copying import Instrs, ThreadSlice, Where, clear, copy, load, mma, store
 from layoutalg.codegen.language.fragment import Fragment, words_of
 from layoutalg.codegen.language.tensor import Tensor, whole
 from layoutalg.codegen.language.values import Arithmetic, Scalar, Value, mapped, reduced
+from layoutalg.codegen.language.warpgroup import wait_for_products
 from layoutalg.codegen.program import (
     Arg,
+    BarrierRef,
     Do,
     For,
     Global,
     If,
     Kernel,
     Let,
+    Mbarrier,
     MemRef,
     Reg,
     RegRef,
+    Role,
     Shared,
     Stmt,
+    TensorMapParam,
     Unroll,
     check_tensors,
 )
@@ -72,7 +78,7 @@ def _argument(arg: Arg | Reg | Fragment) -> Arg:
             return RegRef(arg, ())
         case Fragment():
             return arg.words
-        case RegRef() | MemRef() | int():
+        case RegRef() | MemRef() | BarrierRef() | TensorMapParam() | int():
             return arg
         case _:
             return simplify(arg)
@@ -90,7 +96,7 @@ class _Scope:
 
 
 @dataclass(slots=True)
-class KernelBuilder:
+class KernelBuilder(AsynchronousBuilder):
     """Writes a tile program statement by statement; `build` returns the immutable Kernel.
 
     >>> k = KernelBuilder("empty", threads=32)
@@ -113,6 +119,10 @@ class KernelBuilder:
     _conditions: list[Expr] = field(default_factory=list)
     _constants: list[tuple[str, int]] = field(default_factory=list)
     _scalars: list[tuple[str, str]] = field(default_factory=list)
+    maps: list[TensorMapParam] = field(default_factory=list)
+    barriers: list[Mbarrier] = field(default_factory=list)
+    cluster_shape: tuple[int, int, int] = (1, 1, 1)
+    role: Role | None = None
 
     def __post_init__(self) -> None:
         self._names.add(check_name(self.name, "kernel"))
@@ -127,6 +137,10 @@ class KernelBuilder:
         if axis not in (0, 1, 2):
             raise IRError("grid", axis, f"axis {axis!r} of the grid of {self.name}: 0, 1 or 2 is needed")
         self._grid[axis] = as_expr(extent)
+        return self.block_var(axis)
+
+    def block_var(self, axis: int) -> Var:
+        """The block's place along an axis of the grid, as it has been stated so far."""
         return Var(f"block_{'xyz'[axis]}", self._grid[axis], "block")
 
     def grid(self, extents: tuple[Operand, ...], tile: tuple[int, ...]) -> tuple[Var, ...]:
@@ -147,7 +161,7 @@ class KernelBuilder:
         The range proves the width of the index code, the multiple the alignment of vector accesses; a
         launch with another value is refused.
         """
-        var = Var(self._declare(name), most + 1, "param", least, multiple)
+        var = Var(self.declare(name), most + 1, "param", least, multiple)
         self._params.append(var)
         return var
 
@@ -169,7 +183,7 @@ class KernelBuilder:
 
     def constant(self, name: str, value: int) -> Const:
         """A value built into the statements where a parameter of this name could be."""
-        self._constants.append((self._declare(name), value))
+        self._constants.append((self.declare(name), value))
         return Const(value)
 
     def require(self, condition: Expr) -> None:
@@ -188,7 +202,7 @@ class KernelBuilder:
     ) -> Global:
         """A pointer parameter to elements of `element_bytes`, addressed with `strides` in elements."""
         steps = tuple(as_expr(d) for d in strides)
-        buffer = Global(self._declare(name), element_bytes, steps, writable, align_bytes)
+        buffer = Global(self.declare(name), element_bytes, steps, writable, align_bytes)
         self._params.append(buffer)
         return buffer
 
@@ -211,20 +225,23 @@ class KernelBuilder:
             raise IRError("alignment", name, f"{name} aligned to {align_bytes}: a power of two is needed")
         if (reach := cosize(layout)) > size_elems:
             raise IRError("bounds", name, f"{name}: {layout} needs {reach} elements, not {size_elems}")
-        end = max((s.offset_bytes + s.size_bytes for s in self._shared), default=0)
-        offset = 0 if overlay else -(-end // align_bytes) * align_bytes
+        offset = 0 if overlay else self.shared_end(align_bytes)
         size = size_elems * element_bytes
-        buffer = Shared(
-            self._declare(name), element_bytes, layout, size, align_bytes, offset, stages, overlay
-        )
+        buffer = Shared(self.declare(name), element_bytes, layout, size, align_bytes, offset, stages, overlay)
         self._shared.append(buffer)
         return buffer
+
+    def shared_end(self, align_bytes: int) -> int:
+        """The first multiple of `align_bytes` behind all that is in shared memory so far."""
+        placed: list[Shared | Mbarrier] = [*self._shared, *self.barriers]
+        end = max((s.offset_bytes + s.size_bytes for s in placed), default=0)
+        return -(-end // align_bytes) * align_bytes
 
     def reg(self, name: str, *shape: int) -> Reg:
         """A register array of 32-bit words; the last mode is the words of one value."""
         if not shape or any(n < 1 for n in shape):
             raise IRError("register", name, f"{name} of shape {shape}: positive extents are needed")
-        reg = Reg(self._declare(name), shape)
+        reg = Reg(self.declare(name), shape)
         self._regs.append(reg)
         return reg
 
@@ -339,7 +356,7 @@ class KernelBuilder:
 
     def get_slice(self, tiled: TiledCopy | TiledMMA, thread: Operand | None = None) -> ThreadSlice:
         """What a thread, by default the kernel's own, has of a tiled copy or a tiled MMA."""
-        return ThreadSlice(self, tiled, self.tid if thread is None else thread)
+        return ThreadSlice(self, tiled, self.thread if thread is None else thread)
 
     def load(
         self,
@@ -388,9 +405,29 @@ class KernelBuilder:
         """
         return reduced(self, op, held, lanes, name or f"{op}_of_{held.reg.name}")
 
-    def mma(self, tiled: TiledMMA, acc: Fragment, a: Fragment, b: Fragment) -> None:
-        """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K."""
-        mma(self, tiled, acc, a, b)
+    def mma(
+        self,
+        tiled: TiledMMA,
+        acc: Fragment,
+        a: Fragment | Tensor,
+        b: Fragment | Tensor,
+        *,
+        accumulate: Operand = 1,
+    ) -> None:
+        """acc (value, M, N) += a (value, M) b (value, N): every instruction of one step along K.
+
+        With an atom of a warpgroup the products are started and not waited for: b, and a where the atom says
+        so, are partitions of tensors in shared memory; a mode K behind the others stands for all of its
+        steps; with `accumulate` 0 the first of them forgets what acc held.
+        """
+        mma(self, tiled, acc, a, b, accumulate)
+
+    def warpgroup_wait(self, newest: int = 0, *held: Fragment) -> None:
+        """Wait until at most the `newest` groups of products of this warpgroup are unfinished.
+
+        `held` are the accumulators, and fragments of A, that are used from here on.
+        """
+        wait_for_products(self, newest, held)
 
     def clear(self, held: Fragment) -> None:
         """Set registers to zero."""
@@ -485,10 +522,27 @@ class KernelBuilder:
         kernel = Kernel(
             self.name, self.threads, (x, y, z), tuple(self._params), tuple(self._shared), tuple(self._regs),
             tuple(scope.body), tuple(self.notes), self.min_blocks, conditions=tuple(self._conditions),
-            constants=tuple(self._constants), scalars=tuple(self._scalars),
+            constants=tuple(self._constants), scalars=tuple(self._scalars), cluster=self.cluster_shape,
+            maps=tuple(self.maps), barriers=tuple(self.barriers),
         )  # fmt: skip
         check_tensors(kernel)
         return kernel
+
+    def write(self, s: Stmt) -> None:
+        """Add a statement."""
+        self._scopes[-1].body.append(s)
+
+    @contextmanager
+    def enter(self, role: Role) -> Iterator[list[Stmt]]:
+        """The statements that a role's threads execute, which count from 0 there."""
+        if self.role is not None:
+            raise IRError("roles", role.name, f"role {role.name} inside of the role {self.role.name}")
+        with self._scope(role.thread) as body:
+            self.role = role
+            try:
+                yield body
+            finally:
+                self.role = None
 
     @contextmanager
     def _scope(self, var: Var | None = None) -> Iterator[list[Stmt]]:
@@ -502,7 +556,8 @@ class KernelBuilder:
         finally:
             self._scopes.pop()
 
-    def _declare(self, name: str) -> str:
+    def declare(self, name: str) -> str:
+        """A name that nothing else has; raises IRError for one that is taken."""
         if name in self._names:
             raise IRError("name", name, f"{name!r} is declared twice in kernel {self.name}")
         self._names.add(check_name(name))

@@ -44,6 +44,7 @@ from layoutalg.codegen.instr import (
 )
 from layoutalg.codegen.language.fragment import Fragment
 from layoutalg.codegen.language.tensor import Side, Tensor, partition
+from layoutalg.codegen.language.warpgroup import is_wgmma, start_products
 from layoutalg.codegen.program import Global, Shared
 from layoutalg.errors import AlignmentError, IRError, ShapeError, UnsupportedError
 from layoutalg.layout import (
@@ -261,19 +262,35 @@ def store(
                 k.do(chosen, part.at(at), held.at(at, values=run))
 
 
-def mma(k: KernelBuilder, tiled: TiledMMA, acc: Fragment, a: Fragment, b: Fragment) -> None:
-    """acc += a b for one step along K.  See `KernelBuilder.mma`."""
+def mma(
+    k: KernelBuilder,
+    tiled: TiledMMA,
+    acc: Fragment,
+    a: Fragment | Tensor,
+    b: Fragment | Tensor,
+    accumulate: Operand = 1,
+) -> None:
+    """acc += a b.  See `KernelBuilder.mma`."""
+    if is_wgmma(tiled):
+        return start_products(k, tiled, acc, a, b, accumulate)
+    if not isinstance(a, Fragment) or not isinstance(b, Fragment) or accumulate != 1:
+        raise UnsupportedError(
+            f"{tiled.atom} adds products of fragments; tensors and sums from zero need wgmma"
+        )
     instr = MMA_SYNC[Mma(tiled.atom)]
     (_, rows), (_, columns) = (modes(x.layout) for x in (a, b))
     with k.Unroll(k.fresh("i"), layout_size(rows)) as i, k.Unroll(k.fresh("j"), layout_size(columns)) as j:
         k.do(instr, acc[None, i, j], a[None, i], b[None, j])
+    return None
 
 
 def clear(k: KernelBuilder, held: Fragment) -> None:
     """Set registers to zero.  See `KernelBuilder.clear`."""
     rows, words = held.reg.shape[0], held.reg.shape[-1]
-    with k.Unroll(k.fresh("i"), rows) as i:
-        k.do(CLEAR[4 * words], held.reg[i])
+    piece = gcd(words, max(CLEAR) // 4)
+    with k.Unroll(k.fresh("i"), rows) as i, _pieces(k, words // piece) as e:
+        at = held.reg[i] if piece == words else held.reg.slice(i, e * piece, count=piece)
+        k.do(CLEAR[4 * piece], at)
 
 
 def copy(k: KernelBuilder, src: Tensor, dst: Tensor, *, where: Where = None, instr: Instrs = None) -> None:

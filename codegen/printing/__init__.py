@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from layoutalg.codegen.printing.choice import with_launcher
 from layoutalg.codegen.printing.cpp import cpp_launcher
-from layoutalg.codegen.printing.cuda import print_kernels, to_cuda
+from layoutalg.codegen.printing.cuda import print_kernels, to_cuda, without_clusters
 from layoutalg.codegen.printing.python import LIBRARIES, python_launcher
 from layoutalg.codegen.printing.record import (
     LaunchBuffer,
@@ -38,4 +38,5 @@ __all__ = [
     "python_launcher",
     "to_cuda",
     "with_launcher",
+    "without_clusters",
 ]

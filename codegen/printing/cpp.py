@@ -4,21 +4,23 @@
 
 in the namespace of the text.  It throws std::invalid_argument, which names the kernel, the argument, its
 value and what is accepted; returns CUDA's first error; allocates scratch memory in the order of the stream;
-sets the attributes of each kernel; and launches all of them in order.  Arguments are the integers and scalars
-of the record, then every buffer with its bytes.
+sets the attributes of each kernel; encodes tensor maps; and launches all of them in order.  Arguments are the
+integers and scalars of the record, then every buffer with its bytes.  The driver's cuTensorMapEncodeTiled is
+found through the runtime, so that nothing is linked beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from layoutalg.codegen.expr import Expr, to_c
-from layoutalg.codegen.printing.record import LaunchBuffer, LaunchRecord, Step
+from layoutalg.codegen.printing.record import LaunchBuffer, LaunchRecord, Step, map_enumerators
 from layoutalg.codegen.printing.wrap import wrapped
-from layoutalg.codegen.program import EARLY, MOST_SHARED, SCRATCH, Parameter, text
+from layoutalg.codegen.program import EARLY, SCRATCH, Parameter, TensorMapParam, text
 
 INCLUDES = ("#include <cuda_runtime.h>", "#include <stdexcept>", "#include <string>", "")
+MAP_INCLUDES = ("#include <cuda.h>", INCLUDES[0], "#include <cstring>", *INCLUDES[1:])
 
 _CHECKS = {
     "refuse": """\
@@ -51,6 +53,29 @@ void check_apart(const char* name, const void* start, size bytes, const char* ot
         refuse(std::string(name) + " overlaps " + other + ": buffers that lie apart are accepted");
 }
 """,
+    "tensor_map": """\
+TensorMap tensor_map(const char* name, CUtensorMapDataType element, unsigned rank, const void* start,
+    const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box, const cuuint32_t* steps,
+    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000,
+        cudaEnableDefault, &result);
+    if (status != cudaSuccess || result != cudaDriverEntryPointSuccess)
+        refuse("this driver encodes no tensor maps: CUDA 12.0 or later is needed");
+    CUtensorMap map;
+    const CUresult encoded = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found)(&map, element, rank,
+        const_cast<void*>(start), dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+        promotion, fill);
+    if (encoded != CUDA_SUCCESS)
+        refuse(std::string("cuTensorMapEncodeTiled of ") + name + " reports error "
+            + std::to_string(static_cast<int>(encoded)));
+    TensorMap copied;
+    static_assert(sizeof copied == sizeof map, "a tensor map has 128 bytes");
+    std::memcpy(&copied, &map, sizeof map);
+    return copied;
+}
+""",
 }
 """What a launcher checks with, by name; those that it calls are printed."""
 
@@ -70,7 +95,8 @@ def cpp_launcher(record: LaunchRecord, source: str) -> str:
         "", f"{space} {{", "", "using size = unsigned long long;", "", "namespace {", "", *own, "",
         "}  // namespace", "", *function, "", f"}}  // {space}", "",
     ]  # fmt: skip
-    included = "\n".join(["", *INCLUDES, "namespace "])
+    has_maps = any(step.terms.maps for step in record.steps)
+    included = "\n".join(["", *(MAP_INCLUDES if has_maps else INCLUDES), "namespace "])
     return source.replace("\nnamespace ", included, 1) + "\n".join(x for line in lines for x in wrapped(line))
 
 
@@ -129,9 +155,11 @@ def _conditions(record: LaunchRecord) -> Iterator[tuple[str, str]]:
 def _launch(step: Step, buffers: dict[str, LaunchBuffer]) -> Iterator[str]:
     terms, pad = step.terms, " " * 8
     yield "    if (status == cudaSuccess) {"
-    if terms.dynamic_shared_bytes:
-        shared = f"{step.kernel}, {MOST_SHARED}, {terms.dynamic_shared_bytes}"
-        yield f"{pad}status = cudaFuncSetAttribute({shared});"
+    for name, value in terms.function_attributes.items():
+        unless = "if (status == cudaSuccess) " if name != next(iter(terms.function_attributes)) else ""
+        yield f"{pad}{unless}status = cudaFuncSetAttribute({step.kernel}, {name}, {value});"
+    for m in terms.maps:
+        yield from (f"{pad}{line}" for line in _encoded(m, step.buffers[m.source.name]))
     yield f"{pad}cudaLaunchConfig_t config = {{}};"
     grid = ", ".join(f"static_cast<unsigned>({_number(n)})" for n in terms.grid)
     yield f"{pad}config.gridDim = dim3({grid});"
@@ -150,6 +178,27 @@ def _launch(step: Step, buffers: dict[str, LaunchBuffer]) -> Iterator[str]:
             given.append(f"static_cast<{step.types[p.name]}>({step.buffers[p.name]})")
         else:
             given.append(f"static_cast<{step.types[p.name]}>({p.name})")
+    given += [m.name for m in terms.maps]
     call = ", ".join(("&config", step.kernel, *given))
     yield f"{pad}if (status == cudaSuccess) status = cudaLaunchKernelEx({call});"
     yield "    }"
+
+
+def _encoded(m: TensorMapParam, buffer: str) -> Iterator[str]:
+    """A variable of a tensor map's name, with its image."""
+
+    def array(kind: str, name: str, values: Iterable[str]) -> str:
+        return f"const {kind} {m.name}_{name}[] = {{{', '.join(values)}}};"
+
+    steps = m.element_strides or (1,) * m.rank
+    yield array("cuuint64_t", "dims", map(_number, m.dims))
+    if m.strides_bytes:
+        yield array("cuuint64_t", "strides", map(_number, m.strides_bytes))
+    yield array("cuuint32_t", "box", map(str, m.box))
+    yield array("cuuint32_t", "steps", map(str, steps))
+    names = {name: value.name for name, value in map_enumerators(m).items()}
+    strides = f"{m.name}_strides" if m.strides_bytes else "nullptr"
+    arrays = f"{m.name}_dims", strides, f"{m.name}_box", f"{m.name}_steps"
+    kinds = names["swizzle"], names["l2Promotion"], names["oobFill"]
+    given = (f'"{m.name}"', names["tensorDataType"], str(m.rank), buffer, *arrays, *kinds)
+    yield f"const TensorMap {m.name} = tensor_map({', '.join(given)});"

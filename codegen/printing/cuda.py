@@ -4,7 +4,8 @@ The text is a pure function of the kernel: stable names, a header comment with w
 layouts and the predicted report and what a launch must give (see contract), the helpers that are used and no
 others, no timestamps.  Index values are `u32`, or `u64` where the proved bound asks for it (see ctext);
 registers, pointers and scalars have the types that the instructions take them for (see types); what is named
-and never used is left out.
+and never used is left out.  What different warps do is a choice by the warp, whose number is the same in all
+lanes and known to be (a shuffle), so that a branch is one branch.
 
 A kernel, its helpers and its types are in a namespace of the kernel's name, so that several files can be
 linked; the kernel itself is `extern "C"`, so that a driver finds it by its name.
@@ -12,17 +13,20 @@ linked; the kernel itself is `extern "C"`, so that a driver finds it by its name
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from layoutalg.codegen.expr import Const, Expr, Lt, Var, ctype, summands, terms, to_c, total
-from layoutalg.codegen.instr import ANY, Instr, Operand, float_literal
+from layoutalg.codegen.instr import ANY, WARP, Instr, Operand, float_literal
 from layoutalg.codegen.printing.names import Names, used_statements
 from layoutalg.codegen.printing.value_types import Types, pairs
 from layoutalg.codegen.printing.wrap import comment, wrapped
 from layoutalg.codegen.program import (
+    MBARRIER_BYTES,
     Arg,
+    BarrierRef,
     Do,
     For,
     Global,
@@ -31,8 +35,11 @@ from layoutalg.codegen.program import (
     Let,
     MemRef,
     RegRef,
+    Role,
+    Roles,
     Shared,
     Stmt,
+    TensorMapParam,
     Unroll,
     contract,
     is_dynamic,
@@ -58,6 +65,9 @@ ALIASES = {
     "bf16x2": ("unsigned int", "two elements, low half first"),
 }
 """Types of a text by another name."""
+
+TENSOR_MAP = "struct alignas(64) TensorMap { u64 opaque[16]; };  // 128 bytes of cuTensorMapEncodeTiled"
+"""CUtensorMap, which only cuda.h defines, by another name."""
 
 _QUALIFIED = "__device__ __forceinline__ "
 
@@ -122,12 +132,29 @@ def _narrow(code: Iterable[str]) -> Iterator[str]:
 def _aliases(code: Sequence[str]) -> Iterator[str]:
     """The names of types that a text uses, and what it needs for INFINITY."""
     words = set(re.findall(r"\w+", "\n".join(line.partition("//")[0] for line in code)))
+    has_maps = "TensorMap" in words
+    words |= {"u64"} if has_maps else set()
     for name, (meaning, why) in ALIASES.items():
         if name in words:
             yield f"using {name} = {meaning};" + (f"  // {why}" if why else "")
+    if has_maps:
+        yield TENSOR_MAP
     if "INFINITY" in words:
         yield from ("#ifndef INFINITY", "#define INFINITY __int_as_float(0x7f800000)", "#endif")
     yield ""
+
+
+def without_clusters(source: str, cluster: tuple[int, int, int]) -> str:
+    """A text whose kernels name no clusters, for whoever asks what fits; the clusters are those of a kernel.
+
+    >>> without_clusters("void __cluster_dims__(2, 1, 1) k() {}", (2, 1, 1))
+    'void k() {}'
+    """
+    return source.replace(_cluster_dims(cluster), "")
+
+
+def _cluster_dims(cluster: tuple[int, int, int]) -> str:
+    return f"__cluster_dims__({', '.join(map(str, cluster))}) " if math.prod(cluster) > 1 else ""
 
 
 def print_helpers(instrs: Iterable[Instr]) -> str:
@@ -165,7 +192,7 @@ class _Helpers:
         for function in dict.fromkeys(text for instr in self.used.values() for text in instr.uses):
             yield from f"{_QUALIFIED}{function}".splitlines()
         for (_, floats), instr in self.used.items():
-            immediates = [f"int {o.name}" for o in instr.operands if o.role == "imm"]
+            immediates = [f"{o.element or 'int'} {o.name}" for o in instr.operands if o.role == "imm"]
             if immediates:
                 yield f"template <{', '.join(immediates)}>"
             yield from f"{_QUALIFIED}{instr.float_text if floats else instr.text}".splitlines()
@@ -179,9 +206,9 @@ class _Printer:
         self.kernel, self.types, self.helpers = kernel, Types(kernel), helpers
         self.statements = used_statements(kernel.body)
         self.names = Names(kernel, self.statements)
-        for s in walk(self.statements):
-            if isinstance(s, Do):
-                helpers.add(s.instr, floats=self.types.takes_floats(s))
+        self.calls = [s for s in walk(self.statements) if isinstance(s, Do)]
+        for s in self.calls:
+            helpers.add(s.instr, floats=self.types.takes_floats(s))
 
     def signature(self) -> Iterator[str]:
         kernel, types = self.kernel, self.types.signature(self.kernel)
@@ -191,21 +218,29 @@ class _Printer:
             else f"const {types[p.name]} {p.name}"
             for p in kernel.params
         ]
-        bounds = f"{kernel.threads}, {kernel.min_blocks}" if kernel.min_blocks > 1 else str(kernel.threads)
-        yield f'extern "C" __global__ void __launch_bounds__({bounds})'
+        params += [f"const __grid_constant__ TensorMap {m.name}" for m in kernel.maps]
+        is_stated = kernel.min_blocks > 1 or any(map(_moves_registers, self.calls))
+        bounds = f"{kernel.threads}, {kernel.min_blocks}" if is_stated else str(kernel.threads)
+        yield f'extern "C" __global__ void {_cluster_dims(kernel.cluster)}__launch_bounds__({bounds})'
         yield f"{kernel.name}({', '.join(params)})"
         yield "{"
 
     def prologue(self) -> Iterator[str]:
         kernel = self.kernel
-        if kernel.shared:
-            align = max(s.align_bytes for s in kernel.shared)
+        if kernel.shared or kernel.barriers:
+            align = max((s.align_bytes for s in kernel.shared), default=MBARRIER_BYTES)
             size = "" if is_dynamic(kernel) else str(kernel.shared_bytes)
             outside = "" if size else "extern "
             yield f"    {outside}__shared__ __align__({align}) u8 smem[{size}];"
             yield from self.names.shared_lines()
-        if self.names.is_used("tid"):
+        roles = [s for s in walk(self.statements) if isinstance(s, Roles)]
+        counted = any(
+            part.first_warp and self.names.is_used(part.thread.name) for s in roles for part in s.parts
+        )
+        if self.names.is_used("tid") or counted:
             yield "    const u32 tid = threadIdx.x;"
+        if roles:
+            yield "    const u32 warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);"
         for axis, var in zip("xyz", kernel.block_vars, strict=True):
             if not var.facts.is_constant and self.names.is_used(var.name):
                 yield f"    const u32 {var.name} = blockIdx.{axis};"
@@ -237,6 +272,24 @@ class _Printer:
                         yield f"{pad}}} else {{"
                         yield from self.body(orelse, level + 1)
                     yield f"{pad}}}"
+                case Roles(parts):
+                    yield from self._roles(parts, level)
+
+    def _roles(self, parts: Sequence[Role], level: int) -> Iterator[str]:
+        """A choice by the warp, each part under the name of its role."""
+        pad, passed, opening = "    " * level, 0, ""
+        for part in sorted(parts, key=lambda part: part.first_warp):
+            first, end = part.first_warp, part.first_warp + part.warps
+            bounds = [f"warp >= {first}"] if first != passed else []
+            bounds += [f"warp < {end}"] if WARP * end < self.kernel.threads else []
+            asked = f"warp == {first}" if part.warps == 1 and len(bounds) == 2 else " && ".join(bounds)
+            yield f"{pad}{opening}{f'if ({asked}) ' if asked else ''}{{  // {part}"
+            if self.names.is_used(part.thread.name):
+                thread = f"tid - {part.first_thread}" if first else "threadIdx.x"
+                yield f"{pad}    const u32 {part.thread.name} = {thread};"
+            yield from self.body(part.body, level + 1)
+            passed, opening = (end if first == passed else passed), "} else "
+        yield f"{pad}}}"
 
     def _loop(self, s: For, level: int) -> Iterator[str]:
         pad, var = "    " * level, s.var
@@ -279,7 +332,7 @@ class _Printer:
                 args.append(self._converted(o, arg, before, after, len(args), floats=floats))
             else:
                 args.append(self._arg(o, arg, floats=floats))
-        immediates = [_immediate(s.instr, int(str(a))) for o, a in pairs(s) if o.role == "imm"]
+        immediates = [_immediate(s.instr, o, int(str(a))) for o, a in pairs(s) if o.role == "imm"]
         template = f"<{', '.join(immediates)}>" if immediates else ""
         call = f"{s.instr.name}{template}({', '.join(args)});"
         if not before and not after:
@@ -330,6 +383,10 @@ class _Printer:
                 return self._pointer(buffer, index)
             case MemRef(Shared() as buffer, index):
                 return self.names.renamed(f"{self.names.shared(buffer)} + {summands(index)}", self.types)
+            case BarrierRef(barrier, stage):
+                return barrier.name if barrier.stages == 1 else f"&{barrier.name}[{self._text(stage)}]"
+            case TensorMapParam(name):
+                return f"&{name}"
             case Const(word) if o.role == "value" and self._is_float(o, floats=floats):
                 return _float_of(word)
             case Var(name) if o.role == "value" and self._is_float(o, floats=floats):
@@ -342,12 +399,22 @@ class _Printer:
                 return str(arg)
 
 
+def _moves_registers(call: Do) -> bool:
+    """Whether warps trade registers, for which the assembler has to know how many a thread begins with.
+
+    Source: PTX ISA, setmaxnreg, which needs .maxntid or .reqntid, and a count of its own: .minnctapersm.
+    """
+    return "setmaxnreg" in call.instr.text
+
+
 def _float_of(word: int) -> str:
     import numpy
 
     return float_literal(numpy.array([word], numpy.uint32).view(numpy.float32)[0])
 
 
-def _immediate(instr: Instr, n: int) -> str:
-    """A template argument; the selector of bytes in the base in which each digit is one."""
+def _immediate(instr: Instr, operand: Operand, n: int) -> str:
+    """A template argument; 64 bits and selectors of bytes are written in base 16."""
+    if operand.element == "u64":
+        return f"0x{n:016X}ull"
     return f"0x{n:04X}" if any(o.name == "selector" for o in instr.operands) else str(n)

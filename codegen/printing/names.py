@@ -19,6 +19,7 @@ from dataclasses import replace
 from layoutalg.codegen.expr import Var, variables
 from layoutalg.codegen.printing.value_types import Types, pairs
 from layoutalg.codegen.program import (
+    BarrierRef,
     Do,
     For,
     Global,
@@ -27,6 +28,7 @@ from layoutalg.codegen.program import (
     Let,
     MemRef,
     RegRef,
+    Roles,
     Shared,
     Stmt,
     Unroll,
@@ -76,6 +78,11 @@ def _needed(body: tuple[Stmt, ...], after: set[Var], read: set[str]) -> tuple[tu
                 other, more = _needed(other, needed, read)
                 s = replace(s, body=inner, orelse=other)
                 needed |= reads | more
+            case Roles(parts):
+                bodies = [_needed(part.body, needed, read) for part in parts]
+                both = zip(parts, bodies, strict=True)
+                s = Roles(tuple(replace(part, body=inner) for part, (inner, _) in both))
+                needed = needed.union(*(reads for _, reads in bodies))
         needed.update(v for e in expressions(s) for v in variables(e))
         out.append(s)
     return tuple(reversed(out)), needed
@@ -94,12 +101,14 @@ class Names:
 
     def __init__(self, kernel: Kernel, body: tuple[Stmt, ...]) -> None:
         self.kernel = kernel
-        self._taken = {d.name for d in (*kernel.params, *kernel.shared, *kernel.regs)} | {kernel.name, "smem"}
+        self._taken = {d.name for d in kernel.declared} | {kernel.name, "smem", "warp"}
+        self._taken |= {part.thread.name for s in walk(body) if isinstance(s, Roles) for part in s.parts}
         self._taken |= {s.var.name for s in walk(body) if isinstance(s, (Let, For, Unroll))}
         self._taken |= {s.instr.name for s in walk(body) if isinstance(s, Do)}
         self._used = {v.name for s in walk(body) for e in expressions(s) for v in variables(e)}
         calls = [s for s in walk(body) if isinstance(s, Do)]
         self._used |= {arg.reg.name for s in calls for arg in s.args if isinstance(arg, RegRef)}
+        self._used |= {arg.barrier.name for s in calls for arg in s.args if isinstance(arg, BarrierRef)}
         self._said: set[object] = set()
         self._bases = self._base_names(body)
         self._new = {old: name for old, (name, _) in self._bases.items()}
@@ -117,12 +126,18 @@ class Names:
         return buffer.name
 
     def shared_lines(self) -> Iterator[str]:
-        """Where the buffers of shared memory start, and how they are laid out."""
+        """Where buffers and mbarriers start in shared memory, and how they are laid out."""
         for s in self.kernel.shared:
             if s.name in self._touched:
                 stages = f", {s.stages} of them" if s.stages > 1 else ""
                 yield f"    // {s.name}: {s.element_bytes}-byte elements at {s.layout}{stages}"
                 yield f"    u8* const {s.name} = smem{f' + {s.offset_bytes}' if s.offset_bytes else ''};"
+        for b in self.kernel.barriers:
+            if b.name in self._used:
+                many = f"{b.stages} mbarriers" if b.stages > 1 else "an mbarrier"
+                yield f"    // {b.name}: {many}, {b.count} arrival{'s' if b.count > 1 else ''} per phase"
+                place = f"smem + {b.offset_bytes}" if b.offset_bytes else "smem"
+                yield f"    u64* const {b.name} = reinterpret_cast<u64*>({place});"
 
     def _base_names(self, body: tuple[Stmt, ...]) -> dict[str, tuple[str, tuple[Shared, ...]]]:
         """A new name for every base, after the buffer it is first used for, and all of its buffers."""
@@ -137,7 +152,7 @@ class Names:
                     self._touched.add(arg.buffer.name)
                     for v in variables(arg.index):
                         if _BASE.fullmatch(v.name):
-                            way = "st" if operand.role == "write" else "ld"
+                            way = {"write": "st", "place": "at"}.get(operand.role, "ld")
                             roles.setdefault(v.name, f"{arg.buffer.name}_{way}")
                             buffers.setdefault(v.name, {})[arg.buffer] = None
         found: dict[str, tuple[str, tuple[Shared, ...]]] = {}

@@ -3,20 +3,22 @@
     launch(src, dst, m=..., n=...)          buffers in the order of the record, integers and scalars by name
 
 It raises ValueError, which names the kernel, the argument, its value and what is accepted; compiles the text
-for the current GPU once; allocates scratch memory; and launches all kernels on the library's current stream
-through the CUDA driver, each with its attributes.  The module needs the library, NVRTC and the driver alone.
+for the current GPU once; allocates scratch memory; encodes tensor maps, once per address; and launches all
+kernels on the library's current stream through the CUDA driver, each with its attributes.  The module needs
+the library, NVRTC and the driver alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
 
 from layoutalg.codegen.expr import Expr, render
-from layoutalg.codegen.printing.record import LaunchRecord, Step
-from layoutalg.codegen.program import SCRATCH, Parameter, text
+from layoutalg.codegen.printing.record import LaunchRecord, Step, map_enumerators
+from layoutalg.codegen.program import LARGE_CLUSTER, SCRATCH, Parameter, TensorMapParam, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +128,21 @@ def _nvrtc():
     return ctypes.CDLL(str(found[0]) if found else "libnvrtc.so")
 
 
-@functools.cache
-def _function(name, device, shared_bytes):
-    """A kernel of the text, compiled for this GPU and loaded, its shared memory allowed."""
-    driver, nvrtc = ctypes.CDLL("libcuda.so.1"), _nvrtc()
-    major, minor, program = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
+def _capability(device):
+    """The compute capability of a GPU, as 90."""
+    driver, major, minor = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_int()
     _checked(driver.cuDeviceGetAttribute(ctypes.byref(major), 75, device))
     _checked(driver.cuDeviceGetAttribute(ctypes.byref(minor), 76, device))
-    letter = "a" if major.value >= 9 else ""
-    flags = [f"--gpu-architecture=sm_{major.value}{minor.value}{letter}".encode(), b"--std=c++17"]
+    return 10 * major.value + minor.value
+
+
+@functools.cache
+def _function(name, device, shared_bytes, large):
+    """A kernel of the text, compiled for this GPU and loaded, with what it has to be allowed."""
+    driver, nvrtc = ctypes.CDLL("libcuda.so.1"), _nvrtc()
+    capability, program = _capability(device), ctypes.c_void_p()
+    letter = "a" if capability >= 90 else ""
+    flags = [f"--gpu-architecture=sm_{capability}{letter}".encode(), b"--std=c++17"]
     _checked(nvrtc.nvrtcCreateProgram(ctypes.byref(program), SOURCE.encode(), b"kernels.cu", 0, None, None))
     _checked(nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags)))
     size = ctypes.c_size_t()
@@ -147,16 +155,44 @@ def _function(name, device, shared_bytes):
     _checked(driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()))
     if shared_bytes:
         _checked(driver.cuFuncSetAttribute(function, 8, shared_bytes))
+    if large:
+        _checked(driver.cuFuncSetAttribute(function, 14, 1))
     return function
 
 
-def _launch(name, device, stream, grid, block, shared_bytes, early, arguments):
+def _launch(name, device, stream, grid, block, shared_bytes, early, arguments, large=False):
     """Launch one kernel; attribute 6 is that of programmatic stream serialization."""
     attribute = _Attribute(6, 0, 1)
     config = _Config(grid, block, shared_bytes, stream, ctypes.pointer(attribute), 1 if early else 0)
     places = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
-    function = _function(name, device, shared_bytes)
+    function = _function(name, device, shared_bytes, large)
     _checked(ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx(ctypes.byref(config), function, places, None))
+'''
+
+_GPU = '''
+
+def _gpu(device, least, alone):
+    """Refuse a GPU of another compute capability than one that is needed, alone or at least."""
+    found = _capability(device)
+    if found < least or (alone and found != least):
+        _refuse(f"the GPU is sm_{found}: sm_{least}{'' if alone else ' and later'} is accepted")
+'''
+
+_MAPS = '''
+
+@functools.lru_cache(maxsize=256)
+def _tensor_map(name, start, element, dims, strides, box, steps, swizzle, promotion, fill):
+    """The image of a tensor map, 128 bytes at a multiple of as many, which nobody changes."""
+    memory = ctypes.create_string_buffer(255)
+    image = (ctypes.c_char * 128).from_buffer(memory, -ctypes.addressof(memory) % 128)
+    u64, u32 = ctypes.c_uint64 * len(dims), ctypes.c_uint32 * len(dims)
+    status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
+        image, element, len(dims), ctypes.c_void_p(start), u64(*dims), u64(*strides), u32(*box),
+        u32(*steps), 0, swizzle, promotion, fill,
+    )
+    if status:
+        _refuse(f"cuTensorMapEncodeTiled of {name} reports error {status}")
+    return image
 '''
 
 _C_TYPES = {"u32": "c_uint32", "u64": "c_uint64", "float": "c_float"}
@@ -174,6 +210,8 @@ def python_launcher(record: LaunchRecord, source: str, library: str) -> str:
     """
     chosen = LIBRARIES[library]
     body = _COMMON.replace("DESCRIBE", chosen.describe).replace("CURRENT", chosen.current)
+    body += _GPU if any(any(_needs(step)) for step in record.steps) else ""
+    body += _MAPS if any(step.terms.maps for step in record.steps) else ""
     kernel = record.steps[0].kernel
     return "\n".join(
         [
@@ -197,6 +235,8 @@ def _function(record: LaunchRecord, library: Library) -> Iterator[str]:
     yield f"def launch({', '.join([*names, *(['*', *values] if values else [])])}):"
     yield '    """Launch on the current stream.  Raises ValueError for what is not accepted."""'
     yield "    device, stream = _current()"
+    for least, alone in dict.fromkeys(needed for step in record.steps for needed in _needs(step)):
+        yield f"    _gpu(device, {least}, {alone})"
     for p in record.parameters:
         if p.kind == "int":
             yield f'    _integer("{p.name}", {p.name}, {p.least}, {p.most}, {p.multiple})'
@@ -218,6 +258,15 @@ def _function(record: LaunchRecord, library: Library) -> Iterator[str]:
         yield from _launch(step)
 
 
+def _needs(step: Step) -> Iterator[tuple[int, bool]]:
+    """The compute capability that a kernel needs, and whether it runs on that alone, where it matters."""
+    terms = step.terms
+    if terms.target:
+        yield int(terms.target.removeprefix("sm_").removesuffix("a")), True
+    elif terms.maps or math.prod(terms.cluster) > 1:
+        yield 90, False
+
+
 def _keyword(p: Parameter) -> str:
     """An argument by name; an integer that can be one value alone need not be given."""
     return f"{p.name}={p.least}" if p.kind == "int" and p.least == p.most else p.name
@@ -235,9 +284,32 @@ def _launch(step: Step) -> Iterator[str]:
             given.append(f"ctypes.c_void_p({step.buffers[p.name]}_start)")
         else:
             given.append(f"ctypes.{_C_TYPES[step.types[p.name]]}({p.name})")
+    for m in terms.maps:
+        yield from _encoded(m, step.buffers[m.source.name])
+        given.append(m.name)
     yield "    _launch("
     yield f'        "{step.kernel}", device, stream,'
     yield f"        ({', '.join(map(_number, terms.grid))}), {tuple(terms.block)},"
     yield f"        {terms.dynamic_shared_bytes}, {terms.early},"
     yield f"        [{', '.join(given)}],"
+    if LARGE_CLUSTER in terms.attributes:
+        yield "        large=True,"
+    yield "    )"
+
+
+def _encoded(m: TensorMapParam, buffer: str) -> Iterator[str]:
+    """A variable of a tensor map's name, with its image."""
+
+    def values(them: Iterable[str]) -> str:
+        listed = list(them)
+        return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
+
+    steps = m.element_strides or (1,) * m.rank
+    kind, swizzle, promotion, fill = (
+        number for name, (_, number) in map_enumerators(m).items() if name != "interleave"
+    )
+    yield f"    {m.name} = _tensor_map("
+    yield f'        "{m.name}", {buffer}_start, {kind},'
+    yield f"        {values(map(_number, m.dims))}, {values(map(_number, m.strides_bytes))},"
+    yield f"        {values(map(str, m.box))}, {values(map(str, steps))}, {swizzle}, {promotion}, {fill},"
     yield "    )"

@@ -12,10 +12,11 @@ before it.  Sizes are expressions of the parameters, as grids are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from layoutalg.arch import Enumerator, TensorMap, tensor_map_arguments
 from layoutalg.codegen.expr import Expr
 from layoutalg.codegen.printing.value_types import Types
 from layoutalg.codegen.program import (
@@ -24,6 +25,7 @@ from layoutalg.codegen.program import (
     Global,
     LaunchSequence,
     Parameter,
+    TensorMapParam,
     contract,
     text,
 )
@@ -158,7 +160,7 @@ def _step_fields(record: LaunchRecord, step: Step) -> dict[str, Any]:
         "kernel": step.kernel,
         "grid": [n.facts.lo if n.facts.is_constant else text(n) for n in terms.grid],
         "block": list(terms.block),
-        "cluster": [1, 1, 1],
+        "cluster": list(terms.cluster),
         "attributes": [{"name": name, "value": value} for name, value in terms.attributes.items()],
         "dynamic_shared_bytes": terms.dynamic_shared_bytes,
         "buffers": [
@@ -172,6 +174,8 @@ def _step_fields(record: LaunchRecord, step: Step) -> dict[str, Any]:
             if b.name in mine
         ],
         "alias": record.alias,
+        "target": terms.target or None,
+        "maps": [_map_fields(m, step.buffers[m.source.name]) for m in terms.maps],
         "parameters": [
             {
                 "name": p.name,
@@ -189,6 +193,42 @@ def _step_fields(record: LaunchRecord, step: Step) -> dict[str, Any]:
         ],
         "conditions": [text(condition) for condition in terms.conditions],
     }
+
+
+def _map_fields(m: TensorMapParam, buffer: str) -> dict[str, Any]:
+    """What a launch gives cuTensorMapEncodeTiled, by its names for it."""
+
+    def numbers(values: Iterable[Expr]) -> list[int | str]:
+        return [e.facts.lo if e.facts.is_constant else text(e) for e in values]
+
+    return {
+        "name": m.name,
+        "buffer": buffer,
+        "tensorRank": m.rank,
+        "globalDim": numbers(m.dims),
+        "globalStrides": numbers(m.strides_bytes),
+        "boxDim": list(m.box),
+        "elementStrides": list(m.element_strides or (1,) * m.rank),
+    } | {name: value.name for name, value in map_enumerators(m).items()}
+
+
+def map_enumerators(m: TensorMapParam) -> dict[str, Enumerator]:
+    """What cuTensorMapEncodeTiled takes of its enumerations, by its names.
+
+    >>> from layoutalg.codegen.expr import Const
+    >>> from layoutalg.codegen.program import TensorMapParam
+    >>> from layoutalg.dtype import dtype
+    >>> m = TensorMapParam("m", Global("x", 1, (Const(1),), False), (Const(64),), (), (64,), dtype("u8"))
+    >>> map_enumerators(m)["swizzle"]
+    Enumerator(name='CU_TENSOR_MAP_SWIZZLE_NONE', value=0)
+    """
+    ones = (1,) * m.rank
+    least = TensorMap(
+        m.element, ones, ones[1:], m.box, m.element_strides or ones, mode=m.mode,
+        l2_promotion_bytes=m.l2_promotion_bytes, nan_fill=m.nan_fill,
+    )  # fmt: skip
+    given = tensor_map_arguments(least).items()
+    return {name: value for name, value in given if isinstance(value, Enumerator)}
 
 
 def buffer_lines(record: LaunchRecord) -> Iterator[str]:

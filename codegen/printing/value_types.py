@@ -55,7 +55,7 @@ class Types:
     def __init__(self, kernel: Kernel) -> None:
         calls = [s for s in walk(kernel.body) if isinstance(s, Do)]
         self._registers = {name: _most(votes) for (_, name), votes in _votes(calls).items()}
-        self._buffers = _buffer_elements(calls, self._registers)
+        self._buffers = _map_elements(kernel) | _buffer_elements(calls, self._registers)
         self._scalars = dict(kernel.scalars)
 
     def element(self, register: str) -> str:
@@ -128,12 +128,22 @@ def _most(votes: Counter[str]) -> str:
     return packed[0] if len(packed) == 1 else ""
 
 
+def _map_elements(kernel: Kernel) -> dict[str, str]:
+    """What the elements are of buffers that TMA copies, as their maps say."""
+    words = {"f16": "f16x2", "bf16": "bf16x2", "f32": "f32", "tf32": "f32"}
+    return {m.source.name: words.get(m.element.name, "") for m in kernel.maps}
+
+
 def _buffer_elements(calls: list[Do], registers: dict[str, str]) -> dict[str, str]:
     """What the elements of every buffer are: what all registers that they move to or from are."""
     same = _Classes()
     found: dict[Node, set[str]] = {}
     for call in calls:
-        memory = [("buffer", arg.buffer.name) for _, arg in pairs(call) if isinstance(arg, MemRef)]
+        memory = [
+            ("buffer", arg.buffer.name)
+            for o, arg in pairs(call)
+            if isinstance(arg, MemRef) and o.role != "place"
+        ]
         same.join(memory)
         for node in memory:
             kinds = {registers.get(a.reg.name, "") for _, a in pairs(call) if isinstance(a, RegRef)}

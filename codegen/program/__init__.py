@@ -1,6 +1,7 @@
 """The tile program: its statements, how it is written, checked and lowered.
 
-    tile        Kernel, Global, Shared, Reg and the five statements
+    tile        Kernel, its declarations and the six statements
+    asynchronous   the rules of tensor maps, mbarriers, roles and clusters
     bounds      no access leaves its buffer
     checks      check: everything that is refused before anything runs
     converged   which threads arrive together
@@ -16,10 +17,13 @@ Programs are immutable values; the printer, the simulator and every analysis rea
 
 from __future__ import annotations
 
+from layoutalg.codegen.program.asynchronous import PORTABLE_CLUSTER, written_layout
+from layoutalg.codegen.program.checks import check_available
 from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.launch_contract import (
     EARLY,
+    LARGE_CLUSTER,
     MOST_SHARED,
     Contract,
     Parameter,
@@ -28,6 +32,7 @@ from layoutalg.codegen.program.launch_contract import (
     contract,
     is_dynamic,
     lines,
+    only_target,
     text,
 )
 from layoutalg.codegen.program.lowering import lower, printed
@@ -39,18 +44,24 @@ from layoutalg.codegen.program.sequence import (
     printed_sequence,
 )
 from layoutalg.codegen.program.tile import (
+    MBARRIER_BYTES,
     Arg,
+    BarrierRef,
     Do,
     For,
     Global,
     If,
     Kernel,
     Let,
+    Mbarrier,
     MemRef,
     Reg,
     RegRef,
+    Role,
+    Roles,
     Shared,
     Stmt,
+    TensorMapParam,
     Unroll,
     expressions,
     walk,
@@ -58,9 +69,13 @@ from layoutalg.codegen.program.tile import (
 
 __all__ = [
     "EARLY",
+    "LARGE_CLUSTER",
+    "MBARRIER_BYTES",
     "MOST_SHARED",
+    "PORTABLE_CLUSTER",
     "SCRATCH",
     "Arg",
+    "BarrierRef",
     "Contract",
     "Do",
     "For",
@@ -69,14 +84,19 @@ __all__ = [
     "Kernel",
     "LaunchSequence",
     "Let",
+    "Mbarrier",
     "MemRef",
     "Parameter",
     "Reg",
     "RegRef",
+    "Role",
+    "Roles",
     "Shared",
     "Stmt",
+    "TensorMapParam",
     "Unroll",
     "check_argument",
+    "check_available",
     "check_integers",
     "check_tensors",
     "contract",
@@ -86,9 +106,11 @@ __all__ = [
     "launch_sequence",
     "lines",
     "lower",
+    "only_target",
     "overlapped",
     "printed",
     "printed_sequence",
     "text",
     "walk",
+    "written_layout",
 ]

@@ -51,7 +51,23 @@ from layoutalg.codegen.expr import (
     substitute,
     variables,
 )
-from layoutalg.codegen.program.tile import Arg, Do, For, If, Kernel, Let, MemRef, Shared, Stmt, Unroll
+from layoutalg.codegen.instr import WARP, Operand
+from layoutalg.codegen.program.asynchronous import written
+from layoutalg.codegen.program.tile import (
+    Arg,
+    Do,
+    For,
+    If,
+    Kernel,
+    Let,
+    MemRef,
+    Role,
+    Roles,
+    Shared,
+    Stmt,
+    TensorMapParam,
+    Unroll,
+)
 
 LAUNCHES = 64
 """Blocks in which a counterexample is looked for, at most."""
@@ -167,6 +183,17 @@ class _Place:
         may, sure = _truth(self.may) & _truth(high), _truth(self.sure) & _truth(low)
         return replace(self, known=dict(self.known), may=may, sure=sure)
 
+    def of_role(self, part: Role) -> _Place:
+        """The threads of a role, counted from 0."""
+        import numpy
+
+        counted = self.known[self.axes[0]][0] - part.first_thread
+        inside = (counted >= 0) & (counted < WARP * part.warps)
+        place = self.under((inside, inside))
+        mine = numpy.where(inside, counted, 0)
+        place.known[part.thread] = mine, mine
+        return place
+
     def looping(self, var: Var, count: Interval) -> _Place:
         """The body of a loop: its counter written out, or an interval."""
         import numpy
@@ -203,6 +230,11 @@ def _shared_slice(body: tuple[Stmt, ...], needed: set[Var]) -> tuple[Stmt, ...]:
             case For() | Unroll() if inner := _shared_slice(s.body, needed):
                 read = (s.count,) if isinstance(s, For) else ()
                 s = replace(s, body=inner)
+            case Roles(roles):
+                kept = tuple(replace(part, body=_shared_slice(part.body, needed)) for part in roles)
+                if not any(part.body for part in kept):
+                    continue
+                s = Roles(kept)
             case If(condition):
                 parts = [_shared_slice(part, needed) for part in (s.body, s.orelse)]
                 if not any(parts):
@@ -231,6 +263,9 @@ def _body(body: tuple[Stmt, ...], place: _Place) -> Iterator[Reach]:
                 yield from _body(inner, place.looping(var, interval(count, place.known)))
             case Unroll(var, count, inner):
                 yield from _body(inner, place.looping(var, (count, count)))
+            case Roles(roles):
+                for part in roles:
+                    yield from _body(part.body, place.of_role(part))
             case If(condition, inner, orelse):
                 low, high = interval(condition, place.known)
                 yield from _body(inner, place.under((low, high)))
@@ -246,13 +281,20 @@ def _do(s: Do, place: _Place) -> Iterator[Reach]:
             for o, guard in zip(s.instr.operands, s.args, strict=True):
                 if o.role == "guard" and isinstance(guard, Expr):
                     here = here.under(interval(guard, here.known))
-        reach = _reach(s, arg.buffer, interval(arg.index, here.known), operand.bytes, here)
+        nbytes = _bytes(s, operand)
+        reach = _reach(s, arg.buffer, interval(arg.index, here.known), nbytes, here)
         if not reach.is_inside and not reach.outside:
-            cases = (_reach(s, arg.buffer, index, operand.bytes, here) for index in _cases(arg.index, here))
+            cases = (_reach(s, arg.buffer, index, nbytes, here) for index in _cases(arg.index, here))
             reach = replace(
                 reach, most=min(reach.most, max((case.most for case in cases), default=reach.most))
             )
         yield reach
+
+
+def _bytes(s: Do, operand: Operand) -> int:
+    """What an operand covers from its address on: of a copy through a tensor map all that the box spans."""
+    maps = [arg for arg in s.args if isinstance(arg, TensorMapParam)]
+    return written(maps[0]).shared_bytes if maps and operand.role == "place" else operand.bytes
 
 
 def _cases(index: Expr, place: _Place) -> Iterator[Interval]:

@@ -12,13 +12,15 @@ from collections.abc import Iterator, Mapping
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.expr import Const, Expr, Var, is_predicate, variables
-from layoutalg.codegen.instr import Operand
+from layoutalg.codegen.instr import Instr, Operand
+from layoutalg.codegen.program.asynchronous import check_asynchronous
 from layoutalg.codegen.program.bounds import find_outside
-from layoutalg.codegen.program.converged import Together, agreement, of_whole_warps
+from layoutalg.codegen.program.converged import WARPGROUP, Together, agreement, of_whole_warps
 from layoutalg.codegen.program.dependent_launch import check_waits
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.tile import (
     Arg,
+    BarrierRef,
     Do,
     For,
     Global,
@@ -27,8 +29,11 @@ from layoutalg.codegen.program.tile import (
     Let,
     MemRef,
     RegRef,
+    Role,
+    Roles,
     Shared,
     Stmt,
+    TensorMapParam,
     Unroll,
     expressions,
     walk,
@@ -44,11 +49,26 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     """
     chip = find_arch(arch)
     _launch(kernel, chip)
+    check_asynchronous(kernel, chip)
     scope = {kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var))}
     _body(kernel.body, kernel, chip, frozenset(scope), {}, Together.BLOCK)
     check_tensors(kernel)
     _bounds(kernel)
     check_waits(kernel)
+
+
+def check_available(instr: Instr, chip: Arch) -> None:
+    """Raise UnsupportedError unless an architecture has an instruction.
+
+    >>> from layoutalg.codegen.instr import BAR
+    >>> check_available(BAR, find_arch("sm_80"))
+    """
+    major, minor = chip.compute_capability
+    sm, needed = 10 * major + minor, instr.requires.sm
+    if instr.requires.arch_specific and sm != needed:
+        raise UnsupportedError(f"{instr} exists on sm_{needed}a alone; {chip.name} does not have it")
+    if sm < needed:
+        raise UnsupportedError(f"{instr} needs sm_{needed}; {chip.name} does not have it")
 
 
 def _launch(kernel: Kernel, chip: Arch) -> None:
@@ -71,7 +91,7 @@ def _launch(kernel: Kernel, chip: Arch) -> None:
     for name in (kernel.name, *_names(kernel)):
         if name in helpers:
             raise IRError("name", name, f"{name} is also the name of an instruction of {kernel.name}")
-    declared = {d.name for d in (*kernel.shared, *kernel.regs, *kernel.params)}
+    declared = {d.name for d in kernel.declared}
     for s in walk(kernel.body):
         if isinstance(s, (Let, For, Unroll)) and s.var.name in declared:
             raise IRError("shadowing", s, f"{s.var.name} is already declared by {kernel.name}")
@@ -84,7 +104,7 @@ def _launch(kernel: Kernel, chip: Arch) -> None:
 
 
 def _names(kernel: Kernel) -> Iterator[str]:
-    for declared in (*kernel.params, *kernel.shared, *kernel.regs):
+    for declared in kernel.declared:
         yield declared.name
     for s in walk(kernel.body):
         if isinstance(s, (Let, For, Unroll)):
@@ -112,6 +132,10 @@ def _body(
             case Unroll(var, _, inner):
                 _fresh(var, scope, s)
                 _body(inner, kernel, chip, scope | {var}, lets, together)
+            case Roles(parts):
+                for part in parts:
+                    inside = scope - {kernel.tid} | {part.thread}
+                    _body(part.body, kernel, chip, inside, lets, min(together, _of_role(part)))
             case If(condition, inner, orelse):
                 if not is_predicate(condition):
                     raise IRError("predicate", s, f"the condition {condition} is not a comparison")
@@ -122,8 +146,15 @@ def _body(
 
 def _parted(together: Together, e: Expr, body: tuple[Stmt, ...], lets: Mapping[Var, Expr]) -> Together:
     """Who is still together where an expression decides who runs `body`; asked only where it matters."""
-    matters = any(isinstance(s, Do) and s.instr.requires.block_converged for s in walk(body))
+    needs = [s.instr.requires for s in walk(body) if isinstance(s, Do)]
+    matters = any(r.block_converged or r.warpgroup_converged for r in needs)
     return min(together, agreement(e, lets)) if matters or of_whole_warps(body) else together
+
+
+def _of_role(part: Role) -> Together:
+    """The threads of a role that arrive together: whole warpgroups, or warps."""
+    whole = part.first_warp % WARPGROUP == 0 and part.warps % WARPGROUP == 0
+    return Together.WARPGROUP if whole else Together.WARP
 
 
 def _fresh(var: Var, scope: frozenset[Var], s: Stmt) -> None:
@@ -138,11 +169,15 @@ def _scoped(e: Expr, s: Stmt, scope: frozenset[Var]) -> None:
 
 
 def _do(s: Do, kernel: Kernel, chip: Arch, together: Together) -> None:
-    major, minor = chip.compute_capability
-    if 10 * major + minor < s.instr.requires.sm:
-        raise UnsupportedError(f"{s.instr} needs sm_{s.instr.requires.sm}; {chip.name} does not have it")
+    check_available(s.instr, chip)
     if s.instr.requires.block_converged and together < Together.BLOCK:
         raise IRError("converged", s, f"{s.instr} stands where not every thread of the block may arrive")
+    if s.instr.requires.warpgroup_converged and together < Together.WARPGROUP:
+        raise IRError(
+            "converged", s, f"{s.instr} is of a whole warpgroup and stands where its warps may part: a "
+            "role of "
+            "4 warps, or a condition that is the same in all of them, is needed",
+        )  # fmt: skip
     if s.instr.requires.warp_converged and together < Together.WARP:
         raise IRError(
             "converged", s, f"{s.instr} is of a whole warp and stands where lanes of one may part: no proof "
@@ -160,6 +195,10 @@ def _operand(operand: Operand, arg: Arg, s: Do, kernel: Kernel) -> None:
             _register(operand, arg, s, kernel)
         case ("read" | "write", MemRef()):
             _memory(operand, arg, s, kernel)
+        case ("place", MemRef()):
+            _memory(operand, arg, s, kernel)
+        case ("barrier", BarrierRef()) | ("map", TensorMapParam()):
+            return
         case ("guard", _) if isinstance(arg, Expr) and is_predicate(arg):
             return
         case ("value", _) if isinstance(arg, Expr) and (not is_predicate(arg) or isinstance(arg, Const)):

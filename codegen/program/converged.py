@@ -4,7 +4,7 @@ The idea.  Threads part where a condition, or the number of a loop's turns, diff
 expression there is the largest group of threads that is proved to agree on it:
 
     BLOCK    n < 64, kt + 1 < tiles         blocks, parameters and loop variables: one value a block
-    WARP     tid // 32 < 2                  one value a warp, by the proof below
+    WARPGROUP, WARP   tid // 32 < 2         one value per four warps or per warp, by the proof below
     THREAD   tid < 40                       nothing is proved
 
 With tid = 32 warp + lane, `simplify` takes most expressions apart so that the lane is gone.  What is left of
@@ -26,15 +26,19 @@ from layoutalg.errors import ResourceError
 
 WARP_LANES = 32
 
+WARPGROUP = 4
+"""Warps of a warpgroup."""
+
 _UNIFORM = frozenset({"block", "param", "loop", "unroll", "base"})
 
 
 class Together(IntEnum):
-    """Threads that do the same: alone, in their warp, in their block."""
+    """Threads that do the same: alone, in their warp, in their four warps, in their block."""
 
     THREAD = 0
     WARP = 1
-    BLOCK = 2
+    WARPGROUP = 2
+    BLOCK = 3
 
 
 def agreement(e: Expr, lets: Mapping[Var, Expr]) -> Together:
@@ -57,17 +61,22 @@ def agreement(e: Expr, lets: Mapping[Var, Expr]) -> Together:
         return Together.THREAD
     if not threads:
         return Together.BLOCK
+    if len(threads) > 1:
+        return Together.THREAD
     (tid,) = threads
-    warp, lane = (
-        Var("warp", -(-(tid.facts.hi + 1) // WARP_LANES), "thread"),
-        Var("lane", WARP_LANES, "thread"),
-    )
-    apart = simplify(substitute(full, {tid: warp * WARP_LANES + lane}))
-    return Together.WARP if _same_in_lanes(apart, warp, lane) else Together.THREAD
+    for lanes, together in ((WARPGROUP * WARP_LANES, Together.WARPGROUP), (WARP_LANES, Together.WARP)):
+        warp = Var("warp", -(-(tid.facts.hi + 1) // lanes), "thread")
+        lane = Var("lane", lanes, "thread")
+        apart = simplify(substitute(full, {tid: warp * lanes + lane}))
+        if _same_in_lanes(apart, warp, lane):
+            return together
+    return Together.THREAD
 
 
 def _same_in_lanes(e: Expr, warp: Var, lane: Var) -> bool:
-    """Whether the lane makes no difference: by the absence of it, or by the table of all values."""
+    """Whether the lane, of a warp or of four, makes no difference: by the absence of it, or by the table of
+    all values.
+    """
     found = variables(e)
     if lane not in found:
         return True
@@ -77,7 +86,8 @@ def _same_in_lanes(e: Expr, warp: Var, lane: Var) -> bool:
 
     try:
         table = evaluate(
-            e, {warp: numpy.arange(warp.facts.hi + 1)[:, None], lane: numpy.arange(WARP_LANES)[None, :]}
+            e,
+            {warp: numpy.arange(warp.facts.hi + 1)[:, None], lane: numpy.arange(lane.facts.hi + 1)[None, :]},
         )
     except ResourceError:  # values past 63 bits
         return False

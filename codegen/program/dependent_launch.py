@@ -31,7 +31,7 @@ from dataclasses import replace
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr import GRID_WAIT, LDG, LDG_FRESH
-from layoutalg.codegen.program.tile import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll
+from layoutalg.codegen.program.tile import Do, For, Global, If, Kernel, Let, MemRef, Roles, Stmt, Unroll
 from layoutalg.errors import IRError
 
 EARLY_FROM = (9, 0)
@@ -79,6 +79,9 @@ def _fresh(s: Stmt, written: Collection[str]) -> Stmt:
             return replace(s, instr=_FRESH[instr.name])
         case For() | Unroll():
             return replace(s, body=tuple(_fresh(x, written) for x in s.body))
+        case Roles(parts):
+            fresh = (replace(part, body=tuple(_fresh(x, written) for x in part.body)) for part in parts)
+            return Roles(tuple(fresh))
         case If():
             body, orelse = (tuple(_fresh(x, written) for x in part) for part in (s.body, s.orelse))
             return replace(s, body=body, orelse=orelse)
@@ -109,6 +112,9 @@ def _waited(body: tuple[Stmt, ...], awaited: frozenset[Global], *, waited: bool)
                 _waited(inner, awaited, waited=waited)
             case Unroll(body=inner, count=count):
                 waited = _waited(inner, awaited, waited=waited) and (waited or count > 0)
+            case Roles(parts):  # warps of no role pass by
+                for part in parts:
+                    _waited(part.body, awaited, waited=waited)
             case If(body=inner, orelse=orelse):
                 yes = _waited(inner, awaited, waited=waited)
                 no = _waited(orelse, awaited, waited=waited)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from layoutalg.codegen.expr import Const, Expr, simplify
 from layoutalg.codegen.program.conditions import Conditions
-from layoutalg.codegen.program.tile import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll
+from layoutalg.codegen.program.tile import Do, For, Global, If, Kernel, Let, MemRef, Roles, Stmt, Unroll
 from layoutalg.errors import AlignmentError, IRError
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ def _body(body: tuple[Stmt, ...], known: Conditions) -> None:
                 known = known.let(var, value)
             case For(body=inner) | Unroll(body=inner):
                 _body(inner, known)
+            case Roles(parts):
+                for part in parts:
+                    _body(part.body, known)
             case If(condition, inner, orelse):
                 condition = simplify(condition)
                 if condition != Const(0):  # what can never run needs no proof

@@ -16,12 +16,14 @@ as an alignment of 16 bytes is for a kernel that moves single elements; a launch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Le, Var, evaluate, render, variables
-from layoutalg.codegen.program.tile import Do, Global, Kernel, MemRef, walk
+from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Le, Var, evaluate, render, simplify, variables
+from layoutalg.codegen.program.asynchronous import PORTABLE_CLUSTER
+from layoutalg.codegen.program.tile import Do, Global, Kernel, MemRef, TensorMapParam, walk
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 
@@ -33,6 +35,12 @@ STATIC_SHARED_BYTES = 48 * 1024
 MOST_SHARED = "cudaFuncAttributeMaxDynamicSharedMemorySize"
 EARLY = "cudaLaunchAttributeProgrammaticStreamSerialization"
 """Attributes: needed for dynamic shared memory; allowed where a kernel waits for the one in front itself."""
+
+LARGE_CLUSTER = "cudaFuncAttributeNonPortableClusterSizeAllowed"
+"""The attribute that clusters of more than PORTABLE_CLUSTER blocks need."""
+
+MOST_EXTENT, MOST_STRIDE_BYTES = 1 << 32, (1 << 40) - 1
+"""Rules tma.extent and tma.stride_range of layoutalg.legality."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,9 @@ class Contract:
 
     `grid` in blocks, as expressions of the parameters; `conditions` hold between them, each stated once.
     `in_place`: a buffer is read and written; `early`: the kernel may start while the one in front
-    of it ends.
+    of it ends.  `cluster` in blocks along each side of the grid; `maps` are the tensor maps, which stand
+    behind the parameters in the signature.  `target`, where it is not empty, is what alone has the kernel's
+    instructions.
     """
 
     parameters: tuple[Parameter, ...]
@@ -81,20 +91,30 @@ class Contract:
     dynamic_shared_bytes: int
     in_place: bool = False
     early: bool = False
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    maps: tuple[TensorMapParam, ...] = ()
+    target: str = ""
+
+    @property
+    def function_attributes(self) -> dict[str, int]:
+        """What has to be set for the kernel before it is launched, by the names of CUDA's runtime."""
+        found = {}
+        if self.dynamic_shared_bytes:
+            found[MOST_SHARED] = self.dynamic_shared_bytes
+        if math.prod(self.cluster) > PORTABLE_CLUSTER:
+            found[LARGE_CLUSTER] = 1
+        return found
 
     @property
     def attributes(self) -> dict[str, int]:
         """What a launch has to set beside grid, block and arguments, by the names of CUDA's runtime."""
-        found = {}
-        if self.dynamic_shared_bytes:
-            found[MOST_SHARED] = self.dynamic_shared_bytes
-        if self.early:
-            found[EARLY] = 1
-        return found
+        return self.function_attributes | ({EARLY: 1} if self.early else {})
 
 
 def contract(kernel: Kernel) -> Contract:
-    """What a launch of a kernel must give it.  Raises ResourceError where no grid holds its blocks.
+    """What a launch of a kernel must give it.
+
+    Raises ResourceError where no grid holds its blocks, ShapeError where none is whole clusters.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> k = KernelBuilder("empty", threads=32)
@@ -111,20 +131,68 @@ def contract(kernel: Kernel) -> Contract:
         if n.facts.lo > most:
             raise ResourceError(f"blocks of {kernel.name} along one side of a grid", n.facts.lo, most)
     limits = tuple(Le(n, Const(most)) for n, most in grid if n.facts.hi > most)
-    conditions = tuple(dict.fromkeys(kernel.conditions + limits))
+    whole = tuple(whole_clusters(kernel))
+    if Const(0) in whole:
+        grid_text, sides = (", ".join(map(str, part)) for part in (kernel.grid, kernel.cluster))
+        raise ShapeError(f"the grid ({grid_text}) of {kernel.name} is not whole clusters of ({sides})")
+    of_maps = tuple(map_conditions(kernel.maps))
+    conditions = tuple(dict.fromkeys(kernel.conditions + limits + whole + of_maps))
     return Contract(
         given + fixed, conditions, kernel.grid, (kernel.threads, 1, 1), shared, bool(_updated(kernel)),
-        kernel.dependent,
+        kernel.dependent, kernel.cluster, kernel.maps, only_target(kernel),
     )  # fmt: skip
 
 
+def only_target(kernel: Kernel) -> str:
+    """The one compile target that has a kernel's instructions; empty where later ones have them too.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> only_target(KernelBuilder("empty", threads=32).build())
+    ''
+    """
+    calls = (s.instr.requires for s in walk(kernel.body) if isinstance(s, Do))
+    return next((f"sm_{needed.sm}a" for needed in calls if needed.arch_specific), "")
+
+
+def whole_clusters(kernel: Kernel) -> Iterator[Expr]:
+    """What has to hold so that the blocks along each side of the grid are whole clusters, where it may not.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> list(whole_clusters(KernelBuilder("empty", threads=32).build()))
+    []
+    """
+    for n, side in zip(kernel.grid, kernel.cluster, strict=True):
+        whole = simplify((n % side).eq(0))
+        if whole != Const(1):
+            yield whole
+
+
+def map_conditions(maps: Sequence[TensorMapParam]) -> Iterator[Expr]:
+    """What has to hold so that extents and strides of tensor maps are ones, where their ranges do not say so.
+
+    >>> list(map_conditions([]))
+    []
+    """
+    for m in maps:
+        for stride in m.strides_bytes:
+            if stride.facts.hi > MOST_STRIDE_BYTES:
+                yield Le(stride, Const(MOST_STRIDE_BYTES))
+        for n in m.dims:
+            if n.facts.lo < 1:
+                yield Le(Const(1), n)
+            if n.facts.hi > MOST_EXTENT:
+                yield Le(n, Const(MOST_EXTENT))
+
+
 def _updated(kernel: Kernel) -> set[str]:
-    """The names of pointers that are read and written."""
+    """The names of pointers that are read and written, by threads or by TMA."""
     found: dict[str, set[str]] = {"read": set(), "write": set()}
     for s in walk(kernel.body):
         if isinstance(s, Do):
             for operand, arg in zip(s.instr.operands, s.args, strict=True):
-                if isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
+                if isinstance(arg, TensorMapParam):
+                    found["write" if s.instr.engine == "bulk" else "read"].add(arg.source.name)
+                elif isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
                     found[operand.role].add(arg.buffer.name)
     return found["read"] & found["write"]
 
@@ -207,13 +275,54 @@ def lines(terms: Contract) -> Iterator[str]:
     is_given = terms.dynamic_shared_bytes > 0
     count = x if y == z == "1" else f"({x}, {y}, {z})"
     shared = f", {terms.dynamic_shared_bytes} bytes of dynamic shared memory" if is_given else ""
-    blocks = f"{count} block{'s' if count != '1' else ''} of {terms.block[0]} threads{shared}"
+    clusters = f", in clusters of {_cluster_text(terms.cluster)}" if math.prod(terms.cluster) > 1 else ""
+    blocks = f"{count} block{'s' if count != '1' else ''} of {terms.block[0]} threads{clusters}{shared}"
     yield f"Launch {blocks}{', for' if terms.parameters else '.'}"
     width = max((len(p.name) for p in terms.parameters), default=0)
     for p in terms.parameters:
         yield f"  {p.name:<{width}}  {p}"
     for condition in terms.conditions:
         yield f"  {text(condition)}"
+    yield from map_lines(terms.maps)
+    if terms.target:
+        code = f"arch={terms.target.replace('sm', 'compute')},code={terms.target}"
+        yield f"Only {terms.target} has its instructions: nvcc -gencode {code}."
     pointers = [p for p in terms.parameters if p.kind == "pointer"]
     if len(pointers) > 1 and any(p.written for p in pointers):
         yield "A buffer that is written must not overlap another one."
+
+
+def _cluster_text(cluster: tuple[int, int, int]) -> str:
+    x, y, z = cluster
+    return f"{x} blocks" if y == z == 1 else f"{x} x {y} x {z} blocks"
+
+
+def map_lines(maps: Sequence[TensorMapParam]) -> Iterator[str]:
+    """How tensor maps are encoded, in words, one line for each.
+
+    >>> from layoutalg.codegen.expr import Var
+    >>> from layoutalg.codegen.program.tile import Global
+    >>> from layoutalg.dtype import dtype
+    >>> src, m = Global("src", 2, (Const(64), Const(1)), False), Var("m", 100, "param", 8, 8)
+    >>> one = TensorMapParam("map_src", src, (Const(64), m), (Const(128),), (64, 8), dtype("f16"))
+    >>> for line in map_lines([one]): print(line)
+    Tensor maps, which cuTensorMapEncodeTiled makes of these, innermost dimension first:
+      map_src  f16 of src: dims (64, m), strides (128) bytes, box (64, 8), swizzle none
+    """
+    if maps:
+        yield "Tensor maps, which cuTensorMapEncodeTiled makes of these, innermost dimension first:"
+    width = max((len(m.name) for m in maps), default=0)
+    for m in maps:
+        dims, strides = (", ".join(map(text, part)) for part in (m.dims, m.strides_bytes))
+        parts = [f"{m.element} of {m.source.name}: dims ({dims})"]
+        if strides:
+            parts.append(f"strides ({strides}) bytes")
+        parts.append(f"box ({', '.join(map(str, m.box))})")
+        if any(step != 1 for step in m.element_strides):
+            parts.append(f"element strides ({', '.join(map(str, m.element_strides))})")
+        parts.append(f"swizzle {m.mode}")
+        if m.l2_promotion_bytes:
+            parts.append(f"L2 promotion {m.l2_promotion_bytes} bytes")
+        if m.nan_fill:
+            parts.append("NaN outside")
+        yield f"  {m.name:<{width}}  {', '.join(parts)}"

@@ -57,6 +57,7 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.conditions import Conditions
 from layoutalg.codegen.program.tile import (
     Arg,
+    BarrierRef,
     Carry,
     Do,
     For,
@@ -66,6 +67,8 @@ from layoutalg.codegen.program.tile import (
     Let,
     MemRef,
     RegRef,
+    Role,
+    Roles,
     Shared,
     Stmt,
     Unroll,
@@ -135,6 +138,8 @@ def _flatten(
                 out += opened(_flatten(inner, {**values, var: Const(0)}, repeated, known))
             case Unroll(_, _, inner):
                 out.append(replace(s, body=_flatten(inner, values, repeated, known)))
+            case Roles(parts):
+                out.append(_of_roles(parts, lambda x: _flatten(x, values, repeated, known)))
             case If(condition, inner, orelse):
                 condition = known.condition(expr(condition))
                 taken, other = (
@@ -146,6 +151,10 @@ def _flatten(
                 elif taken or other:
                     out.append(If(condition, taken, other))
     return tuple(out)
+
+
+def _of_roles(parts: tuple[Role, ...], change: Callable[..., tuple[Stmt, ...]]) -> Roles:
+    return Roles(tuple(replace(part, body=change(part.body)) for part in parts))
 
 
 def _acting(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -174,6 +183,8 @@ def _with_exact(body: tuple[Stmt, ...], known: Conditions, opens: dict[Expr, boo
                 out.append(replace(s, count=expr(count), body=_with_exact(inner, known, opens), carry=places))
             case Unroll(_, _, inner):
                 out.append(replace(s, body=_with_exact(inner, known, opens)))
+            case Roles(roles):
+                out.append(_of_roles(roles, lambda x: _with_exact(x, known, opens)))
             case If(condition, inner, orelse):
                 parts = ((inner, True), (orelse, False))
                 taken, other = (_with_exact(x, known.under(condition, y), opens) for x, y in parts)
@@ -222,6 +233,8 @@ def map_arg(arg: Arg, change: Any) -> Arg:
             return RegRef(reg, tuple(map(change, index)), count)
         case MemRef():
             return replace(arg, index=change(arg.index), coordinate=tuple(map(change, arg.coordinate)))
+        case BarrierRef(bar, stage):
+            return BarrierRef(bar, change(stage))
         case _ if isinstance(arg, Expr):
             return cast(Expr, change(arg))
         case _:
@@ -229,15 +242,20 @@ def map_arg(arg: Arg, change: Any) -> Arg:
 
 
 class _Bases:
-    """The per-thread base addresses carried so far, one per distinct table of values."""
+    """The per-thread base addresses carried so far, one per distinct table of values.
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.tid = kernel.tid
-        declared = (*kernel.params, *kernel.shared, *kernel.regs)
+    Those of a role are of its own threads, with names that no other has.
+    """
+
+    def __init__(self, kernel: Kernel, tid: Var | None = None, taken: set[str] | None = None) -> None:
+        self.kernel, self.tid = kernel, kernel.tid if tid is None else tid
+        self.found: dict[bytes, tuple[Var, Expr]] = {}
+        if taken is not None:
+            self.taken = taken
+            return
         inner = [s.var for s in walk(kernel.body) if isinstance(s, (Let, For, Unroll))]
         places = [c.var for s in walk(kernel.body) if isinstance(s, For) for c in s.carry]
-        self.taken = {d.name for d in (*declared, *inner, *places)}
-        self.found: dict[bytes, tuple[Var, Expr]] = {}
+        self.taken = {d.name for d in (*kernel.declared, *inner, *places)}
 
     def base(self, table: numpy.ndarray[Any, Any], value: Expr) -> Expr:
         if not variables(value):
@@ -342,11 +360,20 @@ def _split_body(
                 out.append(replace(s, body=inner, carry=(*s.carry, *places.carries)))
             case For() | Unroll():
                 out.append(replace(s, body=_split_body(s.body, bases, lets, carried, scope)))
+            case Roles(parts):
+                out.append(Roles(tuple(_split_role(part, bases, scope) for part in parts)))
             case If(condition, inner, orelse):
                 inner = _split_body(inner, bases, lets, carried, scope)
                 orelse = _split_body(orelse, bases, lets, carried, scope)
                 out.append(If(condition, inner, orelse))
     return tuple(out)
+
+
+def _split_role(part: Role, bases: _Bases, scope: frozenset[Var]) -> Role:
+    """A role: its addresses are split by its own threads, and named at its start."""
+    own = _Bases(bases.kernel, part.thread, bases.taken)
+    body = _split_body(part.body, own, {}, None, scope)
+    return replace(part, body=(*own.lets(), *body))
 
 
 def _split_arg(arg: Arg, bases: _Bases, lets: dict[Var, Expr], carried: _Carried | None) -> Arg:

@@ -1,9 +1,9 @@
 """The tile program: what a kernel family writes, what the CUDA printer prints and the simulator runs.
 
-The idea.  Five statements over index expressions, `Let For Unroll If Do`, and four declarations: integer
-parameters (a `Var`), `Global`, `Shared`, `Reg`.  All are immutable values.  Barriers, waits and fences are
-instructions, not statements.  Programs are written with `KernelBuilder` (see builder); a record checks its
-name itself (see names):
+The idea.  Six statements over index expressions, `Let For Unroll If Roles Do`, and declarations: integer
+parameters (a `Var`), `Global`, `Shared`, `Reg`, `TensorMapParam`, `Mbarrier`.  All are immutable values.
+Barriers, waits and fences are instructions, not statements.  Programs are written with `KernelBuilder` (see
+builder); a record checks its name itself (see names):
 
     with k.If(i < n):
         k.do(LDG[4], r, k.at(x, i))
@@ -19,12 +19,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, simplify
-from layoutalg.codegen.instr import Instr
+from layoutalg.arch import SWIZZLE_MODES, SwizzleMode, TensorMap
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, evaluate, simplify
+from layoutalg.codegen.instr import WARP, Instr
+from layoutalg.dtype import DType
 from layoutalg.errors import IRError, ShapeError
 from layoutalg.layout import AnyLayout, innermost, layout_size, modes
 
@@ -96,6 +98,98 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorMapParam:
+    """A tensor map, 128 bytes that the launch makes from the address of `source` and the integer parameters.
+
+    Innermost dimension first: `dims` count elements, `strides_bytes` has one entry fewer, `box` is what one
+    copy moves.  `order` says which mode of the source each dimension is.  No argument of the caller: in the
+    signature the maps stand behind the parameters.
+    """
+
+    name: str
+    source: Global
+    dims: tuple[Expr, ...]
+    strides_bytes: tuple[Expr, ...]
+    box: tuple[int, ...]
+    element: DType
+    mode: SwizzleMode = SWIZZLE_MODES["none"]
+    element_strides: tuple[int, ...] = ()
+    nan_fill: bool = False
+    l2_promotion_bytes: int = 0
+    order: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.dims)
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes that one copy brings to an mbarrier, also where the box is out of bounds."""
+        steps = (1, *(self.element_strides[1:] or (1,) * (self.rank - 1)))
+        counts = (-(-n // step) for n, step in zip(self.box, steps, strict=True))
+        return math.prod(counts) * self.element.nbytes
+
+    def evaluate(self, values: Mapping[Var, int]) -> TensorMap:
+        """The map for values of the integer parameters, legal or not (see layoutalg.analysis.check_tma)."""
+        return TensorMap(
+            self.element,
+            tuple(int(evaluate(n, values)) for n in self.dims),
+            tuple(int(evaluate(d, values)) for d in self.strides_bytes),
+            self.box,
+            self.element_strides or (1,) * self.rank,
+            mode=self.mode,
+            l2_promotion_bytes=self.l2_promotion_bytes,
+            nan_fill=self.nan_fill,
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+MBARRIER_BYTES = 8
+"""What one mbarrier takes of shared memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mbarrier:
+    """An array of `stages` mbarriers in shared memory, whose phases complete by `count` arrivals each.
+
+    `bar[stage]` is an operand of barrier instructions.  Its bytes are nobody else's.
+    """
+
+    name: str
+    count: int
+    stages: int
+    offset_bytes: int
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole array."""
+        return MBARRIER_BYTES * self.stages
+
+    def __getitem__(self, stage: Operand) -> BarrierRef:
+        return BarrierRef(self, simplify(as_expr(stage)))
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierRef:
+    """One mbarrier of an array."""
+
+    barrier: Mbarrier
+    stage: Expr
+
+    def __str__(self) -> str:
+        return f"{self.barrier.name}[{self.stage}]"
+
+
+@dataclass(frozen=True, slots=True)
 class Reg:
     """A register array of 32-bit words a thread, row-major; the trailing modes are an instruction's words."""
 
@@ -164,7 +258,7 @@ class MemRef:
         return f"{self.buffer.name}[{self.index}]"
 
 
-Arg: TypeAlias = RegRef | MemRef | Expr | int
+Arg: TypeAlias = RegRef | MemRef | BarrierRef | TensorMapParam | Expr | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +334,44 @@ class If:
         return f"if {self.condition}"
 
 
-Stmt: TypeAlias = Do | Let | For | Unroll | If
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What `warps` warps from `first_warp` on do; in `body` their threads count from 0, as `thread`."""
+
+    name: str
+    first_warp: int
+    warps: int
+    body: tuple[Stmt, ...]
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "role")
+
+    @property
+    def first_thread(self) -> int:
+        """The thread of the block that is the role's thread 0."""
+        return WARP * self.first_warp
+
+    @property
+    def thread(self) -> Var:
+        """The thread's index in the role."""
+        return Var(f"{self.name}_tid", WARP * self.warps, "thread")
+
+    def __str__(self) -> str:
+        last = self.first_warp + self.warps - 1
+        return f"role {self.name}: warps {self.first_warp} to {last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Different warps do different work: a choice by the warp; warps of no role pass by."""
+
+    parts: tuple[Role, ...]
+
+    def __str__(self) -> str:
+        return f"roles {', '.join(part.name for part in self.parts)}"
+
+
+Stmt: TypeAlias = Do | Let | For | Unroll | If | Roles
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +381,9 @@ class Kernel:
     `threads` a block (one dimension); `grid` in blocks, expressions of the parameters; `params` in the
     order of the kernel's signature; `notes` are the lines of its header comment.  A kernel with `awaited`
     pointers, by name, may start while the one in front of it ends: it waits itself before it touches these.
+
+    `cluster` blocks per cluster along each side of the grid; `maps` and `barriers` are tensor maps and
+    mbarriers.
 
     What the kernel is right for, beside the parameters' own declarations: `conditions` between integer
     parameters; `constants` by name, built into its statements where a parameter could be; `scalars`, the
@@ -269,6 +403,19 @@ class Kernel:
     conditions: tuple[Expr, ...] = ()
     constants: tuple[tuple[str, int], ...] = ()
     scalars: tuple[tuple[str, str], ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    maps: tuple[TensorMapParam, ...] = ()
+    barriers: tuple[Mbarrier, ...] = ()
+
+    @property
+    def declared(self) -> tuple[Global | Var | TensorMapParam | Shared | Mbarrier | Reg, ...]:
+        """Everything that has a name from the start, in the order of declaration in the text."""
+        return (*self.params, *self.maps, *self.shared, *self.barriers, *self.regs)
+
+    @property
+    def cluster_blocks(self) -> int:
+        """Blocks of one cluster."""
+        return math.prod(self.cluster)
 
     @property
     def dependent(self) -> bool:
@@ -277,7 +424,7 @@ class Kernel:
 
     def __post_init__(self) -> None:
         check_name(self.name, "kernel")
-        names = [self.name, *(d.name for d in (*self.params, *self.shared, *self.regs))]
+        names = [self.name, *(d.name for d in self.declared)]
         for name, count in Counter(names).items():
             if count > 1:
                 raise IRError("name", name, f"{name} names {count} things of {self.name}")
@@ -295,8 +442,9 @@ class Kernel:
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of one block."""
-        return max((s.offset_bytes + s.size_bytes for s in self.shared), default=0)
+        """Shared memory of one block, its mbarriers included."""
+        placed: tuple[Shared | Mbarrier, ...] = (*self.shared, *self.barriers)
+        return max((s.offset_bytes + s.size_bytes for s in placed), default=0)
 
     def __str__(self) -> str:
         return "\n".join([f"kernel {self.name}", *_outline(self.body, 1)])
@@ -316,6 +464,9 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
             case If(body=inner, orelse=other):
                 yield from walk(inner)
                 yield from walk(other)
+            case Roles(parts):
+                for part in parts:
+                    yield from walk(part.body)
 
 
 def expressions(s: Stmt) -> Iterator[Expr]:
@@ -334,6 +485,8 @@ def expressions(s: Stmt) -> Iterator[Expr]:
                         yield e
                         if isinstance(buffer, Global):
                             yield from buffer.strides
+                    case BarrierRef(_, stage):
+                        yield stage
                     case _ if isinstance(arg, Expr):
                         yield arg
         case Let(_, e) | If(e):
@@ -355,3 +508,7 @@ def _outline(body: tuple[Stmt, ...], level: int) -> Iterator[str]:
                 if other:
                     yield "  " * level + "else"
                     yield from _outline(other, level + 1)
+            case Roles(parts):
+                for part in parts:
+                    yield "  " * (level + 1) + str(part)
+                    yield from _outline(part.body, level + 2)

@@ -75,6 +75,14 @@ class CopyQueue:
                 return int(lanes.argmax())
         return None
 
+    def first_unfinished(self) -> int | None:
+        """A lane with a copy that it has not waited for, or None."""
+        for copy in self._copies:
+            lanes = copy.ticket != _DONE
+            if lanes.any():
+                return int(lanes.argmax())
+        return None
+
     def clear(self) -> None:
         """Forget everything: a new block starts."""
         self._copies.clear()

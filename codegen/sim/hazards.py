@@ -41,16 +41,19 @@ Array: TypeAlias = "numpy.ndarray[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Lane number `index` of those that access memory meets another access; `text` says which."""
+    """Lane number `index` of those that access memory meets another access, in its granule number `granule`;
+    `text` says which."""
 
     index: int
     text: str
+    granule: int = 0
 
 
 class Clocks:
     """The epoch each warp is in (`now`), and the last one it knows of every other to be over (`seen`).
 
-    What happened in epoch `floor` or before is known to all: most accesses need no other test.
+    What happened in epoch `floor` or before is known to all: most accesses need no other test.  Agents that
+    are no warps, and threads that know more than their warp, are in engines.Knowledge.
 
     >>> clocks = Clocks(2)
     >>> clocks.sync_block()
@@ -59,20 +62,53 @@ class Clocks:
     """
 
     def __init__(self, warps: int) -> None:
+        self.first_engine = warps
         self.now: Array = numpy.ones(warps, dtype=numpy.int64)
         self.seen: Array = numpy.zeros((warps, warps), dtype=numpy.int64)
         self.floor = 0
+
+    def start(self) -> None:
+        """A block begins, or a cluster of blocks: what was before is known to all."""
+        self.sync_block()
 
     def sync_warps(self, warps: Array) -> None:
         """The lanes of each of these warps meet."""
         self.seen[warps, warps] = self.now[warps]
         self.now[warps] += 1
 
-    def sync_block(self) -> None:
-        """All warps meet."""
+    def sync_block(self, warps: slice | None = None) -> None:
+        """All warps meet; `warps` are those of the block, where there are several."""
         self.seen[:] = self.now
         self.floor = int(self.now.min())
         self.now += 1
+
+    def still_unknown(self, late: Array, epochs: Array, threads: Array, others: Array) -> Array:
+        """Of what a warp has not seen, by a mask, what its thread does not know either."""
+        return late
+
+    def fence_proxy(self, warp: int, lanes: int) -> None:
+        """fence.proxy.async by some lanes of a warp: nothing, where no engine reads."""
+
+    def visible(self, thread: int, other: int, epoch: int) -> bool:
+        """Whether an asynchronous access of a thread sees a write of another."""
+        return True
+
+    def who(self, thread: int) -> str:
+        """A thread, as a message names it."""
+        return f"thread {thread}"
+
+    def warp_name(self, warp: int) -> str:
+        """A warp, as a message names it."""
+        return f"warp {warp}"
+
+    def in_flight(self, thread: int) -> str:
+        """What a message says of bytes that have yet to arrive, by who brings them."""
+        return f"thread {thread} has started a copy into it and not waited for it"
+
+    def barriers(self, thread: int, other: int) -> str:
+        """The barriers that could stand between two threads' accesses."""
+        same = thread >> WARP_BITS == other >> WARP_BITS
+        return "warp or block barrier" if same else "block barrier"
 
 
 class Shadow:
@@ -131,6 +167,47 @@ class Shadow:
         """An asynchronous write has arrived, and the thread that started it has waited for it."""
         self.epoch[granules] = self.clocks.now[threads >> WARP_BITS]
 
+    # --- engines: one thread starts what an agent beside the warps performs ------------------------------
+
+    def start(self, granules: Array, threads: Array, engine: int) -> Race | None:
+        """An engine begins to write, for these threads; its race, or None.  Shapes as in `write`."""
+        race = self._against_writes(granules, threads) or (
+            self._against_reads(granules, threads) if self.reads else None
+        )
+        race = race or self._unfenced(granules, threads)
+        if race is None:
+            self.epoch[granules] = PENDING
+            self.writer[granules] = engine << WARP_BITS
+        return race
+
+    def finish(self, granules: Array, engine: int) -> None:
+        """What an engine has written is there, in its running epoch."""
+        self.epoch[granules] = self.clocks.now[engine]
+
+    def read_by(self, granules: Array, threads: Array, engine: int) -> Race | None:
+        """An engine reads, for these threads, until its running epoch is over; its race, or None."""
+        race = self._against_writes(granules, threads) or self._unfenced(granules, threads)
+        if race is None and self.reads:
+            self.read_epoch[granules, engine] = self.clocks.now[engine]
+            self.reader[granules, engine] = engine << WARP_BITS
+        return race
+
+    def _unfenced(self, granules: Array, threads: Array) -> Race | None:
+        """An ordinary write that the asynchronous proxy may not see."""
+        epoch, writer = self.epoch[granules], self.writer[granules]
+        by_threads = (epoch > self.clocks.floor) & (writer >> WARP_BITS < self.clocks.first_engine)
+        if not by_threads.any():
+            return None
+        rows = numpy.stack(numpy.broadcast_arrays(threads, writer, epoch), axis=-1)[by_threads]
+        for thread, other, when in numpy.unique(rows, axis=0).tolist():
+            if not self.clocks.visible(thread, other, when):
+                i, k = _first((threads == thread) & (writer == other) & (epoch == when))
+                return Race(
+                    i, f"{self.clocks.who(other)} wrote it, with no fence.proxy.async behind the write: the "
+                    "asynchronous proxy may not see it", k,
+                )  # fmt: skip
+        return None
+
     def forget(self) -> None:
         """No access has happened: a new block has its own shared memory."""
         self.epoch[:] = 0
@@ -144,20 +221,22 @@ class Shadow:
         if not late.any():
             return None
         late &= (epoch == PENDING) | (writer != threads)
+        if late.any():
+            late = self.clocks.still_unknown(late, epoch, threads, writer)
         if not late.any():
             return None
         i, k = _first(late)
         thread, other = int(threads[i, 0]), int(writer[i, k])
         if epoch[i, k] == PENDING:
-            return Race(i, f"thread {other} has started a copy into it and not waited for it")
-        return Race(i, f"thread {other} wrote it, {_missing(thread, other)}")
+            return Race(i, self.clocks.in_flight(other), k)
+        return Race(i, f"{self.clocks.who(other)} wrote it, {self._missing(thread, other)}", k)
 
     def _note_read(self, granules: Array, threads: Array) -> None:
         warps = threads >> WARP_BITS
         place = granules * self.warps + warps
         epochs, readers = self.read_epoch.reshape(-1), self.reader.reshape(-1)
         now = self.clocks.now[warps]
-        several = (epochs[place] == now) & (readers[place] != threads)
+        several = (epochs[place] > self.clocks.seen[warps, warps]) & (readers[place] != threads)
         epochs[place], readers[place] = now, threads
         several |= readers[place] != threads
         if several.any():
@@ -172,23 +251,26 @@ class Shadow:
             return None
         reader = self.reader[granules]
         late &= reader != threads[:, :, None]
+        if late.any():
+            late = self.clocks.still_unknown(late, epoch, threads[:, :, None], reader)
         if not late.any():
             return None
         i, k, warp = (int(n) for n in numpy.argwhere(late)[0])
         thread, other = int(threads[i, 0]), int(reader[i, k, warp])
         if other == _SEVERAL:
-            return Race(i, f"lanes of warp {warp} read it, {_missing(thread, warp << WARP_BITS)}")
-        return Race(i, f"thread {other} read it, {_missing(thread, other)}")
+            other = warp << WARP_BITS
+            who = f"lanes of {self.clocks.warp_name(warp)}"
+        else:
+            who = self.clocks.who(other)
+        return Race(i, f"{who} read it, {self._missing(thread, other)}", k)
+
+    def _missing(self, thread: int, other: int) -> str:
+        return f"with no {self.clocks.barriers(thread, other)} in between"
 
 
 def _first(where: Array) -> tuple[int, int]:
     i, k = numpy.argwhere(where)[0]
     return int(i), int(k)
-
-
-def _missing(thread: int, other: int) -> str:
-    same = thread >> WARP_BITS == other >> WARP_BITS
-    return f"with no {'warp or block' if same else 'block'} barrier in between"
 
 
 class GridShadow:

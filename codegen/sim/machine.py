@@ -21,14 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from layoutalg.codegen.instr import WARP
+from layoutalg.codegen.instr import WARP, WARPGROUP
 from layoutalg.codegen.sim.copies import CopyQueue
 from layoutalg.codegen.sim.hazards import Array, Clocks, GridShadow, Race, Shadow
 from layoutalg.errors import SimulationError, UnsupportedError
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.sim.engines import Cluster, MatrixEngine, Mbarriers, TensorCopies
 
 _CARRIER = {1: numpy.uint8, 2: numpy.uint16}
 
@@ -109,12 +112,14 @@ class Registers:
         self.values: Array = numpy.zeros((lanes, words), dtype=numpy.uint32)
         self.written: Array = numpy.zeros((lanes, words), dtype=bool)
         self.poison: Array | None = None
+        self.locks: Array | None = None  # how many unfinished products own a word
+        self._touched: Array | None = None  # read or written since the last wgmma.fence
         self._whole: set[tuple[int, int]] = set()  # (start, words) written in every lane
 
     def clear(self) -> None:
         """Nothing is written: a new block starts."""
         self.written[:] = False
-        self.poison = None
+        self.poison = self.locks = self._touched = None
         self._whole.clear()
 
     def unwritten(self, start: int, words: int, lanes: Lanes) -> int | None:
@@ -128,9 +133,30 @@ class Registers:
         bad = ~written[lanes.index].all(axis=1)
         return int(bad.argmax()) if bad.any() else None
 
+    def watch(self) -> Array:
+        """Which words (lanes, words) were read or written since this was last cleared, noted from now on."""
+        if self._touched is None:
+            self._touched = numpy.ones(self.values.shape, dtype=bool)
+        return self._touched
+
+    def lock(self, lanes: slice, part: slice, change: int) -> None:
+        """One more, or with a `change` of -1 one fewer, unfinished product owns words."""
+        if self.locks is None:
+            self.locks = numpy.zeros(self.values.shape, dtype=numpy.int32)
+        self.locks[lanes, part] += change
+
+    def locked(self, start: int, words: int, lanes: Lanes) -> int | None:
+        """The first active lane (counted among these) of which an unfinished product owns a word, or None."""
+        if self.locks is None:
+            return None
+        owned = self.locks[lanes.index, start : start + words].any(axis=1)
+        return int(owned.argmax()) if owned.any() else None
+
     def read(self, start: int, words: int, lanes: Lanes) -> tuple[Array, Array | None]:
         """Values (lanes, words) and their poison, None where there is none."""
         part = slice(start, start + words)
+        if self._touched is not None:
+            self._touched[lanes.index, part] = True
         if self.poison is None or not self.poison[lanes.index, part].any():
             return self.values[:, part], None
         return self.values[:, part], self.poison[:, part]
@@ -138,6 +164,8 @@ class Registers:
     def write(self, start: int, lanes: Lanes, values: Array, poison: Array | None) -> None:
         """Write (lanes, words) values where lanes are active."""
         part = slice(start, start + values.shape[1])
+        if self._touched is not None:
+            self._touched[lanes.index, part] = True
         self.values[lanes.index, part] = values[lanes.index]
         if (start, values.shape[1]) not in self._whole:
             self.written[lanes.index, part] = True
@@ -147,15 +175,29 @@ class Registers:
             self.poison[lanes.index, part] = 0 if poison is None else poison[lanes.index]
 
 
+@dataclass(slots=True, eq=False)
+class Wait:
+    """What some lanes of a group wait for: `asked()` is true once it has happened, and then `passed()` is
+    called; `missing()` says what has not."""
+
+    asked: Callable[[], bool]
+    passed: Callable[[], None]
+    missing: Callable[[], str]
+
+
 class Group:
     """Warps from `first_warp` on that share one program counter: what an effect is told about who executes.
 
-    It is `lanes` wide: `exists` are the lanes that have a thread, `active` those that execute now, `frame`
-    the values of their variables; they stand at statement `number`, which `statement()` spells out.
+    The clocks know them as agents from `first_agent` on.  It is `lanes` wide: `exists` are the lanes that
+    have a thread, `active` those that execute now, `frame` the values of their variables, `waits` what they
+    wait for; they stand at statement `number`, which `statement()` spells out.
     """
 
-    def __init__(self, first_warp: int, exists: Lanes, register_words: int, frame: list[Any]) -> None:
+    def __init__(
+        self, first_warp: int, exists: Lanes, register_words: int, frame: list[Any], *, first_agent: int = -1
+    ) -> None:
         self.first_warp, self.exists, self.frame = first_warp, exists, frame
+        self.first_agent = first_warp if first_agent < 0 else first_agent
         self.lanes = len(exists.mask)
         self.registers = Registers(self.lanes, register_words)
         self.copies = CopyQueue(self.lanes)
@@ -164,11 +206,13 @@ class Group:
         self.statement: Callable[[], str] = str
         self.block = ""
         self.barrier_ticket = -1
+        self.waits: list[Wait] = []
         self._masks: dict[bytes, Lanes] = {}
 
     def start(self, block: str) -> None:
         """A new block begins."""
         self.block, self.active, self.barrier_ticket = block, self.exists, -1
+        self.waits.clear()
         self.registers.clear()
         self.copies.clear()
 
@@ -177,7 +221,7 @@ class Group:
         mask = self.active.mask & condition
         key = mask.tobytes()
         if key not in self._masks:
-            self._masks[key] = Lanes.of(mask, self.first_warp * WARP)
+            self._masks[key] = Lanes.of(mask, self.first_agent * WARP)
         lanes = self._masks[key]
         return lanes if len(lanes.threads) else None
 
@@ -188,7 +232,7 @@ class Group:
 
     def fail(self, what: str, i: int = 0, address: int | None = None) -> SimulationError:
         """The error that active lane number `i` raises: '<who> <what> at <statement>'."""
-        thread = int(self.active.threads[i, 0])
+        thread = int(self.active.threads[i, 0]) - (self.first_agent - self.first_warp) * WARP
         warp, lane = divmod(thread, WARP)
         statement = self.statement()
         return SimulationError(
@@ -202,6 +246,9 @@ class Group:
 class Machine:
     """One block's state, and the rules of touching it.
 
+    Of several blocks of a cluster, `rank` counts them and `clocks` are shared.  `mbarriers`, `tma`,
+    `matrix` and `cluster` are there for kernels that use them (see engines).
+
     >>> machine = Machine(warps=1, shared_bytes=64)
     >>> group = Group(0, Lanes.of(numpy.ones(32, dtype=bool), 0), 0, [])
     >>> tile = machine.shared_buffer("tile", 0, 64, machine.watch_shared(0, 64, 4))
@@ -210,8 +257,16 @@ class Machine:
     ((32, 1), False)
     """
 
-    def __init__(self, warps: int, shared_bytes: int) -> None:
-        self.clocks = Clocks(warps)
+    mbarriers: Mbarriers
+    tma: TensorCopies
+    matrix: MatrixEngine
+    cluster: Cluster
+
+    def __init__(self, warps: int, shared_bytes: int, *, clocks: Clocks | None = None, rank: int = 0) -> None:
+        self.clocks = clocks or Clocks(warps)
+        self.agents = slice(rank * warps, (rank + 1) * warps)
+        self.rank = rank
+        self.buffers: dict[str, Buffer] = {}
         self.shared = Memory(numpy.zeros(-(-shared_bytes // 16) * 16, dtype=numpy.uint8))
         self.poison = Memory(numpy.zeros_like(self.shared.raw))
         self._shared_shadows: list[Shadow] = []
@@ -226,7 +281,8 @@ class Machine:
         self.block = number
         self.poison.raw[:] = 0xFF
         self._arrived.clear()
-        self.clocks.sync_block()
+        if self.rank == 0:
+            self.clocks.start()
         for shadow in self._shared_shadows:
             shadow.forget()
         for watched in self._grid_shadows:
@@ -253,7 +309,7 @@ class Machine:
     def load(self, group: Group, buffer: Buffer, offsets: Any, width: int) -> tuple[Array, Array | None]:
         """What the active lanes read: values (lanes, words), and poison or None.  Raises SimulationError."""
         lanes = group.active
-        at = self._checked(group, buffer, offsets, width, "reads")
+        at = self.checked(group, buffer, offsets, width, "reads")
         if buffer.shadow is not None:
             granules = buffer.shadow.granules(at, width)
             _refuse(group, buffer, at, "reads", buffer.shadow.read(granules, lanes.threads))
@@ -268,7 +324,7 @@ class Machine:
     ) -> None:
         """Write (lanes, words) values where lanes are active.  Raises SimulationError."""
         lanes = group.active
-        at = self._checked(group, buffer, offsets, width, "writes")
+        at = self.checked(group, buffer, offsets, width, "writes")
         if buffer.shadow is not None:
             granules = buffer.shadow.granules(at, width)
             _refuse(group, buffer, at, "writes", buffer.shadow.write(granules, lanes.threads))
@@ -284,7 +340,7 @@ class Machine:
     def start_copy(self, group: Group, buffer: Buffer, offsets: Any, width: int, values: Array) -> None:
         """Write like `store`, but let the bytes arrive when the thread waits for them."""
         lanes = group.active
-        at = self._checked(group, buffer, offsets, width, "copies into")
+        at = self.checked(group, buffer, offsets, width, "copies into")
         shadow, mine = buffer.shadow, values[lanes.index].copy()
         if not isinstance(shadow, Shadow) or buffer.poison is None:
             raise UnsupportedError(f"asynchronous copies write shared memory; {buffer.name} is global")
@@ -301,6 +357,12 @@ class Machine:
 
     # --- what effects call -----------------------------------------------------------------------------
 
+    def fence_proxy_async(self, group: Group) -> None:
+        """What the active lanes know and have written, the asynchronous proxy sees from here on."""
+        for w, lanes in enumerate(group.active.mask.reshape(-1, WARP)):
+            if lanes.any():
+                self.clocks.fence_proxy(group.first_agent + w, as_bits(lanes))
+
     def commit_copies(self, group: Group) -> None:
         """Close the group of copies that the active lanes have started since the last one."""
         group.copies.commit(group.active.mask)
@@ -315,14 +377,27 @@ class Machine:
         idle = ~lanes.mask & numpy.repeat(lanes.warps, WARP)
         if idle.any():
             thread = group.first_warp * WARP + int(idle.argmax())
-            i = int((lanes.threads[:, 0] // WARP == thread // WARP).argmax())
+            here = thread + (group.first_agent - group.first_warp) * WARP
+            i = int((lanes.threads[:, 0] // WARP == here // WARP).argmax())
             raise group.fail(
                 f"executes {instruction} of a whole warp, which thread {thread} does not reach", i
             )
 
+    def check_whole_warpgroups(self, group: Group, instruction: str) -> None:
+        """Raise SimulationError where not all four warps of a warpgroup execute an instruction of it."""
+        active = group.active
+        for i, warp in enumerate(numpy.flatnonzero(active.warps).tolist()):
+            first = WARP * (group.first_warp + warp) // WARPGROUP * WARPGROUP
+            last, lane = first + WARPGROUP - 1, first - WARP * group.first_warp
+            if lane < 0 or lane + WARPGROUP > group.lanes or not active.mask[lane : lane + WARPGROUP].all():
+                raise group.fail(
+                    f"executes {instruction} of a whole warpgroup, threads {first} to {last}, of which not "
+                    "all reach it", i * WARP,
+                )  # fmt: skip
+
     def sync_warp(self, group: Group) -> None:
         """The lanes of each executing warp meet, and see what the others wrote."""
-        self.clocks.sync_warps(group.first_warp + numpy.flatnonzero(group.active.warps))
+        self.clocks.sync_warps(group.first_agent + numpy.flatnonzero(group.active.warps))
 
     def arrive_block_barrier(self, group: Group) -> None:
         """The group's warps arrive.  Raises SimulationError in divergent code."""
@@ -339,13 +414,13 @@ class Machine:
         if len(self._arrived) == self.warps:
             self._arrived.clear()
             self._barriers += 1
-            self.clocks.sync_block()
+            self.clocks.sync_block(self.agents)
 
     def block_barrier_open(self, group: Group) -> bool:
         """True once every warp has arrived at the barrier that the group waits at."""
         return self._barriers > group.barrier_ticket
 
-    def _checked(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str) -> Array:
+    def checked(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str) -> Array:
         """Addresses of the active lanes in the buffer's memory: inside the buffer and aligned."""
         if not isinstance(offsets, numpy.ndarray):
             offsets = numpy.full(group.lanes, offsets, dtype=numpy.int64)
@@ -365,6 +440,11 @@ class Machine:
                 f"of {width}", i, int(at[i] - buffer.base),
             )  # fmt: skip
         return at
+
+
+def as_bits(lanes: Array) -> int:
+    """A warp's lanes, a bool array of 32, as the bits of an int."""
+    return int(numpy.packbits(lanes, bitorder="little").view("<u4")[0])
 
 
 def _refuse(group: Group, buffer: Buffer, at: Array, does: str, race: Race | None) -> None:

@@ -4,8 +4,11 @@ The idea.  Each argument of a statement is compiled once, to a source (group -> 
 carries data in, to a target (group, value, poison) if it carries data out, to both for `inout`:
 
     imm            the int
+    place          where in a buffer each lane means; the effect itself accesses it
+    barrier, map   which mbarriers the lanes mean; the tensor map
     register       words of the register file, at an index made of unroll variables and ints
     value          an expression, one word a lane
+    deferred       the place of registers, which an engine accesses later
     memory         an access of the machine at byte offsets from the start of a buffer, noted in the trace
 
 Values are uint32 arrays (lanes, words); poison has the same shape, None where there is none.
@@ -21,9 +24,10 @@ from typing import Any, TypeAlias
 import numpy
 
 from layoutalg.codegen.expr import Const, Expr
-from layoutalg.codegen.instr import Operand
-from layoutalg.codegen.program import Arg, Do, Global, Kernel, MemRef, RegRef
+from layoutalg.codegen.instr import WARP, Operand
+from layoutalg.codegen.program import Arg, BarrierRef, Do, Global, Kernel, MemRef, RegRef, TensorMapParam
 from layoutalg.codegen.sim.closures import Closure, Scope
+from layoutalg.codegen.sim.engines import BarrierPlace, BoundMap, Place, RegisterPlace
 from layoutalg.codegen.sim.hazards import Array
 from layoutalg.codegen.sim.machine import Buffer, Group, Machine
 from layoutalg.codegen.sim.memtrace import MemTrace, Site
@@ -37,13 +41,14 @@ GLOBAL_ALIGN_BYTES = 256
 
 
 class Operands:
-    """Compiles the operands of a kernel's statements for a machine and its buffers, by name.
+    """Compiles the operands of a kernel's statements for a machine with its buffers, and tensor maps by name.
 
     `sites` lists the memory operands compiled so far; once `trace` is set, every access is noted there.
     """
 
-    def __init__(self, kernel: Kernel, machine: Machine, buffers: Mapping[str, Buffer]) -> None:
-        self.machine, self.buffers = machine, buffers
+    def __init__(self, kernel: Kernel, machine: Machine, maps: Mapping[str, BoundMap]) -> None:
+        self.machine, self.buffers, self.maps = machine, machine.buffers, maps
+        buffers = machine.buffers
         self.sites: list[Site] = []
         self.trace: MemTrace | None = None
         self.register_words = 0
@@ -67,8 +72,14 @@ class Operands:
                 return partial(_immediate, arg), None
             case (("in" | "out" | "inout"), RegRef()) if arg.words == operand.words:
                 place = scope.compile(self._word(arg, s))
-                source = partial(_read_register, arg, arg.words, place) if operand.role != "out" else None
-                target = partial(_write_register, place) if operand.role != "in" else None
+                if operand.deferred:
+                    return partial(_place_of_registers, str(arg), arg.words, place), None
+                source = (
+                    partial(_read_register, self.machine, arg, arg.words, place)
+                    if operand.role != "out"
+                    else None
+                )
+                target = partial(_write_register, self.machine, arg, place) if operand.role != "in" else None
                 return source, target
             case "value", _ if isinstance(arg, Expr):
                 return partial(_value, scope.compile(arg)), None
@@ -78,6 +89,13 @@ class Operands:
                 return None, partial(self._store, *self._access(operand, arg, s, statement, scope))
             case "write", MemRef() if s.instr.engine == "cp.async":
                 return None, partial(self._start_copy, *self._access(operand, arg, s, statement, scope))
+            case "place", MemRef():
+                _, buffer, _, offsets = self._access(operand, arg, s, statement, scope)
+                return partial(_place, buffer, offsets), None
+            case "barrier", BarrierRef():
+                return partial(_barrier, arg.barrier.name, scope.compile(arg.stage)), None
+            case "map", TensorMapParam() if arg.name in self.maps:
+                return partial(_immediate, self.maps[arg.name]), None
             case "write", MemRef():
                 raise UnsupportedError(f"the simulator has no engine {s.instr.engine}, which '{s}' needs")
             case _:
@@ -113,8 +131,9 @@ class Operands:
         if space != operand.space:
             raise IRError("space", s, f"operand {operand.name} of {s.instr} is in {operand.space} memory")
         base = self._bases.get(buffer.name, buffer.base)
-        self.sites.append(Site(statement, str(s), operand.op, space, buffer.name, base))
         offsets = scope.compile(ref.index if size == 1 else ref.index * size)
+        if operand.role != "place":
+            self.sites.append(Site(statement, str(s), operand.op, space, buffer.name, base))
         return len(self.sites) - 1, buffer, operand.bytes, offsets
 
     def _note(self, site: int, group: Group, offsets: Any) -> None:
@@ -148,8 +167,16 @@ class Operands:
         self.machine.start_copy(group, buffer, at, width, value)
 
 
-def _immediate(value: int, group: Group) -> tuple[int, None]:
+def _immediate(value: Any, group: Group) -> tuple[Any, None]:
     return value, None
+
+
+def _place(buffer: Buffer, offsets: Closure, group: Group) -> tuple[Place, None]:
+    return Place(buffer, numpy.broadcast_to(numpy.asarray(offsets(group.frame)), group.lanes)), None
+
+
+def _barrier(name: str, stage: Closure, group: Group) -> tuple[BarrierPlace, None]:
+    return BarrierPlace(name, stage(group.frame)), None
 
 
 def _value(compute: Closure, group: Group) -> tuple[Array, None]:
@@ -157,13 +184,32 @@ def _value(compute: Closure, group: Group) -> tuple[Array, None]:
     return numpy.broadcast_to(found, group.lanes)[:, None], None
 
 
-def _read_register(ref: RegRef, words: int, place: Closure, group: Group) -> tuple[Array, Array | None]:
+def _read_register(
+    machine: Machine, ref: RegRef, words: int, place: Closure, group: Group
+) -> tuple[Array, Array | None]:
     start = place(group.frame)
+    _check_free(machine, ref, start, words, group, "reads")
     i = group.registers.unwritten(start, words, group.active)
     if i is not None:
         raise group.fail(f"reads register {ref}, which nothing has written", i)
     return group.registers.read(start, words, group.active)
 
 
-def _write_register(place: Closure, group: Group, value: Array, poison: Array | None) -> None:
-    group.registers.write(place(group.frame), group.active, value, poison)
+def _write_register(
+    machine: Machine, ref: RegRef, place: Closure, group: Group, value: Array, poison: Array | None
+) -> None:
+    start = place(group.frame)
+    _check_free(machine, ref, start, value.shape[1], group, "writes")
+    group.registers.write(start, group.active, value, poison)
+
+
+def _check_free(machine: Machine, ref: RegRef, start: int, words: int, group: Group, does: str) -> None:
+    """Raise SimulationError for registers that an unfinished product owns."""
+    i = group.registers.locked(start, words, group.active)
+    if i is not None:
+        lane = int(group.active.threads[i, 0]) - WARP * group.first_agent
+        raise group.fail(f"{does} register {ref}, {machine.matrix.owner(group, lane, start, words)}", i)
+
+
+def _place_of_registers(name: str, words: int, place: Closure, group: Group) -> tuple[RegisterPlace, None]:
+    return RegisterPlace(place(group.frame), words, name), None

@@ -19,6 +19,7 @@ are the caller's.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,11 +30,24 @@ from typing import Any, Literal, TypeAlias
 import numpy
 
 from layoutalg import budget
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import CHUNK_BYTES, Arch, find_arch
 from layoutalg.budget import budget_of
 from layoutalg.codegen.expr import Expr, Var, evaluate
-from layoutalg.codegen.instr import WARP
-from layoutalg.codegen.program import Do, Global, If, Kernel, MemRef, Shared, check_integers, walk
+from layoutalg.codegen.instr import ASYNCHRONOUS, WARP, WARPGROUP
+from layoutalg.codegen.program import (
+    Do,
+    Global,
+    If,
+    Kernel,
+    MemRef,
+    Roles,
+    Shared,
+    Stmt,
+    TensorMapParam,
+    check_integers,
+    walk,
+)
+from layoutalg.codegen.sim.engines import BoundMap, connected
 from layoutalg.codegen.sim.hazards import Array
 from layoutalg.codegen.sim.machine import Buffer, Group, Lanes, Machine, Memory
 from layoutalg.codegen.sim.memtrace import MemTrace
@@ -62,7 +76,8 @@ class Simulation:
     """What a simulated launch did.
 
     `grid` in blocks, `blocks` how many of them were run; `group` the way they were run in the end;
-    `executed[name][w]` how often warp w of a block executed an instruction, over all blocks.
+    `executed[name][w]` how often warp w of a block executed an instruction, over all blocks; `moved` the
+    bytes that TMA has loaded and stored, whole boxes.
     """
 
     kernel: Kernel
@@ -72,6 +87,7 @@ class Simulation:
     group: Literal["block", "warp"]
     executed: Mapping[str, tuple[int, ...]]
     traced: MemTrace | None
+    moved: Mapping[str, int]
 
     @property
     def trace(self) -> MemTrace:
@@ -162,43 +178,157 @@ def _launch(
     seed: int,
     traced: bool,
 ) -> Simulation:
-    machine = Machine(-(-kernel.threads // WARP), kernel.shared_bytes)
-    program = Program(kernel, machine, _buffers(kernel, machine, arrays), traced=traced)
-    groups = _groups(kernel, program, params, machine.warps if way == "block" else 1)
+    units = _units(kernel, params, arrays, traced, way)
     order, done = random.Random(seed), 0
-    for block in chosen:
-        x, y, z = block
-        machine.start_block(x + grid[0] * (y + grid[1] * z))
-        for g in groups:
-            g.start(str(block))
-            for var, value in zip(kernel.block_vars, block, strict=True):
-                g.frame[program.slots[var]] = value
-        _run_block(program, groups, order)
-        done += 1
+    for cluster in _clusters(kernel, chosen, grid):
+        for unit, block in zip(units, cluster, strict=True):
+            x, y, z = block
+            unit.start(x + grid[0] * (y + grid[1] * z))
+            for g in unit.groups:
+                g.start(str(block))
+                for var, value in zip(kernel.block_vars, block, strict=True):
+                    g.frame[unit.program.slots[var]] = value
+        _run_cluster(units, order)
+        done += len(units)
     executed: dict[str, Array] = {}
-    for s, counts in zip(program.statements, program.executed, strict=True):
-        executed[s.instr.name] = executed.get(s.instr.name, 0) + counts
+    for unit in units:
+        for s, counts in zip(unit.program.statements, unit.program.executed, strict=True):
+            executed[s.instr.name] = executed.get(s.instr.name, 0) + counts
     per_warp = {name: tuple(counts.tolist()) for name, counts in executed.items()}
-    return Simulation(kernel, chip, grid, done, way, MappingProxyType(per_warp), program.trace)
+    moved = {way: sum(u.machine.tma.moved[way] for u in units if u.asynchronous) for way in ("load", "store")}
+    return Simulation(
+        kernel, chip, grid, done, way, MappingProxyType(per_warp), units[0].program.trace,
+        MappingProxyType(moved),
+    )  # fmt: skip
 
 
-def _groups(kernel: Kernel, program: Program, params: Mapping[Var, int], size: int) -> list[Group]:
-    """The warps of a block in groups of `size`, their frames holding thread and parameter values."""
-    groups = []
-    for first in range(0, program.machine.warps, size):
-        threads = numpy.arange(first * WARP, (first + size) * WARP)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Unit:
+    """One block of a cluster, or the block: its machine, its program and its groups."""
+
+    machine: Machine
+    program: Program
+    groups: list[Group]
+    asynchronous: bool
+
+    def start(self, number: int) -> None:
+        """Block `number` of the grid begins."""
+        self.machine.start_block(number)
+        if self.asynchronous:
+            self.machine.mbarriers.start()
+            self.machine.tma.start()
+            self.machine.matrix.start_block()
+            self.machine.cluster.start()
+
+    def finish(self) -> None:
+        """The block ends.  Raises SimulationError for what it leaves undone."""
+        for g in self.groups:
+            lane = g.copies.never_committed()
+            if lane is not None:
+                g.statement = lambda: "the end of the kernel"
+                raise g.fail("has started a copy that it never commits", lane)
+        if self.asynchronous:
+            block = self.groups[0].block
+            self.machine.tma.finish(self.groups)
+            self.machine.matrix.finish(self.groups)
+            self.machine.mbarriers.finish(block)
+            self.machine.cluster.leave(block)
+
+
+def _units(
+    kernel: Kernel, params: Mapping[Var, int], arrays: Mapping[str, Array], traced: bool,
+    way: Literal["block", "warp"],
+) -> list[_Unit]:  # fmt: skip
+    """The blocks of one cluster, which share their clocks, or one block."""
+    asynchronous = _is_asynchronous(kernel)
+    warps, blocks = -(-kernel.threads // WARP), kernel.cluster_blocks
+    machines = [Machine(warps, kernel.shared_bytes)]
+    if asynchronous:
+        machines = connected(kernel, warps)
+    globals_ = _global_buffers(kernel, machines[0], arrays)
+    maps = {m.name: BoundMap(m.name, m.evaluate(params), globals_[m.source.name]) for m in kernel.maps}
+    units: list[_Unit] = []
+    for machine in machines:
+        machine.buffers.update(globals_, **_shared_buffers(kernel, machine))
+        trace: MemTrace | Literal[True] | None = True if traced else None
+        program = Program(kernel, machine, maps, units[0].program.trace if units else trace)
+        units.append(_Unit(machine, program, _groups(kernel, program, params, way), asynchronous))
+    assert len(units) == blocks
+    return units
+
+
+def _is_asynchronous(kernel: Kernel) -> bool:
+    """Whether anything but the warps of a block works, or waits elsewhere than at the block's barrier."""
+    calls = {s.instr for s in walk(kernel.body) if isinstance(s, Do)}
+    return (
+        bool(kernel.maps or kernel.barriers)
+        or kernel.cluster_blocks > 1
+        or not ASYNCHRONOUS.isdisjoint(instr.name for instr in calls)
+        or any(instr.requires.warpgroup_converged for instr in calls)
+    )
+
+
+def _clusters(kernel: Kernel, chosen: Iterable[Block], grid: Block) -> Iterator[list[Block]]:
+    """The blocks of every cluster in which a chosen block lies, by rank."""
+    if kernel.cluster_blocks == 1:
+        for block in chosen:
+            yield [block]
+        return
+    cx, cy, cz = kernel.cluster
+    for n, side in zip(grid, kernel.cluster, strict=True):
+        if n % side:
+            raise ShapeError(
+                f"a grid of {grid} blocks of {kernel.name} has no whole clusters of {kernel.cluster}"
+            )
+    for x, y, z in dict.fromkeys((x // cx, y // cy, z // cz) for x, y, z in chosen):
+        yield [(x * cx + i, y * cy + j, z * cz + k) for k in range(cz) for j in range(cy) for i in range(cx)]
+
+
+def _groups(
+    kernel: Kernel, program: Program, params: Mapping[Var, int], way: Literal["block", "warp"]
+) -> list[Group]:
+    """The warps of a block one by one, or as many together as do the same, with threads and parameters.
+
+    A group lies in one role, or in none; the four warps of a warpgroup stay together where one is told what
+    to do.
+    """
+    groups, machine = [], program.machine
+    starts = set(range(0, machine.warps, 1 if way == "warp" else machine.warps))
+    for s in walk(kernel.body):
+        if isinstance(s, Roles):
+            starts |= {edge for part in s.parts for edge in (part.first_warp, part.first_warp + part.warps)}
+    for first, warps in _of_warpgroups(kernel, machine.warps):
+        starts -= {w for w in range(first, first + warps) if (w - first) % (WARPGROUP // WARP)}
+    edges = [*sorted(first for first in starts if first < machine.warps), machine.warps]
+    for first, end in itertools.pairwise(edges):
+        threads = numpy.arange(first * WARP, end * WARP)
         frame = program.scope.frame()
         frame[program.slots[kernel.tid]] = threads
         for var, value in params.items():
             frame[program.slots[var]] = value
-        exists = Lanes.of(threads < kernel.threads, first * WARP)
-        groups.append(Group(first, exists, program.operands.register_words, frame))
+        agent = machine.agents.start + first
+        exists = Lanes.of(threads < kernel.threads, agent * WARP)
+        groups.append(Group(first, exists, program.operands.register_words, frame, first_agent=agent))
     return groups
 
 
-def _run_block(program: Program, groups: list[Group], order: random.Random) -> None:
+def _of_warpgroups(kernel: Kernel, warps: int) -> Iterator[tuple[int, int]]:
+    """(first, number) of the warps that execute instructions of whole warpgroups: roles, or all."""
+
+    def has(body: tuple[Stmt, ...]) -> bool:
+        return any(isinstance(s, Do) and s.instr.requires.warpgroup_converged for s in walk(body))
+
+    parts = [part for s in kernel.body if isinstance(s, Roles) for part in s.parts]
+    if has(tuple(s for s in kernel.body if not isinstance(s, Roles))):
+        yield 0, warps
+    else:
+        yield from ((part.first_warp, part.warps) for part in parts if has(part.body))
+
+
+def _run_cluster(units: list[_Unit], order: random.Random) -> None:
     """Run groups until all have finished, each up to its next wait.  Raises _Deadlock when none can go on."""
-    running = {g: program.run(g) for g in groups}
+    running = {g: unit.program.run(g) for unit in units for g in unit.groups}
+    groups, unit_of = list(running), {g: unit for unit in units for g in unit.groups}
     waiting: dict[Group, Callable[[], bool]] = {}
     while running:
         able = [g for g in running if g not in waiting or waiting[g]()]
@@ -207,25 +337,31 @@ def _run_block(program: Program, groups: list[Group], order: random.Random) -> N
         g = order.choice(able)
         waiting.pop(g, None)
         condition = next(running[g], None)
-        if condition is None:
-            del running[g]
-        else:
+        if condition is not None:
             waiting[g] = condition
-    for g in groups:
-        lane = g.copies.never_committed()
-        if lane is not None:
-            g.statement = lambda: "the end of the kernel"
-            raise g.fail("has started a copy that it never commits", lane)
+            continue
+        del running[g]
+        unit = unit_of[g]
+        if unit.asynchronous:
+            unit.machine.cluster.end(g)
+        if not any(other in running for other in unit.groups):
+            unit.finish()
 
 
 def _deadlock(groups: list[Group], running: Mapping[Group, object]) -> _Deadlock:
     stuck = list(running)
-    waiting = [f"warp {w} waits at {g.statement()}" for g in stuck for w in _executing(g)]
+    waiting = [f"warp {w} waits at {g.statement()}{_missing(g)}" for g in stuck for w in _executing(g)]
     finished = [f"warp {g.first_warp} has finished" for g in groups if g not in running]
     return _Deadlock(
         f"deadlock in block {stuck[0].block}: nobody can go on; {', '.join(waiting + finished)}",
         statement=stuck[0].statement(),
     )
+
+
+def _missing(group: Group) -> str:
+    """What keeps a group waiting, where that is known."""
+    missing = dict.fromkeys(wait.missing() for wait in group.waits if not wait.asked())
+    return "".join(f", for {what}" for what in missing)
 
 
 def _executing(group: Group) -> list[int]:
@@ -243,16 +379,29 @@ def _waits_in_branches(kernel: Kernel) -> bool:
 # --- memory --------------------------------------------------------------------------------------------
 
 
-def _buffers(kernel: Kernel, machine: Machine, arrays: Mapping[str, Array]) -> dict[str, Buffer]:
-    """Every buffer with its shadow, whose granule is the gcd of all access widths to it."""
+def _widths(kernel: Kernel) -> tuple[dict[str, int], set[str]]:
+    """The gcd of all access widths to each buffer, and the buffers that are read."""
     widths: dict[str, int] = {}
-    loaded = set()
+    loaded: set[str] = set()
+
+    def note(name: str, width: int, *, read: bool) -> None:
+        widths[name] = math.gcd(widths.get(name, 0), width)
+        loaded.update({name} if read else ())
+
     for s in walk(kernel.body):
         if isinstance(s, Do):
             for operand, arg in zip(s.instr.operands, s.args, strict=True):
                 if isinstance(arg, MemRef):
-                    widths[arg.buffer.name] = math.gcd(widths.get(arg.buffer.name, 0), operand.bytes)
-                    loaded |= {arg.buffer.name} if operand.role == "read" else set()
+                    width = math.gcd(operand.bytes, CHUNK_BYTES) if operand.role == "place" else operand.bytes
+                    note(arg.buffer.name, width, read=operand.role != "write")
+                elif isinstance(arg, TensorMapParam):
+                    note(arg.source.name, arg.element.nbytes, read=s.instr.engine == "tma")
+    return widths, loaded
+
+
+def _global_buffers(kernel: Kernel, machine: Machine, arrays: Mapping[str, Array]) -> dict[str, Buffer]:
+    """Every pointer's buffer; those that are written have a shadow, with the gcd of the widths as granule."""
+    widths, loaded = _widths(kernel)
     buffers = {}
     for p in kernel.params:
         if isinstance(p, Global):
@@ -260,6 +409,13 @@ def _buffers(kernel: Kernel, machine: Machine, arrays: Mapping[str, Array]) -> d
             if p.writable and p.name in widths:
                 shadow = machine.watch_global(len(raw), widths[p.name], reads=p.name in loaded)
             buffers[p.name] = Buffer(p.name, Memory(raw), 0, len(raw), shadow=shadow)
+    return buffers
+
+
+def _shared_buffers(kernel: Kernel, machine: Machine) -> dict[str, Buffer]:
+    """Every buffer of shared memory; those that overlap have one shadow."""
+    widths, _ = _widths(kernel)
+    buffers = {}
     for part in _overlapping(kernel.shared):
         start, end = part[0].offset_bytes, max(s.offset_bytes + s.size_bytes for s in part)
         granule = math.gcd(*(widths.get(s.name, 0) for s in part)) or 16

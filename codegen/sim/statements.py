@@ -17,16 +17,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, TypeAlias, assert_never
+from typing import Any, Literal, TypeAlias, assert_never
 
 import numpy
 
 from layoutalg.budget import spend
 from layoutalg.codegen.expr import Expr, Var
-from layoutalg.codegen.program import Do, For, If, Kernel, Let, Stmt, Unroll
+from layoutalg.codegen.instr import WARP
+from layoutalg.codegen.program import Do, For, If, Kernel, Let, Role, Roles, Stmt, Unroll
 from layoutalg.codegen.sim.closures import Closure, Scope
+from layoutalg.codegen.sim.engines import BoundMap
 from layoutalg.codegen.sim.hazards import Array
-from layoutalg.codegen.sim.machine import Buffer, Group, Machine
+from layoutalg.codegen.sim.machine import Group, Machine
 from layoutalg.codegen.sim.memtrace import MemTrace
 from layoutalg.codegen.sim.operands import Operands, Source, Target
 from layoutalg.errors import IRError
@@ -40,25 +42,29 @@ STATEMENT, PER_WARP = 60, 4
 
 
 class Program:
-    """A kernel's statements as generators, for a machine and its buffers (by name).
+    """A kernel's statements as generators, for a machine with its buffers, and tensor maps by name.
 
     `slots` are the places of the kernel's thread, block and parameter variables in a group's frame;
     `executed[n, warp]` counts how often a warp has executed statement `statements[n]`; `trace` holds every
-    memory operand if `traced`.
+    memory operand: a new one for True, or that of another block of the cluster.
     """
 
     def __init__(
-        self, kernel: Kernel, machine: Machine, buffers: Mapping[str, Buffer], *, traced: bool
+        self,
+        kernel: Kernel,
+        machine: Machine,
+        maps: Mapping[str, BoundMap],
+        trace: MemTrace | Literal[True] | None,
     ) -> None:
         self.machine = machine
-        self.operands = Operands(kernel, machine, buffers)
+        self.operands = Operands(kernel, machine, maps)
         self.scope = Scope()
         given = (kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var)))
         self.slots = {var: self.scope.declare(var) for var in given}
         self.statements: list[Do] = []
         self._body = self._compile(kernel.body, self.scope, ())
         self.executed: Array = numpy.zeros((len(self.statements), machine.warps), dtype=numpy.int64)
-        self.trace = self.operands.trace = MemTrace(self.operands.sites) if traced else None
+        self.trace = self.operands.trace = MemTrace(self.operands.sites) if trace is True else trace
 
     def run(self, group: Group) -> Waits:
         """Execute the program for a group, to its end."""
@@ -90,9 +96,15 @@ class Program:
                     yes = self._compile(inner, scope.inner(), loops)
                     no = self._compile(orelse, scope.inner(), loops)
                     steps.append(partial(_if, scope.compile(condition), yes, no))
+                case Roles(parts):
+                    steps.append(partial(_roles, [self._role(part, scope, loops) for part in parts]))
                 case _:
                     assert_never(s)
         return tuple(steps)
+
+    def _role(self, part: Role, scope: Scope, loops: tuple[Var, ...]) -> tuple[Role, int, tuple[Step, ...]]:
+        inside = scope.inner()
+        return part, inside.declare(part.thread), self._compile(part.body, inside, loops)
 
     def _do(self, s: Do, scope: Scope, loops: tuple[Var, ...]) -> Step:
         number, machine, instr = len(self.statements), self.machine, s.instr
@@ -102,6 +114,7 @@ class Program:
         targets: list[Target] = []
         shapes: list[int] = []
         guards = [a for o, a in zip(instr.operands, s.args, strict=True) if o.role == "guard"]
+        acts = any(o.role in ("place", "barrier", "map") for o in instr.operands)
         allowed = [scope.compile(g) for g in guards if isinstance(g, Expr)]
         for operand, arg in zip(instr.operands, s.args, strict=True):
             if operand.role == "guard":
@@ -127,7 +140,11 @@ class Program:
             self._count(number, group)
             if instr.requires.warp_converged:
                 machine.check_whole_warps(group, instr.name)
+            if instr.requires.warpgroup_converged:
+                machine.check_whole_warpgroups(group, instr.name)
             taken = [source(group) for source in sources]
+            if acts and any(poison is not None for _, poison in taken):
+                raise group.fail("passes on bytes that nobody has written")
             given = _apply(s, machine, group, taken, shapes)
             for target, (value, poison) in zip(targets, given, strict=True):
                 target(group, value, poison)
@@ -212,6 +229,15 @@ def _if(condition: Closure, yes: tuple[Step, ...], no: tuple[Step, ...], group: 
             group.active = inner
             yield from _run(body, group)
             group.active = outer
+
+
+def _roles(parts: list[tuple[Role, int, tuple[Step, ...]]], group: Group) -> Waits:
+    """A group lies in one role, or in none."""
+    for part, slot, body in parts:
+        if part.first_warp <= group.first_warp < part.first_warp + part.warps:
+            first = group.first_warp * WARP - part.first_thread
+            group.frame[slot] = numpy.arange(first, first + group.lanes)
+            yield from _run(body, group)
 
 
 def _where(s: Do, loops: Mapping[str, Closure], frame: list[Any]) -> str:

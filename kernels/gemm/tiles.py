@@ -2,6 +2,7 @@
 
     SimtConfig    fused multiply-adds of threads
     Sm80Config    mma.sync of warps                  `mma_of`, `stored`
+    Sm90Config    wgmma of warpgroups, fed by TMA
     OperandTile   what either means for one operand
 
 The idea.  A block computes a tile_m x tile_n tile of D.  Its warps split the tile.  Both operands look alike:
@@ -170,6 +171,50 @@ class Sm80Config:
         return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages"
 
 
+@dataclass(frozen=True, slots=True)
+class Sm90Config:
+    """How a block works that computes tile after tile: a role loads by TMA, `consumers` warpgroups multiply.
+
+    Each consumer has tile_m / consumers rows of a tile, in steps of 64; k goes by 128 bytes through `stages`
+    tiles in shared memory.  `panel` columns of tiles are walked together.  Results leave `through` "tma",
+    stored by TMA from shared memory in boxes, or "shared", in rows of `result_vec` elements that threads
+    write, so that D may be stored in any way and C be read.  `splits` blocks share a tile, each with a part
+    of k, see splitk.
+
+    >>> Sm90Config(128, 256, 4).threads
+    384
+    """
+
+    tile_m: int
+    tile_n: int
+    stages: int
+    consumers: int = 2
+    panel: int = 8
+    through: Literal["tma", "shared"] = "tma"
+    result_vec: int = 8
+    splits: int = 1
+
+    # what other families choose, and every configuration of this one has
+    tile_k, min_blocks, edges, static_ld, via = 64, 1, True, False, "tma"
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 128 * (1 + self.consumers)
+
+    @property
+    def consumer_m(self) -> int:
+        """Rows of a consumer's part of a tile."""
+        return self.tile_m // self.consumers
+
+    def box_columns(self, nbytes: int) -> int:
+        """Columns of results of `nbytes` that go through shared memory at once: rows of up to 128 bytes."""
+        return gcd(self.tile_n, 128 // nbytes if self.through == "tma" else 64)
+
+    def __str__(self) -> str:
+        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages"
+
+
 def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
     """The mma of a configuration: `mma_k`, or the largest k there is.
 
@@ -295,7 +340,10 @@ def vectors(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
     return operand_tile(p, c, "a").vector, operand_tile(p, c, "b").vector, c.result_vec
 
 
-C = TypeVar("C", SimtConfig, Sm80Config)
+Config: TypeAlias = SimtConfig | Sm80Config | Sm90Config
+"""A way to compute a product, of any family."""
+
+C = TypeVar("C", SimtConfig, Sm80Config, Sm90Config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,3 +398,21 @@ SM80_TILES: tuple[Tile[Sm80Config], ...] = (
     Tile(Sm80Config(64, 64, 32, 2, 2, 2, via="registers"), (443, 495, 703, 1415), (15, 10, 5, 0)),
 )  # fmt: skip
 """The tiles, for operands of 16 bits; the last takes single elements."""
+
+SM90_SUMS = SM80_SUMS
+"""What writing parts of k and adding them up cost."""
+
+SM90_TILES: tuple[Tile[Sm90Config], ...] = (
+    Tile(Sm90Config(128, 256, 4), (700,), (3000,)),
+    Tile(Sm90Config(128, 208, 4), (600,), (2600,)),
+    Tile(Sm90Config(128, 192, 4), (560,), (2400,)),
+    Tile(Sm90Config(128, 160, 5), (480,), (2200,)),
+    Tile(Sm90Config(256, 128, 4), (700,), (3000,)),
+    Tile(Sm90Config(128, 128, 6), (400,), (2000,)),
+    Tile(Sm90Config(128, 96, 6), (330,), (1800,)),
+    Tile(Sm90Config(128, 64, 8), (270,), (1500,)),
+    Tile(Sm90Config(64, 256, 5, 1), (500,), (2500,)),
+    Tile(Sm90Config(64, 128, 8, 1), (270,), (1500,)),
+    Tile(Sm90Config(64, 64, 10, 1), (200,), (1200,)),
+)  # fmt: skip
+"""The tiles, for operands of 16 bits."""

@@ -16,7 +16,9 @@ from layoutalg.cli.commands import (
     bench,
     cache,
     check,
+    ci,
     demo,
+    doctor,
     draw,
     explain,
     generate,
@@ -24,6 +26,7 @@ from layoutalg.cli.commands import (
     identify,
     index_code,
     legal,
+    profile_kernel,
     sass,
     solve,
     synthesize,
@@ -40,6 +43,10 @@ _NO_FAULT_OF_A_NAME = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 )
 """Errors of files for which another name would not help."""
+
+
+_COMPLETION = frozenset({"--install-completion", "--show-completion"})
+"""Options of typer that end with 1 where there is no shell that they know."""
 
 
 class _Door(TyperGroup):
@@ -74,13 +81,15 @@ class _Door(TyperGroup):
             refuse(words, "OSError", f"{error.filename}: {error.strerror or error}")
         except typer.Abort:
             code = INTERRUPTED
+        except SystemExit as end:  # typer's own, of a shell that asks or a completion that is installed
+            code = BAD_INPUT if end.code == 1 and _COMPLETION.intersection(words) else end.code
         sys.exit(code or 0)
 
 
 app = typer.Typer(
     cls=_Door,
     name="layoutalg",
-    add_completion=False,
+    add_completion=True,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -120,11 +129,14 @@ app.command("code")(budgeted(index_code.code_command))
 app.command("identify")(budgeted(identify.identify_command))
 app.command("check")(budgeted(check.check_command))
 app.command("legal")(budgeted(legal.legal_command))
+app.command("ci")(budgeted(ci.ci_command))
 app.command("generate")(budgeted(generate.generate_command))
 app.command("verify")(budgeted(verify.verify_command))
 app.command("bench")(bench.bench_command)
 app.command("sass")(sass.sass_command)
+app.command("profile")(budgeted(profile_kernel.profile_command))
 app.command("draw")(budgeted(draw.draw_command))
 app.command("glossary")(glossary.glossary_command)
 app.command("cache")(cache.cache_command)
+app.command("doctor")(doctor.doctor_command)
 app.command("demo")(demo.demo_command)

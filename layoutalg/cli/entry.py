@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from layoutalg import __version__
-from layoutalg.cli.refusals import INTERRUPTED, UNANSWERED, printable, refuse
+from layoutalg.cli.refusals import INTERRUPTED, UNANSWERED, refuse
 from layoutalg.cli.streams import checked_streams
+from layoutalg.errors import printable
 
 _SHOWN = 300
 """Characters of a defect's own message that are shown."""

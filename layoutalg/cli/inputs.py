@@ -8,7 +8,9 @@ import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 from layoutalg.budget import Budget
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError
@@ -31,6 +33,9 @@ MAX_OFFSET = (1 << 62) - 1
 
 ORDERS: tuple[Order, ...] = ("row", "col")
 """The storage orders of a tile: which mode is contiguous, the last or the first."""
+
+_INPUT = "layoutalg.input"
+"""In a context: whether standard input was read."""
 
 _INACTIVE = frozenset({"null", "None", "-"})
 
@@ -91,16 +96,13 @@ def storage_order(layout: AnyLayout) -> Order | None:
 def read_offsets(path: Path, lanes: int) -> list[Offsets]:
     """The instructions of an offsets file: `lanes` byte offsets each, None where a lane is inactive.
 
-    Text: one instruction a line, integers (decimal or 0x) or `null`, separated by blanks or commas; `#`
-    starts a comment.  JSON: a list of `lanes` entries, or a list of such lists.  Raises ParseError with the
-    position, ShapeError for another number of lanes or a negative offset, ResourceError for large files.
+    The path - is standard input.  Text: one instruction a line, integers (decimal or 0x) or `null`, separated
+    by blanks or commas; `#` starts a comment.  JSON: a list of `lanes` entries, or a list of such lists.
+    Raises ParseError with the position, ShapeError for another number of lanes or a negative offset,
+    ResourceError for large files.
     """
-    with path.open("rb") as file:
-        raw = file.read(MAX_FILE_BYTES + 1)  # what a device or a pipe has is not known before
-    if len(raw) > MAX_FILE_BYTES:
-        size = max(len(raw), path.stat().st_size)
-        raise ResourceError(f"size of {path.name} in bytes", size, MAX_FILE_BYTES)
-    return parse_offsets(path.name, raw, lanes)
+    raw = _bytes_of(str(path), MAX_FILE_BYTES)
+    return parse_offsets("standard input" if str(path) == "-" else path.name, raw, lanes)
 
 
 def parse_offsets(name: str, raw: bytes, lanes: int) -> list[Offsets]:
@@ -135,13 +137,9 @@ def read_source(place: str) -> str:
     Raises ParseError with line and column for bytes that are not UTF-8, ResourceError for a file past
     MAX_SOURCE_BYTES, OSError.
     """
+    raw = _bytes_of(place, MAX_SOURCE_BYTES)
     if place == "-":
-        raw = sys.stdin.buffer.read(MAX_SOURCE_BYTES + 1)
-    else:
-        with Path(place).open("rb") as file:
-            raw = file.read(MAX_SOURCE_BYTES + 1)
-    if len(raw) > MAX_SOURCE_BYTES:
-        raise ResourceError(f"size of {place} in bytes", len(raw), MAX_SOURCE_BYTES)
+        place = "standard input"
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -151,6 +149,42 @@ def read_source(place: str) -> str:
             f"{place} is not UTF-8 text: line {line}, byte {column} of it does not decode",
             position=error.start,
         ) from None
+
+
+def or_input(context: typer.Context, value: Any) -> Any:
+    """The callback of an argument that is a text: standard input where it is "-", without its last line end.
+
+    Of a list, each text.  Raises ArgumentTypeError for a second "-", and as `read_source`.
+    """
+    if isinstance(value, (list, tuple)) and value:
+        return [or_input(context, one) for one in value]
+    file_or_input(context, value)
+    # nothing is read while a shell completes
+    return value if value != "-" or context.resilient_parsing else read_source("-").rstrip("\n")
+
+
+def file_or_input(context: typer.Context, value: Any) -> Any:
+    """The callback of an argument that names a file or is "-": as it is, once; raises ArgumentTypeError."""
+    if str(value) == "-":
+        if context.meta.get(_INPUT):
+            raise ArgumentTypeError("standard input is read once: only one argument may be -")
+        context.meta[_INPUT] = True
+    return value
+
+
+def _bytes_of(place: str, most: int) -> bytes:
+    """The bytes of a file or of standard input; no more than one beyond `most` is read."""
+    if place == "-":
+        raw = sys.stdin.buffer.read(most + 1)
+        size = len(raw)
+    else:
+        with Path(place).open("rb") as file:
+            raw = file.read(most + 1)  # what a device or a pipe has is not known before
+        size = len(raw) if len(raw) <= most else max(len(raw), Path(place).stat().st_size)
+    if size > most:
+        name = "standard input" if place == "-" else Path(place).name
+        raise ResourceError(f"size of {name} in bytes", size, most)
+    return raw
 
 
 def read_shape(text: str | None, names: str | None) -> tuple[IntTuple | None, tuple[str, ...] | None]:

@@ -11,17 +11,26 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from layoutalg.budget import with_budget
+from layoutalg.cli.completions import archs, dtypes, one_of
+from layoutalg.cli.inputs import or_input
 
 LayoutArgument: TypeAlias = Annotated[
     str,
     typer.Argument(
-        help="A layout in CuTe notation, such as '(64,64):(64,1)' or 'Sw<3,3,3> o 0 o (8,64):(64,1)'.",
+        help="A layout in CuTe notation, such as '(64,64):(64,1)' or 'Sw<3,3,3> o 0 o (8,64):(64,1)'; "
+        "- reads it from standard input.",
         show_default=False,
+        callback=or_input,
     ),
 ]
-DtypeOption: TypeAlias = Annotated[str, typer.Option("--dtype", help="Element type: f16, bf16, f32, u8, ...")]
+DtypeOption: TypeAlias = Annotated[
+    str, typer.Option("--dtype", help="Element type: f16, bf16, f32, u8, ...", autocompletion=dtypes)
+]
 ArchOption: TypeAlias = Annotated[
-    str, typer.Option("--arch", help="Architecture or GPU: sm_80, sm_90, 12.0, H100, RTX4090, ...")
+    str,
+    typer.Option(
+        "--arch", help="Architecture or GPU: sm_80, sm_90, 12.0, H100, RTX4090, ...", autocompletion=archs
+    ),
 ]
 JsonOption: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else.")
@@ -49,24 +58,43 @@ LdbOption: TypeAlias = Annotated[
 ]
 LdcOption: TypeAlias = Annotated[int | None, typer.Option(help="Leading dimension of C. Default: n.")]
 AMajorOption: TypeAlias = Annotated[
-    str | None, typer.Option(help="The mode that A is stored along: k (row-major) or mn. Default: k.")
+    str | None,
+    typer.Option(
+        help="The mode that A is stored along: k (row-major) or mn. Default: k.",
+        autocompletion=one_of("k", "mn"),
+    ),
 ]
 BMajorOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(help="The mode that B is stored along: mn (row-major), or k, the default of gemm-sm80."),
+    typer.Option(
+        help="The mode that B is stored along: mn (row-major), or k, the default of gemm-sm80.",
+        autocompletion=one_of("mn", "k"),
+    ),
 ]
 AccumulatorOption: TypeAlias = Annotated[
-    str | None, typer.Option(help="Type of a product's sums. Default: f32; f64, s32 of s8.")
+    str | None,
+    typer.Option(help="Type of a product's sums. Default: f32; f64, s32 of s8.", autocompletion=dtypes),
 ]
 ResultOption: TypeAlias = Annotated[
-    str | None, typer.Option(help="Type of a product's result. Default: that of its operands; s32 of s8.")
+    str | None,
+    typer.Option(
+        help="Type of a product's result. Default: that of its operands; s32 of s8.", autocompletion=dtypes
+    ),
 ]
 COption: TypeAlias = Annotated[bool | None, typer.Option("--c/--no-c", help="Add beta C to a product.")]
 BiasOption: TypeAlias = Annotated[
-    str | None, typer.Option(help="Add a number per column (n) or per row (m) of a product, or none.")
+    str | None,
+    typer.Option(
+        help="Add a number per column (n) or per row (m) of a product, or none.",
+        autocompletion=one_of("n", "m", "none"),
+    ),
 ]
 ActivationOption: TypeAlias = Annotated[
-    str | None, typer.Option(help="Apply a function to a product: relu, gelu, silu. Default: none.")
+    str | None,
+    typer.Option(
+        help="Apply a function to a product: relu, gelu, silu. Default: none.",
+        autocompletion=one_of("relu", "gelu", "silu", "none"),
+    ),
 ]
 StepOption: TypeAlias = Annotated[
     str | None, typer.Option(help="A step of a product's ladder, by name or number. Default: the best tile.")

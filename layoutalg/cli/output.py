@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from layoutalg.cli.refusals import printable
+from layoutalg.errors import printable
 
 PAGE = 100
 """Columns of a page: tables and pictures fit it, also when the output is a file or a pipe."""
@@ -76,9 +76,14 @@ def say_verbatim(line: str) -> None:
     console().print(printable(line), soft_wrap=True)
 
 
+def json_text(payload: dict[str, Any]) -> str:
+    """One JSON object as the command prints it."""
+    return json.dumps(payload, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
 def say_json(payload: dict[str, Any]) -> None:
     """Print one JSON object to stdout."""
-    sys.stdout.write(json.dumps(payload, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+    sys.stdout.write(json_text(payload))
 
 
 def count(number: float) -> str:
@@ -105,7 +110,7 @@ def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Ca
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        *([] if total is None else [MofNCompleteColumn()]),
         TimeElapsedColumn(),
         console=console(stderr=True),
         transient=True,
@@ -116,11 +121,11 @@ def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Ca
         yield lambda: bar.advance(task)
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
     """Write a file through a temporary one in the same folder: readers see all of it, or what was there.
 
-    A symbolic link stays and its target is written.  Raises OSError naming `path`, also for what is not a
-    regular file or may not be written.
+    A symbolic link stays and its target is written; a `private` file that is new is its owner's alone.
+    Raises OSError naming `path`, also for what is not a regular file or may not be written.
     """
     try:
         target = path.resolve()
@@ -129,21 +134,21 @@ def write_whole(path: Path, data: bytes) -> None:
                 raise OSError(errno.EINVAL, "not a regular file")
             if not target.stat().st_mode & 0o222 or not os.access(target, os.W_OK):
                 raise OSError(errno.EACCES, "the file is read-only")
-        _replace(target, data)
+        _replace(target, data, 0o600 if private else 0o666 & ~_umask())
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
     except RuntimeError as error:  # what pathlib says of a link that leads to itself
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from error
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace(path: Path, data: bytes, new_mode: int) -> None:
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+        mode = path.stat().st_mode & 0o777 if path.exists() else new_mode
         Path(temporary).chmod(mode)
         Path(temporary).replace(path)
     finally:

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from layoutalg.errors import printable
+
 SCHEMA = "layoutalg/output/1"
 """Value of the field `schema` of every JSON object; the schema is layoutalg/schema/output.json."""
 
@@ -22,8 +24,8 @@ EXIT_CODES = (
 )
 
 COMMANDS = (
-    "analyze", "solve", "synthesize", "explain", "code", "identify", "check", "legal", "generate", "verify",
-    "bench", "sass", "draw", "glossary", "cache", "demo",
+    "analyze", "solve", "synthesize", "explain", "code", "identify", "check", "legal", "ci",
+    "generate", "verify", "bench", "sass", "profile", "draw", "glossary", "cache", "doctor", "demo",
 )  # fmt: skip
 """In the order in which the help shows them."""
 
@@ -43,17 +45,3 @@ def refuse(words: Sequence[str], error: str, message: str, position: int | None 
         sys.stdout.write(json.dumps(payload, indent=2) + "\n")
     else:
         sys.stderr.write(f"layoutalg{command and ' '}{command}: {sentence}\n")
-
-
-def printable(text: str) -> str:
-    """Text of a user's as a terminal may be shown it: what controls it or hides is written as an escape.
-
-    Line breaks stay.
-
-    >>> printable("a\\x1b[31mb"), printable("größer 行")
-    ('a\\\\x1b[31mb', 'größer 行')
-    """
-    if text.isprintable():
-        return text
-    shown = (c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
-    return "".join(shown)

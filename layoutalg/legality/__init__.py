@@ -2,7 +2,7 @@
 
 rules              Rule, Violation, Legality: a verdict with machine-applicable fixes
 repair             nearest_legal: the fixes applied until nothing is broken
-tma_rules, tma     check_tma: boxes, strides, swizzles of cp.async.bulk.tensor
+tma_rules, tma     check_tma, check_tensor_map: boxes, strides, swizzles of cp.async.bulk.tensor
 canonical          canonical_layout, recognize: the canonical shared memory layouts of wgmma
 wgmma_rules, wgmma check_wgmma: operands of wgmma and their descriptors
 wgmma_instruction  check_wgmma_instruction: shapes and types
@@ -17,7 +17,7 @@ from layoutalg.legality.memory import MemoryAccess, check_memory
 from layoutalg.legality.memory_rules import MEMORY_RULES
 from layoutalg.legality.repair import Repair, nearest_legal
 from layoutalg.legality.rules import Legality, Rule, Violation
-from layoutalg.legality.tma import TmaCopy, check_tma
+from layoutalg.legality.tma import TmaCopy, check_tensor_map, check_tma
 from layoutalg.legality.tma_rules import MAX_BOX_ELEMS, TMA_RULES
 from layoutalg.legality.wgmma import WgmmaOperand, check_wgmma
 from layoutalg.legality.wgmma_instruction import WgmmaInstruction, check_wgmma_instruction
@@ -39,6 +39,7 @@ __all__ = [
     "WgmmaOperand",
     "canonical_layout",
     "check_memory",
+    "check_tensor_map",
     "check_tma",
     "check_wgmma",
     "check_wgmma_instruction",

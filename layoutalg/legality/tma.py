@@ -27,13 +27,14 @@ the Tensor Memory Accelerator"; what is written: MEASURED on an H200, tests/data
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from layoutalg.arch import Arch, SwizzleMode, TensorMap, find_arch, find_swizzle_mode
 from layoutalg.decide import find_difference
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, check_type
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -101,12 +102,74 @@ def check_tma(
     subject = f"TMA of {request.element} {tensor} in boxes {to_text(normalize(box))}, mode {request.map.mode}"
     if interleave_bytes:
         subject += f", interleave {interleave_bytes} bytes"
+    return _judged(request, subject, shared)
+
+
+def check_tensor_map(
+    tensor_map: TensorMap,
+    *,
+    name: str = "",
+    global_alignment_bytes: int = 256,
+    shared_alignment_bytes: int = 1024,
+    arch: str | Arch = "sm_90",
+) -> Legality[TmaCopy]:
+    """May TMA copy boxes by this tensor map, as it is?
+
+    The rules of `check_tma`, asked of the parameters of cuTensorMapEncodeTiled themselves: leaf i of a
+    violation is dimension i of the map, innermost first, and a fix is another `tensor_map`.  The report
+    calls it by its `name`.  Raises ShapeError for an extent that is not positive, UnsupportedError for an
+    architecture without TMA.
+
+    Source: CUDA Driver API, cuTensorMapEncodeTiled.
+
+    >>> from layoutalg.dtype import dtype
+    >>> report = check_tensor_map(TensorMap(dtype("f16"), (64, 100), (200,), (64, 64), (1, 1)))
+    >>> report.broken, dict(report.violations[0].fix)["tensor_map"].strides_bytes
+    (('tma.stride',), (208,))
+    """
+    check_type("check_tensor_map", tensor_map, TensorMap, "a tensor map")
+    element, dims = tensor_map.element, tensor_map.dims
+    tensor = Layout(dims, (1, *(8 * d // element.bits for d in tensor_map.strides_bytes)))
+    order = tuple(range(tensor_map.rank))
+    _check_alignments(global_alignment_bytes, shared_alignment_bytes)
+    machine = _machine(arch)
+    request = TmaRequest(tensor, tensor_map, order, global_alignment_bytes, shared_alignment_bytes, machine)
+    box = to_text(tensor_map.box)
+    called = f"tensor map {name} of" if name else "tensor map of"
+    subject = f"{called} {element} {to_text(dims)} in boxes {box}, mode {tensor_map.mode}"
+    report = _judged(request, subject, None)
+    found = tuple(replace(v, fix=tuple(_of_map(request, v.fix))) for v in report.violations)
+    return replace(report, violations=found)
+
+
+def _of_map(request: TmaRequest, fix: tuple[tuple[str, object], ...]) -> Iterator[tuple[str, object]]:
+    """A fix of `check_tma` as one of `check_tensor_map`."""
+    for name, value in fix:
+        if isinstance(value, Layout):
+            old = flatten_tree(request.tensor.stride)
+            changed = flatten_tree(value.stride)
+            strides = tuple(
+                was if one == other else other * request.element.bits // 8
+                for was, one, other in zip(request.map.strides_bytes, old[1:], changed[1:], strict=True)
+            )
+            yield "tensor_map", replace(request.map, strides_bytes=strides)
+        elif name == "mode":
+            yield "tensor_map", replace(request.map, mode=find_swizzle_mode(str(value)))
+        elif name in ("box", "element_strides", "interleave_bytes", "nan_fill"):
+            changes: dict[str, Any] = {name: flatten_tree(value) if isinstance(value, tuple) else value}
+            yield "tensor_map", replace(request.map, **changes)
+        else:
+            yield name, value
+
+
+def _judged(request: TmaRequest, subject: str, shared: AnyLayout | None) -> Legality[TmaCopy]:
+    """The verdict on a request, and what it writes where it is legal."""
     notes = tuple(_notes(request))
     found = tuple(broken_rules(request))
     rules = rules_asked(request)
     if found:
         return Legality(subject, found, notes, rules=rules)
-    layout = None if interleave_bytes else _written(request)
+    layout = None if request.map.interleave_bytes else _written(request)
     if shared is not None and layout is not None:
         found = tuple(_compared(request, shared, layout))
         rules += (TMA_RULES["tma.layout"],)
@@ -137,9 +200,7 @@ def make_request(
     """
     if not isinstance(tensor, Layout):
         raise ArgumentTypeError(f"tensor {tensor!r} is a {type(tensor).__name__}; a Layout is needed")
-    machine = find_arch(arch)
-    if machine.compute_capability < (9, 0):
-        raise UnsupportedError(f"{machine.name} has no TMA; sm_90 and later have")
+    machine = _machine(arch)
     extents, strides = flatten_tree(tensor.shape), flatten_tree(tensor.stride)
     sides = flatten_tree(normalize(box, "box"))
     steps = (1,) * len(extents)
@@ -150,9 +211,7 @@ def make_request(
             f"TMA of {tensor} in boxes {to_text(normalize(box))}: {len(sides)} sides, {len(steps)} element "
             f"strides; one is needed for each of the {len(extents)} leaves of the tensor's shape"
         )
-    for name, value in (("global", global_alignment_bytes), ("shared", shared_alignment_bytes)):
-        if type(value) is not int or value < 1 or value & (value - 1):
-            raise ShapeError(f"{name} alignment of {value!r} bytes; a power of two is needed")
+    _check_alignments(global_alignment_bytes, shared_alignment_bytes)
     element = dtype(element)
     order = dimension_order(tensor)
     tensor_map = TensorMap(
@@ -166,6 +225,20 @@ def make_request(
         nan_fill=nan_fill,
     )
     return TmaRequest(tensor, tensor_map, order, global_alignment_bytes, shared_alignment_bytes, machine)
+
+
+def _machine(arch: str | Arch) -> Arch:
+    """An architecture with TMA."""
+    machine = find_arch(arch)
+    if machine.compute_capability < (9, 0):
+        raise UnsupportedError(f"{machine.name} has no TMA; sm_90 and later have")
+    return machine
+
+
+def _check_alignments(global_bytes: int, shared_bytes: int) -> None:
+    for name, value in (("global", global_bytes), ("shared", shared_bytes)):
+        if type(value) is not int or value < 1 or value & (value - 1):
+            raise ShapeError(f"{name} alignment of {value!r} bytes; a power of two is needed")
 
 
 def dimension_order(tensor: Layout) -> tuple[int, ...]:

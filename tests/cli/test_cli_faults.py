@@ -15,8 +15,9 @@ import pytest
 
 from layoutalg.cli import app as app_module
 from layoutalg.cli import entry
-from layoutalg.cli.refusals import COMMANDS, EXIT_CODES, UNANSWERED, printable
+from layoutalg.cli.refusals import COMMANDS, EXIT_CODES, UNANSWERED
 from layoutalg.cli.streams import Output
+from layoutalg.errors import printable
 from tests.command import run, validator
 
 ROOT = Path(__file__).parents[2]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen.gpu import Prepared, in_processes, prepare, to_cuda
-from layoutalg.codegen.instr import LDG, STG
+from layoutalg.codegen.gpu import Prepared, in_processes, kernel_target, prepare, to_cuda
+from layoutalg.codegen.instr import LDG, STG, Instr, Requires
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
-from layoutalg.errors import ShapeError
+from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
 
 
 def shift(words: int) -> Kernel:
@@ -68,3 +68,30 @@ def test_one_item_needs_no_process() -> None:
 def test_errors_come_back() -> None:
     with pytest.raises(ShapeError, match="91 words"):
         in_processes(made, [1, 91, 92])
+
+
+def of_one_arch() -> Kernel:
+    """A kernel with an instruction of sm_90a alone."""
+    k = KernelBuilder("fewer", threads=128)
+    text = 'void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }'
+    k.do(Instr("fewer_registers", (), text, lambda *_: None, Requires(sm=90, arch_specific=True)))
+    return k.build()
+
+
+def test_what_exists_on_one_architecture_alone_is_compiled_for_it() -> None:
+    for arch in ("sm_90", "sm_90a", "H200"):
+        assert kernel_target(of_one_arch(), arch) == "sm_90a"
+    assert prepare(of_one_arch(), "H100").cubin.arch == "sm_90a"
+    assert [kernel_target(shift(3), arch) for arch in ("H100", "sm_90a", "A100")] == [
+        "sm_90", "sm_90a", "sm_80",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_100a", "sm_120"])
+def test_another_architecture_is_refused_before_anything_is_compiled(arch: str, folder: Path) -> None:
+    for asked in (kernel_target, prepare, to_cuda):
+        with pytest.raises(UnsupportedError, match="fewer_registers exists on sm_90a alone; sm_"):
+            asked(of_one_arch(), arch)
+    assert not folder.exists()
+    with pytest.raises(UnknownNameError, match="compile target"):
+        kernel_target(of_one_arch(), "sm_70")

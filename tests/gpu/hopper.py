@@ -1,4 +1,4 @@
-"""Ask a Hopper GPU: one wgmma on an image of shared memory, one TMA copy into it, one tensor map.
+"""Ask a Hopper GPU: one wgmma on an image of shared memory, one TMA copy into it.
 
 Everything is as small as it can be, so that a wrong address shows: the operands of `wgmma` are whatever bytes
 the caller puts into shared memory, and `tma_load` returns all bytes of shared memory that a copy has changed.
@@ -11,12 +11,15 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.arch import Enumerator, SmemDescriptor, TensorMap, encode_descriptor, tensor_map_arguments
+from layoutalg.arch import SmemDescriptor, TensorMap, encode_descriptor
 from layoutalg.atoms import MMA_ATOMS
-from layoutalg.codegen.gpu import compile_cubin
+from layoutalg.codegen.gpu import compile_cubin, encode_tensor_map
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+MAP_BYTES = 128
+"""Size of a tensor map."""
 
 FILL = 0xEE
 """What shared memory holds before a copy."""
@@ -180,34 +183,6 @@ def wgmma(
     return d.reshape(n, 64).T
 
 
-def encode_tiled(tensor_map: TensorMap, address: int) -> tuple[int, Any]:
-    """(status, 128 aligned bytes) of cuTensorMapEncodeTiled; 0 is success."""
-    values = {
-        k: v.value if isinstance(v, Enumerator) else v for k, v in tensor_map_arguments(tensor_map).items()
-    }
-    rank = tensor_map.rank
-    raw = ctypes.create_string_buffer(192)
-    aligned = (ctypes.addressof(raw) + 63) // 64 * 64
-    opaque = (ctypes.c_uint64 * 16).from_address(aligned)
-    opaque._keep = raw  # type: ignore[attr-defined]
-    u64, u32 = ctypes.c_uint64, ctypes.c_uint32
-    status = _driver().cuTensorMapEncodeTiled(
-        ctypes.c_void_p(aligned),
-        values["tensorDataType"],
-        rank,
-        ctypes.c_void_p(address),
-        (u64 * rank)(*tensor_map.dims),
-        (u64 * max(1, rank - 1))(*tensor_map.strides_bytes),
-        (u32 * rank)(*tensor_map.box),
-        (u32 * rank)(*tensor_map.element_strides),
-        values["interleave"],
-        values["swizzle"],
-        values["l2Promotion"],
-        values["oobFill"],
-    )
-    return status, opaque
-
-
 def tma_load(
     tensor: NDArray[Any], tensor_map: TensorMap, offset_bytes: int, expected_bytes: int, shared_bytes: int
 ) -> tuple[bool, NDArray[Any]]:
@@ -215,15 +190,14 @@ def tma_load(
     import cupy
 
     memory = cupy.asarray(tensor)
-    status, opaque = encode_tiled(tensor_map, memory.data.ptr)
-    _check(status)
+    image = ctypes.create_string_buffer(encode_tensor_map(tensor_map, memory.data.ptr), MAP_BYTES)
     out = cupy.zeros(shared_bytes, "uint8")
     done = cupy.zeros(1, "int32")
     _launch(
         _function(tma_source(), "tma_probe"),
         shared_bytes,
         (
-            opaque,
+            image,
             ctypes.c_int(tensor_map.rank),
             ctypes.c_int(offset_bytes),
             ctypes.c_int(expected_bytes),

@@ -21,11 +21,11 @@ from layoutalg.arch import (
     TensorMap,
     atom_layout,
 )
-from layoutalg.codegen.gpu import gpu_status
+from layoutalg.codegen.gpu import encode_tiled, gpu_status
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 from layoutalg.legality import canonical_layout, check_tma, check_wgmma
-from tests.gpu.hopper import FILL, encode_tiled, tma_load, wgmma
+from tests.gpu.hopper import FILL, tma_load, wgmma
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

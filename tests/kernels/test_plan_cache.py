@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import layoutalg
-from layoutalg.codegen.gpu import ReadySequence, compile_cubin, compile_sequence, cubin_cache
+from layoutalg.codegen.gpu import (
+    Prepared,
+    ReadySequence,
+    compile_cubin,
+    compile_sequence,
+    cubin_cache,
+    launchable,
+)
 from layoutalg.codegen.instr import LDG, STG, Instr, updated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
@@ -22,6 +31,7 @@ from layoutalg.kernels.gemm.problem import scalar_words
 from layoutalg.kernels.plan_cache import code_id, plan_key
 from layoutalg.kernels.rowwise import norm_problem
 from tests.sequences import family_of, launches_of, problem_of
+from tests.tma_programs import Boxes, copy_program
 
 SPLIT = norm_problem("softmax", (1, 1 << 24), 1, "f32")
 """Of two kernels, with scratch memory between them."""
@@ -282,3 +292,18 @@ def test_the_code_of_an_archive_is_the_archive(tmp_path: Path) -> None:
 def code_id_of(content: bytes, folder: Path) -> str:
     (folder / "package.zip").write_bytes(content)
     return code_id(folder / "package.zip" / "layoutalg")
+
+
+def test_tensor_maps_and_clusters_are_kept_with_a_sequence() -> None:
+    """And a map whose fields are of other kinds is no map."""
+    kernel = copy_program(Boxes((40, 9), (64, 8), mode="128B"), 2)
+    cubin: Any = SimpleNamespace(image=b"code")
+    one = launchable(Prepared(kernel, "the text", cubin))
+    ready = ReadySequence((one, replace(one, image=b"other")), (("src", "dst"),) * 2, 0)
+    packed, image = plan_cache._packed(ready)
+    assert plan_cache._unpacked(json.loads(json.dumps(packed)), image) == ready
+    assert one.maps and one.cluster == (2, 1, 1) and one.source == "the text"
+    for name, wrong in (("mode", "no mode"), ("dims", ["1", 2]), ("box", 3), ("nan_fill", 0)):
+        read = json.loads(json.dumps(packed))
+        read["kernels"][1]["maps"][0][1][name] = wrong
+        assert plan_cache._unpacked(read, image) is None

@@ -28,7 +28,7 @@ from layoutalg.decide import is_injective, same_function
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, flatten_tree
-from layoutalg.legality import check_tma
+from layoutalg.legality import check_tensor_map, check_tma
 from layoutalg.legality.tma import dimension_order, make_request
 from tests.sweeps import each
 
@@ -185,3 +185,44 @@ def test_bad_input() -> None:
         tensor_map_arguments(TensorMap(dtype("s4"), (64,), (), (64,), (1,)))
     with pytest.raises(AlignmentError, match=r"tma\.stride: the stride of leaf 0 is 200 bytes"):
         check_tma(Layout((64, 100), (100, 1)), (64, 64), "f16").require()
+
+
+DRIVER: list[dict[str, Any]] = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "data" / "h200_tensor_maps.jsonl").open(encoding="utf-8")
+]
+
+
+def recorded_map(row: dict[str, Any]) -> TensorMap:
+    return TensorMap(
+        dtype(row["element"]), tuple(row["dims"]), tuple(row["strides_bytes"]), tuple(row["box"]),
+        tuple(row["element_strides"]), row["interleave_bytes"], SWIZZLE_MODES[row["mode"]],
+        nan_fill=row["nan_fill"],
+    )  # fmt: skip
+
+
+def test_a_tensor_map_is_judged_as_the_driver_does() -> None:
+    """All answers of an H200: what it refuses breaks a rule; two rules are the manual's alone."""
+    for row in DRIVER:
+        alignment = row["address"] & -row["address"] or 256
+        report = check_tensor_map(recorded_map(row), global_alignment_bytes=alignment)
+        if row["status"]:
+            assert report.broken, row
+        else:
+            assert set(report.broken) <= {"tma.interleave", "tma.shared_size"}, (row, report.broken)
+
+
+def test_the_nearest_tensor_map_is_legal() -> None:
+    """Fixes are applied until none is left; what cannot be mended says so by having none."""
+    mended = 0
+    for row in DRIVER:
+        given: dict[str, Any] = {"tensor_map": recorded_map(row)}
+        given["global_alignment_bytes"] = row["address"] & -row["address"] or 256
+        for _ in range(12):
+            report = check_tensor_map(**given)
+            if report.legal or not report.violations[0].fix:
+                break
+            given |= dict(report.violations[0].fix)
+        mended += report.legal and row["status"] != 0
+        assert report.legal or not report.violations[0].fix, (row, str(report))
+    assert mended > 50

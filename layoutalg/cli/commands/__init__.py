@@ -1,4 +1,4 @@
-"""The commands of `layoutalg`, one per file, named as on the command line (but index_code).
+"""The commands of `layoutalg`, one per file: code in index_code, profile in profile_kernel, others by name.
 
     analyze     what accesses cost on a layout, an index expression or explicit offsets
     solve       the strides, offsets or bases at which accesses have no conflicts or few sectors
@@ -8,13 +8,16 @@
     index_code  code: the index function of a layout, in C, CUDA, CuTe C++, CuTe DSL, Triton or Python
     identify    the layout that a function, an expression or an array of offsets is
     check       whether a function of a user's own is a layout
+    ci          a file of checks, with the outcomes in the form that a CI reads
     generate    the CUDA text of a kernel
     verify      run a kernel and compare it with its definition
     bench       kernels timed beside the libraries, and what was predicted
     sass        what the machine code of a kernel is made of
+    profile_kernel  a report of Nsight Compute, explained by line
     draw        a layout, an access, an atom or a composition as a picture
     glossary    what the words of reports and certificates mean
     cache       the compiled kernels on disk
+    doctor      what is installed, what works without it, and how to get the rest
     demo        the whole way from a layout to a proved kernel, in one guided run
 
 `layoutalg.cli.app` imports each of them; nothing else does.

@@ -20,8 +20,17 @@ from layoutalg.analysis import (
     sentence,
 )
 from layoutalg.arch import Arch, find_arch
+from layoutalg.cli.completions import accesses, dtypes, instructions, one_of
 from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to_bytes
-from layoutalg.cli.inputs import FailOn, read_fail_on, read_layout, read_offsets, storage_order
+from layoutalg.cli.inputs import (
+    FailOn,
+    file_or_input,
+    or_input,
+    read_fail_on,
+    read_layout,
+    read_offsets,
+    storage_order,
+)
 from layoutalg.cli.options import ArchOption, JsonOption
 from layoutalg.cli.output import progress, say, say_json, say_verbatim
 from layoutalg.cli.refusals import header
@@ -36,7 +45,11 @@ FAILED = 1
 def analyze_command(
     layout: Annotated[
         str | None,
-        typer.Argument(help="A layout in CuTe notation, such as '(64,64):(64,1)'.", show_default=False),
+        typer.Argument(
+            help="A layout in CuTe notation, such as '(64,64):(64,1)'; - reads it from standard input.",
+            show_default=False,
+            callback=or_input,
+        ),
     ] = None,
     access: Annotated[
         list[str] | None,
@@ -44,25 +57,38 @@ def analyze_command(
             help="OP, OP@row, OP@col or OP@TV layout, such as ldmatrix.x4, ld.shared.b32@col or LDS.128. "
             "Repeats. Default: loads of one element, by row and by column.",
             show_default=False,
+            autocompletion=accesses,
         ),
     ] = None,
     index: Annotated[
         str | None,
         typer.Option(
             help="Instead of a layout: the offset as a Python or C expression in lane, tid, warp and reg, "
-            "such as '(lane//8)*144 + (lane%8)*16'.",
+            "such as '(lane//8)*144 + (lane%8)*16'; - reads it from standard input.",
+            callback=or_input,
         ),
     ] = None,
     offsets: Annotated[
         Path | None,
-        typer.Option(help="Instead of a layout: a file with 32 integers or null a line, or JSON."),
+        typer.Option(
+            help="Instead of a layout: a file with 32 integers or null per line, or JSON; - reads "
+            "standard input.",
+            callback=file_or_input,
+        ),
     ] = None,
-    op: Annotated[str | None, typer.Option(help="The instruction of --index or --offsets.")] = None,
+    op: Annotated[
+        str | None,
+        typer.Option(
+            help="The instruction of --index or --offsets.",
+            autocompletion=instructions,
+        ),
+    ] = None,
     dtype: Annotated[
         str | None,
         typer.Option(
             help="Element type. Default: f32 for a layout; --index and --offsets count bytes.",
             show_default=False,
+            autocompletion=dtypes,
         ),
     ] = None,
     arch: ArchOption = "sm_90",
@@ -76,11 +102,19 @@ def analyze_command(
         typer.Option(help="Values of reg in the --index expression. Default: 1.", show_default=False),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="auto, f2, gcd, digit-classes or enumerated (the definition).")
+        str,
+        typer.Option(
+            help="auto, f2, gcd, digit-classes or enumerated (the definition).",
+            autocompletion=one_of("auto", "f2", "gcd", "digit-classes", "enumerated"),
+        ),
     ] = "auto",
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(help="Exit 1 on 'conflicts' or 'efficiency<0.9'. Repeats.", show_default=False),
+        typer.Option(
+            help="Exit 1 on 'conflicts' or 'efficiency<0.9'. Repeats.",
+            show_default=False,
+            autocompletion=one_of("conflicts", "efficiency<1"),
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from layoutalg.cli.completions import dtypes, families
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import progress, say, say_json, table
 from layoutalg.cli.refusals import header
@@ -27,6 +28,7 @@ def bench_command(
             help="tiled_copy, transpose, permute, gemm-simt, gemm-sm80; relu, gelu, silu, add; "
             "sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six.",
             show_default=False,
+            autocompletion=families,
         ),
     ],
     dtype: Annotated[
@@ -34,6 +36,7 @@ def bench_command(
         typer.Option(
             help="Element type. Repeats. Default: f32, f16, u8; reductions f32, f16, bf16.",
             show_default=False,
+            autocompletion=dtypes,
         ),
     ] = None,
     size: Annotated[

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from layoutalg.cli.inputs import read_layout, read_source
+from layoutalg.cli.completions import accesses, one_of
+from layoutalg.cli.inputs import file_or_input, read_layout, read_source
 from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
 from layoutalg.cli.output import count, progress, say, say_json
 from layoutalg.cli.refusals import FAILED, header
+from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import (
     ArgumentTypeError,
     MismatchError,
@@ -18,13 +20,9 @@ from layoutalg.errors import (
     UndecidedError,
     UnknownNameError,
 )
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
+from layoutalg.layout import size
 
 MOST_SECONDS = 3600.0
-UNITS = ("elements", "bytes")
-
-MAX_POINTS = 1 << 28
-"""Most coordinates at which a function is run."""
 
 
 def check_command(
@@ -34,6 +32,7 @@ def check_command(
         typer.Argument(
             help="A file: .cu, .cuh, .c, .cpp or .py, whole as it is; - reads standard input.",
             show_default=False,
+            callback=file_or_input,
         ),
     ],
     function: Annotated[
@@ -47,15 +46,24 @@ def check_command(
         typer.Option(
             help="A map in front of the layout, as in layoutalg code: a TV layout, or an access.",
             show_default=False,
+            autocompletion=accesses,
         ),
     ] = None,
     dtype: DtypeOption = "f32",
     unit: Annotated[
-        str, typer.Option(help="What the function counts: elements, or bytes of --dtype.")
+        str,
+        typer.Option(
+            help="What the function counts: elements, or bytes of --dtype.",
+            autocompletion=one_of("elements", "bytes"),
+        ),
     ] = "elements",
     language: Annotated[
         str | None,
-        typer.Option(help="c or python. Default: by the file's name and text.", show_default=False),
+        typer.Option(
+            help="c or python. Default: by the file's name and text.",
+            show_default=False,
+            autocompletion=one_of("c", "python"),
+        ),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that the function may take for its table.")] = 10.0,
     as_json: JsonOption = False,
@@ -67,21 +75,19 @@ def check_command(
     The file is compiled and run: in a process of its own, with limits on its time and memory, in a private
     folder that is removed. Exits 1 where the function is another one, divides by zero or does not return.
     """
+    from layoutalg.checks import MAX_POINTS, UNITS, function_layout, source_language
+
     if unit not in UNITS:
         raise UnknownNameError("unit", unit, UNITS)
     if not 0 < timeout <= MOST_SECONDS:
         raise ArgumentTypeError(
             f"--timeout is {timeout}; seconds above 0, up to {MOST_SECONDS:g}, are accepted"
         )
-    wanted = _wanted(read_layout(layout), through, dtype, unit)
+    wanted = function_layout(read_layout(layout), through, element_type(dtype), unit)
     if size(wanted) > MAX_POINTS:
         raise ResourceError("coordinates at which the function is run", size(wanted), MAX_POINTS)
     text = read_source(source)
     why = ""
-    if language is None and source.endswith(
-        (".py", ".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp")
-    ):
-        language = "python" if source.endswith(".py") else "c"
     from layoutalg.testing import check_index_function
 
     label, folders = (
@@ -90,7 +96,13 @@ def check_command(
     try:
         with progress("building and running", quiet=as_json):
             check_index_function(
-                text, wanted, function, language=language, label=label, folders=folders, timeout_s=timeout
+                text,
+                wanted,
+                function,
+                language=language or source_language(source),
+                label=label,
+                folders=folders,
+                timeout_s=timeout,
             )
     except (MismatchError, UndecidedError) as error:
         why = error.message
@@ -111,27 +123,3 @@ def check_command(
 
 def _said(timeout: float) -> str:
     return f"It ran in a process of its own, for at most {timeout:g} s and within 4 GiB."
-
-
-def _wanted(layout: AnyLayout, through: str | None, dtype: str, unit: str) -> AnyLayout:
-    """The layout that the function should be: of a map in front, and in bytes, a layout over a layout."""
-    from layoutalg.decide import cosize
-    from layoutalg.dtype import dtype as element_type
-
-    element = element_type(dtype)
-    if through is not None:
-        from layoutalg.indexing import through_layout
-
-        layout = _before(layout, through_layout(through, layout, element)[0])
-    if unit == "bytes":
-        if element.bits % 8:
-            raise ArgumentTypeError(f"{element} has {element.bits} bits; count elements")
-        layout = ComposedLayout(Layout(cosize(layout), element.bits // 8), 0, layout)
-    return layout
-
-
-def _before(layout: AnyLayout, front: Layout) -> AnyLayout:
-    """front, then the layout: as written, without composing them."""
-    if isinstance(layout, Layout):
-        return ComposedLayout(layout, 0, front)
-    return ComposedLayout(layout.outer, layout.offset, _before(layout.inner, front))

@@ -12,10 +12,11 @@ import typer
 
 from layoutalg.analysis import Access
 from layoutalg.atoms import CopyAtom, MMAAtom
+from layoutalg.cli.completions import accesses, one_of
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, LayoutArgument, OutputOption
 from layoutalg.cli.output import PAGE, say_json, write_whole
-from layoutalg.cli.refusals import header, printable
+from layoutalg.cli.refusals import header
 from layoutalg.draw import (
     Picture,
     as_dot,
@@ -30,7 +31,7 @@ from layoutalg.draw import (
     tv_picture,
 )
 from layoutalg.dtype import dtype as element_type
-from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError, printable
 from layoutalg.layout import AnyLayout, ComposedLayout
 from layoutalg.notation import parse_int_tuple
 
@@ -42,7 +43,10 @@ def draw_command(
     layout: LayoutArgument,
     access: Annotated[
         str | None,
-        typer.Option(help="Draw an access by bank and wavefront: ldmatrix.x4, ld.shared.b32@col."),
+        typer.Option(
+            help="Draw an access by bank and wavefront: ldmatrix.x4, ld.shared.b32@col.",
+            autocompletion=accesses,
+        ),
     ] = None,
     tile: Annotated[
         str | None, typer.Option(help="The layout maps (thread, value) into a tile of this shape: '(16,8)'.")
@@ -52,6 +56,7 @@ def draw_command(
         typer.Option(
             "--format",
             help="text, svg, dot (the composition as a graph) or png (that graph drawn).",
+            autocompletion=one_of("text", "svg", "dot", "png"),
         ),
     ] = None,
     output: OutputOption = None,

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from layoutalg.cli.completions import archs, dtypes, operations
+from layoutalg.cli.inputs import or_input
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import say_json, say_verbatim
+from layoutalg.cli.output import progress, say_json, say_verbatim
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
 from layoutalg.layout import Swizzle
@@ -28,8 +30,10 @@ def explain_command(
         str,
         typer.Argument(
             help="An operation, such as composition; a layout or a swizzle, to explain its value; analyze, "
-            "to explain a count; or synthesize, to explain a certificate.",
+            "to explain a count; or synthesize, to explain a certificate; - reads it from standard input.",
             show_default=False,
+            callback=or_input,
+            autocompletion=operations,
         ),
     ],
     operands: Annotated[
@@ -39,15 +43,24 @@ def explain_command(
             "numbers, and NAME=VALUE for parameters. Write -- before negative numbers. After analyze: a "
             "layout and an access (OP, OP@row, OP@col or OP@TV layout); after synthesize: a shape, accesses.",
             show_default=False,
+            callback=or_input,
         ),
     ] = None,
     dtype: Annotated[
         str | None,
-        typer.Option(help="Element type of analyze and synthesize. Default: f32.", show_default=False),
+        typer.Option(
+            help="Element type of analyze and synthesize. Default: f32.",
+            show_default=False,
+            autocompletion=dtypes,
+        ),
     ] = None,
     arch: Annotated[
         str | None,
-        typer.Option(help="Architecture of analyze and synthesize. Default: sm_90.", show_default=False),
+        typer.Option(
+            help="Architecture of analyze and synthesize. Default: sm_90.",
+            show_default=False,
+            autocompletion=archs,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -78,7 +91,8 @@ def explain_command(
             params[match[1]] = match[2] if counted and not match[2].isdecimal() else _operand(match[2])
         else:
             given.append(text if counted and given else _operand(text))
-    derivation = explain(function, *given, **params)
+    with progress(f"explaining {op}", quiet=as_json):
+        derivation = explain(function, *given, **params)
     if as_json:
         refusal = derivation.refusal
         refused = {"error": type(refusal).__name__, "message": str(refusal)} if refusal is not None else None

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from layoutalg.cli.completions import archs, dtypes, families
 from layoutalg.cli.kernel_names import find_kernel
 from layoutalg.cli.kernel_words import (
     contract_lines,
@@ -34,7 +35,7 @@ from layoutalg.cli.options import (
     StepOption,
     TileOption,
 )
-from layoutalg.cli.output import count, say, say_json, write_whole
+from layoutalg.cli.output import count, progress, say, say_json, write_whole
 from layoutalg.cli.refusals import header
 from layoutalg.errors import UnsupportedError
 
@@ -46,12 +47,16 @@ def generate_command(
             help="tiled_copy, transpose, gemm-simt, gemm-sm80; permute, sum, max, mean, softmax, "
             "layer_norm, rms_norm, relu, gelu, silu, add.",
             show_default=False,
+            autocompletion=families,
         ),
     ],
     dtype: Annotated[
         str | None,
         typer.Option(
-            "--dtype", help="Element type. Default: f16 for gemm-sm80, else f32.", show_default=False
+            "--dtype",
+            help="Element type. Default: f16 for gemm-sm80, else f32.",
+            show_default=False,
+            autocompletion=dtypes,
         ),
     ] = None,
     m: Annotated[
@@ -91,7 +96,12 @@ def generate_command(
         ),
     ] = None,
     arch: Annotated[
-        str, typer.Option("--arch", help="Architecture to write for: sm_80, sm_90a, RTX4090, ...")
+        str,
+        typer.Option(
+            "--arch",
+            help="Architecture to write for: sm_80, sm_90a, RTX4090, ...",
+            autocompletion=archs,
+        ),
     ] = "sm_90",
     compile_for: Annotated[
         list[str] | None,
@@ -138,11 +148,14 @@ def generate_command(
         raise UnsupportedError(
             f"--launcher {launcher} launches all kernels: --part is not accepted beside it"
         )
-    found = find_kernel(family, options, arch, step, 1 if part is None else part, tile, linked=True)
-    problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
-    chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
-    source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)
-    compiled = [prepare(k, target, print_kernels([k])).cubin for target in compile_for or () for k in chosen]
+    with progress(f"writing {family}", quiet=as_json):
+        found = find_kernel(family, options, arch, step, 1 if part is None else part, tile, linked=True)
+        problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
+        chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
+        source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)
+        compiled = [
+            prepare(k, target, print_kernels([k])).cubin for target in compile_for or () for k in chosen
+        ]
     if output is not None:
         write_whole(output, source.encode())
     if as_json:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from layoutalg.cli.completions import terms
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import say, say_json
 from layoutalg.cli.refusals import header
@@ -16,7 +17,9 @@ def glossary_command(
     terms: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Terms, such as wavefront, phase or 'worst base'. Default: all.", show_default=False
+            help="Terms, such as wavefront, phase or 'worst base'. Default: all.",
+            show_default=False,
+            autocompletion=terms,
         ),
     ] = None,
     as_json: JsonOption = False,

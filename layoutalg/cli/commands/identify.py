@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from layoutalg.cli.inputs import read_shape, read_source
+from layoutalg.cli.completions import one_of
+from layoutalg.cli.inputs import file_or_input, or_input, read_shape, read_source
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import say, say_json, say_verbatim
+from layoutalg.cli.output import progress, say, say_json, say_verbatim
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.layout import to_text
@@ -26,6 +27,7 @@ def identify_command(
             help="A file: a C, CUDA or Python source, or offsets as a nested list or in rows; - reads "
             "standard input.",
             show_default=False,
+            callback=file_or_input,
         ),
     ] = None,
     shape: Annotated[
@@ -43,7 +45,10 @@ def identify_command(
     index: Annotated[
         str | None,
         typer.Option(
-            help="An index expression in place of a file: 'row*64 + (col ^ row)'.", show_default=False
+            help="An index expression in place of a file: 'row*64 + (col ^ row)'; - reads it "
+            "from standard input.",
+            show_default=False,
+            callback=or_input,
         ),
     ] = None,
     names: Annotated[
@@ -55,7 +60,12 @@ def identify_command(
         ),
     ] = None,
     language: Annotated[
-        str | None, typer.Option(help="c or python. Default: what the text looks like.", show_default=False)
+        str | None,
+        typer.Option(
+            help="c or python. Default: what the text looks like.",
+            show_default=False,
+            autocompletion=one_of("c", "python"),
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -80,14 +90,15 @@ def identify_command(
         what = parse_array(text)
     if index is not None and function is not None:
         raise ArgumentTypeError("--function names a function of a file, and --index has none")
-    found = identify(
-        what,
-        extents,
-        function=function,
-        language=language,
-        expression=index is not None,
-        parameters=given,
-    )
+    with progress("reading", quiet=as_json):
+        found = identify(
+            what,
+            extents,
+            function=function,
+            language=language,
+            expression=index is not None,
+            parameters=given,
+        )
     if as_json:
         say_json(
             header("identify")

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from layoutalg.cli.completions import accesses, atoms, one_of, targets
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
-from layoutalg.cli.output import say_json
+from layoutalg.cli.output import progress, say_json
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
 from layoutalg.layout import Layout
@@ -25,7 +26,11 @@ SIDES: tuple[Side, ...] = ("src", "dst")
 def code_command(
     layout: LayoutArgument,
     to: Annotated[
-        str, typer.Option(help="c, cuda, cpp (CuTe C++), dsl (CuTe DSL), triton (and Gluon) or python.")
+        str,
+        typer.Option(
+            help="c, cuda, cpp (CuTe C++), dsl (CuTe DSL), triton (and Gluon) or python.",
+            autocompletion=targets,
+        ),
     ] = "c",
     name: Annotated[str, typer.Option(help="The function's name.")] = "f",
     through: Annotated[
@@ -34,11 +39,16 @@ def code_command(
             help="A map in front of the layout: a TV layout, for a function of (tid, u), or an access OP, "
             "OP@row or OP@col, for one of (lane, fragment): ldmatrix.x4.",
             show_default=False,
+            autocompletion=accesses,
         ),
     ] = None,
     copy: Annotated[
         str | None,
-        typer.Option(help="A TiledCopy in front: its atom, with --threads and --values.", show_default=False),
+        typer.Option(
+            help="A TiledCopy in front: its atom, with --threads and --values.",
+            show_default=False,
+            autocompletion=atoms,
+        ),
     ] = None,
     threads: Annotated[
         str | None,
@@ -50,10 +60,20 @@ def code_command(
             help="Value layout of --copy, or its shape: '(1,8)'. Default: one value.", show_default=False
         ),
     ] = None,
-    side: Annotated[str, typer.Option(help="Side of --copy: src or dst.")] = "src",
+    side: Annotated[
+        str,
+        typer.Option(
+            help="Side of --copy: src or dst.",
+            autocompletion=one_of("src", "dst"),
+        ),
+    ] = "src",
     dtype: DtypeOption = "f32",
     unit: Annotated[
-        str, typer.Option(help="What offsets count: elements, or bytes of --dtype.")
+        str,
+        typer.Option(
+            help="What offsets count: elements, or bytes of --dtype.",
+            autocompletion=one_of("elements", "bytes"),
+        ),
     ] = "elements",
     names: Annotated[
         str | None,
@@ -86,17 +106,18 @@ def code_command(
         )
     if side not in SIDES:
         raise UnknownNameError("side of a copy", side, SIDES)
-    text = code(
-        given,
-        to,
-        name,
-        through=through if copy is None else _copy(copy, dtype, threads, values),
-        side=SIDES[SIDES.index(side)],
-        element=dtype,
-        unit=unit,
-        parameters=None if names is None else [part.strip() for part in names.split(",")],
-        carry=carry,
-    )
+    with progress("proving", quiet=as_json):
+        text = code(
+            given,
+            to,
+            name,
+            through=through if copy is None else _copy(copy, dtype, threads, values),
+            side=SIDES[SIDES.index(side)],
+            element=dtype,
+            unit=unit,
+            parameters=None if names is None else [part.strip() for part in names.split(",")],
+            carry=carry,
+        )
     if as_json:
         fields = {"layout": str(given), "to": to, "name": name, "through": through, "unit": unit}
         say_json(header("code") | fields | {"code": text})

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from layoutalg.cli.inputs import read_layout
+from layoutalg.cli.completions import instructions, one_of
+from layoutalg.cli.inputs import or_input, read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import say, say_json, say_verbatim
 from layoutalg.cli.refusals import FAILED, header
@@ -31,25 +32,39 @@ class _Subject(NamedTuple):
     options: Mapping[str, str]
 
 
+def _subjects(incomplete: str) -> list[str]:
+    """What can be asked about: the two engines, and every instruction."""
+    return [*one_of("tma", "wgmma")(incomplete), *instructions(incomplete)]
+
+
 def legal_command(
     what: Annotated[
         str,
         typer.Argument(
             help="tma, wgmma, or an instruction: ldmatrix.x4.trans, cp.async.cg.16, ld.shared.v4.f32, ...",
             show_default=False,
+            autocompletion=_subjects,
         ),
     ],
     layout: Annotated[
         str,
         typer.Argument(
             help="tma: the tensor in global memory. wgmma: the operand in shared memory, an atom's name with "
-            "--tile, or the types A,B,ACCUMULATOR of an instruction. Otherwise the tile that is moved.",
+            "--tile, or the types A,B,ACCUMULATOR of an instruction. Otherwise the tile that is moved. - reads "
+            "it from standard input.",
             show_default=False,
+            callback=or_input,
         ),
     ],
     dtype: DtypeOption = "f16",
     box: Annotated[str | None, typer.Option(help="tma: sides of the box, 64x128 or (64,128).")] = None,
-    mode: Annotated[str | None, typer.Option(help="tma: swizzle mode: none, 32B, 64B or 128B.")] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="tma: swizzle mode: none, 32B, 64B or 128B.",
+            autocompletion=one_of("none", "32B", "64B", "128B"),
+        ),
+    ] = None,
     interleave: Annotated[int | None, typer.Option(help="tma: bytes of the interleave: 0, 16 or 32.")] = None,
     element_strides: Annotated[
         str | None, typer.Option(help="tma: traversal strides, one per leaf of the tensor: 1x2.")
@@ -64,7 +79,9 @@ def legal_command(
         int | None,
         typer.Option(help="What the layout's address is a multiple of, in bytes. Default: 256."),
     ] = None,
-    operand: Annotated[str | None, typer.Option(help="wgmma: A or B. Default: A.")] = None,
+    operand: Annotated[
+        str | None, typer.Option(help="wgmma: A or B. Default: A.", autocompletion=one_of("A", "B"))
+    ] = None,
     major: Annotated[
         str | None,
         typer.Option(help="wgmma: K or MN; of an instruction K,MN for A and B. Default: whichever it is."),
@@ -80,7 +97,11 @@ def legal_command(
         str | None, typer.Option(help="wgmma: the tile that an atom is repeated to: 128x64.")
     ] = None,
     a_source: Annotated[
-        str | None, typer.Option(help="wgmma: where an instruction has A: shared or registers.")
+        str | None,
+        typer.Option(
+            help="wgmma: where an instruction has A: shared or registers.",
+            autocompletion=one_of("shared", "registers"),
+        ),
     ] = None,
     tv: Annotated[
         str | None,

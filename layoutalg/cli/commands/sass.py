@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from layoutalg.cli.completions import archs, dtypes, families
 from layoutalg.cli.kernel_names import find_kernel
 from layoutalg.cli.options import AxesOption, JsonOption, ShapeOption
-from layoutalg.cli.output import count, say, say_json, size_bytes, table
+from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
 
 SIDE = 4096
@@ -23,12 +24,16 @@ def sass_command(
             help="tiled_copy, transpose, gemm-simt, gemm-sm80; permute, sum, max, mean, softmax, "
             "layer_norm, rms_norm, relu, gelu, silu, add.",
             show_default=False,
+            autocompletion=families,
         ),
     ],
     dtype: Annotated[
         str | None,
         typer.Option(
-            "--dtype", help="Element type. Default: f16 for gemm-sm80, else f32.", show_default=False
+            "--dtype",
+            help="Element type. Default: f16 for gemm-sm80, else f32.",
+            show_default=False,
+            autocompletion=dtypes,
         ),
     ] = None,
     m: Annotated[int | None, typer.Option(help="Most rows. Default: 4096.", show_default=False)] = None,
@@ -43,7 +48,14 @@ def sass_command(
         str | None,
         typer.Option(help="A step of a product's ladder, by name or number. Default: the best tile."),
     ] = None,
-    arch: Annotated[str, typer.Option("--arch", help="Compile target: sm_80, sm_90a, H100, ...")] = "sm_90a",
+    arch: Annotated[
+        str,
+        typer.Option(
+            "--arch",
+            help="Compile target: sm_80, sm_90a, H100, ...",
+            autocompletion=archs,
+        ),
+    ] = "sm_90a",
     as_json: JsonOption = False,
 ) -> None:
     """Count the instructions of a kernel by class, in all and in its main loop. Needs no GPU.
@@ -66,10 +78,11 @@ def sass_command(
     usual = {name: SIDE for name in ("m", "n", "k") if name in find_family(family).asks}
     given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
     options = usual | {name: value for name, value in given.items() if value is not None}
-    found = find_kernel(family, options, arch, step, part)
-    problem, kernel = found.problem, found.kernel
-    cubin = prepare(kernel, arch).cubin
-    (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
+    with progress(f"compiling {family}", quiet=as_json):
+        found = find_kernel(family, options, arch, step, part)
+        problem, kernel = found.problem, found.kernel
+        cubin = prepare(kernel, arch).cubin
+        (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
     loop = main_loop(function)
     whole, inner = count_classes(function.instructions), count_classes(loop)
     if as_json:

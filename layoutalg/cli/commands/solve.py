@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from layoutalg.cli.completions import accesses
+from layoutalg.cli.inputs import or_input
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, table
 from layoutalg.cli.refusals import header
@@ -29,13 +31,18 @@ def solve_command(
         str,
         typer.Argument(
             help="A layout with a name in its strides or offset, such as '(64,64):(ld,1)' or "
-            "'(64,64):(2*n+8,1)'.",
+            "'(64,64):(2*n+8,1)'; - reads it from standard input.",
             show_default=False,
+            callback=or_input,
         ),
     ],
     access: Annotated[
         list[str],
-        typer.Option(help="OP, OP@row, OP@col or OP@TV layout. Repeats.", show_default=False),
+        typer.Option(
+            help="OP, OP@row, OP@col or OP@TV layout. Repeats.",
+            show_default=False,
+            autocompletion=accesses,
+        ),
     ],
     dtype: DtypeOption = "f32",
     base: Annotated[str, typer.Option(help="Bytes added to every address; may hold the name.")] = "0",

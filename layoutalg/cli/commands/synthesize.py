@@ -10,7 +10,8 @@ import typer
 from rich.table import Table
 
 from layoutalg.analysis import Report, report_notes
-from layoutalg.cli.inputs import ORDERS, read_layout, storage_order
+from layoutalg.cli.completions import accesses, one_of
+from layoutalg.cli.inputs import ORDERS, or_input, read_layout, storage_order
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, say_verbatim, size_bytes, table
 from layoutalg.cli.refusals import header
@@ -41,8 +42,10 @@ def synthesize_command(
         str,
         typer.Argument(
             help="A tile: '(64,64):(64,1)', its shape: '(64,64)', rows of a wider buffer: "
-            "'(64,72):(128,1)', or a ring of stages: '(128,64,3):(64,1,8192)'.",
+            "'(64,72):(128,1)', or a ring of stages: '(128,64,3):(64,1,8192)'; - reads "
+            "it from standard input.",
             show_default=False,
+            callback=or_input,
         ),
     ],
     access: Annotated[
@@ -51,18 +54,26 @@ def synthesize_command(
             help="OP, OP@row, OP@col or OP@TV layout: everything that touches the tile. Repeats. "
             "Default: loads of one element, by row and by column.",
             show_default=False,
+            autocompletion=accesses,
         ),
     ] = None,
     dtype: DtypeOption = "f32",
     order: Annotated[
         str | None,
-        typer.Option(help="row or col: the mode that is contiguous. Default: the layout's, row for a shape."),
+        typer.Option(
+            help="row or col: the mode that is contiguous. Default: the layout's, row for a shape.",
+            autocompletion=one_of("row", "col"),
+        ),
     ] = None,
     extra_bytes: Annotated[
         int, typer.Option("--max-extra-bytes", help="Memory beyond the tile that padding may use.")
     ] = 0,
     form: Annotated[
-        str, typer.Option(help="any, single (one swizzle) or tma (a mode that TMA and wgmma know).")
+        str,
+        typer.Option(
+            help="any, single (one swizzle) or tma (a mode that TMA and wgmma know).",
+            autocompletion=one_of("any", "single", "tma"),
+        ),
     ] = "any",
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from layoutalg.cli.completions import dtypes, families, one_of
 from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
 from layoutalg.cli.kernel_words import verify_fields, verify_tables
 from layoutalg.cli.options import (
@@ -44,12 +45,16 @@ def verify_command(
             help="tiled_copy, transpose, gemm-simt, gemm-sm80; permute, sum, max, mean, softmax, "
             "layer_norm, rms_norm, relu, gelu, silu, add.",
             show_default=False,
+            autocompletion=families,
         ),
     ],
     dtype: Annotated[
         str | None,
         typer.Option(
-            "--dtype", help="Element type. Default: f16 for gemm-sm80, else f32.", show_default=False
+            "--dtype",
+            help="Element type. Default: f16 for gemm-sm80, else f32.",
+            show_default=False,
+            autocompletion=dtypes,
         ),
     ] = None,
     m: Annotated[
@@ -82,7 +87,11 @@ def verify_command(
         float | None, typer.Option(help="The beta of a product that is verified. Default: -3.")
     ] = None,
     target: Annotated[
-        str, typer.Option(help="auto (the GPU too where there is one), simulator, gpu.")
+        str,
+        typer.Option(
+            help="auto (the GPU too where there is one), simulator, gpu.",
+            autocompletion=one_of("auto", "simulator", "gpu"),
+        ),
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the data and of the order of warps, from 0 on.")] = 0,
     as_json: JsonOption = False,

@@ -1,0 +1,133 @@
+"""Tensor maps as a launch passes them: 128 bytes that the driver makes of a record and an address.
+
+    images = MapImages(TensorMap(dtype("f16"), (64, 100), (208,), (64, 64), (1, 1)))
+    images.at(address)                   128 bytes, encoded once per address
+
+The idea.  What TMA is to know is the record arch.TensorMap, which people, the simulator and the rules of
+legality read.  Its bytes are opaque: no document says what they hold, so nothing here reads them, and the
+record is what stands beside them.  To encode takes microseconds, and a launch that is repeated has the same
+addresses again: the images of a form are kept by address, up to a limit.
+
+What breaks a rule is refused with the nearest legal change before the driver is asked, which would say no
+more than CUDA_ERROR_INVALID_VALUE.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from dataclasses import fields
+from typing import Any
+
+from layoutalg.arch import SWIZZLE_MODES, TensorMap
+from layoutalg.codegen.gpu.driver import encode_tiled, status_name
+from layoutalg.dtype import DTYPES
+from layoutalg.errors import UnsupportedError
+from layoutalg.legality import check_tensor_map
+
+MOST_IMAGES = 256
+"""Addresses for which a form keeps its image; the one that was encoded first goes first."""
+
+_WIDEST = 256
+"""Rules of global addresses ask for no more than this many bytes."""
+
+
+def encode_tensor_map(
+    tensor_map: TensorMap, address: int, *, arch: str = "sm_90", library: Any = None
+) -> bytes:
+    """The 128 bytes of a tensor map of the tensor at `address`, in bytes; `library` stands for libcuda.
+
+    Raises the error of the first rule that is broken, with the nearest legal change, and UnsupportedError for
+    an architecture without TMA, and with the driver's name for it for what the driver alone refuses.
+
+    >>> from types import SimpleNamespace
+    >>> from layoutalg.dtype import dtype
+    >>> m = TensorMap(dtype("f16"), (64, 100), (200,), (64, 64), (1, 1))
+    >>> encode_tensor_map(m, 1 << 20, library=SimpleNamespace())
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.AlignmentError: tensor map of f16 (64,100) in boxes (64,64), mode none: tma.stride: \
+the stride of leaf 1 is 200 bytes; accepted are multiples of 16 bytes; nearest: 208 bytes, 8 bytes of padding
+    """
+    require_legal(tensor_map, min(address & -address or _WIDEST, _WIDEST), arch)
+    status, image = encode_tiled(tensor_map, address, library)
+    if status:
+        raise UnsupportedError(
+            f"cuTensorMapEncodeTiled of {tensor_map} at {address:#x}: {status_name(status, library)}"
+        )
+    return image
+
+
+@functools.lru_cache(maxsize=1024)
+def require_legal(tensor_map: TensorMap, alignment_bytes: int, arch: str = "sm_90") -> None:
+    """Raise the error of a rule that a tensor map breaks, where its address is a multiple of so many bytes.
+
+    >>> from layoutalg.dtype import dtype
+    >>> require_legal(TensorMap(dtype("u8"), (64,), (), (64,), (1,)), 16)
+    """
+    check_tensor_map(tensor_map, global_alignment_bytes=alignment_bytes, arch=arch).require()
+
+
+def map_fields(tensor_map: TensorMap) -> dict[str, Any]:
+    """A tensor map as JSON has it: names of its element and mode, numbers and lists of them.
+
+    >>> from layoutalg.dtype import dtype
+    >>> m = TensorMap(dtype("u8"), (64,), (), (64,), (1,))
+    >>> map_of_fields(map_fields(m)) == m
+    True
+    """
+    named = {f.name: getattr(tensor_map, f.name) for f in fields(tensor_map)}
+    lists = {name: list(value) for name, value in named.items() if isinstance(value, tuple)}
+    return named | lists | {"element": tensor_map.element.name, "mode": tensor_map.mode.name}
+
+
+def map_of_fields(named: object) -> TensorMap | None:
+    """The tensor map of such fields; None where they are of other kinds.
+
+    >>> map_of_fields({"element": "u8"}) is None
+    True
+    """
+    match named:
+        case {
+            "element": str(element),
+            "dims": [*dims],
+            "strides_bytes": [*strides],
+            "box": [*box],
+            "element_strides": [*steps],
+            "interleave_bytes": int(interleave),
+            "mode": str(mode),
+            "l2_promotion_bytes": int(promotion),
+            "nan_fill": bool(nan_fill),
+        }:
+            numbers = all(isinstance(n, int) for part in (dims, strides, box, steps) for n in part)
+            if numbers and element in DTYPES and mode in SWIZZLE_MODES and len(strides) + 1 == len(dims):
+                return TensorMap(
+                    DTYPES[element], tuple(dims), tuple(strides), tuple(box), tuple(steps), interleave,
+                    SWIZZLE_MODES[mode], promotion, nan_fill,
+                )  # fmt: skip
+    return None
+
+
+class MapImages:
+    """The images of one form, by address."""
+
+    __slots__ = ("_arch", "_images", "_lock", "tensor_map")
+
+    def __init__(self, tensor_map: TensorMap, arch: str = "sm_90") -> None:
+        self.tensor_map, self._arch = tensor_map, arch
+        self._images: dict[int, bytes] = {}
+        self._lock = threading.Lock()
+
+    def at(self, address: int) -> bytes:
+        """The 128 bytes for a tensor at an address.  Raises what `encode_tensor_map` raises."""
+        found = self._images.get(address)
+        if found is None:
+            found = encode_tensor_map(self.tensor_map, address, arch=self._arch)
+            with self._lock:
+                while len(self._images) >= MOST_IMAGES:
+                    del self._images[next(iter(self._images))]
+                self._images[address] = found
+        return found
+
+    def __len__(self) -> int:
+        return len(self._images)

@@ -1,0 +1,269 @@
+"""wgmma: D (64 x N) += A (64 x K) B (K x N) by the four warps of a warpgroup, asynchronously.
+
+The idea.  An instruction is one of CuTe's SM90 atoms; everything it needs follows from the atom: the words of
+D and of an A in registers, the PTX text, what is added.  An operand in shared memory is a place and a form,
+the bits of its descriptor without the start address:
+
+    wgmma_m64n128k16_f32_f16_f16_ss<0x4000004000010000ull, 0x4000004000010000ull, 1, 1, 0, 0>(
+        acc[0], tile_a + kk * 32, tile_b + kk * 32, 1)
+
+a and b start where the places are; `accumulate` 0 forgets what was in D; the scales are 1 or -1, and exist
+for sums of f16 and f32; a_mn and b_mn are 1 for MN-major operands, and exist for elements of 16 bits.
+
+    WGMMA_FENCE          before the first wgmma, and after D or A was touched by anything else
+    find_wgmma(atom)     starts; D, A in registers, and the bytes of both tiles are its own from here on
+    WGMMA_COMMIT         closes the group of what was started since the last one
+    WGMMA_WAIT(n)        until at most the n newest groups are unfinished: what the others own is free again
+
+Notes.  All of them are executed by whole warpgroups, four warps from a multiple of four on.  Shared memory
+that ordinary stores have written needs fence.proxy.async before.  The simulator multiplies in float64 and
+rounds once; on small integers both are exact.
+
+Sources: PTX ISA 9.0, 9.7.15.5 (wgmma.mma_async), 9.7.15.7.1 (wgmma.fence), 9.7.15.7.2 (wgmma.commit_group),
+9.7.15.7.3 (wgmma.wait_group); which types, sizes and majors there are: layoutalg.arch.wgmma.
+"""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy
+
+from layoutalg.arch import decode_descriptor
+from layoutalg.atoms import MMAAtom, find_mma_atom, places
+from layoutalg.codegen.instr.record import Effect, Instr, Operand, Requires, imm, into, place, updated, value
+from layoutalg.codegen.instr.sm90.mbarrier import ADDRESS
+from layoutalg.codegen.instr.sm90.tiles import SharedTile
+from layoutalg.codegen.instr.words import PACKED, at, decode, each, encode, ref
+from layoutalg.errors import UnsupportedError
+from layoutalg.layout import Layout
+
+Array = numpy.ndarray[Any, Any]
+
+WARPGROUP = 128
+"""Threads of a warpgroup."""
+
+_WARPGROUP = Requires(sm=90, warp_converged=True, warpgroup_converged=True, arch_specific=True)
+
+_START = """u64 matrix_start(const void* p) {
+    return (shared_address(p) & 0x3FFFFu) >> 4;
+}"""
+"""The start address of a descriptor: bits 13..0, in units of 16 bytes."""
+
+_places = functools.cache(places)
+
+
+def find_wgmma(atom: MMAAtom | str) -> Instr:
+    """The instruction of an SM90 atom, given as such or by name.
+
+    Raises UnsupportedError for an atom that is no dense wgmma, UnknownNameError for names.
+
+    >>> find_wgmma("SM90_64x128x16_F32F16F16_SS").name
+    'wgmma_m64n128k16_f32_f16_f16_ss'
+    """
+    atom = find_mma_atom(atom)
+    if not atom.ptx.startswith("wgmma.mma_async.sync"):
+        raise UnsupportedError(f"{atom} is {atom.ptx}; the atoms SM90_64xNxK_... without SPARSE are accepted")
+    return _made(atom)
+
+
+@functools.cache
+def _made(atom: MMAAtom) -> Instr:
+    effect = functools.partial(_start, atom)
+    return Instr(_name(atom), _operands(atom), _text(atom), effect, _WARPGROUP, uses=(ADDRESS, _START))
+
+
+def _name(atom: MMAAtom) -> str:
+    m, n, k = atom.shape_mnk
+    types = f"{atom.dtypes.d}_{atom.dtypes.a}_{atom.dtypes.b}"
+    sources = "ss" if atom.a_in == "shared" else "rs"
+    return f"wgmma_m{m}n{n}k{k}_{types}_{sources}{'_satfinite' if atom.arithmetic == 'saturate' else ''}"
+
+
+def _immediates(atom: MMAAtom) -> tuple[str, ...]:
+    """The names of the immediates behind the predicate, in PTX's order."""
+    scales = () if atom.dtypes.d.name == "s32" else ("a_scale", "b_scale")
+    if atom.dtypes.a.bits != 16:
+        return scales
+    return (*scales, *(("a_mn",) if atom.a_in == "shared" else ()), "b_mn")
+
+
+def _words(atom: MMAAtom, operand: str) -> str:
+    """What a word of D or A in registers is."""
+    name = (atom.dtypes.d if operand == "d" else atom.dtypes.a).name
+    return "f32" if name == "f32" else PACKED.get(name, "")
+
+
+def _operands(atom: MMAAtom) -> tuple[Operand, ...]:
+    d = updated("d", atom.registers("C"), _words(atom, "d"), deferred=True)
+    shared = atom.a_in == "shared"
+    a = place("a", 16) if shared else into("a", atom.registers("A"), _words(atom, "a"), deferred=True)
+    forms = (imm("a_form", "u64"), imm("b_form", "u64")) if shared else (imm("b_form", "u64"),)
+    more = tuple(imm(name) for name in _immediates(atom))
+    return (d, a, place("b", 16), value("accumulate"), *forms, *more)
+
+
+def _text(atom: MMAAtom) -> str:
+    held, words = atom.registers("C"), atom.registers("A")
+    holes = [f"%{i}" for i in range(held + words + 3 + len(_immediates(atom)))]
+    if words:
+        a = f"{{{', '.join(holes[held : held + words])}}}"
+        inputs, rest = [f'"r"(a[{i}])' for i in range(words)], holes[held + words :]
+    else:
+        a, inputs, rest = holes[held], ['"l"(a_form | matrix_start(a))'], holes[held + 1 :]
+    b, accumulate, *more = rest[: 2 + len(_immediates(atom))]
+    inputs += ['"l"(b_form | matrix_start(b))', '"r"(accumulate)']
+    inputs += [f'"n"({name})' for name in _immediates(atom)]
+    kind = "f" if _words(atom, "d") == "f32" else "r"
+    ptx = f"{atom.ptx} {{{', '.join(holes[:held])}}}, {', '.join((a, b, 'p', *more))};"
+    lines = [".reg .pred p;", f"setp.ne.b32 p, {accumulate}, 0;", *textwrap.wrap(ptx, 90)]
+    shown = "\n".join(f'        "{line} "' for line in ["{", *lines, "}"])
+    from_a = ref("a", words, _words(atom, "a"), const=True) if words else "const void* a"
+    d = ref("d", held, _words(atom, "d"))
+    return (
+        f"void {_name(atom)}({d}, {from_a}, const void* b, u32 accumulate) {{\n    asm volatile(\n{shown}\n"
+        f"{_filled(': ', [f'{chr(34)}+{kind}{chr(34)}(d[{i}])' for i in range(held)])}\n"
+        f"{_filled(': ', inputs)});\n}}"
+    )
+
+
+def _filled(start: str, parts: list[str]) -> str:
+    return textwrap.fill(
+        start + ", ".join(parts), 104, initial_indent=" " * 8, subsequent_indent=" " * 10,
+        break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
+
+
+# --- what it does ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What one wgmma is to do when it is waited for.
+
+    `shape` is M, N, K and the type of D: instructions of one shape may follow each other on one D.  `a` is
+    registers or None; `tiles` are what lies in shared memory, A before B, each with its place;
+    `multiply(d, a, tiles)` takes words (128, n) and bytes (chunks along, chunks, 16), d None for zeros.
+    """
+
+    shape: tuple[int, int, int, str]
+    d: Any
+    a: Any
+    tiles: tuple[tuple[Any, SharedTile], ...]
+    accumulate: Array
+    multiply: Callable[[Array | None, Array | None, Sequence[Array]], Array]
+
+
+def _start(
+    atom: MMAAtom, machine: Any, group: Any, d: Any, a: Any, b: Any, accumulate: Array, *immediates: int
+) -> None:
+    """Tell the matrix engine what to multiply."""
+    shared, (m, n, k) = atom.a_in == "shared", atom.shape_mnk
+    forms = immediates[: 1 + shared]
+    more = dict(zip(_immediates(atom), immediates[1 + shared :], strict=True))
+    b_tile = SharedTile(
+        decode_descriptor(forms[-1]), "MN" if more.get("b_mn") else "K", atom.dtypes.b.nbytes, n, k
+    )
+    tiles: tuple[tuple[Any, SharedTile], ...] = ((b, b_tile),)
+    if shared:
+        a_tile = SharedTile(
+            decode_descriptor(forms[0]), "MN" if more.get("a_mn") else "K", atom.dtypes.a.nbytes, m, k
+        )
+        tiles = ((a, a_tile), *tiles)
+    scale = more.get("a_scale", 1) * more.get("b_scale", 1)
+    multiply = functools.partial(_multiply, atom, scale, tuple(tile for _, tile in tiles))
+    shape = (m, n, k, atom.dtypes.d.name)
+    machine.matrix.start(group, Product(shape, d, None if shared else a, tiles, accumulate, multiply))
+
+
+def _multiply(
+    atom: MMAAtom, scale: int, tiles: tuple[SharedTile, ...], d: Array | None, a: Array | None,
+    read: Sequence[Array],
+) -> Array:  # fmt: skip
+    """The words of D (128, n): scale A B, or with `d` its words that much more."""
+    m = atom.shape_mnk[0]
+    matrices = [
+        decode(numpy.ascontiguousarray(tile.matrix(chunks)).reshape(tile.rows, -1).view(numpy.uint32), name)
+        for tile, chunks, name in zip(
+            tiles, read, [x.name for x in (atom.dtypes.a, atom.dtypes.b)][-len(tiles) :], strict=True
+        )
+    ]
+    if a is not None:
+        matrices.insert(0, _gathered(decode(a, atom.dtypes.a.name), atom.a_tv, m))
+    left, right = matrices
+    total = atom.dtypes.d.name
+    with numpy.errstate(all="ignore"):
+        before = 0 if d is None else _gathered(decode(d, total), atom.c_tv, m)
+        sums = scale * left @ right.T + before
+        if atom.arithmetic == "saturate":
+            sums = numpy.clip(sums, -(1 << 31), (1 << 31) - 1)
+        flat = sums.T.reshape(-1)
+        return encode(flat[_places(atom.c_tv)], total)
+
+
+def _gathered(values: Array, tv: Layout, rows: int) -> Array:
+    """The matrix (rows, columns) whose elements threads hold."""
+    flat = numpy.empty(values.size, dtype=values.dtype)
+    flat[_places(tv)] = values
+    return flat.reshape(-1, rows).T
+
+
+def _fence(machine: Any, group: Any) -> None:
+    machine.matrix.fence(group)
+
+
+def _commit(machine: Any, group: Any) -> None:
+    machine.matrix.commit(group)
+
+
+def _wait(machine: Any, group: Any, newest: int) -> None:
+    machine.matrix.wait(group, newest)
+
+
+def _sync(name: str, ptx: str, effect: Effect, *operands: Operand) -> Instr:
+    """An instruction of the warpgroup that has no registers."""
+    hole, given = (" %0", ' "n"(newest) ') if operands else ("", "")
+    text = f'void {name}() {{\n    asm volatile("wgmma.{ptx}.sync.aligned{hole};" ::{given}: "memory");\n}}'
+    return Instr(name, operands, text, effect, _WARPGROUP)
+
+
+WGMMA_FENCE = _sync("wgmma_fence", "fence", _fence)
+"""Orders what the warpgroup did to registers before what wgmma will do to them."""
+
+WGMMA_COMMIT = _sync("wgmma_commit", "commit_group", _commit)
+"""Closes the group of the wgmmas that were started since the last one."""
+
+WGMMA_WAIT = _sync("wgmma_wait", "wait_group", _wait, imm("newest"))
+"""Waits until at most the `newest` groups of the warpgroup are unfinished."""
+
+
+def _hold(machine: Any, group: Any, d: Any) -> None:
+    """Nothing is done: what it is for is the order of the compiler's instructions."""
+
+
+@functools.cache
+def hold(words: int, element: str = "") -> Instr:
+    """Keeps other instructions on `words` registers of `element` behind a wait, or in front of a fence.
+
+    It computes nothing.  The compiler does not know that a wait is what finishes accumulators, and could read
+    them before: it would have to serialize the products then.
+
+    >>> hold(4, "f32").name
+    'hold_4_f32'
+    """
+    kind = "f" if element == "f32" else "r"
+    name = f"hold_{words}{f'_{element}' if element else ''}"
+    body = each(words, [f'asm volatile("" : "+{kind}"({at("d", "i", words)}));'])
+    text = f"void {name}({ref('d', words, element)}) {{\n{body}}}"
+    return Instr(name, (updated("d", words, element, deferred=True),), text, _hold)
+
+
+INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
+    {i.name: i for i in (WGMMA_FENCE, WGMMA_COMMIT, WGMMA_WAIT)}
+)
+"""The instructions of this module that no atom names, by name."""

@@ -1,0 +1,290 @@
+"""A cluster: the barrier of its blocks, and one block's accesses to the shared memory of another.
+
+The idea.  Every access to a peer is checked for three things by the clocks, so that no schedule has to show
+them: the peer has started (its life is known), it has not left, and before it leaves it knows of the access.
+
+    cluster_arrive, cluster_wait     all warps of all blocks that have not ended
+    reach(group, rank)               the group's active lanes touch the memory of the block of a rank
+
+A relaxed arrival carries the lives of blocks and fenced initialisations of mbarriers, no other knowledge.
+
+Sources: PTX ISA 9.0, 9.7.13.3 (barrier.cluster); CUDA C++ Programming Guide, distributed shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy
+
+from layoutalg.codegen.instr import WARP, WARPGROUP
+from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Knowledge
+from layoutalg.codegen.sim.engines.matrix_engine import MatrixEngine
+from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight, Mbarriers
+from layoutalg.codegen.sim.engines.tensor_copies import Place, TensorCopies
+from layoutalg.codegen.sim.hazards import WARP_BITS, Array, Race, Shadow
+from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Wait
+from layoutalg.errors import SimulationError
+
+
+@dataclass(slots=True, eq=False)
+class ClusterBarrier:
+    """barrier.cluster: who has arrived, who has left, and how often it has been complete."""
+
+    clocks: AgentClocks
+    arrived: dict[int, Knowledge] = field(default_factory=dict)
+    waiting: dict[int, int] = field(default_factory=dict)  # agent -> the generation it has arrived at
+    ended: set[int] = field(default_factory=set)
+    generation: int = 0
+    done: list[Knowledge] = field(default_factory=list)
+
+    def start(self) -> None:
+        """A new cluster begins."""
+        for part in (self.arrived, self.waiting, self.ended, self.done):
+            part.clear()
+        self.generation = 0
+
+    def end(self, agents: set[int]) -> None:
+        """Warps have ended: nobody waits for them."""
+        self.ended |= agents
+        self.check()
+
+    def check(self) -> None:
+        """Complete the barrier if all have arrived."""
+        everyone = self.clocks.per_block * self.clocks.blocks
+        if self.arrived and len(self.arrived.keys() | self.ended) == everyone:
+            known = Knowledge.nothing(self.clocks.agents)
+            for one in self.arrived.values():
+                known.join(one)
+            self.done.append(known)
+            self.arrived.clear()
+            self.generation += 1
+
+
+class Cluster:
+    """One block's view of its cluster; `peers` are the machines by rank, itself included."""
+
+    def __init__(self, machine: Machine, barrier: ClusterBarrier) -> None:
+        assert isinstance(machine.clocks, AgentClocks)
+        self.machine, self.clocks, self.barrier = machine, machine.clocks, barrier
+        self.peers: list[Machine] = [machine]
+        self.has_left = False
+        threads = self.clocks.per_block * self.clocks.blocks << WARP_BITS
+        self._touched: Array = numpy.zeros(threads, dtype=numpy.int64)  # by peers' threads, in which epoch
+        self._where: dict[int, str] = {}
+
+    def start(self) -> None:
+        """A new block begins."""
+        self.has_left = False
+        if self.machine.rank == 0:
+            self.barrier.start()
+        self._touched[:] = 0
+        self._where.clear()
+
+    def arrive(self, group: Group, *, relaxed: bool) -> None:
+        """The active warps arrive at the barrier of the cluster."""
+        for warp in self._warps(group):
+            if warp in self.barrier.waiting:
+                raise group.fail("arrives at the cluster barrier again before it has waited there")
+            known = self.clocks.release(warp, ALL_LANES)
+            if relaxed:
+                kept = Knowledge.nothing(self.clocks.agents)
+                carried = slice(self.clocks.first_init, self.clocks.first_engine)
+                kept.seen[carried] = known.seen[carried]
+                known = kept
+            self.barrier.arrived[warp] = known
+            self.barrier.waiting[warp] = self.barrier.generation
+        self.barrier.check()
+
+    def wait(self, group: Group) -> None:
+        """The active warps wait for all warps of the cluster."""
+        for warp in self._warps(group):
+            if warp not in self.barrier.waiting:
+                raise group.fail("waits at the cluster barrier where it has not arrived")
+            group.waits.append(self._wait(warp, self.barrier.waiting[warp]))
+
+    def _wait(self, warp: int, generation: int) -> Wait:
+        barrier = self.barrier
+
+        def asked() -> bool:
+            return barrier.generation > generation
+
+        def passed() -> None:
+            self.clocks.acquire(warp, ALL_LANES, barrier.done[generation])
+            self.clocks.sync_warps(numpy.array([warp]))
+            barrier.waiting.pop(warp, None)
+
+        def missing() -> str:
+            everyone = set(range(self.clocks.per_block * self.clocks.blocks))
+            late = sorted(everyone - barrier.arrived.keys() - barrier.ended)
+            shown = ", ".join(self.clocks.warp_name(w) for w in late[:4])
+            return f"the cluster barrier: {len(late)} warps have not arrived, warp {shown} among them"
+
+        return Wait(asked, passed, missing)
+
+    def _warps(self, group: Group) -> list[int]:
+        warps: list[int] = (group.first_agent + numpy.flatnonzero(group.active.warps)).tolist()
+        return warps
+
+    # --- the memory of peers ---------------------------------------------------------------------------
+
+    def reach(self, group: Group, rank: int, *, by_engine: bool = False) -> None:
+        """The active lanes touch the shared memory of the block of a rank.  Raises where they may not.
+
+        What an engine brings there, the block waits for at its barrier, or leaves with bytes in flight.
+        """
+        if rank >= len(self.peers):
+            raise group.fail(f"reaches for the block of rank {rank} in a cluster of {len(self.peers)}")
+        if rank == self.machine.rank:
+            return
+        peer = self.peers[rank].cluster
+        if peer.has_left:
+            raise group.fail(f"touches the shared memory of the block of rank {rank}, which has left")
+        life = (self.clocks.first_life + rank) << WARP_BITS
+        threads = group.active.threads[:, 0]
+        for i in (0, len(threads) - 1):
+            if not self.clocks.knows(int(threads[i]), life, self.clocks.floor + 1):
+                raise group.fail(
+                    f"touches the shared memory of the block of rank {rank}, which may not have started: a "
+                    "cluster barrier is needed before", i,
+                )  # fmt: skip
+        if by_engine:
+            return
+        peer._touched[threads] = self.clocks.now[threads >> WARP_BITS]
+        for warp in numpy.unique(threads >> WARP_BITS).tolist():
+            peer._where[warp] = f"in {group.statement()}"
+
+    def load(self, group: Group, place: Place, ranks: Array, nbytes: int) -> Array:
+        """Words (lanes, n) that the active lanes read of peers."""
+        out = numpy.zeros((group.lanes, nbytes // 4), dtype=numpy.uint32)
+        for rank, buffer in self._each(group, place, ranks):
+            values, poison = self.machine.load(group, buffer, place.offsets, nbytes)
+            if poison is not None and poison[group.active.index].any():
+                raise group.fail(
+                    f"reads bytes of {buffer.name} in the block of rank {rank} that nobody has written"
+                )
+            out[group.active.index] = values[group.active.index]
+        return out
+
+    def store(self, group: Group, place: Place, ranks: Array, nbytes: int, values: Array) -> None:
+        """The active lanes write words to peers."""
+        for _, buffer in self._each(group, place, ranks):
+            self.machine.store(group, buffer, place.offsets, nbytes, values, None)
+
+    def store_async(
+        self, group: Group, place: Place, bar: BarrierPlace, ranks: Array, nbytes: int, values: Array
+    ) -> None:
+        """The active lanes send words to peers, whose barriers count the bytes."""
+        for rank, buffer in self._each(group, place, ranks, by_engine=True):
+            lanes, barriers = group.active, self.peers[rank].mbarriers
+            at = self.machine.checked(group, buffer, place.offsets, nbytes, "sends")
+            shadow, mine = buffer.shadow, values[lanes.index].copy()
+            assert isinstance(shadow, Shadow)
+            granules = shadow.granules(at, nbytes)
+            stages = numpy.broadcast_to(numpy.asarray(bar.stage), group.lanes)[lanes.index]
+            for stage in numpy.unique(stages).tolist():
+                phases, which = barriers.of[bar.name][stage], stages == stage
+                first = int(which.argmax())
+                barriers.usable(group, phases, first, by_engine=True)
+                race = shadow.start(granules[which], lanes.threads[which], phases.engine)
+                _refuse(group, buffer, at, race, rank)
+                flight = _Landing(
+                    buffer, shadow, at[which], granules[which], mine[which], nbytes, phases.engine
+                )
+                what = f"by {group.statement()}"
+                total = nbytes * int(which.sum())
+                barriers.bring(group, phases, Flight(total, flight.land, what), first)
+
+    def _each(
+        self, group: Group, place: Place, ranks: Array, *, by_engine: bool = False
+    ) -> list[tuple[int, Buffer]]:
+        """The one rank that all active lanes mean, with the buffer there."""
+        found = numpy.unique(ranks[group.active.index, 0]).tolist()
+        if len(found) > 1:
+            raise group.fail(f"means blocks of ranks {found[0]} and {found[-1]} in one instruction")
+        (rank,) = found
+        self.reach(group, rank, by_engine=by_engine)
+        return [(rank, self.peers[rank].buffers[place.buffer.name])]
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def end(self, group: Group) -> None:
+        """A group's warps have ended: the cluster's barrier does not wait for them."""
+        warps = len(group.exists.warps)
+        self.barrier.end(set(range(group.first_agent, group.first_agent + warps)))
+
+    def leave(self, block: str) -> None:
+        """The block ends.  Raises SimulationError unless it knows of every access of a peer."""
+        self.has_left = True
+        mine = range(self.machine.agents.start, self.machine.agents.stop)
+        for thread in numpy.flatnonzero(self._touched).tolist():
+            epoch = int(self._touched[thread])
+            if not any(self.clocks.warp_knows(w, thread, epoch) for w in mine):
+                where = self._where[thread >> WARP_BITS]
+                raise SimulationError(
+                    f"block {block} may leave while {self.clocks.who(thread)} touches its shared memory, "
+                    f"{where}: "
+                    "a cluster barrier, or a wait for it, is needed at the end", statement=where,
+                )  # fmt: skip
+
+
+def connected(kernel: Kernel, warps: int) -> list[Machine]:
+    """The machines of one cluster, by rank, with their barriers and engines, and one clock space."""
+    blocks, stages = (
+        kernel.cluster_blocks,
+        [
+            f"{bar.name}[{stage}]" if bar.stages > 1 else bar.name
+            for bar in kernel.barriers
+            for stage in range(bar.stages)
+        ],
+    )
+    names, warpgroups = [], -(-warps * WARP // WARPGROUP)
+    for rank in range(blocks):
+        of = f" of the block of rank {rank}" if blocks > 1 else ""
+        names += [f"the copy for {stage}{of}" for stage in stages]
+        names += [f"a TMA store of warp {warp}{of}" for warp in range(warps)]
+        names += [f"a wgmma of warpgroup {n}{of}" for n in range(warpgroups)]
+    clocks = AgentClocks(warps, blocks, names)
+    barrier = ClusterBarrier(clocks)
+    machines = [Machine(warps, kernel.shared_bytes, clocks=clocks, rank=rank) for rank in range(blocks)]
+    per_block = len(stages) + warps + warpgroups
+    for rank, machine in enumerate(machines):
+        first = clocks.first_engine + rank * per_block
+        machine.mbarriers = Mbarriers(machine, kernel.barriers, first)
+        machine.tma = TensorCopies(machine, first + len(stages))
+        machine.matrix = MatrixEngine(machine, first + len(stages) + warps)
+        machine.cluster = Cluster(machine, barrier)
+    for machine in machines:
+        machine.mbarriers.peers = [m.mbarriers for m in machines]
+        machine.cluster.peers = machines
+    return machines
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Landing:
+    """Words that st.async brings."""
+
+    buffer: Buffer
+    shadow: Shadow
+    at: Array
+    granules: Array
+    values: Array
+    nbytes: int
+    engine: int
+
+    def land(self) -> None:
+        self.buffer.memory.scatter(self.at, self.values, self.nbytes)
+        if self.buffer.poison is not None:
+            self.buffer.poison.scatter(self.at, 0, self.nbytes)
+        self.shadow.finish(self.granules, self.engine)
+
+
+def _refuse(group: Group, buffer: Buffer, at: Array, race: Race | None, rank: int) -> None:
+    if race is not None:
+        offset = int(at[race.index]) - buffer.base
+        raise group.fail(
+            f"sends to byte {offset} of {buffer.name} in the block of rank {rank}: {race.text}",
+            race.index,
+            offset,
+        )

@@ -1,0 +1,250 @@
+"""Vector clocks of a cluster: warps of all its blocks, and the engines that work beside them.
+
+The idea.  An engine is one more column of the clocks (see hazards): the copies of a phase of an mbarrier, the
+bulk groups of a warp, the products of a warpgroup.  What arrives at a barrier releases what it knows, what
+waits there acquires it:
+
+    release(warp, lanes)             Knowledge: per agent the last epoch that is over
+    acquire(warp, lanes, knowledge)  what these lanes know from here on
+
+Lanes of a warp may know more than the warp: one thread waits for the others, or arrives for them.  What one
+lane knows, the warp knows from the next warp or block barrier on; what one lane releases is its own accesses,
+and of the other lanes' those before the last such barrier.
+
+Proxies.  Beside what has happened stands what of it the asynchronous proxy sees: `fenced`.  An epoch of
+ordinary writes gets there by a fence.proxy.async that a thread executes which knows of them, and from there
+on with everything that is released.  Writes of engines need none.
+
+Two further columns: that a block has started, and that a warp's initialisations of mbarriers are fenced.
+They are what a relaxed arrival carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy
+
+from layoutalg.codegen.sim.hazards import WARP_BITS, Array, Clocks
+
+ALL_LANES = (1 << (1 << WARP_BITS)) - 1
+"""A warp's lanes as a mask of bits."""
+
+
+class Knowledge:
+    """What is known to be over: an epoch per agent (`seen`, `fenced`), and epochs of single threads."""
+
+    __slots__ = ("fenced", "fenced_threads", "seen", "threads")
+
+    def __init__(self, seen: Array, fenced: Array) -> None:
+        self.seen, self.fenced = seen, fenced
+        self.threads: dict[int, int] = {}
+        self.fenced_threads: dict[int, int] = {}
+
+    @classmethod
+    def nothing(cls, agents: int) -> Knowledge:
+        """Knowledge of nothing."""
+        return cls(numpy.zeros(agents, numpy.int64), numpy.zeros(agents, numpy.int64))
+
+    def copy(self) -> Knowledge:
+        """The same, to be changed."""
+        other = Knowledge(self.seen.copy(), self.fenced.copy())
+        other.threads, other.fenced_threads = dict(self.threads), dict(self.fenced_threads)
+        return other
+
+    def join(self, other: Knowledge) -> None:
+        """Know what the other knows, too."""
+        numpy.maximum(self.seen, other.seen, out=self.seen)
+        numpy.maximum(self.fenced, other.fenced, out=self.fenced)
+        for mine, more in ((self.threads, other.threads), (self.fenced_threads, other.fenced_threads)):
+            for thread, epoch in more.items():
+                if mine.get(thread, 0) < epoch:
+                    mine[thread] = epoch
+
+    def fence(self) -> None:
+        """What is known is visible to the asynchronous proxy."""
+        numpy.maximum(self.fenced, self.seen, out=self.fenced)
+        for thread, epoch in self.threads.items():
+            self.fenced_threads[thread] = max(epoch, self.fenced_threads.get(thread, 0))
+
+    def has(self, thread: int, epoch: int, *, fenced: bool = False) -> bool:
+        """Whether what a thread did in an epoch is known."""
+        agents, threads = (
+            (self.fenced, self.fenced_threads) if fenced else (self.seen, self.threads)
+        )  # fmt: skip
+        return bool(agents[thread >> WARP_BITS] >= epoch) or threads.get(thread, 0) >= epoch
+
+
+class AgentClocks(Clocks):
+    """The clocks of `blocks` blocks of `warps` warps, and of engines, by their names in messages.
+
+    Columns: warps, the fenced initialisations of each warp, the lives of the blocks, the engines.
+
+    >>> clocks = AgentClocks(2, 1, ["the copy for full[0]"])
+    >>> clocks.start()
+    >>> known = clocks.release(0, ALL_LANES)
+    >>> clocks.acquire(1, ALL_LANES, known)
+    >>> clocks.knows(32, 0, 1), clocks.knows(0, 32, 1)
+    (True, False)
+    """
+
+    def __init__(self, warps: int, blocks: int, engines: Sequence[str]) -> None:
+        self.per_block, self.blocks, total = warps, blocks, warps * blocks
+        self.first_init, self.first_life = total, 2 * total
+        self.first_engine = self.first_life + blocks
+        self.agents = self.first_engine + len(engines)
+        self.names = tuple(engines)
+        self.now: Array = numpy.ones(self.agents, dtype=numpy.int64)
+        self.seen: Array = numpy.zeros((total, self.agents), dtype=numpy.int64)
+        self.fenced: Array = numpy.zeros((total, self.agents), dtype=numpy.int64)
+        self.floor = 0
+        self._rows = [Knowledge(self.seen[w], self.fenced[w]) for w in range(total)]
+        self._lanes: list[dict[int, Knowledge]] = [{} for _ in range(total)]
+
+    def start(self) -> None:
+        """A cluster begins: all that was before is known to all."""
+        self.floor = int(self.now.max())
+        self.now[:] = self.floor + 1
+        self.seen[:] = self.fenced[:] = self.floor
+        for warp, (row, lanes) in enumerate(zip(self._rows, self._lanes, strict=True)):
+            row.threads.clear()
+            row.fenced_threads.clear()
+            lanes.clear()
+            self.seen[warp, self.first_life + warp // self.per_block] = self.floor + 1
+
+    # --- meeting, releasing, acquiring -----------------------------------------------------------------
+
+    def sync_warps(self, warps: Array) -> None:
+        """The lanes of each of these warps meet."""
+        for w in warps:
+            self._merge(int(w))
+            self.seen[w, w] = self.now[w]
+            self.now[w] += 1
+
+    def sync_block(self, warps: slice | None = None) -> None:
+        """All warps of a block meet."""
+        chosen = range(*(warps or slice(None)).indices(len(self._rows)))
+        known = Knowledge.nothing(self.agents)
+        for w in chosen:
+            known.join(self.release(w, ALL_LANES))
+        for w in chosen:
+            self._merge(w)
+            self._rows[w].join(known)
+
+    def _merge(self, warp: int) -> None:
+        """What lanes know, the warp knows."""
+        for known in self._lanes[warp].values():
+            self._rows[warp].join(known)
+        self._lanes[warp].clear()
+
+    def release(self, warp: int, lanes: int) -> Knowledge:
+        """What these lanes of a warp know and have done; what they do from here on is not part of it."""
+        known = self._rows[warp].copy()
+        for mask, more in self._lanes[warp].items():
+            if mask & lanes:
+                known.join(more)
+        epoch = int(self.now[warp])
+        if lanes == ALL_LANES:
+            known.seen[warp] = epoch
+        else:
+            known.threads.update(dict.fromkeys(_threads(warp, lanes), epoch))
+        self.now[warp] += 1
+        return known
+
+    def acquire(self, warp: int, lanes: int, known: Knowledge) -> None:
+        """These lanes of a warp know it from here on."""
+        if lanes == ALL_LANES:
+            self._rows[warp].join(known)
+        elif lanes in self._lanes[warp]:
+            self._lanes[warp][lanes].join(known)
+        else:
+            self._lanes[warp][lanes] = known.copy()
+
+    def fence_proxy(self, warp: int, lanes: int) -> None:
+        """fence.proxy.async by these lanes: what they know, and have written, the asynchronous proxy sees."""
+        known = self.release(warp, lanes)
+        known.fence()
+        if lanes == ALL_LANES:
+            self._rows[warp].fenced_threads.update(known.fenced_threads)
+            numpy.maximum(self.fenced[warp], known.fenced, out=self.fenced[warp])
+            return
+        only = Knowledge(numpy.zeros_like(known.seen), known.fenced)
+        only.fenced_threads = known.fenced_threads
+        self.acquire(warp, lanes, only)
+
+    def engine_done(self, engine: int) -> Knowledge:
+        """The running epoch of an engine is over: the knowledge of it."""
+        known = Knowledge.nothing(self.agents)
+        known.seen[engine] = known.fenced[engine] = self.now[engine]
+        self.now[engine] += 1
+        return known
+
+    # --- asking ----------------------------------------------------------------------------------------
+
+    def knows(self, thread: int, other: int, epoch: int, *, fenced: bool = False) -> bool:
+        """Whether a thread knows what another one, or an engine, did in an epoch, or sees it fenced."""
+        warp, bit = thread >> WARP_BITS, 1 << (thread & 31)
+        if self._rows[warp].has(other, epoch, fenced=fenced):
+            return True
+        return any(
+            mask & bit and known.has(other, epoch, fenced=fenced) for mask, known in self._lanes[warp].items()
+        )
+
+    def warp_knows(self, warp: int, other: int, epoch: int) -> bool:
+        """Whether any lane of a warp knows what another thread did in an epoch."""
+        lanes = self._lanes[warp].values()
+        return any(known.has(other, epoch) for known in (self._rows[warp], *lanes))
+
+    def visible(self, thread: int, other: int, epoch: int) -> bool:
+        """Whether an asynchronous access of a thread sees another's write; those of engines need no fence."""
+        if other >> WARP_BITS >= self.first_engine or epoch <= self.floor:
+            return True
+        return self.knows(thread, other, epoch, fenced=True)
+
+    def still_unknown(self, late: Array, epochs: Array, threads: Array, others: Array) -> Array:
+        """Of what a warp has not seen, what its thread does not know either."""
+        where = numpy.nonzero(late)
+        agents = others >> WARP_BITS if late.ndim == 2 else numpy.arange(late.shape[-1])
+        parts = [numpy.broadcast_to(x, late.shape)[where] for x in (threads, others, agents, epochs)]
+        rows, inverse = numpy.unique(numpy.stack(parts, axis=1), axis=0, return_inverse=True)
+        known = []
+        for thread, other, agent, epoch in rows.tolist():
+            target = other if other >= 0 else agent << WARP_BITS
+            known.append(self.knows(thread, target, epoch))
+        left = late.copy()
+        left[where] = ~numpy.array(known)[inverse.reshape(-1)]
+        return left
+
+    # --- names -----------------------------------------------------------------------------------------
+
+    def who(self, thread: int) -> str:
+        """A thread or an engine, as a message names it."""
+        agent = thread >> WARP_BITS
+        if agent >= self.first_engine:
+            return self.names[agent - self.first_engine]
+        rank, own = divmod(thread, self.per_block << WARP_BITS)
+        return f"thread {own}{self._of_block(rank)}"
+
+    def warp_name(self, warp: int) -> str:
+        """A warp, as a message names it."""
+        rank, own = divmod(warp, self.per_block)
+        return f"{own}{self._of_block(rank)}"
+
+    def _of_block(self, rank: int) -> str:
+        return f" of the block of rank {rank}" if self.blocks > 1 else ""
+
+    def in_flight(self, thread: int) -> str:
+        """What a message says of bytes that have yet to arrive."""
+        if thread >> WARP_BITS >= self.first_engine:
+            return f"{self.who(thread)} is in flight, and nobody has waited for it"
+        return super().in_flight(thread)
+
+    def barriers(self, thread: int, other: int) -> str:
+        """The barriers that could stand between two accesses."""
+        if other >> WARP_BITS >= self.first_engine:
+            return "wait for it"
+        return "warp or block barrier" if thread >> WARP_BITS == other >> WARP_BITS else "barrier"
+
+
+def _threads(warp: int, lanes: int) -> list[int]:
+    return [(warp << WARP_BITS) + lane for lane in range(1 << WARP_BITS) if lanes >> lane & 1]

@@ -1,0 +1,331 @@
+"""Barriers of some threads of a block: mbarriers with their phases and bytes, and named barriers.
+
+The idea.  An mbarrier counts: arrivals that are missing, bytes that are announced, copies in flight.  A
+phase is complete when no arrival is missing and what is in flight is what is announced.  Copies arrive at the
+latest moment, when a waiter finds nothing else missing; so a program that relies on an earlier one fails:
+
+    arrive_expect_tx(full, 8192)     0 of 1 arrivals missing, 8192 bytes announced
+    tma_load ... full                8192 bytes in flight, which nobody sees
+    wait(full, 0)                    they land, phase 0 is complete, the waiter knows who arrived and what
+
+A barrier remembers what those who arrived at its running phase know, and of all complete phases together.
+What may not be: a barrier that nobody has initialised, or not visibly; a second initialisation; more arrivals
+than a phase takes; more bytes than it announces.  A wait that never ends says what is missing (see Wait).
+
+Sources: PTX ISA 9.0, 9.7.13.15 (mbarrier: phases, tx-count, expect-tx and complete-tx operations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy
+
+from layoutalg.codegen.instr import WARP
+from layoutalg.codegen.program import Mbarrier
+from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Knowledge
+from layoutalg.codegen.sim.hazards import WARP_BITS, Array
+from layoutalg.codegen.sim.machine import Group, Machine, Wait, as_bits
+from layoutalg.errors import SimulationError
+
+
+class Flight(NamedTuple):
+    """Bytes on their way to a barrier's block, and how they land."""
+
+    nbytes: int
+    land: Callable[[], None]
+    what: str
+
+
+@dataclass(slots=True, eq=False)
+class Phases:
+    """One mbarrier: `phase` counts the phases that are complete."""
+
+    name: str
+    count: int
+    engine: int
+    gathering: Knowledge
+    done: Knowledge
+    phase: int = 0
+    missing: int = 0
+    announced: int = 0
+    flights: list[Flight] = field(default_factory=list)
+    init_thread: int = -1
+    init_epoch: int = 0
+    init_fenced: bool = False
+
+    @property
+    def in_flight(self) -> int:
+        """Bytes that copies bring in the running phase."""
+        return sum(f.nbytes for f in self.flights)
+
+    def needs(self) -> str:
+        """What the running phase lacks."""
+        parts = []
+        if self.missing:
+            parts.append(f"{self.missing} of {self.count} arrivals")
+        if self.announced > self.in_flight:
+            parts.append(f"{self.announced - self.in_flight} of {self.announced} bytes")
+        return f"phase {self.phase} of {self.name} lacks {' and '.join(parts) or 'nothing'}"
+
+
+class BarrierPlace(NamedTuple):
+    """An operand: which barrier of an array each lane means, one for all or an array (lanes,)."""
+
+    name: str
+    stage: Any
+
+
+class Mbarriers:
+    """The barriers of one block; `peers` are those of the cluster by rank, itself included."""
+
+    def __init__(self, machine: Machine, declared: tuple[Mbarrier, ...], first_engine: int) -> None:
+        assert isinstance(machine.clocks, AgentClocks)
+        self.machine, self.clocks = machine, machine.clocks
+        self.peers: list[Mbarriers] = [self]
+        self._named: dict[int, _Named] = {}
+        self.of: dict[str, list[Phases]] = {}
+        nothing = Knowledge.nothing(self.clocks.agents)
+        for bar in declared:
+            self.of[bar.name] = []
+            for stage in range(bar.stages):
+                name = f"{bar.name}[{stage}]" if bar.stages > 1 else bar.name
+                self.of[bar.name].append(
+                    Phases(name, bar.count, first_engine, nothing.copy(), nothing.copy())
+                )
+                first_engine += 1
+
+    def start(self) -> None:
+        """A new block begins: no barrier is initialised."""
+        self._named.clear()
+        for bar in self.all():
+            bar.gathering, bar.done = (Knowledge.nothing(self.clocks.agents) for _ in range(2))
+            bar.phase = bar.missing = bar.announced = bar.init_epoch = 0
+            bar.init_thread, bar.init_fenced = -1, False
+            bar.flights.clear()
+
+    def all(self) -> Iterator[Phases]:
+        """Every mbarrier of the block."""
+        for stages in self.of.values():
+            yield from stages
+
+    # --- what effects call -----------------------------------------------------------------------------
+
+    def init(self, group: Group, place: BarrierPlace, count: int) -> None:
+        """Phase 0 of a barrier begins."""
+        for bar, _, lanes, i in self._meant(group, place):
+            if bar.init_thread >= 0:
+                raise group.fail(
+                    f"initialises {bar.name} again, which {self.clocks.who(bar.init_thread)} has "
+                    "initialised: its memory is in use", i,
+                )  # fmt: skip
+            if lanes & (lanes - 1):
+                raise group.fail(f"is one of several lanes that initialise {bar.name}; one thread does", i)
+            thread = int(group.active.threads[i, 0])
+            bar.init_thread, bar.init_epoch = thread, int(self.clocks.now[thread >> WARP_BITS])
+            bar.count = bar.missing = count
+
+    def fence_inits(self, group: Group) -> None:
+        """Initialisations by the active lanes become visible to engines and, with arrivals, to peers."""
+        threads = set(group.active.threads[:, 0].tolist())
+        for bar in self.all():
+            if bar.init_thread in threads:
+                bar.init_fenced = True
+                warp = bar.init_thread >> WARP_BITS
+                column = self.clocks.first_init + warp
+                self.clocks.seen[warp, column] = max(self.clocks.seen[warp, column], bar.init_epoch)
+
+    def arrive(self, group: Group, place: BarrierPlace, nbytes: Array | None = None) -> None:
+        """The active lanes arrive, and each announces `nbytes` (lanes, 1)."""
+        for bar, warp, lanes, i in self._meant(group, place):
+            self.usable(group, bar, i)
+            if nbytes is not None:
+                first = (warp - group.first_agent) * WARP
+                chosen = [first + lane for lane in range(WARP) if lanes >> lane & 1]
+                bar.announced += int(nbytes[chosen, 0].sum())
+            self._arrived(group, bar, warp, lanes, i)
+
+    def arrive_remote(self, group: Group, place: BarrierPlace, ranks: Array) -> None:
+        """The active lanes arrive at the barriers of the blocks of these ranks."""
+        for rank in numpy.unique(ranks[group.active.index, 0]).tolist():
+            inner = group.narrowed(ranks[:, 0] == rank)
+            if inner is None:
+                continue
+            outer, group.active = group.active, inner
+            self.machine.cluster.reach(group, rank)
+            for bar, warp, lanes, i in self.peers[rank]._meant(group, place):
+                self.usable(group, bar, i)
+                self._arrived(group, bar, warp, lanes, i)
+            group.active = outer
+
+    def wait(self, group: Group, place: BarrierPlace, parity: Array) -> None:
+        """The active lanes wait until the phase of a parity is complete."""
+        for bar, warp, lanes, i in self._meant(group, place):
+            self.usable(group, bar, i)
+            first = (warp - group.first_agent) * WARP
+            asked = {int(parity[first + lane, 0]) for lane in range(WARP) if lanes >> lane & 1}
+            if asked - {0, 1}:
+                raise group.fail(f"waits for parity {max(asked)} of {bar.name}: 0 and 1 are there", i)
+            for one in sorted(asked):
+                group.waits.append(self._wait(group, bar, one, warp, lanes))
+
+    def passed(self, group: Group) -> bool:
+        """Whether all that a group waits for has happened; from then on it knows of it."""
+        for wait in [wait for wait in group.waits if wait.asked()]:
+            wait.passed()
+            group.waits.remove(wait)
+        return not group.waits
+
+    # --- phases ----------------------------------------------------------------------------------------
+
+    def usable(self, group: Group, bar: Phases, i: int, *, by_engine: bool = False) -> None:
+        """Raise unless active lane i sees that a barrier is initialised, and with `by_engine` engines do."""
+        thread, who = int(group.active.threads[i, 0]), bar.init_thread
+        if who < 0:
+            raise group.fail(f"uses {bar.name}, which nobody has initialised", i)
+        column = (self.clocks.first_init + (who >> WARP_BITS)) << WARP_BITS
+        fenced = bar.init_fenced and self.clocks.knows(thread, column, bar.init_epoch)
+        if thread != who and not fenced and not self.clocks.knows(thread, who, bar.init_epoch):
+            raise group.fail(
+                f"uses {bar.name}, which {self.clocks.who(who)} has initialised, with no barrier in between",
+                i,
+            )
+        if by_engine and not bar.init_fenced and not self.clocks.visible(thread, who, bar.init_epoch):
+            raise group.fail(
+                f"starts a copy that completes at {bar.name}, whose initialisation the asynchronous proxy "
+                f"may not see: {self.clocks.who(who)} needs a fence_barrier_init behind it", i,
+            )  # fmt: skip
+
+    def bring(self, group: Group, bar: Phases, flight: Flight, i: int) -> None:
+        """Bytes are on their way to a barrier."""
+        bar.flights.append(flight)
+        self._check_bytes(group, bar, i)
+
+    def _arrived(self, group: Group, bar: Phases, warp: int, lanes: int, i: int) -> None:
+        arrivals = lanes.bit_count()
+        if arrivals > bar.missing:
+            raise group.fail(
+                f"and {arrivals - 1} more lanes of its warp arrive at {bar.name}, whose phase {bar.phase} "
+                f"takes {bar.count} arrivals, {bar.missing} of them missing" if arrivals > 1 else
+                f"arrives at {bar.name}, whose phase {bar.phase} has all of its {bar.count} arrivals", i,
+            )  # fmt: skip
+        bar.gathering.join(self.clocks.release(warp, lanes))
+        bar.missing -= arrivals
+        self._check_bytes(group, bar, i)
+        if not bar.missing and not bar.announced and not bar.flights:
+            self._complete(bar)
+
+    def _check_bytes(self, group: Group, bar: Phases, i: int) -> None:
+        if not bar.missing and bar.in_flight > bar.announced:
+            raise group.fail(
+                f"brings phase {bar.phase} of {bar.name} to {bar.in_flight} bytes, {bar.announced} were "
+                "announced by expect_tx: a copy counts its whole box, also out of bounds", i,
+            )  # fmt: skip
+
+    def _complete(self, bar: Phases) -> None:
+        for flight in bar.flights:
+            flight.land()
+        bar.done.join(bar.gathering)
+        bar.done.join(self.clocks.engine_done(bar.engine))
+        bar.gathering = Knowledge.nothing(self.clocks.agents)
+        bar.flights.clear()
+        bar.phase, bar.missing, bar.announced = bar.phase + 1, bar.count, 0
+
+    def _wait(self, group: Group, bar: Phases, parity: int, warp: int, lanes: int) -> Wait:
+        def asked() -> bool:
+            if bar.phase & 1 == parity and not bar.missing and bar.in_flight == bar.announced:
+                self._complete(bar)
+            return bar.phase & 1 != parity
+
+        def passed() -> None:
+            self.clocks.acquire(warp, lanes, bar.done)
+
+        def missing() -> str:
+            return f"parity {parity} of {bar.name}: {bar.needs()}"
+
+        return Wait(asked, passed, missing)
+
+    def _meant(self, group: Group, place: BarrierPlace) -> Iterator[tuple[Phases, int, int, int]]:
+        """(barrier, warp's agent, lanes as bits, first active lane) for every barrier and warp."""
+        stages, bars = numpy.broadcast_to(numpy.asarray(place.stage), group.lanes), self.of[place.name]
+        mask = group.active.mask
+        for stage in numpy.unique(stages[mask]).tolist():
+            if stage >= len(bars):
+                raise group.fail(f"means stage {stage} of {place.name}, which has {len(bars)}")
+            chosen = mask & (stages == stage)
+            for w, lanes in enumerate(chosen.reshape(-1, WARP)):
+                if lanes.any():
+                    first = w * WARP + int(lanes.argmax())
+                    i = int(numpy.count_nonzero(mask[:first]))
+                    yield bars[stage], group.first_agent + w, as_bits(lanes), i
+
+    # --- named barriers --------------------------------------------------------------------------------
+
+    def sync_named(self, group: Group, number: int, threads: int) -> None:
+        """The active warps arrive at a named barrier and wait for the others."""
+        warps, barrier, generation = self._arrive_named(group, number, threads)
+
+        def asked() -> bool:
+            return barrier.generation > generation
+
+        def passed() -> None:
+            for warp in warps:
+                self.clocks.acquire(warp, ALL_LANES, barrier.done[generation])
+                self.clocks.sync_warps(numpy.array([warp]))
+
+        def missing() -> str:
+            return f"named barrier {number}: {barrier.arrived} of {threads} threads have arrived"
+
+        group.waits.append(Wait(asked, passed, missing))
+
+    def arrive_named(self, group: Group, number: int, threads: int) -> None:
+        """The active warps arrive at a named barrier and go on."""
+        self._arrive_named(group, number, threads)
+
+    def _arrive_named(self, group: Group, number: int, threads: int) -> tuple[list[int], _Named, int]:
+        nothing = Knowledge.nothing(self.clocks.agents)
+        barrier = self._named.setdefault(number, _Named(threads, nothing))
+        if barrier.arrived == 0:
+            barrier.threads = threads
+        if threads != barrier.threads:
+            raise group.fail(
+                f"arrives at named barrier {number} of {threads} threads; others of {barrier.threads}"
+            )
+        warps = (group.first_agent + numpy.flatnonzero(group.active.warps)).tolist()
+        generation = barrier.generation
+        for warp in warps:
+            barrier.gathering.join(self.clocks.release(warp, ALL_LANES))
+        barrier.arrived += WARP * len(warps)
+        if barrier.arrived > threads:
+            raise group.fail(
+                f"arrives at named barrier {number}, which then has {barrier.arrived} of {threads} threads"
+            )
+        if barrier.arrived == threads:
+            barrier.done.append(barrier.gathering)
+            barrier.gathering, barrier.arrived, barrier.generation = nothing.copy(), 0, generation + 1
+        return warps, barrier, generation
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def finish(self, block: str) -> None:
+        """The block ends.  Raises SimulationError for bytes that are in flight."""
+        for bar in self.all():
+            if bar.flights:
+                flight = bar.flights[0]
+                raise SimulationError(
+                    f"block {block} exits while {bar.in_flight} bytes are in flight: nobody has waited for "
+                    f"phase {bar.phase} of {bar.name}, {flight.what}", statement=flight.what,
+                )  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class _Named:
+    """A named barrier: how often it has been complete, and what those knew who arrived."""
+
+    threads: int
+    gathering: Knowledge
+    arrived: int = 0
+    generation: int = 0
+    done: list[Knowledge] = field(default_factory=list)

@@ -1,0 +1,111 @@
+"""A file of checks: layouts, accesses and index functions held to limits, for CI.
+
+    [tiles]
+    a = "Sw<3,3,3> o 0 o (64,64):(64,1)"
+
+    [[access]]
+    tile = "a"
+    dtype = "f16"
+    access = ["ldmatrix.x4", "st.shared.b128"]
+    limits = ["wavefronts <= ideal"]
+
+`layoutalg ci` runs such a file, and so does pytest.
+
+    file           load_checks: layoutalg.toml or pyproject.toml into checks: ADD A KIND OF CHECK HERE
+    toml_lines     the line of each value of a TOML text
+    fields         Kind and Field: the keys of a kind's tables, and the readers of their values
+    limits         Limit, Quantity, Property: "ways <= 1", "injective", "equals (8,8):(8,1)"
+    accesses       [[access]]: wavefronts and sectors
+    layouts        [[layout]], [[tma]], [[wgmma]]: what is true of a tile, boxes, operands
+    functions      [[function]]: index functions in C, CUDA and Python
+    runner         run_checks, baselines
+    formats        JUnit XML, SARIF, GitHub's annotations, fields of JSON
+    pytest_plugin  checks as items of pytest
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from layoutalg.later import later
+
+if TYPE_CHECKING:
+    from layoutalg.checks.file import (
+        KINDS,
+        Check,
+        CheckFile,
+        find_check_file,
+        load_checks,
+        read_checks,
+    )
+    from layoutalg.checks.formats import (
+        FORMATS,
+        Results,
+        as_github,
+        as_junit,
+        as_sarif,
+        failure_lines,
+        failure_text,
+        result_fields,
+    )
+    from layoutalg.checks.functions import MAX_POINTS, UNITS, function_layout, source_language
+    from layoutalg.checks.limits import BASELINE, Limit, number_text
+    from layoutalg.checks.runner import (
+        Failure,
+        Outcome,
+        baseline_text,
+        load_baseline,
+        named_baseline,
+        read_baseline,
+        run_checks,
+    )
+
+_PLACES = {
+    "file": ("KINDS", "Check", "CheckFile", "find_check_file", "load_checks", "read_checks"),
+    "formats": (
+        "FORMATS", "Results", "as_github", "as_junit", "as_sarif", "failure_lines", "failure_text",
+        "result_fields",
+    ),
+    "functions": ("MAX_POINTS", "UNITS", "function_layout", "source_language"),
+    "limits": ("BASELINE", "Limit", "number_text"),
+    "runner": (
+        "Failure", "Outcome", "baseline_text", "load_baseline", "named_baseline", "read_baseline",
+        "run_checks",
+    ),
+}  # fmt: skip
+
+__all__ = [
+    "BASELINE",
+    "FORMATS",
+    "KINDS",
+    "MAX_POINTS",
+    "UNITS",
+    "Check",
+    "CheckFile",
+    "Failure",
+    "Limit",
+    "Outcome",
+    "Results",
+    "as_github",
+    "as_junit",
+    "as_sarif",
+    "baseline_text",
+    "failure_lines",
+    "failure_text",
+    "find_check_file",
+    "function_layout",
+    "load_baseline",
+    "load_checks",
+    "named_baseline",
+    "number_text",
+    "read_baseline",
+    "read_checks",
+    "result_fields",
+    "run_checks",
+    "source_language",
+]
+
+__getattr__ = later(
+    "layoutalg.checks",
+    {name: f"layoutalg.checks.{module}" for module, names in _PLACES.items() for name in names},
+)

@@ -1,0 +1,224 @@
+"""Kinds of checks: the keys of their tables, each read and held to its limits, and what they measure.
+
+A Kind is one record: its keys, how its subject is measured, and the quantities and properties that limits
+may name.  A Field is one key: what is accepted, and a reader that raises an error of layoutalg.errors for
+anything else.  Readers get a Reading: the named tiles of the file and the folder that its paths start from.
+
+>>> reading = Reading(tiles={"a": "4:1"}, folder=Path())
+>>> a_whole_number(0)(16, reading)
+16
+>>> one_of("A", "B")("b", reading)
+Traceback (most recent call last):
+...
+layoutalg.errors.UnknownNameError: unknown value 'b': did you mean 'B'? accepted are A, B
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.checks.limits import Properties, Quantities
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError, UnknownNameError
+from layoutalg.layout import AnyLayout, IntTuple, Swizzle
+from layoutalg.notation import parse, parse_int_tuple
+
+MAX_TEXT = 4096
+"""Most characters of a text in a file of checks."""
+
+MAX_NAME = 200
+"""Most characters of a name."""
+
+MAX_SOURCE_BYTES = 1 << 20
+"""Largest source file that a check names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What readers of a file's values know: its tiles by name, and the folder of its paths."""
+
+    tiles: Mapping[str, Any]
+    folder: Path
+
+
+Reader: TypeAlias = Callable[[Any, Reading], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A key of a check's table.
+
+    `shared` keys may stand under [defaults] as well; of an `each` key a list makes one check per entry.
+    """
+
+    key: str
+    what: str
+    read: Reader
+    required: bool = False
+    default: object = None
+    shared: bool = False
+    each: bool = False
+
+
+Values: TypeAlias = Mapping[str, Any]
+
+
+def _no_quantities(values: Values) -> Quantities:
+    return {}
+
+
+def _no_properties(values: Values) -> Properties:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of check; its name is that of its tables, [[name]].
+
+    `measured` makes the subject of the values that the fields have read: what quantities and properties are
+    asked about; it may raise any error of layoutalg.errors, by which the check does not pass.  `always` are
+    limits that every check of the kind has; without them, a check has to state one.  `label` is the name of
+    a check that has none of its own, of its table as it is written; `place` the source that it is about.
+    """
+
+    name: str
+    what: str
+    fields: tuple[Field, ...]
+    measured: Callable[[Values], Any]
+    label: Callable[[Mapping[str, Any]], str]
+    quantities: Callable[[Values], Quantities] = _no_quantities
+    properties: Callable[[Values], Properties] = _no_properties
+    always: tuple[str, ...] = ()
+    place: Callable[[Values], Path | None] = field(default=lambda values: None)
+
+
+# --- readers -----------------------------------------------------------------------------------------------
+
+
+def a_text(value: Any, reading: Reading) -> str:
+    """A text without characters that control a terminal, at most MAX_TEXT of them."""
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"{_shown(value)} is not a text")
+    if len(value) > MAX_TEXT:
+        raise ResourceError("characters of a text", len(value), MAX_TEXT)
+    if not value.replace("\n", "").isprintable():
+        raise ParseError("the text has characters that cannot be shown", text=value)
+    return value
+
+
+def a_name(value: Any, reading: Reading) -> str:
+    """A text of one line, at most MAX_NAME characters, with one that is no blank."""
+    text = a_text(value, reading)
+    if not text.strip() or "\n" in text:
+        raise ParseError(f"{text!r} is no name: one line that is not blank is needed", text=text)
+    if len(text) > MAX_NAME:
+        raise ResourceError("characters of a name", len(text), MAX_NAME)
+    return text.strip()
+
+
+def a_layout(value: Any, reading: Reading) -> AnyLayout:
+    """A layout in CuTe notation."""
+    found = parse(a_text(value, reading))
+    if isinstance(found, Swizzle):
+        raise ShapeError(
+            f"{found} alone has no shape; say what it acts on, as in {found} o 0 o (8,64):(64,1)"
+        )
+    return found
+
+
+def a_tile(value: Any, reading: Reading) -> AnyLayout:
+    """The name of a tile of the file, or a layout in CuTe notation."""
+    text = a_text(value, reading)
+    if text in reading.tiles:
+        return a_layout(reading.tiles[text], reading)
+    if ":" in text or not reading.tiles:
+        return a_layout(text, reading)
+    raise UnknownNameError("tile", text, reading.tiles)
+
+
+def an_element(value: Any, reading: Reading) -> DType:
+    """The name of an element type."""
+    return dtype(a_text(value, reading))
+
+
+def an_arch(value: Any, reading: Reading) -> Arch:
+    """The name of an architecture or a GPU."""
+    return find_arch(a_text(value, reading))
+
+
+def an_int_tuple(value: Any, reading: Reading) -> IntTuple:
+    """Integers in parentheses, as a text: "(64,64)"."""
+    return parse_int_tuple(a_text(value, reading))
+
+
+def a_whole_number(least: int, most: int = (1 << 62) - 1) -> Reader:
+    """The reader of an integer from `least` to `most`."""
+
+    def read(value: Any, reading: Reading) -> int:
+        if type(value) is not int:
+            raise ArgumentTypeError(f"{_shown(value)} is not a whole number")
+        if not least <= value <= most:
+            raise ShapeError(f"{value} is not from {least} to {most}")
+        return value
+
+    return read
+
+
+def a_number_of_seconds(value: Any, reading: Reading) -> float:
+    """Seconds above 0, at most an hour."""
+    if type(value) not in (int, float):
+        raise ArgumentTypeError(f"{_shown(value)} is not a number")
+    if not 0 < value <= 3600:
+        raise ShapeError(f"{value} s is not above 0 and at most 3600")
+    return float(value)
+
+
+def one_of(*choices: str) -> Reader:
+    """The reader of one of these words."""
+
+    def read(value: Any, reading: Reading) -> str:
+        text = a_text(value, reading)
+        if text not in choices:
+            raise UnknownNameError("value", text, choices)
+        return text
+
+    return read
+
+
+def a_file(value: Any, reading: Reading) -> tuple[Path, str]:
+    """A file's path and text; a path that does not start at the root starts at the file of checks."""
+    path = reading.folder / a_text(value, reading)
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_SOURCE_BYTES + 1)
+    except OSError as error:
+        raise ParseError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise ParseError(f"{value!r} is no path: {error}") from None
+    if len(raw) > MAX_SOURCE_BYTES:
+        raise ResourceError(f"size of {path} in bytes", max(len(raw), path.stat().st_size), MAX_SOURCE_BYTES)
+    try:
+        return path, raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ParseError(f"{path} is not UTF-8 text: line {line} does not decode") from None
+
+
+def _shown(value: object) -> str:
+    """A value of TOML, shortened."""
+    return repr(value)[:60]
+
+
+TILE = Field("tile", "a name of [tiles], or a layout in CuTe notation", a_tile, required=True)
+DTYPE = Field("dtype", "an element type such as f16", an_element, default=dtype("f32"), shared=True)
+ARCH = Field(
+    "arch",
+    "an architecture such as sm_90, or a GPU such as H100",
+    an_arch,
+    default=find_arch("sm_90"),
+    shared=True,
+)

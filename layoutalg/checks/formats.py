@@ -1,0 +1,253 @@
+"""Outcomes for programs: JSON, JUnit XML, SARIF 2.1.0, and GitHub's annotations.
+
+    json      the fields of the command's JSON object
+    junit     a test suite per file, a test case per check, a failure or an error for what did not pass
+    sarif     a rule per kind of check, a result per broken limit, at the line that states it
+    github    ::error file=...,line=...::... for each broken limit, as a workflow prints it
+
+Sources.  SARIF 2.1.0 (OASIS), sections 3.13, 3.14, 3.18, 3.19, 3.20, 3.27, 3.29 and 3.49; the JUnit schema
+junit-10.xsd of Jenkins' xUnit plugin; GitHub Docs, "Workflow commands for GitHub Actions", whose values
+escape %, CR and LF, and in properties : and , as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
+from xml.sax.saxutils import escape, quoteattr
+
+from layoutalg import __version__
+from layoutalg.checks.file import KINDS
+from layoutalg.checks.limits import Number, number_text
+from layoutalg.checks.runner import Failure, Outcome
+
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+"""The schema that a SARIF log names."""
+
+
+class Results(NamedTuple):
+    """The outcomes of a file; `path` is how reports name it, with slashes, from where they are read.
+
+    >>> Results("layoutalg.toml", ()).passed
+    0
+    """
+
+    path: str
+    outcomes: Sequence[Outcome]
+
+    @property
+    def passed(self) -> int:
+        """Checks that pass."""
+        return sum(outcome.status == "passed" for outcome in self.outcomes)
+
+    def counted(self, status: str) -> int:
+        """Checks of a status."""
+        return sum(outcome.status == status for outcome in self.outcomes)
+
+
+def failure_text(outcome: Outcome, failure: Failure) -> str:
+    """A broken limit in a sentence.
+
+    >>> from layoutalg.checks.file import read_checks
+    >>> from layoutalg.checks.runner import run_checks
+    >>> (outcome,) = run_checks(read_checks('[[layout]]\\ntile = "4:0"\\nlimits = ["injective"]'))
+    >>> failure_text(outcome, outcome.failures[0])
+    '4:0: coordinates 0 and 1 share the offset 0.'
+    """
+    lead = "not answered: " if outcome.status == "unanswered" else ""
+    return f"{outcome.check.name}: {lead}{failure.why.rstrip('.')}."
+
+
+def _failures(results: Results) -> Iterator[tuple[Outcome, Failure]]:
+    return ((outcome, failure) for outcome in results.outcomes for failure in outcome.failures)
+
+
+# --- JSON --------------------------------------------------------------------------------------------------
+
+
+def result_fields(results: Results) -> dict[str, Any]:
+    """The fields of the JSON object of the command `ci`."""
+    return {
+        "file": results.path,
+        "passed": results.passed,
+        "failed": results.counted("failed"),
+        "unanswered": results.counted("unanswered"),
+        "checks": [
+            {
+                "name": outcome.check.name,
+                "kind": outcome.check.kind.name,
+                "line": outcome.check.line,
+                "status": outcome.status,
+                "limits": [limit.text for limit in outcome.check.limits],
+                "numbers": {name: _json_number(number) for name, number in outcome.numbers.items()},
+                "failures": [
+                    {"limit": failure.limit, "line": failure.line, "why": failure.why}
+                    for failure in outcome.failures
+                ],
+                "notes": list(outcome.notes),
+                "seconds": round(outcome.seconds, 6),
+            }
+            for outcome in results.outcomes
+        ],
+    }
+
+
+def _json_number(number: Number) -> int | float:
+    return int(number) if number == int(number) else float(number)
+
+
+# --- JUnit -------------------------------------------------------------------------------------------------
+
+
+def as_junit(results: Results) -> str:
+    """The outcomes as JUnit XML.
+
+    >>> print(as_junit(Results("layoutalg.toml", ())), end="")
+    <?xml version="1.0" encoding="UTF-8"?>
+    <testsuites name="layoutalg" tests="0" failures="0" errors="0" time="0.000">
+    <testsuite name="layoutalg.toml" tests="0" failures="0" errors="0" skipped="0" time="0.000">
+    </testsuite>
+    </testsuites>
+    """
+    counts: dict[str, object] = {
+        "tests": len(results.outcomes),
+        "failures": results.counted("failed"),
+        "errors": results.counted("unanswered"),
+    }
+    time = {"time": f"{sum(outcome.seconds for outcome in results.outcomes):.3f}"}
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>']
+    lines.append(_tag("testsuites", {"name": "layoutalg"} | counts | time))
+    lines.append(_tag("testsuite", {"name": results.path} | counts | {"skipped": 0} | time))
+    for outcome in results.outcomes:
+        case = {
+            "classname": f"layoutalg.{outcome.check.kind.name}",
+            "name": outcome.check.name,
+            "time": f"{outcome.seconds:.3f}",
+        }
+        lines.append(_tag("testcase", case))
+        element = "error" if outcome.status == "unanswered" else "failure"
+        for failure in outcome.failures:
+            said = {"type": failure.limit or outcome.check.kind.name, "message": failure.why}
+            where = f"{results.path}, line {failure.line}: {failure_text(outcome, failure)}"
+            lines.append(f"{_tag(element, said)}{escape(where)}</{element}>")
+        if outcome.numbers:
+            said_numbers = ", ".join(f"{name} {number_text(n)}" for name, n in outcome.numbers.items())
+            lines.append(f"<system-out>{escape(said_numbers)}</system-out>")
+        lines.append("</testcase>")
+    lines += ["</testsuite>", "</testsuites>"]
+    return "\n".join(lines) + "\n"
+
+
+def _tag(name: str, attributes: Mapping[str, object]) -> str:
+    """An opening tag."""
+    return f"<{name}{''.join(f' {key}={quoteattr(str(value))}' for key, value in attributes.items())}>"
+
+
+# --- SARIF -------------------------------------------------------------------------------------------------
+
+
+def as_sarif(results: Results) -> str:
+    """The outcomes as a SARIF 2.1.0 log: one run, a result for each broken limit.
+
+    >>> log = json.loads(as_sarif(Results("layoutalg.toml", ())))
+    >>> log["version"], log["runs"][0]["results"]
+    ('2.1.0', [])
+    """
+    rules = list(KINDS)
+    driver = {
+        "name": "layoutalg",
+        "version": __version__,
+        "semanticVersion": __version__,
+        "rules": [
+            {
+                "id": f"layoutalg/{kind.name}",
+                "name": kind.name.capitalize(),
+                "shortDescription": {"text": f"A check of {kind.what}."},
+                "defaultConfiguration": {"level": "error"},
+            }
+            for kind in KINDS.values()
+        ],
+    }
+    found = [
+        {
+            "ruleId": f"layoutalg/{outcome.check.kind.name}",
+            "ruleIndex": rules.index(outcome.check.kind.name),
+            "kind": "fail",
+            "level": "error",
+            "message": {"text": failure_text(outcome, failure)},
+            "locations": [_location(results.path, failure.line)],
+            "partialFingerprints": {"layoutalgCheck/v1": _fingerprint(outcome, failure)},
+        }
+        | _related(outcome)
+        for outcome, failure in _failures(results)
+    ]
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [{"executionSuccessful": True}],
+        "results": found,
+    }
+    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _location(path: str, line: int | None) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(path)}}
+    if line is not None:
+        place["region"] = {"startLine": line}
+    return {"physicalLocation": place}
+
+
+def _related(outcome: Outcome) -> dict[str, Any]:
+    """The source that a check is about."""
+    place = outcome.check.kind.place(outcome.check.values)
+    if place is None:
+        return {}
+    return {"relatedLocations": [_location(place.as_posix(), None)]}
+
+
+def _fingerprint(outcome: Outcome, failure: Failure) -> str:
+    """The same for one limit of one check in every run, wherever its lines move."""
+    return hashlib.sha256(f"{outcome.check.name}\n{failure.limit}".encode()).hexdigest()
+
+
+# --- GitHub ------------------------------------------------------------------------------------------------
+
+
+def as_github(results: Results) -> str:
+    """The broken limits as annotations, and the sum in a line of text.
+
+    >>> print(as_github(Results("layoutalg.toml", ())), end="")
+    layoutalg.toml: 0 checks, 0 passed
+    """
+    lines = [
+        f"::error file={_property(results.path)},line={failure.line},"
+        f"title={_property(f'layoutalg {outcome.check.kind.name}')}"
+        f"::{_data(failure_text(outcome, failure))}"
+        for outcome, failure in _failures(results)
+    ]
+    total = len(results.outcomes)
+    return "\n".join([*lines, f"{results.path}: {total} checks, {results.passed} passed"]) + "\n"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+FORMATS: Mapping[str, Callable[[Results], str]] = {"junit": as_junit, "sarif": as_sarif, "github": as_github}
+"""Outcomes as text, by the name of the form; JSON is the command's."""
+
+
+def failure_lines(results: Results) -> list[str]:
+    """A sentence for each broken limit, with its line.
+
+    >>> list(failure_lines(Results("layoutalg.toml", ())))
+    []
+    """
+    return [f"Line {failure.line}: {failure_text(o, failure)}" for o, failure in _failures(results)]

@@ -1,0 +1,211 @@
+"""Checks of layouts: what is true of a tile, boxes of TMA, operands of wgmma.
+
+[[layout]]
+tile = "a"
+limits = ["bijective", "extra_bytes <= 0", "legal for TMA", "equals Sw<3,3,3> o 0 o (64,64):(64,1)"]
+
+[[tma]]
+tensor = "(4096,1024):(1024,1)"
+box = "(64,64)"
+mode = "128B"
+tile = "a"
+
+[[wgmma]]
+tile = "a"
+operand = "A"
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from layoutalg.algebra import make_ordered_layout
+from layoutalg.arch import HOPPER_MODES, Arch
+from layoutalg.checks.fields import (
+    ARCH,
+    DTYPE,
+    TILE,
+    Field,
+    Kind,
+    Values,
+    a_layout,
+    a_tile,
+    a_whole_number,
+    an_int_tuple,
+    one_of,
+)
+from layoutalg.checks.limits import Property, Quantity
+from layoutalg.decide import cosize, find_collision, find_difference, image_size, is_injective
+from layoutalg.dtype import DType
+from layoutalg.errors import MismatchError
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
+from layoutalg.legality import Legality, check_tma, check_wgmma
+from layoutalg.testing import check_bijective
+
+
+class Tile(NamedTuple):
+    """What limits of a layout are asked about."""
+
+    layout: AnyLayout
+    element: DType
+    arch: Arch
+
+
+def _bytes(elements: int, tile: Tile) -> int:
+    return -(-elements * tile.element.bits // 8)
+
+
+QUANTITIES = {
+    quantity.name: quantity
+    for quantity in (
+        Quantity("size", "coordinates", None, lambda t: size(t.layout)),
+        Quantity("cosize", "the greatest offset and one, in elements", "less", lambda t: cosize(t.layout)),
+        Quantity("bytes", "bytes up to the last element", "less", lambda t: _bytes(cosize(t.layout), t)),
+        Quantity(
+            "extra_bytes",
+            "bytes up to the last element that hold none",
+            "less",
+            lambda t: _bytes(cosize(t.layout), t) - _bytes(image_size(t.layout), t),
+        ),
+    )
+}
+"""Of layouts."""
+
+
+def _collides(tile: Tile, _: object) -> str:
+    if is_injective(tile.layout):
+        return ""
+    bare = tile.layout
+    while isinstance(bare, ComposedLayout) and bare.swizzles:  # swizzles are one-to-one
+        bare = bare.inner
+    pair = find_collision(bare) if isinstance(bare, Layout) else None
+    if pair is None:
+        return "two coordinates share an offset"
+    return f"coordinates {pair[0]} and {pair[1]} share the offset {tile.layout(pair[0])}"
+
+
+def _not_bijective(tile: Tile, _: object) -> str:
+    try:
+        check_bijective(tile.layout)
+    except MismatchError as error:
+        return error.message
+    return ""
+
+
+def _differs(tile: Tile, other: AnyLayout) -> str:
+    if size(other) != size(tile.layout):
+        return f"it has {size(tile.layout)} coordinates, and {other} has {size(other)}"
+    place = find_difference(tile.layout, other)
+    if place is None:
+        return ""
+    return f"at the flat index {place} it is {tile.layout(place)}, and {other} is {other(place)}"
+
+
+def _no_box(tile: Tile, _: object) -> str:
+    """Why no box of a dense tensor is written as this layout: what each mode says."""
+    inner = tile.layout
+    while isinstance(inner, ComposedLayout):
+        inner = inner.inner
+    refusals = []
+    for mode in HOPPER_MODES:
+        found = check_tma(
+            _dense(inner), inner.shape, tile.element, mode=mode, shared=tile.layout, arch=tile.arch
+        )
+        if found.legal:
+            return ""
+        refusals.append(f"{mode}: {found.violations[0]}")
+    return "; ".join(refusals)
+
+
+def _dense(layout: Layout) -> Layout:
+    """A tensor of the layout's shape whose leaves are stored in the order of its strides, innermost first."""
+    return make_ordered_layout(layout.shape, layout.stride)
+
+
+def _not_operand(operand: Any) -> Property:
+    def broken(tile: Tile, _: object) -> str:
+        return _refused(check_wgmma(tile.layout, tile.element, operand, arch=tile.arch), None)
+
+    return Property(f"legal for wgmma {operand}", f"wgmma reads the tile as its operand {operand}", broken)
+
+
+def _refused(found: Legality[Any], _: object) -> str:
+    return "; ".join(map(str, found.violations))
+
+
+LEGAL = Property("legal", "no rule of the instruction is broken", _refused)
+
+PROPERTIES = {
+    known.name: known
+    for known in (
+        Property("injective", "no two coordinates share an offset", _collides),
+        Property("bijective", "the offsets are 0 to size - 1, each once", _not_bijective),
+        Property("equals ", "the same offset at every coordinate as a layout", _differs, a_tile),
+        Property("legal for TMA", "a box of a dense tensor is written as this layout in some mode", _no_box),
+        _not_operand("A"),
+        _not_operand("B"),
+    )
+}
+"""Of layouts."""
+
+LAYOUT = Kind(
+    "layout",
+    "what is true of a tile",
+    (TILE, DTYPE, ARCH),
+    lambda values: Tile(values["tile"], values["dtype"], values["arch"]),
+    lambda table: str(table["tile"]),
+    lambda values: QUANTITIES,
+    lambda values: PROPERTIES,
+)
+
+
+def _box(values: Values) -> Legality[Any]:
+    return check_tma(
+        values["tensor"], values["box"], values["dtype"], mode=values["mode"], shared=values["tile"],
+        arch=values["arch"],
+    )  # fmt: skip
+
+
+TMA = Kind(
+    "tma",
+    "whether TMA copies boxes of a tensor, and what it then writes",
+    (
+        Field("tensor", "a layout in CuTe notation", a_layout, required=True),
+        Field("box", 'extents as a text, such as "(64,64)"', an_int_tuple, required=True),
+        Field(
+            "mode", "none, 32B, 64B or 128B", one_of(*(mode.name for mode in HOPPER_MODES)), default="none"
+        ),
+        Field("tile", "the layout that the box has in shared memory", TILE.read),
+        DTYPE,
+        ARCH,
+    ),
+    _box,
+    lambda table: f"boxes {table['box']} of {table['tensor']}",
+    properties=lambda values: {LEGAL.name: LEGAL},
+    always=("legal",),
+)
+
+
+def _operand(values: Values) -> Legality[Any]:
+    return check_wgmma(
+        values["tile"], values["dtype"], values["operand"], major=values["major"], n=values["n"],
+        arch=values["arch"],
+    )  # fmt: skip
+
+
+WGMMA = Kind(
+    "wgmma",
+    "whether wgmma reads a tile as an operand",
+    (
+        TILE,
+        Field("operand", "A or B", one_of("A", "B"), required=True),
+        Field("major", "K or MN", one_of("K", "MN")),
+        Field("n", "the N of the instruction", a_whole_number(8, 256)),
+        DTYPE,
+        ARCH,
+    ),
+    _operand,
+    lambda table: f"{table['tile']} as operand {table['operand']}",
+    properties=lambda values: {LEGAL.name: LEGAL},
+    always=("legal",),
+)

@@ -1,0 +1,180 @@
+"""Limits: what a check asks of the numbers and properties of its subject.
+
+    ways <= 1                        a quantity, a relation, a number or another quantity
+    wavefronts <= ideal
+    efficiency >= 90%
+    injective                        a property
+    equals (64,64):(64,1)            a property of another layout
+    no worse than the baseline       every quantity of the check against the one that was written down
+
+Numbers are compared as fractions, so that 0.9 is nine tenths.
+
+>>> ways = Quantity("ways", "the n of n-way conflict", "less", lambda report: report)
+>>> limit = read_limit("ways <= 1", {"ways": ways}, {}, line=7)
+>>> broken_limit(limit, {"ways": ways}, {}, 1), broken_limit(limit, {"ways": ways}, {}, 8)
+('', 'ways is 8, and the limit is ways <= 1')
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from layoutalg.errors import ParseError, UnknownNameError
+
+Number: TypeAlias = int | Fraction
+Better: TypeAlias = Literal["less", "more"]
+
+BASELINE = "no worse than the baseline"
+"""The limit that compares with a baseline file."""
+
+RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+    "=": operator.eq,
+}
+
+_NUMBER = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,12})?|\.[0-9]{1,12})\s*(%?)")
+_COMPARISON = re.compile(r"(.*?)\s*(<=|>=|==|<|>|=)\s*(.*)", re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number of a subject: its name in limits, what it counts, which way is better (None: neither).
+
+    >>> Quantity("half", "half of the subject", None, lambda subject: subject // 2).of(8)
+    4
+    """
+
+    name: str
+    what: str
+    better: Better | None
+    of: Callable[[Any], Number]
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """What is true of a subject or not: `broken` says why not, and "" where it is.
+
+    A property whose name ends with a blank takes the text behind it, read by `argument`, as keys are.
+
+    >>> even = Property("even", "a multiple of two", lambda subject, _: "" if subject % 2 == 0 else "odd")
+    >>> even.broken(3, None)
+    'odd'
+    """
+
+    name: str
+    what: str
+    broken: Callable[[Any, Any], str]
+    argument: Callable[[str, Any], Any] | None = None
+
+
+Quantities: TypeAlias = Mapping[str, Quantity]
+Properties: TypeAlias = Mapping[str, Property]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit as it was read: a comparison, a property with its argument, or BASELINE.
+
+    >>> Limit("ways <= 1", 7, "ways", "<=", Fraction(1)).relation
+    '<='
+    """
+
+    text: str
+    line: int
+    name: str
+    relation: str = ""
+    bound: object = None
+
+
+def read_limit(
+    text: str, quantities: Quantities, properties: Properties, reading: Any = None, *, line: int = 0
+) -> Limit:
+    """The limit of a text, for a subject with these quantities and properties; `reading` is for arguments.
+
+    Raises ParseError and UnknownNameError, and what a property's argument raises.
+
+    >>> read_limit("efficiency >= 90%", {"efficiency": None}, {}).bound
+    Fraction(9, 10)
+    """
+    said = " ".join(text.split())
+    if said == BASELINE or said in properties:
+        return Limit(said, line, said)
+    for name, known in properties.items():
+        if known.argument is not None and said.startswith(name):
+            return Limit(said, line, name, bound=known.argument(said.removeprefix(name), reading))
+    found = _COMPARISON.fullmatch(said)
+    if found is None:
+        _unknown(said, quantities, properties)
+    left, relation, right = found.groups()
+    if left not in quantities:
+        raise UnknownNameError("quantity of a limit", left, quantities)
+    if right in quantities:
+        return Limit(said, line, left, relation, right)
+    number = _NUMBER.fullmatch(right)
+    if number is None:
+        raise ParseError(
+            f"{right!r} is not a number, nor a quantity of this check: accepted are numbers such as 64, 0.9 "
+            f"and 90%, and {', '.join(quantities)}",
+            text=text,
+        )
+    return Limit(said, line, left, relation, Fraction(number[1]) / (100 if number[2] else 1))
+
+
+def _unknown(said: str, quantities: Quantities, properties: Properties) -> NoReturn:
+    words = (*properties, *quantities, BASELINE)
+    if said in quantities:
+        raise ParseError(f"{said!r} has no relation: write {said} <= NUMBER", text=said)
+    raise UnknownNameError("limit", said, [word + "LAYOUT" * word.endswith(" ") for word in words])
+
+
+def broken_limit(limit: Limit, quantities: Quantities, properties: Properties, subject: Any) -> str:
+    """Why the subject is beyond a limit other than BASELINE, in a sentence without its full stop; or ""."""
+    if not limit.relation:
+        return properties[limit.name].broken(subject, limit.bound)
+    value = quantities[limit.name].of(subject)
+    other = limit.bound
+    if isinstance(other, str):
+        bound = quantities[other].of(subject)
+        beside = f" ({other} is {number_text(bound)})"
+    else:
+        bound, beside = other, ""  # type: ignore[assignment]
+    if RELATIONS[limit.relation](value, bound):
+        return ""
+    return f"{limit.name} is {number_text(value)}, and the limit is {limit.text}{beside}"
+
+
+def worse_than(quantities: Quantities, now: Mapping[str, Number], before: Mapping[str, Number]) -> list[str]:
+    """What got worse: a sentence for each quantity that has a better way and went the other.
+
+    >>> less = Quantity("ways", "the n of n-way conflict", "less", lambda report: report)
+    >>> worse_than({"ways": less}, {"ways": 2}, {"ways": 1})
+    ['ways is 2, and was 1 in the baseline']
+    """
+    return [
+        f"{name} is {number_text(now[name])}, and was {number_text(before[name])} in the baseline"
+        for name, quantity in quantities.items()
+        if quantity.better is not None
+        and name in now
+        and name in before
+        and (now[name] > before[name] if quantity.better == "less" else now[name] < before[name])
+    ]
+
+
+def number_text(number: Number) -> str:
+    """A number for people: whole as it is, a fraction with four digits behind the point.
+
+    >>> number_text(64), number_text(Fraction(2, 3))
+    ('64', '0.6667')
+    """
+    if isinstance(number, Fraction) and number.denominator != 1:
+        return f"{float(number):.4g}"
+    return str(int(number))

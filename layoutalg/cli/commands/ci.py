@@ -1,0 +1,151 @@
+"""`layoutalg ci`: a file of checks, run in one process, with the outcomes in the form that a CI reads."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+from rich.table import Table
+
+from layoutalg.cli.completions import one_of
+from layoutalg.cli.inputs import read_source
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import json_text, progress, say, table, write_whole
+from layoutalg.cli.refusals import FAILED, header
+from layoutalg.errors import ArgumentTypeError, UnknownNameError
+
+if TYPE_CHECKING:
+    from layoutalg.checks import Outcome, Results
+
+FORMS = ("table", "json", "junit", "sarif", "github")
+BY_SUFFIX = {".json": "json", ".xml": "junit", ".sarif": "sarif"}
+
+OutputsOption: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Write a report to this file as well, by its ending: .xml (JUnit), .sarif or .json. Repeats.",
+        show_default=False,
+    ),
+]
+
+
+def ci_command(
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            help="A file of checks; - reads standard input. Default: layoutalg.toml, or pyproject.toml with "
+            "a table [tool.layoutalg].",
+            show_default=False,
+        ),
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="table, json, junit, sarif or github (annotations).",
+            autocompletion=one_of("table", "json", "junit", "sarif", "github"),
+        ),
+    ] = "table",
+    output: OutputsOption = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="Fail where a number is worse than in this file.", show_default=False),
+    ] = None,
+    write_baseline: Annotated[
+        Path | None, typer.Option(help="Write the numbers of all checks to this file.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Run the checks of a file: layouts, accesses and index functions held to their limits.
+
+    layoutalg ci --format github --output checks.xml --baseline layouts.json
+
+    Index functions that it names are run, in a process of their own with limits. Exits 1 where a check does
+    not pass, 2 where the file is not understood.
+    """
+    from layoutalg.checks import (
+        Results,
+        baseline_text,
+        failure_lines,
+        find_check_file,
+        load_baseline,
+        load_checks,
+        named_baseline,
+        read_checks,
+        run_checks,
+    )
+
+    if form not in FORMS:
+        raise UnknownNameError("format", form, FORMS)
+    if as_json and form not in ("table", "json"):
+        raise ArgumentTypeError(f"--json is --format json; leave one of --json and --format {form} out")
+    forms = {path: _form_of(path) for path in output or ()}
+    if file == "-":
+        path, checks = Path("stdin"), read_checks(read_source("-"), "standard input")
+    else:
+        path = find_check_file(Path()) if file is None else Path(file)
+        checks = load_checks(path)
+    if write_baseline is not None:
+        if baseline is not None:
+            raise ArgumentTypeError("--baseline and --write-baseline: compare or write, not both")
+        checks = checks.without_baseline()
+    before = named_baseline(checks) if baseline is None else load_baseline(baseline)
+    quiet = as_json or form != "table"
+    with progress("running checks", len(checks.checks), quiet=quiet) as step:
+        outcomes = run_checks(checks, baseline=before, compare_all=baseline is not None, after_each=step)
+    results = Results(path.as_posix(), outcomes)
+    for place, kind in forms.items():
+        write_whole(place, _text(kind, results).encode())
+    if write_baseline is not None:
+        write_whole(write_baseline, baseline_text(outcomes).encode(), private=True)
+    if as_json or form != "table":
+        sys.stdout.write(_text("json" if as_json else form, results))
+    else:
+        say(*_tables(results), *failure_lines(results), *_notes(outcomes), *_said(forms, write_baseline))
+    return 0 if results.passed == len(outcomes) else FAILED
+
+
+def _form_of(path: Path) -> str:
+    form = BY_SUFFIX.get(path.suffix)
+    if form is None:
+        raise UnknownNameError("ending of --output", path.suffix or path.name, BY_SUFFIX)
+    return form
+
+
+def _text(form: str, results: Results) -> str:
+    from layoutalg.checks import FORMATS, result_fields
+
+    if form == "json":
+        return json_text(header("ci") | result_fields(results))
+    return FORMATS[form](results)
+
+
+def _tables(results: Results) -> list[Table]:
+    rows = [
+        (outcome.check.name, outcome.check.kind.name, _measured(outcome), outcome.status)
+        for outcome in results.outcomes
+    ]
+    title = f"{results.path}: {results.passed} of {len(rows)} checks pass"
+    return [table(title, ("check", "kind", "measured", "result"), rows, left=3)]
+
+
+def _measured(outcome: Outcome) -> str:
+    """The numbers that the limits name."""
+    from layoutalg.checks import number_text
+
+    named = [limit.name for limit in outcome.check.limits if limit.name in outcome.numbers]
+    return ", ".join(f"{name} {number_text(outcome.numbers[name])}" for name in dict.fromkeys(named))
+
+
+def _notes(outcomes: tuple[Outcome, ...]) -> list[str]:
+    found = {note: outcome.check.name for outcome in reversed(outcomes) for note in outcome.notes}
+    return [f"{name}: {note}" for note, name in reversed(found.items())]
+
+
+def _said(forms: dict[Path, str], write_baseline: Path | None) -> list[str]:
+    written = [str(place) for place in (*forms, write_baseline) if place is not None]
+    return [f"Wrote {', '.join(written)}."] if written else []

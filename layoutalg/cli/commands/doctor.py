@@ -1,0 +1,336 @@
+"""`layoutalg doctor`: what is installed, what it is for, what works without it, and how to get the rest.
+
+The idea.  One record per part.  A required library is imported, and its version held to the bound that this
+package states; an optional one is looked up and not imported, which takes seconds of some.  A program is
+asked for its version.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.resources
+import importlib.util
+import platform
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from layoutalg import __version__
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
+from layoutalg.cli.refusals import FAILED, header
+from layoutalg.errors import LayoutAlgError, UnsupportedError, printable
+from layoutalg.optional import import_trouble
+from layoutalg.tools import run_tool
+
+_SECONDS = 20.0
+"""That a program may take to say its version."""
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A library, a program or a device: what it is for, and what is said of getting it.
+
+    `look` gives its version and its place, and raises UnsupportedError with the reason where there is none.
+    """
+
+    name: str
+    use: str
+    get: str
+    look: Callable[[], tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found of a part: its version and place, or the reason why it does not count."""
+
+    part: Part
+    version: str = ""
+    place: str = ""
+    reason: str = ""
+
+
+def doctor_command(as_json: JsonOption = False) -> int:
+    """Show versions, what is installed, what works without it, how to get the rest, and the cache.
+
+    Exits 1 only where the installation is broken: a library that is always needed is missing, too old or
+    does not import, or an analysis does not give its known answer.
+    """
+    with progress("looking", len(REQUIRED) + len(OPTIONAL), quiet=as_json) as step:
+        required = [_found(part, step) for part in REQUIRED]
+        optional = [_found(part, step) for part in OPTIONAL]
+    broken = [f"{found.part.name}: {found.reason}" for found in required if found.reason]
+    broken += [] if broken else list(_wrong_answers())
+    cache = _cache()
+    if as_json:
+        say_json(
+            header("doctor")
+            | {"version": __version__, "python": platform.python_version(), "platform": platform.platform()}
+            | {"parts": [_fields(f, True) for f in required] + [_fields(f, False) for f in optional]}
+            | {"cache": cache, "broken": broken}
+        )
+    else:
+        absent = [found for found in optional if found.reason]
+        say(
+            f"layoutalg {__version__}, Python {platform.python_version()}, {platform.platform()}.",
+            "",
+            table("Always needed", ("part", "version", "place"), map(_row, required), left=3),
+            table("For more", ("part", "version", "place"), map(_row, optional), left=3),
+            *(f"{f.part.name}, for {f.part.use}: {f.reason}. {f.part.get}" for f in absent),
+            *([""] if absent else []),
+            _cache_words(cache),
+            *(f"Broken: {why}." for why in broken),
+            *([] if broken else ["The installation works: an analysis gives its known answer."]),
+        )
+    return FAILED if broken else 0
+
+
+def _found(part: Part, step: Callable[[], None]) -> Found:
+    try:
+        version, place = part.look()
+    except UnsupportedError as error:
+        return Found(part, reason=printable(error.message))
+    finally:
+        step()
+    return Found(part, printable(version), printable(place))
+
+
+def _row(found: Found) -> tuple[str, str, str]:
+    return found.part.name, found.version or ("no" if found.reason else "yes"), found.place
+
+
+def _fields(found: Found, needed: bool) -> dict[str, Any]:
+    return {
+        "name": found.part.name,
+        "needed": needed,
+        "found": not found.reason,
+        "version": found.version or None,
+        "place": found.place or None,
+        "reason": found.reason or None,
+        "use": found.part.use,
+        "get": found.part.get,
+    }
+
+
+# --- where things are looked for ---------------------------------------------------------------------------
+
+
+def _version_of(wheel: str) -> str:
+    try:
+        return importlib.metadata.version(wheel)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _bound(wheel: str) -> str:
+    """The least version that this package asks for; "" where its metadata are not installed."""
+    try:
+        needed = importlib.metadata.requires("layoutalg") or []
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    found = (re.match(rf"{re.escape(wheel)}\s*>=\s*([\d.]+)", line) for line in needed)
+    return next((match[1] for match in found if match is not None), "")
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)[:3]]
+
+
+def _required(wheel: str) -> tuple[str, str]:
+    """A library that is imported, at the version that is asked for."""
+    if trouble := import_trouble(wheel, f"pip install {wheel}"):
+        raise UnsupportedError(trouble)
+    version, bound = _version_of(wheel), _bound(wheel)
+    if version and bound and _numbers(version) < _numbers(bound):
+        raise UnsupportedError(f"version {version} is too old; {bound} is needed")
+    return version, _place(wheel)
+
+
+def _library(module: str, wheel: str = "", beside: str = "") -> tuple[str, str]:
+    """A library that is installed; it is not imported.  `beside` is a wheel that breaks it."""
+    if importlib.util.find_spec(module) is None:
+        raise UnsupportedError(f"{wheel or module} is not installed")
+    if beside and _version_of(beside):
+        raise UnsupportedError(f"the wheel {beside} is installed beside it and replaces its modules")
+    return _version_of(wheel or module), _place(module)
+
+
+def _place(module: str) -> str:
+    spec = importlib.util.find_spec(module)
+    origin = spec.origin if spec is not None else None
+    return str(Path(origin).parent) if origin else ""
+
+
+def _program(name: str, *words: str) -> tuple[str, str]:
+    """A program on PATH, by the version that it says."""
+    place = shutil.which(name)
+    if place is None:
+        raise UnsupportedError(f"{name} is not on PATH")
+    return _said_version((place, *words)), place
+
+
+def _said_version(command: Sequence[str]) -> str:
+    try:
+        ran = run_tool(command, timeout_s=_SECONDS)
+    except (OSError, TimeoutError) as error:
+        raise UnsupportedError(f"{command[0]} does not run: {error}") from None
+    said = re.search(r"release (\d+\.\d+)", ran.said) or _VERSION.search(ran.said)
+    return "" if said is None else said[said.re.groups]
+
+
+def _nvrtc() -> tuple[str, str]:
+    from layoutalg.codegen.gpu import version
+
+    try:
+        return ".".join(map(str, version())), _place("nvidia")
+    except OSError as error:  # the library is there and does not load
+        raise UnsupportedError(f"NVRTC does not load: {error}") from None
+
+
+def _disassembler() -> tuple[str, str]:
+    from layoutalg.codegen.gpu import find_disassembler
+
+    place, _ = find_disassembler()
+    return _said_version((place, "--version")), place
+
+
+def _compiler() -> tuple[str, str]:
+    from layoutalg.testing import find_compiler
+
+    command = find_compiler()
+    return _said_version((*command, "--version")), command[0]
+
+
+def _gpu() -> tuple[str, str]:
+    from layoutalg.codegen.gpu import gpu_status
+
+    status = gpu_status()
+    if not status.available:
+        raise UnsupportedError(status.reason)
+    return status.arch, status.name
+
+
+REQUIRED = tuple(
+    Part(wheel, "everything", f"pip install {wheel}", functools.partial(_required, wheel))
+    for wheel in ("numpy", "sympy", "graphviz", "typer", "rich")
+)
+"""Libraries without which the package does not work."""
+
+OPTIONAL = (
+    Part(
+        "NVRTC", "compiling kernels: machine code, registers, spills",
+        "Without it, kernels are printed, simulated and predicted: pip install 'layoutalg[nvrtc]'.", _nvrtc,
+    ),
+    Part(
+        "nvdisasm", "layoutalg sass",
+        "Everything else works without it: pip install 'layoutalg[sass]'.", _disassembler,
+    ),
+    Part(
+        "nvcc", "checking index functions of files that use CUDA's own headers",
+        "Without it, types and intrinsics of CUDA are defined for the host: install the CUDA Toolkit.",
+        functools.partial(_program, "nvcc", "--version"),
+    ),
+    Part(
+        "C++ compiler", "layoutalg check, and index functions in a file of checks",
+        "Python functions are checked without one: apt-get install g++, or name one in CXX.", _compiler,
+    ),
+    Part(
+        "GPU", "running and timing kernels",
+        "Everything else works without one; with one, pip install 'layoutalg[cuda13]' or [cuda12].", _gpu,
+    ),
+    Part(
+        "CuPy", "running and timing kernels",
+        "pip install 'layoutalg[cuda13]', or [cuda12] for CUDA 12.", functools.partial(_library, "cupy"),
+    ),
+    Part(
+        "PyTorch", "timing beside PyTorch, and kernels called on its tensors",
+        "Everything else works without it: pip install torch.", functools.partial(_library, "torch"),
+    ),
+    Part(
+        "libclang", "reading the accesses of CUDA sources",
+        "Layouts, expressions and offsets are analysed without it: pip install libclang==18.1.1, and never "
+        "the wheel clang beside it.",
+        functools.partial(_library, "clang", wheel="libclang", beside="clang"),
+    ),
+    Part(
+        "tree-sitter-cuda", "counting the accesses of CUDA sources that are not read",
+        "pip install tree-sitter tree-sitter-cuda.",
+        functools.partial(_library, "tree_sitter_cuda", wheel="tree-sitter-cuda"),
+    ),
+    Part(
+        "ncu-report", "reading reports of Nsight Compute",
+        "pip install ncu-report.", functools.partial(_library, "ncu_report", wheel="ncu-report"),
+    ),
+    Part(
+        "dot", "pictures of graphs as PNG",
+        "SVG, text and DOT are written without it: apt-get install graphviz.",
+        functools.partial(_program, "dot", "-V"),
+    ),
+    Part(
+        "hypothesis", "strategies of layouts for tests of your own",
+        "Checks work without it: pip install 'layoutalg[testing]'.",
+        functools.partial(_library, "hypothesis"),
+    ),
+    Part(
+        "pytest", "a layoutalg.toml as items of pytest",
+        "layoutalg ci runs it without: pip install pytest.", functools.partial(_library, "pytest"),
+    ),
+)  # fmt: skip
+"""What adds to it."""
+
+
+# --- answers and the cache ---------------------------------------------------------------------------------
+
+
+def _wrong_answers() -> Iterator[str]:
+    """What an installation that works does not say."""
+    from layoutalg.analysis import analyze
+    from layoutalg.notation import parse
+
+    schema = importlib.resources.files("layoutalg") / "schema" / "output.json"
+    if not schema.is_file():
+        yield "the file schema/output.json of the package is missing"
+    for text, ways in (("(64,64):(64,1)", 8), ("Sw<3,3,3> o 0 o (64,64):(64,1)", 1)):
+        try:
+            found = getattr(analyze(parse(text), "ldmatrix.x4", "f16"), "ways", None)  # type: ignore[arg-type]
+        except (LayoutAlgError, OSError, ImportError) as error:
+            found = error
+        if found != ways:
+            yield f"ldmatrix.x4 on {text} gives {found} ways instead of {ways}"
+
+
+def _cache() -> dict[str, Any]:
+    """The fields of the cache of compiled kernels."""
+    from layoutalg.codegen.gpu import LIMIT_BYTES, cache_folder, usage
+
+    folder = cache_folder()
+    if folder is None:
+        return {"folder": None, "kernels": 0, "bytes": 0, "limit_bytes": LIMIT_BYTES, "state": "off"}
+    kernels, size = usage(folder)
+    if not folder.exists():
+        state = "not made yet"
+    else:
+        mode = folder.stat().st_mode & 0o777
+        state = "in use" if mode & 0o022 == 0 else f"others may write to it (mode {mode:o}): it is not used"
+    return {
+        "folder": str(folder),
+        "kernels": kernels,
+        "bytes": size,
+        "limit_bytes": LIMIT_BYTES,
+        "state": state,
+    }
+
+
+def _cache_words(cache: dict[str, Any]) -> str:
+    if cache["folder"] is None:
+        return "Compiled kernels are not kept: LAYOUTALG_CACHE is off, or there is no home."
+    return (
+        f"Compiled kernels: {count(cache['kernels'])}, {size_bytes(cache['bytes'])} of at most "
+        f"{size_bytes(cache['limit_bytes'])}, in {cache['folder']} ({cache['state']})."
+    )

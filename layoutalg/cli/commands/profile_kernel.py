@@ -1,0 +1,99 @@
+"""`layoutalg profile`: a report of Nsight Compute, explained line by line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from layoutalg.cli.inputs import read_source
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import say, say_json, table
+from layoutalg.cli.refusals import header
+from layoutalg.errors import ParseError
+
+if TYPE_CHECKING:
+    from layoutalg.profiling import Launch
+
+_FIELDS = "line", "op", "array", "instructions", "total", "ideal_total", "why"
+"""Of an access of the source, those that are joined."""
+
+
+def profile_command(
+    report: Annotated[Path, typer.Argument(help="A report: what ncu -o writes.", show_default=False)],
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            help="Only kernels in whose names this regular expression is found.", show_default=False
+        ),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            help="The CUDA source: its accesses are read as by layoutalg kernel, and joined by line.",
+            show_default=False,
+        ),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NAME=VALUE for the source, as of layoutalg kernel.", show_default=False),
+    ] = None,
+    sass: Annotated[bool, typer.Option("--sass", help="A table by instruction too.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain the counters of a profiled kernel: bank conflicts, sectors, what is neither, and the fix.
+
+    layoutalg profile report.ncu-rep --kernel transpose --source transpose.cu
+    """
+    from layoutalg.profiling import (
+        HEADER,
+        SASS_HEADER,
+        explain_launch,
+        finding_notes,
+        finding_rows,
+        launch_fields,
+        read_report,
+        sass_rows,
+        title_of,
+    )
+
+    text = None if source is None else read_source(str(source))
+    given = dict(_named_value(each) for each in sets or ())
+    read = read_report(report, kernel)
+    found = []
+    for launch in read.launches:
+        accesses = [] if source is None or text is None else _accesses(launch, source, text, given)
+        found.append((launch, explain_launch(launch, source.name if source else None, accesses, whole=True)))
+    if as_json:
+        say_json(
+            header("profile")
+            | {"report": read.file, "kernels": list(read.names)}
+            | {"launches": [launch_fields(launch, findings) for launch, findings in found]}
+        )
+        return
+    for launch, findings in found:
+        say(table(title_of(launch), HEADER, finding_rows(findings)))
+        if sass:
+            say(table("By instruction", SASS_HEADER, sass_rows(launch)))
+        for line in finding_notes(launch, findings):
+            say(line)
+
+
+def _accesses(launch: Launch, source: Path, text: str, given: dict[str, str]) -> list[dict[str, Any]]:
+    """What the source asks for in a launch: of its kernel, its block and all of its grid."""
+    from layoutalg.profiling import with_ends
+    from layoutalg.source import read_kernel
+
+    folder = str(source.resolve().parent)
+    kernel = launch.name.partition("<")[0]
+    reading = read_kernel(text, launch.block, grid=launch.grid, sets=given, kernel=kernel, folder=folder)
+    return with_ends([{name: getattr(each, name) for name in _FIELDS} for each in reading.memory], text)
+
+
+def _named_value(text: str) -> tuple[str, str]:
+    """NAME=VALUE in two; raises ParseError."""
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals and value):
+        raise ParseError(f"--set {text!r} is not NAME=VALUE", text=text)
+    return name, value

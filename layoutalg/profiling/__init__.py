@@ -1,0 +1,70 @@
+"""A kernel as Nsight Compute measured it: which access conflicts, what is none, the layout to take.
+
+`read_report` reads a report (`ncu -o report`); `explain_launch` says what its counters mean, line by line.
+
+    importer     reads the file with the package ncu-report, in a child process: the one place that imports it
+    container    the framing of a report: what is none, what is cut off
+    reading      read_report: Report, and every refusal by name
+    records      Launch, Measured, Row: instructions and their counters; by_line
+    opcodes      SASS instructions by the analysis's names
+    counting     excess, pipe_counters: what counters include that is no bank conflict
+    fitting      fit_pitch: the pitch of rows that explains a number, and the layout without conflicts
+    joining      join: instructions and the accesses that `layoutalg kernel` read, by file and line
+    explaining   explain_launch, Finding: all of that together
+    words        tables, sentences and JSON fields of it
+
+>>> instruction_op("LDS.128 R8, [R8]"), fit_pitch("ld.shared.b128", 8).pitches[0]
+('ld.shared.b128', 128)
+"""
+
+from __future__ import annotations
+
+from layoutalg.profiling.container import Frame, frame
+from layoutalg.profiling.counting import Excess, Pipe, excess, pipe_counters
+from layoutalg.profiling.explaining import Finding, explain_launch
+from layoutalg.profiling.fitting import Fit, fit_pitch
+from layoutalg.profiling.joining import Joined, with_ends
+from layoutalg.profiling.opcodes import instruction_op
+from layoutalg.profiling.reading import MAX_LAUNCHES, MAX_REPORT_BYTES, RECORD, Report, read_report
+from layoutalg.profiling.records import Launch, Measured, Row, by_line
+from layoutalg.profiling.words import (
+    HEADER,
+    SASS_HEADER,
+    finding_notes,
+    finding_rows,
+    launch_fields,
+    sass_rows,
+    title_of,
+)
+
+__all__ = [
+    "HEADER",
+    "MAX_LAUNCHES",
+    "MAX_REPORT_BYTES",
+    "RECORD",
+    "SASS_HEADER",
+    "Excess",
+    "Finding",
+    "Fit",
+    "Frame",
+    "Joined",
+    "Launch",
+    "Measured",
+    "Pipe",
+    "Report",
+    "Row",
+    "by_line",
+    "excess",
+    "explain_launch",
+    "finding_notes",
+    "finding_rows",
+    "fit_pitch",
+    "frame",
+    "instruction_op",
+    "launch_fields",
+    "pipe_counters",
+    "read_report",
+    "sass_rows",
+    "title_of",
+    "with_ends",
+]

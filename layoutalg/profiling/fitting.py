@@ -1,0 +1,118 @@
+"""The layout behind a number: which pitch of rows explains a conflict, and which layout has none.
+
+The idea.  A conflict is nearly always rows a fixed number of bytes apart, read down a column.  So the pitch
+is looked for that gives the measured ways: lane l at l * pitch, or for ldmatrix row l mod 16 of 16 bytes,
+the second half of the lanes 16 bytes on.  Rows of one more chunk (a vector, or a word) have an odd number of
+them and no conflict, whichever pitch it is.  A swizzle depends on the pitch: where only multiples of all
+banks fit, the least stands for a tile of such rows, of which `synthesize` then finds the layout without
+conflicts.
+
+>>> fit = fit_pitch("ld.shared.b32", 32)
+>>> fit.pitches[:3], fit.extra_bytes, str(fit.remedy.layout)
+((128, 256, 384), 4, 'Sw<5,0,5> o 0 o (32,32):(32,1)')
+
+What fits need not be what the kernel does: other index functions have the same number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+from layoutalg.analysis import Access, ideal_wavefronts, wavefronts
+from layoutalg.arch import find_instruction
+from layoutalg.dtype import dtype
+from layoutalg.layout import Layout
+from layoutalg.synthesis import Synthesis, synthesize
+
+MOST_PITCH = 512
+"""Bytes up to which pitches are tried: multiples of the banks' 128 repeat."""
+
+BANK_BYTES = 4
+BANKS_BYTES = 128
+"""A bank, and one row of all banks."""
+
+ROWS = 32
+"""Rows of the tile that stands for the kernel's: a row for each lane."""
+
+_ELEMENTS = {1: "u8", 2: "f16", 4: "f32", 8: "f32", 16: "f32"}
+_MATRIX = "f16"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Pitches in bytes, up to MOST_PITCH, that give the measured ways, and what has none.
+
+    `extra_bytes` more for each row remove the conflict, whichever of the pitches it is; None where they do
+    not. `remedy` is a layout of rows of the least pitch; None where others fit than multiples of all banks.
+    """
+
+    op: str
+    ways: int
+    pitches: tuple[int, ...]
+    extra_bytes: int | None
+    remedy: Synthesis | None
+
+
+def column(op: str, pitch: int) -> tuple[int, ...]:
+    """The byte offsets of one instruction that reads down a column of rows `pitch` bytes apart.
+
+    >>> column("ldmatrix.x4", 128)[15:18], column("ld.shared.b64", 256)[:3]
+    ((1920, 16, 144), (0, 256, 512))
+    """
+    if op.startswith(("ldmatrix", "stmatrix")):
+        return tuple(pitch * (lane % 16) + 16 * (lane // 16) for lane in range(32))
+    return tuple(pitch * lane for lane in range(32))
+
+
+@cache
+def fit_pitch(op: str, ways: int | Fraction) -> Fit | None:
+    """The pitches that give an instruction so many times its ideal wavefronts; None where none does.
+
+    None, too, for 1 way, for copies and for atomics, whose number is not the banks' alone.
+    """
+    rule = find_instruction(op)
+    if ways <= 1 or not rule.broadcast or op.startswith("cp.async"):
+        return None
+    width = rule.width_bytes
+    found = [
+        pitch
+        for pitch in range(width, MOST_PITCH + 1, width)
+        if wavefronts(op, (lanes := column(op, pitch))) == ways * ideal_wavefronts(op, lanes)
+    ]
+    if not found:
+        return None
+    chunk = max(width, BANK_BYTES)
+    padded = all(_is_free(op, column(op, pitch + chunk)) for pitch in found if pitch % chunk == 0)
+    whole = found[0] % BANKS_BYTES == 0
+    return Fit(
+        op, int(ways), tuple(found), chunk if padded else None, _remedy(op, found[0]) if whole else None
+    )
+
+
+def _is_free(op: str, lanes: tuple[int, ...]) -> bool:
+    return wavefronts(op, lanes) == ideal_wavefronts(op, lanes)
+
+
+def _remedy(op: str, pitch: int) -> Synthesis | None:
+    """A layout of a tile of rows of `pitch` bytes in which reading down any column has no conflict.
+
+    Rows are also written along by all lanes.  None where rows are shorter than a vector or where there is
+    none.
+    """
+    rule = find_instruction(op)
+    matrix = op.startswith(("ldmatrix", "stmatrix"))
+    element = _MATRIX if matrix else _ELEMENTS[rule.width_bytes]
+    nbytes = 2 if matrix else min(rule.width_bytes, 4)
+    cols, vector = pitch // nbytes, rule.width_bytes // nbytes
+    if cols % vector or cols <= vector:
+        return None
+    other = "st.shared" if op.startswith("ld") else "ld.shared"
+    if matrix:
+        wanted: list[Access | str] = [op, f"{other}.b128@row"]
+    else:
+        lanes = Layout((ROWS, (vector, cols // vector)), (1, (ROWS, ROWS * vector)))
+        wanted = [Access(op, lanes, dtype(element)), f"{other}.b{8 * nbytes}@row"]
+    found = synthesize((ROWS, cols), wanted, element=element, max_extra_bytes=ROWS * 16)
+    return found if found.layout is not None else None

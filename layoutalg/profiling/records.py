@@ -1,0 +1,141 @@
+"""A report as values: launches of kernels, and the counters of their instructions.
+
+The idea.  Nsight Compute counts each SASS instruction apart: how often warps executed it, and for shared
+memory its wavefronts, for global memory its sectors, each beside the fewest that its active lanes would need
+(`ideal`, which knows the addresses: of a load that merges lanes it is lower).  Instructions carry the file
+and line that `-lineinfo` gave them; `by_line` puts together what one line became.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from layoutalg.profiling.opcodes import instruction_op, never_executed, opcode
+
+Place = tuple[str | None, int | None]
+"""File and line, None where the program was compiled without them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One SASS instruction of a launch, and its counters; None where a counter does not apply to it.
+
+    `at` is bytes from the kernel's beginning; `executed` counts warps, `threads` active lanes; `wavefronts`
+    and `sectors` are sums over all of them, beside the fewest possible.
+    """
+
+    at: int
+    sass: str
+    file: str | None
+    line: int | None
+    executed: int
+    threads: int
+    wavefronts: int | None
+    ideal_wavefronts: int | None
+    sectors: int | None
+    ideal_sectors: int | None
+    op: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "op", instruction_op(self.sass))
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was counted: never executed, or by warps without an active lane."""
+        return never_executed(self.sass) or not (self.wavefronts or self.sectors or self.threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of a kernel; `sums` are counters of the hardware, None where they were not recorded.
+
+    `missing` names the counters of instructions that the report lacks; `text` has the source's lines by place
+    where the report was recorded with them.
+    """
+
+    index: int
+    name: str
+    signature: str
+    block: tuple[int, ...]
+    grid: tuple[int, ...]
+    device: str
+    capability: tuple[int, ...]
+    missing: tuple[str, ...]
+    sums: Mapping[str, int | None]
+    instructions: tuple[Measured, ...]
+    text: Mapping[Place, str]
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether instructions say which line they come from."""
+        return any(each.line is not None for each in self.instructions)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The instructions of one op that a line became, and their sums; where it has no name, its opcode."""
+
+    file: str | None
+    line: int | None
+    op: str
+    instructions: tuple[Measured, ...]
+
+    def total(self, counter: str) -> int | None:
+        """The sum of one of Measured's counters; None where no instruction has it.
+
+        `executed` and `threads` always have one.
+        """
+        counts = [n for each in self.instructions if (n := getattr(each, counter)) is not None]
+        return sum(counts) if counts else None
+
+    def share(self, counter: str) -> Fraction | None:
+        """A counter over its ideal: 32 for a 32-way conflict; None where it does not apply or is 0."""
+        measured, ideal = self.total(counter), self.total(f"ideal_{counter}")
+        return Fraction(measured, ideal) if measured is not None and ideal else None
+
+
+def by_line(launch: Launch) -> tuple[Row, ...]:
+    """What the lines of a kernel became, in the order of files and lines; idle instructions are left out."""
+    groups: dict[tuple[str, int, str], list[Measured]] = {}
+    for each in launch.instructions:
+        if not each.idle:
+            groups.setdefault((each.file or "", each.line or 0, each.op or opcode(each.sass)), []).append(
+                each
+            )
+    return tuple(
+        Row(file or None, line or None, op, tuple(found))
+        for (file, line, op), found in sorted(groups.items())
+    )
+
+
+def launch_of(read: Mapping[str, Any]) -> Launch:
+    """A launch as the importer printed it."""
+    return Launch(
+        read["index"],
+        read["name"],
+        read["signature"] or read["name"],
+        _sides(read["block"]),
+        _sides(read["grid"]),
+        read["device"] or "",
+        _sides(read["capability"]),
+        tuple(read["missing"]),
+        {name: None if found is None else round(found) for name, found in read["sums"].items()},
+        tuple(_measured(each) for each in read["instructions"]),
+        {(file, int(line)): text for file, lines in read["text"].items() for line, text in lines.items()},
+    )
+
+
+def _sides(read: Sequence[int | None]) -> tuple[int, ...]:
+    return tuple(side for side in read if side is not None)
+
+
+def _measured(read: Mapping[str, Any]) -> Measured:
+    counters = "wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors"
+    counts = {name: read.get(name) for name in counters}
+    place = read["file"], read["line"] or None
+    return Measured(
+        read["at"], read["sass"], *place, read.get("executed", 0), read.get("threads", 0), **counts
+    )

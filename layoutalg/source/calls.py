@@ -1,0 +1,321 @@
+"""Calls of a kernel: device functions are read where they are called; intrinsics and asm by what they do."""
+
+from __future__ import annotations
+
+from layoutalg.source.expressions import WIDTHS, Expressions
+from layoutalg.source.front import Function, Node, Type
+from layoutalg.source.machine import Condition, Frame, Place, conjunction, inverse
+from layoutalg.source.ptx import (
+    Instruction,
+    address,
+    memory_operations,
+    statements,
+    touches_memory,
+)
+from layoutalg.source.terms import ZERO, add, constant, extreme, floor_div, floor_mod, multiply, scale, truth
+from layoutalg.source.values import (
+    LOADED,
+    REAL,
+    UNSET,
+    Address,
+    Number,
+    Real,
+    Record,
+    Unknown,
+    Value,
+    blank,
+    chosen,
+    converted,
+    moved,
+    number,
+    unknown,
+)
+
+MOST_DEPTH = 40
+
+_LOADS = frozenset({"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"})
+_STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
+_SAME = frozenset({"__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned", "forward", "move"})
+_SILENT = frozenset({"__pipeline_commit", "__pipeline_wait_prior", "__syncthreads", "__syncwarp", "__threadfence",
+                     "__threadfence_block", "printf", "__builtin_assume", "assert", "fill_fragment", "mma_sync",
+                     "__trap", "__nanosleep", "clock", "clock64"})  # fmt: skip
+_REASONS = {
+    "load_matrix_sync": "which lanes wmma's loads ask for what is not documented",
+    "store_matrix_sync": "which lanes wmma's stores write what is not documented",
+    "memcpy_async": "how memcpy_async divides its bytes among threads is the library's",
+}
+
+
+class Calls(Expressions):
+    """Calls, and asm statements."""
+
+    def run(self, node: Node) -> bool:
+        """Read a statement; see statements."""
+        raise NotImplementedError
+
+    def call(self, node: Node) -> Value:
+        """The value of a call, with all that it touches."""
+        function = self.kernel.functions.get(node.value["function"])
+        name = node.value["name"]
+        if function is not None and function.body is not None and not name.startswith("operator ") and (
+            not self._trivial(node, function)
+        ):
+            return self._inlined(node, function)
+        if name == "operator=" and node.value["object"] is not None:
+            target = self.place(node.value["object"])
+            value = self.value(node.children[0])
+            self.store(node, target, value if not isinstance(value, Unknown) or target.address is None else value)
+            return value
+        return self._known(node, name)
+
+    def call_place(self, node: Node) -> Place:
+        """The place of a reference that a call returns; others are not known."""
+        value = self.call(node)
+        if isinstance(value, Address) and node.type is not None and node.type.kind != "pointer":
+            return Place(node.type, value)
+        if isinstance(value, Record):
+            return Place(node.type, variable=self._hold(value))
+        return Place(node.type, why=unknown(value) if not isinstance(value, Real) else Unknown("a value"))
+
+    def _trivial(self, node: Node, function: Function) -> bool:
+        """A body that is the compiler's own."""
+        return function.constructor
+
+    # --- functions of the file --------------------------------------------------------------------------
+
+    def _inlined(self, node: Node, function: Function) -> Value:
+        given = [child for child in node.children if child is not None]
+        if function in self.functions or len(self.functions) >= MOST_DEPTH:
+            for child in given:
+                self.value(child)
+            self.refuse(node, f"call {function.name}", "", f"{function.name} calls itself")
+            return Unknown(f"{function.name} calls itself")
+        this = None
+        held = node.value["object"]
+        if held is not None:
+            if held.type is not None and held.type.kind == "pointer":
+                target = self.value(held)
+                this = Place(held.type.to, target) if isinstance(target, Address) else None
+            elif held.type is not None and held.type.fields:
+                this = self.place(held)
+        bound: list[tuple[int, Value | Place]] = []
+        for key, child in zip(function.parameters, given, strict=False):
+            kind = self.declaration(key).type
+            if kind.kind == "reference" and child.kind not in ("const", "init", "binary", "construct"):
+                bound.append((key, self.place(child)))
+            else:
+                bound.append((key, self.value(child)))
+        return self.entered(function, bound, this)
+
+    def entered(self, function: Function, bound: list[tuple[int, Value | Place]], this: Place | None) -> Value:
+        """The result of a function whose parameters are bound."""
+        for key, what in bound:
+            self.references.pop(key, None)
+            if isinstance(what, Place):
+                self.references[key] = what
+            else:
+                self.variables[key] = what
+        self.functions.append(function)
+        self.reached.add(function.name)
+        body = function.body
+        assert body is not None
+        with self.frame("function") as frame:
+            frame.this = this
+            self.run(body)
+        self.functions.pop()
+        return frame.result
+
+    # --- intrinsics -------------------------------------------------------------------------------------
+
+    def _known(self, node: Node, name: str) -> Value:
+        held = node.value["object"]
+        given = [child for child in node.children if child is not None]
+        if held is not None:
+            return self._method(node, name, held, given)
+        found = [self.value(child) for child in given]
+        if name in _LOADS and (place := _pointed(found[0], node.type)) is not None:
+            self.memory(node, "ld", place)
+            return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
+        if name in _STORES and given[0].type is not None and (
+            place := _pointed(found[0], given[0].type.to)
+        ) is not None:
+            self.memory(node, "st", place)
+            return UNSET
+        if name in _SAME:
+            return found[0]
+        if name == "__pipeline_memcpy_async":
+            return self._copied(node, found)
+        numbers = [v for v in found if isinstance(v, Number)]
+        if name in ("min", "max") and len(numbers) == 2:
+            return Number(extreme(name, numbers[0].exact, numbers[1].exact), numbers[0].bits, numbers[0].signed)
+        if name == "__brev" and len(numbers) == 1 and numbers[0].exact.low >= 0:
+            x = numbers[0].exact
+            turned = [scale(floor_mod(floor_div(x, 1 << n), 2), 1 << (31 - n)) for n in range(min(x.high.bit_length(), 32))]
+            return Number(add(*turned), 32, False)
+        if name == "abs" and len(numbers) == 1:
+            x = numbers[0].exact
+            return Number(extreme("max", x, multiply(x, constant(-1))), 32, True)
+        if name in ("__umul24", "__mul24") and len(numbers) == 2:
+            if all(0 <= v.exact.low and v.exact.high < 1 << 23 for v in numbers):
+                return Number(multiply(numbers[0].exact, numbers[1].exact), 32, name == "__mul24")
+            return Unknown(f"{name} of numbers past 23 bits")
+        if name == "atomicAdd" and self._reduced(node, given, found):
+            return LOADED
+        return self._foreign(node, name, given, found)
+
+    def _foreign(self, node: Node, name: str, given: list[Node], found: list[Value]) -> Value:
+        """A call whose body is not in the file: not read where it is given an address."""
+        if name not in _SILENT:
+            for child, value in zip(given, found, strict=True):
+                if child.kind == "text" or (child.kind == "cast" and child.children and child.children[0]
+                                            and child.children[0].kind == "text"):  # fmt: skip
+                    continue
+                unread = isinstance(value, Unknown) and child.type is not None and child.type.kind == "pointer"
+                if (isinstance(value, Address) and value.array.space != "local") or unread:
+                    array = value.array.name if isinstance(value, Address) else ""
+                    reason = _REASONS.get(name) or f"what {name} does is not in the file"
+                    if name.startswith("atomic"):
+                        reason = "what an atomic operation costs depends on more than addresses"
+                    self.refuse(node, f"call {name}", array, reason)
+                    break
+        if node.type is not None and isinstance(blank(node.type), Real):
+            return REAL
+        if node.type is not None and node.type.kind == "void":
+            return UNSET
+        for value in found:
+            if isinstance(value, Unknown) and value.name:
+                return value
+        return Unknown(f"it depends on what {name} returns")
+
+    def _method(self, node: Node, name: str, held: Node, given: list[Node]) -> Value:
+        """A method whose body is not in the file: of CUDA's own types."""
+        for child in given:
+            self.value(child)
+        if name.startswith("operator"):  # a conversion, or arithmetic, of half and the like: the object is loaded
+            self.value(held)
+            return REAL
+        self.seen.add((held.line, held.column))
+        block = self.geometry["blockDim"]
+        thread = self.geometry["threadIdx"]
+        kind = held.type.name if held.type is not None else ""
+        if "cooperative_groups" in kind and isinstance(block, Record) and isinstance(thread, Record):
+            x, y, z = (block.members[axis] for axis in "xyz")
+            rank = self.operated("+", thread.members["x"], self.operated("*", x, self.operated(
+                "+", thread.members["y"], self.operated("*", y, thread.members["z"], None), None), None), None)  # fmt: skip
+            whole = self.operated("*", x, self.operated("*", y, z, None), None)
+            tile = kind.partition("thread_block_tile<")[2].partition(",")[0].partition(">")[0].rstrip("uUlL")
+            if tile.isdigit() and isinstance(rank, Number):
+                size = int(tile)
+                found = {"thread_rank": floor_mod(rank.exact, size), "size": constant(size),
+                         "meta_group_rank": floor_div(rank.exact, size), "num_threads": constant(size)}  # fmt: skip
+                return Number(found[name], 32, False) if name in found else REAL
+            if "thread_block" in kind and name in ("thread_rank", "size", "num_threads"):
+                return rank if name == "thread_rank" else whole
+        return Unknown(f"it depends on what {name} returns")
+
+    def _copied(self, node: Node, found: list[Value]) -> Value:
+        """__pipeline_memcpy_async(to, from, bytes)."""
+        size = found[2].exact if len(found) > 2 and isinstance(found[2], Number) else None
+        if size is None or not size.known or size.constant not in (4, 8, 16):
+            self.refuse(node, "cp.async", "", "the number of bytes is no constant of 4, 8 or 16")
+            return UNSET
+        width = size.constant
+        for value, op in zip(found, (f"cp.async.{width}", f"cp.async.{width}:global"), strict=False):
+            self.touch(node, op, value if isinstance(value, Address) else unknown(value), width)
+        return UNSET
+
+    def _reduced(self, node: Node, given: list[Node], found: list[Value]) -> bool:
+        """An atomic addition of 32-bit integers in shared memory is counted as red.shared."""
+        target, kind = found[0], given[0].type
+        place = _pointed(target, None)
+        if place is None or place.address is None or place.address.array.space != "shared":
+            return False
+        if kind is None or kind.to is None:
+            return False
+        if kind.to.kind != "int" or kind.to.bytes != 4:
+            return False
+        self.touch(node, "red.shared.u32", place.why or place.address, 4, place.address.array.name)
+        return True
+
+    # --- asm --------------------------------------------------------------------------------------------
+
+    def inline_asm(self, node: Node) -> None:
+        """What the instructions of an asm statement touch; its outputs are not known afterwards."""
+        self.seen.add((node.line, node.column))
+        if node.value is None:
+            for child in node.children:
+                self.value(child)
+            self.refuse(node, "asm", "", "the text of the asm statement is not one of plain strings")
+            return
+        outputs = node.value["outputs"]
+        inputs: dict[str, Value] = {}
+        for i, child in enumerate(node.children):
+            if i >= outputs:
+                inputs[f"%{i}"] = self.value(child)
+        predicates: dict[str, Condition] = {}
+        results: dict[int, Value] = {}
+        for instruction in statements(node.value["text"]):
+            self._instruction(node, instruction, inputs, predicates)
+        for i, child in enumerate(node.children[:outputs]):
+            assert child is not None
+            results[i] = inputs.get(f"%{i}", LOADED)
+            if child.type is not None and child.type.kind == "float":
+                results[i] = REAL
+            self.store(child, self.place(child), results[i])
+
+    def _instruction(
+        self, node: Node, instruction: Instruction, names: dict[str, Value], predicates: dict[str, Condition]
+    ) -> None:
+        op, operands = instruction.opcode, instruction.operands
+        if op.startswith("setp.ne") and len(operands) == 3 and operands[2] in ("0", "0x0"):
+            value = names.get(operands[1], UNSET)
+            found: Condition = truth(value.exact) if isinstance(value, Number) else unknown(value)
+            predicates[operands[0]] = found
+            return
+        if op.split(".")[0] in ("cvta", "cvt", "mov") and len(operands) == 2:
+            names[operands[0]] = names.get(operands[1], LOADED)
+            return
+        if not touches_memory(instruction):
+            return
+        instruction = instruction._replace(operands=tuple(_immediate(o, names) for o in operands))
+        condition = predicates.get(instruction.predicate, Unknown(f"the predicate {instruction.predicate}"))
+        if not instruction.predicate:
+            self._touched(node, instruction, names)
+            return
+        with self.under(inverse(condition) if instruction.negated else condition):
+            self._touched(node, instruction, names)
+
+    def _touched(self, node: Node, instruction: Instruction, names: dict[str, Value]) -> None:
+        for operation in memory_operations(instruction):
+            if not operation.op:
+                self.refuse(node, instruction.opcode, "", "the analysis has no such instruction")
+                continue
+            place = address(operation.operand)
+            target = names.get(place[0], UNSET) if place is not None else UNSET
+            if place is None or not isinstance(target, Address):
+                why = unknown(target) if place is not None and target is not UNSET else Unknown("its address is not plain")
+                self.touch(node, operation.op, why, operation.width)
+                continue
+            op = operation.op.replace(".generic.", f".{target.array.space}.")
+            space = "global" if op.endswith(":global") or ".global." in op else "shared"
+            if target.array.space != space:
+                self.refuse(node, op, target.array.name, f"{target.array.name} is in {target.array.space} memory")
+                continue
+            self.touch(node, op, moved(target, constant(place[1])), operation.width)
+
+
+def _pointed(value: Value, kind: Type | None) -> Place | None:
+    """The place that a pointer points at, of which at least the array is known."""
+    if isinstance(value, Address):
+        return Place(kind, value)
+    if isinstance(value, Unknown) and value.array is not None:
+        return Place(kind, Address(value.array, ZERO), why=value)
+    return None
+
+
+def _immediate(operand: str, names: dict[str, Value]) -> str:
+    """An operand that is a known number, as that number; others as they are written."""
+    value = names.get(operand)
+    if operand.startswith("%") and isinstance(value, Number) and value.exact.known:
+        return str(value.exact.constant)
+    return operand

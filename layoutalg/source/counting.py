@@ -1,0 +1,283 @@
+"""What an access costs: warps, turns and blocks sorted by what decides the cost, one of each sort counted.
+
+The idea.  An address is a sum; conditions are comparisons of sums.  Of what does not depend on the thread (the
+turn of a loop, the number of a block) only this matters:
+
+    in the address, as a summand     its remainder modulo a sector (global) or the width of a lane (shared)
+    in a comparison, as a summand    where it lies between the least and the greatest value of the rest
+    anywhere else                    its value
+
+Turns and blocks that agree in these are one class.  A loop whose turns only shift the address is not gone
+through at all: its remainders are known from its step.  Each class is counted by the definition
+(layoutalg.analysis), for all warps of a block.  Every count is equal to the enumerated one, turn by turn and
+block by block (`enumerated=True`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule
+from layoutalg.arch import Arch, Instruction, find_instruction
+from layoutalg.errors import LayoutAlgError, ResourceError
+from layoutalg.source.machine import Touch
+from layoutalg.source.terms import Atom, Sum, values, variable
+
+MOST_COMBINATIONS = 1 << 21
+MOST_LANES = 1 << 25
+MOST_VALUE = 1 << 61
+_CHUNK = 1 << 19
+LANE_NAMES = frozenset({"x", "y", "z", "thread"})
+
+
+class Cost(NamedTuple):
+    """Warp instructions; wavefronts or sectors, and the fewest; the worst ratio; distinct useful bytes."""
+
+    instructions: int
+    total: int
+    ideal: int
+    ways: int
+    useful_bytes: int
+
+
+@dataclass(slots=True)
+class Launch:
+    """The threads of a block, and the blocks that are counted."""
+
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int] | None
+
+    @property
+    def threads(self) -> dict[str, Any]:
+        """Numbers of all threads, in the order of warps."""
+        import numpy as np
+
+        x, y, z = self.block
+        thread = np.arange(x * y * z)
+        return {"x": thread % x, "y": thread // x % y, "z": thread // (x * y), "thread": thread}
+
+    @property
+    def blocks(self) -> dict[str, int]:
+        """Extents of the numbers of blocks that are counted."""
+        return dict(zip(("bx", "by", "bz"), self.grid or (1, 1, 1), strict=True))
+
+
+def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = False) -> Cost:
+    """The cost of an access over all turns of its loops, in one block or in all blocks of the grid.
+
+    Raises AlignmentError for lanes that are not aligned, ResourceError for more classes than are counted.
+    """
+    rule = find_instruction(touch.op, machine)
+    warp_rule(rule.name, rule.space, machine)
+    turns = dict(touch.turns) | launch.blocks
+    if any(c.known and not c.constant for c in touch.conditions) or 0 in turns.values():
+        return Cost(0, 0, 0, 1, 0)
+    period = machine.sector_bytes if rule.space == "global" else max(rule.width_bytes, machine.bank_bytes)
+    _check(touch)
+    uniform = _Uniform(touch, turns, launch, period, enumerated)
+    out = Cost(0, 0, 0, 1, 0)
+    for env, counts in uniform.classes():
+        out = _added(out, _counted(touch, rule, machine, launch, env, counts))
+    return out
+
+
+def _check(touch: Touch) -> None:
+    """Refuse numbers that 64-bit arithmetic might not hold."""
+    seen: set[int] = set()
+    waiting = [touch.offset, *touch.conditions]
+    while waiting:
+        one = waiting.pop()
+        most = max(abs(one.low), abs(one.high))
+        if most >= MOST_VALUE:
+            raise ResourceError("magnitude that a number in an index may reach", most, MOST_VALUE - 1)
+        for atom, _ in one.parts:
+            if atom.order not in seen:
+                seen.add(atom.order)
+                waiting += atom.args
+
+
+def _added(a: Cost, b: Cost) -> Cost:
+    return Cost(a.instructions + b.instructions, a.total + b.total, a.ideal + b.ideal, max(a.ways, b.ways),
+                a.useful_bytes + b.useful_bytes)  # fmt: skip
+
+
+class _Uniform:
+    """The turns and blocks of an access, sorted into classes."""
+
+    def __init__(
+        self, touch: Touch, turns: dict[str, int], launch: Launch, period: int, enumerated: bool
+    ) -> None:
+        self.touch, self.turns, self.period = touch, turns, period
+        self.launch = launch
+        inside: set[str] = set()
+        for condition in touch.conditions:
+            inside |= condition.variables
+        shifts: dict[str, int] = {}
+        for atom, k in touch.offset.parts:
+            if atom.op == "var" and atom.data in turns:
+                shifts[atom.data] = k
+            else:
+                inside |= atom.variables
+        if enumerated:
+            inside |= set(turns)
+        self.shifting = {n: k for n, k in shifts.items() if n not in inside}
+        self.inside = [n for n in turns if n in inside]
+        self.idle = math.prod(turns[n] for n in turns if n not in inside and n not in self.shifting)
+        self.enumerated = enumerated
+
+    def classes(self) -> Iterator[tuple[dict[str, Any], Any]]:
+        """(values of the variables, how many turns and blocks they stand for), in arrays of limited length.
+
+        "shift" is what is added to the address.
+        """
+        import numpy as np
+
+        remainders = self._remainders()
+        total = math.prod(self.turns[n] for n in self.inside)
+        threads = math.prod(self.launch.block)
+        most = MOST_LANES if self.enumerated else MOST_COMBINATIONS
+        if total > most:
+            raise ResourceError("turns and blocks that an access tells apart", total, most)
+        keys, counts = self._representatives(total)
+        if len(keys) * len(remainders) * threads > MOST_LANES * 8:
+            raise ResourceError("lanes of an access that are looked at", len(keys) * threads, MOST_LANES * 8)
+        rows = max(1, _CHUNK // threads)
+        for shift, times in remainders:
+            for at in range(0, len(keys), rows):
+                chosen = keys[at : at + rows]
+                env = self._digits(chosen)
+                env["shift"] = np.full(len(chosen), shift)
+                yield env, counts[at : at + rows] * times * self.idle
+
+    def _digits(self, combination: Any) -> dict[str, Any]:
+        env: dict[str, Any] = {}
+        for n in self.inside:
+            env[n] = combination % self.turns[n]
+            combination = combination // self.turns[n]
+        return env
+
+    def _remainders(self) -> list[tuple[int, int]]:
+        """(shift modulo the period, how often) over the loops and blocks that only shift the address."""
+        found = {0: 1}
+        for n, k in self.shifting.items():
+            cycle = self.period // math.gcd(self.period, k)
+            each, rest = divmod(self.turns[n], cycle)
+            fresh: dict[int, int] = {}
+            for (before, times), turn in itertools.product(found.items(), range(min(cycle, self.turns[n]))):
+                here = each + (turn < rest)
+                if here:
+                    at = (before + k * turn) % self.period
+                    fresh[at] = fresh.get(at, 0) + times * here
+            found = fresh
+        return sorted(found.items())
+
+    def _representatives(self, total: int) -> tuple[Any, Any]:
+        """One combination of each class, and how many are in it."""
+        import numpy as np
+
+        every = np.arange(total)
+        if self.enumerated or total == 1:
+            return every, np.ones(total, dtype=np.int64)
+        env = self._digits(every)
+        known: dict[int, Any] = {}
+        columns: list[Any] = []
+        own = Sum(0, tuple((a, k) for a, k in self.touch.offset.parts if not self._is_shift(a)))
+        self._column_of(own, columns, env, known, lambda u, _: u % self.period)
+        for condition in self.touch.conditions:
+            self._column_of(condition, columns, env, known, None)
+        if not columns:
+            return every[:1], np.array([total])
+        rows = np.stack([np.broadcast_to(c, total) for c in columns], axis=1)
+        _, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
+        return first, counts
+
+    def _is_shift(self, atom: Atom) -> bool:
+        return atom.op == "var" and atom.data in self.shifting
+
+    def _column_of(self, one: Sum, columns: list[Any], env: dict[str, Any], known: dict[int, Any], rule: Any) -> None:
+        """Add what of a sum tells turns and blocks apart: of its uniform summands, and inside of the others."""
+        if not one.variables & set(self.inside):
+            return
+        alone = tuple((a, k) for a, k in one.parts if not a.variables & LANE_NAMES)
+        mixed = tuple((a, k) for a, k in one.parts if a.variables & LANE_NAMES)
+        if alone:
+            u = values(Sum(0, alone), env, known)
+            columns.append(rule(u, one) if rule is not None else u)
+        for atom, _ in mixed:
+            if not atom.variables & set(self.inside):
+                continue
+            if atom.op == "nonneg":
+                inner = atom.args[0]
+                rest = Sum(inner.constant, tuple((a, k) for a, k in inner.parts if a.variables & LANE_NAMES))
+                clip = _clipped(rest)
+                self._column_of(inner, columns, env, known, clip)
+            elif atom.op == "zero":
+                inner = atom.args[0]
+                rest = Sum(inner.constant, tuple((a, k) for a, k in inner.parts if a.variables & LANE_NAMES))
+                self._column_of(inner, columns, env, known, _clipped(rest))
+            else:
+                for arg in atom.args:
+                    self._column_of(arg, columns, env, known, None)
+
+
+def _clipped(rest: Sum) -> Any:
+    """What matters of u in a comparison of u + rest with zero: where it lies against the bounds of rest."""
+    import numpy as np
+
+    return lambda u, _: np.clip(u, -rest.high - 1, -rest.low + 1)
+
+
+def _counted(
+    touch: Touch, rule: Instruction, machine: Arch, launch: Launch, env: dict[str, Any], counts: Any
+) -> Cost:
+    """The cost of some classes: every warp of a block by the definition."""
+    import numpy as np
+
+    lanes = machine.lanes
+    threads = math.prod(launch.block)
+    rows = len(counts)
+    wide = {n: v[:, None] for n, v in env.items()} | launch.threads
+    known: dict[int, Any] = {}
+    mask = np.ones((rows, threads), dtype=bool)
+    for condition in touch.conditions:
+        mask &= np.broadcast_to(np.asarray(values(condition, wide, known)) != 0, mask.shape)
+    fixed = {n: np.zeros(1, dtype=np.int64) for n in touch.offset.variables if n not in wide}
+    offsets = np.asarray(values(touch.offset, wide | fixed, known)) + wide["shift"]
+    offsets = np.broadcast_to(offsets, mask.shape)
+    warps = -(-threads // lanes)
+    padded = warps * lanes - threads
+    offsets = np.pad(offsets, ((0, 0), (0, padded))).reshape(rows * warps, lanes)
+    mask = np.pad(mask, ((0, 0), (0, padded))).reshape(rows * warps, lanes)
+    active = mask.any(axis=1)
+    if not active.any():
+        return Cost(0, 0, 0, 1, 0)
+    times = np.repeat(counts, warps)[active]
+    offsets, mask = offsets[active], mask[active]
+    lowest = int(np.where(mask, offsets, MOST_VALUE).min())
+    if lowest < 0:  # from before the start of the array: shifted by whole lines, which changes nothing
+        offsets = offsets + (-lowest // machine.line_bytes + 1) * machine.line_bytes
+    checked = batch_lanes(rule, machine, np.where(mask, offsets, 0), mask)
+    if rule.space == "shared":
+        taken, ideal = served_batch(rule, machine, *checked)
+        ways = int((-(-taken // np.maximum(ideal, 1))).max())
+        return Cost(int(times.sum()), int((taken * times).sum()), int((ideal * times).sum()), max(ways, 1), 0)
+    found = traffic_batch(rule, machine, *checked)
+    fewest = -(-found[:, 2] // machine.sector_bytes)
+    return Cost(
+        int(times.sum()), int((found[:, 0] * times).sum()), int((fewest * times).sum()), 1,
+        int((found[:, 2] * times).sum()),
+    )  # fmt: skip
+
+
+def lane_variables(block: tuple[int, int, int]) -> tuple[Sum, Sum, Sum]:
+    """Numbers of a thread along x, y and z."""
+    return tuple(variable(n, 0, extent - 1) for n, extent in zip("xyz", block, strict=True))  # type: ignore[return-value]
+
+
+def not_counted(error: LayoutAlgError) -> str:
+    """Why an access that was read is not counted."""
+    return error.message

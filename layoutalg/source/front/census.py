@@ -1,0 +1,168 @@
+"""The census: every subscript, dereference, asm statement and call in a CUDA text, from a second grammar.
+
+The idea.  A compiler's front end drops a statement that has an error, with all that it reads.  A grammar that
+knows no types reads every statement; what it finds in a function's body must be found again, by line and
+column, among what the front end has kept, or be told as not read.
+
+    sites        (line, column, kind, text) of what may touch memory, with the function that it stands in
+    statement    the smallest statement around a place: what is taken out when it has an error
+    function     the body around a place, and whether the device runs it
+
+The grammar is tree-sitter's for CUDA; lines and columns count from 1, columns in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+KINDS = {
+    "subscript_expression": "subscript",
+    "pointer_expression": "dereference",
+    "gnu_asm_expression": "asm",
+    "asm_statement": "asm",
+    "call_expression": "call",
+    "field_expression": "arrow",
+}
+_STATEMENTS = frozenset(
+    {
+        "expression_statement", "declaration", "if_statement", "for_statement", "while_statement",
+        "do_statement", "return_statement", "switch_statement", "for_range_loop", "static_assert_declaration",
+        "alias_declaration", "using_declaration", "type_definition", "template_declaration",
+        "function_definition", "namespace_definition", "struct_specifier", "class_specifier",
+        "template_instantiation", "labeled_statement", "goto_statement", "attributed_statement",
+        "enum_specifier", "namespace_alias_definition", "asm_statement", "ERROR",
+    }
+)  # fmt: skip
+MOST_SITES = 100_000
+
+
+class Site(NamedTuple):
+    """What may touch memory: where it starts, what it is, its text (80 characters), and its function."""
+
+    line: int
+    column: int
+    kind: str
+    text: str
+    function: str
+
+
+class Function(NamedTuple):
+    """A function's name, the bytes of its body with its braces, and whether its head names the device."""
+
+    name: str
+    start: int
+    end: int
+    device: bool
+
+
+class Census:
+    """The second reading of a text."""
+
+    def __init__(self, text: bytes) -> None:
+        import tree_sitter_cuda
+        from tree_sitter import Language, Parser
+
+        self.text = text
+        self.tree = Parser(Language(tree_sitter_cuda.language())).parse(text)
+        self.macros = {
+            self._said(name) for node in self._all("preproc_function_def")
+            if (name := node.child_by_field_name("name")) is not None
+        }  # fmt: skip
+        self.functions = [self._function(node) for node in self._all("function_definition")]
+
+    def _nodes(self, top: Any) -> Iterator[Any]:
+        """Every node below one, in the order of the text."""
+        waiting = [top]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += reversed(node.children)
+
+    def _written(self, top: Any) -> Iterator[Any]:
+        """Every node below one, but the arguments of macros: what they become stands where the macro is called."""
+        waiting = [top]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            if node.type == "call_expression":
+                called = node.child_by_field_name("function")
+                if called is not None and self._said(called) in self.macros:
+                    continue
+            waiting += reversed(node.children)
+
+    def _all(self, kind: str) -> Iterator[Any]:
+        return (node for node in self._nodes(self.tree.root_node) if node.type == kind)
+
+    def _said(self, node: Any) -> str:
+        return self.text[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    def _function(self, node: Any) -> Function:
+        body = node.child_by_field_name("body") or node
+        name = node.child_by_field_name("declarator")
+        while name is not None and name.type not in ("identifier", "field_identifier", "operator_name"):
+            inner = name.child_by_field_name("declarator") or name.child_by_field_name("name")
+            if inner is None:
+                inner = name.children[-1] if name.type == "reference_declarator" else None
+            name = inner
+        head = self.text[node.start_byte : body.start_byte].decode("utf-8", "replace")
+        above = node.parent
+        if above is not None and above.type == "template_declaration":
+            head = self.text[above.start_byte : body.start_byte].decode("utf-8", "replace")
+        device = any(word in head for word in ("__global__", "__device__", "DEVICE", "constexpr"))
+        return Function(self._said(name) if name is not None else "", body.start_byte, body.end_byte, device)
+
+    def sites(self) -> list[Site]:
+        """What may touch memory in the bodies of functions.  At most MOST_SITES."""
+        found: list[Site] = []
+        for function in self.functions:
+            node = self.tree.root_node.descendant_for_byte_range(function.start, function.end)
+            for inner in self._written(node):
+                kind = KINDS.get(inner.type)
+                if kind is None or not self._touches(inner, kind):
+                    continue
+                row, column = inner.start_point
+                found.append(Site(row + 1, column + 1, kind, self._said(inner)[:80], function.name))
+                if len(found) >= MOST_SITES:
+                    return found
+        return found
+
+    def _touches(self, node: Any, kind: str) -> bool:
+        """Whether a node of this kind may touch memory: `*p` and not `&p`, `p->x` and not `p.x`."""
+        if kind == "dereference":
+            return bool(node.children) and node.children[0].type == "*"
+        if kind == "arrow":
+            return any(child.type == "->" for child in node.children)
+        if kind == "call":
+            called = node.child_by_field_name("function")
+            return called is not None and called.type != "primitive_type"
+        return True
+
+    def statement(self, offset: int) -> tuple[int, int] | None:
+        """The bytes of the smallest statement around a byte, its semicolon with it."""
+        return self._enclosing(self.tree.root_node.descendant_for_byte_range(offset, offset))
+
+    def statement_around(self, span: tuple[int, int]) -> tuple[int, int] | None:
+        """The bytes of the smallest statement around another one."""
+        node = self.tree.root_node.descendant_for_byte_range(*span)
+        while node is not None and (node.start_byte, node.end_byte) == span:
+            node = node.parent
+        return self._enclosing(node)
+
+    def _enclosing(self, node: Any) -> tuple[int, int] | None:
+        while node is not None and (node.type not in _STATEMENTS or self._heads(node)):
+            node = node.parent
+        if node is None or node.parent is None:
+            return None
+        return node.start_byte, node.end_byte
+
+    def _heads(self, node: Any) -> bool:
+        """A declaration in the head of a loop or a condition goes with it."""
+        above = node.parent
+        return node.type == "declaration" and above is not None and above.type in (
+            "for_statement", "condition_clause", "init_statement")  # fmt: skip
+
+    def function(self, offset: int) -> Function | None:
+        """The innermost function whose body holds a byte."""
+        around = [f for f in self.functions if f.start <= offset < f.end]
+        return min(around, key=lambda f: f.end - f.start, default=None)

@@ -1,0 +1,312 @@
+"""The process that parses a user's CUDA text: libclang and the census, on text that may be hostile.
+
+The idea.  The text is parsed until it has no error: a missing header becomes an empty one, a function of which
+only the name is known is declared, and a statement with an error is taken out, spaces in its place, so that no
+line moves.  What was taken out is told, with the reason, and so is every site that the front end's tree has
+not.  A template is read as the instance that the given arguments make.
+
+One JSON object comes in on standard input, one goes out on standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from clang import cindex
+
+from layoutalg.source.front.census import Census
+from layoutalg.source.front.dump import Dump
+from layoutalg.source.front.shim import headers_named, shim_text, unknown_function
+
+MAIN = "kernel.cu"
+ROUNDS = 16
+MOST_ERRORS = 400
+_FLAGS = (
+    "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", "-nostdinc++", "-std=c++17",
+    "--cuda-gpu-arch=sm_90", "-Wno-everything", "-ferror-limit=0", "-ftemplate-depth=128",
+    "-fbracket-depth=256", "-fconstexpr-steps=100000", "-fms-extensions",
+    "-Xclang", "-fnative-half-arguments-and-returns", "-Xclang", "-fnative-half-type",
+)  # fmt: skip
+_K = cindex.CursorKind
+
+
+class Parser:
+    """The rounds of parsing one text."""
+
+    def __init__(self, asked: dict[str, Any], folder: Path) -> None:
+        self.asked = asked
+        self.given = asked["text"].encode()
+        self.text = self.given
+        self.census = Census(self.given)
+        self.folder = folder
+        self.path = str(folder / MAIN)
+        self.own = asked.get("folder") or ""
+        self.sets: dict[str, str] = asked["sets"]
+        self.used: set[str] = set()
+        self.defines = dict(self._conditional())
+        self.declared: list[str] = []
+        self.removed: list[dict[str, Any]] = []
+        self.unknown: set[str] = set()
+        self.headers: list[str] = []
+        self.fresh: list[tuple[int, int]] = []
+        self.just: set[str] = set()
+        self.index = cindex.Index.create()
+        (folder / "stubs").mkdir()
+        for name in headers_named(asked["text"]):
+            self._stub(name)
+
+    def _conditional(self) -> list[tuple[str, str]]:
+        """Names that are set and that a condition of the preprocessor asks for."""
+        asked = " ".join(re.findall(r"^[ \t]*#[ \t]*(?:ifn?def|if|elif)\b([^\n]*)", self.asked["text"], re.M))
+        return [(name, value) for name, value in self.sets.items() if re.search(rf"\b{re.escape(name)}\b", asked)]
+
+    def _stub(self, name: str) -> bool:
+        """An empty header of that name, unless the user's folder has it."""
+        if name.startswith("/") or len(name) > 200 or name in self.headers:
+            return False
+        if self.own and (Path(self.own) / name).is_file():
+            return False
+        inner = self.folder / "stubs" / "a" / "b" / "c"  # room for ../../..
+        place = Path(str(inner / name))
+        resolved = place.resolve()
+        if not resolved.is_relative_to((self.folder / "stubs").resolve()):
+            return False
+        resolved.parent.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if resolved.is_dir():
+            return False
+        resolved.touch()
+        self.headers.append(name)
+        return True
+
+    def parse(self, tail: str = "") -> Any:
+        """The translation unit of the text as it stands, `tail` behind it."""
+        shim = str(self.folder / "shim.cuh")
+        head = shim_text() + "".join(unknown_function(name) for name in self.declared)
+        if not Path(shim).exists():
+            Path(shim).touch()
+        flags = [*_FLAGS, "-include", shim]
+        if self.own:
+            flags += ["-iquote", self.own]
+        flags += ["-I", str(self.folder / "stubs" / "a" / "b" / "c")]
+        flags += [f"-D{name}={value}" for name, value in self.defines.items()]
+        files = [(self.path, self.text.decode("utf-8", "replace") + "\n" + tail), (shim, head)]
+        return self.index.parse(self.path, args=flags, unsaved_files=files, options=0)
+
+    def settled(self, tail: str = "") -> Any:
+        """The unit without errors that can be taken out; raises ValueError with the error that cannot."""
+        for _ in range(ROUNDS):
+            unit = self.parse(tail)
+            errors = [d for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Error]
+            if not errors:
+                return unit
+            self.fresh, self.just = [], set()
+            if not any([self._mended(error) for error in errors[:MOST_ERRORS]]):  # noqa: C419 - all of them
+                place = errors[0].location
+                raise ValueError(f"line {place.line}, column {place.column}: {errors[0].spelling}")
+        raise ValueError("errors remain after all statements that have one were taken out")
+
+    def _mended(self, error: Any) -> bool:
+        """Whether something was done about an error."""
+        said = error.spelling
+        missing = re.match(r"'([^']+)' file not found", said)
+        if missing is not None:
+            return self._stub(missing[1]) or self._out(error)
+        place = error.location
+        if place.file is None or place.file.name != self.path:
+            return self._out(error)
+        name = re.match(r"(?:use of undeclared identifier|unknown type name) '(\w+)'", said)
+        if name is not None and name[1] in self.sets and name[1] not in self.defines:
+            self.defines[name[1]] = self.sets[name[1]]
+            return True
+        if name is not None:
+            after = self.text[place.offset + len(name[1].encode()) :].lstrip()[:1]
+            inside = self.census.function(place.offset)
+            if after == b"(" and said.startswith("use") and inside is not None and inside.device and (
+                name[1] not in self.declared or name[1] in self.just
+            ):
+                self.just.add(name[1])
+                if name[1] not in self.declared:
+                    self.declared.append(name[1])
+                return True
+            if inside is not None and inside.device and said.startswith("use"):
+                self.unknown.add(name[1])
+        return self._out(error)
+
+    def _out(self, error: Any) -> bool:
+        """Take out what has an error: a statement of a device function, the body of a host's, or all of it."""
+        place = error.location
+        if place.file is None or place.file.name != self.path:
+            return False
+        offset = place.offset
+        if any(start <= offset < end for start, end in self.fresh):
+            return True
+        inside = self.census.function(offset)
+        if inside is not None and not inside.device:
+            return self._blank(inside.start + 1, inside.end - 1, None)
+        span = self.census.statement(offset)
+        while span is not None and not self.text[span[0] : span[1]].strip(b" \t\r\n;"):
+            span = self.census.statement_around(span)
+        if span is None:
+            line = self.text.rfind(b"\n", 0, offset) + 1, self.text.find(b"\n", offset)
+            span = line[0], line[1] if line[1] >= 0 else len(self.text)
+        why = {"line": place.line, "column": place.column, "why": error.spelling}
+        return self._blank(span[0], span[1], why)
+
+    def _blank(self, start: int, end: int, why: dict[str, Any] | None) -> bool:
+        before = self.text[start:end]
+        after = re.sub(rb"[^\s]", b" ", before)
+        if before == after:
+            return False
+        if why is not None and before.rstrip().endswith(b";") and len(after) == len(before):
+            kept = before.rstrip()
+            after = after[: len(kept) - 1] + b";" + after[len(kept) :]
+        self.fresh.append((start, end))
+        self.text = self.text[:start] + after + self.text[end:]
+        if why is not None:
+            first, last = self._line(start), self._line(end)
+            self.removed.append(why | {"first": first, "last": last, "start": start, "end": end})
+        return True
+
+    def _line(self, offset: int) -> int:
+        return self.text.count(b"\n", 0, offset) + 1
+
+
+def kernels_of(top: Any, path: str) -> list[Any]:
+    """The __global__ functions and templates that the file itself defines, in its order."""
+    found, waiting = [], [top]
+    while waiting:
+        cursor = waiting.pop()
+        for child in cursor.get_children():
+            if child.location.file is None or child.location.file.name != path:
+                continue
+            if child.kind in (_K.NAMESPACE, _K.LINKAGE_SPEC, _K.UNEXPOSED_DECL):
+                waiting.append(child)
+            elif child.kind in (_K.FUNCTION_DECL, _K.FUNCTION_TEMPLATE):
+                parts = list(child.get_children())
+                kernel = any(c.kind == _K.CUDAGLOBAL_ATTR for c in parts)
+                if kernel and any(c.kind == _K.COMPOUND_STMT for c in parts):
+                    found.append(child)
+    return sorted(found, key=lambda c: c.location.offset)
+
+
+def template_parameters(kernel: Any) -> list[dict[str, Any]]:
+    """{"name", "kind", "default"} of each parameter of a template."""
+    out = []
+    for child in kernel.get_children():
+        if child.kind in (_K.TEMPLATE_NON_TYPE_PARAMETER, _K.TEMPLATE_TYPE_PARAMETER):
+            kind = "value" if child.kind == _K.TEMPLATE_NON_TYPE_PARAMETER else "type"
+            tokens = [t.spelling for t in child.get_tokens()]
+            out.append({"name": child.spelling, "kind": kind, "default": "=" in tokens})
+    return out
+
+
+def instances_in(text: str, name: str) -> list[str]:
+    """Template arguments with which the text instantiates or launches a kernel, where they are plain.
+
+    >>> instances_in("template __global__ void k<128, 8>(float*); k<BM><<<g, b>>>(p);", "k")
+    ['128, 8', 'BM']
+    """
+    pattern = rf"\b{re.escape(name)}\s*<([\w\s,:]+)>\s*(?:<<<|\()"
+    return list(dict.fromkeys(" ".join(m.split()) for m in re.findall(pattern, text)))
+
+
+def qualified(cursor: Any) -> str:
+    """A name with the namespaces around it."""
+    names = [cursor.spelling]
+    above = cursor.semantic_parent
+    while above is not None and above.kind == _K.NAMESPACE:
+        if above.spelling:
+            names.append(above.spelling)
+        above = above.semantic_parent
+    return "::".join(reversed(names))
+
+
+def instance(parser: Parser, kernel: Any) -> tuple[Any, str]:
+    """(the definition to read, why there is none) of a kernel; of a template, its instance."""
+    if kernel.kind == _K.FUNCTION_DECL:
+        return kernel, ""
+    parameters = template_parameters(kernel)
+    names = [p["name"] for p in parameters]
+    given = [n for n in names if n in parser.sets]
+    parser.used |= set(given)
+    tries: list[str] = []
+    if given or all(p["default"] for p in parameters):
+        last = max([i for i, n in enumerate(names) if n in given], default=-1)
+        if all(n in given for n in names[: last + 1]) and all(p["default"] for p in parameters[last + 1 :]):
+            tries.append(", ".join(parser.sets[n] for n in names[: last + 1]))
+    if not tries:
+        for text in instances_in(parser.given.decode("utf-8", "replace"), kernel.spelling):
+            words = text.split(", ") if ", " in text else text.split(",")
+            for i, n in enumerate(names[: len(words)]):
+                words[i] = parser.sets.get(n, words[i])
+            tries.append(", ".join(words))
+    for arguments in tries[:8]:
+        tail = f"void layoutalg_use() {{ auto p = &{qualified(kernel)}<{arguments}>; }}\n"
+        try:
+            unit = parser.settled(tail)
+        except ValueError:
+            continue
+        for cursor in unit.cursor.get_children():
+            if cursor.spelling == "layoutalg_use":
+                for inner in cursor.walk_preorder():
+                    target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
+                    if target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition():
+                        return target, ""
+    missing = [p["name"] for p in parameters if not p["default"] and p["name"] not in given]
+    if not missing:
+        return None, f"its template arguments do not make an instance: {', '.join(given)}"
+    wanted = ", ".join(f"--set {n}=.." for n in missing)
+    return None, f"template parameters of {kernel.spelling} are not known: {wanted}"
+
+
+def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What is read of a text."""
+    parser = Parser(asked, folder)
+    unit = parser.settled()
+    wanted = asked.get("kernel")
+    kernels = kernels_of(unit.cursor, parser.path)
+    names = [qualified(k) for k in kernels]
+    out: dict[str, Any] = {"kernels": [], "names": names}
+    for name, kernel in zip(names, kernels, strict=True):
+        if wanted is not None and wanted not in (name, kernel.spelling):
+            continue
+        where = kernel.location.line
+        extent = [kernel.extent.start.line, kernel.extent.end.line]
+        found, why = instance(parser, kernel)
+        one: dict[str, Any] = {"name": name, "line": where, "extent": extent, "why": why, "root": -1}
+        one["template"] = template_parameters(kernel)
+        one["parameters"] = [c.spelling for c in kernel.get_children() if c.kind == _K.PARM_DECL]
+        if found is not None:
+            dump = Dump({parser.path: parser.text}, parser.path)
+            one["root"] = dump.function_of(found)
+            dump.finish()
+            one |= {"types": dump.types, "decls": dump.decls, "functions": {str(k): v for k, v in dump.functions.items()}}
+        out["kernels"].append(one)
+    out["sites"] = parser.census.sites()
+    out["removed"] = parser.removed
+    out["unknown"] = sorted(parser.unknown)
+    out["defined"] = sorted(parser.defines)
+    out["headers"] = parser.headers
+    return out
+
+
+def main() -> None:
+    """Read the question on standard input, and write the answer."""
+    asked = json.load(sys.stdin)
+    sys.setrecursionlimit(20_000)
+    with tempfile.TemporaryDirectory(prefix="layoutalg-") as spot:
+        try:
+            out = answer(asked, Path(spot))
+        except (ValueError, OverflowError) as error:
+            out = {"error": str(error)}
+    json.dump(out, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

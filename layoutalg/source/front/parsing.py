@@ -1,0 +1,248 @@
+"""A CUDA text parsed in a process of its own, with limits: what comes back is a tree of kernels and the census.
+
+    Parsed       kernels, the census' sites, what was taken out and why
+    Kernel       the definition that is read: its nodes, types, declarations and functions
+    Node         a statement or an expression; Type, Declaration
+
+Nothing of the text is run.  The process has a time limit and 4 GiB; where it ends otherwise, that is the error.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from layoutalg.errors import CompileError, ParseError, ResourceError, UndecidedError, UnsupportedError
+from layoutalg.tools import run_tool
+
+SECONDS = 60.0
+"""What parsing a text may take."""
+
+MAX_TEXT_BYTES = 1 << 20
+
+_RUN = "import sys; sys.path[:0] = sys.argv[1:]; from layoutalg.source.front.child import main; main()"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Type:
+    """A type: `kind` is int, float, pointer, reference, array, record, void or other.
+
+    `to` is what a pointer points at or an array has `extent` of; `fields` are (name, byte offset, type).
+    """
+
+    kind: str
+    name: str
+    bytes: int
+    align: int = 1
+    signed: bool = False
+    bool: bool = False
+    extent: int = 0
+    to: Type | None = None
+    fields: tuple[tuple[str, int, Type], ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A node of the tree, as layoutalg.source.front.dump describes them."""
+
+    kind: str
+    line: int
+    column: int
+    type: Type | None
+    value: Any
+    children: tuple[Node | None, ...]
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in words."""
+        return f"line {self.line}, column {self.column}"
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below."""
+        waiting: list[Node] = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            if isinstance(node.value, dict) and isinstance(node.value.get("object"), Node):
+                waiting.append(node.value["object"])
+            waiting += [child for child in reversed(node.children) if child is not None]
+
+
+@dataclass(slots=True, eq=False)
+class Declaration:
+    """A variable: `space` is local, shared, constant or global."""
+
+    number: int
+    name: str
+    type: Type
+    space: str
+    line: int
+    parameter: bool
+    at_top: bool
+    init: Node | None
+
+
+@dataclass(slots=True, eq=False)
+class Function:
+    """A function with its body, None where it is only declared."""
+
+    name: str
+    line: int
+    parameters: tuple[int, ...]
+    body: Node | None
+    method: bool
+    constructor: bool
+
+
+class Site(NamedTuple):
+    """What may touch memory, found by the census: place, kind, text, and the function around it."""
+
+    line: int
+    column: int
+    kind: str
+    text: str
+    function: str
+
+
+@dataclass(slots=True, eq=False)
+class Kernel:
+    """A kernel of the text; `root` is None where `why` says why it is not read."""
+
+    name: str
+    line: int
+    extent: tuple[int, int]
+    why: str
+    parameters: tuple[str, ...]
+    template: tuple[str, ...]
+    root: Function | None
+    declarations: Mapping[int, Declaration] = field(default_factory=dict)
+    functions: Mapping[int, Function] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Parsed:
+    """What is read of a text: `names` are all its kernels, `kernels` those asked for.
+
+    `removed` are (first line, last line, line, column, why) of what was taken out for its errors; `unknown`
+    the names that are declared nowhere, `defined` those of the given values that the preprocessor took.
+    """
+
+    kernels: tuple[Kernel, ...]
+    names: tuple[str, ...]
+    sites: tuple[Site, ...]
+    removed: tuple[tuple[int, int, int, int, str], ...]
+    unknown: tuple[str, ...]
+    defined: tuple[str, ...]
+    headers: tuple[str, ...]
+
+
+def parse_cuda(
+    text: str, *, kernel: str | None = None, sets: Mapping[str, str] | None = None, folder: str | None = None
+) -> Parsed:
+    """The kernels of a CUDA text.  `sets` gives values to names, `folder` has its own headers.
+
+    Raises ParseError with line and column for a text that does not parse, ResourceError past 1 MiB,
+    UnsupportedError where libclang or tree-sitter is missing, UndecidedError where parsing takes too long,
+    CompileError where the process ends otherwise.
+    """
+    if len(text.encode()) > MAX_TEXT_BYTES:
+        raise ResourceError("size of a CUDA source in bytes", len(text.encode()), MAX_TEXT_BYTES)
+    question = {"text": text, "kernel": kernel, "sets": dict(sets or {}), "folder": folder}
+    command = [sys.executable, "-I", "-c", _RUN, *_folders()]
+    try:
+        ran = run_tool(command, timeout_s=SECONDS, fed=json.dumps(question).encode())
+    except TimeoutError as error:
+        raise UndecidedError(f"the source was not parsed: {error}", budget=int(SECONDS)) from None
+    if ran.status != 0:
+        said = (ran.said.splitlines() or [f"exit code {ran.status}"])[-1][:300]
+        raise CompileError(f"the process that parsed the source ended: {said}", log=ran.said)
+    found = json.loads(ran.out)
+    if "error" in found:
+        raise ParseError(f"the source does not parse: {found['error']}")
+    return _parsed(found)
+
+
+def _folders() -> list[str]:
+    """Where the process finds this library and the two front ends."""
+    needed = {"clang.cindex": "libclang", "tree_sitter": "tree-sitter", "tree_sitter_cuda": "tree-sitter-cuda"}
+    folders = [str(Path(__file__).resolve().parents[3])]
+    for module, wheel in needed.items():
+        top = module.partition(".")[0]
+        found = importlib.util.find_spec(top)
+        if found is None or not found.submodule_search_locations:
+            raise UnsupportedError(
+                f"reading CUDA sources needs {wheel}, which is not installed: "
+                f"pip install 'layoutalg[source]' brings it"
+            )
+        folders.append(str(Path(next(iter(found.submodule_search_locations))).parent))
+    return list(dict.fromkeys(folders))
+
+
+def _parsed(found: Any) -> Parsed:
+    kernels = tuple(_kernel(one) for one in found["kernels"])
+    sites = tuple(Site(*site) for site in found["sites"])
+    removed = tuple((r["first"], r["last"], r["line"], r["column"], r["why"]) for r in found["removed"])
+    return Parsed(
+        kernels, tuple(found["names"]), sites, removed, tuple(found["unknown"]), tuple(found["defined"]),
+        tuple(found["headers"]),
+    )  # fmt: skip
+
+
+def _kernel(one: Any) -> Kernel:
+    template = tuple(p["name"] for p in one["template"])
+    head = (one["name"], one["line"], tuple(one["extent"]), one["why"], tuple(one["parameters"]), template)
+    if one["root"] < 0:
+        return Kernel(*head, None)  # type: ignore[arg-type]
+    types = _types(one["types"])
+
+    def node(raw: Any) -> Node | None:
+        if raw is None:
+            return None
+        kind, line, column, number, value, children = raw
+        if kind == "call" and value["object"] is not None:
+            value = value | {"object": node(value["object"])}
+        below = tuple(node(child) for child in children)
+        return Node(kind, line, column, types[number] if number >= 0 else None, value, below)
+
+    declarations = {
+        number: Declaration(
+            number, d["name"], types[d["type"]], d["space"], d["line"], d["parameter"], d["global"], node(d["init"])
+        )
+        for number, d in enumerate(one["decls"])
+        if not d.get("function")
+    }  # fmt: skip
+    functions = {
+        int(number): Function(
+            f["name"], f["line"], tuple(f["parameters"]), node(f["body"]), f["method"], f["constructor"]
+        )
+        for number, f in one["functions"].items()
+    }
+    return Kernel(*head, functions[one["root"]], declarations, functions)  # type: ignore[arg-type]
+
+
+def _types(raw: list[Any]) -> list[Type]:
+    """The table of types; a type that leads to itself is cut there."""
+    made: dict[int, Type] = {}
+    opened: set[int] = set()
+
+    def make(number: int) -> Type:
+        if number in made:
+            return made[number]
+        entry = raw[number]
+        if number in opened:
+            return Type("other", entry["name"], entry["bytes"], entry["align"])
+        opened.add(number)
+        to = make(entry["to"]) if "to" in entry else None
+        fields = tuple((name, offset, make(t)) for name, offset, t in entry.get("fields", ()))
+        made[number] = Type(
+            entry["kind"], entry["name"], entry["bytes"], entry["align"], entry.get("signed", False),
+            entry.get("bool", False), entry.get("extent", 0), to, fields,
+        )  # fmt: skip
+        return made[number]
+
+    return [make(number) for number in range(len(raw))]

@@ -1,0 +1,246 @@
+"""What CUDA's headers declare, as far as kernels name it: read in front of a user's file, never compiled.
+
+The idea.  A front end needs types and declarations, no bodies: vector types with their sizes and alignments,
+half and bfloat16 as the floating point numbers that they are, the thread variables, and the functions whose
+arguments are pointers.  A function that is not here and not in the file is declared by the name under which
+it is called (`unknown_function`); its result converts to whatever is wanted.
+
+>>> unknown_function("__hfma2").splitlines()[0]
+'template <class... Given> __host__ __device__ layoutalg_any __hfma2(Given&&...);'
+>>> headers_named('#include <cuda_fp16.h>\\n#include "../tile.cuh"')
+('cuda_fp16.h', '../tile.cuh')
+
+Sources.  CUDA C++ Programming Guide, "Built-in Vector Types" and "C++ Language Extensions"; CUDA Math API,
+"Half Precision Intrinsics".
+"""
+
+from __future__ import annotations
+
+import re
+
+_SCALARS = (
+    ("char", "signed char", 1), ("uchar", "unsigned char", 1), ("short", "short", 2),
+    ("ushort", "unsigned short", 2), ("int", "int", 4), ("uint", "unsigned int", 4), ("long", "long", 8),
+    ("ulong", "unsigned long", 8), ("longlong", "long long", 8), ("ulonglong", "unsigned long long", 8),
+    ("float", "float", 4), ("double", "double", 8),
+)  # fmt: skip
+
+_WORDS = """
+#define __CUDACC__ 1
+#define __CUDA_ARCH__ 900
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __managed__ __attribute__((device))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define __grid_constant__
+#define __restrict __restrict__
+#define __cluster_dims__(...)
+#define __maxnreg__(...)
+#define NULL 0
+#define assert(...) ((void)0)
+#define CUDART_INF_F __builtin_inff()
+#define INFINITY __builtin_inff()
+#define FLT_MAX 3.402823466e+38f
+#define FLT_MIN 1.175494351e-38f
+#define INT_MAX 2147483647
+#define INT_MIN (-INT_MAX - 1)
+#define UINT_MAX 4294967295u
+#define EXIT_FAILURE 1
+#define EXIT_SUCCESS 0
+typedef unsigned long size_t; typedef long ptrdiff_t;
+typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;
+typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned uint32_t;
+typedef unsigned long uint64_t; typedef unsigned long uintptr_t; typedef long intptr_t;
+typedef unsigned uint; typedef unsigned char uchar; typedef unsigned short ushort; typedef unsigned long ulong;
+namespace std {
+using ::size_t; using ::ptrdiff_t; using ::int8_t; using ::int16_t; using ::int32_t; using ::int64_t;
+using ::uint8_t; using ::uint16_t; using ::uint32_t; using ::uint64_t; using ::uintptr_t;
+typedef decltype(nullptr) nullptr_t;
+template <class T, T V> struct integral_constant { static constexpr T value = V; };
+template <class A, class B> struct is_same { static constexpr bool value = false; };
+template <class A> struct is_same<A, A> { static constexpr bool value = true; };
+template <class A, class B> inline constexpr bool is_same_v = is_same<A, B>::value;
+template <bool C, class A, class B> struct conditional { using type = A; };
+template <class A, class B> struct conditional<false, A, B> { using type = B; };
+template <bool C, class A, class B> using conditional_t = typename conditional<C, A, B>::type;
+template <bool C, class T = void> struct enable_if {};
+template <class T> struct enable_if<true, T> { using type = T; };
+template <bool C, class T = void> using enable_if_t = typename enable_if<C, T>::type;
+}
+typedef struct CUstream_st* cudaStream_t; typedef int cudaError_t;
+struct layoutalg_any {
+    template <class T> __host__ __device__ operator T() const;
+    template <class T> __host__ __device__ layoutalg_any& operator=(const T&);
+};
+#define LAYOUTALG_OPERATOR(op) \\
+    template <class T> __host__ __device__ layoutalg_any operator op(layoutalg_any, T); \\
+    template <class T> __host__ __device__ layoutalg_any operator op(T, layoutalg_any); \\
+    __host__ __device__ layoutalg_any operator op(layoutalg_any, layoutalg_any);
+LAYOUTALG_OPERATOR(+) LAYOUTALG_OPERATOR(-) LAYOUTALG_OPERATOR(*) LAYOUTALG_OPERATOR(/)
+#undef LAYOUTALG_OPERATOR
+typedef __fp16 __half; typedef __fp16 half;
+"""
+
+_NARROW = """
+struct __nv_bfloat16 { unsigned short bits; __host__ __device__ __nv_bfloat16() = default;
+    __host__ __device__ __nv_bfloat16(float); __host__ __device__ operator float() const; };
+typedef __nv_bfloat16 nv_bfloat16;
+struct __attribute__((aligned(4))) __nv_bfloat162 { __nv_bfloat16 x, y; };
+typedef __nv_bfloat162 nv_bfloat162;
+struct __attribute__((aligned(4))) __half2 { __half x, y; __host__ __device__ __half2() = default;
+    __host__ __device__ __half2(__half, __half); };
+typedef __half2 half2;
+struct __nv_fp8_e4m3 { unsigned char bits; __host__ __device__ __nv_fp8_e4m3() = default;
+    __host__ __device__ explicit __nv_fp8_e4m3(float); __host__ __device__ explicit operator float() const; };
+struct __nv_fp8_e5m2 { unsigned char bits; __host__ __device__ __nv_fp8_e5m2() = default;
+    __host__ __device__ explicit __nv_fp8_e5m2(float); __host__ __device__ explicit operator float() const; };
+#define LAYOUTALG_OPERATOR(type, op) __host__ __device__ type operator op(type, type);
+LAYOUTALG_OPERATOR(__half2, +) LAYOUTALG_OPERATOR(__half2, -) LAYOUTALG_OPERATOR(__half2, *)
+#undef LAYOUTALG_OPERATOR
+struct dim3 { unsigned x, y, z;
+    __host__ __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {} };
+"""
+
+_FUNCTIONS = """
+extern const __device__ uint3 threadIdx, blockIdx; extern const __device__ dim3 blockDim, gridDim;
+constexpr int warpSize = 32;
+extern "C" __host__ unsigned cudaConfigureCall(dim3 g, dim3 b, size_t s = 0, void* st = 0);
+extern "C" __host__ unsigned __cudaPushCallConfiguration(dim3 g, dim3 b, size_t s = 0, void* st = 0);
+extern "C" __host__ cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, size_t, cudaStream_t);
+__device__ void __syncthreads(); __device__ void __syncwarp(unsigned = 0xffffffffu);
+__device__ void __threadfence(); __device__ void __threadfence_block();
+template <class T> __device__ T __ldg(const T*); template <class T> __device__ T __ldcg(const T*);
+template <class T> __device__ T __ldca(const T*); template <class T> __device__ T __ldcs(const T*);
+template <class T> __device__ T __ldlu(const T*); template <class T> __device__ T __ldcv(const T*);
+template <class T> __device__ void __stwb(T*, T); template <class T> __device__ void __stcg(T*, T);
+template <class T> __device__ void __stcs(T*, T); template <class T> __device__ void __stwt(T*, T);
+__device__ size_t __cvta_generic_to_shared(const void*); __device__ size_t __cvta_generic_to_global(const void*);
+__device__ void __pipeline_memcpy_async(void*, const void*, size_t, size_t = 0);
+__device__ void __pipeline_commit(); __device__ void __pipeline_wait_prior(size_t);
+template <class A, class B> using layoutalg_both = decltype(true ? A() : B());
+template <class A, class B> __host__ __device__ constexpr layoutalg_both<A, B> min(A a, B b) { return b < a ? b : a; }
+template <class A, class B> __host__ __device__ constexpr layoutalg_both<A, B> max(A a, B b) { return a < b ? b : a; }
+namespace std { using ::min; using ::max; }
+__device__ unsigned __brev(unsigned); __device__ int __popc(unsigned); __device__ int __clz(int);
+__device__ int __ffs(int); __device__ unsigned __ballot_sync(unsigned, int); __device__ unsigned __activemask();
+__device__ int __all_sync(unsigned, int); __device__ int __any_sync(unsigned, int);
+__device__ int __syncthreads_count(int); __device__ int __syncthreads_or(int); __device__ long long clock64();
+__device__ unsigned __byte_perm(unsigned, unsigned, unsigned);
+__device__ unsigned __umul24(unsigned, unsigned); __device__ int __mul24(int, int);
+__host__ __device__ int abs(int);
+template <class T> __device__ T __shfl_sync(unsigned, T, int, int = 32);
+template <class T> __device__ T __shfl_up_sync(unsigned, T, unsigned, int = 32);
+template <class T> __device__ T __shfl_down_sync(unsigned, T, unsigned, int = 32);
+template <class T> __device__ T __shfl_xor_sync(unsigned, T, int, int = 32);
+template <class T, class V> __device__ T atomicAdd(T*, V); template <class T, class V> __device__ T atomicSub(T*, V);
+template <class T, class V> __device__ T atomicMax(T*, V); template <class T, class V> __device__ T atomicMin(T*, V);
+template <class T, class V> __device__ T atomicOr(T*, V); template <class T, class V> __device__ T atomicAnd(T*, V);
+template <class T, class V> __device__ T atomicXor(T*, V); template <class T, class V> __device__ T atomicExch(T*, V);
+template <class T, class V, class W> __device__ T atomicCAS(T*, V, W);
+__device__ __half __float2half(float); __device__ float __half2float(__half);
+__device__ __half __float2half_rn(float); __device__ __half2 __float2half2_rn(float);
+__device__ __half2 __floats2half2_rn(float, float); __device__ __half2 __halves2half2(__half, __half);
+__device__ __half2 __half2half2(__half); __device__ float2 __half22float2(__half2);
+__device__ __half2 __float22half2_rn(float2); __device__ __half __low2half(__half2); __device__ __half __high2half(__half2);
+__device__ __half2 __hadd2(__half2, __half2); __device__ __half2 __hsub2(__half2, __half2);
+__device__ __half2 __hmul2(__half2, __half2); __device__ __half2 __hfma2(__half2, __half2, __half2);
+__device__ __half __hadd(__half, __half); __device__ __half __hsub(__half, __half);
+__device__ __half __hmul(__half, __half); __device__ __half __hfma(__half, __half, __half);
+__device__ __nv_bfloat16 __float2bfloat16(float); __device__ __nv_bfloat16 __float2bfloat16_rn(float);
+__device__ float __bfloat162float(__nv_bfloat16);
+LAYOUTALG_REALS
+namespace nvcuda { namespace wmma {
+struct matrix_a; struct matrix_b; struct accumulator; struct row_major; struct col_major; struct precision_tf32;
+enum layout_t { mem_row_major, mem_col_major };
+template <class Use, int M, int N, int K, class T, class Order = void> struct fragment {
+    static constexpr int num_elements = 8; T x[8]; };
+template <class F, class V> __device__ void fill_fragment(F&, V);
+template <class F, class T> __device__ void load_matrix_sync(F&, const T*, unsigned);
+template <class F, class T> __device__ void load_matrix_sync(F&, const T*, unsigned, layout_t);
+template <class F, class T> __device__ void store_matrix_sync(T*, const F&, unsigned, layout_t);
+template <class D, class A, class B, class C> __device__ void mma_sync(D&, const A&, const B&, const C&);
+} }
+namespace cooperative_groups {
+struct thread_block { __device__ void sync() const; __device__ unsigned thread_rank() const;
+    __device__ unsigned size() const; __device__ unsigned num_threads() const; };
+struct grid_group { __device__ void sync() const; __device__ unsigned long long thread_rank() const; };
+template <unsigned N, class Parent = void> struct thread_block_tile { __device__ void sync() const;
+    __device__ unsigned thread_rank() const; __device__ unsigned size() const;
+    __device__ unsigned meta_group_rank() const; __device__ unsigned meta_group_size() const;
+    template <class T> __device__ T shfl_down(T, unsigned) const; template <class T> __device__ T shfl_xor(T, unsigned) const;
+    template <class T> __device__ T shfl_up(T, unsigned) const; template <class T> __device__ T shfl(T, unsigned) const; };
+__device__ thread_block this_thread_block(); __device__ grid_group this_grid();
+template <unsigned N, class P> __device__ thread_block_tile<N> tiled_partition(const P&);
+template <class G> __device__ void sync(const G&); template <class G> __device__ void wait(const G&);
+template <class G, class... T> __device__ void memcpy_async(const G&, T&&...);
+template <class T> struct plus { __device__ T operator()(T, T) const; };
+template <class G, class T, class Op> __device__ T reduce(const G&, T, Op);
+}
+"""
+
+
+def _vectors() -> str:
+    lines = []
+    for name, kind, width in _SCALARS:
+        for count in range(1, 5):
+            aligned = width * count if count in (1, 2, 4) else width
+            fields = ", ".join("xyzw"[:count])
+            whole = f"{name}{count}"
+            given = ", ".join(f"{kind} {axis}" for axis in "xyzw"[:count])
+            lines.append(f"struct __attribute__((aligned({min(aligned, 16)}))) {whole} {{ {kind} {fields}; }};")
+            lines.append(f"__host__ __device__ {whole} make_{whole}({given});")
+    return "\n".join(lines)
+
+
+_REALS = {
+    1: "sqrt rsqrt cbrt exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh erf "
+    "erfc fabs floor ceil round trunc rint nearbyint",
+    2: "fmax fmin pow fmod atan2 fdivide copysign",
+    3: "fma",
+}
+_FAST = {
+    1: "__expf __exp10f __logf __log2f __log10f __sinf __cosf __tanf __saturatef __frcp_rn __fsqrt_rn __frsqrt_rn",
+    2: "__powf __fdividef __fadd_rn __fmul_rn __fsub_rn __fdiv_rn",
+    3: "__fmaf_rn",
+}
+_TO_INTEGER = ("__float2int_rn", "__float2int_rd", "__float2int_ru", "__float2int_rz", "__float_as_int", "lrintf")
+
+
+def _reals() -> str:
+    lines = []
+    for count in _REALS:
+        for name in _REALS[count].split():
+            for kind, suffix in (("float", "f"), ("double", "")):
+                given = ", ".join([kind] * count)
+                lines.append(f"__host__ __device__ {kind} {name}{suffix}({given});")
+            lines.append(f"__host__ __device__ float {name}({', '.join(['float'] * count)});")
+        for name in _FAST[count].split():
+            lines.append(f"__host__ __device__ float {name}({', '.join(['float'] * count)});")
+    lines += [f"__host__ __device__ int {name}(float);" for name in _TO_INTEGER]
+    lines.append("__host__ __device__ float __int_as_float(int); __host__ __device__ float __int2float_rn(int);")
+    return "\n".join(lines) + "\n"
+
+
+def shim_text() -> str:
+    """The header.
+
+    >>> "struct __attribute__((aligned(16))) float4 { float x, y, z, w; };" in shim_text()
+    True
+    """
+    return f"{_WORDS}{_vectors()}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
+
+
+def unknown_function(name: str) -> str:
+    """The declaration of a function of which only the name is known."""
+    return f"template <class... Given> __host__ __device__ layoutalg_any {name}(Given&&...);\n"
+
+
+def headers_named(text: str) -> tuple[str, ...]:
+    """What the text includes, in order."""
+    return tuple(re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^<>"\n]+)[>"]', text, re.MULTILINE))

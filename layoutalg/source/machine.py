@@ -1,0 +1,275 @@
+"""The state of a kernel while it is read: variables, conditions, turns of loops, and what was touched.
+
+The idea.  A statement is read once for all threads: a variable holds a sum over thread numbers, a condition is
+a number 0 or 1 per thread, and an access is kept with the conditions and the loops that it stands under.  Lanes
+that leave (return, break, continue) are turned off in the frame that they leave, so that what follows stands
+under one condition more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from layoutalg.errors import ResourceError
+from layoutalg.source.front import Declaration, Function, Kernel, Node, Type
+from layoutalg.source.terms import ONE, ZERO, Sum, both, either, negated
+from layoutalg.source.values import UNSET, Address, Array, Cells, Number, Unknown, Value, chosen
+
+Condition: TypeAlias = "Sum | Unknown"
+
+MOST_STEPS = 1_500_000
+"""Nodes that are read, those of loops each time."""
+
+
+@dataclass(slots=True, eq=False)
+class Touch:
+    """One access as it was read: an instruction of every lane for which all `conditions` hold, each turn.
+
+    `offset` is in bytes from the start of `array`.  `why` says why it is not read, "" where it is; `wanted`
+    names what --set would tell.
+    """
+
+    line: int
+    column: int
+    op: str
+    array: str
+    offset: Sum
+    width: int
+    conditions: tuple[Sum, ...]
+    turns: tuple[tuple[str, int], ...]
+    why: str = ""
+    wanted: tuple[str, ...] = ()
+    carried: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """A function or a loop that lanes leave: `off` holds for those that have.
+
+    `leaving` are (condition, variables) of the lanes that go on with the next turn.
+    """
+
+    kind: str
+    off: Condition = ZERO
+    turn_off: Condition = ZERO
+    leaving: list[tuple[Condition, dict[int, Value]]] = field(default_factory=list)
+    breaks: list[tuple[Condition, dict[int, Value]]] = field(default_factory=list)
+    result: Value = UNSET
+    this: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where a value is kept: in memory or an array in registers, in a variable, or in a member of either."""
+
+    type: Type | None
+    address: Address | None = None
+    variable: int = -1
+    base: Place | None = None
+    member: str = ""
+    why: Unknown | None = None
+
+
+def conjunction(a: Condition, b: Condition) -> Condition:
+    """Both conditions."""
+    if isinstance(a, Unknown):
+        return ZERO if isinstance(b, Sum) and b.known and not b.constant else a
+    if isinstance(b, Unknown):
+        return ZERO if a.known and not a.constant else b
+    return both(a, b)
+
+
+def inverse(a: Condition) -> Condition:
+    """Where a condition is not."""
+    return a if isinstance(a, Unknown) else negated(a)
+
+
+def disjunction(a: Condition, b: Condition) -> Condition:
+    """One of two conditions, or both."""
+    if isinstance(a, Unknown) or isinstance(b, Unknown):
+        unknown, other = (a, b) if isinstance(a, Unknown) else (b, a)
+        return other if isinstance(other, Sum) and other.known and other.constant else unknown
+    return either(a, b)
+
+
+class State:
+    """Variables, conditions and loops; `touches` is what was found, `seen` the places that were read."""
+
+    def __init__(self, kernel: Kernel, sets: Mapping[str, int | float], geometry: Mapping[str, Value],
+                 threads: dict[str, Any]) -> None:  # fmt: skip
+        self.kernel = kernel
+        self.sets = sets
+        self.geometry = geometry
+        self.threads = threads
+        self.variables: dict[int, Value] = {}
+        self.references: dict[int, Place] = {}
+        self.stack: list[Frame | Condition] = []
+        self.turns: list[tuple[str, int]] = []
+        self.touches: list[Touch] = []
+        self.seen: set[tuple[int, int]] = set()
+        self.registers: dict[tuple[int, int], str] = {}
+        self.constants: dict[tuple[int, int], str] = {}
+        self.functions: list[Function] = []
+        self.reached: set[str] = set()
+        self.shared: dict[int, Declaration] = {}
+        self.trying = 0
+        self.unrolling = 0
+        self.steps = 0
+        self.loops = 0
+
+    def step(self) -> None:
+        """Count a node that is read; raises ResourceError past MOST_STEPS."""
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise ResourceError("statements and operators of a kernel that are read", self.steps, MOST_STEPS)
+
+    # --- conditions -------------------------------------------------------------------------------------
+
+    def conditions(self, above: int = 0) -> Iterator[Condition]:
+        """What must hold for a lane to be here, from place `above` of the stack on."""
+        for entry in self.stack[above:]:
+            if isinstance(entry, Frame):
+                for off in (entry.off, entry.turn_off):
+                    if isinstance(off, Unknown) or not (off.known and off.constant == 0):
+                        yield inverse(off)
+            else:
+                yield entry
+
+    def here(self, above: int = 0) -> Condition:
+        """All of `conditions` as one."""
+        out: Condition = ONE
+        for condition in self.conditions(above):
+            out = conjunction(out, condition)
+        return out
+
+    @contextmanager
+    def under(self, condition: Condition) -> Iterator[None]:
+        """What is read inside stands under a condition."""
+        depth = len(self.stack)
+        self.stack.append(condition)
+        try:
+            yield
+        finally:
+            del self.stack[depth:]
+
+    @contextmanager
+    def frame(self, kind: str) -> Iterator[Frame]:
+        """A function or a loop, for as long as it is read."""
+        depth = len(self.stack)
+        made = Frame(kind)
+        self.stack.append(made)
+        try:
+            yield made
+        finally:
+            del self.stack[depth:]
+
+    def leave(self, kind: str) -> Frame:
+        """Turn off the lanes that are here in the innermost frame of a kind; "turn" is this turn of a loop."""
+        wanted = "loop" if kind == "turn" else kind
+        at = max(i for i, e in enumerate(self.stack) if isinstance(e, Frame) and e.kind == wanted)
+        frame = self.stack[at]
+        assert isinstance(frame, Frame)
+        condition = self.here(at)
+        if kind == "turn":
+            frame.leaving.append((condition, dict(self.variables)))
+            frame.turn_off = disjunction(frame.turn_off, condition)
+        else:
+            if kind == "loop":
+                frame.breaks.append((condition, dict(self.variables)))
+            frame.off = disjunction(frame.off, condition)
+        return frame
+
+    # --- what is touched --------------------------------------------------------------------------------
+
+    def touch(self, node: Node, op: str, target: Address | Unknown, width: int, name: str = "") -> None:
+        """Keep an access of `width` bytes per lane; `op` has its name without the number of bits."""
+        if self.trying:
+            return
+        array = name or (target.array.name if isinstance(target, Address) else "")
+        unread: Unknown | None = target if isinstance(target, Unknown) else None
+        conditions: list[Sum] = []
+        for condition in self.conditions():
+            if isinstance(condition, Unknown):
+                reason = f"whether it is executed is not known: {condition.why}"
+                unread = unread or Unknown(reason, condition.name, condition.carried)
+            elif not (condition.known and condition.constant):
+                conditions.append(condition)
+        offset = target.offset if isinstance(target, Address) else ZERO
+        made = Touch(node.line, node.column, op, array, offset, width, tuple(conditions), tuple(self.turns))
+        if unread is not None:
+            made.why, made.carried = unread.why, unread.carried
+            made.wanted = (unread.name,) if unread.name else ()
+        self.touches.append(made)
+
+    def refuse(self, node: Node, op: str, array: str, why: str) -> None:
+        """Keep an access that is not read."""
+        self.touch(node, op, Unknown(why), 0, array)
+
+    # --- variables --------------------------------------------------------------------------------------
+
+    def declaration(self, number: int) -> Declaration:
+        """A variable's declaration."""
+        return self.kernel.declarations[number]
+
+    def merge(self, condition: Condition, yes: dict[int, Value], no: dict[int, Value]) -> dict[int, Value]:
+        """The variables where a condition holds in `yes`, elsewhere in `no`."""
+        out = dict(no)
+        for key, value in yes.items():
+            out[key] = chosen(condition, value, no[key]) if key in no else value
+        return out
+
+    def load_register(self, address: Address, given: Type | None) -> Value:
+        """An element of an array in registers."""
+        held = self.variables.get(address.array.key, UNSET)
+        if not isinstance(held, Cells):
+            return held
+        if not address.offset.known:
+            if not held.elements:
+                return held.rest
+            rests = [v for v in (*held.elements.values(), held.rest) if not isinstance(v, Unknown) or v.carried]
+            if not rests:
+                return next(iter(held.elements.values()))
+            return Unknown("an element of an array in registers is taken by an index that is no constant",
+                           carried=True)  # fmt: skip
+        at = address.offset.constant
+        if given is not None and given.kind == "record":
+            return Record_of(held, at, given)
+        return held.elements.get(at, held.rest)
+
+    def store_register(self, address: Address, value: Value) -> None:
+        """Set an element of an array in registers."""
+        held = self.variables.get(address.array.key, UNSET)
+        if not isinstance(held, Cells):
+            if address.offset.known and address.offset.constant == 0 and address.array.type is not None \
+                    and address.array.type.kind in ("int", "pointer"):  # fmt: skip
+                self.variables[address.array.key] = value
+            return
+        if address.offset.known:
+            self.variables[address.array.key] = Cells({**held.elements, address.offset.constant: value}, held.rest)
+        elif isinstance(value, Unknown) and not held.elements:
+            self.variables[address.array.key] = Cells({}, value)
+        elif isinstance(value, Unknown) and all(isinstance(v, Unknown) for v in held.elements.values()):
+            self.variables[address.array.key] = Cells({}, value)
+        elif isinstance(value, (Number, Address)):
+            self.variables[address.array.key] = Cells(
+                {}, Unknown("an array in registers is set by an index that is no constant", carried=True)
+            )
+        else:
+            self.variables[address.array.key] = Cells({}, value)
+
+
+def Record_of(held: Cells, at: int, given: Type) -> Value:  # noqa: N802 - it makes a Record
+    """A record out of the elements of an array in registers."""
+    from layoutalg.source.values import Record
+
+    if at in held.elements:
+        return held.elements[at]
+    return Record({name: held.elements.get(at + offset, held.rest) for name, offset, _ in given.fields})
+
+
+def register_array(declaration: Declaration) -> Array:
+    """The array in registers that a local variable is."""
+    return Array(declaration.name, "local", declaration.number, declaration.type)

@@ -1,0 +1,132 @@
+"""Instructions of PTX in the text of an asm statement: which of them touch memory, and at which operand.
+
+    "{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }"
+    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4 + 16];"
+
+A statement is an opcode, its operands as they are written, and the predicate in front of it.  Addresses are
+operands in brackets: a base and a number of bytes.
+
+>>> statements("@p cp.async.cg.shared.global [%0], [%1 + 16], 16;")[0]
+Instruction(predicate='p', negated=False, opcode='cp.async.cg.shared.global', operands=('[%0]', '[%1 + 16]', '16'))
+>>> address("[%1 + 16]"), memory_operations(statements("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];")[0])
+(('%1', 16), (Operation(op='ld.shared.b128', width=16, operand='[%4]'),))
+
+Source.  PTX ISA, "Instruction Statements", ld, st, cp.async, ldmatrix, stmatrix.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from layoutalg.arch import INSTRUCTIONS, instruction_name
+
+_MEMORY = ("ld.", "ldu.", "st.", "cp.async", "ldmatrix", "stmatrix", "red.", "atom.", "cp.reduce", "multimem",
+           "wmma.load", "wmma.store", "prefetch", "tensormap", "mbarrier", "wgmma.mma_async", "movmatrix")  # fmt: skip
+_NO_ACCESS = ("cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all", "cp.async.bulk.commit_group",
+              "cp.async.bulk.wait_group", "movmatrix")  # fmt: skip
+_BITS = re.compile(r"\.[busf](\d+)$")
+
+
+class Instruction(NamedTuple):
+    """One statement of PTX."""
+
+    predicate: str
+    negated: bool
+    opcode: str
+    operands: tuple[str, ...]
+
+
+class Operation(NamedTuple):
+    """An access: the analysis' name, bytes per lane, and the operand that is its address; op "" where none."""
+
+    op: str
+    width: int
+    operand: str
+
+
+def statements(text: str) -> list[Instruction]:
+    """The instructions of an asm text; declarations and labels left out."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    depth, parts, start = 0, [], 0
+    for at, c in enumerate(text):
+        if c == "{" and text[start:at].strip():
+            depth += 1
+        elif c == "{":
+            start = at + 1
+        elif c == "}" and depth:
+            depth -= 1
+        elif c == "}":
+            start = at + 1
+        elif c == ";" and not depth:
+            parts.append(text[start:at])
+            start = at + 1
+    if text[start:].strip():
+        parts.append(text[start:])
+    return [found for part in parts if (found := _statement(" ".join(part.split()))) is not None]
+
+
+def _statement(text: str) -> Instruction | None:
+    match = re.match(r"(?:@(!?)([\w%$]+)\s+)?([A-Za-z][\w.:]*)\s*(.*)", text)
+    if match is None or text.startswith("."):
+        return None
+    return Instruction(match[2] or "", bool(match[1]), match[3].replace("::cta", ""), _operands(match[4]))
+
+
+def _operands(text: str) -> tuple[str, ...]:
+    out, depth, current = [], 0, ""
+    for c in text:
+        depth += (c in "{[(") - (c in "}])")
+        if c == "," and not depth:
+            out.append(current.strip())
+            current = ""
+        else:
+            current += c
+    return tuple([*out, current.strip()] if current.strip() else out)
+
+
+def address(operand: str) -> tuple[str, int] | None:
+    """(base, bytes) of an operand in brackets; None for one of another form."""
+    match = re.fullmatch(r"\[\s*([\w%$]+)\s*(?:\+\s*(-?\d+|0[xX][0-9a-fA-F]+)\s*)?\]", operand)
+    return None if match is None else (match[1], int(match[2], 0) if match[2] else 0)
+
+
+def touches_memory(instruction: Instruction) -> bool:
+    """Whether it is one of those that touch memory."""
+    op = instruction.opcode
+    return op.startswith(_MEMORY) and not op.startswith(_NO_ACCESS)
+
+
+def memory_operations(instruction: Instruction) -> tuple[Operation, ...]:
+    """The accesses of an instruction; one without an op where it is none that the analysis counts."""
+    op, operands = instruction.opcode, instruction.operands
+    places = [o for o in operands if o.startswith("[")]
+    if not places:
+        return (Operation("", 0, ""),)
+    if op.startswith("cp.async.c") and len(places) == 2 and operands[2:]:
+        size = operands[2]
+        if size in ("4", "8", "16"):
+            return (
+                Operation(f"cp.async.{size}", int(size), places[0]),
+                Operation(f"cp.async.{size}:global", int(size), places[1]),
+            )
+        return (Operation("", 0, places[0]),)
+    if op.startswith(("ldmatrix", "stmatrix")):
+        count = re.search(r"\.x([124])\b", op)
+        if count is None or ".m8n8" not in op or ".b8" in op:
+            return (Operation("", 0, places[0]),)
+        trans = ".trans" if ".trans" in op else ""
+        return (Operation(f"{op.split('.')[0]}.x{count[1]}{trans}", 16, places[0]),)
+    kind = op.split(".")[0]
+    space = "shared" if ".shared" in op else "global" if ".global" in op else "generic"
+    width = _BITS.search(op)
+    if kind in ("ld", "st", "ldu") and width is not None and ".param" not in op and ".local" not in op:
+        vector = re.search(r"\.v([248])\b", op)
+        total = int(width[1]) // 8 * (int(vector[1]) if vector else 1)
+        name = f"{kind[:2]}.{space}.b{8 * total}"
+        if space == "generic" or name in INSTRUCTIONS:
+            return (Operation(name, total, places[0]),)
+    name = instruction_name(op)
+    if name in INSTRUCTIONS:
+        return (Operation(name, INSTRUCTIONS[name].width_bytes, places[0]),)
+    return (Operation("", 0, places[0]),)

@@ -1,0 +1,98 @@
+"""Tensor maps of a launch: legal before the driver is asked, encoded as it reads them, kept by address."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from layoutalg.arch import SWIZZLE_MODES, TensorMap
+from layoutalg.codegen.gpu import MapImages, encode_tensor_map, tensor_maps
+from layoutalg.codegen.gpu.driver import MAP_BYTES, encode_tiled
+from layoutalg.dtype import dtype
+from layoutalg.errors import AlignmentError, ShapeError, UnsupportedError
+from layoutalg.testing import compile_shared
+from tests.codegen.test_driver import include_folder
+
+TILED = TensorMap(dtype("bf16"), (100, 7, 3), (208, 1456), (64, 8, 2), (1, 2, 1), mode=SWIZZLE_MODES["128B"])
+
+ENCODE = """
+#include <cuda.h>
+typedef unsigned long long u64;
+extern "C" int cuTensorMapEncodeTiled_(CUtensorMap* map, CUtensorMapDataType element, cuuint32_t rank,
+    void* start, const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+    const cuuint32_t* steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+    CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+    u64* out = reinterpret_cast<u64*>(map);
+    if ((u64)map % alignof(CUtensorMap) || 64 > alignof(CUtensorMap) || sizeof(CUtensorMap) != 128) return 3;
+    for (int i = 0; i < 16; ++i) out[i] = 0;
+    out[0] = element | rank << 8 | interleave << 16 | swizzle << 20 | promotion << 24 | fill << 28;
+    out[1] = (u64)start;
+    for (cuuint32_t i = 0; i < rank; ++i) out[2 + i] = dims[i];
+    for (cuuint32_t i = 0; i + 1 < rank; ++i) out[7 + i] = strides[i];
+    for (cuuint32_t i = 0; i < rank; ++i) out[11 + i] = box[i] | (u64)steps[i] << 32;
+    return 0;
+}
+"""
+"""A driver whose images say what it was given, with the parameters that cuda.h declares."""
+
+
+def named(status: int, name: Any) -> int:
+    """cuGetErrorName, of a driver that knows one error."""
+    ctypes.cast(name, ctypes.POINTER(ctypes.c_char_p))[0] = b"CUDA_ERROR_INVALID_VALUE"
+    return 0
+
+
+def test_the_driver_reads_what_the_record_says() -> None:
+    library = compile_shared(ENCODE, flags=["-I", include_folder()])
+    driver = SimpleNamespace(cuTensorMapEncodeTiled=library.cuTensorMapEncodeTiled_)
+    for m, address in ((TILED, 1 << 20), (TensorMap(dtype("u8"), (64,), (), (64,), (1,)), 4096)):
+        status, image = encode_tiled(m, address, driver)
+        words = memoryview(image).cast("Q")
+        kind = {"bf16": 9, "u8": 0}[m.element.name]
+        assert (status, len(image)) == (0, MAP_BYTES)
+        assert words[0] == kind | m.rank << 8 | m.mode.tensor_map_code << 20 and words[1] == address
+        assert tuple(words[2 : 2 + m.rank]) == m.dims and tuple(words[7 : 6 + m.rank]) == m.strides_bytes
+        assert tuple(w & 0xFFFFFFFF for w in words[11 : 11 + m.rank]) == m.box
+        assert tuple(w >> 32 for w in words[11 : 11 + m.rank]) == m.element_strides
+
+
+def test_what_is_illegal_is_refused_before_the_driver_is_asked() -> None:
+    asked: list[int] = []
+    driver = SimpleNamespace(cuTensorMapEncodeTiled=lambda *_: asked.append(1))
+    with pytest.raises(AlignmentError, match=r"tma\.stride: .* 200 bytes; .*; nearest: 208 bytes"):
+        encode_tensor_map(replace(TILED, strides_bytes=(200, 1456)), 1 << 20, library=driver)
+    with pytest.raises(ShapeError, match=r"tma\.box_side: .*; nearest: 2 boxes of 256"):
+        encode_tensor_map(replace(TILED, box=(64, 400, 1)), 1 << 20, library=driver)
+    with pytest.raises(AlignmentError, match=r"tma\.global_base: .* 8 bytes; .*; nearest: 16 bytes"):
+        encode_tensor_map(TILED, (1 << 20) + 8, library=driver)
+    with pytest.raises(UnsupportedError, match="sm_80 has no TMA; sm_90 and later have"):
+        encode_tensor_map(TILED, 1 << 20, arch="A100", library=driver)
+    assert not asked
+
+
+def test_what_the_driver_alone_refuses_has_its_name_for_it() -> None:
+    driver = SimpleNamespace(cuTensorMapEncodeTiled=lambda *_: 1, cuGetErrorName=named)
+    with pytest.raises(UnsupportedError, match=r"0x100000: CUDA_ERROR_INVALID_VALUE \(1\)"):
+        encode_tensor_map(TILED, 1 << 20, library=driver)
+    with pytest.raises(UnsupportedError, match="this driver encodes no tensor maps: CUDA 12"):
+        encode_tensor_map(TILED, 1 << 20, library=SimpleNamespace())
+
+
+def test_images_are_kept_by_address_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def encode(m: TensorMap, address: int, library: Any = None) -> tuple[int, bytes]:
+        asked.append(address)
+        return 0, address.to_bytes(MAP_BYTES, "little")
+
+    monkeypatch.setattr(tensor_maps, "encode_tiled", encode)
+    monkeypatch.setattr(tensor_maps, "MOST_IMAGES", 3)
+    images = MapImages(TILED)
+    for address in (1 << 10, 2 << 10, 1 << 10, 3 << 10, 4 << 10, 4 << 10, 1 << 10):
+        assert int.from_bytes(images.at(address), "little") == address
+        assert len(images) <= 3
+    assert asked == [1 << 10, 2 << 10, 3 << 10, 4 << 10, 1 << 10]

@@ -1,0 +1,69 @@
+"""Products of one warpgroup, in every swizzle mode, major and type, run by the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from layoutalg import codegen as cg
+from layoutalg.codegen.program import Kernel
+from tests.wgmma_programs import (
+    Case,
+    all_pairs,
+    cases,
+    expected,
+    multicast,
+    one_block,
+    operands,
+    result,
+    ring,
+    ring_operands,
+)
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_a_product_is_right(case: Case) -> None:
+    kernel, (a, b), d = one_block(case), operands(case), result(case)
+    cg.simulate(kernel, {"a": a.stored, "b": b.stored, "d": d}, trace=False)
+    assert (d == expected(a, b)).all()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("case", all_pairs(), ids=str)
+def test_every_pair_of_layouts_is_right_in_any_order(case: Case) -> None:
+    kernel, (a, b) = one_block(case), operands(case, 5)
+    for group in ("block", "warp"):
+        d = result(case)
+        cg.simulate(kernel, {"a": a.stored, "b": b.stored, "d": d}, group=group, trace=False)
+        assert (d == expected(a, b)).all()
+    assert cg.compile(kernel).spill_bytes == 0
+
+
+RINGS: dict[str, Callable[[], Kernel]] = {
+    "2": lambda: ring(2),
+    "3": lambda: ring(3, lag=1),
+    "4": lambda: ring(4, lag=1, registers=(40, 232)),
+    "5": lambda: ring(5, lag=2),
+    "multicast": multicast,
+}
+
+
+@pytest.mark.parametrize("name", RINGS)
+@pytest.mark.parametrize("group", ["block", "warp"])
+def test_a_ring_of_boxes_is_right(name: str, group: str) -> None:
+    kernel, (m, n, depth) = RINGS[name](), (256, 128, 320)
+    a, b = ring_operands(m, n, depth)
+    d = np.zeros((m, n), np.float32)
+    run = cg.simulate(
+        kernel, {"a": a.stored, "b": b.stored, "d": d, "m": m, "n": n, "k": depth}, group=group, trace=False
+    )
+    assert (d == expected(a, b)).all()
+    products = {x: counts for x, counts in run.executed.items() if x.startswith("wgmma_m64n128k16")}
+    assert [sum(counts) for counts in products.values()] == [run.blocks * 8 * 5 * 4]
+
+
+@pytest.mark.parametrize("name", RINGS)
+def test_a_ring_of_boxes_compiles_as_it_is_written(name: str) -> None:
+    assert cg.compile(RINGS[name]()).spill_bytes == 0

@@ -1,0 +1,104 @@
+// HGEMM, kernel 1: hierarchical tiling.  D = alpha A B + beta C, all row-major, f16, for Turing's mma m16n8k8.
+// Block tile BM x BN x BK = 256 x 128 x 64, warp tile WM x WN = 64 x 64, block (BN / WN * 32, BM / WM).
+// Grid (N / BN, M / BM).  Copies are element by element; ldmatrix reads eight rows that are 128 bytes apart.
+#include <cuda_fp16.h>
+
+constexpr unsigned MMA_M = 16, MMA_N = 8, MMA_K = 8;
+
+__device__ void tile_copy(const half *src, half *dst, const unsigned src_stride, const unsigned rows,
+                          const unsigned cols) {
+    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+    const unsigned threads = blockDim.x * blockDim.y;
+    const unsigned row_step = threads / cols;
+    const unsigned col = thread % cols;
+    for (unsigned row = thread / cols; row < rows; row += row_step)
+        dst[row * cols + col] = src[row * src_stride + col];
+}
+
+__device__ __forceinline__ void ldmatrix_m16n8(const half *tile, half (&reg)[4], const unsigned stride_bytes) {
+    unsigned(&r)[2] = reinterpret_cast<unsigned(&)[2]>(reg);
+    unsigned address = __cvta_generic_to_shared(tile);
+    address += stride_bytes * (threadIdx.x % 16);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(address));
+}
+
+__device__ __forceinline__ void ldmatrix_n8k8(const half *tile, half (&reg)[2], const unsigned stride_bytes) {
+    unsigned &r = reinterpret_cast<unsigned &>(reg);
+    unsigned address = __cvta_generic_to_shared(tile);
+    address += stride_bytes * (threadIdx.x % 8);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];" : "=r"(r) : "r"(address));
+}
+
+__device__ __forceinline__ void mma_m16n8k8(half (&d)[4], half (&a)[4], half (&b)[2]) {
+    unsigned(&rd)[2] = reinterpret_cast<unsigned(&)[2]>(d);
+    unsigned(&ra)[2] = reinterpret_cast<unsigned(&)[2]>(a);
+    unsigned &rb = reinterpret_cast<unsigned &>(b);
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3}, {%4}, {%0, %1};"
+                 : "+r"(rd[0]), "+r"(rd[1])
+                 : "r"(ra[0]), "r"(ra[1]), "r"(rb));
+}
+
+__device__ __forceinline__ void load_m16n8(const half *src, half (&reg)[4], const unsigned stride) {
+    const unsigned lane = threadIdx.x % 32;
+    unsigned(&r)[2] = reinterpret_cast<unsigned(&)[2]>(reg);
+    src += lane / 4 * stride + lane % 4 * 2;
+    r[0] = *reinterpret_cast<const unsigned *>(src);
+    src += 8 * stride;
+    r[1] = *reinterpret_cast<const unsigned *>(src);
+}
+
+__device__ __forceinline__ void store_m16n8(half *dst, half (&reg)[4], const unsigned stride) {
+    const unsigned lane = threadIdx.x % 32;
+    unsigned(&r)[2] = reinterpret_cast<unsigned(&)[2]>(reg);
+    dst += lane / 4 * stride + lane % 4 * 2;
+    *reinterpret_cast<unsigned *>(dst) = r[0];
+    dst += 8 * stride;
+    *reinterpret_cast<unsigned *>(dst) = r[1];
+}
+
+template <unsigned BM, unsigned BN, unsigned BK, unsigned WM, unsigned WN>
+__global__ void hgemm_k1(const half *A, const half *B, const half *C, half *D, const float alpha, const float beta,
+                         const unsigned M, const unsigned N, const unsigned K) {
+    constexpr unsigned TILES_M = WM / MMA_M, TILES_N = WN / MMA_N, TILES_K = BK / MMA_K;
+    const unsigned warp_m = threadIdx.y, warp_n = threadIdx.x / 32;
+    __shared__ half sA[BM * BK];
+    __shared__ half sB[BK * BN];
+    half acc[TILES_M][TILES_N][4] = {};
+    half a[4], b[TILES_N][2];
+    const half *block_a = A + blockIdx.y * BM * K;
+    const half *block_b = B + blockIdx.x * BN;
+    for (unsigned k0 = 0; k0 < K; k0 += BK) {
+        tile_copy(block_a, sA, K, BM, BK);
+        tile_copy(block_b, sB, N, BK, BN);
+        block_a += BK;
+        block_b += BK * N;
+        __syncthreads();
+        for (unsigned k = 0; k < TILES_K; ++k) {
+#pragma unroll
+            for (unsigned n = 0; n < TILES_N; ++n)
+                ldmatrix_n8k8(sB + k * MMA_K * BN + warp_n * WN + n * MMA_N, b[n], BN * sizeof(half));
+#pragma unroll
+            for (unsigned m = 0; m < TILES_M; ++m) {
+                ldmatrix_m16n8(sA + (warp_m * WM + m * MMA_M) * BK + k * MMA_K, a, BK * sizeof(half));
+#pragma unroll
+                for (unsigned n = 0; n < TILES_N; ++n)
+                    mma_m16n8k8(acc[m][n], a, b[n]);
+            }
+        }
+        __syncthreads();
+    }
+    const half alpha_h = __float2half(alpha), beta_h = __float2half(beta);
+    const unsigned corner = (blockIdx.y * BM + warp_m * WM) * N + blockIdx.x * BN + warp_n * WN;
+    for (unsigned m = 0; m < TILES_M; ++m) {
+        for (unsigned n = 0; n < TILES_N; ++n) {
+            half c[4];
+            load_m16n8(C + corner + m * MMA_M * N + n * MMA_N, c, N);
+            for (unsigned i = 0; i < 4; ++i)
+                c[i] = __hadd(__hmul(alpha_h, acc[m][n][i]), __hmul(beta_h, c[i]));
+            store_m16n8(D + corner + m * MMA_M * N + n * MMA_N, c, N);
+        }
+    }
+}
+
+template __global__ void hgemm_k1<256, 128, 64, 64, 64>(const half *, const half *, const half *, half *, float, float,
+                                                        unsigned, unsigned, unsigned);

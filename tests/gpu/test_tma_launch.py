@@ -1,0 +1,233 @@
+"""Copies by TMA and launches of clusters on a Hopper GPU, through the way that every kernel is launched.
+
+python3 -m pytest tests/gpu/test_tma_launch.py
+python3 -m tests.gpu.test_tma_launch                    what a launch with tensor maps costs the host
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from layoutalg.arch import HOPPER_MODES
+from layoutalg.codegen.gpu import (
+    compile_sequence,
+    device_empty,
+    encode_tensor_map,
+    gpu_status,
+    load,
+    load_sequence,
+    to_device,
+    to_host,
+)
+from layoutalg.codegen.program import Kernel, launch_sequence
+from layoutalg.dtype import dtype
+from layoutalg.errors import ResourceError, ShapeError
+from tests.tma_programs import Boxes, copy_program, ring_program
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STATUS = gpu_status()
+pytestmark = pytest.mark.skipif(
+    not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
+)
+
+SEED = 20261123
+
+RANKS = [
+    Boxes((1000,), (256,), "u8"),
+    Boxes((1,), (16,), "u8"),
+    Boxes((1023,), (64,), "f32"),
+    Boxes((130, 67), (64, 32), "f16"),
+    Boxes((7, 3), (8, 8), "f16"),
+    Boxes((257, 129), (16, 128), "f64"),
+    Boxes((72, 9, 3), (64, 4, 1), "bf16"),
+    Boxes((65, 33, 17), (32, 8, 4), "u16"),
+    Boxes((40, 5, 7, 3), (16, 2, 4, 2), "u32"),
+    Boxes((33, 3, 5, 2, 4), (16, 2, 2, 2, 2), "f16"),
+    Boxes((64, 64, 40), (64, 64, 1), "f16"),
+]
+"""From 1 to 5 dimensions, of odd sizes, batched: the last has 40 matrices."""
+
+
+def numbers(boxes: Boxes) -> NDArray[Any]:
+    """Random bits of a tensor's elements, padding included."""
+    import numpy as np
+
+    nbytes = dtype(boxes.element).nbytes
+    raw = np.random.default_rng(SEED).integers(0, 256, prod(boxes.shape) * nbytes, dtype=np.uint8)
+    found: NDArray[Any] = raw.view(f"u{nbytes}").reshape(boxes.shape)
+    return found
+
+
+def copied(boxes: Boxes, cluster: int = 1) -> None:
+    """Copy a tensor and compare: what lies in rows moves, the padding behind them stays."""
+    import numpy as np
+
+    src = numbers(boxes)
+    before = np.full_like(src, 7)
+    dst = to_device(before)
+    load(copy_program(boxes, cluster))(src=to_device(src), dst=dst)
+    found, inner = to_host(dst), boxes.dims[0]
+    assert np.array_equal(found[..., :inner], src[..., :inner])
+    assert np.array_equal(found[..., inner:], before[..., inner:])
+
+
+@pytest.mark.parametrize("boxes", RANKS, ids=lambda b: "x".join(map(str, b.dims)) + b.element)
+def test_copies_of_any_rank_and_size(boxes: Boxes) -> None:
+    copied(boxes)
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4, 5])
+@pytest.mark.parametrize("mode", HOPPER_MODES, ids=str)
+def test_copies_in_every_swizzle_mode(mode: Any, rank: int) -> None:
+    inner = max(16, mode.row_bytes if mode.swizzle.bits else 128) // 2
+    for box in (inner, max(8, inner // 2)):
+        copied(Boxes((150, 9, 5, 3, 2)[:rank], (box, 8, 2, 2, 1)[:rank], "f16", mode.name))
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 5])
+@pytest.mark.parametrize("rows", [8, 64])
+def test_a_ring_of_a_producer_and_consumers(rows: int, stages: int) -> None:
+    import numpy as np
+
+    kernel = ring_program(rows, stages)
+    for m in (rows, 5 * rows, 37 * rows):
+        src = np.random.default_rng(SEED).standard_normal((m, 64)).astype(np.float32)
+        dst = to_device(np.zeros_like(src))
+        load(kernel)(m=m, src=to_device(src), dst=dst)
+        assert np.array_equal(to_host(dst), src)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4, 8, 16])
+def test_clusters_of_every_size_are_launched(blocks: int) -> None:
+    """The device is asked how many it runs at a time, and runs them."""
+    boxes = Boxes((512, 300), (64, 32), "f16", "128B")
+    kernel = load(copy_program(boxes, blocks))
+    assert 1 <= kernel.active_clusters <= 132 * 32 // blocks
+    copied(boxes, blocks)
+
+
+def with_shared_memory(kernel: Kernel, nbytes: int) -> Kernel:
+    """The kernel with a buffer that nobody touches."""
+    (tile,) = kernel.shared
+    more = replace(tile, name="more", offset_bytes=1 << 12, size_bytes=nbytes - (1 << 12))
+    return replace(kernel, shared=(tile, more))
+
+
+def test_a_cluster_that_does_not_fit_is_refused_with_the_largest_that_does() -> None:
+    """Whole multiprocessors, 16 at a time: the device has them, or says how many it has."""
+    boxes = Boxes((512, 300), (8, 32), "f16")
+    for blocks in (8, 16):
+        kernel = with_shared_memory(copy_program(boxes, blocks), 220 << 10)
+        try:
+            found = load(kernel)
+        except ResourceError as error:
+            assert error.asked == blocks and 1 <= error.limit < blocks
+            smaller = load(
+                with_shared_memory(copy_program(boxes, 1 << error.limit.bit_length() - 1), 220 << 10)
+            )
+            assert smaller.active_clusters >= 1
+        else:
+            assert found.active_clusters >= 1
+
+
+def test_a_refusal_of_the_driver_names_the_largest_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a device that says that none fits, the text without clusters is asked and answers."""
+    from layoutalg.codegen.gpu import runtime
+
+    monkeypatch.setattr(runtime, "active_clusters", lambda *_: 0)
+    with pytest.raises(ResourceError, match=r"cluster of tma_copy on .*: 4 asked, the limit is (8|16)"):
+        load(copy_program(Boxes((512, 300), (64, 32), "f16"), 4))
+
+
+def test_a_map_of_integers_follows_each_launch() -> None:
+    import numpy as np
+
+    kernel = load(ring_program())
+    for m in (8, 64, 16):
+        src = np.random.default_rng(m).standard_normal((m, 64)).astype(np.float32)
+        dst = to_device(np.zeros_like(src))
+        kernel(m=m, src=to_device(src), dst=dst)
+        assert np.array_equal(to_host(dst), src)
+    with pytest.raises(ShapeError, match="m = 12"):
+        kernel(m=12, src=to_device(src), dst=dst)
+
+
+def test_launches_by_address_encode_what_they_have_not_seen() -> None:
+    import numpy as np
+
+    boxes = Boxes((130, 67), (64, 32), "f16", "128B")
+    run = load_sequence(compile_sequence(launch_sequence([copy_program(boxes)]), STATUS.arch).ready())
+    src = [to_device(numbers(boxes) + n) for n in range(3)]
+    dst = [device_empty(boxes.shape, "uint16") for _ in range(3)]
+    for n in (0, 1, 2, 0, 1):
+        dst[n].fill(0)
+        run({"src": src[n].data.ptr, "dst": dst[n].data.ptr})
+        assert np.array_equal(to_host(dst[n])[:, :130], to_host(src[n])[:, :130])
+
+
+def microseconds(call: Any, count: int = 20000) -> float:
+    """Of one call, on the host: the launches of a batch are waited for before the next one."""
+    import cupy
+
+    best = float("inf")
+    for _ in range(5):
+        cupy.cuda.Device().synchronize()
+        start = time.perf_counter()
+        for _ in range(count // 20):
+            call()
+        best = min(best, (time.perf_counter() - start) / (count // 20))
+        cupy.cuda.Device().synchronize()
+    return 1e6 * best
+
+
+def launch_costs() -> dict[str, float]:
+    """Microseconds of the host per launch, with and without two maps, and of encoding one."""
+    boxes = Boxes((512, 300), (64, 32), "f16", "128B")
+    kernel = copy_program(boxes)
+    plain = replace(kernel, maps=(), body=(), barriers=())
+    arrays = [
+        {"src": device_empty(boxes.shape, "uint16"), "dst": device_empty(boxes.shape, "uint16")} for _ in "ab"
+    ]
+
+    def loaded(one: Kernel) -> Any:
+        return load_sequence(
+            compile_sequence(launch_sequence([one]), STATUS.arch).ready(),
+        )
+
+    addresses = [{name: x.data.ptr for name, x in a.items()} for a in arrays]
+    turns = [0]
+
+    def alternating(run: Any) -> None:
+        turns[0] ^= 1
+        run(addresses[turns[0]])
+
+    with_maps, without, form = loaded(kernel), loaded(plain), kernel.maps[0].evaluate({})
+    import cupy
+
+    stream = int(cupy.cuda.get_current_stream().ptr)
+    return {
+        "launch without maps": microseconds(lambda: without(addresses[0], stream)),
+        "launch with two maps, the same addresses": microseconds(lambda: with_maps(addresses[0], stream)),
+        "launch with two maps, addresses in turn": microseconds(lambda: alternating(with_maps)),
+        "encode a map": microseconds(lambda: encode_tensor_map(form, addresses[0]["src"]), 2000),
+    }
+
+
+def test_maps_cost_a_launch_little() -> None:
+    """Of the host: addresses that were seen before cost a copy of 128 bytes per map at most."""
+    costs = launch_costs()
+    base = costs["launch without maps"]
+    assert costs["launch with two maps, the same addresses"] < base + 3
+    assert costs["launch with two maps, addresses in turn"] < base + 8
+
+
+if __name__ == "__main__":
+    for what, cost in launch_costs().items():
+        print(f"{cost:8.2f} us  {what}")
