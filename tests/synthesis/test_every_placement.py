@@ -138,7 +138,8 @@ def drawn(rng: random.Random) -> tuple[tuple[int, int], list[Access], Order, str
             rng.shuffle(strides)
         if rng.random() < 0.3 and len(bits) > 2:
             strides[0] = place[1 << bits[0]] + place[1 << bits[2]]  # a diagonal
-        lanes, loops = strides[:2], [stride for stride in strides[2 : 2 + rng.randint(0, 3)] if stride]
+        count = LANES.bit_length() - 1
+        lanes, loops = strides[:count], [n for n in strides[count : count + rng.randint(0, 3)] if n]
         vector = [place[1 << bit] for bit in range(elems.bit_length() - 1)]
         parts = [lanes, vector, *([loops] if loops else [])]
         tv = Layout(

@@ -50,8 +50,8 @@ def legal_command(
         str,
         typer.Argument(
             help="tma: the tensor in global memory. wgmma: the operand in shared memory, an atom's name with "
-            "--tile, or the types A,B,ACCUMULATOR of an instruction. Otherwise the tile that is moved. - reads "
-            "it from standard input.",
+            "--tile, or the types A,B,ACCUMULATOR of an instruction. Otherwise the tile that is moved. "
+            "- reads it from standard input.",
             show_default=False,
             callback=or_input,
         ),
