@@ -343,10 +343,9 @@ def _tuple(reader: _Reader, term: Term, places: list[Any], options: dict[str, An
 
 def _integer(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
     """Int<8>, C<8>; of constant<int, 8> the last, since `int` is an extent of its own elsewhere."""
-    value = places[-1]
-    if type(value) is not int or len(places) > 2:
+    if options or not 1 <= len(places) <= 2 or type(places[-1]) is not int:
         raise TypeError
-    return value
+    return places[-1]
 
 
 def _basis(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
