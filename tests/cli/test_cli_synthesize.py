@@ -164,6 +164,7 @@ BAD = [
     (("(64,64):(64",), "ParseError", "position"),
     (("(0,64)",), "ShapeError", "positive"),
     (("(64,64):(2,128)",), "ShapeError", "has no contiguous mode"),
+    (("(4,8):(1@0,1@1)",), "UnsupportedError", "(4,8):(1@0,1@1)"),
     (("(64,64):(1,32)",), "ShapeError", "has stride 32, and what is inside of it spans 64 elements"),
     (("(64,(8,8)):(72,(1,9))",), "ShapeError", "mode 1 of (64,(8,8)):(72,(1,9)) has 2 strides"),
     (("Sw<3,3,3> o 0 o (64,64):(72,1)",), "ShapeError", "give its layout without the swizzle"),

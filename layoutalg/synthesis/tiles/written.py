@@ -34,8 +34,8 @@ from layoutalg.layout import (
     ComposedLayout,
     Layout,
     Swizzles,
+    check_integers,
     coalesce,
-    is_symbolic,
     leaves,
     modes,
     size,
@@ -220,7 +220,7 @@ def read_tile(layout: Layout) -> WrittenTile:
     """A layout read as rows of a buffer with stages outside.
 
     Raises ShapeError, saying why, for a layout that is not written so: a mode of several strides, no
-    contiguous mode, rows or stages that overlap.
+    contiguous mode, rows or stages that overlap; UnsupportedError for strides that are no integers.
 
     >>> read_tile(Layout((64, 72), (128, 1))).buffer(128)
     (64, 128)
@@ -229,8 +229,7 @@ def read_tile(layout: Layout) -> WrittenTile:
     ...
     layoutalg.errors.ShapeError: (8,8):(8,2) has no contiguous mode; a tile is rows of contiguous elements
     """
-    if is_symbolic(layout):
-        raise ShapeError(f"{layout} has symbols; a tile of known extents and strides is needed")
+    check_integers("a tile in shared memory", layout)
     found: list[tuple[int, int, int]] = []  # stride, extent, mode
     for index, mode in enumerate(modes(layout)):
         merged = [(extent, stride) for extent, stride in leaves(coalesce(mode)) if extent > 1]
