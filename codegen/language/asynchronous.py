@@ -32,7 +32,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.arch import SwizzleMode, find_swizzle_mode
+from layoutalg.arch import CHUNK_BYTES, SwizzleMode, find_swizzle_mode
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, simplify
 from layoutalg.codegen.instr import (
     ARRIVE,
@@ -239,6 +239,8 @@ class AsynchronousBuilder:
         tma_load.
         """
         crd = _coordinates(tensor_map, tile)
+        nbytes = tensor_map.element.nbytes
+        self.require((tensor_map.dims[0] * nbytes % CHUNK_BYTES).eq(0))  # rows are written in whole chunks
         self.do(TMA_STORE[tensor_map.rank], tensor_map, _start(tensor_map, tile, source), *crd)
 
     def bulk_commit(self: Any) -> None:
