@@ -42,7 +42,7 @@ def wrong(said: str) -> Callable[[Callable[[], Program]], Callable[[], Program]]
 
 @wrong("no fence.proxy.async behind the write")
 def fence_before_the_writes() -> Program:
-    f = Frame("w4", 64, 1, pieces=1)
+    f = Frame("wrong", 64, 1, pieces=1)
     k = f.k
     out = f.stages(1, "out")
     save = k.tensor_map("save", f.y, BOX)
@@ -60,7 +60,7 @@ def fence_before_the_writes() -> Program:
 
 @wrong("with no barrier in between")
 def one_named_barrier_for_both_turns() -> Program:
-    f = Frame("w6", 160)
+    f = Frame("wrong", 160)
     k, _stages = f.k, 2
     w = k.tensor("w", "f32", (2, *BOX), (512, 32, 1), writable=True)
     box = k.shared("box", "f32", Layout(64))
@@ -86,7 +86,7 @@ def one_named_barrier_for_both_turns() -> Program:
 
 @wrong("a TMA store of warp 0 read it, with no wait for it")
 def another_thread_waits_for_the_group() -> Program:
-    f = Frame("w7", 64, 1, pieces=1)
+    f = Frame("wrong", 64, 1, pieces=1)
     k = f.k
     out = f.stages(1, "out")
     save = k.tensor_map("save", f.y, BOX)
@@ -110,7 +110,7 @@ def another_thread_waits_for_the_group() -> Program:
 
 @wrong("reads byte 0 of y: a TMA store of warp 0 wrote it, with no wait")
 def reads_what_a_store_has_yet_to_write() -> Program:
-    f = Frame("w9", 32, 1, pieces=1)
+    f = Frame("wrong", 32, 1, pieces=1)
     k = f.k
     out = f.stages(1, "out")
     save = k.tensor_map("save", f.y, BOX)
@@ -133,7 +133,7 @@ def reads_what_a_store_has_yet_to_write() -> Program:
 
 @wrong("loads byte 0 of x: thread 0 wrote it, with no fence.proxy.async")
 def loads_what_stores_wrote_to_global_memory() -> Program:
-    k = cg.Kernel("w10", threads=32)
+    k = cg.Kernel("wrong", threads=32)
     x = k.tensor("x", "f32", BOX, (32, 1), writable=True)
     y = k.tensor("y", "f32", BOX, (32, 1), writable=True)
     load = k.tensor_map("load", x, BOX)
@@ -159,7 +159,7 @@ def loads_what_stores_wrote_to_global_memory() -> Program:
 
 @wrong("is in flight, and nobody has waited for it")
 def two_loads_into_one_stage() -> Program:
-    f = Frame("w19", 64, 2)
+    f = Frame("wrong", 64, 2)
     k = f.k
     tile, full = f.stages(1), k.mbarrier("full", 1, 2)
     k.init(full)
@@ -178,7 +178,7 @@ def two_loads_into_one_stage() -> Program:
 
 @wrong("a TMA store of warp 0 read it, with no wait")
 def loads_over_what_a_store_reads() -> Program:
-    f = Frame("w20", 32, 2, pieces=2)
+    f = Frame("wrong", 32, 2, pieces=2)
     k = f.k
     tile, full = f.stages(1), k.mbarrier("full")
     save = k.tensor_map("save", f.y, BOX)
@@ -197,7 +197,7 @@ def loads_over_what_a_store_reads() -> Program:
 
 @wrong("then has 128 of 64 threads|uninitialised shared memory|with no barrier in between")
 def four_warps_at_a_barrier_of_two() -> Program:
-    k = cg.Kernel("w24", threads=128)
+    k = cg.Kernel("wrong", threads=128)
     x = k.tensor("x", "f32", (128,), (1,))
     y = k.tensor("y", "f32", (128,), (1,), writable=True)
     box = k.shared("box", "f32", Layout(128))
@@ -213,7 +213,7 @@ def four_warps_at_a_barrier_of_two() -> Program:
 
 @wrong("thread 64 read it, with no barrier in between")
 def one_warp_releases_for_two() -> Program:
-    f = Frame("w25", 96)
+    f = Frame("wrong", 96)
     k = f.k
     stages = 2
     tile = f.stages(stages)
@@ -240,7 +240,7 @@ def one_warp_releases_for_two() -> Program:
 
 @wrong("is in flight, and nobody has waited for it")
 def stores_a_box_that_is_in_flight() -> Program:
-    f = Frame("w27", 32, 1, pieces=1)
+    f = Frame("wrong", 32, 1, pieces=1)
     k = f.k
     tile, full = f.stages(1), k.mbarrier("full")
     save = k.tensor_map("save", f.y, BOX)
@@ -258,7 +258,7 @@ def stores_a_box_that_is_in_flight() -> Program:
 
 @wrong("block 0 wrote it, and blocks are not ordered")
 def two_blocks_store_one_box() -> Program:
-    f = Frame("w38", 32, 1, pieces=1)
+    f = Frame("wrong", 32, 1, pieces=1)
     k = f.k
     k.block(0, 2)
     tile, full = f.stages(1), k.mbarrier("full")
@@ -277,7 +277,7 @@ def two_blocks_store_one_box() -> Program:
 
 @wrong("writes byte 0 of y: a TMA store of warp 0 wrote it, with no wait")
 def stores_to_what_tma_has_yet_to_write() -> Program:
-    f = Frame("w39", 32, 1, pieces=1)
+    f = Frame("wrong", 32, 1, pieces=1)
     k = f.k
     tile, full = f.stages(1), k.mbarrier("full")
     save = k.tensor_map("save", f.y, BOX)
@@ -307,7 +307,7 @@ def a_peer_reads_while_its_owner_writes() -> Program:
         k.do(STS[4], box.at(k.thread), a)
         k.cluster_sync()
 
-    return neighbours("w59", 2, b)
+    return neighbours("wrong", 2, b)
 
 
 @wrong("with no barrier in between")
@@ -319,12 +319,12 @@ def two_peers_write_one_word() -> Program:
         with k.If(k.rank.eq(0)):
             k.do(LDS[4], v, box.at(k.thread))
 
-    return neighbours("w60", 2, b)
+    return neighbours("wrong", 2, b)
 
 
 @wrong("with no wait for it in between|uninitialised shared memory|is in flight")
 def another_role_waits() -> Program:
-    f = Frame("w63", 96, 1)
+    f = Frame("wrong", 96, 1)
     k = f.k
     tile, full = f.stages(1), k.mbarrier("full")
     k.init(full)
@@ -351,7 +351,23 @@ def one_block_alone_arrives() -> Program:
         k.do(LDS_REMOTE[4], v, box.at(k.thread), (k.rank + 1) % blocks)
         k.cluster_sync()
 
-    return neighbours("w64", 2, b)
+    return neighbours("wrong", 2, b)
+
+
+@wrong("wrote it, with no barrier in between")
+def a_wait_of_the_block_for_what_peers_stored() -> Program:
+    """mbarrier.try_wait acquires at the scope of the block unless it says .cluster."""
+
+    def b(k: Any, box: Any, v: Any, blocks: int) -> None:
+        came = k.mbarrier("came", 32)
+        k.init(came)
+        to = (k.rank + blocks - 1) % blocks
+        k.do(STS_REMOTE[4], box.at(k.thread), to, v)
+        k.arrive(came[0], rank=to)
+        k.wait(came[0], 0)
+        k.do(LDS[4], v, box.at(k.thread))
+
+    return neighbours("wrong", 4, b)
 
 
 @pytest.mark.parametrize("name", list(WRONG))

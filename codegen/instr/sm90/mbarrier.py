@@ -60,6 +60,10 @@ def _wait(machine: Any, group: Any, bar: Any, parity: Any) -> None:
     machine.mbarriers.wait(group, bar, parity)
 
 
+def _wait_cluster(machine: Any, group: Any, bar: Any, parity: Any) -> None:
+    machine.mbarriers.wait(group, bar, parity, of_cluster=True)
+
+
 def passed(machine: Any, group: Any) -> bool:
     """Whether what a group waits for has happened."""
     return bool(machine.mbarriers.passed(group))
@@ -133,7 +137,7 @@ def _try_wait(scope: str) -> Instr:
         '                 "DONE:\\n"\n'
         '                 "}" :: "r"(shared_address(bar)), "r"(parity) : "memory");\n'
         "}",
-        _wait,
+        _wait_cluster if scope else _wait,
         SM_90,
         ready=passed,
         uses=(ADDRESS,),

@@ -179,6 +179,19 @@ class AgentClocks(Clocks):
         self.now[engine] += 1
         return known
 
+    def of_block(self, known: Knowledge, rank: int) -> Knowledge:
+        """Of some knowledge, that of engines, of lives, and of the threads of one block."""
+        if self.blocks == 1:
+            return known
+        own = range(rank * self.per_block, (rank + 1) * self.per_block)
+        kept = known.copy()
+        for part in (kept.seen, kept.fenced):
+            part[: own.start] = part[own.stop : self.per_block * self.blocks] = 0
+        for threads in (kept.threads, kept.fenced_threads):
+            for thread in [t for t in threads if t >> WARP_BITS not in own]:
+                del threads[thread]
+        return kept
+
     # --- asking ----------------------------------------------------------------------------------------
 
     def knows(self, thread: int, other: int, epoch: int, *, fenced: bool = False) -> bool:

@@ -160,8 +160,11 @@ class Mbarriers:
                 self._arrived(group, bar, warp, lanes, i)
             group.active = outer
 
-    def wait(self, group: Group, place: BarrierPlace, parity: Array) -> None:
-        """The active lanes wait until the phase of a parity is complete."""
+    def wait(self, group: Group, place: BarrierPlace, parity: Array, *, of_cluster: bool = False) -> None:
+        """The active lanes wait until the phase of a parity is complete.
+
+        What threads of other blocks did before they arrived, a wait at the scope of the cluster shows alone.
+        """
         for bar, warp, lanes, i in self._meant(group, place):
             self.usable(group, bar, i)
             first = (warp - group.first_agent) * WARP
@@ -169,7 +172,7 @@ class Mbarriers:
             if asked - {0, 1}:
                 raise group.fail(f"waits for parity {max(asked)} of {bar.name}: 0 and 1 are there", i)
             for one in sorted(asked):
-                group.waits.append(self._wait(group, bar, one, warp, lanes))
+                group.waits.append(self._wait(bar, one, warp, lanes, of_cluster=of_cluster))
 
     def passed(self, group: Group) -> bool:
         """Whether all that a group waits for has happened; from then on it knows of it."""
@@ -233,14 +236,15 @@ class Mbarriers:
         bar.flights.clear()
         bar.phase, bar.missing, bar.announced = bar.phase + 1, bar.count, 0
 
-    def _wait(self, group: Group, bar: Phases, parity: int, warp: int, lanes: int) -> Wait:
+    def _wait(self, bar: Phases, parity: int, warp: int, lanes: int, *, of_cluster: bool) -> Wait:
         def asked() -> bool:
             if bar.phase & 1 == parity and not bar.missing and bar.in_flight == bar.announced:
                 self._complete(bar)
             return bar.phase & 1 != parity
 
         def passed() -> None:
-            self.clocks.acquire(warp, lanes, bar.done)
+            known = bar.done if of_cluster else self.clocks.of_block(bar.done, self.machine.rank)
+            self.clocks.acquire(warp, lanes, known)
 
         def missing() -> str:
             return f"parity {parity} of {bar.name}: {bar.needs()}"
