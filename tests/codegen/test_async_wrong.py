@@ -14,19 +14,24 @@ from layoutalg.codegen.instr import (
     BAR,
     CLUSTER_ARRIVE,
     CLUSTER_WAIT,
+    CP_ASYNC,
+    CP_COMMIT,
+    CP_WAIT,
     LDG,
     LDS,
     LDS_REMOTE,
     NAMED_BARRIER,
+    ST_ASYNC,
     STG,
     STS,
     STS_REMOTE,
+    TMA_STORE,
     WARP_SYNC,
 )
 from layoutalg.codegen.program import printed
 from layoutalg.errors import SimulationError
 from layoutalg.layout import Layout
-from tests.async_programs import BOX, BYTES, TILES, Frame, Program, integers, neighbours
+from tests.async_programs import BOX, BYTES, TILES, Frame, Program, doubling, integers, neighbours
 
 WRONG: dict[str, tuple[Callable[[], Program], str]] = {}
 """By name, with what is said."""
@@ -368,6 +373,201 @@ def a_wait_of_the_block_for_what_peers_stored() -> Program:
         k.do(LDS[4], v, box.at(k.thread))
 
     return neighbours("wrong", 4, b)
+
+
+@wrong("is in flight, and nobody has waited for it")
+def waits_for_every_other_tile() -> Program:
+    f = Frame("wrong", 96)
+    k = f.k
+    stages = 2
+    tile = f.stages(stages)
+    full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", 2, stages)
+    k.init(full, empty)
+    with k.roles() as roles:
+        with roles.role("producer", 1), k.If(k.thread.eq(0)), k.For("t", TILES) as t:
+            s, turn = t % stages, t // stages
+            k.wait(empty[s], (turn + 1) % 2)
+            k.expect(full[s], BYTES)
+            f.fetch(t, tile[None, None, s], full[s])
+        with roles.role("consumer", 2):
+            k.clear(f.total)
+            with k.For("t", TILES) as t:
+                s, turn = t % stages, t // stages
+                with k.If((t % 2).eq(0)):
+                    k.wait(full[s], turn % 2)
+                f.add(tile, s)
+                k.do(WARP_SYNC)
+                with k.If((k.thread % 32).eq(0)):
+                    k.arrive(empty[s])
+            f.put()
+    return f.program()
+
+
+@wrong("to 128 bytes, 64 were announced")
+def sends_more_than_is_expected() -> Program:
+    def b(k: Any, box: Any, v: Any, blocks: int) -> None:
+        came = k.mbarrier("came")
+        k.init(came)
+        with k.If(k.thread.eq(0)):
+            k.expect(came[0], 64)
+        k.do(ST_ASYNC[4], box.at(k.thread), came[0], (k.rank + 1) % blocks, v)
+        k.wait(came[0], 0, cluster=True)
+        k.do(LDS[4], v, box.at(k.thread))
+
+    return neighbours("wrong", 2, b)
+
+
+@wrong("a TMA store of warp 0 read it, with no wait")
+def one_group_may_still_read() -> Program:
+    f = Frame("wrong", 64, pieces=TILES)
+    k, tile, full = f.k, f.stages(1), f.k.mbarrier("full")
+    out = f.stages(1, "out")
+    save = k.tensor_map("save", f.y, BOX)
+    k.init(full)
+    with k.For("t", TILES) as t:
+        with k.If(k.thread.eq(0)):
+            k.expect(full[0], BYTES)
+            f.fetch(t, tile, full[0])
+            k.bulk_wait(1, read=True)
+        k.do(BAR)
+        k.wait(full[0], t % 2)
+        doubling(f, k, tile, out)
+        k.fence_async()
+        k.do(BAR)
+        with k.If(k.thread.eq(0)):
+            k.tma_store(save, out, cg.local_tile(f.y, BOX, (0, t)))
+            k.bulk_commit()
+    with k.If(k.thread.eq(0)):
+        k.bulk_wait(0, read=True)
+    x = integers(16, 32 * TILES)
+    return f.program(2 * x, x)
+
+
+@wrong("with no wait for it in between|thread 33 wrote it, with no barrier")
+def writes_over_what_another_thread_waited_for() -> Program:
+    f = Frame("wrong", 64, 1)
+    k = f.k
+    tile, full = f.stages(1), k.mbarrier("full")
+    k.init(full)
+    k.clear(f.total)
+    with k.If(k.thread.eq(0)):
+        k.expect(full[0], BYTES)
+        f.fetch(0, tile, full[0])
+        k.wait(full[0], 0)
+    with k.If(k.thread.eq(33)):
+        k.do(STS[16], k.at(tile.buffer, 0, 0), f.total[None, 0])
+    k.do(BAR)
+    f.put()
+    return f.program(np.zeros(BOX, "f4"))
+
+
+@wrong("no fence.proxy.async behind the write")
+def cp_async_and_no_fence() -> Program:
+    f = Frame("wrong", 64, 1, pieces=1)
+    k = f.k
+    out = f.stages(1, "out")
+    save = k.tensor_map("save", f.y, BOX)
+    with k.Unroll("j", 2) as j:
+        k.do(CP_ASYNC[16], k.at(out.buffer, *f.place(j, k.thread)), f.x.at(*f.place(j, k.thread)))
+    k.do(CP_COMMIT)
+    k.do(CP_WAIT, 0)
+    k.do(BAR)
+    with k.If(k.thread.eq(0)):
+        k.tma_store(save, out, cg.local_tile(f.y, BOX, (0, 0)))
+        k.bulk_commit()
+        k.bulk_wait(read=True)
+    x = integers(16, 32)
+    return f.program(x, x)
+
+
+@wrong("no fence.proxy.async behind the write")
+def a_peer_wrote_what_tma_stores() -> Program:
+    k = cg.Kernel("wrong", threads=32)
+    y = k.tensor("y", "f32", (2, 32), (32, 1), writable=True)
+    b = k.block(0, 2)
+    k.cluster(2)
+    save = k.tensor_map("save", y, (1, 32))
+    box = k.shared("box", "f32", Layout((1, 32), (32, 1)), align_bytes=128)
+    v = k.fragment("v", "f32", 1)
+    k.clear(v)
+    k.cluster_sync()
+    k.do(STS_REMOTE[4], k.at(box.buffer, 0, k.thread), (k.rank + 1) % 2, v)
+    k.cluster_sync()
+    with k.If(k.thread.eq(0)):
+        k.tma_store(save, box, cg.local_tile(y, (1, 32), (b, 0)))
+        k.bulk_commit()
+        k.bulk_wait(read=True)
+    return Program(k.build(), {}, np.zeros((2, 32), "f4"))
+
+
+@wrong("may leave while|which has left")
+def stores_to_a_peer_that_may_leave() -> Program:
+    def b(k: Any, box: Any, v: Any, blocks: int) -> None:
+        k.do(STS[4], box.at(k.thread), v)
+        k.cluster_sync()
+        with k.If(k.rank.eq(0)):
+            k.do(STS_REMOTE[4], box.at(k.thread), as_expr(1), v)
+
+    return neighbours("wrong", 2, b)
+
+
+@wrong(r"arrives at named barrier 1 of \d+ threads; others of")
+def named_barriers_of_two_counts() -> Program:
+    k = cg.Kernel("wrong", threads=96)
+    k.tensor("x", "f32", (96,), (1,))
+    y = k.tensor("y", "f32", (96,), (1,), writable=True)
+    v = k.fragment("v", "f32", 1)
+    with k.roles() as roles:
+        with roles.role("a", 1):
+            k.do(NAMED_BARRIER, 1, 64)
+        with roles.role("b", 2):
+            k.do(NAMED_BARRIER, 1, 96)
+    k.clear(v)
+    k.do(STG[4], y.at(k.tid), v)
+    return Program(k.build(), {"x": integers(96)}, np.zeros(96, "f4"))
+
+
+@wrong("a TMA store of warp 0 wrote it, with no wait")
+def two_stores_of_one_place() -> Program:
+    f = Frame("wrong", 32, 2, pieces=2)
+    k = f.k
+    tile, full = f.stages(1), k.mbarrier("full")
+    save = k.tensor_map("save", f.y, BOX)
+    k.init(full)
+    with k.If(k.thread.eq(0)):
+        k.expect(full[0], BYTES)
+        f.fetch(0, tile, full[0])
+        k.wait(full[0], 0)
+        for t in range(2):
+            k.do(TMA_STORE[2], save, k.at(tile.buffer, 0, 0), as_expr(16 * t), as_expr(0))
+            k.bulk_commit()
+        k.bulk_wait(0)
+    x = integers(16, 64)
+    return f.program(np.pad(x[:, :16], ((0, 0), (0, 48))), x)
+
+
+@wrong("with no wait for it in between")
+def one_lane_waits_and_all_read() -> Program:
+    f = Frame("wrong", 64)
+    k = f.k
+    stages = 2
+    tile = f.stages(stages)
+    full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", 32, stages)
+    k.init(full, empty)
+    v = k.fragment("vv", "f32", 4)
+    with k.roles() as roles:
+        with roles.role("producer", 1), k.If(k.thread.eq(0)), k.For("t", TILES) as t:
+            s, turn = t % stages, t // stages
+            k.wait(empty[s], (turn + 1) % 2)
+            k.expect(full[s], BYTES)
+            f.fetch(t, tile[None, None, s], full[s])
+        with roles.role("consumer", 1), k.For("t", TILES) as t:
+            s, turn = t % stages, t // stages
+            with k.If(k.thread.eq(0)):
+                k.wait(full[s], turn % 2)
+            k.do(LDS[16], v, k.at(tile.buffer, k.thread // 8, k.thread % 8 * 4, s))
+            k.arrive(empty[s])
+    return f.program()
 
 
 @pytest.mark.parametrize("name", list(WRONG))
