@@ -11,7 +11,7 @@ import pytest
 from layoutalg import ComposedLayout, Layout, Swizzle, make_tiled_mma
 from layoutalg import codegen as cg
 from layoutalg.arch import SmemDescriptor, encode_descriptor
-from layoutalg.codegen.instr import STS, WARPGROUP, fill
+from layoutalg.codegen.instr import LDS, STS, WARPGROUP, fill
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import AlignmentError, IRError, ShapeError, SimulationError, UnsupportedError
@@ -193,6 +193,23 @@ def test_a_mistake_is_caught(name: str, group: str) -> None:
     with pytest.raises(SimulationError, match=said) as caught:
         run(program(**changed), group)
     assert caught.value.statement
+
+
+def poisoned(p: Parts) -> None:
+    """The accumulators are what lies in shared memory that nobody has written."""
+    raw = p.k.shared("raw", "f32", Layout(WARPGROUP * 4))
+    with p.k.Unroll("e", p.acc.reg.shape[-1] // 4) as e:
+        p.k.do(LDS[16], p.acc.reg.slice(0, e * 4, count=4), raw.at(p.k.tid % WARPGROUP * 4))
+
+
+def test_uninitialised_accumulators_are_refused_unless_they_are_forgotten() -> None:
+    with pytest.raises(SimulationError, match="which holds uninitialised bytes"):
+        run(program(clear=poisoned))
+
+    def from_zero(p: Parts) -> None:
+        p.k.mma(p.mma, p.acc, p.left, p.right, accumulate=0)
+
+    assert run(program(clear=poisoned, start=from_zero))
 
 
 # --- descriptors -------------------------------------------------------------------------------------------
