@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from layoutalg import ComposedLayout, Layout, Swizzle, make_tiled_mma
@@ -506,3 +507,30 @@ def test_a_mistake_in_a_ring_is_caught(name: str, group: str) -> None:
     changed, said = RING_MISTAKES[name]
     with pytest.raises(SimulationError, match=said):
         run_ring(ring(**changed), group)
+
+
+MULTICAST_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "a stage is empty when the own consumers say so": (
+        {"peers": False},
+        "loads a box into byte .* of tile_b: the copy for full",
+    ),
+    "a block leaves while its peer may write to it": (
+        {"closes": False},
+        "may leave while thread .* touches its shared memory",
+    ),
+    "the peer's half is not announced": (
+        {"whole": False},
+        "of tile_b, which nobody has written|24576 were announced",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MULTICAST_MISTAKES)
+@pytest.mark.parametrize("group", ["block", "warp"])
+def test_a_mistake_in_a_multicast_is_caught(name: str, group: str) -> None:
+    changed, said = MULTICAST_MISTAKES[name]
+    m, n, depth = 256, 128, 448
+    (a, b), d = programs.ring_operands(m, n, depth), np.zeros((m, n), np.float32)
+    args = {"a": a.stored, "b": b.stored, "d": d, "m": m, "n": n, "k": depth}
+    with pytest.raises(SimulationError, match=said):
+        cg.simulate(programs.multicast(**changed), args, group=group, trace=False)
