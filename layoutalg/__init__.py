@@ -29,7 +29,8 @@ The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, say
     testing      checks and hypothesis strategies for tests of your own
     codegen      index expressions, tile programs, CUDA text, the simulator
     indexing     index functions: printed from a layout in six languages, and read back to one
-    checks       a file of checks for CI: tiles, accesses and index functions held to limits
+    source       CUDA sources read as they are: every access of a kernel, with its cost
+    checks       a file of checks for CI: tiles, accesses, index functions and kernels held to limits
     kernels      families of kernels: plans, predictions, verification
     cli          the `layoutalg` command
 
@@ -127,6 +128,7 @@ if TYPE_CHECKING:
     from layoutalg import notation as notation
     from layoutalg import ops as ops
     from layoutalg import registers as registers
+    from layoutalg import source as source
     from layoutalg import symbolic as symbolic
     from layoutalg import synthesis as synthesis
     from layoutalg import testing as testing
@@ -220,7 +222,7 @@ _MODULES = frozenset(
     (
         "algebra", "analysis", "arch", "atoms", "checks", "cli", "codegen", "decide", "draw", "dtype",
         "explanation", "f2", "indexing", "kernels", "legality", "model", "notation", "ops", "registers",
-        "symbolic", "synthesis", "testing",
+        "source", "symbolic", "synthesis", "testing",
     )
 )  # fmt: skip
 """Rooms that are imported when they are first used."""

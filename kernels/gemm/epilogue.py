@@ -406,9 +406,7 @@ class Output:
                 raise UnsupportedError(f"{step.name} is added where the place in D is known")
             self._step(step, sums, sums, Const(0), Const(0))
 
-    def _step(
-        self, step: Step, sums: Reg | RegRef, packed: Reg | RegRef, row: Expr, column: Expr
-    ) -> None:
+    def _step(self, step: Step, sums: Reg | RegRef, packed: Reg | RegRef, row: Expr, column: Expr) -> None:
         k, do, vec = self.k, self.do, self.vec
         match step:
             case Scale(name):

@@ -49,7 +49,7 @@ ROWS = 64
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 """Registers per thread of the roles, where there are two consumers: 65,536 in all."""
 
-L2_PROMOTION_BYTES = 256
+L2_PROMOTION_BYTES = 128
 """What the L2 fetches at least where an operand is not there."""
 
 
@@ -125,7 +125,9 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
 class _Operand:
     """A, or B with its columns as rows: its tensor map, its ring in shared memory, how a tile is loaded."""
 
-    def __init__(self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, name: str, extents: tuple[Expr, Expr]) -> None:
+    def __init__(
+        self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, name: str, extents: tuple[Expr, Expr]
+    ) -> None:
         major, lead, rows = (p.a_major, p.lda, c.tile_m) if name == "a" else (p.b_major, p.ldb, c.tile_n)
         multiple = TMA_BYTES // p.operand.nbytes
         ld = k.param(f"ld{name}", lead, multiple, multiple)
@@ -153,8 +155,9 @@ class _Writer:
 
     def __init__(self, k: KernelBuilder, p: GemmProblem, c: Sm90Config) -> None:
         self.k, self.p, self.c = k, p, c
-        across = c.result_vec if c.through == "shared" else 1  # TMA ends a row wherever it ends
-        self.m, self.n, depth = k.param("m", p.m), k.param("n", p.n, across, across), k.param("k", p.k)
+        # rows of D end where vectors do, and of TMA where chunks of 16 bytes do, which it writes whole
+        self.m, self.n = k.param("m", p.m), k.param("n", p.n, c.result_vec, c.result_vec)
+        depth = k.param("k", p.k)
         self.a = _Operand(k, p, c, "a", (self.m, depth))
         self.b = _Operand(k, p, c, "b", (self.n, depth))
         self.blocks = k.param("blocks", MOST_BLOCKS)
@@ -215,18 +218,22 @@ class _Writer:
                 k.arrive(self.empty[stage])
 
         with self._tiles() as (before, row, column):
-            with self._steps(before) as (kt, stage, parity):
-                k.wait(self.full[stage], parity)
-                k.do(WGMMA_FENCE)
-                mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (group, 0))
-                there = self.b.ring[None, None, stage]
-                k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
-                k.do(WGMMA_COMMIT)
-                k.do(WGMMA_WAIT, 1)
-                with k.If(Const(0) < kt):
-                    release((stage + (c.stages - 1)) % c.stages)
-            k.do(WGMMA_WAIT, 0)
-            release((before + self.part.tiles + (c.stages - 1)) % c.stages)
+            if c.splits > 1:  # where there are fewer steps of k than parts, the last have none
+                with k.If(self.part.tiles.eq(0)):
+                    k.clear(acc)
+            with self.part.work(k):
+                with self._steps(before) as (kt, stage, parity):
+                    k.wait(self.full[stage], parity)
+                    k.do(WGMMA_FENCE)
+                    mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (group, 0))
+                    there = self.b.ring[None, None, stage]
+                    k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
+                    k.do(WGMMA_COMMIT)
+                    k.do(WGMMA_WAIT, 1)
+                    with k.If(Const(0) < kt):
+                        release((stage + (c.stages - 1)) % c.stages)
+                k.do(WGMMA_WAIT, 0)
+                release((before + self.part.tiles + (c.stages - 1)) % c.stages)
             self.leave(acc, (row * c.tile_m + group * c.consumer_m, column * c.tile_n))
         if c.through == "tma":
             with k.If(thread.eq(0)):
@@ -261,7 +268,9 @@ class _Writer:
             places = [(i, q) for i in range(c.consumer_m // ROWS) for q in range(c.tile_n // columns)]
             for number, (i, q) in enumerate(places):
                 mine = ring[None, None, group * 2 + number % 2]
-                with k.If(thread.eq(0)):  # the other box may be on its way; the last one of a tile is the first's
+                with k.If(
+                    thread.eq(0)
+                ):  # the other box may be on its way; the last one of a tile is the first's
                     k.bulk_wait(int(number > 0 or len(places) % 2 == 0), read=True)
                 self._sync(group)
                 pack_box(acc, i, q, k.get_slice(held, thread).partition_C(mine))

@@ -16,7 +16,15 @@ from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, S
 from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
-from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config, Sm90Config, mma_of, operand_tile, vectors
+from layoutalg.kernels.gemm.tiles import (
+    Config,
+    SimtConfig,
+    Sm80Config,
+    Sm90Config,
+    mma_of,
+    operand_tile,
+    vectors,
+)
 
 FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 """Registers of a thread that addresses and counters need beside sums, fragments and copies; with ldmatrix."""
@@ -210,11 +218,18 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         if p.reads_c or p.epilogue.vectors:
             raise UnsupportedError("through = 'tma' adds no matrix and no vectors: take 'shared'")
         _rows_for_tma("d", p.ldd, p.align_bytes[2], size)
+        if p.n * size % 16:
+            raise AlignmentError(
+                f"through = 'tma' with rows of {p.n} elements of {one.result}: TMA writes whole chunks of 16 bytes, "
+                f"{-p.n * size % 16} bytes behind them; take 'shared'", offset=p.n * size, required_bytes=16,
+            )  # fmt: skip
         if c.result_vec != 16 // size:
             raise UnsupportedError(f"result_vec = {c.result_vec} through 'tma': {16 // size} of {one.result}")
     elif c.through == "shared":
         if c.result_vec * size > 16 or c.result_vec not in (1, 2, 4, 8):
-            raise UnsupportedError(f"result_vec = {c.result_vec} of {one.result}: up to {16 // size} are accepted")
+            raise UnsupportedError(
+                f"result_vec = {c.result_vec} of {one.result}: up to {16 // size} are accepted"
+            )
         for name, elems in (("ldd", one.ldd), ("n", p.n), *[("ldc", p.ldc)] * p.reads_c):
             _multiple(name, elems, c.result_vec, "result_vec")
     else:
@@ -228,7 +243,9 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             hint=f"{(most - results) // one} stages fit",
         )  # fmt: skip
     if registers(p, c) > MOST_REGISTERS:
-        raise ResourceError(f"registers per thread of {c}", registers(p, c), MOST_REGISTERS, hint="take a smaller tile")
+        raise ResourceError(
+            f"registers per thread of {c}", registers(p, c), MOST_REGISTERS, hint="take a smaller tile"
+        )
 
 
 def _rows_for_tma(name: str, leading: int, start: int, nbytes: int) -> None:

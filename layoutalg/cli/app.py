@@ -26,6 +26,8 @@ from layoutalg.cli.commands import (
     glossary,
     identify,
     index_code,
+    kernel,
+    legal,
     profile_kernel,
     sass,
     solve,
@@ -129,7 +131,9 @@ app.command("code")(budgeted(index_code.code_command))
 app.command("identify")(budgeted(identify.identify_command))
 app.command("convert")(budgeted(convert.convert_command))
 app.command("check")(budgeted(check.check_command))
+app.command("legal")(budgeted(legal.legal_command))
 app.command("ci")(budgeted(ci.ci_command))
+app.command("kernel", epilog=_TERMS)(budgeted(kernel.kernel_command))
 app.command("generate")(budgeted(generate.generate_command))
 app.command("verify")(budgeted(verify.verify_command))
 app.command("bench")(bench.bench_command)

@@ -59,9 +59,15 @@ def drawn(rng: random.Random) -> tuple[GemmProblem, Any]:
             "activation": rng.choice(["none", "relu", "silu"]), "result": rng.choice([None, "f32"]),
         }  # fmt: skip
         a, b = (k if asked["a_major"] == "k" else m), (k if asked["b_major"] == "k" else n)
-        lead = {"lda": -(-a // 8) * 8 + 8 * rng.randint(0, 2), "ldb": -(-b // 8) * 8, "ldd": n + rng.randint(0, 9)}
+        lead = {
+            "lda": -(-a // 8) * 8 + 8 * rng.randint(0, 2),
+            "ldb": -(-b // 8) * 8,
+            "ldd": n + rng.randint(0, 9),
+        }
         p = gemm_problem(m, n, k, rng.choice(["f16", "bf16"]), **asked, **lead)
-        base = Sm90Config(64 * (c := rng.choice([1, 1, 2])), rng.choice([16, 48, 64, 128]), rng.randint(2, 4), c)
+        base = Sm90Config(
+            64 * (c := rng.choice([1, 1, 2])), rng.choice([16, 48, 64, 128]), rng.randint(2, 4), c
+        )
         found = SM90.fitted(p, replace(base, panel=rng.randint(1, 8)))
         if rng.random() < 0.2:
             found = SM90.parted(p, replace(found, splits=rng.randint(2, 3)))
