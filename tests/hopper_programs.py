@@ -21,6 +21,7 @@ from layoutalg.codegen.instr import (
     LDS,
     LDS_REMOTE,
     MBARRIER_INIT,
+    ST_ASYNC,
     STG,
     STS,
     TMA_LOAD_MULTICAST,
@@ -304,6 +305,147 @@ def shared_tile(mistake: str = "", blocks: int = 2, stages: int = 2, tiles: int 
     return k.build()
 
 
+def exchange(mistake: str = "", blocks: int = 4) -> Any:
+    """y of a block = x of the block before it in the cluster, which sends it by st.async, and what it adds.
+
+    Nobody waits for a peer at the end: a block leaves when what is sent to it has arrived.
+    """
+
+    def wrong(*names: str) -> bool:
+        return mistake in names
+
+    k = cg.Kernel("exchange", threads=64)
+    x = k.tensor("x", "f32", (8, 64), (64, 1))
+    y = k.tensor("y", "f32", (8, 64), (64, 1), writable=True)
+    block = k.block(0, 8)
+    k.cluster(blocks)
+    inbox, came = k.shared("inbox", "f32", Layout(64)), k.mbarrier("came")
+    v = k.fragment("v", "f32", 1)
+    with k.If(k.thread.eq(0)):
+        k.do(MBARRIER_INIT, came[0], 1)
+        if not wrong("no fence behind init"):
+            k.do(FENCE_BARRIER_INIT)
+        k.expect(came[0], 128 if wrong("few bytes") else 256)
+    k.do(CLUSTER_ARRIVE_RELAXED)
+    k.do(cg.LDG[4], v, x.at(block, k.thread))
+    if not wrong("no wait for the cluster"):
+        k.do(CLUSTER_WAIT)
+    with k.If(k.thread < (32 if wrong("half is sent") else 64)):
+        k.do(ST_ASYNC[4], inbox.at(k.thread), came[0], (k.rank + 1) % blocks, v)
+    if not wrong("no wait"):
+        k.wait(came[0], 0, cluster=True)
+    k.do(LDS[4], v, inbox.at(k.thread))
+    k.do(STG[4], y.at(block, k.thread), v)
+    if wrong("no wait for the cluster"):
+        k.do(CLUSTER_WAIT)
+    return k.build()
+
+
+def persistent(mistake: str = "") -> Any:
+    """y = x, tile by tile: three blocks share the tiles, and each uses one buffer and one barrier for all."""
+
+    def wrong(*names: str) -> bool:
+        return mistake in names
+
+    k = cg.Kernel("persistent", threads=64)
+    m = k.extent("m", 1 << 20, multiple=16)
+    x, y = k.tensor("x", "f32", (m, 32), (32, 1)), k.tensor("y", "f32", (m, 32), (32, 1), writable=True)
+    load, save, block = k.tensor_map("load", x, BOX), k.tensor_map("save", y, BOX), k.block(0, 3)
+    tile, full = k.shared("tile", "f32", Layout(BOX, (32, 1)), align_bytes=128), k.mbarrier("full")
+    k.init(full)
+    with k.If(k.thread.eq(0)), k.For("turn", cg.minus(m // 16 + 2, block) // 3) as turn:
+        place = (turn * 3 + block, 0)
+        k.expect(full[0], BYTES)
+        k.tma_load(load, cg.local_tile(x, BOX, place), tile, full[0])
+        k.wait(full[0], 0 if wrong("one parity") else turn % 2)
+        k.tma_store(save, tile, cg.local_tile(y, BOX, place))
+        k.bulk_commit()
+        if not wrong("no read wait"):
+            k.bulk_wait(1 if wrong("one in flight") else 0, read=True)
+    return k.build()
+
+
+def pushed(mistake: str = "", blocks: int = 2) -> Any:
+    """y of a block = x of its peer, which writes it there and arrives at the barrier there."""
+
+    def wrong(*names: str) -> bool:
+        return mistake in names
+
+    k = cg.Kernel("pushed", threads=64)
+    x, y = k.tensor("x", "f32", (8, 64), (64, 1)), k.tensor("y", "f32", (8, 64), (64, 1), writable=True)
+    block = k.block(0, 8)
+    k.cluster(blocks)
+    inbox, came = k.shared("inbox", "f32", Layout(64)), k.mbarrier("came", 64)
+    v, other = k.fragment("v", "f32", 1), k.rank ^ 1
+    k.init(came)
+    k.do(cg.LDG[4], v, x.at(block, k.thread))
+    k.do(cg.STS_REMOTE[4], inbox.at(k.thread), other, v)
+    k.arrive(came[0], rank=other, release=not wrong("no release"))
+    k.wait(came[0], 0, cluster=not wrong("wait of the block"))
+    k.do(LDS[4], v, inbox.at(k.thread))
+    k.do(STG[4], y.at(block, k.thread), v)
+    return k.build()
+
+
+def handed(mistake: str = "") -> Any:
+    """y = x backwards: one role writes halves of it to shared memory, the other reads them, by named
+    barriers.
+    """
+
+    def wrong(*names: str) -> bool:
+        return mistake in names
+
+    k = cg.Kernel("handed", threads=128)
+    x, y = k.tensor("x", "f32", (4, 64), (64, 1)), k.tensor("y", "f32", (4, 64), (64, 1), writable=True)
+    held, v, w = k.shared("held", "f32", Layout(64)), k.reg("v", 1), k.reg("w", 1)
+    with k.roles() as roles:
+        with roles.role("writer", 2), k.For("row", 4) as row:
+            k.do(cg.LDG[4], v, x.at(row, k.thread))
+            if not wrong("overwrites"):
+                k.named_barrier(1, 128)
+            k.do(STS[4], held.at(k.thread), v)
+            k.do(cg.NAMED_ARRIVE, 2, 128)
+        with roles.role("reader", 2):
+            k.do(cg.NAMED_ARRIVE, 1, 128)
+            with k.For("line", 4) as line:
+                if not wrong("reads early"):
+                    k.named_barrier(2, 96 if wrong("other threads") else 128)
+                k.do(LDS[4], w, held.at(k.thread ^ 63))
+                k.do(STG[4], y.at(line, k.thread), w)
+                with k.If(line < 3):
+                    k.do(cg.NAMED_ARRIVE, 1, 128)
+    return k.build()
+
+
+def uneven(mistake: str = "") -> Any:
+    """The sum of tiles of `ring`, with registers that move from the producer to the consumers."""
+    given = {"many registers": (40, 256), "odd registers": (41, 200), "no warpgroup": (24, 200)}
+    producer = 2 if mistake == "no warpgroup" else 4
+    k = cg.Kernel("uneven", threads=32 * (producer + 8))
+    x, y = k.tensor("x", "f32", (64, 96), (96, 1)), k.tensor("y", "f32", (64, 32), (32, 1), writable=True)
+    load = k.tensor_map("load", x, (64, 32))
+    tile = k.shared("tiles", "f32", Layout((64, 32), (32, 1)), stages=2, align_bytes=128)
+    total, v = k.fragment("total", "f32", (4, 2)), k.fragment("v", "f32", (4, 2))
+
+    def produce(t: Any, s: Any, full: Any) -> None:
+        k.tma_load(load, cg.local_tile(x, (64, 32), (0, t)), tile[None, None, s], full)
+
+    def consume(t: Any, s: Any) -> None:
+        with k.Unroll("i", 2) as i:
+            k.do(LDS[16], v[None, i], k.at(tile.buffer, k.thread // 8 + i * 32, k.thread % 8 * 4, s))
+        k.map(total + v, into=total)
+
+    def store() -> None:
+        with k.Unroll("j", 2) as j:
+            k.do(STG[16], y.at(k.thread // 8 + j * 32, k.thread % 8 * 4), total[None, j])
+
+    tma = cg.TmaRing(
+        load.box_bytes, consumer=8, producer=producer, registers=given.get(mistake, (40, 232)), lag=1
+    )
+    cg.pipeline(k, 3, 2, produce, consume, tma=tma, begin=lambda: k.clear(total), end=store)
+    return k.build()
+
+
 def arguments(program: str) -> dict[str, Any]:
     """Small integers for a program, and an array for its result."""
     rng = np.random.default_rng(7)
@@ -312,6 +454,11 @@ def arguments(program: str) -> dict[str, Any]:
         "ring": ((16, 7 * 32), (16, 32), {}),
         "reduction": ((16, 128), (128,), {"m": 16, "n": 128}),
         "shared_tile": ((16, 5 * 32), (4, 16, 32), {}),
+        "exchange": ((8, 64), (8, 64), {}),
+        "handed": ((4, 64), (4, 64), {}),
+        "persistent": ((160, 32), (160, 32), {"m": 160}),
+        "pushed": ((8, 64), (8, 64), {}),
+        "uneven": ((64, 96), (64, 32), {}),
     }[program]
     return {**numbers, "x": rng.integers(-9, 9, shape).astype("f4"), "y": np.zeros(out, "f4")}
 
@@ -324,5 +471,15 @@ def expected(program: str, given: dict[str, Any]) -> Any:
             return 2 * x
         case "reduction":
             return x.sum(0)
+        case "exchange":
+            return np.roll(x.reshape(2, 4, 64), 1, axis=1).reshape(8, 64)
+        case "persistent":
+            return x
+        case "pushed":
+            return x.reshape(4, 2, 64)[:, ::-1].reshape(8, 64)
+        case "handed":
+            return x[:, ::-1]
+        case "uneven":
+            return x.reshape(64, 3, 32).sum(1)
         case _:
             return np.broadcast_to(x.reshape(16, -1, 32).sum(1), given["y"].shape)

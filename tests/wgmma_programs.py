@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from layoutalg import Layout, make_tiled_copy, make_tiled_mma, tile_to_shape
+from layoutalg import Layout, make_tiled_copy, make_tiled_copy_C, make_tiled_mma, tile_to_shape
 from layoutalg import codegen as cg
 from layoutalg.arch import WGMMA_TYPES, Major, atom_layout, find_swizzle_mode
 from layoutalg.atoms import MMA_ATOMS
@@ -106,6 +106,40 @@ def one_block(case: Case) -> Kernel:
     k.do(cg.WGMMA_COMMIT)
     k.do(cg.WGMMA_WAIT, 0)
     k.store(acc, me.partition_C(d))
+    return k.build()
+
+
+def epilogue(columns: int = 128) -> Kernel:
+    """D (64 x columns) of f16 = A B: rounded, by stmatrix to swizzled tiles, from there by TMA to D."""
+    k = cg.Kernel("epilogue", threads=128)
+    m, n, depth = 64, columns, 64
+    mma = make_tiled_mma(Case("f16", "f16", "f32", n=n).atom)
+    me, matrices = k.get_slice(mma), k.get_slice(make_tiled_copy_C("SM90_U32x4_STSM_N", mma, "f16"))
+    a, b = k.tensor("a", "f16", (m, depth), (depth, 1)), k.tensor("b", "f16", (n, depth), (depth, 1))
+    d = k.tensor("d", "f16", (m, n), (n, 1), writable=True)
+    save = k.tensor_map("save", d, (m, 64), mode="128B")
+    tile_a, tile_b, tile_d = (
+        k.shared(f"tile_{x}", "f16", shared_layout("128B", "K", "f16", shape))
+        for x, shape in (("a", (m, depth)), ("b", (n, depth)), ("d", (m, n)))
+    )
+    fill(k, a, tile_a, "K")
+    fill(k, b, tile_b, "K")
+    k.fence_async()
+    k.do(cg.BAR)
+    acc = me.fragment_C("acc", (m, n))
+    k.do(cg.WGMMA_FENCE)
+    k.mma(mma, acc, me.partition_A(tile_a), me.partition_B(tile_b), accumulate=0)
+    k.do(cg.WGMMA_COMMIT)
+    k.warpgroup_wait(0, acc)
+    k.store(matrices.retile(k.map(acc.to("f16"))), matrices.partition_D(tile_d))
+    k.fence_async()
+    k.do(cg.BAR)
+    with k.If(k.tid.eq(0)):
+        for i in range(n // 64):
+            tile = cg.local_tile(tile_d, (m, 64), (0, i))
+            k.tma_store(save, tile, cg.local_tile(d, (m, 64), (0, i)))
+        k.bulk_commit()
+        k.bulk_wait(0)
     return k.build()
 
 

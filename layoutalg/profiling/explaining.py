@@ -35,6 +35,12 @@ class Finding:
     notes: tuple[str, ...]
 
     @property
+    def agrees(self) -> bool:
+        """Whether the wavefronts or sectors are those that the source predicts."""
+        joined = self.joined
+        return joined is not None and joined.predicted == self.row.total(joined.counter)
+
+    @property
     def conflicts(self) -> int:
         """Wavefronts that are bank conflicts, as far as the counter tells."""
         return (self.excess.conflicts or 0) if self.excess else 0
@@ -46,8 +52,7 @@ def explain_launch(
     """The findings of a launch, by file and line.
 
     `accesses` are those of `source`, as `layoutalg kernel --json` has them, of one block, or of the `whole`
-    launch.  Raises ParseError for accesses
-    of another form.
+    launch.  Raises ParseError for accesses of another form.
     """
     read = checked(accesses)
     joined = (join(row, launch, source, read, whole) if source else None for row in by_line(launch))
@@ -67,17 +72,24 @@ def worst_share(row: Row) -> Fraction | None:
 def _finding(row: Row, joined: Joined | None) -> Finding:
     found = excess(row)
     ways = worst_share(row)
-    fit = fit_pitch(row.op, ways) if found and found.conflicts and ways is not None else None
-    notes = [*_conflict(row, ways, found, fit), *notes_of(row), *_sectors(row), *_against(row, joined)]
+    pitch = joined.pitch if joined else None
+    fit = fit_pitch(row.op, ways, pitch) if found and found.conflicts and ways is not None else None
+    fixes = joined.fixes if joined else ()
+    notes = [*_conflict(ways, found, fit, fixes), *notes_of(row), *_sectors(row), *_against(row, joined)]
     return Finding(row, found, fit, joined, tuple(notes))
 
 
-def _conflict(row: Row, ways: Fraction | None, found: Excess | None, fit: Fit | None) -> Iterator[str]:
-    """What conflicts, which pitch explains it, and the layout without."""
+def _conflict(
+    ways: Fraction | None, found: Excess | None, fit: Fit | None, fixes: tuple[str, ...]
+) -> Iterator[str]:
+    """What conflicts, and the layout without: the source's own, else of the pitch that explains it."""
     if not found or not found.conflicts or ways is None:
         return
     number = f"{ways.numerator}-way" if ways.denominator == 1 else f"{float(ways):.3g}-way on average"
     yield f"{number} bank conflict, {found.conflicts:,} wavefronts more than needed"
+    if fixes:
+        yield f"none with {', or '.join(fixes)}"
+        return
     if fit is None:
         yield "no fixed pitch of rows explains it: lanes differ in more than a row, or not all take part"
         return
@@ -110,13 +122,10 @@ def _against(row: Row, joined: Joined | None) -> Iterator[str]:
     if joined.predicted is None:
         yield f"not read from the source: {joined.why or 'no reason given'}"
         return
-    counter = "sectors" if "global" in joined.ops[0] else "wavefronts"
-    measured = row.total(counter)
-    if measured is None:
+    counter = joined.counter
+    if row.total(counter) in (None, joined.predicted):
         return
-    if measured == joined.predicted:
-        yield f"the {counter} are those predicted from the source"
-    elif joined.share is not None and row.share(counter) == joined.share:
-        yield f"the {counter} over their ideal are those predicted from the source"
+    if joined.share is not None and row.share(counter) == joined.share:
+        yield f"the source predicts {joined.predicted:,} {counter}, and the same ratio to the ideal"
     else:
-        yield f"predicted from the source: {joined.predicted:,} {counter}, ideal {joined.ideal or 0:,}"
+        yield f"the source predicts {joined.predicted:,} {counter}, with an ideal of {joined.ideal or 0:,}"

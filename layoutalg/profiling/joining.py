@@ -34,16 +34,25 @@ class Joined:
     """The accesses that a row is: their lines and arrays, and what was predicted of them.
 
     `predicted` is wavefronts or sectors of the whole launch, `ideal` the least of them, both None where an
-    access was not read; `why` says why not.  `exact`: the ops are the same, else the compiler chose another.
+    access was not read; `why` says why not.  `pitch` is bytes between rows of the array, where it has rows;
+    `fixes` are its layouts without conflicts. `exact`: the ops are the same, else the compiler chose
+    another.
     """
 
     lines: tuple[int, ...]
     arrays: tuple[str, ...]
     ops: tuple[str, ...]
     exact: bool
+    pitch: int | None
+    fixes: tuple[str, ...]
     predicted: int | None
     ideal: int | None
     why: str | None
+
+    @property
+    def counter(self) -> str:
+        """What was predicted: wavefronts of shared memory, or sectors."""
+        return "sectors" if "global" in self.ops[0] else "wavefronts"
 
     @property
     def share(self) -> Fraction | None:
@@ -82,6 +91,7 @@ def join(
     kind = kind or _only(row.op, accesses)
     if not kind:
         return None
+    pitches = {each.get("pitch") for each in kind}
     why = next((str(each["why"]) for each in kind if each.get("why")), None)
     read = all(each.get(name) is not None for each in kind for name in _COUNTS)
     blocks = 1 if whole else prod(launch.grid)
@@ -90,6 +100,8 @@ def join(
         tuple(dict.fromkeys(str(each.get("array") or "?") for each in kind)),
         tuple(dict.fromkeys(each["op"] for each in kind)),
         all(each["op"] == row.op for each in kind),
+        pitches.pop() if len(pitches) == 1 else None,
+        tuple(dict.fromkeys(str(fix) for each in kind for fix in each.get("fixes") or ())),
         blocks * sum(each["total"] - _bias(each) for each in kind) if read else None,
         blocks * sum(each["ideal_total"] - _bias(each) for each in kind) if read else None,
         why,

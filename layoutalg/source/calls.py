@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from layoutalg.source.expressions import WIDTHS, Expressions
-from layoutalg.source.front import Function, Node, Type
-from layoutalg.source.machine import Condition, Frame, Place, conjunction, inverse
-from layoutalg.source.ptx import (
+import re
+
+from layoutalg.source.expressions import Expressions
+from layoutalg.source.front import (
+    Function,
     Instruction,
+    Node,
+    Type,
     address,
     memory_operations,
     statements,
     touches_memory,
 )
-from layoutalg.source.terms import ZERO, add, constant, extreme, floor_div, floor_mod, multiply, scale, truth
+from layoutalg.source.machine import Condition, Frame, Place, inverse
+from layoutalg.source.terms import (
+    ZERO,
+    Sum,
+    add,
+    constant,
+    extreme,
+    floor_div,
+    floor_mod,
+    multiply,
+    scale,
+    truth,
+)
 from layoutalg.source.values import (
     LOADED,
     REAL,
@@ -24,10 +39,7 @@ from layoutalg.source.values import (
     Unknown,
     Value,
     blank,
-    chosen,
-    converted,
     moved,
-    number,
     unknown,
 )
 
@@ -35,10 +47,30 @@ MOST_DEPTH = 40
 
 _LOADS = frozenset({"__ldg", "__ldcg", "__ldca", "__ldcs", "__ldlu", "__ldcv"})
 _STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
-_SAME = frozenset({"__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned", "forward", "move"})
-_SILENT = frozenset({"__pipeline_commit", "__pipeline_wait_prior", "__syncthreads", "__syncwarp", "__threadfence",
-                     "__threadfence_block", "printf", "__builtin_assume", "assert", "fill_fragment", "mma_sync",
-                     "__trap", "__nanosleep", "clock", "clock64"})  # fmt: skip
+_SAME = frozenset(
+    {"__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned", "forward", "move"}
+)
+_SILENT = frozenset(
+    {
+        "__pipeline_commit",
+        "__pipeline_wait_prior",
+        "__syncthreads",
+        "__syncwarp",
+        "__threadfence",
+        "__threadfence_block",
+        "__builtin_assume",
+        "__trap",
+        "__nanosleep",
+        "assert",
+        "clock",
+        "clock64",
+        "fill_fragment",
+        "mma_sync",
+        "printf",
+    }
+)
+"""Functions that touch no memory that is counted."""
+
 _REASONS = {
     "load_matrix_sync": "which lanes wmma's loads ask for what is not documented",
     "store_matrix_sync": "which lanes wmma's stores write what is not documented",
@@ -57,19 +89,36 @@ class Calls(Expressions):
         """The value of a call, with all that it touches."""
         function = self.kernel.functions.get(node.value["function"])
         name = node.value["name"]
-        if function is not None and function.body is not None and not name.startswith("operator ") and (
-            not self._trivial(node, function)
+        if (
+            function is not None
+            and function.body is not None
+            and not name.startswith("operator ")
+            and (not self._trivial(node, function))
         ):
-            return self._inlined(node, function)
+            frame = self._inlined(node, function)
+            if isinstance(frame, Unknown):
+                return frame
+            return frame.result if frame.place is None else self.load(node, frame.place)
         if name == "operator=" and node.value["object"] is not None:
             target = self.place(node.value["object"])
             value = self.value(node.children[0])
-            self.store(node, target, value if not isinstance(value, Unknown) or target.address is None else value)
+            self.store(node, target, value)
             return value
         return self._known(node, name)
 
     def call_place(self, node: Node) -> Place:
         """The place of a reference that a call returns; others are not known."""
+        function = self.kernel.functions.get(node.value["function"])
+        if (
+            function is not None
+            and function.body is not None
+            and function.result is not None
+            and (function.result.kind == "reference")
+        ):
+            frame = self._inlined(node, function)
+            if isinstance(frame, Unknown):
+                return Place(node.type, why=frame)
+            return frame.place or Place(node.type, why=Unknown(f"what {function.name} returns"))
         value = self.call(node)
         if isinstance(value, Address) and node.type is not None and node.type.kind != "pointer":
             return Place(node.type, value)
@@ -83,7 +132,8 @@ class Calls(Expressions):
 
     # --- functions of the file --------------------------------------------------------------------------
 
-    def _inlined(self, node: Node, function: Function) -> Value:
+    def _inlined(self, node: Node, function: Function) -> Frame | Unknown:
+        """The frame of a device function that was read where it is called."""
         given = [child for child in node.children if child is not None]
         if function in self.functions or len(self.functions) >= MOST_DEPTH:
             for child in given:
@@ -107,8 +157,10 @@ class Calls(Expressions):
                 bound.append((key, self.value(child)))
         return self.entered(function, bound, this)
 
-    def entered(self, function: Function, bound: list[tuple[int, Value | Place]], this: Place | None) -> Value:
-        """The result of a function whose parameters are bound."""
+    def entered(
+        self, function: Function, bound: list[tuple[int, Value | Place]], this: Place | None
+    ) -> Frame:
+        """The frame of a function whose parameters are bound, after it was read."""
         for key, what in bound:
             self.references.pop(key, None)
             if isinstance(what, Place):
@@ -117,13 +169,12 @@ class Calls(Expressions):
                 self.variables[key] = what
         self.functions.append(function)
         self.reached.add(function.name)
-        body = function.body
-        assert body is not None
         with self.frame("function") as frame:
             frame.this = this
-            self.run(body)
+            if function.body is not None:
+                self.run(function.body)
         self.functions.pop()
-        return frame.result
+        return frame
 
     # --- intrinsics -------------------------------------------------------------------------------------
 
@@ -136,9 +187,11 @@ class Calls(Expressions):
         if name in _LOADS and (place := _pointed(found[0], node.type)) is not None:
             self.memory(node, "ld", place)
             return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
-        if name in _STORES and given[0].type is not None and (
-            place := _pointed(found[0], given[0].type.to)
-        ) is not None:
+        if (
+            name in _STORES
+            and given[0].type is not None
+            and (place := _pointed(found[0], given[0].type.to)) is not None
+        ):
             self.memory(node, "st", place)
             return UNSET
         if name in _SAME:
@@ -147,16 +200,21 @@ class Calls(Expressions):
             return self._copied(node, found)
         numbers = [v for v in found if isinstance(v, Number)]
         if name in ("min", "max") and len(numbers) == 2:
-            return Number(extreme(name, numbers[0].exact, numbers[1].exact), numbers[0].bits, numbers[0].signed)
+            return Number(
+                extreme(name, numbers[0].exact, numbers[1].exact), numbers[0].bits, numbers[0].signed
+            )
         if name == "__brev" and len(numbers) == 1 and numbers[0].exact.low >= 0:
             x = numbers[0].exact
-            turned = [scale(floor_mod(floor_div(x, 1 << n), 2), 1 << (31 - n)) for n in range(min(x.high.bit_length(), 32))]
+            turned = [
+                scale(floor_mod(floor_div(x, 1 << n), 2), 1 << (31 - n))
+                for n in range(min(x.high.bit_length(), 32))
+            ]
             return Number(add(*turned), 32, False)
         if name == "abs" and len(numbers) == 1:
             x = numbers[0].exact
             return Number(extreme("max", x, multiply(x, constant(-1))), 32, True)
         if name in ("__umul24", "__mul24") and len(numbers) == 2:
-            if all(0 <= v.exact.low and v.exact.high < 1 << 23 for v in numbers):
+            if all(v.exact.low >= 0 and v.exact.high < 1 << 23 for v in numbers):
                 return Number(multiply(numbers[0].exact, numbers[1].exact), 32, name == "__mul24")
             return Unknown(f"{name} of numbers past 23 bits")
         if name == "atomicAdd" and self._reduced(node, given, found):
@@ -170,7 +228,9 @@ class Calls(Expressions):
                 if child.kind == "text" or (child.kind == "cast" and child.children and child.children[0]
                                             and child.children[0].kind == "text"):  # fmt: skip
                     continue
-                unread = isinstance(value, Unknown) and child.type is not None and child.type.kind == "pointer"
+                unread = (
+                    isinstance(value, Unknown) and child.type is not None and child.type.kind == "pointer"
+                )
                 if (isinstance(value, Address) and value.array.space != "local") or unread:
                     array = value.array.name if isinstance(value, Address) else ""
                     reason = _REASONS.get(name) or f"what {name} does is not in the file"
@@ -191,27 +251,39 @@ class Calls(Expressions):
         """A method whose body is not in the file: of CUDA's own types."""
         for child in given:
             self.value(child)
-        if name.startswith("operator"):  # a conversion, or arithmetic, of half and the like: the object is loaded
+        if name.startswith(
+            "operator"
+        ):  # a conversion, or arithmetic, of half and the like: the object is loaded
             self.value(held)
             return REAL
         self.seen.add((held.line, held.column))
-        block = self.geometry["blockDim"]
-        thread = self.geometry["threadIdx"]
         kind = held.type.name if held.type is not None else ""
-        if "cooperative_groups" in kind and isinstance(block, Record) and isinstance(thread, Record):
-            x, y, z = (block.members[axis] for axis in "xyz")
-            rank = self.operated("+", thread.members["x"], self.operated("*", x, self.operated(
-                "+", thread.members["y"], self.operated("*", y, thread.members["z"], None), None), None), None)  # fmt: skip
-            whole = self.operated("*", x, self.operated("*", y, z, None), None)
-            tile = kind.partition("thread_block_tile<")[2].partition(",")[0].partition(">")[0].rstrip("uUlL")
-            if tile.isdigit() and isinstance(rank, Number):
-                size = int(tile)
-                found = {"thread_rank": floor_mod(rank.exact, size), "size": constant(size),
-                         "meta_group_rank": floor_div(rank.exact, size), "num_threads": constant(size)}  # fmt: skip
-                return Number(found[name], 32, False) if name in found else REAL
-            if "thread_block" in kind and name in ("thread_rank", "size", "num_threads"):
-                return rank if name == "thread_rank" else whole
+        if "cooperative_groups" in kind:
+            return self._group(name, kind)
         return Unknown(f"it depends on what {name} returns")
+
+    def _group(self, name: str, kind: str) -> Value:
+        """A number that a cooperative group knows: of a thread in its block or tile, or how many."""
+        x, y, z = (one.constant for one in self._triple("blockDim"))
+        a, b, c = self._triple("threadIdx")
+        rank = add(a, scale(add(b, scale(c, y)), x))
+        found = {"thread_rank": rank, "size": constant(x * y * z), "num_threads": constant(x * y * z)}
+        tile = re.search(r"thread_block_tile<(\d+)", kind)
+        if tile is not None:
+            size = int(tile[1])
+            found = {"thread_rank": floor_mod(rank, size), "meta_group_rank": floor_div(rank, size)}
+            found |= {"size": constant(size), "num_threads": constant(size)}
+        elif "grid_group" in kind:
+            found = {}
+        if name in found:
+            return Number(found[name], 32, False)
+        return Unknown(f"it depends on what {name} returns")
+
+    def _triple(self, name: str) -> tuple[Sum, ...]:
+        """x, y and z of threadIdx or blockDim."""
+        whole = self.geometry[name]
+        members = whole.members if isinstance(whole, Record) else {}
+        return tuple(v.sum if isinstance(v, Number) else ZERO for v in (members.get(axis) for axis in "xyz"))
 
     def _copied(self, node: Node, found: list[Value]) -> Value:
         """__pipeline_memcpy_async(to, from, bytes)."""
@@ -256,8 +328,8 @@ class Calls(Expressions):
         results: dict[int, Value] = {}
         for instruction in statements(node.value["text"]):
             self._instruction(node, instruction, inputs, predicates)
-        for i, child in enumerate(node.children[:outputs]):
-            assert child is not None
+        for i in range(outputs):
+            child = node.part(i)
             results[i] = inputs.get(f"%{i}", LOADED)
             if child.type is not None and child.type.kind == "float":
                 results[i] = REAL
@@ -293,13 +365,19 @@ class Calls(Expressions):
             place = address(operation.operand)
             target = names.get(place[0], UNSET) if place is not None else UNSET
             if place is None or not isinstance(target, Address):
-                why = unknown(target) if place is not None and target is not UNSET else Unknown("its address is not plain")
+                why = (
+                    unknown(target)
+                    if place is not None and target is not UNSET
+                    else Unknown("its address is not plain")
+                )
                 self.touch(node, operation.op, why, operation.width)
                 continue
             op = operation.op.replace(".generic.", f".{target.array.space}.")
             space = "global" if op.endswith(":global") or ".global." in op else "shared"
             if target.array.space != space:
-                self.refuse(node, op, target.array.name, f"{target.array.name} is in {target.array.space} memory")
+                self.refuse(
+                    node, op, target.array.name, f"{target.array.name} is in {target.array.space} memory"
+                )
                 continue
             self.touch(node, op, moved(target, constant(place[1])), operation.width)
 

@@ -1,7 +1,7 @@
 """What an access costs: warps, turns and blocks sorted by what decides the cost, one of each sort counted.
 
-The idea.  An address is a sum; conditions are comparisons of sums.  Of what does not depend on the thread (the
-turn of a loop, the number of a block) only this matters:
+The idea.  An address is a sum; conditions are comparisons of sums.  Of what does not depend on the thread
+(the turn of a loop, the number of a block) only this matters:
 
     in the address, as a summand     its remainder modulo a sector (global) or the width of a lane (shared)
     in a comparison, as a summand    where it lies between the least and the greatest value of the rest
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule
 from layoutalg.arch import Arch, Instruction, find_instruction
-from layoutalg.errors import LayoutAlgError, ResourceError
+from layoutalg.errors import ResourceError
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import Atom, Sum, values, variable
 
@@ -80,8 +80,10 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
     _check(touch)
     uniform = _Uniform(touch, turns, launch, period, enumerated)
     out = Cost(0, 0, 0, 1, 0)
-    for env, counts in uniform.classes():
-        out = _added(out, _counted(touch, rule, machine, launch, env, counts))
+    for env, counts, times in uniform.classes():
+        one = _counted(touch, rule, machine, launch, env, counts)
+        out = sum_of(out, Cost(one.instructions * times, one.total * times, one.ideal * times, one.ways,
+                               one.useful_bytes * times))  # fmt: skip
     return out
 
 
@@ -100,7 +102,8 @@ def _check(touch: Touch) -> None:
                 waiting += atom.args
 
 
-def _added(a: Cost, b: Cost) -> Cost:
+def sum_of(a: Cost, b: Cost) -> Cost:
+    """Two costs together."""
     return Cost(a.instructions + b.instructions, a.total + b.total, a.ideal + b.ideal, max(a.ways, b.ways),
                 a.useful_bytes + b.useful_bytes)  # fmt: skip
 
@@ -129,10 +132,10 @@ class _Uniform:
         self.idle = math.prod(turns[n] for n in turns if n not in inside and n not in self.shifting)
         self.enumerated = enumerated
 
-    def classes(self) -> Iterator[tuple[dict[str, Any], Any]]:
-        """(values of the variables, how many turns and blocks they stand for), in arrays of limited length.
+    def classes(self) -> Iterator[tuple[dict[str, Any], Any, int]]:
+        """(values of the variables, how many turns and blocks each stands for, how often all of them).
 
-        "shift" is what is added to the address.
+        Arrays are of limited length; "shift" is what is added to the address.
         """
         import numpy as np
 
@@ -151,7 +154,7 @@ class _Uniform:
                 chosen = keys[at : at + rows]
                 env = self._digits(chosen)
                 env["shift"] = np.full(len(chosen), shift)
-                yield env, counts[at : at + rows] * times * self.idle
+                yield env, counts[at : at + rows], times * self.idle
 
     def _digits(self, combination: Any) -> dict[str, Any]:
         env: dict[str, Any] = {}
@@ -198,8 +201,10 @@ class _Uniform:
     def _is_shift(self, atom: Atom) -> bool:
         return atom.op == "var" and atom.data in self.shifting
 
-    def _column_of(self, one: Sum, columns: list[Any], env: dict[str, Any], known: dict[int, Any], rule: Any) -> None:
-        """Add what of a sum tells turns and blocks apart: of its uniform summands, and inside of the others."""
+    def _column_of(
+        self, one: Sum, columns: list[Any], env: dict[str, Any], known: dict[int, Any], rule: Any
+    ) -> None:
+        """Add what of a sum tells turns and blocks apart: its uniform summands, and what is inside others."""
         if not one.variables & set(self.inside):
             return
         alone = tuple((a, k) for a, k in one.parts if not a.variables & LANE_NAMES)
@@ -276,8 +281,3 @@ def _counted(
 def lane_variables(block: tuple[int, int, int]) -> tuple[Sum, Sum, Sum]:
     """Numbers of a thread along x, y and z."""
     return tuple(variable(n, 0, extent - 1) for n, extent in zip("xyz", block, strict=True))  # type: ignore[return-value]
-
-
-def not_counted(error: LayoutAlgError) -> str:
-    """Why an access that was read is not counted."""
-    return error.message

@@ -1,4 +1,4 @@
-"""Expressions of a kernel: their values, the places that they name, and the loads and stores that they make."""
+"""Expressions of a kernel: their values, the places that they name, the loads and stores that they make."""
 
 from __future__ import annotations
 
@@ -128,8 +128,10 @@ class Expressions(State):
         inner = node.children[0]
         if inner is None:
             return UNSET
-        if inner.type is not None and inner.type.kind == "array" and (
-            node.type is not None and node.type.kind == "pointer"
+        if (
+            inner.type is not None
+            and inner.type.kind == "array"
+            and (node.type is not None and node.type.kind == "pointer")
         ):
             if inner.kind == "text":
                 return UNSET
@@ -146,8 +148,7 @@ class Expressions(State):
         return converted(value, node.type)
 
     def _unary(self, node: Node) -> Value:
-        op, inner = node.value, node.children[0]
-        assert inner is not None
+        op, inner = node.value, node.part(0)
         if op == "*":
             return self.load(node, self.place(node))
         if op == "&":
@@ -200,8 +201,7 @@ class Expressions(State):
             other = second if isinstance(first, Sum) else first
             if isinstance(sure, Sum) and sure.known and sure.constant == (op == "||"):
                 return Number(sure, 8, False)
-            assert isinstance(other, Unknown)
-            return other
+            return unknown(other) if not isinstance(other, Sum) else Number(other, 8, False)
         if op == ",":
             self.value(left)
             return self.value(right)
@@ -223,14 +223,15 @@ class Expressions(State):
             width, signed = 8, False
         if op in _COMPARED:
             return Number(compare(op, a.exact, b.exact), 8, False)
-        ring = {"+": add, "-": minus, "*": multiply}.get(op)
-        if ring is not None:
-            return Number(ring(a.sum, b.sum), width, signed)
+        if op in ("+", "-"):
+            return Number(add(a.sum, b.sum) if op == "+" else minus(a.sum, b.sum), width, signed)
+        if op == "*":
+            return Number(multiply(a.sum, b.sum), width, signed)
         x, y = a.exact, b.exact
         if op == "<<":
             if y.known and 0 <= y.constant < 64:
                 return Number(scale(a.sum, 1 << y.constant), width, signed)
-            if x.known and 0 <= y.low and y.high < 31:
+            if x.known and y.low >= 0 and y.high < 31:
                 powers = [constant(0)]
                 for n in range(y.low, y.high + 1):
                     powers.append(multiply(compare("==", y, constant(n)), constant(x.constant << n)))
@@ -293,8 +294,11 @@ class Expressions(State):
     def _constructed(self, node: Node) -> Value:
         given = [child for child in node.children if child is not None]
         name = node.type.name.replace("const ", "") if node.type is not None else ""
-        if len(given) == 1 and given[0].type is not None and node.type is not None and (
-            given[0].type.name.replace("const ", "") == name
+        if (
+            len(given) == 1
+            and given[0].type is not None
+            and node.type is not None
+            and (given[0].type.name.replace("const ", "") == name)
         ):
             return self.value(given[0])
         found = [self.value(child) for child in given]
@@ -358,15 +362,13 @@ class Expressions(State):
             case "unary" if node.value == "*":
                 return self._element(node, self.value(node.children[0]), number(0))
             case "unary" if node.value in ("++x", "--x"):
-                inner = node.children[0]
-                assert inner is not None
+                inner = node.part(0)
                 self.value(node)
                 return self.place(inner)
             case "member":
                 return self._member(node)
             case "cast":
-                inner = node.children[0]
-                assert inner is not None
+                inner = node.part(0)
                 place = self.place(inner)
                 return Place(node.type, place.address, place.variable, place.base, place.member, place.why)
             case "assign":
@@ -377,18 +379,16 @@ class Expressions(State):
                 return self.call_place(node)
             case "binary" if node.value == ",":
                 self.value(node.children[0])
-                assert node.children[1] is not None
-                return self.place(node.children[1])
+                return self.place(node.part(1))
             case "cond":
                 condition = self.condition(node.children[0])
                 if isinstance(condition, Sum) and condition.known:
-                    taken = node.children[1 if condition.constant else 2]
-                    assert taken is not None
-                    return self.place(taken)
+                    return self.place(node.part(1 if condition.constant else 2))
         kept = self.value(node)
-        if isinstance(kept, (Record, Cells, Real, Number)):
-            return Place(node.type, why=Unknown("a value that is not kept", name="")) if not isinstance(
-                kept, Record) else Place(node.type, base=None, member="", why=None, variable=self._hold(kept))  # fmt: skip
+        if isinstance(kept, Record):
+            return Place(node.type, variable=self._hold(kept))
+        if isinstance(kept, (Cells, Real, Number)):
+            return Place(node.type, why=Unknown("a value that is not kept"))
         return Place(node.type, why=unknown(kept))
 
     _held = -1
@@ -409,7 +409,9 @@ class Expressions(State):
                 return Place(node.type, variable=key)
             if declared.space == "shared":
                 self.shared[key] = declared
-            return Place(declared.type, Address(Array(declared.name, declared.space, key, declared.type), ZERO))
+            return Place(
+                declared.type, Address(Array(declared.name, declared.space, key, declared.type), ZERO)
+            )
         if declared.type.kind == "array":
             return Place(declared.type, Address(register_array(declared), ZERO))
         return Place(declared.type, variable=key)
@@ -476,7 +478,7 @@ class Expressions(State):
             return REAL if place.type is not None and isinstance(blank(place.type), Real) else LOADED
         if place.why is not None:
             if place.type is not None and place.type.kind != "array":
-                self.refuse(node, "ld", "", place.why.why)
+                self.touch(node, "ld", place.why, 0)
             return place.why
         if place.variable >= 0:
             declared = self.declaration(place.variable)
@@ -486,7 +488,9 @@ class Expressions(State):
                 return self.value(declared.init)
             if place.variable not in self.variables and declared.at_top and declared.name in self.sets:
                 given = self.sets[declared.name]
-                return number(int(given), declared.type) if declared.type.kind == "int" else Real(float(given))
+                return (
+                    number(int(given), declared.type) if declared.type.kind == "int" else Real(float(given))
+                )
         return self.variables.get(place.variable, UNSET)
 
     def store(self, node: Node, place: Place, value: Value | None = None) -> None:
@@ -507,14 +511,13 @@ class Expressions(State):
                 self.memory(node, "st", place)
             return
         if place.why is not None:
-            self.refuse(node, "st", "", place.why.why)
+            self.touch(node, "st", place.why, 0)
             return
         self.variables[place.variable] = kept
 
     def _assigned(self, node: Node) -> Place:
         """The place that an assignment sets; its value is left in `_kept`."""
-        left, right = node.children
-        assert left is not None
+        left, right = node.part(0), node.children[1]
         if node.value:
             value = self.value(right)
             place = self.place(left)
@@ -530,7 +533,8 @@ class Expressions(State):
     def memory(self, node: Node, verb: str, place: Place) -> None:
         """The instructions that load or store a place in memory."""
         address, kind = place.address, place.type
-        assert address is not None
+        if address is None:
+            return
         if address.array.space == "constant":
             self.constants[node.line, node.column] = address.array.name
             return
@@ -558,7 +562,11 @@ def _not(condition: Condition) -> Condition:
 def _on_reals(op: str, a: Value, b: Value) -> Value:
     """Floating point numbers: known ones are compared, nothing else is computed."""
     x, y = (
-        v.value if isinstance(v, Real) else float(v.exact.constant) if isinstance(v, Number) and v.exact.known else None
+        v.value
+        if isinstance(v, Real)
+        else float(v.exact.constant)
+        if isinstance(v, Number) and v.exact.known
+        else None
         for v in (a, b)
     )
     if op not in _COMPARED:

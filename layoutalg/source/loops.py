@@ -1,27 +1,40 @@
 """Loops of a kernel, read once for all turns where that is exact, and turn by turn where it is not.
 
-The idea.  The body is tried with every variable that it changes standing for itself.  What the try leaves says
-how the variable goes from turn to turn:
+The idea.  The body is tried with every variable that it changes standing for itself.  What the try leaves
+says how the variable goes from turn to turn:
 
     v + d                 d the same in each turn:                        v(t) = v0 + d t
     v + d(others)         d a function of the turn alone:                 v(t) = v0 + a table of sums
     f(v, others)          known numbers go on from known numbers:         v(t) = a table
     f(others)             set anew, without itself:                       v(t) = f at turn t - 1; v0 in turn 0
 
-The number of turns follows from the condition: `v0 + d t < n` ends at a quotient, anything else of known numbers
-by going on until it is false.  Where lanes leave at different turns, the condition stays with every access.
-Then the body is read once, with t a variable.  Loops that are none of this are read turn by turn, up to
-MOST_UNROLLED turns; of what is still not known every access says so.
+The number of turns follows from the condition: `v0 + d t < n` ends at a quotient, anything else of known
+numbers by going on until it is false.  Where lanes leave at different turns, the condition stays with every
+access. Then the body is read once, with t a variable.  Loops that are none of this are read turn by turn, up
+to MOST_UNROLLED turns; of what is still not known every access says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.source.front import Node
-from layoutalg.source.machine import Condition, Frame, conjunction, disjunction
+from layoutalg.source.machine import Condition, Frame, conjunction
+from layoutalg.source.recurrences import (
+    LANES,
+    MOST_TABLED,
+    Affine,
+    NoForm,
+    Previous,
+    Table,
+    Walk,
+    array_of,
+    kind_of,
+    plain,
+    stand_in,
+    turns_until,
+)
 from layoutalg.source.statements import Statements
 from layoutalg.source.terms import (
     FREE,
@@ -30,28 +43,15 @@ from layoutalg.source.terms import (
     Sum,
     add,
     constant,
-    extreme,
-    floor_div,
     held,
-    is_zero,
     minus,
-    multiply,
-    scale,
-    select,
     substitute,
-    table,
-    values,
     variable,
 )
 from layoutalg.source.values import Address, Cells, Number, Record, Unknown, Value, unknown
 
-MOST_UNROLLED = 160
-MOST_TABLED = 1 << 16
+MOST_UNROLLED = 1024
 MOST_TURNS = 1 << 40
-
-
-class NoForm(Exception):
-    """A loop that is not read once for all turns, and why."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class _Parts:
 
 @dataclass(slots=True)
 class _Tried:
-    """What a try of the body leaves: names of the variables' stand-ins, values after a turn, the condition."""
+    """What a try of the body leaves: stand-ins, values after a turn, the condition."""
 
     names: dict[str, int]
     after: dict[int, Value]
@@ -79,17 +79,14 @@ class Reader(Statements):
     def loop(self, node: Node) -> bool:
         """Read a loop."""
         if node.kind == "for":
-            init, condition, step, body = node.children
+            init, condition, step, _ = node.children
             if init is not None:
                 self.run(init)
-            assert body is not None
-            parts = _Parts(condition, step, body, True)
+            parts = _Parts(condition, step, node.part(3), True)
         elif node.kind == "while":
-            assert node.children[-1] is not None
-            parts = _Parts(node.children[0], None, node.children[-1], True)
+            parts = _Parts(node.children[0], None, node.part(-1), True)
         else:
-            assert node.children[0] is not None
-            parts = _Parts(node.children[1], None, node.children[0], False)
+            parts = _Parts(node.children[1], None, node.part(0), False)
         start, mark = dict(self.variables), len(self.touches)
         registers = dict(self.registers)
         carried = ""
@@ -222,12 +219,12 @@ class Reader(Statements):
                     self.value(parts.step)
                 if not parts.first:
                     condition = self.condition(parts.condition)
-            left = bool(frame.breaks) or any(
+            broken = bool(frame.breaks) or any(
                 (f.off, f.turn_off) != before for f, before in zip(around, offs, strict=True)
             )
             for one, (off, turn_off) in zip(around, offs, strict=True):
                 one.off, one.turn_off = off, turn_off
-            if left:
+            if broken:
                 raise NoForm("lanes leave the loop inside of it")
             after = {key: self.variables.get(key, start[key]) for key in changed}
         finally:
@@ -241,14 +238,17 @@ class Reader(Statements):
         self, tried: _Tried, start: dict[int, Value], parts: _Parts, name: str
     ) -> tuple[dict[int, Any], Sum, int, Sum]:
         """(value at a turn for each variable, condition of a turn, turns at most, turns of a lane)."""
-        stands = {n: key for n, key in tried.names.items()}
-        begin = {n: _plain(start[key]) for n, key in stands.items()}
+        stands = dict(tried.names)
+        begin = {n: p for n, key in stands.items() if (p := plain(start[key])) is not None}
         after: dict[str, Sum] = {}
         forms: dict[int, Any] = {}
         for n, key in stands.items():
             value = tried.after[key]
-            ended = _plain(value)
-            if ended is None or (isinstance(value, Address) and value.array != _array(start[key])):
+            ended = plain(value)
+            if isinstance(value, Address) and value.array != array_of(start[key]):
+                name_of = value.array.name
+                forms[key] = Unknown(f"a loop changes it to an address in {name_of}", carried=True)
+            elif ended is None:
                 forms[key] = _changed_to(value)
             else:
                 after[n] = ended
@@ -257,22 +257,26 @@ class Reader(Statements):
                 forms[key] = value if isinstance(value, Unknown) else unknown(start[key])
         solved: dict[str, Any] = {}
         for n in list(after):
-            step = minus(after[n], _stand(n))
+            step = minus(after[n], stand_in(n))
             if not step.variables & set(stands):
-                solved[n] = _Affine(begin[n], step)
-        kinds = {n: _kind(start[key]) for n, key in stands.items()}
-        walk = _Walk(begin, after, kinds, self.threads)
+                solved[n] = Affine(begin[n], step)
+        kinds = {n: kind_of(start[key]) for n, key in stands.items()}
+        walk = Walk(begin, after, kinds, self.threads)
         turns, count, guard = self._counted(tried, solved, walk, parts, name)
         if turns <= MOST_TABLED:
             self._rest(solved, walk, turns)
         for n, key in stands.items():
             if key not in forms:
                 found = solved.get(n)
-                forms[key] = found if found is not None else Unknown("a loop changes it from turn to turn", carried=True)
+                forms[key] = (
+                    found
+                    if found is not None
+                    else Unknown("a loop changes it from turn to turn", carried=True)
+                )
         return forms, guard, turns, count
 
     def _counted(
-        self, tried: _Tried, solved: dict[str, Any], walk: _Walk, parts: _Parts, name: str
+        self, tried: _Tried, solved: dict[str, Any], walk: Walk, parts: _Parts, name: str
     ) -> tuple[int, Sum, Sum]:
         """(most turns, turns of a lane, condition of a turn)."""
         condition = tried.condition
@@ -282,7 +286,7 @@ class Reader(Statements):
         needed = condition.variables & set(tried.names)
         if needed <= set(solved):
             at = substitute(condition, {n: solved[n](t) for n in needed})
-            found = _ends(at, name)
+            found = turns_until(at, name)
             if found is not None:
                 reached = variable(name, 0, max(found.high, 0))
                 for n in needed:
@@ -298,12 +302,12 @@ class Reader(Statements):
                 guard = ONE if count.known else substitute(at, {name: variable(name, 0, max(turns - 1, 0))})
                 return turns, count, guard
         states = walk.closure(needed)
-        if states is None or not condition.variables <= {*needed, *_LANES}:
+        if states is None or not condition.variables <= {*needed, *LANES}:
             raise NoForm("its condition is not of numbers that are known turn by turn")
         turns = walk.turns(states, condition, parts.first)
         return turns, constant(turns), ONE
 
-    def _rest(self, solved: dict[str, Any], walk: _Walk, turns: int) -> None:
+    def _rest(self, solved: dict[str, Any], walk: Walk, turns: int) -> None:
         """Solve what goes on in another way than by a constant step, as far as it is known turn by turn."""
         import numpy as np
 
@@ -318,21 +322,23 @@ class Reader(Statements):
                     history = walk.history(states, turns)
                     for m, entries in history.items():
                         if m not in solved:
-                            solved[m] = _Table(ZERO, entries)
+                            solved[m] = Table(ZERO, entries)
                     progress = True
                     break
-                step = minus(after[n], _stand(n))
+                step = minus(after[n], stand_in(n))
                 if n not in step.variables:
-                    states = walk.closure(step.variables - _LANES)
+                    states = walk.closure(step.variables - LANES)
                     if states is not None:
                         each = walk.steps(step, walk.history(states, turns), turns)
-                        sums = np.concatenate([np.zeros((1, *each.shape[1:]), dtype=np.int64), np.cumsum(each, axis=0)])
-                        solved[n] = _Table(begin[n], sums)
+                        sums = np.concatenate(
+                            [np.zeros((1, *each.shape[1:]), dtype=np.int64), np.cumsum(each, axis=0)]
+                        )
+                        solved[n] = Table(begin[n], sums)
                         progress = True
                         break
                 free = after[n].variables & set(after)
                 if n not in free and free <= set(solved):
-                    solved[n] = _Previous(begin[n], after[n], {m: solved[m] for m in free})
+                    solved[n] = Previous(begin[n], after[n], {m: solved[m] for m in free})
                     progress = True
                     break
 
@@ -347,7 +353,9 @@ class Reader(Statements):
                     condition = self.condition(parts.condition)
                 if isinstance(condition, Unknown):
                     raise _Wanted(condition) if condition.name else NoForm(condition.why)
-                if not condition.known and (condition.fresh or condition.variables & {n for n, _ in self.turns}):
+                if not condition.known and (
+                    condition.fresh or condition.variables & {n for n, _ in self.turns}
+                ):
                     raise NoForm("its condition depends on another loop")
                 whole = conjunction(condition, self._inside(frame))
                 if isinstance(whole, Sum) and whole.known and not whole.constant:
@@ -396,7 +404,9 @@ class Reader(Statements):
     def _changed_in(self, top: Node, found: dict[int, None], entered: set[int]) -> None:
         for node in top.walk():
             targets: list[Node | None] = []
-            if node.kind == "assign" or (node.kind == "unary" and node.value in ("x++", "x--", "++x", "--x", "&")):
+            if node.kind == "assign" or (
+                node.kind == "unary" and node.value in ("x++", "x--", "++x", "--x", "&")
+            ):
                 targets = [node.children[0]]
             elif node.kind == "asm" and node.value is not None:
                 targets = list(node.children[: node.value["outputs"]])
@@ -414,7 +424,7 @@ class Reader(Statements):
                 if declared.type.kind == "reference":
                     targets = [node.children[0]]
             for target in targets:
-                key = _root(target)
+                key = self._root(target)
                 if key is not None:
                     if key in self.references:
                         place = self.references[key]
@@ -427,6 +437,21 @@ class Reader(Statements):
                     else:
                         found[key] = None
 
+    def _root(self, node: Node | None) -> int | None:
+        """The variable that an expression sets, through members, elements and casts; None for memory."""
+        through = False
+        while node is not None:
+            if node.kind == "name":
+                kind = self.declaration(node.value).type.kind
+                return None if through and kind == "pointer" else int(node.value)
+            if node.kind not in ("subscript", "member", "cast", "unary") or not node.children:
+                return None
+            if node.kind == "unary" and node.value not in ("&", "*"):
+                return None
+            through = through or node.kind == "subscript" or (node.kind == "unary" and node.value == "*")
+            node = node.children[0]
+        return None
+
 
 class _Wanted(NoForm):
     """A loop whose turns --set would tell."""
@@ -434,102 +459,6 @@ class _Wanted(NoForm):
     def __init__(self, why: Unknown) -> None:
         super().__init__(why.why)
         self.unknown = why
-
-
-# --- forms ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Affine:
-    """begin + step * turn."""
-
-    begin: Sum
-    step: Sum
-
-    def __call__(self, turn: Sum) -> Sum:
-        return add(self.begin, multiply(turn, self.step))
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """begin + entries[turn]."""
-
-    begin: Sum
-    entries: Any
-
-    def __call__(self, turn: Sum) -> Sum:
-        return add(self.begin, table(turn, self.entries))
-
-
-@dataclass(frozen=True, slots=True)
-class _Previous:
-    """begin in turn 0, later a function of the turn before."""
-
-    begin: Sum
-    after: Sum
-    others: dict[str, Any]
-
-    def __call__(self, turn: Sum) -> Sum:
-        before = extreme("max", minus(turn, ONE), ZERO)
-        later = substitute(self.after, {n: form(before) for n, form in self.others.items()})
-        return select(is_zero(turn), self.begin, later)
-
-
-def _ends(condition: Sum, name: str) -> Sum | None:
-    """The turns until a condition is false, where it is of comparisons of begin + step * turn; None elsewhere."""
-    if condition.known:
-        return None if condition.constant else ZERO
-    if len(condition.parts) != 1:
-        return _ends_unequal(condition, name)
-    atom, k = condition.parts[0]
-    if k != 1 or condition.constant:
-        return _ends_unequal(condition, name)
-    if atom.op == "and":
-        counts = [_ends(arg, name) for arg in atom.args]
-        first, second = counts
-        if first is None or second is None:
-            return None
-        return extreme("min", first, second)
-    if atom.op != "nonneg":
-        return None
-    inner = atom.args[0]
-    step = sum(k for a, k in inner.parts if a.op == "var" and a.data == name)
-    rest = Sum(inner.constant, tuple((a, k) for a, k in inner.parts if not (a.op == "var" and a.data == name)))
-    if name in rest.variables or step >= 0 or rest.high >= FREE:
-        return None
-    return floor_div(extreme("max", add(rest, constant(-step)), ZERO), -step)
-
-
-def _ends_unequal(condition: Sum, name: str) -> Sum | None:
-    """The turns of `v != n`, where v gets there."""
-    if condition.constant != 1 or len(condition.parts) != 1:
-        return None
-    atom, k = condition.parts[0]
-    if k != -1 or atom.op != "zero":
-        return None
-    inner = atom.args[0]
-    if inner.variables != {name} or len(inner.parts) != 1 or inner.parts[0][0].op != "var":
-        return None
-    turns, left = divmod(-inner.constant, inner.parts[0][1])
-    return constant(turns) if not left and turns >= 0 else None
-
-
-def _plain(value: Value) -> Sum | None:
-    if isinstance(value, Number):
-        return value.sum
-    return value.offset if isinstance(value, Address) else None
-
-
-def _kind(value: Value) -> tuple[int, bool]:
-    return (value.bits, value.signed) if isinstance(value, Number) else (64, True)
-
-
-def _array(value: Value) -> object:
-    return value.array if isinstance(value, Address) else None
-
-
-def _stand(name: str) -> Sum:
-    return variable(name, -FREE, FREE, fresh=True)
 
 
 def _changed_to(value: Value) -> Unknown:
@@ -542,114 +471,12 @@ def _settled(value: Cells, name: str) -> Cells:
     """Elements that a loop has set: those that depend on its turn are not known behind it."""
 
     def of(one: Value) -> Value:
-        plain = _plain(one)
-        if plain is not None and name in plain.variables:
+        total = plain(one)
+        if total is not None and name in total.variables:
             return Unknown("an element of an array in registers is set in a loop", carried=True)
         return one
 
     return Cells({k: of(v) for k, v in value.elements.items()}, of(value.rest))
-
-
-_LANES = frozenset({"x", "y", "z"})
-
-
-class _Walk:
-    """Variables that are known in every turn: `begin` before the first, `after` a turn by those before it."""
-
-    def __init__(
-        self, begin: dict[str, Sum], after: dict[str, Sum], kinds: dict[str, tuple[int, bool]], threads: dict[str, Any]
-    ) -> None:
-        self.begin, self.after, self.kinds, self.threads = begin, after, kinds, threads
-
-    def closure(self, names: Iterable[str]) -> set[str] | None:
-        """The variables that these depend on; None where one is not known in every turn."""
-        found: set[str] = set()
-        waiting = list(names)
-        while waiting:
-            n = waiting.pop()
-            if n in found:
-                continue
-            if n not in self.after or not self.begin[n].variables <= _LANES or self.begin[n].fresh:
-                return None
-            found.add(n)
-            for m in self.after[n].variables:
-                if m in self.after:
-                    waiting.append(m)
-                elif m not in _LANES:
-                    return None
-        return found
-
-    def _first(self, states: set[str]) -> dict[str, Any]:
-        import numpy as np
-
-        return {n: np.asarray(values(self.begin[n], self.threads), dtype=np.int64) for n in states}
-
-    def _next(self, now: dict[str, Any]) -> dict[str, Any]:
-        """The values a turn later, as their types hold them."""
-        import numpy as np
-
-        out = {}
-        for n in now:
-            value = np.asarray(values(self.after[n], {**self.threads, **now}), dtype=np.int64)
-            width, signed = self.kinds[n]
-            if width < 64:
-                value = value & ((1 << width) - 1)
-                if signed:
-                    value = np.where(value >= 1 << (width - 1), value - (1 << width), value)
-            elif value.size and int(np.abs(value).max()) >= 1 << 61:
-                raise NoForm("a number of it grows past 2^61")
-            out[n] = value
-        return out
-
-    def turns(self, states: set[str], condition: Sum, first: bool) -> int:
-        """Turns until a condition is false."""
-        import numpy as np
-
-        now = self._first(states)
-        for turn in range(MOST_TABLED):
-            if first or turn:
-                holds = np.asarray(values(condition, {**self.threads, **now}))
-                if holds.min() != holds.max():
-                    raise NoForm("lanes leave it at different turns")
-                if not holds.min():
-                    return turn
-            now = self._next(now)
-        raise NoForm("it has no end that is known")
-
-    def history(self, states: set[str], turns: int) -> dict[str, Any]:
-        """The values in turns 0 to `turns`: arrays whose first axis is the turn."""
-        import numpy as np
-
-        now = self._first(states)
-        rows: dict[str, list[Any]] = {n: [now[n]] for n in states}
-        for _ in range(turns):
-            now = self._next(now)
-            for n in states:
-                rows[n].append(now[n])
-        return {n: np.stack(np.broadcast_arrays(*given)) for n, given in rows.items()}
-
-    def steps(self, step: Sum, history: dict[str, Any], turns: int) -> Any:
-        """The values of a step in every turn."""
-        import numpy as np
-
-        wide = any(h.ndim == 2 for h in history.values()) or bool(step.variables & _LANES)
-        env = dict(self.threads)
-        for n, entries in history.items():
-            env[n] = entries[:turns] if entries.ndim == 2 or not wide else entries[:turns, None]
-        shape = (turns, len(self.threads["thread"])) if wide else (turns,)
-        return np.broadcast_to(np.asarray(values(step, env), dtype=np.int64), shape)
-
-
-def _root(node: Node | None) -> int | None:
-    """The variable that an expression names, through members, elements and casts; None for memory."""
-    while node is not None:
-        if node.kind == "name":
-            return int(node.value)
-        if node.kind in ("subscript", "member", "cast") or (node.kind == "unary" and node.value in ("&", "*")):
-            node = node.children[0] if node.children else None
-        else:
-            return None
-    return None
 
 
 def _declared_in(body: Node) -> list[int]:

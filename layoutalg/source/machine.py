@@ -1,9 +1,9 @@
 """The state of a kernel while it is read: variables, conditions, turns of loops, and what was touched.
 
-The idea.  A statement is read once for all threads: a variable holds a sum over thread numbers, a condition is
-a number 0 or 1 per thread, and an access is kept with the conditions and the loops that it stands under.  Lanes
-that leave (return, break, continue) are turned off in the frame that they leave, so that what follows stands
-under one condition more.
+The idea.  A statement is read once for all threads: a variable holds a sum over thread numbers, a condition
+is a number 0 or 1 per thread, and an access is kept with the conditions and the loops that it stands under.
+Lanes that leave (return, break, continue) are turned off in the frame that they leave, so that what follows
+stands under one condition more.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class Frame:
     leaving: list[tuple[Condition, dict[int, Value]]] = field(default_factory=list)
     breaks: list[tuple[Condition, dict[int, Value]]] = field(default_factory=list)
     result: Value = UNSET
+    place: Place | None = None
     this: Place | None = None
 
 
@@ -167,11 +168,10 @@ class State:
             del self.stack[depth:]
 
     def leave(self, kind: str) -> Frame:
-        """Turn off the lanes that are here in the innermost frame of a kind; "turn" is this turn of a loop."""
+        """Turn off the lanes that are here in the innermost frame of a kind; "turn": this turn of a loop."""
         wanted = "loop" if kind == "turn" else kind
-        at = max(i for i, e in enumerate(self.stack) if isinstance(e, Frame) and e.kind == wanted)
-        frame = self.stack[at]
-        assert isinstance(frame, Frame)
+        frames = [(i, e) for i, e in enumerate(self.stack) if isinstance(e, Frame) and e.kind == wanted]
+        at, frame = frames[-1]
         condition = self.here(at)
         if kind == "turn":
             frame.leaving.append((condition, dict(self.variables)))
@@ -229,7 +229,9 @@ class State:
         if not address.offset.known:
             if not held.elements:
                 return held.rest
-            rests = [v for v in (*held.elements.values(), held.rest) if not isinstance(v, Unknown) or v.carried]
+            rests = [
+                v for v in (*held.elements.values(), held.rest) if not isinstance(v, Unknown) or v.carried
+            ]
             if not rests:
                 return next(iter(held.elements.values()))
             return Unknown("an element of an array in registers is taken by an index that is no constant",
@@ -248,10 +250,12 @@ class State:
                 self.variables[address.array.key] = value
             return
         if address.offset.known:
-            self.variables[address.array.key] = Cells({**held.elements, address.offset.constant: value}, held.rest)
-        elif isinstance(value, Unknown) and not held.elements:
-            self.variables[address.array.key] = Cells({}, value)
-        elif isinstance(value, Unknown) and all(isinstance(v, Unknown) for v in held.elements.values()):
+            self.variables[address.array.key] = Cells(
+                {**held.elements, address.offset.constant: value}, held.rest
+            )
+        elif (isinstance(value, Unknown) and not held.elements) or (
+            isinstance(value, Unknown) and all(isinstance(v, Unknown) for v in held.elements.values())
+        ):
             self.variables[address.array.key] = Cells({}, value)
         elif isinstance(value, (Number, Address)):
             self.variables[address.array.key] = Cells(
@@ -261,7 +265,7 @@ class State:
             self.variables[address.array.key] = Cells({}, value)
 
 
-def Record_of(held: Cells, at: int, given: Type) -> Value:  # noqa: N802 - it makes a Record
+def Record_of(held: Cells, at: int, given: Type) -> Value:
     """A record out of the elements of an array in registers."""
     from layoutalg.source.values import Record
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.source.counting import Cost, Launch, cost_of, lane_variables
-from layoutalg.source.front import Declaration, Kernel, Parsed, Type, parse_cuda
-from layoutalg.source.loops import NoForm, Reader
+from layoutalg.errors import (
+    ArgumentTypeError,
+    LayoutAlgError,
+    ParseError,
+    ShapeError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from layoutalg.source.counting import Cost, Launch, cost_of, lane_variables, sum_of
+from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
+from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
-from layoutalg.source.terms import ZERO, constant, variable
+from layoutalg.source.terms import ZERO, add, constant, variable
 from layoutalg.source.values import Address, Array, Number, Real, Record, Unknown, Value, blank, number
+
+_WHOLE = 1024
+"""Bytes: a multiple of every line, and of all banks."""
 
 REGISTERS = "registers"
 """The op of an access to an array in registers, which is no memory access."""
@@ -32,10 +42,10 @@ _SET = re.compile(r"-?\d{1,18}[uUlL]{0,3}\Z|-?\d+\.?\d*(?:[eE][+-]?\d+)?f?\Z|0[x
 class SourceAccess:
     """One access of the source.
 
-    `instructions` are warp instructions, of all loop turns; `total` wavefronts in shared memory and sectors in
-    global memory, `ideal_total` the fewest.  `ways` is the worst instruction's wavefronts over its ideal, None in
-    global memory; `efficiency` useful bytes over bytes moved, None in shared memory.  Where `read` is false,
-    `why` says why, and the counts are None.
+    `instructions` are warp instructions, of all loop turns; `total` wavefronts in shared memory and sectors
+    in global memory, `ideal_total` the fewest.  `ways` is the worst instruction's wavefronts over its ideal,
+    None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.  Where `read`
+    is false, `why` says why, and the counts are None.
     """
 
     line: int
@@ -57,7 +67,9 @@ class SourceAccess:
             return self.op
         if "global" in self.op:
             return "global"
-        shared = self.op.startswith(("ldmatrix", "stmatrix", "cp.async", "red.shared")) or ".shared." in self.op
+        shared = (
+            self.op.startswith(("ldmatrix", "stmatrix", "cp.async", "red.shared")) or ".shared." in self.op
+        )
         return "shared" if shared else ""
 
 
@@ -109,9 +121,10 @@ def read_kernel(
 ) -> KernelReading:
     """The accesses of a kernel in a CUDA source that is read as it is; nothing of it is run.
 
-    `block` are the threads of a block along x, y and z.  Without `grid` the counts are those of block (0,0,0),
-    with it those of all its blocks.  `sets` gives values to parameters, template parameters, and names that
-    the source leaves open.  `kernel` names one of several.  `folder` is where headers of the user's own lie.
+    `block` are the threads of a block along x, y and z.  Without `grid` the counts are those of block
+    (0,0,0), with it those of all its blocks.  `sets` gives values to parameters, template parameters, and
+    names that the source leaves open.  `kernel` names one of several.  `folder` is where headers of the
+    user's own lie.
 
     Arrays are taken to start at multiples of 1024 bytes.  An instruction is counted for each evaluation of
     the access in the source, as if nothing were kept in registers from turn to turn.
@@ -119,15 +132,18 @@ def read_kernel(
     Raises ParseError, ResourceError, ShapeError, UnknownNameError, UnsupportedError (a missing extra),
     UndecidedError and CompileError.
 
-    >>> text = "__global__ void k(float* p) { __shared__ float s[32][32]; s[threadIdx.x][0] = p[threadIdx.x]; }"
-    >>> [(a.op, a.array, a.total, a.ways) for a in read_kernel(text, 32).accesses]
-    [('ld.global.b32', 'p', 4, None), ('st.shared.b32', 's', 32, 32)]
+    >>> body = "__shared__ float s[32][32]; s[threadIdx.x][0] = p[threadIdx.x];"
+    >>> found = read_kernel(f"__global__ void k(float* p) {{ {body} }}", 32)
+    >>> [(a.op, a.array, a.total, a.ways) for a in found.accesses]
+    [('st.shared.b32', 's', 32, 32), ('ld.global.b32', 'p', 4, None)]
     """
     machine = find_arch(arch)
     launch = Launch(_extents("block", block), None if grid is None else _extents("grid", grid))
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     if threads > machine.max_threads_per_block:
-        raise ShapeError(f"a block has {threads} threads, and {machine.name} has at most {machine.max_threads_per_block}")
+        raise ShapeError(
+            f"a block has {threads} threads, and {machine.name} has at most {machine.max_threads_per_block}"
+        )
     given = checked_sets(sets or {})
     parsed = parse_cuda(text, kernel=kernel, sets=given, folder=folder)
     if not parsed.kernels:
@@ -146,7 +162,9 @@ def checked_sets(sets: Mapping[str, int | float | str]) -> dict[str, str]:
     out = {}
     for name, value in sets.items():
         if not _NAME.match(name) or not _SET.match(str(value)):
-            raise ParseError(f"{name}={value} is not NAME=VALUE with a number or the name of a type as its value")
+            raise ParseError(
+                f"{name}={value} is not NAME=VALUE with a number or the name of a type as its value"
+            )
         out[name] = str(value)
     return out
 
@@ -168,9 +186,13 @@ def _first_removed(parsed: Parsed) -> str:
 
 def _number_of(text: str) -> int | float | None:
     """The number that a value is, or None for the name of a type."""
-    plain = text.rstrip("uUlLf") if not text[:2] in ("0x", "0X") else text.rstrip("uUlL")
+    plain = text.rstrip("uUlLf") if text[:2] not in ("0x", "0X") else text.rstrip("uUlL")
     try:
-        return int(plain, 0) if not plain.lstrip("-").startswith("0") or plain[:2].lower() == "0x" else int(plain)
+        return (
+            int(plain, 0)
+            if not plain.lstrip("-").startswith("0") or plain[:2].lower() == "0x"
+            else int(plain)
+        )
     except ValueError:
         try:
             return float(plain)
@@ -196,17 +218,21 @@ class _Reading:
             if kernel.root is None:
                 self._unread(kernel)
             else:
-                self._read(kernel)
+                self._read(kernel, kernel.root)
         unused = [n for n in self.given if n not in self.used]
         if unused:
-            known = sorted({p for k in self.parsed.kernels for p in (*k.parameters, *k.template)} | set(self.parsed.unknown))
+            known = sorted(
+                {p for k in self.parsed.kernels for p in (*k.parameters, *k.template)}
+                | set(self.parsed.unknown)
+            )
             raise UnknownNameError("name to set", unused[0], known)
         self.accesses.sort(key=lambda a: (a.line, a.column))
         for name in self.parsed.unknown:
             self.wanted.setdefault(name)
         return KernelReading(
-            tuple(k.name for k in self.parsed.kernels), self.launch.block, self.launch.grid, self.machine.name,
-            tuple(self.accesses), tuple(self.wanted), tuple(self.notes), tuple(self.touches),
+            tuple(k.name for k in self.parsed.kernels), self.launch.block, self.launch.grid,
+            self.machine.name, tuple(self.accesses), tuple(self.wanted), tuple(self.notes),
+            tuple(self.touches),
             tuple(self.shared.values()),
         )  # fmt: skip
 
@@ -220,14 +246,10 @@ class _Reading:
                 self.wanted.setdefault(name)
 
     def _tell(self, line: int, column: int, op: str, array: str, why: str) -> None:
-        self.accesses.append(
-            SourceAccess(line, column, op, array, None, None, None, None, None, False, why)
-        )
+        self.accesses.append(SourceAccess(line, column, op, array, None, None, None, None, None, False, why))
 
-    def _read(self, kernel: Kernel) -> None:
+    def _read(self, kernel: Kernel, root: Function) -> None:
         reader = Reader(kernel, {}, self._geometry(), self.launch.threads)
-        root = kernel.root
-        assert root is not None
         bound: list[tuple[int, Value | Any]] = []
         for key in root.parameters:
             declared = kernel.declarations[key]
@@ -331,13 +353,14 @@ class _Reading:
     def _cost(self, touches: list[Touch]) -> Cost:
         total = Cost(0, 0, 0, 1, 0)
         known: dict[Any, Cost] = {}
-        for touch in touches:
+        for given in touches:  # whole lines further, an access costs the same
+            at = add(given.offset, constant(given.offset.constant // _WHOLE * -_WHOLE))
+            touch = replace(given, offset=at)
             key = (touch.offset.key, tuple(c.key for c in touch.conditions), touch.turns)
             if key not in known:
                 known[key] = cost_of(touch, self.launch, self.machine)
             cost = known[key]
-            total = Cost(total.instructions + cost.instructions, total.total + cost.total, total.ideal + cost.ideal,
-                         max(total.ways, cost.ways), total.useful_bytes + cost.useful_bytes)  # fmt: skip
+            total = sum_of(total, cost)
         return total
 
     # --- the census -------------------------------------------------------------------------------------
@@ -345,7 +368,9 @@ class _Reading:
     def _census(self, kernel: Kernel, reader: Reader) -> None:
         """Tell of every site that the front end has not, or that was not come to."""
         names = {kernel.name.rpartition("::")[2], *reader.reached}
-        nodes = {(n.line, n.column) for f in kernel.functions.values() if f.body is not None for n in f.body.walk()}
+        nodes = {
+            (n.line, n.column) for f in kernel.functions.values() if f.body is not None for n in f.body.walk()
+        }
         told = {(a.line, a.column) for a in self.accesses}
         pointers = {d.name for d in kernel.declarations.values() if d.type.kind in ("pointer", "array")}
         pointers |= set(kernel.parameters)
@@ -353,7 +378,9 @@ class _Reading:
             at = (site.line, site.column)
             if site.function not in names or at in reader.seen or at in told:
                 continue
-            if site.kind == "call" and not any(re.search(rf"\b{re.escape(p)}\b", site.text) for p in pointers):
+            if site.kind == "call" and not any(
+                re.search(rf"\b{re.escape(p)}\b", site.text) for p in pointers
+            ):
                 continue
             removed = next((r for r in self.parsed.removed if r[0] <= site.line <= r[1]), None)
             if removed is not None:
@@ -375,5 +402,6 @@ def refuse_unread(reading: KernelReading) -> None:
     hint = f"; --set is wanted for {', '.join(reading.wanted)}" if reading.wanted else ""
     first = memory[0]
     raise UnsupportedError(
-        f"none of {len(memory)} accesses could be read: line {first.line}, column {first.column}: {first.why}{hint}"
+        f"none of {len(memory)} accesses could be read: line {first.line}, column {first.column}: "
+        f"{first.why}{hint}"
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from layoutalg.source.calls import Calls
 from layoutalg.source.front import Node
-from layoutalg.source.machine import Condition, Frame, Place, inverse
+from layoutalg.source.machine import Frame, Place, inverse
 from layoutalg.source.terms import ZERO, Sum
-from layoutalg.source.values import UNSET, Address, Unknown, Value, blank, chosen, converted, unknown
+from layoutalg.source.values import UNSET, Address, Unknown, Value, blank, chosen, converted
 
 
 class Statements(Calls):
@@ -40,6 +40,9 @@ class Statements(Calls):
                 return self._block(node)
             case "switch" | "goto" | "case" | "default":
                 self.skip(node, f"a {node.kind} statement is not read")
+                return False
+            case "other":
+                self.skip(node, f"{node.value} is not read")
                 return False
         self.value(node)
         return False
@@ -103,26 +106,34 @@ class Statements(Calls):
 
     def _returned(self, node: Node) -> bool:
         result: Value = UNSET
+        place = None
+        given = self.functions[-1].result if self.functions else None
         if node.children and node.children[0] is not None:
-            result = self.value(node.children[0])
+            if given is not None and given.kind == "reference":
+                place = self.place(node.children[0])
+            else:
+                result = self.value(node.children[0])
         at = max(i for i, e in enumerate(self.stack) if isinstance(e, Frame) and e.kind == "function")
         condition = self.here(at)
         frame = self.leave("function")
+        if place is not None and frame.place is None:
+            frame.place = place
+        elif place is not None:
+            frame.place = Place(place.type, why=Unknown("a reference to one of two places, by a condition"))
         frame.result = result if frame.result is UNSET else chosen(condition, result, frame.result)
         return True
 
     def skip(self, node: Node, why: str) -> None:
-        """Everything below a statement that is not read: what it may touch is told, what it sets is not known."""
+        """All below a statement that is not read: what it touches is told, what it sets is not known."""
         with self.under(Unknown(why)):
-            for child in node.walk():
-                if child.kind in ("subscript", "call", "asm") or (child.kind == "unary" and child.value == "*"):
-                    self.value(child)
-                elif child.kind in ("var",):
-                    self.variables[child.value[0]] = Unknown(why)
-                elif child.kind == "assign" and child.children[0] is not None:
-                    self.forget(child.children[0], why)
-
-    def forget(self, node: Node, why: str) -> None:
-        """The variable that an expression names is not known any more."""
-        if node.kind == "name":
-            self.variables[node.value] = Unknown(why)
+            before = dict(self.variables)
+            for child in node.children:
+                if child is None or child.kind in ("break", "continue", "goto", "const"):
+                    continue
+                if child.kind in ("switch", "case", "default", "block", "label"):
+                    self.skip(child, why)
+                else:
+                    self.run(child)
+            for key, value in before.items():
+                if self.variables.get(key) is not value:
+                    self.variables[key] = chosen(Unknown(why), self.variables.get(key, UNSET), value)

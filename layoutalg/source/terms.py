@@ -7,11 +7,11 @@ turns of loops; what is not a sum (a division, a mask, an XOR, a comparison) is 
     Atom     var | div | mod | cdiv | cmod | and | or | xor | mul | min | max | nonneg | zero | select |
              wrap | table
 
-`nonneg(x)` is 1 where x >= 0 and `zero(x)` where x == 0: every comparison is one of the two, so a condition has
-the same parts as an index.  `table` holds the values of something that a loop changes in another way than by a
-constant step.  Atoms are unique: the same operation on the same operands is the same object, and knows between
-which bounds its values lie.  Sums are exact integers; a value that its C type may not hold is a `wrap` of it,
-which is how the machine wraps it.
+`nonneg(x)` is 1 where x >= 0 and `zero(x)` where x == 0: every comparison is one of the two, so a condition
+has the same parts as an index.  `table` holds the values of something that a loop changes in another way
+than by a constant step.  Atoms are unique: the same operation on the same operands is the same object, and
+knows between which bounds its values lie.  Sums are exact integers; a value that its C type may not hold is
+a `wrap` of it, which is how the machine wraps it.
 
 >>> x = variable("x", 0, 31)
 >>> print(add(scale(x, 4), floor_div(add(scale(x, 8), constant(3)), 8)))
@@ -187,7 +187,7 @@ def floor_div(one: Sum, by: int) -> Sum:
     2*x + 2 0
     """
     q, r = _split(one, by)
-    if 0 <= r.low and r.high < by:
+    if r.low >= 0 and r.high < by:
         return q
     return add(q, _atom("div", (r,), r.low // by, r.high // by, by))
 
@@ -195,7 +195,7 @@ def floor_div(one: Sum, by: int) -> Sum:
 def floor_mod(one: Sum, by: int) -> Sum:
     """one modulo by, in 0..by-1."""
     _, r = _split(one, by)
-    if 0 <= r.low and r.high < by:
+    if r.low >= 0 and r.high < by:
         return r
     common = math.gcd(by, r.constant, *(k for _, k in r.parts))
     return _atom("mod", (r,), 0, by - common, by)
@@ -251,7 +251,7 @@ def bits(op: str, a: Sum, b: Sum) -> Sum:
     if op == "and" and b.known and b.constant > 0 and b.constant & (b.constant + 1) == 0:
         return floor_mod(a, b.constant + 1)
     for low, high in ((a, b), (b, a)):
-        if 0 <= low.low and low.high < _trailing(high) and not low.fresh and not high.fresh:
+        if low.low >= 0 and low.high < _trailing(high) and not low.fresh and not high.fresh:
             return ZERO if op == "and" else add(a, b)
     least, most = -FREE, FREE
     if a.low >= 0 and b.low >= 0 and max(a.high, b.high) < FREE:
@@ -290,8 +290,7 @@ def compare(op: str, a: Sum, b: Sum) -> Sum:
         return same if op == "==" else negated(same)
     if op in (">", "<="):
         a, b, op = b, a, "<" if op == ">" else ">="
-    below = nonnegative(add(minus(b, a), constant(-1))) if op == "<" else nonnegative(minus(a, b))
-    return below
+    return nonnegative(add(minus(b, a), constant(-1))) if op == "<" else nonnegative(minus(a, b))
 
 
 def negated(condition: Sum) -> Sum:

@@ -149,7 +149,12 @@ def chosen(condition: Sum | Unknown, a: Value, b: Value) -> Value:
 def _same(a: Value, b: Value) -> Value | None:
     if isinstance(a, Number) and isinstance(b, Number) and a.sum.key == b.sum.key:
         return a
-    if isinstance(a, Address) and isinstance(b, Address) and a.array == b.array and a.offset.key == b.offset.key:
+    if (
+        isinstance(a, Address)
+        and isinstance(b, Address)
+        and a.array == b.array
+        and a.offset.key == b.offset.key
+    ):
         return a
     return None
 

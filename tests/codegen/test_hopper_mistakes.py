@@ -100,6 +100,35 @@ MISTAKES = {
         "empty of own consumers": "for full[0] of the block of rank .* wrote it, with no wait for it",
         "no such block": "reaches for the block of rank 2 in a cluster of 2",
     },
+    "exchange": {
+        "no fence behind init": "uses came, which thread 0 .* has initialised|may not see",
+        "few bytes": "to 256 bytes, 128 were announced|to 192 bytes, 128 were announced",
+        "no wait for the cluster": "touches the shared memory .* which may not have started",
+        "half is sent": "deadlock .* phase 0 of came lacks 128 of 256 bytes",
+        "no wait": "is in flight|passes on bytes|uninitialised|read it, with no barrier",
+    },
+    "pushed": {
+        "no release": "of inbox: thread .* of the block of rank .* wrote it, with no barrier in "
+        "between|may leave",
+        "wait of the block": "of inbox: thread .* of the block of rank .* wrote it, with no barrier in "
+        "between",
+    },
+    "persistent": {
+        "one parity": "stores a box of byte 0 of tile: the copy for full is in flight",
+        "no read wait": "loads a box into byte 0 of tile: a TMA store of warp 0 read it, with no wait for it",
+        "one in flight": "loads a box into byte 0 of tile: a TMA store of warp 0 read it, with no wait for "
+        "it",
+    },
+    "handed": {
+        "overwrites": "read it, with no barrier in between|wrote it, with no barrier in between|deadlock",
+        "reads early": "wrote it, with no barrier in between|read it|uninitialised|deadlock|which then has",
+        "other threads": "arrives at named barrier 2 of",
+    },
+    "uneven": {
+        "many registers": "registers of the roles of uneven: .* and one role takes what another gives",
+        "odd registers": "24 to 256 registers, a multiple of 8",
+        "no warpgroup": "setmaxnreg_dec is of whole warpgroups, and role producer: warps 0 to 1 is none",
+    },
 }  # fmt: skip
 
 CASES = [(program, mistake) for program, found in MISTAKES.items() for mistake in found]

@@ -18,7 +18,19 @@ from layoutalg.codegen.sim.engines import BoundMap
 from layoutalg.codegen.sim.machine import Buffer, Memory
 from layoutalg.dtype import dtype
 from tests.documents import ROOT, blocks
-from tests.hopper_programs import arguments, expected, shared_tile
+from tests.hopper_programs import (
+    arguments,
+    exchange,
+    expected,
+    handed,
+    persistent,
+    pushed,
+    reduction,
+    ring,
+    scaled,
+    shared_tile,
+    uneven,
+)
 
 LINES = 60
 """Lines of a program that shows something, at most."""
@@ -78,8 +90,11 @@ def test_program_compiles(programs: dict[str, tuple[Any, str]], name: str) -> No
     assert cg.compile(programs[name][0]).spill_bytes == 0
 
 
-def test_multicast_compiles() -> None:
-    assert cg.compile(shared_tile()).spill_bytes == 0
+@pytest.mark.parametrize(
+    "program", [shared_tile, exchange, persistent, pushed, handed, uneven, ring, reduction, scaled]
+)
+def test_right_program_compiles(program: Any) -> None:
+    assert cg.compile(program()).spill_bytes == 0
 
 
 def test_bytes_are_those_of_whole_boxes(programs: dict[str, tuple[Any, str]]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks
@@ -27,7 +27,8 @@ EVENTS = st.lists(
     | st.tuples(st.just("fence"), st.integers(0, WARPS - 1), LANE_SETS, st.just(0))
     | st.tuples(st.just("warp"), st.integers(0, WARPS - 1), st.just(0), st.just(0))
     | st.tuples(st.just("block"), st.just(0), st.just(0), st.just(0)),
-    max_size=14,
+    min_size=4,
+    max_size=24,
 )
 
 
@@ -53,6 +54,8 @@ class Definition:
             self.fenced[t] |= fenced
 
 
+@settings(max_examples=200)
+@example([("write", 0, 0, 0), ("arrive", 0, 1, 0), ("wait", 1, 1, 0), ("arrive", 1, 2, 1), ("wait", 2, 1, 1)])
 @given(EVENTS)
 def test_what_threads_know_is_what_the_definition_says(events: list[tuple[str, int, int, int]]) -> None:
     clocks, sets = AgentClocks(WARPS, 1, ["the engine"]), Definition()
@@ -99,6 +102,9 @@ def test_what_threads_know_is_what_the_definition_says(events: list[tuple[str, i
         for thread in (32 * w + lane for w in range(WARPS) for lane in LANES):
             if thread == who:
                 continue
-            assert clocks.knows(thread, who, epoch) == (number in sets.known[thread]), (number, thread)
-            if who >> 5 < clocks.first_engine:
+            known = clocks.knows(thread, who, epoch)
+            if who >> 5 < WARPS:
+                assert clocks.knows(thread, who + (clocks.first_read << 5), epoch) == known, "as a read"
+            assert known == (number in sets.known[thread]), (number, thread)
+            if known and who >> 5 < clocks.first_engine:  # what is not ordered is refused for that
                 assert clocks.visible(thread, who, epoch) == (number in sets.fenced[thread]), (number, thread)

@@ -7,12 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from layoutalg import Layout, make_tiled_copy_C, make_tiled_mma
 from layoutalg import codegen as cg
 from layoutalg.codegen.program import Kernel
+from layoutalg.errors import AlignmentError, UnsupportedError
 from tests.wgmma_programs import (
     Case,
     all_pairs,
     cases,
+    epilogue,
     expected,
     multicast,
     one_block,
@@ -67,3 +70,33 @@ def test_a_ring_of_boxes_is_right(name: str, group: str) -> None:
 @pytest.mark.parametrize("name", RINGS)
 def test_a_ring_of_boxes_compiles_as_it_is_written(name: str) -> None:
     assert cg.compile(RINGS[name]()).spill_bytes == 0
+
+
+@pytest.mark.parametrize("group", ["block", "warp"])
+@pytest.mark.parametrize("columns", [64, 128])
+def test_an_epilogue_by_stmatrix_and_tma_is_right(group: str, columns: int) -> None:
+    kernel, (a, b) = epilogue(columns), operands(Case("f16", "f16", "f32", n=columns))
+    d = np.zeros((64, columns), np.float16)
+    run = cg.simulate(kernel, {"a": a.stored, "b": b.stored, "d": d}, group=group)
+    assert (d == expected(a, b)).all()
+    stores = columns // 16 * 4
+    assert run.trace.total("stmatrix.x4") == (stores, 4 * stores, 4 * stores)
+    assert run.moved["store"] == 64 * columns * 2
+
+
+def test_an_epilogue_compiles_as_it_is_written() -> None:
+    assert cg.compile(epilogue()).spill_bytes == 0
+
+
+def test_stmatrix_of_other_elements_is_refused() -> None:
+    k = cg.Kernel("refused", threads=128)
+    mma = make_tiled_mma(Case("f16", "f16", "f32").atom)
+    tile = k.shared("tile", "f32", Layout((64, 64), (64, 1)))
+    matrices = k.get_slice(make_tiled_copy_C("SM90_U32x4_STSM_N", mma))
+    acc = k.get_slice(mma).fragment_C("acc", (64, 64))
+    with pytest.raises(UnsupportedError, match="stmatrix moves elements of 16 bits"):
+        k.store(matrices.retile(acc), matrices.partition_D(tile))
+    columns = k.shared("columns", "f16", Layout((64, 64)))
+    rounded = k.get_slice(make_tiled_copy_C("SM90_U32x4_STSM_N", mma, "f16"))
+    with pytest.raises(AlignmentError, match="rows of 8 elements, of which 1 lie next to each other"):
+        k.store(rounded.retile(k.map(acc.to("f16"))), rounded.partition_D(columns))

@@ -22,6 +22,8 @@ pytestmark = pytest.mark.skipif(
     not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
 )
 
+RIGHT = ("scaled", "ring", "reduction", "shared_tile", "exchange", "persistent", "pushed", "handed", "uneven")
+
 TIMES = 20
 """Launches of one program: what depends on timing shows in one of many."""
 
@@ -45,7 +47,7 @@ def test_documented(programs: dict[str, tuple[Any, str]], name: str) -> None:
         assert np.array_equal(launched(programs[name][0], args), wanted)
 
 
-@pytest.mark.parametrize("name", ["scaled", "ring", "reduction", "shared_tile"])
+@pytest.mark.parametrize("name", RIGHT)
 def test_right_programs(name: str) -> None:
     kernel = getattr(hopper_programs, name)()
     for _ in range(TIMES):

@@ -18,6 +18,7 @@ from tests.wgmma_programs import (
     Case,
     all_pairs,
     cases,
+    epilogue,
     expected,
     multicast,
     one_block,
@@ -62,3 +63,11 @@ def test_a_ring_of_boxes_is_right(name: str, sizes: tuple[int, int, int]) -> Non
     for _ in range(3):
         cg.launch(kernel, {**given, "m": m, "n": n, "k": depth})
         assert (to_host(d) == expected(a, b)).all()
+
+
+@pytest.mark.parametrize("columns", [64, 128])
+def test_an_epilogue_by_stmatrix_and_tma_is_right(columns: int) -> None:
+    a, b = operands(Case("f16", "f16", "f32", n=columns))
+    d = to_device(np.zeros((64, columns), np.float16))
+    cg.launch(epilogue(columns), {"a": to_device(a.stored), "b": to_device(b.stored), "d": d})
+    assert (to_host(d) == expected(a, b)).all()

@@ -7,8 +7,10 @@
     legal       whether the hardware accepts a request
     index_code  code: the index function of a layout, in C, CUDA, CuTe C++, CuTe DSL, Triton or Python
     identify    the layout that a function, an expression or an array of offsets is
+    convert     a layout in one notation, printed in another
     check       whether a function of a user's own is a layout
     ci          a file of checks, with the outcomes in the form that a CI reads
+    kernel      the accesses of a CUDA source, with wavefronts and sectors by line
     generate    the CUDA text of a kernel
     verify      run a kernel and compare it with its definition
     bench       kernels timed beside the libraries, and what was predicted

@@ -9,7 +9,7 @@ import typer
 
 from layoutalg.cli.inputs import read_source
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import say, say_json, table
+from layoutalg.cli.output import progress, say, say_json, table
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ParseError
 
@@ -60,11 +60,13 @@ def profile_command(
 
     text = None if source is None else read_source(str(source))
     given = dict(_named_value(each) for each in sets or ())
-    read = read_report(report, kernel)
     found = []
-    for launch in read.launches:
-        accesses = [] if source is None or text is None else _accesses(launch, source, text, given)
-        found.append((launch, explain_launch(launch, source.name if source else None, accesses, whole=True)))
+    with progress("reading", quiet=as_json):
+        read = read_report(report, kernel)
+        for launch in read.launches:
+            accesses = [] if source is None or text is None else _accesses(launch, source, text, given)
+            name = source.name if source else None
+            found.append((launch, explain_launch(launch, name, accesses, whole=True)))
     if as_json:
         say_json(
             header("profile")
@@ -83,12 +85,31 @@ def profile_command(
 def _accesses(launch: Launch, source: Path, text: str, given: dict[str, str]) -> list[dict[str, Any]]:
     """What the source asks for in a launch: of its kernel, its block and all of its grid."""
     from layoutalg.profiling import with_ends
-    from layoutalg.source import read_kernel
+    from layoutalg.source import fixes_of, read_kernel
 
     folder = str(source.resolve().parent)
     kernel = launch.name.partition("<")[0]
     reading = read_kernel(text, launch.block, grid=launch.grid, sets=given, kernel=kernel, folder=folder)
-    return with_ends([{name: getattr(each, name) for name in _FIELDS} for each in reading.memory], text)
+    pitches = {declared.name: _row_bytes(declared.type) for declared in reading.shared}
+    fixes: dict[str, list[str]] = {}
+    for fix in fixes_of(reading)[0]:
+        cost = f", {fix.extra_bytes} bytes more" if fix.extra_bytes else ""
+        fixes.setdefault(fix.array, []).append(f"{fix.array} as {fix.layout} ({fix.kind}{cost})")
+    accesses = (
+        {name: getattr(each, name) for name in _FIELDS}
+        | {"pitch": pitches.get(each.array), "fixes": fixes.get(each.array, [])}
+        for each in reading.memory
+    )
+    return with_ends(list(accesses), text)
+
+
+def _row_bytes(kind: Any) -> int | None:
+    """Bytes from row to row of an array of arrays, None of a plain one."""
+    rows = None
+    while kind.kind == "array":
+        kind = kind.to
+        rows = kind.bytes if kind.kind == "array" else rows
+    return rows
 
 
 def _named_value(text: str) -> tuple[str, str]:

@@ -1,10 +1,13 @@
-"""The front end of CUDA sources: a tree of kernels from libclang, a census from tree-sitter, in a process of its own.
+"""The front end of CUDA sources: a tree from libclang and a census from tree-sitter, in a process of its own.
 
-    parsing    parse_cuda: text to Parsed, and the records that a tree is made of
+`parse_cuda` takes a text and answers Parsed.
+
+    parsing    parse_cuda, and the records that a tree is made of
     child      the process: the text is parsed until it has no error
     dump       libclang's tree in plain lists
     census     the second grammar: every site that may touch memory
     shim       the declarations of CUDA's headers
+    ptx        instructions in the text of an asm statement
 """
 
 from __future__ import annotations
@@ -19,5 +22,20 @@ from layoutalg.source.front.parsing import (
     Type,
     parse_cuda,
 )
+from layoutalg.source.front.ptx import Instruction, address, memory_operations, statements, touches_memory
 
-__all__ = ["Declaration", "Function", "Kernel", "Node", "Parsed", "Site", "Type", "parse_cuda"]
+__all__ = [
+    "Declaration",
+    "Function",
+    "Instruction",
+    "Kernel",
+    "Node",
+    "Parsed",
+    "Site",
+    "Type",
+    "address",
+    "memory_operations",
+    "parse_cuda",
+    "statements",
+    "touches_memory",
+]

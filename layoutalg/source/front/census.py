@@ -80,7 +80,7 @@ class Census:
             waiting += reversed(node.children)
 
     def _written(self, top: Any) -> Iterator[Any]:
-        """Every node below one, but the arguments of macros: what they become stands where the macro is called."""
+        """Every node below one, but arguments of macros: what they become stands where the macro is."""
         waiting = [top]
         while waiting:
             node = waiting.pop()

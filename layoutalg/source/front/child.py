@@ -1,9 +1,9 @@
 """The process that parses a user's CUDA text: libclang and the census, on text that may be hostile.
 
-The idea.  The text is parsed until it has no error: a missing header becomes an empty one, a function of which
-only the name is known is declared, and a statement with an error is taken out, spaces in its place, so that no
-line moves.  What was taken out is told, with the reason, and so is every site that the front end's tree has
-not.  A template is read as the instance that the given arguments make.
+The idea.  The text is parsed until it has no error: a missing header becomes an empty one, a function of
+which only the name is known is declared, and a statement with an error is taken out, spaces in its place, so
+that no line moves.  What was taken out is told, with the reason, and so is every site that the front end's
+tree has not.  A template is read as the instance that the given arguments make.
 
 One JSON object comes in on standard input, one goes out on standard output.
 """
@@ -33,6 +33,8 @@ _FLAGS = (
     "-Xclang", "-fnative-half-arguments-and-returns", "-Xclang", "-fnative-half-type",
 )  # fmt: skip
 _K = cindex.CursorKind
+_ABSOLUTE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]/[^\n]*", re.MULTILINE)
+"""Headers by their place on this machine: none of the user's text reads those."""
 
 
 class Parser:
@@ -42,6 +44,7 @@ class Parser:
         self.asked = asked
         self.given = asked["text"].encode()
         self.text = self.given
+        self.text = _ABSOLUTE.sub(lambda line: b" " * len(line[0]), self.text)
         self.census = Census(self.given)
         self.folder = folder
         self.path = str(folder / MAIN)
@@ -63,7 +66,9 @@ class Parser:
     def _conditional(self) -> list[tuple[str, str]]:
         """Names that are set and that a condition of the preprocessor asks for."""
         asked = " ".join(re.findall(r"^[ \t]*#[ \t]*(?:ifn?def|if|elif)\b([^\n]*)", self.asked["text"], re.M))
-        return [(name, value) for name, value in self.sets.items() if re.search(rf"\b{re.escape(name)}\b", asked)]
+        return [
+            (name, value) for name, value in self.sets.items() if re.search(rf"\b{re.escape(name)}\b", asked)
+        ]
 
     def _stub(self, name: str) -> bool:
         """An empty header of that name, unless the user's folder has it."""
@@ -127,8 +132,12 @@ class Parser:
         if name is not None:
             after = self.text[place.offset + len(name[1].encode()) :].lstrip()[:1]
             inside = self.census.function(place.offset)
-            if after == b"(" and said.startswith("use") and inside is not None and inside.device and (
-                name[1] not in self.declared or name[1] in self.just
+            if (
+                after == b"("
+                and said.startswith("use")
+                and inside is not None
+                and inside.device
+                and (name[1] not in self.declared or name[1] in self.just)
             ):
                 self.just.add(name[1])
                 if name[1] not in self.declared:
@@ -139,7 +148,7 @@ class Parser:
         return self._out(error)
 
     def _out(self, error: Any) -> bool:
-        """Take out what has an error: a statement of a device function, the body of a host's, or all of it."""
+        """Take out what has an error: a statement of a device function, the body of a host's, or a line."""
         place = error.location
         if place.file is None or place.file.name != self.path:
             return False
@@ -174,7 +183,7 @@ class Parser:
         return True
 
     def _line(self, offset: int) -> int:
-        return self.text.count(b"\n", 0, offset) + 1
+        return int(self.text.count(b"\n", 0, offset)) + 1
 
 
 def kernels_of(top: Any, path: str) -> list[Any]:
@@ -286,7 +295,11 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
             dump = Dump({parser.path: parser.text}, parser.path)
             one["root"] = dump.function_of(found)
             dump.finish()
-            one |= {"types": dump.types, "decls": dump.decls, "functions": {str(k): v for k, v in dump.functions.items()}}
+            one |= {
+                "types": dump.types,
+                "decls": dump.decls,
+                "functions": {str(k): v for k, v in dump.functions.items()},
+            }
         out["kernels"].append(one)
     out["sites"] = parser.census.sites()
     out["removed"] = parser.removed

@@ -4,9 +4,9 @@ The idea.  libclang's tree has some two hundred kinds of node; an access is deci
 
     [kind, line, column, type, value, children]
 
-with line and column of where it starts in the user's text, `type` and declarations as numbers of tables beside
-it, and a constant wherever the front end knows one (literals, sizeof, constexpr, template arguments).  Bodies
-of functions are those of the instance that is called.  See `Dump.KINDS` for the kinds.
+with line and column of where it starts in the user's text, `type` and declarations as numbers of tables
+beside it, and a constant wherever the front end knows one (literals, sizeof, constexpr, template arguments).
+ Bodies of functions are those of the instance that is called.  See `Dump.KINDS` for the kinds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clang import cindex
 _K = cindex.CursorKind
 _T = cindex.TypeKind
 
-MOST_NODES = 400_000
+MOST_NODES = 150_000
 
 _BINARY = {
     3: "*", 4: "/", 5: "%", 6: "+", 7: "-", 8: "<<", 9: ">>", 11: "<", 12: ">", 13: "<=", 14: ">=", 15: "==",
@@ -54,7 +54,7 @@ _INTEGERS = {
 
 
 def _named(kinds: Any) -> None:
-    """Give every number of libclang a kind: the Python binding of version 18 refuses those it has no name for."""
+    """Give every number of libclang a kind: Python's binding refuses those that it has no name for."""
     for number in range(800):
         if number >= len(kinds._kinds) or kinds._kinds[number] is None:
             kinds(number)
@@ -118,7 +118,11 @@ class Dump:
         number = self._type_numbers[key] = len(self.types)
         self.types.append(None)
         kind = whole.kind
-        entry: dict[str, Any] = {"name": key, "bytes": max(whole.get_size(), 0), "align": max(whole.get_align(), 1)}
+        entry: dict[str, Any] = {
+            "name": key,
+            "bytes": max(whole.get_size(), 0),
+            "align": max(whole.get_align(), 1),
+        }
         if kind in _INTEGERS:
             entry |= {"kind": "int", "signed": _INTEGERS[kind], "bool": kind == _T.BOOL}
         elif kind == _T.ENUM:
@@ -161,7 +165,12 @@ class Dump:
             space = "global"
         own = cursor.semantic_parent is not None and cursor.semantic_parent.kind in (
             _K.TRANSLATION_UNIT, _K.NAMESPACE)  # fmt: skip
-        entry = {"name": cursor.spelling, "type": self.type_of(cursor.type), "space": space, "line": place.line}
+        entry = {
+            "name": cursor.spelling,
+            "type": self.type_of(cursor.type),
+            "space": space,
+            "line": place.line,
+        }
         entry |= {"parameter": cursor.kind == _K.PARM_DECL, "global": own, "init": None}
         entry["const"] = cursor.type.is_const_qualified()
         self.decls.append(entry)
@@ -206,7 +215,7 @@ class Dump:
         """A statement or an expression."""
         self._nodes += 1
         if self._nodes > MOST_NODES:
-            raise OverflowError(f"more than {MOST_NODES} nodes")
+            raise OverflowError(f"a kernel has more than {MOST_NODES:,} statements and operators")
         kind = cursor.kind
         start = cursor.extent.start
         place = [start.line, start.column]
@@ -221,8 +230,13 @@ class Dump:
             if below:
                 return self.node(below[-1])
         if not kind.is_expression():
-            return ["null" if kind.is_declaration() else "other", *place, -1, kind.name, []]
+            if kind.is_declaration():
+                return ["null", *place, -1, None, []]
+            return ["other", *place, -1, kind.name, self._below(self._own(cursor))]
         return self._expression(cursor, kind, place)
+
+    def _below(self, children: list[Any]) -> list[Any]:
+        return [self.node(c) for c in children]
 
     def _own(self, cursor: Any) -> list[Any]:
         return [c for c in cursor.get_children() if c.kind not in _REFERENCES and not c.kind.is_attribute()]
@@ -244,32 +258,31 @@ class Dump:
             return ["cast", *place, number, kind.name, [self.node(children[0])]]
         if kind in _CASTS and children:  # a cast whose type has an expression in it: the last one is cast
             return ["cast", *place, number, kind.name, [self.node(children[-1])]]
-        parts = lambda: [self.node(c) for c in children]  # noqa: E731
         if kind == _K.ARRAY_SUBSCRIPT_EXPR:
-            return ["subscript", *place, number, None, parts()]
+            return ["subscript", *place, number, None, self._below(children)]
         if kind in (_K.BINARY_OPERATOR, _K.COMPOUND_ASSIGNMENT_OPERATOR):
             op = _BINARY.get(self.lib.clang_getCursorBinaryOperatorKind(cursor), "?")
             if op.endswith("=") and op not in ("==", "!=", "<=", ">="):
-                return ["assign", *place, number, op[:-1], parts()]
-            return ["binary", *place, number, op, parts()]
+                return ["assign", *place, number, op[:-1], self._below(children)]
+            return ["binary", *place, number, op, self._below(children)]
         if kind == _K.UNARY_OPERATOR:
-            return ["unary", *place, number,
-                    _UNARY.get(self.lib.clang_getCursorUnaryOperatorKind(cursor), "?"), parts()]  # fmt: skip
+            op = _UNARY.get(self.lib.clang_getCursorUnaryOperatorKind(cursor), "?")
+            return ["unary", *place, number, op, self._below(children)]
         if kind == _K.CONDITIONAL_OPERATOR:
-            return ["cond", *place, number, None, parts()]
+            return ["cond", *place, number, None, self._below(children)]
         if kind in (_K.MEMBER_REF_EXPR,):
-            return ["member", *place, number, cursor.spelling, parts()]
+            return ["member", *place, number, cursor.spelling, self._below(children)]
         if kind == _K.CALL_EXPR:
             return self._call(cursor, place, number, children)
         if kind == _K.INIT_LIST_EXPR:
-            return ["init", *place, number, None, parts()]
+            return ["init", *place, number, None, self._below(children)]
         if kind == _K.LAMBDA_EXPR:
             return ["lambda", *place, number, None, []]
         if kind == _K.CXX_THIS_EXPR:
             return ["this", *place, number, None, []]
         if kind == _K.STRING_LITERAL:
             return ["text", *place, number, None, []]
-        return ["other", *place, number, kind.name, parts()]
+        return ["other", *place, number, kind.name, self._below(children)]
 
     def _name(self, cursor: Any, place: list[int], number: int) -> Any:
         target = cursor.referenced
@@ -364,7 +377,12 @@ class Dump:
                 stops.append(at)
         parts: list[Any] = [None, None, None]
         if len(stops) != 2:
-            return [None, ["other", start.line, start.column, -1, "a loop whose head is not plain", []], None, body]
+            return [
+                None,
+                ["other", start.line, start.column, -1, "a loop whose head is not plain", []],
+                None,
+                body,
+            ]
         for child in children[:-1]:
             at = child.extent.start.offset
             parts[(at > stops[0]) + (at > stops[1])] = self.node(child)
@@ -381,7 +399,7 @@ class Dump:
         return self._files[name]
 
     def _asm(self, cursor: Any) -> Any:
-        """{"text", "outputs", "inputs"} of an asm statement: its strings, where it is written or in a macro."""
+        """{"text", "outputs", "inputs"} of an asm statement, written there or by a macro."""
         start = cursor.extent.start
         text = self._file(start).decode("utf-8", "replace")
         at = len(self._file(start)[: start.offset].decode("utf-8", "replace"))
@@ -399,7 +417,9 @@ class Dump:
         if name in entered:
             return []
         entered.add(name)
-        pattern = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{re.escape(name)}\b((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+        pattern = re.compile(
+            rf"^[ \t]*#[ \t]*define[ \t]+{re.escape(name)}\b((?:\\\r?\n|[^\n])*)", re.MULTILINE
+        )
         found = []
         for data in self._files.values():
             for match in pattern.finditer(data.decode("utf-8", "replace")):
@@ -413,7 +433,9 @@ class Dump:
         return found
 
 
-_ASM = re.compile(r"(?:__asm__|__asm|asm)\b[\s\\]*(?:(?:volatile|__volatile__|__volatile|inline|goto)[\s\\]*)*\(")
+_ASM = re.compile(
+    r"(?:__asm__|__asm|asm)\b[\s\\]*(?:(?:volatile|__volatile__|__volatile|inline|goto)[\s\\]*)*\("
+)
 _TOKEN = re.compile(r'"((?:\\.|[^"\\])*)"|//[^\n]*|/\*.*?\*/|[()\[\]:]', re.DOTALL)
 
 

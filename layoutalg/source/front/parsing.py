@@ -1,16 +1,18 @@
-"""A CUDA text parsed in a process of its own, with limits: what comes back is a tree of kernels and the census.
+"""A CUDA text parsed in a process of its own, with limits: back comes a tree of kernels, and the census.
 
     Parsed       kernels, the census' sites, what was taken out and why
     Kernel       the definition that is read: its nodes, types, declarations and functions
     Node         a statement or an expression; Type, Declaration
 
-Nothing of the text is run.  The process has a time limit and 4 GiB; where it ends otherwise, that is the error.
+Nothing of the text is run.  The process has a time limit and 4 GiB; where it ends otherwise, that is the
+error.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -62,6 +64,13 @@ class Node:
         """Where it stands, in words."""
         return f"line {self.line}, column {self.column}"
 
+    def part(self, index: int) -> Node:
+        """A child that is always there; raises ParseError where it is not."""
+        child = self.children[index]
+        if child is None:
+            raise ParseError(f"the {self.kind} at {self.place} lacks a part")
+        return child
+
     def walk(self) -> Iterator[Node]:
         """This node and all below."""
         waiting: list[Node] = [self]
@@ -97,6 +106,7 @@ class Function:
     body: Node | None
     method: bool
     constructor: bool
+    result: Type | None = None
 
 
 class Site(NamedTuple):
@@ -159,7 +169,8 @@ def parse_cuda(
     except TimeoutError as error:
         raise UndecidedError(f"the source was not parsed: {error}", budget=int(SECONDS)) from None
     if ran.status != 0:
-        said = (ran.said.splitlines() or [f"exit code {ran.status}"])[-1][:300]
+        ending = signal.Signals(-ran.status).name if ran.status < 0 else f"exit code {ran.status}"
+        said = (ran.said.splitlines() or [ending])[-1][:300]
         raise CompileError(f"the process that parsed the source ended: {said}", log=ran.said)
     found = json.loads(ran.out)
     if "error" in found:
@@ -169,7 +180,11 @@ def parse_cuda(
 
 def _folders() -> list[str]:
     """Where the process finds this library and the two front ends."""
-    needed = {"clang.cindex": "libclang", "tree_sitter": "tree-sitter", "tree_sitter_cuda": "tree-sitter-cuda"}
+    needed = {
+        "clang.cindex": "libclang",
+        "tree_sitter": "tree-sitter",
+        "tree_sitter_cuda": "tree-sitter-cuda",
+    }
     folders = [str(Path(__file__).resolve().parents[3])]
     for module, wheel in needed.items():
         top = module.partition(".")[0]
@@ -197,7 +212,7 @@ def _kernel(one: Any) -> Kernel:
     template = tuple(p["name"] for p in one["template"])
     head = (one["name"], one["line"], tuple(one["extent"]), one["why"], tuple(one["parameters"]), template)
     if one["root"] < 0:
-        return Kernel(*head, None)  # type: ignore[arg-type]
+        return Kernel(*head, None)
     types = _types(one["types"])
 
     def node(raw: Any) -> Node | None:
@@ -211,18 +226,25 @@ def _kernel(one: Any) -> Kernel:
 
     declarations = {
         number: Declaration(
-            number, d["name"], types[d["type"]], d["space"], d["line"], d["parameter"], d["global"], node(d["init"])
+            number, d["name"], types[d["type"]], d["space"], d["line"], d["parameter"], d["global"],
+            node(d["init"]),
         )
         for number, d in enumerate(one["decls"])
         if not d.get("function")
     }  # fmt: skip
     functions = {
         int(number): Function(
-            f["name"], f["line"], tuple(f["parameters"]), node(f["body"]), f["method"], f["constructor"]
+            f["name"],
+            f["line"],
+            tuple(f["parameters"]),
+            node(f["body"]),
+            f["method"],
+            f["constructor"],
+            types[f["result"]] if f["result"] >= 0 else None,
         )
         for number, f in one["functions"].items()
     }
-    return Kernel(*head, functions[one["root"]], declarations, functions)  # type: ignore[arg-type]
+    return Kernel(*head, functions[one["root"]], declarations, functions)
 
 
 def _types(raw: list[Any]) -> list[Type]:

@@ -57,7 +57,8 @@ typedef unsigned long size_t; typedef long ptrdiff_t;
 typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned uint32_t;
 typedef unsigned long uint64_t; typedef unsigned long uintptr_t; typedef long intptr_t;
-typedef unsigned uint; typedef unsigned char uchar; typedef unsigned short ushort; typedef unsigned long ulong;
+typedef unsigned uint; typedef unsigned char uchar; typedef unsigned short ushort; typedef unsigned long
+ulong;
 namespace std {
 using ::size_t; using ::ptrdiff_t; using ::int8_t; using ::int16_t; using ::int32_t; using ::int64_t;
 using ::uint8_t; using ::uint16_t; using ::uint32_t; using ::uint64_t; using ::uintptr_t;
@@ -104,7 +105,8 @@ struct __nv_fp8_e5m2 { unsigned char bits; __host__ __device__ __nv_fp8_e5m2() =
 LAYOUTALG_OPERATOR(__half2, +) LAYOUTALG_OPERATOR(__half2, -) LAYOUTALG_OPERATOR(__half2, *)
 #undef LAYOUTALG_OPERATOR
 struct dim3 { unsigned x, y, z;
-    __host__ __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {} };
+    __host__ __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+    };
 """
 
 _FUNCTIONS = """
@@ -120,15 +122,19 @@ template <class T> __device__ T __ldca(const T*); template <class T> __device__ 
 template <class T> __device__ T __ldlu(const T*); template <class T> __device__ T __ldcv(const T*);
 template <class T> __device__ void __stwb(T*, T); template <class T> __device__ void __stcg(T*, T);
 template <class T> __device__ void __stcs(T*, T); template <class T> __device__ void __stwt(T*, T);
-__device__ size_t __cvta_generic_to_shared(const void*); __device__ size_t __cvta_generic_to_global(const void*);
+__device__ size_t __cvta_generic_to_shared(const void*); __device__ size_t __cvta_generic_to_global(const
+void*);
 __device__ void __pipeline_memcpy_async(void*, const void*, size_t, size_t = 0);
 __device__ void __pipeline_commit(); __device__ void __pipeline_wait_prior(size_t);
 template <class A, class B> using layoutalg_both = decltype(true ? A() : B());
-template <class A, class B> __host__ __device__ constexpr layoutalg_both<A, B> min(A a, B b) { return b < a ? b : a; }
-template <class A, class B> __host__ __device__ constexpr layoutalg_both<A, B> max(A a, B b) { return a < b ? b : a; }
+template <class A, class B> __host__ __device__ constexpr layoutalg_both<A, B> min(A a, B b) { return b < a ?
+b : a; }
+template <class A, class B> __host__ __device__ constexpr layoutalg_both<A, B> max(A a, B b) { return a < b ?
+b : a; }
 namespace std { using ::min; using ::max; }
 __device__ unsigned __brev(unsigned); __device__ int __popc(unsigned); __device__ int __clz(int);
-__device__ int __ffs(int); __device__ unsigned __ballot_sync(unsigned, int); __device__ unsigned __activemask();
+__device__ int __ffs(int); __device__ unsigned __ballot_sync(unsigned, int); __device__ unsigned
+__activemask();
 __device__ int __all_sync(unsigned, int); __device__ int __any_sync(unsigned, int);
 __device__ int __syncthreads_count(int); __device__ int __syncthreads_or(int); __device__ long long clock64();
 __device__ unsigned __byte_perm(unsigned, unsigned, unsigned);
@@ -138,16 +144,21 @@ template <class T> __device__ T __shfl_sync(unsigned, T, int, int = 32);
 template <class T> __device__ T __shfl_up_sync(unsigned, T, unsigned, int = 32);
 template <class T> __device__ T __shfl_down_sync(unsigned, T, unsigned, int = 32);
 template <class T> __device__ T __shfl_xor_sync(unsigned, T, int, int = 32);
-template <class T, class V> __device__ T atomicAdd(T*, V); template <class T, class V> __device__ T atomicSub(T*, V);
-template <class T, class V> __device__ T atomicMax(T*, V); template <class T, class V> __device__ T atomicMin(T*, V);
-template <class T, class V> __device__ T atomicOr(T*, V); template <class T, class V> __device__ T atomicAnd(T*, V);
-template <class T, class V> __device__ T atomicXor(T*, V); template <class T, class V> __device__ T atomicExch(T*, V);
+template <class T, class V> __device__ T atomicAdd(T*, V); template <class T, class V> __device__ T
+atomicSub(T*, V);
+template <class T, class V> __device__ T atomicMax(T*, V); template <class T, class V> __device__ T
+atomicMin(T*, V);
+template <class T, class V> __device__ T atomicOr(T*, V); template <class T, class V> __device__ T
+atomicAnd(T*, V);
+template <class T, class V> __device__ T atomicXor(T*, V); template <class T, class V> __device__ T
+atomicExch(T*, V);
 template <class T, class V, class W> __device__ T atomicCAS(T*, V, W);
 __device__ __half __float2half(float); __device__ float __half2float(__half);
 __device__ __half __float2half_rn(float); __device__ __half2 __float2half2_rn(float);
 __device__ __half2 __floats2half2_rn(float, float); __device__ __half2 __halves2half2(__half, __half);
 __device__ __half2 __half2half2(__half); __device__ float2 __half22float2(__half2);
-__device__ __half2 __float22half2_rn(float2); __device__ __half __low2half(__half2); __device__ __half __high2half(__half2);
+__device__ __half2 __float22half2_rn(float2); __device__ __half __low2half(__half2); __device__ __half
+__high2half(__half2);
 __device__ __half2 __hadd2(__half2, __half2); __device__ __half2 __hsub2(__half2, __half2);
 __device__ __half2 __hmul2(__half2, __half2); __device__ __half2 __hfma2(__half2, __half2, __half2);
 __device__ __half __hadd(__half, __half); __device__ __half __hsub(__half, __half);
@@ -156,7 +167,8 @@ __device__ __nv_bfloat16 __float2bfloat16(float); __device__ __nv_bfloat16 __flo
 __device__ float __bfloat162float(__nv_bfloat16);
 LAYOUTALG_REALS
 namespace nvcuda { namespace wmma {
-struct matrix_a; struct matrix_b; struct accumulator; struct row_major; struct col_major; struct precision_tf32;
+struct matrix_a; struct matrix_b; struct accumulator; struct row_major; struct col_major; struct
+precision_tf32;
 enum layout_t { mem_row_major, mem_col_major };
 template <class Use, int M, int N, int K, class T, class Order = void> struct fragment {
     static constexpr int num_elements = 8; T x[8]; };
@@ -173,8 +185,10 @@ struct grid_group { __device__ void sync() const; __device__ unsigned long long 
 template <unsigned N, class Parent = void> struct thread_block_tile { __device__ void sync() const;
     __device__ unsigned thread_rank() const; __device__ unsigned size() const;
     __device__ unsigned meta_group_rank() const; __device__ unsigned meta_group_size() const;
-    template <class T> __device__ T shfl_down(T, unsigned) const; template <class T> __device__ T shfl_xor(T, unsigned) const;
-    template <class T> __device__ T shfl_up(T, unsigned) const; template <class T> __device__ T shfl(T, unsigned) const; };
+    template <class T> __device__ T shfl_down(T, unsigned) const; template <class T> __device__ T shfl_xor(T,
+    unsigned) const;
+    template <class T> __device__ T shfl_up(T, unsigned) const; template <class T> __device__ T shfl(T,
+    unsigned) const; };
 __device__ thread_block this_thread_block(); __device__ grid_group this_grid();
 template <unsigned N, class P> __device__ thread_block_tile<N> tiled_partition(const P&);
 template <class G> __device__ void sync(const G&); template <class G> __device__ void wait(const G&);
@@ -193,23 +207,33 @@ def _vectors() -> str:
             fields = ", ".join("xyzw"[:count])
             whole = f"{name}{count}"
             given = ", ".join(f"{kind} {axis}" for axis in "xyzw"[:count])
-            lines.append(f"struct __attribute__((aligned({min(aligned, 16)}))) {whole} {{ {kind} {fields}; }};")
+            lines.append(
+                f"struct __attribute__((aligned({min(aligned, 16)}))) {whole} {{ {kind} {fields}; }};"
+            )
             lines.append(f"__host__ __device__ {whole} make_{whole}({given});")
     return "\n".join(lines)
 
 
 _REALS = {
-    1: "sqrt rsqrt cbrt exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh erf "
-    "erfc fabs floor ceil round trunc rint nearbyint",
+    1: "sqrt rsqrt cbrt exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh "
+    "erf erfc fabs floor ceil round trunc rint nearbyint",
     2: "fmax fmin pow fmod atan2 fdivide copysign",
     3: "fma",
 }
 _FAST = {
-    1: "__expf __exp10f __logf __log2f __log10f __sinf __cosf __tanf __saturatef __frcp_rn __fsqrt_rn __frsqrt_rn",
+    1: "__expf __exp10f __logf __log2f __log10f __sinf __cosf __tanf __saturatef __frcp_rn "
+    "__fsqrt_rn __frsqrt_rn",
     2: "__powf __fdividef __fadd_rn __fmul_rn __fsub_rn __fdiv_rn",
     3: "__fmaf_rn",
 }
-_TO_INTEGER = ("__float2int_rn", "__float2int_rd", "__float2int_ru", "__float2int_rz", "__float_as_int", "lrintf")
+_TO_INTEGER = (
+    "__float2int_rn",
+    "__float2int_rd",
+    "__float2int_ru",
+    "__float2int_rz",
+    "__float_as_int",
+    "lrintf",
+)
 
 
 def _reals() -> str:
@@ -223,14 +247,16 @@ def _reals() -> str:
         for name in _FAST[count].split():
             lines.append(f"__host__ __device__ float {name}({', '.join(['float'] * count)});")
     lines += [f"__host__ __device__ int {name}(float);" for name in _TO_INTEGER]
-    lines.append("__host__ __device__ float __int_as_float(int); __host__ __device__ float __int2float_rn(int);")
+    lines.append(
+        "__host__ __device__ float __int_as_float(int); __host__ __device__ float __int2float_rn(int);"
+    )
     return "\n".join(lines) + "\n"
 
 
 def shim_text() -> str:
     """The header.
 
-    >>> "struct __attribute__((aligned(16))) float4 { float x, y, z, w; };" in shim_text()
+    >>> "struct __attribute__((aligned(16))) float4" in shim_text()
     True
     """
     return f"{_WORDS}{_vectors()}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())

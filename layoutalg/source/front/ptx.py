@@ -7,7 +7,8 @@ A statement is an opcode, its operands as they are written, and the predicate in
 operands in brackets: a base and a number of bytes.
 
 >>> statements("@p cp.async.cg.shared.global [%0], [%1 + 16], 16;")[0]
-Instruction(predicate='p', negated=False, opcode='cp.async.cg.shared.global', operands=('[%0]', '[%1 + 16]', '16'))
+Instruction(predicate='p', negated=False, opcode='cp.async.cg.shared.global', operands=('[%0]', '[%1 + 16]',
+'16'))
 >>> address("[%1 + 16]"), memory_operations(statements("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];")[0])
 (('%1', 16), (Operation(op='ld.shared.b128', width=16, operand='[%4]'),))
 
@@ -21,10 +22,14 @@ from typing import NamedTuple
 
 from layoutalg.arch import INSTRUCTIONS, instruction_name
 
-_MEMORY = ("ld.", "ldu.", "st.", "cp.async", "ldmatrix", "stmatrix", "red.", "atom.", "cp.reduce", "multimem",
-           "wmma.load", "wmma.store", "prefetch", "tensormap", "mbarrier", "wgmma.mma_async", "movmatrix")  # fmt: skip
-_NO_ACCESS = ("cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all", "cp.async.bulk.commit_group",
-              "cp.async.bulk.wait_group", "movmatrix")  # fmt: skip
+_MEMORY = (
+    "ld.", "ldu.", "st.", "cp.async", "ldmatrix", "stmatrix", "red.", "atom.", "cp.reduce", "multimem",
+    "wmma.load", "wmma.store", "prefetch", "tensormap", "mbarrier", "wgmma.mma_async",
+)  # fmt: skip
+_NO_ACCESS = (
+    "cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all", "cp.async.bulk.commit_group",
+    "cp.async.bulk.wait_group",
+)  # fmt: skip
 _BITS = re.compile(r"\.[busf](\d+)$")
 
 
@@ -38,7 +43,7 @@ class Instruction(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """An access: the analysis' name, bytes per lane, and the operand that is its address; op "" where none."""
+    """An access: the analysis' name ("" where it has none), bytes per lane, the operand with its address."""
 
     op: str
     width: int

@@ -1,0 +1,199 @@
+"""`layoutalg kernel`: the accesses of a CUDA source as it is, by line, with wavefronts and sectors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from layoutalg.cli.inputs import read_source
+from layoutalg.cli.options import ArchOption, JsonOption
+from layoutalg.cli.output import count, progress, say, say_json, say_verbatim, size_bytes, table
+from layoutalg.cli.refusals import header
+from layoutalg.errors import ArgumentTypeError, ParseError
+
+if TYPE_CHECKING:
+    from layoutalg.source import Fix, KernelReading, SourceAccess
+
+MOST_SETS = 200
+
+
+def kernel_command(
+    source: Annotated[
+        str, typer.Argument(help="A CUDA source, whole as it is; - reads standard input.", show_default=False)
+    ],
+    block: Annotated[str, typer.Option(help="Threads of a block: 256, 16x16 or 8x8x4.", show_default=False)],
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            help="Blocks of the grid: count all of them. Default: block (0,0,0) alone.", show_default=False
+        ),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="NAME=VALUE: a parameter, a template parameter (a type too), a macro or a constant that the "
+            "source leaves open, blockIdx.x, gridDim.x. Repeats.",
+            show_default=False,
+        ),
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option("--kernel", help="One of the source's kernels. Default: all.", show_default=False),
+    ] = None,
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Say which padding or swizzle removes the bank conflicts, with its code."),
+    ] = False,
+    arch: ArchOption = "sm_90",
+    as_json: JsonOption = False,
+) -> int:
+    """Read the accesses of a kernel in a CUDA source, and count their wavefronts and sectors.
+
+    layoutalg kernel sgemm.cu --block 16x16 --set N=4096 --set BM=128
+
+    Nothing of the source is run. Every access is in the table, or is told as not read, with the reason.
+    Exits 2 where none could be read.
+    """
+    from layoutalg.source import fixes_of, read_kernel, refuse_unread
+
+    sizes = read_extents("--block", block)
+    blocks = None if grid is None else read_extents("--grid", grid)
+    given = read_sets(sets or [])
+    text = read_source(source)
+    folder = None if source == "-" else str(Path(source).resolve().parent)
+    with progress("reading", quiet=as_json):
+        reading = read_kernel(text, sizes, grid=blocks, sets=given, kernel=kernel, arch=arch, folder=folder)
+        refuse_unread(reading)
+        fixes, notes = fixes_of(reading) if fix else ((), ())
+    if as_json:
+        say_json(_fields(source, reading, notes) | ({"fixes": [_fix(f) for f in fixes]} if fix else {}))
+    else:
+        _show(reading, notes)
+        for one in fixes:
+            _show_fix(one)
+        if fix and not reading.conflicting:
+            say("No shared array has bank conflicts.")
+    return 0
+
+
+def read_extents(name: str, text: str) -> tuple[int, ...]:
+    """ "16x16" as (16, 16); raises ParseError for anything else.
+
+    >>> read_extents("--block", "8x8x4")
+    (8, 8, 4)
+    """
+    if not re.fullmatch(r"[0-9]{1,10}([xX,][0-9]{1,10}){0,2}", text.strip(), re.ASCII):
+        raise ParseError(
+            f"{name} {text!r} is not one to three numbers such as 256, 16x16 or 8x8x4", text=text
+        )
+    return tuple(int(part) for part in re.split("[xX,]", text.strip()))
+
+
+def read_sets(texts: list[str]) -> dict[str, str]:
+    """NAME=VALUE texts as a dictionary; several may stand in one text, with commas.
+
+    >>> read_sets(["N=4096,M=128", "T=float"])
+    {'N': '4096', 'M': '128', 'T': 'float'}
+    """
+    out: dict[str, str] = {}
+    for part in (part for text in texts for part in text.split(",")):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise ParseError(f"--set {part!r} is not NAME=VALUE", text=part)
+        if name.strip() in out:
+            raise ArgumentTypeError(f"--set names {name.strip()} twice")
+        out[name.strip()] = value.strip()
+    if len(out) > MOST_SETS:
+        raise ArgumentTypeError(f"--set gives {len(out)} values; at most {MOST_SETS} are taken")
+    return out
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    names = ("array", "kind", "extra_bytes", "before", "after", "ideal", "code")
+    return {name: getattr(fix, name) for name in names} | {"layout": str(fix.layout)}
+
+
+def _show_fix(fix: Fix) -> None:
+    extra = f"{size_bytes(fix.extra_bytes)} more" if fix.extra_bytes else "no extra memory"
+    say(
+        "",
+        f"{fix.array}, by {fix.kind}: {count(fix.before)} wavefronts become {count(fix.after)}; {extra}.",
+    )
+    say_verbatim(str(fix.layout))
+    for line in fix.code.splitlines():
+        say_verbatim(line)
+
+
+def _fields(source: str, reading: KernelReading, notes: tuple[str, ...]) -> dict[str, Any]:
+    return (
+        header("kernel")
+        | {"source": source, "kernels": list(reading.kernels), "arch": reading.arch}
+        | {"block": list(reading.block), "grid": None if reading.grid is None else list(reading.grid)}
+        | {"accesses": [_access(a) for a in reading.accesses]}
+        | {"wanted": list(reading.wanted), "notes": [*reading.notes, *notes]}
+    )
+
+
+def _access(access: SourceAccess) -> dict[str, Any]:
+    names = (
+        "line",
+        "op",
+        "array",
+        "instructions",
+        "total",
+        "ideal_total",
+        "ways",
+        "efficiency",
+        "read",
+        "why",
+    )
+    return {name: getattr(access, name) for name in names}
+
+
+def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
+    parts: list[str | Table] = []
+    of = ", ".join(reading.kernels)
+    what = "block (0,0,0)" if reading.grid is None else f"all {count(_blocks(reading))} blocks"
+    rows = [_row(a) for a in reading.memory if a.read]
+    columns = ("line", "access", "array", "instructions", "wavefronts", "sectors", "ideal", "")
+    if rows:
+        parts.append(
+            table(f"{of}: {what} of {'x'.join(map(str, reading.block))} threads", columns, rows, left=3)
+        )
+    unread = [a for a in reading.memory if not a.read]
+    parts += [f"line {a.line}, column {a.column}: {_named(a)}not read: {a.why}." for a in unread]
+    if unread:
+        parts.append("")
+    said = f"{len(rows)} of {len(reading.memory)} accesses are read"
+    registers = sum(a.op == "registers" for a in reading.accesses)
+    if registers:
+        said += f"; {registers} more are to arrays in registers"
+    parts.append(f"{said}.")
+    if reading.wanted:
+        parts.append(f"More is read with --set for {', '.join(reading.wanted)}.")
+    parts += [f"Note: {note}." for note in (*reading.notes, *notes)]
+    say(*parts)
+
+
+def _named(access: SourceAccess) -> str:
+    words = " ".join(word for word in (access.op, access.array) if word)
+    return f"{words}: " if words else ""
+
+
+def _row(access: SourceAccess) -> tuple[str, ...]:
+    counts = tuple(count(n or 0) for n in (access.instructions, access.total, access.ideal_total))
+    if access.ways is None:
+        return (str(access.line), access.op, access.array, counts[0], "", counts[1], counts[2],
+                f"{access.efficiency or 0:.1%}")  # fmt: skip
+    conflict = f"{access.ways}-way" if access.ways > 1 else "conflict-free"
+    return (str(access.line), access.op, access.array, counts[0], counts[1], "", counts[2], conflict)
+
+
+def _blocks(reading: KernelReading) -> int:
+    x, y, z = reading.grid or (1, 1, 1)
+    return x * y * z

@@ -1,0 +1,236 @@
+"""How a variable of a loop goes on from turn to turn, and when its condition ends the loop.
+
+    Affine       begin + step * turn
+    Table        begin + a number for each turn
+    Previous     begin in turn 0, later a function of the turn before
+    turns_until  the turns after which a condition on affine variables is false
+    Walk         variables that go on from known numbers to known numbers, in every turn
+
+The turn is a sum too: a variable of the loop, or a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from layoutalg.source.terms import (
+    FREE,
+    ONE,
+    ZERO,
+    Sum,
+    add,
+    constant,
+    extreme,
+    floor_div,
+    is_zero,
+    minus,
+    multiply,
+    select,
+    substitute,
+    table,
+    values,
+    variable,
+)
+from layoutalg.source.values import Address, Number, Value
+
+MOST_TABLED = 1 << 16
+"""Turns that are gone through one by one."""
+
+
+class NoForm(Exception):
+    """A loop that is not read once for all turns, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """begin + step * turn."""
+
+    begin: Sum
+    step: Sum
+
+    def __call__(self, turn: Sum) -> Sum:
+        return add(self.begin, multiply(turn, self.step))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """begin + entries[turn]."""
+
+    begin: Sum
+    entries: Any
+
+    def __call__(self, turn: Sum) -> Sum:
+        return add(self.begin, table(turn, self.entries))
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """begin in turn 0, later a function of the turn before."""
+
+    begin: Sum
+    after: Sum
+    others: dict[str, Any]
+
+    def __call__(self, turn: Sum) -> Sum:
+        before = extreme("max", minus(turn, ONE), ZERO)
+        later = substitute(self.after, {n: form(before) for n, form in self.others.items()})
+        return select(is_zero(turn), self.begin, later)
+
+
+def turns_until(condition: Sum, name: str) -> Sum | None:
+    """The turns until a condition is false, where it compares begin + step * turn; None elsewhere."""
+    if condition.known:
+        return None if condition.constant else ZERO
+    if len(condition.parts) != 1:
+        return _ends_unequal(condition, name)
+    atom, k = condition.parts[0]
+    if k != 1 or condition.constant:
+        return _ends_unequal(condition, name)
+    if atom.op == "and":
+        counts = [turns_until(arg, name) for arg in atom.args]
+        first, second = counts
+        if first is None or second is None:
+            return None
+        return extreme("min", first, second)
+    if atom.op != "nonneg":
+        return None
+    inner = atom.args[0]
+    step = sum(k for a, k in inner.parts if a.op == "var" and a.data == name)
+    rest = Sum(
+        inner.constant, tuple((a, k) for a, k in inner.parts if not (a.op == "var" and a.data == name))
+    )
+    if name in rest.variables or step >= 0 or rest.high >= FREE:
+        return None
+    return floor_div(extreme("max", add(rest, constant(-step)), ZERO), -step)
+
+
+def _ends_unequal(condition: Sum, name: str) -> Sum | None:
+    """The turns of `v != n`, where v gets there."""
+    if condition.constant != 1 or len(condition.parts) != 1:
+        return None
+    atom, k = condition.parts[0]
+    if k != -1 or atom.op != "zero":
+        return None
+    inner = atom.args[0]
+    if inner.variables != {name} or len(inner.parts) != 1 or inner.parts[0][0].op != "var":
+        return None
+    turns, left = divmod(-inner.constant, inner.parts[0][1])
+    return constant(turns) if not left and turns >= 0 else None
+
+
+def plain(value: Value) -> Sum | None:
+    """The number, or the offset of the address, that a value is; None of others."""
+    if isinstance(value, Number):
+        return value.sum
+    return value.offset if isinstance(value, Address) else None
+
+
+def kind_of(value: Value) -> tuple[int, bool]:
+    """(bits, signed) of a number; those of an address for any other value."""
+    return (value.bits, value.signed) if isinstance(value, Number) else (64, True)
+
+
+def array_of(value: Value) -> object:
+    """The array of an address; None of others."""
+    return value.array if isinstance(value, Address) else None
+
+
+def stand_in(name: str) -> Sum:
+    """What stands for a variable while a turn is tried."""
+    return variable(name, -FREE, FREE, fresh=True)
+
+
+LANES = frozenset({"x", "y", "z"})
+
+
+class Walk:
+    """Variables that are known in every turn: `begin` before the first, `after` a turn by those before it."""
+
+    def __init__(
+        self,
+        begin: dict[str, Sum],
+        after: dict[str, Sum],
+        kinds: dict[str, tuple[int, bool]],
+        threads: dict[str, Any],
+    ) -> None:
+        self.begin, self.after, self.kinds, self.threads = begin, after, kinds, threads
+
+    def closure(self, names: Iterable[str]) -> set[str] | None:
+        """The variables that these depend on; None where one is not known in every turn."""
+        found: set[str] = set()
+        waiting = list(names)
+        while waiting:
+            n = waiting.pop()
+            if n in found:
+                continue
+            if n not in self.after or not self.begin[n].variables <= LANES or self.begin[n].fresh:
+                return None
+            found.add(n)
+            for m in self.after[n].variables:
+                if m in self.after:
+                    waiting.append(m)
+                elif m not in LANES:
+                    return None
+        return found
+
+    def _first(self, states: set[str]) -> dict[str, Any]:
+        import numpy as np
+
+        return {n: np.asarray(values(self.begin[n], self.threads), dtype=np.int64) for n in states}
+
+    def _next(self, now: dict[str, Any]) -> dict[str, Any]:
+        """The values a turn later, as their types hold them."""
+        import numpy as np
+
+        out = {}
+        for n in now:
+            value = np.asarray(values(self.after[n], {**self.threads, **now}), dtype=np.int64)
+            width, signed = self.kinds[n]
+            if width < 64:
+                value = value & ((1 << width) - 1)
+                if signed:
+                    value = np.where(value >= 1 << (width - 1), value - (1 << width), value)
+            elif value.size and int(np.abs(value).max()) >= 1 << 61:
+                raise NoForm("a number of it grows past 2^61")
+            out[n] = value
+        return out
+
+    def turns(self, states: set[str], condition: Sum, first: bool) -> int:
+        """Turns until a condition is false."""
+        import numpy as np
+
+        now = self._first(states)
+        for turn in range(MOST_TABLED):
+            if first or turn:
+                holds = np.asarray(values(condition, {**self.threads, **now}))
+                if holds.min() != holds.max():
+                    raise NoForm("lanes leave it at different turns")
+                if not holds.min():
+                    return turn
+            now = self._next(now)
+        raise NoForm("it has no end that is known")
+
+    def history(self, states: set[str], turns: int) -> dict[str, Any]:
+        """The values in turns 0 to `turns`: arrays whose first axis is the turn."""
+        import numpy as np
+
+        now = self._first(states)
+        rows: dict[str, list[Any]] = {n: [now[n]] for n in states}
+        for _ in range(turns):
+            now = self._next(now)
+            for n in states:
+                rows[n].append(now[n])
+        return {n: np.stack(np.broadcast_arrays(*given)) for n, given in rows.items()}
+
+    def steps(self, step: Sum, history: dict[str, Any], turns: int) -> Any:
+        """The values of a step in every turn."""
+        import numpy as np
+
+        wide = any(h.ndim == 2 for h in history.values()) or bool(step.variables & LANES)
+        env = dict(self.threads)
+        for n, entries in history.items():
+            env[n] = entries[:turns] if entries.ndim == 2 or not wide else entries[:turns, None]
+        shape = (turns, len(self.threads["thread"])) if wide else (turns,)
+        return np.broadcast_to(np.asarray(values(step, env), dtype=np.int64), shape)
