@@ -664,7 +664,7 @@ def _signalled(k: Any, box: Any, v: Any, blocks: int) -> None:
     k.init(came)
     to = (k.rank + blocks - 1) % blocks
     k.do(STS_REMOTE[4], box.at(k.thread), to, v)
-    k.arrive(came[0], rank=to)
+    k.arrive(came[0], rank=to, release=True)
     k.wait(came[0], 0, cluster=True)
     k.do(LDS[4], v, box.at(k.thread))
 

@@ -341,6 +341,52 @@ def exchange(mistake: str = "", blocks: int = 4) -> Any:
     return k.build()
 
 
+def persistent(mistake: str = "") -> Any:
+    """y = x, tile by tile: three blocks share the tiles, and each uses one buffer and one barrier for all."""
+
+    def wrong(*names: str) -> bool:
+        return mistake in names
+
+    k = cg.Kernel("persistent", threads=64)
+    m = k.extent("m", 1 << 20, multiple=16)
+    x, y = k.tensor("x", "f32", (m, 32), (32, 1)), k.tensor("y", "f32", (m, 32), (32, 1), writable=True)
+    load, save, block = k.tensor_map("load", x, BOX), k.tensor_map("save", y, BOX), k.block(0, 3)
+    tile, full = k.shared("tile", "f32", Layout(BOX, (32, 1)), align_bytes=128), k.mbarrier("full")
+    k.init(full)
+    with k.If(k.thread.eq(0)), k.For("turn", cg.minus(m // 16 + 2, block) // 3) as turn:
+        place = (turn * 3 + block, 0)
+        k.expect(full[0], BYTES)
+        k.tma_load(load, cg.local_tile(x, BOX, place), tile, full[0])
+        k.wait(full[0], 0 if wrong("one parity") else turn % 2)
+        k.tma_store(save, tile, cg.local_tile(y, BOX, place))
+        k.bulk_commit()
+        if not wrong("no read wait"):
+            k.bulk_wait(1 if wrong("one in flight") else 0, read=True)
+    return k.build()
+
+
+def pushed(mistake: str = "", blocks: int = 2) -> Any:
+    """y of a block = x of its peer, which writes it there and arrives at the barrier there."""
+
+    def wrong(*names: str) -> bool:
+        return mistake in names
+
+    k = cg.Kernel("pushed", threads=64)
+    x, y = k.tensor("x", "f32", (8, 64), (64, 1)), k.tensor("y", "f32", (8, 64), (64, 1), writable=True)
+    block = k.block(0, 8)
+    k.cluster(blocks)
+    inbox, came = k.shared("inbox", "f32", Layout(64)), k.mbarrier("came", 64)
+    v, other = k.fragment("v", "f32", 1), k.rank ^ 1
+    k.init(came)
+    k.do(cg.LDG[4], v, x.at(block, k.thread))
+    k.do(cg.STS_REMOTE[4], inbox.at(k.thread), other, v)
+    k.arrive(came[0], rank=other, release=not wrong("no release"))
+    k.wait(came[0], 0, cluster=not wrong("wait of the block"))
+    k.do(LDS[4], v, inbox.at(k.thread))
+    k.do(STG[4], y.at(block, k.thread), v)
+    return k.build()
+
+
 def handed(mistake: str = "") -> Any:
     """y = x backwards: one role writes halves of it to shared memory, the other reads them, by named
     barriers.
@@ -410,6 +456,8 @@ def arguments(program: str) -> dict[str, Any]:
         "shared_tile": ((16, 5 * 32), (4, 16, 32), {}),
         "exchange": ((8, 64), (8, 64), {}),
         "handed": ((4, 64), (4, 64), {}),
+        "persistent": ((160, 32), (160, 32), {"m": 160}),
+        "pushed": ((8, 64), (8, 64), {}),
         "uneven": ((64, 96), (64, 32), {}),
     }[program]
     return {**numbers, "x": rng.integers(-9, 9, shape).astype("f4"), "y": np.zeros(out, "f4")}
@@ -425,6 +473,10 @@ def expected(program: str, given: dict[str, Any]) -> Any:
             return x.sum(0)
         case "exchange":
             return np.roll(x.reshape(2, 4, 64), 1, axis=1).reshape(8, 64)
+        case "persistent":
+            return x
+        case "pushed":
+            return x.reshape(4, 2, 64)[:, ::-1].reshape(8, 64)
         case "handed":
             return x[:, ::-1]
         case "uneven":

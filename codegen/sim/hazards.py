@@ -65,7 +65,7 @@ class Clocks:
         self.first_engine = warps
         self.now: Array = numpy.ones(warps, dtype=numpy.int64)
         self.seen: Array = numpy.zeros((warps, warps), dtype=numpy.int64)
-        self.floor = 0
+        self.floor = self.first_read = 0
 
     def start(self) -> None:
         """A block begins, or a cluster of blocks: what was before is known to all."""
@@ -244,10 +244,11 @@ class Shadow:
 
     def _note_read(self, granules: Array, threads: Array) -> None:
         warps = threads >> WARP_BITS
-        place = granules * self.warps + warps
+        columns = warps + self.clocks.first_read
+        place = granules * self.warps + columns
         epochs, readers = self.read_epoch.reshape(-1), self.reader.reshape(-1)
         now = self.clocks.now[warps]
-        several = (epochs[place] > self.clocks.seen[warps, warps]) & (readers[place] != threads)
+        several = (epochs[place] > self.clocks.seen[warps, columns]) & (readers[place] != threads)
         epochs[place], readers[place] = now, threads
         several |= readers[place] != threads
         if several.any():
@@ -269,6 +270,7 @@ class Shadow:
         i, k, warp = (int(n) for n in numpy.argwhere(late)[0])
         thread, other = int(threads[i, 0]), int(reader[i, k, warp])
         if other == _SEVERAL:
+            warp -= self.clocks.first_read
             other = warp << WARP_BITS
             who = f"lanes of {self.clocks.warp_name(warp)}"
         else:

@@ -56,6 +56,10 @@ MOST_ROUNDS = 12
 """Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
 
 
+TMA_SECTOR_BYTES = 32
+"""What rows start at multiples of where TMA reads them in whole sectors."""
+
+
 def tile_count(p: GemmProblem, c: Config) -> int:
     """Tiles of D, of all products of a batch."""
     return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
@@ -98,7 +102,7 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
 
 def _is_narrow(p: GemmProblem, c: Config) -> bool:
     if isinstance(c, Sm90Config):
-        return False
+        return any(lead * p.operand.nbytes % TMA_SECTOR_BYTES for lead in (p.lda, p.ldb))
     if isinstance(c, SimtConfig):
         return min(c.a_vector, c.b_vector) == 1
     return min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
@@ -211,7 +215,7 @@ def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
     """Boxes by TMA where D can be stored so, and nothing is added; otherwise rows, as wide as they can be."""
     most = 16 // p.result.nbytes
     across = gcd(_vectors(p)[2], most)
-    boxed = (p.ldd % most == 0 and p.align_bytes[2] % 16 == 0) and not (p.reads_c or p.epilogue.vectors)
+    boxed = not (p.ldd % most or p.n % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors)
     return replace(c, through="tma" if boxed else "shared", result_vec=most if boxed else across)
 
 

@@ -155,8 +155,9 @@ class _Writer:
 
     def __init__(self, k: KernelBuilder, p: GemmProblem, c: Sm90Config) -> None:
         self.k, self.p, self.c = k, p, c
-        across = c.result_vec if c.through == "shared" else 1  # TMA ends a row wherever it ends
-        self.m, self.n, depth = k.param("m", p.m), k.param("n", p.n, across, across), k.param("k", p.k)
+        # rows of D end where vectors do, and of TMA where chunks of 16 bytes do, which it writes whole
+        self.m, self.n = k.param("m", p.m), k.param("n", p.n, c.result_vec, c.result_vec)
+        depth = k.param("k", p.k)
         self.a = _Operand(k, p, c, "a", (self.m, depth))
         self.b = _Operand(k, p, c, "b", (self.n, depth))
         self.blocks = k.param("blocks", MOST_BLOCKS)

@@ -218,6 +218,11 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         if p.reads_c or p.epilogue.vectors:
             raise UnsupportedError("through = 'tma' adds no matrix and no vectors: take 'shared'")
         _rows_for_tma("d", p.ldd, p.align_bytes[2], size)
+        if p.n * size % 16:
+            raise AlignmentError(
+                f"through = 'tma' with rows of {p.n} elements of {one.result}: TMA writes whole chunks of 16 bytes, "
+                f"{-p.n * size % 16} bytes behind them; take 'shared'", offset=p.n * size, required_bytes=16,
+            )  # fmt: skip
         if c.result_vec != 16 // size:
             raise UnsupportedError(f"result_vec = {c.result_vec} through 'tma': {16 // size} of {one.result}")
     elif c.through == "shared":

@@ -85,8 +85,8 @@ _LOST = (
     "layout, and gone with one block per multiprocessor"
 )
 _REST = (
-    "the others belong to no instruction's access: arbitration, barriers, placeholders of copies; no "
-    "conflict of any layout"
+    "the others belong to no instruction's access, such as what lost arbitration and placeholders of "
+    "copies; no conflict of any layout"
 )
 _FEWER = (
     "the counter of instructions has more for copies than the pipe took: their excess is not all conflicts"

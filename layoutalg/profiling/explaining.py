@@ -74,16 +74,22 @@ def _finding(row: Row, joined: Joined | None) -> Finding:
     ways = worst_share(row)
     pitch = joined.pitch if joined else None
     fit = fit_pitch(row.op, ways, pitch) if found and found.conflicts and ways is not None else None
-    notes = [*_conflict(ways, found, fit), *notes_of(row), *_sectors(row), *_against(row, joined)]
+    fixes = joined.fixes if joined else ()
+    notes = [*_conflict(ways, found, fit, fixes), *notes_of(row), *_sectors(row), *_against(row, joined)]
     return Finding(row, found, fit, joined, tuple(notes))
 
 
-def _conflict(ways: Fraction | None, found: Excess | None, fit: Fit | None) -> Iterator[str]:
-    """What conflicts, which pitch explains it, and the layout without."""
+def _conflict(
+    ways: Fraction | None, found: Excess | None, fit: Fit | None, fixes: tuple[str, ...]
+) -> Iterator[str]:
+    """What conflicts, and the layout without: the source's own, else of the pitch that explains it."""
     if not found or not found.conflicts or ways is None:
         return
     number = f"{ways.numerator}-way" if ways.denominator == 1 else f"{float(ways):.3g}-way on average"
     yield f"{number} bank conflict, {found.conflicts:,} wavefronts more than needed"
+    if fixes:
+        yield f"none with {', or '.join(fixes)}"
+        return
     if fit is None:
         yield "no fixed pitch of rows explains it: lanes differ in more than a row, or not all take part"
         return

@@ -34,8 +34,9 @@ class Joined:
     """The accesses that a row is: their lines and arrays, and what was predicted of them.
 
     `predicted` is wavefronts or sectors of the whole launch, `ideal` the least of them, both None where an
-    access was not read; `why` says why not.  `pitch` is bytes between rows of the array, where it has rows.
-    `exact`: the ops are the same, else the compiler chose another.
+    access was not read; `why` says why not.  `pitch` is bytes between rows of the array, where it has rows;
+    `fixes` are its layouts without conflicts. `exact`: the ops are the same, else the compiler chose
+    another.
     """
 
     lines: tuple[int, ...]
@@ -43,6 +44,7 @@ class Joined:
     ops: tuple[str, ...]
     exact: bool
     pitch: int | None
+    fixes: tuple[str, ...]
     predicted: int | None
     ideal: int | None
     why: str | None
@@ -99,6 +101,7 @@ def join(
         tuple(dict.fromkeys(each["op"] for each in kind)),
         all(each["op"] == row.op for each in kind),
         pitches.pop() if len(pitches) == 1 else None,
+        tuple(dict.fromkeys(str(fix) for each in kind for fix in each.get("fixes") or ())),
         blocks * sum(each["total"] - _bias(each) for each in kind) if read else None,
         blocks * sum(each["ideal_total"] - _bias(each) for each in kind) if read else None,
         why,

@@ -111,6 +111,7 @@ def _finding_fields(launch: Launch, each: Finding) -> dict[str, Any]:
         "arrays": list(joined.arrays) if joined else [],
         "predicted": joined.predicted if joined else None,
         "predicted_ideal": joined.ideal if joined else None,
+        "fixes": list(joined.fixes) if joined else [],
         "pitches": list(fit.pitches) if fit else [],
         "layout": str(fit.remedy.layout) if fit and fit.remedy else None,
         "extra_bytes": fit.extra_bytes if fit else None,

@@ -107,6 +107,18 @@ MISTAKES = {
         "half is sent": "deadlock .* phase 0 of came lacks 128 of 256 bytes",
         "no wait": "is in flight|passes on bytes|uninitialised|read it, with no barrier",
     },
+    "pushed": {
+        "no release": "of inbox: thread .* of the block of rank .* wrote it, with no barrier in "
+        "between|may leave",
+        "wait of the block": "of inbox: thread .* of the block of rank .* wrote it, with no barrier in "
+        "between",
+    },
+    "persistent": {
+        "one parity": "stores a box of byte 0 of tile: the copy for full is in flight",
+        "no read wait": "loads a box into byte 0 of tile: a TMA store of warp 0 read it, with no wait for it",
+        "one in flight": "loads a box into byte 0 of tile: a TMA store of warp 0 read it, with no wait for "
+        "it",
+    },
     "handed": {
         "overwrites": "read it, with no barrier in between|wrote it, with no barrier in between|deadlock",
         "reads early": "wrote it, with no barrier in between|read it|uninitialised|deadlock|which then has",

@@ -23,6 +23,8 @@ from tests.hopper_programs import (
     exchange,
     expected,
     handed,
+    persistent,
+    pushed,
     reduction,
     ring,
     scaled,
@@ -88,7 +90,9 @@ def test_program_compiles(programs: dict[str, tuple[Any, str]], name: str) -> No
     assert cg.compile(programs[name][0]).spill_bytes == 0
 
 
-@pytest.mark.parametrize("program", [shared_tile, exchange, handed, uneven, ring, reduction, scaled])
+@pytest.mark.parametrize(
+    "program", [shared_tile, exchange, persistent, pushed, handed, uneven, ring, reduction, scaled]
+)
 def test_right_program_compiles(program: Any) -> None:
     assert cg.compile(program()).spill_bytes == 0
 

@@ -103,6 +103,8 @@ def test_what_threads_know_is_what_the_definition_says(events: list[tuple[str, i
             if thread == who:
                 continue
             known = clocks.knows(thread, who, epoch)
+            if who >> 5 < WARPS:
+                assert clocks.knows(thread, who + (clocks.first_read << 5), epoch) == known, "as a read"
             assert known == (number in sets.known[thread]), (number, thread)
             if known and who >> 5 < clocks.first_engine:  # what is not ordered is refused for that
                 assert clocks.visible(thread, who, epoch) == (number in sets.fenced[thread]), (number, thread)

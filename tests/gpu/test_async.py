@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
     not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
 )
 
-RIGHT = ("scaled", "ring", "reduction", "shared_tile", "exchange", "handed", "uneven")
+RIGHT = ("scaled", "ring", "reduction", "shared_tile", "exchange", "persistent", "pushed", "handed", "uneven")
 
 TIMES = 20
 """Launches of one program: what depends on timing shows in one of many."""

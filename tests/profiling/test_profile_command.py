@@ -42,6 +42,11 @@ def test_with_the_source_each_access_is_named() -> None:
     (launch,) = answer("profile", str(path("vector_pitch")), *words)["launches"]
     arrays = {(line["line"], line["op"]): line["arrays"] for line in launch["lines"]}
     assert arrays[21, "ld.shared.b128"] == ["tile"] and arrays[22, "ld.shared.b128"] == ["wide"]
+    fixes = {line["line"]: line["fixes"] for line in launch["lines"] if line["conflicts"]}
+    assert fixes[21] == [
+        "tile as (32,32):(36,1) (padding, 512 bytes more)",
+        "tile as Sw<3,2,3> o 0 o (32,32):(32,1) (swizzle)",
+    ]
     shared = [line for line in launch["lines"] if ".shared.b" in line["op"]]
     assert all(line["predicted"] == line["wavefronts"] for line in shared)
 

@@ -138,7 +138,7 @@ def read_spoiled(count: int, seed: int, folder: Path) -> int:
 
 @with_library
 def test_spoiled_reports(tmp_path: Path) -> None:
-    assert read_spoiled(8, 1, tmp_path) > 0
+    assert read_spoiled(4, 1, tmp_path) > 0
 
 
 @with_library

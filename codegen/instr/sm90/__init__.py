@@ -29,6 +29,7 @@ from layoutalg.codegen.instr.sm90.mbarrier import (
     ARRIVE,
     ARRIVE_EXPECT_TX,
     ARRIVE_REMOTE,
+    ARRIVE_REMOTE_RELEASE,
     MBARRIER_INIT,
     NAMED_ARRIVE,
     NAMED_BARRIER,
@@ -61,6 +62,7 @@ __all__ = [
     "ARRIVE",
     "ARRIVE_EXPECT_TX",
     "ARRIVE_REMOTE",
+    "ARRIVE_REMOTE_RELEASE",
     "ASYNCHRONOUS",
     "BULK_COMMIT",
     "BULK_WAIT",
@@ -101,10 +103,11 @@ __all__ = [
 ASYNCHRONOUS: frozenset[str] = frozenset(
     instr.name
     for instr in (
-        ARRIVE, ARRIVE_EXPECT_TX, ARRIVE_REMOTE, BULK_COMMIT, BULK_WAIT, BULK_WAIT_READ, CLUSTER_ARRIVE,
-        CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT, FENCE_BARRIER_INIT, FENCE_PROXY_ASYNC, MBARRIER_INIT,
-        NAMED_ARRIVE, NAMED_BARRIER, TRY_WAIT, TRY_WAIT_CLUSTER, *LDS_REMOTE.values(), *STS_REMOTE.values(),
-        *ST_ASYNC.values(), *TMA_LOAD.values(), *TMA_STORE.values(),
+        ARRIVE, ARRIVE_EXPECT_TX, ARRIVE_REMOTE, ARRIVE_REMOTE_RELEASE, BULK_COMMIT, BULK_WAIT,
+        BULK_WAIT_READ, CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT, FENCE_BARRIER_INIT,
+        FENCE_PROXY_ASYNC, MBARRIER_INIT, NAMED_ARRIVE, NAMED_BARRIER, TRY_WAIT, TRY_WAIT_CLUSTER,
+        *LDS_REMOTE.values(), *STS_REMOTE.values(), *ST_ASYNC.values(), *TMA_LOAD.values(),
+        *TMA_STORE.values(),
     )
 )  # fmt: skip
 """The names of instructions for which the simulator keeps clocks of more than the block's warps."""

@@ -71,7 +71,7 @@ class Cluster:
         self.peers: list[Machine] = [machine]
         self.has_left = False
         threads = self.clocks.per_block * self.clocks.blocks << WARP_BITS
-        self._touched: Array = numpy.zeros(threads, dtype=numpy.int64)  # by peers' threads, in which epoch
+        self._touched: Array = numpy.zeros((2, threads), dtype=numpy.int64)  # read, written: epochs of peers
         self._where: dict[int, str] = {}
 
     def start(self) -> None:
@@ -89,10 +89,9 @@ class Cluster:
                 raise group.fail("arrives at the cluster barrier again before it has waited there")
             known = self.clocks.release(warp, ALL_LANES)
             if relaxed:
-                kept = Knowledge.nothing(self.clocks.agents)
-                carried = slice(self.clocks.first_init, self.clocks.first_engine)
-                kept.seen[carried] = known.seen[carried]
-                known = kept
+                agents = numpy.arange(self.clocks.agents)
+                carried = (agents >= self.clocks.first_init) & (agents < self.clocks.first_engine)
+                known = known.only(carried)
             self.barrier.arrived[warp] = known
             self.barrier.waiting[warp] = self.barrier.generation
         self.barrier.check()
@@ -129,7 +128,7 @@ class Cluster:
 
     # --- the memory of peers ---------------------------------------------------------------------------
 
-    def reach(self, group: Group, rank: int, *, by_engine: bool = False) -> None:
+    def reach(self, group: Group, rank: int, *, by_engine: bool = False, writes: bool = False) -> None:
         """The active lanes touch the shared memory of the block of a rank.  Raises where they may not.
 
         What an engine brings there, the block waits for at its barrier, or leaves with bytes in flight.
@@ -151,7 +150,7 @@ class Cluster:
                 )  # fmt: skip
         if by_engine:
             return
-        peer._touched[threads] = self.clocks.now[threads >> WARP_BITS]
+        peer._touched[int(writes), threads] = self.clocks.now[threads >> WARP_BITS]
         for warp in numpy.unique(threads >> WARP_BITS).tolist():
             peer._where[warp] = f"in {group.statement()}"
 
@@ -169,7 +168,7 @@ class Cluster:
 
     def store(self, group: Group, place: Place, ranks: Array, nbytes: int, values: Array) -> None:
         """The active lanes write words to peers."""
-        for _, buffer in self._each(group, place, ranks):
+        for _, buffer in self._each(group, place, ranks, writes=True):
             self.machine.store(group, buffer, place.offsets, nbytes, values, None)
 
     def store_async(
@@ -197,14 +196,14 @@ class Cluster:
                 barriers.bring(group, phases, Flight(total, flight.land, what), first)
 
     def _each(
-        self, group: Group, place: Place, ranks: Array, *, by_engine: bool = False
+        self, group: Group, place: Place, ranks: Array, *, by_engine: bool = False, writes: bool = False
     ) -> list[tuple[int, Buffer]]:
         """The one rank that all active lanes mean, with the buffer there."""
         found = numpy.unique(ranks[group.active.index, 0]).tolist()
         if len(found) > 1:
             raise group.fail(f"means blocks of ranks {found[0]} and {found[-1]} in one instruction")
         (rank,) = found
-        self.reach(group, rank, by_engine=by_engine)
+        self.reach(group, rank, by_engine=by_engine, writes=writes)
         return [(rank, self.peers[rank].buffers[place.buffer.name])]
 
     # --- the end ---------------------------------------------------------------------------------------
@@ -218,9 +217,10 @@ class Cluster:
         """The block ends.  Raises SimulationError unless it knows of every access of a peer."""
         self.has_left = True
         mine = range(self.machine.agents.start, self.machine.agents.stop)
-        for thread in numpy.flatnonzero(self._touched).tolist():
-            epoch = int(self._touched[thread])
-            if not any(self.clocks.warp_knows(w, thread, epoch) for w in mine):
+        for wrote, thread in numpy.argwhere(self._touched).tolist():
+            epoch = int(self._touched[wrote, thread])
+            other = thread if wrote else thread + (self.clocks.first_read << WARP_BITS)
+            if not any(self.clocks.warp_knows(w, other, epoch) for w in mine):
                 where = self._where[thread >> WARP_BITS]
                 raise SimulationError(
                     f"block {block} may leave while {self.clocks.who(thread)} touches its shared memory, "

@@ -2,8 +2,9 @@
 
 The idea.  A tensor map, with the numbers of a launch, says which elements a box has (see arch.TensorMap).
 Its rows are written one pitch apart, in chunks of 16 bytes, whose addresses the swizzle mode permutes: the
-XOR takes the absolute address.  Elements outside the tensor are zeros on the way in and left out on the way
-out.
+XOR takes the absolute address.  Elements outside the tensor are zeros on the way in.  On the way out rows,
+planes and so on outside of it are left out; but a row is written in whole chunks, up to the multiple of 16
+bytes behind its last element, whatever lies there.
 
     load     the bytes are PENDING from here on; they are read, and land, when their barrier's phase completes
     store    the bytes are read at the wait for the bulk group (.read), and written at the other wait, or when
@@ -12,7 +13,7 @@ out.
 So what is written over a box too early shows as wrong data, and as a race in any schedule.
 
 Sources: PTX ISA 9.0, 5.5 (tensors, tiled mode, swizzling modes), 9.7.9.27.1.2 (cp.async.bulk.tensor); what is
-written: MEASURED on an H200, tests/data/h200_tma_writes.jsonl.
+written: MEASURED on an H200, tests/data/h200_tma_writes.jsonl, and for stores test_tma_store_ends.
 """
 
 from __future__ import annotations
@@ -78,11 +79,13 @@ class BoundMap:
         found: Array = at ^ ((at & mask) >> swizzle.shift)
         return found
 
-    def elements(self, crd: Sequence[int]) -> tuple[Array, Array]:
-        """Byte offsets in the source of a box's elements, (rows, elements per row), and which exist."""
+    def elements(self, crd: Sequence[int], *, stored: bool = False) -> tuple[Array, Array]:
+        """Byte offsets in the source of a box's elements, (rows, elements per row), and which exist; or, of a
+        box that is stored, which are written."""
         dims, strides = self.map.dims, (self.element_bytes, *self.map.strides_bytes)
         inner = crd[0] + numpy.arange(self.counts[0])
-        exists = ((inner >= 0) & (inner < dims[0]))[None, :]
+        end = -(-dims[0] * self.element_bytes // CHUNK_BYTES) * CHUNK_BYTES // self.element_bytes
+        exists = ((inner >= 0) & (inner < (end if stored else dims[0])))[None, :]
         at = inner[None, :] * strides[0]
         for start, rows, n, stride in zip(crd[1:], self._rows, dims[1:], strides[1:], strict=True):
             place = start + rows
@@ -104,14 +107,14 @@ class BoundMap:
         return rows
 
     def write(self, crd: Sequence[int], rows: Array) -> None:
-        """Write the elements of a box that exist."""
-        at, exists = self.elements(crd)
+        """Write a box, its rows in whole chunks."""
+        at, exists = self.elements(crd, stored=True)
         values = rows.reshape(*at.shape, self.element_bytes)
         self.source.memory.raw[at[exists][:, None] + numpy.arange(self.element_bytes)] = values[exists]
 
     def check(self, group: Group, crd: Sequence[int], i: int, does: str) -> Array:
-        """Byte offsets of the elements that exist; raises where they leave the array."""
-        at, exists = self.elements(crd)
+        """Byte offsets of the elements that are loaded or stored; raises where they leave the array."""
+        at, exists = self.elements(crd, stored=does == "stores")
         found: Array = at[exists]
         if len(found) and int(found.max()) + self.element_bytes > self.source.size_bytes:
             raise group.fail(

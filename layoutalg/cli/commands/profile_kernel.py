@@ -85,14 +85,19 @@ def profile_command(
 def _accesses(launch: Launch, source: Path, text: str, given: dict[str, str]) -> list[dict[str, Any]]:
     """What the source asks for in a launch: of its kernel, its block and all of its grid."""
     from layoutalg.profiling import with_ends
-    from layoutalg.source import read_kernel
+    from layoutalg.source import fixes_of, read_kernel
 
     folder = str(source.resolve().parent)
     kernel = launch.name.partition("<")[0]
     reading = read_kernel(text, launch.block, grid=launch.grid, sets=given, kernel=kernel, folder=folder)
     pitches = {declared.name: _row_bytes(declared.type) for declared in reading.shared}
+    fixes: dict[str, list[str]] = {}
+    for fix in fixes_of(reading)[0]:
+        cost = f", {fix.extra_bytes} bytes more" if fix.extra_bytes else ""
+        fixes.setdefault(fix.array, []).append(f"{fix.array} as {fix.layout} ({fix.kind}{cost})")
     accesses = (
-        {name: getattr(each, name) for name in _FIELDS} | {"pitch": pitches.get(each.array)}
+        {name: getattr(each, name) for name in _FIELDS}
+        | {"pitch": pitches.get(each.array), "fixes": fixes.get(each.array, [])}
         for each in reading.memory
     )
     return with_ends(list(accesses), text)
