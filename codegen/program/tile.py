@@ -269,7 +269,11 @@ class Do:
     args: tuple[Arg, ...]
 
     def __str__(self) -> str:
-        return f"{self.instr.name}({', '.join(map(str, self.args))})"
+        shown = [
+            f"{arg:#018x}" if operand.element == "u64" and isinstance(arg, int) else str(arg)
+            for operand, arg in zip(self.instr.operands, self.args, strict=True)
+        ]
+        return f"{self.instr.name}({', '.join(shown)})"
 
 
 @dataclass(frozen=True, slots=True)

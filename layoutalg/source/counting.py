@@ -80,8 +80,10 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
     _check(touch)
     uniform = _Uniform(touch, turns, launch, period, enumerated)
     out = Cost(0, 0, 0, 1, 0)
-    for env, counts in uniform.classes():
-        out = sum_of(out, _counted(touch, rule, machine, launch, env, counts))
+    for env, counts, times in uniform.classes():
+        one = _counted(touch, rule, machine, launch, env, counts)
+        out = sum_of(out, Cost(one.instructions * times, one.total * times, one.ideal * times, one.ways,
+                               one.useful_bytes * times))  # fmt: skip
     return out
 
 
@@ -130,10 +132,10 @@ class _Uniform:
         self.idle = math.prod(turns[n] for n in turns if n not in inside and n not in self.shifting)
         self.enumerated = enumerated
 
-    def classes(self) -> Iterator[tuple[dict[str, Any], Any]]:
-        """(values of the variables, how many turns and blocks they stand for), in arrays of limited length.
+    def classes(self) -> Iterator[tuple[dict[str, Any], Any, int]]:
+        """(values of the variables, how many turns and blocks each stands for, how often all of them).
 
-        "shift" is what is added to the address.
+        Arrays are of limited length; "shift" is what is added to the address.
         """
         import numpy as np
 
@@ -152,7 +154,7 @@ class _Uniform:
                 chosen = keys[at : at + rows]
                 env = self._digits(chosen)
                 env["shift"] = np.full(len(chosen), shift)
-                yield env, counts[at : at + rows] * times * self.idle
+                yield env, counts[at : at + rows], times * self.idle
 
     def _digits(self, combination: Any) -> dict[str, Any]:
         env: dict[str, Any] = {}

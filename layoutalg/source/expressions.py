@@ -478,7 +478,7 @@ class Expressions(State):
             return REAL if place.type is not None and isinstance(blank(place.type), Real) else LOADED
         if place.why is not None:
             if place.type is not None and place.type.kind != "array":
-                self.refuse(node, "ld", "", place.why.why)
+                self.touch(node, "ld", place.why, 0)
             return place.why
         if place.variable >= 0:
             declared = self.declaration(place.variable)
@@ -511,7 +511,7 @@ class Expressions(State):
                 self.memory(node, "st", place)
             return
         if place.why is not None:
-            self.refuse(node, "st", "", place.why.why)
+            self.touch(node, "st", place.why, 0)
             return
         self.variables[place.variable] = kept
 

@@ -1,4 +1,4 @@
-"""What removes the bank conflicts of a source: rows set apart, or a swizzle, for the very accesses that were read.
+"""What removes the bank conflicts of a source: padded rows or a swizzle, for the accesses that were read.
 
 The idea.  An address in a shared array is a sum of bytes.  With a pitch of C elements it is row C + column,
 and both remedies are functions of it:
@@ -13,12 +13,14 @@ them is counted anew: a remedy is told only where no conflict is left.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from layoutalg.analysis import Access
 from layoutalg.arch import Arch, find_arch, find_instruction
+from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
 from layoutalg.indexing import code
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
@@ -155,8 +157,11 @@ def _tiles(reading: KernelReading, name: str, touches: list[Touch]) -> Iterator[
     if len(dims) > 1:
         yield _Tile(name, element, named, size // dims[-1], dims[-1], tuple(dims))
         return
-    pitches = {abs(k) // element for t in touches for _, k in t.offset.parts if k % element == 0}
-    for pitch in sorted((p for p in pitches if 1 < p < size), reverse=True)[:MOST_PITCHES]:
+    users: Counter[int] = Counter()
+    for touch in touches:
+        users.update({abs(k) // element for _, k in touch.offset.parts if k % element == 0})
+    pitches = sorted((p for p in users if 1 < p < size), key=lambda p: (-users[p], -p))
+    for pitch in pitches[:MOST_PITCHES]:
         yield _Tile(name, element, named, -(-size // pitch), pitch, (size,))
 
 
@@ -223,7 +228,7 @@ def _swizzled(at: Sum, swizzle: Swizzle, element_bytes: int) -> Sum:
 
 
 def _access(touch: Touch, tile: _Tile, launch: Launch, element: str) -> Access | None:
-    """An access as a thread-value map onto the flat index of the tile, where it is linear in the thread's bits."""
+    """An access as a thread-value map onto flat indices of the tile, where it is linear in its bits."""
     import numpy as np
 
     env: dict[str, Any] = dict(launch.threads)
@@ -248,6 +253,6 @@ def _access(touch: Touch, tile: _Tile, launch: Launch, element: str) -> Access |
     thread = Layout((2,) * len(flat), tuple(flat))
     tv = Layout((thread.shape, wide), (thread.stride, tile.rows))
     try:
-        return Access(touch.op, tv, element)
+        return Access(touch.op, tv, dtype(element))
     except LayoutAlgError:
         return None

@@ -50,7 +50,7 @@ from layoutalg.source.terms import (
 )
 from layoutalg.source.values import Address, Cells, Number, Record, Unknown, Value, unknown
 
-MOST_UNROLLED = 160
+MOST_UNROLLED = 1024
 MOST_TURNS = 1 << 40
 
 
@@ -245,7 +245,10 @@ class Reader(Statements):
         for n, key in stands.items():
             value = tried.after[key]
             ended = plain(value)
-            if ended is None or (isinstance(value, Address) and value.array != array_of(start[key])):
+            if isinstance(value, Address) and value.array != array_of(start[key]):
+                name_of = value.array.name
+                forms[key] = Unknown(f"a loop changes it to an address in {name_of}", carried=True)
+            elif ended is None:
                 forms[key] = _changed_to(value)
             else:
                 after[n] = ended

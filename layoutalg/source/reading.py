@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from layoutalg.arch import Arch, find_arch
@@ -20,8 +20,11 @@ from layoutalg.source.counting import Cost, Launch, cost_of, lane_variables, sum
 from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
-from layoutalg.source.terms import ZERO, constant, variable
+from layoutalg.source.terms import ZERO, add, constant, variable
 from layoutalg.source.values import Address, Array, Number, Real, Record, Unknown, Value, blank, number
+
+_WHOLE = 1024
+"""Bytes: a multiple of every line, and of all banks."""
 
 REGISTERS = "registers"
 """The op of an access to an array in registers, which is no memory access."""
@@ -350,7 +353,9 @@ class _Reading:
     def _cost(self, touches: list[Touch]) -> Cost:
         total = Cost(0, 0, 0, 1, 0)
         known: dict[Any, Cost] = {}
-        for touch in touches:
+        for given in touches:  # whole lines further, an access costs the same
+            at = add(given.offset, constant(given.offset.constant // _WHOLE * -_WHOLE))
+            touch = replace(given, offset=at)
             key = (touch.offset.key, tuple(c.key for c in touch.conditions), touch.turns)
             if key not in known:
                 known[key] = cost_of(touch, self.launch, self.machine)

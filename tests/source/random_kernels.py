@@ -7,7 +7,8 @@ counted by the definition.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,13 @@ from hypothesis import strategies as st
 from layoutalg.analysis import ideal_wavefronts, traffic, wavefronts
 
 ELEMENTS = {"unsigned char": 1, "short": 2, "float": 4, "double": 8, "float4": 16}
+
+
+OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "*": operator.mul, "/": operator.floordiv, "%": operator.mod, "^": operator.xor,
+    "&": operator.and_, "|": operator.or_, ">>": operator.rshift, "<<": operator.lshift, "<": operator.lt,
+    "==": operator.eq,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,11 +54,7 @@ class Tree:
             c, a, b = self.parts
             return int(a.value(env) if c.value(env) else b.value(env))
         a, b = (p.value(env) for p in self.parts)
-        return {
-            "+": lambda: a + b, "*": lambda: a * b, "/": lambda: a // b, "%": lambda: a % b,
-            "^": lambda: a ^ b, "&": lambda: a & b, "|": lambda: a | b, ">>": lambda: a >> b,
-            "<<": lambda: a << b, "<": lambda: int(a < b), "==": lambda: int(a == b),
-        }[self.op]()  # fmt: skip
+        return int(OPERATORS[self.op](a, b))
 
 
 def const(n: int) -> Tree:
@@ -60,9 +64,8 @@ def const(n: int) -> Tree:
 @st.composite
 def trees(draw: st.DrawFn, names: tuple[str, ...], depth: int = 3) -> Tree:
     """An index over variables, mostly affine with a division, a mask or an XOR in it."""
-    kind = draw(
-        st.sampled_from(("var", "var", "scaled", "sum", "sum", "div", "mod", "xor", "bits", "shift", "?"))
-    )
+    kinds = ("var", "var", "scaled", "sum", "sum", "div", "mod", "xor", "bits", "shift", "?")
+    kind = draw(st.sampled_from(kinds))
     if depth == 0 or kind == "var":
         return Tree("var", (draw(st.sampled_from(names)),))
     inner = draw(trees(names, depth - 1))
@@ -140,8 +143,9 @@ class RandomKernel:
                     self._turns(lanes, 0, found, width)
         return {verb: (a, b, c, d) for verb, (a, b, c, d) in found.items()}
 
-    def _turns(self, lanes: list[dict[str, int] | None] | list[dict[str, int]], depth: int, found: dict[str, list[int]],
-               width: int) -> None:  # fmt: skip
+    def _turns(
+        self, lanes: Sequence[dict[str, int] | None], depth: int, found: dict[str, list[int]], width: int
+    ) -> None:
         if not any(lane is not None for lane in lanes):
             return
         if depth == len(self.loops):
@@ -179,7 +183,7 @@ class RandomKernel:
 @st.composite
 def kernels(draw: st.DrawFn, name: str, block: tuple[int, int], grid: tuple[int, int] | None) -> RandomKernel:
     """A kernel of few threads, turns and blocks."""
-    names = ("tx", "ty", "bx", "by")
+    names: tuple[str, ...] = ("tx", "ty", "bx", "by")
     loops = []
     for n in range(draw(st.integers(0, 2))):
         first = Tree("var", ("tx",)) if draw(st.integers(0, 3)) == 0 else const(draw(st.integers(0, 2)))

@@ -122,7 +122,7 @@ def _show_fix(fix: Fix) -> None:
     extra = f"{size_bytes(fix.extra_bytes)} more" if fix.extra_bytes else "no extra memory"
     say(
         "",
-        f"{fix.array}, by {fix.kind}: {count(fix.before)} wavefronts become {count(fix.after)}, the ideal; {extra}.",
+        f"{fix.array}, by {fix.kind}: {count(fix.before)} wavefronts become {count(fix.after)}; {extra}.",
     )
     say_verbatim(str(fix.layout))
     for line in fix.code.splitlines():

@@ -33,6 +33,8 @@ _FLAGS = (
     "-Xclang", "-fnative-half-arguments-and-returns", "-Xclang", "-fnative-half-type",
 )  # fmt: skip
 _K = cindex.CursorKind
+_ABSOLUTE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]/[^\n]*", re.MULTILINE)
+"""Headers by their place on this machine: none of the user's text reads those."""
 
 
 class Parser:
@@ -42,6 +44,7 @@ class Parser:
         self.asked = asked
         self.given = asked["text"].encode()
         self.text = self.given
+        self.text = _ABSOLUTE.sub(lambda line: b" " * len(line[0]), self.text)
         self.census = Census(self.given)
         self.folder = folder
         self.path = str(folder / MAIN)

@@ -20,7 +20,7 @@ from clang import cindex
 _K = cindex.CursorKind
 _T = cindex.TypeKind
 
-MOST_NODES = 400_000
+MOST_NODES = 150_000
 
 _BINARY = {
     3: "*", 4: "/", 5: "%", 6: "+", 7: "-", 8: "<<", 9: ">>", 11: "<", 12: ">", 13: "<=", 14: ">=", 15: "==",
@@ -215,7 +215,7 @@ class Dump:
         """A statement or an expression."""
         self._nodes += 1
         if self._nodes > MOST_NODES:
-            raise OverflowError(f"more than {MOST_NODES} nodes")
+            raise OverflowError(f"a kernel has more than {MOST_NODES:,} statements and operators")
         kind = cursor.kind
         start = cursor.extent.start
         place = [start.line, start.column]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -168,7 +169,8 @@ def parse_cuda(
     except TimeoutError as error:
         raise UndecidedError(f"the source was not parsed: {error}", budget=int(SECONDS)) from None
     if ran.status != 0:
-        said = (ran.said.splitlines() or [f"exit code {ran.status}"])[-1][:300]
+        ending = signal.Signals(-ran.status).name if ran.status < 0 else f"exit code {ran.status}"
+        said = (ran.said.splitlines() or [ending])[-1][:300]
         raise CompileError(f"the process that parsed the source ended: {said}", log=ran.said)
     found = json.loads(ran.out)
     if "error" in found:

@@ -1,0 +1,139 @@
+"""Nothing that may touch memory is left out: every site of the census is in the accesses, read or not."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from layoutalg.source import KernelReading, read_kernel
+from tests.sweeps import each
+
+FOLDER = Path(__file__).parents[1] / "data" / "sources"
+EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
+PUBLISHED = tuple(name for name in EXPECTED if re.match(r"[sh]gemm_", name))
+
+
+@functools.cache
+def reading_of(name: str, text: str | None = None) -> KernelReading:
+    case = EXPECTED[name]
+    source = text if text is not None else (FOLDER / name).read_text(encoding="utf-8")
+    return read_kernel(source, tuple(case["block"]), sets=case["set"], kernel=case.get("kernel"))
+
+
+def lines_of_the_kernel(reading: KernelReading, text: str) -> set[int]:
+    """The lines of the kernel itself that have accesses; a function goes with the statement that calls it."""
+    first = text.count("\n", 0, text.index("__global__")) + 1
+    return {access.line for access in reading.accesses if access.line >= first}
+
+
+HEADS = ("for", "if", "while", "else", "return", "extern", "__shared__", "const", "unsigned", "float", "half")
+
+
+def statements_with_sites(text: str) -> list[tuple[int, int]]:
+    """(start, end) of the statements of one line that end with a semicolon and have a bracket."""
+    found = []
+    at = text.index("__global__")
+    for line in text[at:].splitlines(keepends=True):
+        plain = re.fullmatch(r"\s+([A-Za-z*(][^{}#]*\[[^{}#]*;)\s*", line)
+        if plain is not None and not plain[1].startswith(HEADS):
+            found.append((at + plain.start(1), at + plain.end(1)))
+        at += len(line)
+    return found
+
+
+def with_error(text: str, span: tuple[int, int]) -> str:
+    """The text with a name that nothing declares in one statement."""
+    inside = text[span[0] : span[1]]
+    bracket = inside.index("[")
+    broken = f"{inside[: bracket + 1]}nothing_of_this_name + {inside[bracket + 1 :]}"
+    return f"{text[: span[0]]}{broken}{text[span[1] :]}"
+
+
+@each("name", PUBLISHED[:1] + PUBLISHED[4:9:2])
+def test_a_statement_with_an_error_is_told(name: str) -> None:
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    before = lines_of_the_kernel(reading_of(name), text)
+    spans = statements_with_sites(text)
+    for span in random.Random(name).sample(spans, min(2, len(spans))):
+        broken = reading_of(name, with_error(text, span))
+        line = text.count("\n", 0, span[0]) + 1
+        told = [access for access in broken.accesses if access.line == line]
+        assert told and not any(access.read for access in told), (name, line)
+        assert all("nothing_of_this_name" in (access.why or "") for access in told), (name, line, told)
+        assert before <= {access.line for access in broken.accesses}, (name, line)
+        assert "nothing_of_this_name" in broken.wanted
+
+
+def test_the_errors_of_a_text_are_counted() -> None:
+    """Of n statements with one store and one load each, k have an error: 2 (n - k) are read, 2 k are told."""
+    rows = [f"  p[threadIdx.x + {n}] = q[threadIdx.x * {n}];" for n in range(12)]
+    broken = {3, 4, 9}
+    for n in broken:
+        rows[n] = rows[n].replace("q[", "q[unknown_name + ")
+    text = "\n".join(["__global__ void k(float* p, const float* q) {", *rows, "}"])
+    reading = read_kernel(text, 64)
+    assert [(a.line, a.read) for a in reading.accesses] == [
+        (n + 2, n not in broken) for n in range(12) for _ in range(2)
+    ]
+    assert reading.wanted == ("unknown_name",)
+
+
+def test_what_cannot_be_read_says_why() -> None:
+    text = """
+#include <mma.h>
+#include "no/such/header.h"
+__constant__ float table[64];
+__global__ void k(float* p, const int* index, float* out, int n) {
+  __shared__ float s[64];
+  float mine[4];
+  p[index[threadIdx.x]] = 1;
+  if (out[0] > 0) s[threadIdx.x] = 2;
+  mine[n % 4] = table[threadIdx.x];
+  switch (n) { case 1: s[1] = 1; break; default: s[2] = 2; }
+  memcpy(p, s, 16);
+  atomicAdd(&p[threadIdx.x], 1.0f);
+  asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"((unsigned)__cvta_generic_to_shared(s)));
+  asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2 + 8];" : "=f"(mine[0]), "=f"(mine[1])
+               : "l"(p + 2 * threadIdx.x));
+  for (auto& one : s) one = 0;
+}
+"""
+    reading = read_kernel(text, 64, sets={"n": 5})
+    rows = [(a.line, a.op, a.array, a.read) for a in reading.accesses if a.op != "registers"]
+    assert (
+        rows
+        == [
+            (8, "st.global.b32", "p", False),
+            (8, "ld.global.b32", "index", True),
+            (9, "ld.global.b32", "out", True),
+            (9, "st.shared.b32", "s", False),
+            (10, "constant", "table", True),
+            (11, "st.shared.b32", "s", False),
+            (11, "st.shared.b32", "s", False),
+            (12, "call memcpy", "p", False),
+            (13, "call atomicAdd", "p", False),
+            (14, "mbarrier.init.shared.b64", "", False),
+            (15, "ld.global.b64", "p", True),
+            (16, "st", "", False),
+        ]
+        or rows[-1][0] == 16
+    )
+    assert all(a.why for a in reading.accesses if not a.read)
+    assert not any(a.why for a in reading.accesses if a.read)
+
+
+@pytest.mark.deep
+@each("name", PUBLISHED)
+def test_every_statement_with_an_error_is_told(name: str) -> None:
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    before = lines_of_the_kernel(reading_of(name), text)
+    for span in statements_with_sites(text):
+        broken = reading_of(name, with_error(text, span))
+        line = text.count("\n", 0, span[0]) + 1
+        assert any(a.line == line and not a.read for a in broken.accesses), (name, line)
+        assert before <= {access.line for access in broken.accesses}, (name, line)

@@ -1,0 +1,125 @@
+"""`layoutalg kernel`: its table, its JSON by the schema, and what it says of sources that cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from layoutalg.source.front import parsing
+from tests.command import answer, refusal, run
+from tests.sweeps import each
+
+TRANSPOSE = """
+#include <cuda_runtime.h>
+#define TILE 32
+__global__ void transpose(float* out, const float* in, int n) {
+  __shared__ float tile[TILE][TILE];
+  int x = blockIdx.x * TILE + threadIdx.x, y = blockIdx.y * TILE + threadIdx.y;
+  if (x < n && y < n) tile[threadIdx.y][threadIdx.x] = in[y * n + x];
+  __syncthreads();
+  out[x * n + y] = tile[threadIdx.x][threadIdx.y];
+}
+"""
+
+
+def written(folder: Path, text: str) -> str:
+    place = folder / "kernel.cu"
+    place.write_text(text, encoding="utf-8")
+    return str(place)
+
+
+def test_a_table_by_line(tmp_path: Path) -> None:
+    result = run("kernel", written(tmp_path, TRANSPOSE), "--block", "32x32", "--set", "n=1024")
+    assert result.exit_code == 0
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert ["9", "ld.shared.b32", "tile", "32", "1,024", "32", "32-way"] in rows
+    assert ["7", "ld.global.b32", "in", "32", "128", "128", "100.0%"] in rows
+    assert "4 of 4 accesses are read." in result.stdout
+
+
+def test_json_and_fixes(tmp_path: Path) -> None:
+    place = written(tmp_path, TRANSPOSE)
+    found = answer("kernel", place, "--block", "32x32", "--set", "n=1024", "--grid", "32x32", "--fix")
+    assert found["kernels"] == ["transpose"] and found["grid"] == [32, 32, 1]
+    store = next(a for a in found["accesses"] if a["op"] == "st.global.b32")
+    assert store == {
+        "line": 9, "op": "st.global.b32", "array": "out", "instructions": 32 * 1024, "total": 32 * 32 * 1024,
+        "ideal_total": 4 * 32 * 1024, "ways": None, "efficiency": 0.125, "read": True, "why": None,
+    }  # fmt: skip
+    assert [(fix["kind"], fix["layout"]) for fix in found["fixes"]] == [
+        ("padding", "(32,32):(33,1)"),
+        ("swizzle", "Sw<5,0,5> o 0 o (32,32):(32,1)"),
+    ]
+    assert "tile[32][33]" in found["fixes"][0]["code"]
+
+
+def test_a_value_that_is_wanted(tmp_path: Path) -> None:
+    place = written(tmp_path, TRANSPOSE)
+    found = answer("kernel", place, "--block", "32x32")
+    assert found["wanted"] == ["n"]
+    assert [a["read"] for a in found["accesses"] if a["op"].startswith("ld.shared")] == [True]
+    refused = refusal("kernel", place, "--block", "32x32", "--set", "m=4")[1]
+    assert "unknown name to set 'm'" in refused
+
+
+P = "__global__ void k(float* p"
+REFUSED = (
+    ("int main() { return 0; }", "no __global__ function"),
+    (f"{P}) {{ p[", "line 1, column"),
+    (f"{P}, int n) {{ for (int i = 0; i < n; ++i) p[i] = 1; }}", "--set n=.."),
+    (f"{P}) {{ for (;;) p[threadIdx.x] = 1; }}", "the turns of its loop are not known"),
+    (f"__device__ int f(float* p) {{ return f(p + 1); }} {P}) {{ f(p); }}", "f calls itself"),
+    (f"template <int N> {P}) {{ p[N] = 1; }}", "--set N=.."),
+    (f'#include "/etc/passwd"\n{P}) {{ p[threadIdx.x] = q; }}', "undeclared identifier 'q'"),
+    (f"{P}) {{ *(float4*)(p + threadIdx.x) = float4(); }}", "multiples of 16 bytes; lane 1 has 4"),
+    ("@", "no __global__ function with a body: line 1, column 1"),
+)
+
+
+@each(("text", "said"), REFUSED)
+def test_what_cannot_be_read_is_refused(text: str, said: str, tmp_path: Path) -> None:
+    assert said in refusal("kernel", written(tmp_path, text), "--block", "32")[1]
+
+
+@each(
+    ("words", "said"),
+    [
+        (("--block", "0"), "block is (0,)"),
+        (("--block", "64x64"), "a block has 4096 threads"),
+        (("--block", "a"), "--block 'a' is not"),
+        (("--block", "32", "--set", "n"), "--set 'n' is not NAME=VALUE"),
+        (("--block", "32", "--set", "n=1;2"), "is not NAME=VALUE with a number"),
+        (("--block", "32", "--set", "n=1", "--set", "n=2"), "names n twice"),
+        (("--block", "32", "--kernel", "other"), "unknown kernel 'other'"),
+        (("--block", "32", "--set", "n=float"), "the parameter n is a int"),
+    ],
+)
+def test_words_that_are_refused(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    assert said in refusal("kernel", written(tmp_path, TRANSPOSE), *words)[1]
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    place = tmp_path / "kernel.cu"
+    place.write_bytes(b"__global__ void k() {}\n\xff\xfe")
+    assert "line 2, byte 1" in refusal("kernel", str(place), "--block", "32")[1]
+    place.write_bytes(b" " * ((1 << 20) + 1))
+    assert "size of" in refusal("kernel", str(place), "--block", "32")[1]
+
+
+def test_a_crash_of_the_front_end_is_a_report(tmp_path: Path) -> None:
+    """An expression that is deep enough brings the parser down: in its own process."""
+    place = written(tmp_path, "__global__ void k(float* p) { p[" + "1+" * 20_000 + "1] = 1; }")
+    assert "the process that parsed the source ended" in refusal("kernel", place, "--block", "32")[1]
+
+
+def test_a_source_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsing, "SECONDS", 0.01)
+    place = written(tmp_path, TRANSPOSE)
+    assert "the source was not parsed: no answer within" in refusal("kernel", place, "--block", "32")[1]
+
+
+def test_the_extra_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsing.importlib.util, "find_spec", lambda name: None)
+    said = refusal("kernel", written(tmp_path, TRANSPOSE), "--block", "32")[1]
+    assert "needs libclang, which is not installed: pip install 'layoutalg[source]'" in said
