@@ -1,7 +1,7 @@
 """gemm_sm90: products with wgmma, whose operands TMA brings.
 
-One block per multiprocessor computes tile after tile.  Its first warpgroup is the producer: one thread fills a
-ring of stages by TMA, through the mbarriers `full` (the bytes are there) and `empty` (everybody has read
+One block per multiprocessor computes tile after tile.  Its first warpgroup is the producer: one thread fills
+a ring of stages by TMA, through the mbarriers `full` (the bytes are there) and `empty` (everybody has read
 them).  The other warpgroups are consumers: each multiplies its rows of the tile, lets one group of wgmma stay
 in flight, and hands back the stage before that one.
 
@@ -11,8 +11,9 @@ in flight, and hands back the stage before that one.
 
 Results leave the registers
 
-    "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, two boxes in turn, which
-                TMA stores while the next one is packed; D starts and has rows at multiples of 16 bytes
+    "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, two boxes in turn,
+                which TMA stores while the next one is packed; D starts, and its rows start and end, at
+                multiples of 16 bytes
     "shared"    16 rows of a warp at a time, as in sm80: any D, with a matrix or vectors added
 
 Sources: PTX ISA 9.0, 9.7.15.5 (wgmma); CUTLASS, include/cutlass/gemm/kernel/
@@ -115,7 +116,7 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
     return [
         "",
         f"{statement(p, parts=c.splits > 1)}.",
-        f"A block makes {c.tile_m} x {c.tile_n} of D, and then its next tile; {c.consumers} of its warpgroups "
+        f"A block makes {c.tile_m} x {c.tile_n} of D, and then its next tile; {c.consumers} warpgroups "
         f"make {c.consumer_m} rows each,",
         f"by {ptx};",
         f"k goes by {c.tile_k} through {c.stages} tiles in shared memory, which one thread fills by TMA.",
