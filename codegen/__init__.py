@@ -102,7 +102,8 @@ _PLACES = {
     "gpu": "to_cuda",
     "instr": (
         "BAR CP_ASYNC CP_COMMIT CP_WAIT FENCE_PROXY_ASYNC LDG LDS LDS_REMOTE NAMED_ARRIVE STG STG_WHOLE STS "
-        "STS_REMOTE ST_ASYNC WARP_SYNC WGMMA_COMMIT WGMMA_FENCE WGMMA_WAIT Instr Requires find_wgmma imm into "
+        "STS_REMOTE ST_ASYNC WARP_SYNC WGMMA_COMMIT WGMMA_FENCE WGMMA_WAIT Instr Requires find_wgmma imm "
+        "into "
         "out read updated value write"
     ),
     "language": (

@@ -15,8 +15,8 @@ The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, say
     f2           linear algebra over F2: the matrix of a layout, LinearLayout
     decide       what is true of a layout as a function: cosize, injective, equal, footprint
     algebra      complement, inverses, divides, products, partitions, recasts
-    notation     text to values: CuTe notation, index expressions
     arch         facts of the hardware: ADD AN ARCHITECTURE OR A MEMORY INSTRUCTION THERE
+    notation     text to values: CuTe notation, C++, Triton, NumPy, ...; and back; index expressions
     atoms        MMA and copy atoms, TiledMMA, TiledCopy, Tensor: ADD AN ATOM THERE
     analysis     what an access costs: bank conflicts and phases, sectors; Access, analyze
     legality     whether TMA and wgmma accept a layout, and why one is refused
@@ -30,7 +30,7 @@ The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, say
     codegen      index expressions, tile programs, CUDA text, the simulator
     indexing     index functions: printed from a layout in six languages, and read back to one
     source       CUDA sources read as they are: every access of a kernel, with its cost
-    checks       a file of checks for CI: tiles, accesses and index functions held to limits
+    checks       a file of checks for CI: tiles, accesses, index functions and kernels held to limits
     kernels      families of kernels: plans, predictions, verification
     cli          the `layoutalg` command
 
@@ -212,7 +212,7 @@ if TYPE_CHECKING:
     from layoutalg.explanation import explain
     from layoutalg.f2 import LinearLayout, to_f2
     from layoutalg.indexing import code, identify
-    from layoutalg.notation import parse, parse_int_tuple, parse_tiler
+    from layoutalg.notation import convert, parse, parse_int_tuple, parse_tiler
     from layoutalg.ops import layer_norm, permute, reduce, relayout, softmax, transpose
     from layoutalg.synthesis import check_certificate, synthesize
 
@@ -254,7 +254,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "explanation": ("explain",),
         "f2": ("LinearLayout", "to_f2"),
         "indexing": ("code", "identify"),
-        "notation": ("parse", "parse_int_tuple", "parse_tiler"),
+        "notation": ("convert", "parse", "parse_int_tuple", "parse_tiler"),
         "ops": ("layer_norm", "permute", "reduce", "relayout", "softmax", "transpose"),
         "synthesis": ("check_certificate", "synthesize"),
     }
@@ -321,6 +321,7 @@ __all__ = [
     "composition",
     "concat",
     "congruent",
+    "convert",
     "copy_tensor",
     "cosize",
     "crd2crd",

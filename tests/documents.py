@@ -4,8 +4,8 @@ python -m tests.documents docs/analysis.md        writes answers anew where they
 
 A block of `console` holds commands after "$ " with what they print, one of `pycon` a session of Python, one
 of `python` a program whose comments two blanks behind a statement are lines that it prints, in that order.
-"..." stands for anything.  The blocks of a document run from top to bottom in one empty folder; the sessions
-of a document share their names.
+"..." stands for anything.  The blocks of a document run from top to bottom in one folder, empty but for the
+reports of tests/data/reports; the sessions of a document share their names.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from tests.command import run
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+REPORTS = Path("reports")
+"""What was profiled, which is there in the folder."""
+
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 _STATUS = '; echo "exit $?"'
 
@@ -99,6 +102,8 @@ def _program(body: str) -> str:
 def as_run(path: Path) -> str:
     """A document with the answers that its blocks give now; what "..." stands for stays."""
     names: dict[str, Any] = {"__name__": "document"}
+    if not REPORTS.exists():
+        REPORTS.symlink_to(ROOT / "tests" / "data" / REPORTS)
 
     def again(found: re.Match[str]) -> str:
         language, body = found.groups()

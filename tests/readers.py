@@ -23,9 +23,10 @@ from layoutalg.cli.inputs import parse_offsets, read_fail_on
 from layoutalg.cli.kernel_names import read_ints
 from layoutalg.compose import tiler_text
 from layoutalg.dtype import dtype
-from layoutalg.errors import LayoutAlgError
-from layoutalg.layout import Layout, to_text
-from layoutalg.notation import IndexText, parse, parse_index, parse_int_tuple, parse_tiler
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError
+from layoutalg.layout import Layout, Swizzle, has_symbols, to_text
+from layoutalg.notation import IndexText, convert, parse, parse_index, parse_int_tuple, parse_tiler
+from tests import notation_cases
 
 LEAVES = frozenset(
     value
@@ -97,6 +98,26 @@ INDEX_WORDS = (
 )
 
 
+NOTATION_WORDS = (
+    *"(){}[]<>,=:;?",
+    *(
+        "Layout",
+        "make_layout",
+        "Shape",
+        "Stride",
+        "Swizzle<2,3,3>",
+        "ComposedLayout",
+        "Int<8>{}",
+        "C<4>",
+        "_8",
+    ),
+    *("cute::", "cute.", "tuple<", "LayoutRight{}", "stride=", "shape=", "strides=", "size=", "itemsize=2"),
+    *("#ttg.blocked<{", "sizePerThread = [1, 2]", "order = [1, 0]", "#ttg.linear<{", "register = [[0, 1]]"),
+    *("Layout((8, 4), (4, 1))", "smem_ptr[16b](0x400) o ", "ArithTuple(0,0) o ", "(4,8):(8,1)", "\n", " "),
+    *(" - offset=1 -> (0, 1)", "where out dims are: [dim0 (size 4)]", "GMMA::Layout_K_SW32_Atom<half_t>"),
+)
+
+
 class Reader(NamedTuple):
     """A reader and the pieces that its texts are made of."""
 
@@ -106,7 +127,20 @@ class Reader(NamedTuple):
 
 def _layout(text: str) -> None:
     found = parse(text)
-    assert parse(str(found)) == found
+    unknown = isinstance(found, Layout) and has_symbols(found)  # `?`, whose names are not written
+    assert parse(convert(found, "dsl-print") if unknown else str(found)) == found
+
+
+def _notation(text: str) -> None:
+    """Written in every form that can express it, and read again."""
+    try:
+        found = parse(text)
+    except ArgumentTypeError:
+        found = parse(text, shape=(8, 16))
+    if isinstance(found, Swizzle) or (isinstance(found, Layout) and has_symbols(found)):
+        return
+    for form in notation_cases.forms(found):
+        assert not notation_cases.judged(found, form, "f16").startswith("WRONG"), form
 
 
 def _in_symbols(text: str) -> None:
@@ -184,6 +218,7 @@ _NAMES += (
 
 READERS: dict[str, Reader] = {
     "parse": Reader(_layout, LAYOUT_WORDS),
+    "notations": Reader(_notation, NOTATION_WORDS),
     "parse, symbols": Reader(_in_symbols, LAYOUT_WORDS),
     "parse_int_tuple": Reader(_shape, LAYOUT_WORDS),
     "parse_tiler": Reader(_tiler, LAYOUT_WORDS),
@@ -251,6 +286,13 @@ WHOLE = (
     "[1, null, 0]",
     "2*ld+8",
     "64,128,(3)",
+    "cute::Layout<cute::tuple<cute::C<8>, cute::C<64>>, cute::tuple<cute::C<64>, cute::C<1>>>",
+    "make_layout(make_shape(Int<8>{}, 64), make_stride(_64{}, Int<1>{}))",
+    "cute.make_composed_layout(cute.make_swizzle(3, 3, 3), 0, cute.make_layout((8, 64), stride=(64, 1)))",
+    "#ttg.blocked<{sizePerThread = [1, 2], threadsPerWarp = [8, 4], warpsPerCTA = [1, 1], order = [1, 0]}>",
+    "#ttg.swizzled_shared<{vec = 2, perPhase = 1, maxPhase = 4, order = [1, 0]}>",
+    "shape=(8, 64), strides=(128, 2), itemsize=2",
+    " - offset=1 -> (0, 1)\n   offset=2 -> (1, 0)",
 )
 """Texts that some reader takes; a few pieces of each are exchanged."""
 

@@ -27,6 +27,7 @@ WAYS = (
     "bench_readers --engine options --cases 2",
     "bench_commands --cases 1",
     "bench_index_text --cases 20 --compiled 0",
+    "bench_notation --cases 10",
     "bench_index_code --cases 20",
     "bench_index_code --cases 20 --wild",
     "bench_programs --runs 1 --only tiled_copy",

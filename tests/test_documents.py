@@ -44,7 +44,7 @@ def _anchors(path: Path) -> set[str]:
 def test_links_lead_to_files_and_headings() -> None:
     wrong = []
     for path in TEXTS:
-        for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+        for link in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", path.read_text(encoding="utf-8"))):
             if link.startswith("http"):
                 continue
             name, _, anchor = link.partition("#")
@@ -77,6 +77,43 @@ def test_a_decision_is_one_note_of_a_few_lines() -> None:
     notes = re.split(r"^## ", (ROOT / "DESIGN.md").read_text(encoding="utf-8"), flags=re.M)[1:]
     assert [int(note.split(".")[0]) for note in notes] == list(range(1, len(notes) + 1))
     assert not [note.splitlines()[0] for note in notes if len(note.strip().splitlines()) - 2 > 15]
+
+
+# --- jobs, and what is asked for ----------------------------------------------------------------------------
+
+
+def test_each_job_of_the_table_is_done_below_it() -> None:
+    """The rows are numbered and lead to their headings, and under each a command or a session is run."""
+    text = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| \[(.+)\]\(#(.+)\) \| (.+) \|$", text, re.M)
+    parts = re.split(r"^### ", text, flags=re.M)[1:]
+    assert len(rows) >= 60 and [int(row[0]) for row in rows] == list(range(1, len(rows) + 1))
+    assert [part.partition("\n")[0] for part in parts] == [f"{number}. {title}" for number, title, *_ in rows]
+    silent = [
+        part.partition("\n")[0] for part in parts if not re.search(r"^```(console|pycon)\n", part, re.M)
+    ]
+    assert not silent, silent
+
+
+def test_each_thread_is_answered_or_the_table_says_why_not() -> None:
+    """A row links to one thread; what it names as its answer is run below its table."""
+    text = (ROOT / "docs" / "demand.md").read_text(encoding="utf-8")
+    threads: list[str] = []
+    wrong = []
+    for part in re.split(r"^## ", text, flags=re.M)[1:]:
+        run = "".join(body for _, body in BLOCK.findall(part))
+        for thread, place, answer in re.findall(r"^\| \[(\S+)\]\((\S+)\) \| .+ \| (.+) \|$", part, re.M):
+            threads.append(thread)
+            if not re.fullmatch(
+                rf"https://github.com/[\w-]+/[\w-]+/issues/{thread.partition('#')[2]}", place
+            ):
+                wrong.append(f"{thread}: {place}")
+            named = re.findall(r"`(?:layoutalg )?(\w+)", answer)
+            if not named and not re.match(r"not answered: \w|as for \S+#\d+$|the choice depends", answer):
+                wrong.append(f"{thread}: {answer}")
+            wrong += [f"{thread}: {name} is not run" for name in named if name not in run]
+    assert not wrong, wrong
+    assert len(threads) == len(set(threads)) >= 40
 
 
 # --- where things are --------------------------------------------------------------------------------------

@@ -93,9 +93,10 @@ def copy_program(boxes: Boxes, cluster: int = 1) -> Kernel:
     full = Mbarrier("full", 1, 1, -(-boxes.shared_bytes // 8) * 8)
     rest: Operand = k.block(0, tiles)
     crd: list[Expr] = []
-    for n, side in zip(counts, boxes.box, strict=True):
+    for n, side in zip(counts[:-1], boxes.box[:-1], strict=True):
         crd.append(as_expr(rest) % n * side)
         rest = as_expr(rest) // n
+    crd.append(as_expr(rest) * boxes.box[-1])  # past the end in the blocks that fill a cluster
     first = k.tid.eq(0)
     with k.If(first):
         k.do(MBARRIER_INIT, full[0], 1)
@@ -143,19 +144,23 @@ def ring_program(rows: int = 8, stages: int = 3) -> Kernel:
             k.do(MBARRIER_INIT, empty[stage], 128)
         k.do(FENCE_BARRIER_INIT)
     k.do(BAR)
+
+    def place(slot: Operand) -> tuple[Operand, ...]:
+        return (slot,) if stages > 1 else ()
+
     parts: list[Role] = []
     with role(k, parts, "consumer", 0, 4) as thread, k.For("kt", m // rows) as kt:
         slot, parity = kt % stages, kt // stages % 2
         k.do(TRY_WAIT, full[slot], parity)
         with k.Unroll("i", rows // 8) as i:
             row, column = i * 8 + thread // 16, thread % 16 * 4
-            k.do(LDS[16], v, k.at(tile, column, row, slot))
+            k.do(LDS[16], v, k.at(tile, column, row, *place(slot)))
             k.do(STG[16], k.at(dst, kt * rows + row, column), v)
         k.do(ARRIVE, empty[slot])
     with role(k, parts, "producer", 4, 1) as thread, k.If(thread.eq(0)), k.For("kt", m // rows) as kt:
         slot, parity = kt % stages, kt // stages % 2
         k.do(TRY_WAIT, empty[slot], parity ^ 1)
         k.do(ARRIVE_EXPECT_TX, full[slot], Const(tile_bytes))
-        k.do(TMA_LOAD[2], k.at(tile, 0, 0, slot), loads, full[slot], Const(0), kt * rows)
+        k.do(TMA_LOAD[2], k.at(tile, 0, 0, *place(slot)), loads, full[slot], Const(0), kt * rows)
     k._scopes[-1].body.append(Roles(tuple(parts)))
     return replace(k.build(), maps=(loads,), barriers=(full, empty))

@@ -1,19 +1,20 @@
-"""Products of warpgroups as tile programs, with operands and results: what the simulator and an H200 are asked.
+"""Products of warpgroups as tile programs, with operands and results: for the simulator and for a GPU.
 
-    case = Case("f16", "f16", "f32", a_mode="64B", a_major="MN")
-    kernel, a, b = one_block(case), *operands(case)
-    d = result(case)                 launch or simulate with {"a": a.stored, "b": b.stored, "d": d}
-    expected(case, a, b)             D as NumPy computes it; all numbers are small, so that sums are exact
+case = Case("f16", "f16", "f32", a_mode="64B", a_major="MN")
+kernel, a, b = one_block(case), *operands(case)
+d = result(case)                 launch or simulate with {"a": a.stored, "b": b.stored, "d": d}
+expected(case, a, b)             D as NumPy computes it; all numbers are small, so that sums are exact
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from layoutalg import Layout, make_tiled_copy, make_tiled_mma, tile_to_shape
+from layoutalg import Layout, make_tiled_copy, make_tiled_copy_C, make_tiled_mma, tile_to_shape
 from layoutalg import codegen as cg
 from layoutalg.arch import WGMMA_TYPES, Major, atom_layout, find_swizzle_mode
 from layoutalg.atoms import MMA_ATOMS
@@ -63,22 +64,20 @@ def shared_layout(mode: str, major: Major, element: str, shape: tuple[int, int])
     return tile_to_shape(atom_layout(name, element), shape)
 
 
-def fill(k: KernelBuilder, source: Tensor, tile: Tensor, major: Major, threads: int) -> None:
+def fill(k: KernelBuilder, source: Tensor, tile: Tensor, major: Major) -> None:
     """Copy all of a source of two modes to shared memory, in vectors of 16 bytes along its major mode."""
-    element = source.element.name
+    element, (rows, columns) = str(source.element), source.shape
     vector = 16 // dtype(element).nbytes
-    along = source.shape[1 if major == "K" else 0] // vector
-    lanes = min(along, 8)
-    if major == "K":
-        copy = make_tiled_copy(
-            "UniversalCopy<uint128_t>", element, Layout((threads // lanes, lanes), (lanes, 1)), Layout((1, vector))
-        )
-    else:
-        copy = make_tiled_copy(
-            "UniversalCopy<uint128_t>", element, Layout((lanes, threads // lanes)), Layout((vector, 1))
-        )
-    me = k.get_slice(copy)
-    k.store(k.load(me.partition_S(source)), me.partition_D(tile))
+    along, across = (columns // vector, rows) if major == "K" else (rows // vector, columns)
+    x = gcd(along, 8)
+    y = gcd(across, k.threads // x)
+    threads, values = Layout((y, x), (x, 1)), Layout((1, vector))
+    if major == "MN":
+        threads, values = Layout((x, y)), Layout((vector, 1))
+    copy = make_tiled_copy("UniversalCopy<uint128_t>", element, threads, values)
+    me = k.get_slice(copy, k.tid % (x * y))
+    with k.If(k.tid < x * y):
+        k.store(k.load(me.partition_S(source)), me.partition_D(tile))
 
 
 def one_block(case: Case) -> Kernel:
@@ -90,14 +89,14 @@ def one_block(case: Case) -> Kernel:
     b = k.tensor("b", case.b, (n, depth), (depth, 1) if case.b_major == "K" else (1, n))
     d = k.tensor("d", case.d, (m, n), (n, 1), writable=True)
     tile_b = k.shared("tile_b", case.b, shared_layout(case.b_mode, case.b_major, case.b, (n, depth)))
-    fill(k, b, tile_b, case.b_major, k.threads)
+    fill(k, b, tile_b, case.b_major)
     left: Any
     if case.rs:
         left = me.fragment_A("left", (m, depth))
         k.load(me.partition_A(a), into=left)
     else:
         tile_a = k.shared("tile_a", case.a, shared_layout(case.a_mode, case.a_major, case.a, (m, depth)))
-        fill(k, a, tile_a, case.a_major, k.threads)
+        fill(k, a, tile_a, case.a_major)
         left = me.partition_A(tile_a)
     k.do(cg.FENCE_PROXY_ASYNC)
     k.do(cg.BAR)
@@ -107,6 +106,40 @@ def one_block(case: Case) -> Kernel:
     k.do(cg.WGMMA_COMMIT)
     k.do(cg.WGMMA_WAIT, 0)
     k.store(acc, me.partition_C(d))
+    return k.build()
+
+
+def epilogue(columns: int = 128) -> Kernel:
+    """D (64 x columns) of f16 = A B: rounded, by stmatrix to swizzled tiles, from there by TMA to D."""
+    k = cg.Kernel("epilogue", threads=128)
+    m, n, depth = 64, columns, 64
+    mma = make_tiled_mma(Case("f16", "f16", "f32", n=n).atom)
+    me, matrices = k.get_slice(mma), k.get_slice(make_tiled_copy_C("SM90_U32x4_STSM_N", mma, "f16"))
+    a, b = k.tensor("a", "f16", (m, depth), (depth, 1)), k.tensor("b", "f16", (n, depth), (depth, 1))
+    d = k.tensor("d", "f16", (m, n), (n, 1), writable=True)
+    save = k.tensor_map("save", d, (m, 64), mode="128B")
+    tile_a, tile_b, tile_d = (
+        k.shared(f"tile_{x}", "f16", shared_layout("128B", "K", "f16", shape))
+        for x, shape in (("a", (m, depth)), ("b", (n, depth)), ("d", (m, n)))
+    )
+    fill(k, a, tile_a, "K")
+    fill(k, b, tile_b, "K")
+    k.fence_async()
+    k.do(cg.BAR)
+    acc = me.fragment_C("acc", (m, n))
+    k.do(cg.WGMMA_FENCE)
+    k.mma(mma, acc, me.partition_A(tile_a), me.partition_B(tile_b), accumulate=0)
+    k.do(cg.WGMMA_COMMIT)
+    k.warpgroup_wait(0, acc)
+    k.store(matrices.retile(k.map(acc.to("f16"))), matrices.partition_D(tile_d))
+    k.fence_async()
+    k.do(cg.BAR)
+    with k.If(k.tid.eq(0)):
+        for i in range(n // 64):
+            tile = cg.local_tile(tile_d, (m, 64), (0, i))
+            k.tma_store(save, tile, cg.local_tile(d, (m, 64), (0, i)))
+        k.bulk_commit()
+        k.bulk_wait(0)
     return k.build()
 
 
@@ -169,20 +202,131 @@ KINDS = (
 
 
 def cases() -> list[Case]:
-    """Every type in every mode; f16 and bf16 in every mode and major; every type with A in registers."""
+    """Every type in every mode and major that it has, and with A in registers; mixed pairs; other N."""
     found = []
     for a, b, d in KINDS:
-        places = PLACES if WGMMA_TYPES[a].transposable else [(mode, "K") for mode in MODES]
+        places = [place for place in PLACES if WGMMA_TYPES[a].transposable or place[1] == "K"]
         for i, (mode, major) in enumerate(places):
-            other, turned = places[(i + 3) % len(places)]
             found.append(Case(a, b, d, a_mode=mode, a_major=major, b_mode=mode, b_major=major))
-            found.append(Case(a, b, d, a_mode=mode, a_major=major, b_mode=other, b_major=turned))
+            if (a, d) == ("f16", "f32"):
+                other, turned = places[(i + 3) % len(places)]
+                found.append(Case(a, b, d, a_mode=mode, a_major=major, b_mode=other, b_major=turned))
         found.append(Case(a, b, d, rs=True))
+    found += [Case("f16", "f16", "f32", n=n) for n in (8, 40, 192, 256)]
+    found += [Case("s8", "s8", "s32", n=n) for n in (24, 48, 240)]
+    found.append(Case("bf16", "bf16", "f32", n=96, b_mode="64B", b_major="MN"))
     return found
 
 
 def all_pairs() -> list[Case]:
     """Every pair of modes and majors of f16."""
     return [
-        Case("f16", "f16", "f32", a_mode=x, a_major=p, b_mode=y, b_major=q) for x, p in PLACES for y, q in PLACES
+        Case("f16", "f16", "f32", a_mode=x, a_major=p, b_mode=y, b_major=q)
+        for x, p in PLACES
+        for y, q in PLACES
     ]
+
+
+# --- rings -------------------------------------------------------------------------------------------------
+
+BM, BN, BK = 128, 128, 64
+RING_BYTES = (BM + BN) * BK * 2
+
+
+def ring(stages: int, lag: int = 0, registers: tuple[int, int] = (0, 0)) -> Kernel:
+    """D = A B of f16, 128 x 128 x 64 per block: a producer of boxes, and two warpgroups of consumers."""
+    k = cg.Kernel(f"ring_{stages}_{lag}", threads=384)
+    m, n, depth = k.extent("m", 1 << 14, BM), k.extent("n", 1 << 14, BN), k.extent("k", 1 << 14, BK)
+    rows, columns = k.grid((m, n), (BM, BN))
+    a, b = k.tensor("a", "f16", (m, depth), (depth, 1)), k.tensor("b", "f16", (n, depth), (depth, 1))
+    d = k.tensor("d", "f32", (m, n), (n, 1), writable=True)
+    maps = [k.tensor_map(f"load_{t.buffer.name}", t, (128, BK), mode="128B") for t in (a, b)]
+    tile_a, tile_b = (
+        k.shared(f"tile_{x}", "f16", shared_layout("128B", "K", "f16", (128, BK)), stages=stages)
+        for x in "ab"
+    )
+    mma = make_tiled_mma("SM90_64x128x16_F32F16F16_SS", (2, 1, 1))
+    acc = k.get_slice(mma, 0).fragment_C("acc", (BM, BN))
+
+    def me() -> Any:
+        return k.get_slice(mma, k.thread)
+
+    def produce(tile: Any, stage: Any, full: Any) -> None:
+        k.tma_load(maps[0], cg.local_tile(a, (BM, BK), (rows, tile)), tile_a[None, None, stage], full)
+        k.tma_load(maps[1], cg.local_tile(b, (BN, BK), (columns, tile)), tile_b[None, None, stage], full)
+
+    def consume(tile: Any, stage: Any) -> None:
+        left, right = me().partition_A(tile_a), me().partition_B(tile_b)
+        k.do(cg.WGMMA_FENCE)
+        k.mma(mma, acc, left[None, None, None, stage], right[None, None, None, stage])
+        k.do(cg.WGMMA_COMMIT)
+        k.warpgroup_wait(lag)
+
+    def end() -> None:
+        k.warpgroup_wait(0, acc)
+        k.store(acc, me().partition_C(cg.local_tile(d, (BM, BN), (rows, columns))))
+
+    tma = cg.TmaRing(RING_BYTES, consumer=8, registers=registers, lag=lag)
+    tiles = k.let("tiles", depth // BK)
+    cg.pipeline(k, tiles, stages, produce, consume, tma=tma, begin=lambda: k.clear(acc), end=end)
+    return k.build()
+
+
+def multicast(stages: int = 3, *, peers: bool = True, closes: bool = True, whole: bool = True) -> Kernel:
+    """The same by clusters of two blocks, one above the other: each brings half of B to both.
+
+    Wrong on purpose: without `peers` a stage is empty when a block's own consumers say so; without `closes`
+    blocks leave on their own; without `whole` a block expects only what it brings itself.
+    """
+    k = cg.Kernel("multicast", threads=384)
+    m, n, depth = k.extent("m", 1 << 14, 2 * BM), k.extent("n", 1 << 14, BN), k.extent("k", 1 << 14, BK)
+    rows, columns = k.grid((m, n), (BM, BN))
+    k.cluster(2)
+    a, b = k.tensor("a", "f16", (m, depth), (depth, 1)), k.tensor("b", "f16", (n, depth), (depth, 1))
+    d = k.tensor("d", "f32", (m, n), (n, 1), writable=True)
+    load_a = k.tensor_map("load_a", a, (BM, BK), mode="128B")
+    load_b = k.tensor_map("load_b", b, (BN // 2, BK), mode="128B")
+    tile_a, tile_b = (
+        k.shared(f"tile_{x}", "f16", shared_layout("128B", "K", "f16", (128, BK)), stages=stages)
+        for x in "ab"
+    )
+    full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", 4 if peers else 2, stages)
+    tiles, mine = k.let("tiles", depth // BK), k.let("mine", k.rank)
+    k.init(full, empty)
+    mma = make_tiled_mma("SM90_64x128x16_F32F16F16_SS", (2, 1, 1))
+    with k.roles() as roles:
+        with roles.role("producer", 4), k.If(k.thread.eq(0)), k.For("kt", tiles) as kt:
+            stage, turn = kt % stages, kt // stages
+            k.wait(empty[stage], (turn + 1) % 2, cluster=True)
+            k.expect(full[stage], RING_BYTES if whole else RING_BYTES - BN * BK)
+            k.tma_load(load_a, cg.local_tile(a, (BM, BK), (rows, kt)), tile_a[None, None, stage], full[stage])
+            piece = cg.local_tile(b, (BN // 2, BK), (columns * 2 + mine, kt))
+            into = cg.local_tile(tile_b[None, None, stage], (BN // 2, BK), (mine, 0))
+            k.tma_load(load_b, piece, into, full[stage], blocks=3)
+        with roles.role("consumer", 8):
+            me = k.get_slice(mma, k.thread)
+            acc = me.fragment_C("acc", (BM, BN))
+            left, right = me.partition_A(tile_a), me.partition_B(tile_b)
+            k.clear(acc)
+            with k.For("kt", tiles) as kt:
+                stage = kt % stages
+                k.wait(full[stage], kt // stages % 2)
+                k.do(cg.WGMMA_FENCE)
+                k.mma(mma, acc, left[None, None, None, stage], right[None, None, None, stage])
+                k.do(cg.WGMMA_COMMIT)
+                k.warpgroup_wait(0)
+                with k.If((k.thread % 128).eq(0)):
+                    for rank in range(2) if peers else ():
+                        k.arrive(empty[stage], rank)
+                    if not peers:
+                        k.arrive(empty[stage])
+            k.warpgroup_wait(0, acc)
+            k.store(acc, me.partition_C(cg.local_tile(d, (BM, BN), (rows, columns))))
+    if closes:
+        k.cluster_sync()
+    return k.build()
+
+
+def ring_operands(m: int, n: int, depth: int) -> tuple[Numbers, Numbers]:
+    """A and B of a ring."""
+    return numbers("f16", (m, depth), 1), numbers("f16", (n, depth), 2)

@@ -65,6 +65,7 @@ class Operand:
     op: str = ""
     element: str = ""
     deferred: bool = False
+    lanes: int = WARP
 
 
 def out(name: str, words: int, element: str = "") -> Operand:
@@ -94,13 +95,14 @@ def read(name: str, space: Space, bytes_per_lane: int, op: str) -> Operand:
     return Operand(name, "read", max(1, bytes_per_lane // 4), space, bytes_per_lane, op)
 
 
-def write(name: str, space: Space, bytes_per_lane: int, op: str) -> Operand:
-    """Memory that is written, `bytes_per_lane` at each lane's address, aligned to as much.
+def write(name: str, space: Space, bytes_per_lane: int, op: str, *, lanes: int = WARP) -> Operand:
+    """Memory that is written, `bytes_per_lane` at each lane's address, aligned to as much; `lanes` of a warp
+    write, the first ones.
 
     >>> write("p", "shared", 2, "st.shared.b16").bytes
     2
     """
-    return Operand(name, "write", max(1, bytes_per_lane // 4), space, bytes_per_lane, op)
+    return Operand(name, "write", max(1, bytes_per_lane // 4), space, bytes_per_lane, op, lanes=lanes)
 
 
 def imm(name: str, element: str = "") -> Operand:

@@ -32,12 +32,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.arch import SwizzleMode, find_swizzle_mode
+from layoutalg.arch import CHUNK_BYTES, SwizzleMode, find_swizzle_mode
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, simplify
 from layoutalg.codegen.instr import (
     ARRIVE,
     ARRIVE_EXPECT_TX,
     ARRIVE_REMOTE,
+    ARRIVE_REMOTE_RELEASE,
     BAR,
     BULK_COMMIT,
     BULK_WAIT,
@@ -173,12 +174,16 @@ class AsynchronousBuilder:
         else:
             self.do(BAR)
 
-    def arrive(self: Any, bar: BarrierRef, rank: Operand | None = None) -> None:
-        """Every thread that gets here arrives; with `rank` at the barrier in that block of the cluster."""
+    def arrive(self: Any, bar: BarrierRef, rank: Operand | None = None, *, release: bool = False) -> None:
+        """Every thread that gets here arrives; with `rank` at the barrier in that block of the cluster.
+
+        There it hands back what was read; with `release` it also shows what was written, which costs a
+        barrier of all memory, to whoever waits with `cluster`.
+        """
         if rank is None:
             self.do(ARRIVE, bar)
         else:
-            self.do(ARRIVE_REMOTE, bar, as_expr(rank))
+            self.do(ARRIVE_REMOTE_RELEASE if release else ARRIVE_REMOTE, bar, as_expr(rank))
 
     def expect(self: Any, bar: BarrierRef, nbytes: Operand) -> None:
         """Every thread that gets here, one as a rule, arrives and announces bytes that copies bring."""
@@ -192,7 +197,7 @@ class AsynchronousBuilder:
         rank: Operand | None = None,
         cluster: bool = False,
     ) -> None:
-        """Wait until the phase of a parity is complete; with `cluster` peers arrive there too.
+        """Wait until the phase of a parity is complete; with `cluster` see what peers wrote who released it.
 
         Raises IRError for a `rank`: no thread waits at the barrier of another block.
         """
@@ -234,6 +239,8 @@ class AsynchronousBuilder:
         tma_load.
         """
         crd = _coordinates(tensor_map, tile)
+        nbytes = tensor_map.element.nbytes
+        self.require((tensor_map.dims[0] * nbytes % CHUNK_BYTES).eq(0))  # rows are written in whole chunks
         self.do(TMA_STORE[tensor_map.rank], tensor_map, _start(tensor_map, tile, source), *crd)
 
     def bulk_commit(self: Any) -> None:

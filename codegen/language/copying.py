@@ -38,6 +38,8 @@ from layoutalg.codegen.instr import (
     LDS,
     MMA_SYNC,
     STG,
+    STMATRIX,
+    STMATRIX_TRANS,
     STS,
     Instr,
     Mma,
@@ -241,7 +243,8 @@ def store(
     """Store registers to a partition of the same places.  See `KernelBuilder.store`."""
     if held.size != part.size:
         raise ShapeError(f"store of {held} to {part}: {part.size} elements are needed")
-    values, run = values_of(part), run_of(part)
+    values, matrix = values_of(part), _matrix_store(part)
+    run = values if matrix else run_of(part)
     if run % held.per_word:
         raise UnsupportedError(
             f"store of {held} to {part}: {run} elements of {held.element} lie next to each other, and a "
@@ -252,7 +255,7 @@ def store(
             f"store of {held} to {part}: a register holds one element of {held.element}, and {run} lie next "
             f"to each other; load what it is made of with into=k.fragment(..., values={run})"
         )
-    chosen = _chosen(instr, part, "store", run)
+    chosen = matrix or _chosen(instr, part, "store", run)
     with k.Unroll(k.fresh("i"), part.size // values) as i, _pieces(k, values // run) as e:
         at = simplify(i * values + e * run)
         if where is None:
@@ -337,6 +340,25 @@ def _matrix_load(part: Tensor) -> Instr | None:
     if part.part is None or part.part.side != "src" or not isinstance(part.part.tiled, TiledCopy):
         return None
     return {"ldmatrix.x4": LDMATRIX, "ldmatrix.x4.trans": LDMATRIX_TRANS}.get(part.part.tiled.atom.src_op)
+
+
+def _matrix_store(part: Tensor) -> Instr | None:
+    """stmatrix, where the partition's copy is one."""
+    if part.part is None or part.part.side != "dst" or not isinstance(part.part.tiled, TiledCopy):
+        return None
+    tiled, values = part.part.tiled, values_of(part)
+    found = {"stmatrix.x4": STMATRIX[4], "stmatrix.x4.trans": STMATRIX_TRANS[4]}.get(tiled.atom.dst_op)
+    if found and tiled.element.bits != 16:
+        raise UnsupportedError(
+            f"{tiled.atom} of {tiled.element}: stmatrix moves elements of 16 bits; "
+            'make_tiled_copy_C(atom, mma, "f16") says so'
+        )
+    if found and run_of(part) != values:
+        raise AlignmentError(
+            f"store to {part}: stmatrix writes rows of {values} elements, of which {run_of(part)} lie next "
+            "to each other"
+        )
+    return found
 
 
 def _chosen(instr: Instrs, part: Tensor, way: str, run: int) -> Instr:

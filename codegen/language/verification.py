@@ -25,7 +25,7 @@ from layoutalg.codegen.gpu import to_device, to_host
 from layoutalg.codegen.instr import encode
 from layoutalg.codegen.language.run import Program, launch, words
 from layoutalg.codegen.language.sizes import draw_sizes
-from layoutalg.codegen.language.tensor import Tensor
+from layoutalg.codegen.language.tensor import Tensor, whole
 from layoutalg.codegen.program import Do, Global, MemRef, printed, walk
 from layoutalg.codegen.sim import MemTrace, Simulation
 from layoutalg.codegen.sim import simulate as run
@@ -197,6 +197,9 @@ def _tensors(kernel: Program) -> dict[str, Tensor]:
             match arg:
                 case MemRef(Global(name=name), _, Tensor() as tensor):
                     found[name] = tensor
+    for m in kernel.maps:
+        extents = tuple(m.dims[m.order.index(mode)] for mode in range(m.rank))
+        found.setdefault(m.source.name, whole(m.source, m.element, extents))
     for p in kernel.params:
         if isinstance(p, Global):
             mine = found.get(p.name)

@@ -17,7 +17,7 @@ Programs are immutable values; the printer, the simulator and every analysis rea
 
 from __future__ import annotations
 
-from layoutalg.codegen.program.asynchronous import written_layout
+from layoutalg.codegen.program.asynchronous import PORTABLE_CLUSTER, written_layout
 from layoutalg.codegen.program.checks import check_available
 from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
@@ -25,7 +25,6 @@ from layoutalg.codegen.program.launch_contract import (
     EARLY,
     LARGE_CLUSTER,
     MOST_SHARED,
-    PORTABLE_CLUSTER,
     Contract,
     Parameter,
     check_argument,

@@ -276,7 +276,8 @@ def _copy(s: Do, kernel: Kernel) -> None:
     base = (place.index + buffer.offset_bytes).facts
     if not base.divisible_by(max(128, period)) or buffer.align_bytes % max(128, period):
         raise AlignmentError(
-            f"'{s}' starts at byte {base.offset} mod {base.stride} of shared memory; mode {one.mode} of "
+            f"'{s}' starts at byte {base.offset}{f' mod {base.stride}' if base.stride else ''} of shared "
+            f"memory; mode {one.mode} of "
             f"{one} needs a "
             f"multiple of {max(128, period)}: declare {buffer.name} with align_bytes={max(128, period)}",
             offset=base.offset, required_bytes=max(128, period),

@@ -51,7 +51,8 @@ from layoutalg.codegen.expr import (
     substitute,
     variables,
 )
-from layoutalg.codegen.instr import WARP
+from layoutalg.codegen.instr import WARP, Operand
+from layoutalg.codegen.program.asynchronous import written
 from layoutalg.codegen.program.tile import (
     Arg,
     Do,
@@ -64,6 +65,7 @@ from layoutalg.codegen.program.tile import (
     Roles,
     Shared,
     Stmt,
+    TensorMapParam,
     Unroll,
 )
 
@@ -279,13 +281,20 @@ def _do(s: Do, place: _Place) -> Iterator[Reach]:
             for o, guard in zip(s.instr.operands, s.args, strict=True):
                 if o.role == "guard" and isinstance(guard, Expr):
                     here = here.under(interval(guard, here.known))
-        reach = _reach(s, arg.buffer, interval(arg.index, here.known), operand.bytes, here)
+        nbytes = _bytes(s, operand)
+        reach = _reach(s, arg.buffer, interval(arg.index, here.known), nbytes, here)
         if not reach.is_inside and not reach.outside:
-            cases = (_reach(s, arg.buffer, index, operand.bytes, here) for index in _cases(arg.index, here))
+            cases = (_reach(s, arg.buffer, index, nbytes, here) for index in _cases(arg.index, here))
             reach = replace(
                 reach, most=min(reach.most, max((case.most for case in cases), default=reach.most))
             )
         yield reach
+
+
+def _bytes(s: Do, operand: Operand) -> int:
+    """What an operand covers from its address on: of a copy through a tensor map all that the box spans."""
+    maps = [arg for arg in s.args if isinstance(arg, TensorMapParam)]
+    return written(maps[0]).shared_bytes if maps and operand.role == "place" else operand.bytes
 
 
 def _cases(index: Expr, place: _Place) -> Iterator[Interval]:

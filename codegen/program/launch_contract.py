@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Le, Var, evaluate, render, simplify, variables
+from layoutalg.codegen.program.asynchronous import PORTABLE_CLUSTER
 from layoutalg.codegen.program.tile import Do, Global, Kernel, MemRef, TensorMapParam, walk
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
@@ -35,8 +36,8 @@ MOST_SHARED = "cudaFuncAttributeMaxDynamicSharedMemorySize"
 EARLY = "cudaLaunchAttributeProgrammaticStreamSerialization"
 """Attributes: needed for dynamic shared memory; allowed where a kernel waits for the one in front itself."""
 
-PORTABLE_CLUSTER, LARGE_CLUSTER = 8, "cudaFuncAttributeNonPortableClusterSizeAllowed"
-"""Blocks of a cluster that every GPU with clusters has; the attribute that is needed for more."""
+LARGE_CLUSTER = "cudaFuncAttributeNonPortableClusterSizeAllowed"
+"""The attribute that clusters of more than PORTABLE_CLUSTER blocks need."""
 
 MOST_EXTENT, MOST_STRIDE_BYTES = 1 << 32, (1 << 40) - 1
 """Rules tma.extent and tma.stride_range of layoutalg.legality."""
@@ -184,12 +185,14 @@ def map_conditions(maps: Sequence[TensorMapParam]) -> Iterator[Expr]:
 
 
 def _updated(kernel: Kernel) -> set[str]:
-    """The names of pointers that are read and written."""
+    """The names of pointers that are read and written, by threads or by TMA."""
     found: dict[str, set[str]] = {"read": set(), "write": set()}
     for s in walk(kernel.body):
         if isinstance(s, Do):
             for operand, arg in zip(s.instr.operands, s.args, strict=True):
-                if isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
+                if isinstance(arg, TensorMapParam):
+                    found["write" if s.instr.engine == "bulk" else "read"].add(arg.source.name)
+                elif isinstance(arg, MemRef) and isinstance(arg.buffer, Global):
                     found[operand.role].add(arg.buffer.name)
     return found["read"] & found["write"]
 

@@ -269,7 +269,11 @@ class Do:
     args: tuple[Arg, ...]
 
     def __str__(self) -> str:
-        return f"{self.instr.name}({', '.join(map(str, self.args))})"
+        shown = [
+            f"{arg:#018x}" if operand.element == "u64" and isinstance(arg, int) else str(arg)
+            for operand, arg in zip(self.instr.operands, self.args, strict=True)
+        ]
+        return f"{self.instr.name}({', '.join(shown)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +362,8 @@ class Role:
 
     def __str__(self) -> str:
         last = self.first_warp + self.warps - 1
-        return f"role {self.name}: warps {self.first_warp} to {last}"
+        warps = f"warps {self.first_warp} to {last}" if self.warps > 1 else f"warp {last}"
+        return f"role {self.name}: {warps}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,9 +62,10 @@ class Clocks:
     """
 
     def __init__(self, warps: int) -> None:
+        self.first_engine = warps
         self.now: Array = numpy.ones(warps, dtype=numpy.int64)
         self.seen: Array = numpy.zeros((warps, warps), dtype=numpy.int64)
-        self.floor = 0
+        self.floor = self.first_read = 0
 
     def start(self) -> None:
         """A block begins, or a cluster of blocks: what was before is known to all."""
@@ -191,12 +192,24 @@ class Shadow:
             self.reader[granules, engine] = engine << WARP_BITS
         return race
 
+    def write_by(self, granules: Array, threads: Array, engine: int) -> Race | None:
+        """An engine writes, for these threads, until its running epoch is over; its race, or None."""
+        race = self.start(granules, threads, engine)
+        if race is None:
+            self.epoch[granules] = self.clocks.now[engine]
+        return race
+
+    def read_for(self, granules: Array, threads: Array) -> Race | None:
+        """Note a read by the asynchronous proxy, for these threads; its race, or None."""
+        return self.read(granules, threads) or self._unfenced(granules, threads)
+
     def _unfenced(self, granules: Array, threads: Array) -> Race | None:
         """An ordinary write that the asynchronous proxy may not see."""
         epoch, writer = self.epoch[granules], self.writer[granules]
-        if epoch.max() <= self.clocks.floor:
+        by_threads = (epoch > self.clocks.floor) & (writer >> WARP_BITS < self.clocks.first_engine)
+        if not by_threads.any():
             return None
-        rows = numpy.stack(numpy.broadcast_arrays(threads, writer, epoch), axis=-1).reshape(-1, 3)
+        rows = numpy.stack(numpy.broadcast_arrays(threads, writer, epoch), axis=-1)[by_threads]
         for thread, other, when in numpy.unique(rows, axis=0).tolist():
             if not self.clocks.visible(thread, other, when):
                 i, k = _first((threads == thread) & (writer == other) & (epoch == when))
@@ -231,10 +244,11 @@ class Shadow:
 
     def _note_read(self, granules: Array, threads: Array) -> None:
         warps = threads >> WARP_BITS
-        place = granules * self.warps + warps
+        columns = warps + self.clocks.first_read
+        place = granules * self.warps + columns
         epochs, readers = self.read_epoch.reshape(-1), self.reader.reshape(-1)
         now = self.clocks.now[warps]
-        several = (epochs[place] > self.clocks.seen[warps, warps]) & (readers[place] != threads)
+        several = (epochs[place] > self.clocks.seen[warps, columns]) & (readers[place] != threads)
         epochs[place], readers[place] = now, threads
         several |= readers[place] != threads
         if several.any():
@@ -256,6 +270,7 @@ class Shadow:
         i, k, warp = (int(n) for n in numpy.argwhere(late)[0])
         thread, other = int(threads[i, 0]), int(reader[i, k, warp])
         if other == _SEVERAL:
+            warp -= self.clocks.first_read
             other = warp << WARP_BITS
             who = f"lanes of {self.clocks.warp_name(warp)}"
         else:
@@ -294,19 +309,33 @@ class GridShadow:
 
     def read(self, granules: Array, threads: Array) -> Race | None:
         """As Shadow.read, and against the writes of other blocks."""
+        return self._read_here(granules) or self.inside.read(granules, threads)
+
+    def write(self, granules: Array, threads: Array) -> Race | None:
+        """As Shadow.write, and against the writes and reads of other blocks."""
+        return self._write_here(granules) or self.inside.write(granules, threads)
+
+    def read_for(self, granules: Array, threads: Array) -> Race | None:
+        """As Shadow.read_for, and against the writes of other blocks."""
+        return self._read_here(granules) or self.inside.read_for(granules, threads)
+
+    def write_by(self, granules: Array, threads: Array, engine: int) -> Race | None:
+        """As Shadow.write_by, and against the writes and reads of other blocks."""
+        return self._write_here(granules) or self.inside.write_by(granules, threads, engine)
+
+    def _read_here(self, granules: Array) -> Race | None:
         race = self._meets(self.writer[granules], "wrote")
         if race is None and self.reads:
             me, before = self.block + 1, self.reader[granules]
             self.reader[granules] = numpy.where((before == 0) | (before == me), me, _SEVERAL)
-        return race or self.inside.read(granules, threads)
+        return race
 
-    def write(self, granules: Array, threads: Array) -> Race | None:
-        """As Shadow.write, and against the writes and reads of other blocks."""
+    def _write_here(self, granules: Array) -> Race | None:
         race = self._meets(self.writer[granules], "wrote")
         if race is None and self.reads:
             race = self._meets(self.reader[granules], "read")
         self.writer[granules] = self.block + 1
-        return race or self.inside.write(granules, threads)
+        return race
 
     def _meets(self, blocks: Array, did: str) -> Race | None:
         foreign = (blocks != 0) & (blocks != self.block + 1)

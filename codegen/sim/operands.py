@@ -86,7 +86,8 @@ class Operands:
             case "read", MemRef():
                 return partial(self._load, *self._access(operand, arg, s, statement, scope)), None
             case "write", MemRef() if s.instr.engine is None:
-                return None, partial(self._store, *self._access(operand, arg, s, statement, scope))
+                target = partial(self._store, *self._access(operand, arg, s, statement, scope))
+                return None, target if operand.lanes == WARP else partial(_of_first, target, operand.lanes)
             case "write", MemRef() if s.instr.engine == "cp.async":
                 return None, partial(self._start_copy, *self._access(operand, arg, s, statement, scope))
             case "place", MemRef():
@@ -165,6 +166,16 @@ class Operands:
         at = offsets(group.frame)
         self._note(site, group, at)
         self.machine.start_copy(group, buffer, at, width, value)
+
+
+def _of_first(target: Target, lanes: int, group: Group, value: Array, poison: Array | None) -> None:
+    """A store by the first lanes of each warp."""
+    outer = group.active
+    inner = group.narrowed(numpy.arange(group.lanes) % WARP < lanes)
+    if inner is not None:
+        group.active = inner
+        target(group, value, poison)
+        group.active = outer
 
 
 def _immediate(value: Any, group: Group) -> tuple[Any, None]:

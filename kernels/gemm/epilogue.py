@@ -396,7 +396,17 @@ class Output:
                 k.do(instr_float.pack(self.vec, self.element), packed, sums)
             k.do(self.store, to, packed if narrow else sums)
 
-    def _step(self, step: Step, sums: Reg | RegRef, packed: Reg, row: Expr, column: Expr) -> None:
+    def finish(self, sums: RegRef) -> None:
+        """Finish `vec` sums, in place, by steps that need no place in D.
+
+        Raises UnsupportedError for a step that adds a matrix or a vector.
+        """
+        for step in self.epilogue.steps:
+            if isinstance(step, AddMatrix | AddVector):
+                raise UnsupportedError(f"{step.name} is added where the place in D is known")
+            self._step(step, sums, sums, Const(0), Const(0))
+
+    def _step(self, step: Step, sums: Reg | RegRef, packed: Reg | RegRef, row: Expr, column: Expr) -> None:
         k, do, vec = self.k, self.do, self.vec
         match step:
             case Scale(name):

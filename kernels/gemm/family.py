@@ -1,4 +1,4 @@
-"""The families of matrix products, as records: gemm-simt, gemm-sm80.
+"""The families of matrix products, as records: gemm-simt, gemm-sm80, gemm-sm90.
 
 D = activation(alpha A B + beta C + bias) is computed in float64 from the operands as they are stored, and a
 result may differ from it by what rounding can do, element by element:
@@ -35,8 +35,8 @@ from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
-from layoutalg.kernels.gemm.heuristic import SIMT, SM80, Choice
-from layoutalg.kernels.gemm.launches import Config, called_launches, launches, shared_launches
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80, SM90, Choice
+from layoutalg.kernels.gemm.launches import called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import (
     GemmProblem,
     gemm_problem,
@@ -45,6 +45,7 @@ from layoutalg.kernels.gemm.problem import (
     scalar_value,
     scalar_words,
 )
+from layoutalg.kernels.gemm.tiles import Config
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
@@ -344,5 +345,6 @@ def _family(name: str, summary: str, usual: str, b_major: Any, choice: Choice[An
 GEMM_FAMILIES = (
     _family("gemm-simt", "D = alpha A B + beta C + bias without tensor cores", "f32", "mn", SIMT),
     _family("gemm-sm80", "D = alpha A B + beta C + bias by mma.sync", "f16", "k", SM80),
+    _family("gemm-sm90", "D = alpha A B + beta C + bias by wgmma and TMA", "bf16", "k", SM90),
 )
 """The families of this room."""

@@ -21,9 +21,9 @@ proportion: a tile of k has the same bytes there, or the same multiply-adds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import gcd
-from typing import Generic
+from typing import Any, Generic
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
@@ -34,9 +34,13 @@ from layoutalg.kernels.gemm.tiles import (
     SIMT_TILES,
     SM80_SUMS,
     SM80_TILES,
+    SM90_SUMS,
+    SM90_TILES,
     C,
+    Config,
     SimtConfig,
     Sm80Config,
+    Sm90Config,
     Sums,
     Tile,
 )
@@ -52,12 +56,19 @@ MOST_ROUNDS = 12
 """Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
 
 
-def tile_count(p: GemmProblem, c: SimtConfig | Sm80Config) -> int:
+SM90_LAUNCH_NS = 1500
+"""What a launch of gemm-sm90 takes beside its tiles, which the other families count with their blocks."""
+
+TMA_SECTOR_BYTES = 32
+"""What rows start at multiples of where TMA reads them in whole sectors."""
+
+
+def tile_count(p: GemmProblem, c: Config) -> int:
     """Tiles of D, of all products of a batch."""
     return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
 
 
-def offered_splits(p: GemmProblem, c: SimtConfig | Sm80Config, sms: int) -> tuple[int, ...]:
+def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
     """Numbers of parts worth trying for a problem in tiles of a configuration, on `sms` multiprocessors.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -92,7 +103,9 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
     return ns
 
 
-def _is_narrow(p: GemmProblem, c: SimtConfig | Sm80Config) -> bool:
+def _is_narrow(p: GemmProblem, c: Config) -> bool:
+    if isinstance(c, Sm90Config):
+        return any(lead * p.operand.nbytes % TMA_SECTOR_BYTES for lead in (p.lda, p.ldb))
     if isinstance(c, SimtConfig):
         return min(c.a_vector, c.b_vector) == 1
     return min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
@@ -102,7 +115,7 @@ def _is_narrow(p: GemmProblem, c: SimtConfig | Sm80Config) -> bool:
 class Choice(Generic[C]):
     """The tiles of a family; `fit` gives a tile the vectors, elements and edges that a problem needs.
 
-    `fields` are those that depend on the problem alone.
+    `fields` are those that depend on the problem alone; `parted` makes a configuration one for parts of k.
     """
 
     tiles: tuple[Tile[C], ...]
@@ -110,6 +123,12 @@ class Choice(Generic[C]):
     fit: Callable[[GemmProblem, C, Arch], C]
     fields: tuple[str, ...]
     accepts: Callable[[GemmProblem], None] | None = None
+    parted: Callable[[GemmProblem, C], C] = lambda p, c: c
+
+    @property
+    def whole(self) -> dict[str, bool]:
+        """The field that says that any size is computed, of configurations that have it."""
+        return {"edges": True} if "edges" in {f.name for f in fields(self.tiles[0].config)} else {}
 
     def fitted(self, p: GemmProblem, c: C, arch: str | Arch = "sm_90") -> C:
         """A configuration with elements, vectors and edges as a problem needs them.
@@ -141,6 +160,13 @@ class Choice(Generic[C]):
         """The configurations of `configs`, and the tiles that do not fit, each with its refusal."""
         if self.accepts is not None:
             self.accepts(p)
+        found, refused = self.timed(p, arch)
+        return tuple(config for _, config in found), refused
+
+    def timed(
+        self, p: GemmProblem, arch: str | Arch = "sm_90"
+    ) -> tuple[list[tuple[float, C]], tuple[tuple[C, LayoutAlgError], ...]]:
+        """The same, each configuration behind the nanoseconds that are expected of it."""
         chip = find_arch(arch)
         sms = chip.board.sms if chip.board else 1
         found: list[tuple[float, C]] = []
@@ -153,9 +179,9 @@ class Choice(Generic[C]):
                 refused.append((config, error))
                 continue
             for splits in offered_splits(p, config, sms):
-                choice = replace(config, splits=splits)
+                choice = config if splits == 1 else self.parted(p, replace(config, splits=splits))
                 found.append((expected_ns(p, choice, tile, self.sums, sms), choice))
-        return tuple(config for _, config in sorted(found, key=lambda pair: pair[0])), tuple(refused)
+        return sorted(found, key=lambda pair: pair[0]), tuple(refused)
 
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
@@ -195,8 +221,54 @@ def _fit_sm80(p: GemmProblem, c: Sm80Config, chip: Arch) -> Sm80Config:
     )  # fmt: skip
 
 
+def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
+    """Boxes by TMA where D can be stored so, and nothing is added; otherwise rows, as wide as they can be."""
+    most = 16 // p.result.nbytes
+    across = gcd(_vectors(p)[2], most)
+    boxed = not (p.ldd % most or p.n % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors)
+    return replace(c, through="tma" if boxed else "shared", result_vec=most if boxed else across)
+
+
 SIMT: Choice[SimtConfig] = Choice(
     SIMT_TILES, SIMT_SUMS, _fit_simt, ("a_vector", "b_vector", "result_vec"), check_element
 )
 SM80: Choice[Sm80Config] = Choice(SM80_TILES, SM80_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"))
-"""The families: without tensor cores, and with mma.sync."""
+SM90: Choice[Sm90Config] = Choice(
+    SM90_TILES,
+    SM90_SUMS,
+    _fit_sm90,
+    ("through", "result_vec"),
+    parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n)),
+)
+"""The families: without tensor cores, with mma.sync, and with wgmma."""
+
+
+def choice_of(c: Config) -> Choice[Any]:
+    """The choice that a configuration is one of.
+
+    >>> choice_of(SM80_TILES[0].config) is SM80
+    True
+    """
+    match c:
+        case SimtConfig():
+            return SIMT
+        case Sm80Config():
+            return SM80
+        case Sm90Config():
+            return SM90
+
+
+def tensor_core_family(p: GemmProblem, arch: str | Arch = "sm_90") -> str:
+    """Which family with tensor cores is expected to be faster: wgmma where it can, or mma.sync.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> [tensor_core_family(gemm_problem(4096, 4096, k), "sm_90") for k in (4096, 4097)]
+    ['gemm-sm90', 'gemm-sm80']
+    >>> tensor_core_family(gemm_problem(4096, 4096, 4096), "sm_80")
+    'gemm-sm80'
+    """
+    by_wgmma, by_mma = SM90.timed(p, arch)[0], SM80.timed(p, arch)[0]
+    if not by_wgmma:
+        return "gemm-sm80"
+    faster = not by_mma or by_wgmma[0][0] + SM90_LAUNCH_NS < by_mma[0][0]
+    return "gemm-sm90" if faster else "gemm-sm80"

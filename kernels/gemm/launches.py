@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from math import gcd
-from typing import TypeAlias
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
-from layoutalg.kernels.gemm import simt, sm80
+from layoutalg.kernels.gemm import simt, sm80, sm90
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm90Config
 from layoutalg.kernels.gemm.validate import multiples
 
 MOST_CALLED = 1 << 14
@@ -25,9 +24,6 @@ MOST_CALLED = 1 << 14
 
 WIDEST_BATCH = (65535, 1 << 36, 1 << 36, 1 << 36, 1 << 36)
 """Each mode of a batch that kernels are built for: what a grid's third axis holds, steps past all memory."""
-
-Config: TypeAlias = SimtConfig | Sm80Config
-"""A way to compute a product, of either family."""
 
 
 def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSequence:
@@ -40,8 +36,18 @@ def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSeq
     >>> [kernel.name for kernel in one.kernels], one.scratch_bytes
     (['gemm_sm80_f16', 'gemm_combine_f16'], 65536)
     """
-    product = simt.build(p, c) if isinstance(c, SimtConfig) else sm80.build(p, c)
-    return sequence_of(p, c.splits, (product,) if c.splits == 1 else (product, build_combine(p)), arch)
+    product = _product(p, c)
+    return sequence_of(p, c, (product,) if c.splits == 1 else (product, build_combine(p)), arch)
+
+
+def _product(p: GemmProblem, c: Config) -> Kernel:
+    match c:
+        case SimtConfig():
+            return simt.build(p, c)
+        case Sm90Config():
+            return sm90.build(p, c)
+        case _:
+            return sm80.build(p, c)
 
 
 def shared_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSequence:
@@ -54,7 +60,7 @@ def shared_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
     (True, 5008)
     """
     wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)), arch)
-    return sequence_of(p, c.splits, wide.kernels)
+    return sequence_of(p, c, wide.kernels)
 
 
 def called_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSequence:
@@ -67,9 +73,9 @@ def called_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
     >>> one.kernels == other.kernels
     True
     """
-    free = replace(c, splits=min(c.splits, 2), static_ld=False)
+    free = replace(c, splits=min(c.splits, 2), **({} if isinstance(c, Sm90Config) else {"static_ld": False}))
     wide = _called(called_problem(p, free), free, arch)
-    return sequence_of(p, c.splits, wide.kernels)
+    return sequence_of(p, c, wide.kernels)
 
 
 @lru_cache(maxsize=256)
@@ -91,9 +97,11 @@ def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
     """
     rows = p.lda, p.ldb, p.ldc, p.ldd
     most = MOST_CALLED if max(p.m, p.n, p.k, *rows) <= MOST_CALLED else MOST_CALLED << 16
-    by_m, by_n, _ = multiples(p, c)
-    m = most if p.m >= c.tile_m else c.tile_m - by_m
-    n = most if p.n >= c.tile_n else c.tile_n - by_n
+    m = n = most
+    if not isinstance(c, Sm90Config):
+        by_m, by_n, _ = multiples(p, c)
+        m = most if p.m >= c.tile_m else c.tile_m - by_m
+        n = most if p.n >= c.tile_n else c.tile_n - by_n
     ldd = most + (combine_vector(p) if c.splits > 1 else 0)  # what cuts the rows of the sums that are added
     batch = (BatchMode(*WIDEST_BATCH),) * len(p.batch)
     return replace(
@@ -102,16 +110,19 @@ def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
 
 
 def sequence_of(
-    p: GemmProblem, splits: int, kernels: tuple[Kernel, ...], arch: str | Arch | None = None
+    p: GemmProblem, c: Config, kernels: tuple[Kernel, ...], arch: str | Arch | None = None
 ) -> LaunchSequence:
     """The sequence in which kernels that were built for this product, or for larger ones, compute it.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> sequence_of(gemm_problem(8, 16, 32), 2, ()).scratch_bytes
+    >>> sequence_of(gemm_problem(8, 16, 32), SimtConfig(64, 64, 16, 8, 4, 4, splits=2), ()).scratch_bytes
     1024
     """
+    splits = c.splits
     scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
     scalars |= batch_scalars(p)
+    if isinstance(c, Sm90Config):
+        scalars["blocks"] = sm90.block_count(p, c, arch or "sm_90")
     scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 

@@ -39,12 +39,26 @@ def declare_tile(
     """
     tile_m, tile_n = tile
     rows, columns = (m + (tile_m - 1)) // tile_m, (n + (tile_n - 1)) // tile_n
-    block = k.block(0, rows * columns)
-    at = k.let("in_panel", block % (rows * panel))
-    first = k.let("first_column", block // (rows * panel) * panel)
+    row, column = tile_place(k, k.block(0, rows * columns), (rows, columns), panel)
+    return k.let("m0", row * tile_m), k.let("n0", column * tile_n)
+
+
+def tile_place(
+    k: KernelBuilder, number: Expr, grid: tuple[Expr, Expr], panel: int = PANEL
+) -> tuple[Expr, Expr]:
+    """The row and the column of tiles that a number stands for, in a grid of (rows, columns) of tiles.
+
+    >>> k = KernelBuilder("order", threads=32)
+    >>> row, column = tile_place(k, k.param("tile", 100), (k.param("rows", 9), k.param("columns", 12)))
+    >>> print(row, "|", column)
+    in_panel // width | first_column + in_panel % width
+    """
+    rows, columns = grid
+    at = k.let("in_panel", number % (rows * panel))
+    first = k.let("first_column", number // (rows * panel) * panel)
     left = (columns + (panel - 1)) % panel + 1  # columns of the last panel
     width = k.let("width", Select(first + panel < columns, Const(panel), left))
-    return k.let("m0", at // width * tile_m), k.let("n0", (first + at % width) * tile_n)
+    return at // width, first + at % width
 
 
 def declare_batch(k: KernelBuilder, p: GemmProblem) -> tuple[Expr, ...]:

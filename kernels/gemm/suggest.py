@@ -14,25 +14,24 @@ from typing import Any
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.config_fields import difference, distance, nearest
-from layoutalg.kernels.gemm.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.heuristic import choice_of
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.gemm.tiles import Config
 from layoutalg.kernels.gemm.validate import check_config
 
 
-def suggest_config(
-    p: GemmProblem, c: SimtConfig | Sm80Config, arch: str | Arch = "sm_90"
-) -> SimtConfig | Sm80Config | None:
+def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Config | None:
     """The nearest configuration to a refused one that works; None where the family has none for the problem.
 
     It is looked for around c, and around c with the vectors that the problem allows.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
     >>> p, c = gemm_problem(256, 256, 256), Sm80Config(128, 256, 64, 2, 4, 8)
     >>> difference(c, suggest_config(p, c))
     {'stages': 4}
     """
-    choice: Any = SIMT if isinstance(c, SimtConfig) else SM80
+    choice = choice_of(c)
     chip = find_arch(arch)
 
     def works(x: Any) -> bool:
@@ -46,15 +45,16 @@ def suggest_config(
         offered = choice.configs(p, chip)
     except LayoutAlgError:
         return None
-    fitted: Any = replace(c, **{x: getattr(offered[0], x) for x in choice.fields}, edges=True)
+    fitted: Any = replace(c, **{x: getattr(offered[0], x) for x in choice.fields}, **choice.whole)
     near = [nearest(c, offered, works), fitted if works(fitted) else nearest(fitted, offered, works)]
     return min((x for x in near if x is not None), key=lambda x: distance(c, x), default=None)
 
 
-def check_or_suggest(p: GemmProblem, c: SimtConfig | Sm80Config, arch: str | Arch = "sm_90") -> None:
+def check_or_suggest(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
     """Raise what `check_config` raises, the nearest configuration that works named.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
     >>> check_or_suggest(gemm_problem(256, 256, 256), Sm80Config(128, 256, 64, 2, 4, 8))
     Traceback (most recent call last):
     layoutalg.errors.ResourceError: shared memory bytes of 128x256x64, 8 stages: 393216 asked, the limit is

@@ -2,6 +2,7 @@
 
     SimtConfig    fused multiply-adds of threads
     Sm80Config    mma.sync of warps                  `mma_of`, `stored`
+    Sm90Config    wgmma of warpgroups, fed by TMA
     OperandTile   what either means for one operand
 
 The idea.  A block computes a tile_m x tile_n tile of D.  Its warps split the tile.  Both operands look alike:
@@ -170,6 +171,50 @@ class Sm80Config:
         return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages"
 
 
+@dataclass(frozen=True, slots=True)
+class Sm90Config:
+    """How a block works that computes tile after tile: a role loads by TMA, `consumers` warpgroups multiply.
+
+    Each consumer has tile_m / consumers rows of a tile, in steps of 64; k goes by 128 bytes through `stages`
+    tiles in shared memory.  `panel` columns of tiles are walked together.  Results leave `through` "tma",
+    stored by TMA from shared memory in boxes, or "shared", in rows of `result_vec` elements that threads
+    write, so that D may be stored in any way and C be read.  `splits` blocks share a tile, each with a part
+    of k, see splitk.
+
+    >>> Sm90Config(128, 256, 4).threads
+    384
+    """
+
+    tile_m: int
+    tile_n: int
+    stages: int
+    consumers: int = 2
+    panel: int = 8
+    through: Literal["tma", "shared"] = "tma"
+    result_vec: int = 8
+    splits: int = 1
+
+    # what other families choose, and every configuration of this one has
+    tile_k, min_blocks, edges, static_ld, via = 64, 1, True, False, "tma"
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 128 * (1 + self.consumers)
+
+    @property
+    def consumer_m(self) -> int:
+        """Rows of a consumer's part of a tile."""
+        return self.tile_m // self.consumers
+
+    def box_columns(self, nbytes: int) -> int:
+        """Columns of results of `nbytes` that go through shared memory at once: rows of up to 128 bytes."""
+        return gcd(self.tile_n, 128 // nbytes if self.through == "tma" else 64)
+
+    def __str__(self) -> str:
+        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages"
+
+
 def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
     """The mma of a configuration: `mma_k`, or the largest k there is.
 
@@ -295,7 +340,10 @@ def vectors(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
     return operand_tile(p, c, "a").vector, operand_tile(p, c, "b").vector, c.result_vec
 
 
-C = TypeVar("C", SimtConfig, Sm80Config)
+Config: TypeAlias = SimtConfig | Sm80Config | Sm90Config
+"""A way to compute a product, of any family."""
+
+C = TypeVar("C", SimtConfig, Sm80Config, Sm90Config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,3 +398,22 @@ SM80_TILES: tuple[Tile[Sm80Config], ...] = (
     Tile(Sm80Config(64, 64, 32, 2, 2, 2, via="registers"), (443, 495, 703, 1415), (15, 10, 5, 0)),
 )  # fmt: skip
 """The tiles, for operands of 16 bits; the last takes single elements."""
+
+SM90_SUMS = Sums(115, 0.000194)
+"""What writing parts of k and adding them up cost."""
+
+SM90_TILES: tuple[Tile[Sm90Config], ...] = (
+    Tile(Sm90Config(128, 256, 4), (625,), (3404,), 1.24),
+    Tile(Sm90Config(128, 208, 4), (550,), (5718,), 1.44),
+    Tile(Sm90Config(128, 192, 4), (493,), (2955,), 1.16),
+    Tile(Sm90Config(128, 160, 5), (445,), (3226,), 1.30),
+    Tile(Sm90Config(256, 128, 4), (640,), (3805,), 1.12),
+    Tile(Sm90Config(128, 128, 6), (392,), (1915,), 1.36),
+    Tile(Sm90Config(128, 96, 6), (342,), (2033,), 1.34),
+    Tile(Sm90Config(128, 64, 8), (290,), (1097,), 1.46),
+    Tile(Sm90Config(64, 256, 5, 1), (443,), (2074,), 1.40),
+    Tile(Sm90Config(64, 128, 8, 1), (258,), (914,), 1.62),
+    Tile(Sm90Config(64, 64, 10, 1), (199,), (528,), 1.44),
+)  # fmt: skip
+"""The tiles, for operands of 16 bits, fitted to 26 random products on an H200 (2026-11-23, see
+tests/gpu/tune_gemm); narrow are rows that start at odd multiples of 16 bytes, read in more requests."""

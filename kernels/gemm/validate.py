@@ -7,6 +7,7 @@ memory and registers are asked of both in one way.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd
 
 from layoutalg.arch import Arch, find_arch
@@ -15,7 +16,15 @@ from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, S
 from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of, operand_tile, vectors
+from layoutalg.kernels.gemm.tiles import (
+    Config,
+    SimtConfig,
+    Sm80Config,
+    Sm90Config,
+    mma_of,
+    operand_tile,
+    vectors,
+)
 
 FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 """Registers of a thread that addresses and counters need beside sums, fragments and copies; with ldmatrix."""
@@ -24,7 +33,7 @@ REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 255
 
 
-def check_config(p: GemmProblem, c: SimtConfig | Sm80Config, arch: str | Arch = "sm_90") -> None:
+def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
     """Raise for the first rule that a configuration breaks for a problem.
 
     Raises what `check_fields` raises, UnsupportedError (element types, an mma or a copy that the architecture
@@ -39,6 +48,9 @@ def check_config(p: GemmProblem, c: SimtConfig | Sm80Config, arch: str | Arch = 
     chip = find_arch(arch)
     check_fields(c)
     check_splits(p, c.splits)
+    if isinstance(c, Sm90Config):
+        _sm90(p, c, chip)
+        return
     if c.via != "global" and "cp.async" in (c.via, getattr(c, "turn", "")):
         if chip.compute_capability < (8, 0):
             raise UnsupportedError(f"cp.async needs sm_80; {chip.name} does not have it: take 'registers'")
@@ -178,7 +190,77 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         )
 
 
-def _copies(p: GemmProblem, c: SimtConfig | Sm80Config) -> None:
+def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
+    """TMA and wgmma of 16-bit elements, one product, and what fits a multiprocessor."""
+    if chip.compute_capability != (9, 0):
+        raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
+    if (p.operand.name, p.accumulator.name) not in (("f16", "f32"), ("bf16", "f32")):
+        raise UnsupportedError(
+            f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
+            "take gemm-sm80"
+        )
+    if p.batch:
+        raise UnsupportedError("gemm-sm90 computes one product, not a batch: take gemm-sm80")
+    if c.consumers not in (1, 2):
+        raise UnsupportedError(f"consumers = {c.consumers}: 1 and 2 warpgroups multiply")
+    _multiple("tile_m", c.tile_m, 64 * c.consumers, "64 rows of each consumer")
+    _multiple("tile_n", c.tile_n, 64 if p.b_major == "mn" else 16, "columns of wgmma and of boxes")
+    if not 16 <= c.tile_n <= 256:
+        raise UnsupportedError(f"tile_n = {c.tile_n}: wgmma has 16 to 256 columns")
+    if c.stages < 2:
+        raise UnsupportedError(f"stages = {c.stages}: one is multiplied while another is loaded; take 2")
+    for name, lead, start in (("a", p.lda, p.align_bytes[0]), ("b", p.ldb, p.align_bytes[1])):
+        _rows_for_tma(name, lead, start, p.operand.nbytes)
+    one = part_problem(p) if c.splits > 1 else p
+    size = one.result.nbytes
+    if c.through == "tma":
+        if c.splits > 1:
+            raise UnsupportedError("through = 'tma' with parts of k: take 'shared'")
+        if p.reads_c or p.epilogue.vectors:
+            raise UnsupportedError("through = 'tma' adds no matrix and no vectors: take 'shared'")
+        _rows_for_tma("d", p.ldd, p.align_bytes[2], size)
+        if p.n * size % 16:
+            raise AlignmentError(
+                f"through = 'tma' with rows of {p.n} elements of {one.result}: TMA writes 16-byte chunks, "
+                f"{-p.n * size % 16} bytes behind them; take 'shared'", offset=p.n * size, required_bytes=16,
+            )  # fmt: skip
+        if c.result_vec != 16 // size:
+            raise UnsupportedError(f"result_vec = {c.result_vec} through 'tma': {16 // size} of {one.result}")
+    elif c.through == "shared":
+        if c.result_vec * size > 16 or c.result_vec not in (1, 2, 4, 8):
+            raise UnsupportedError(
+                f"result_vec = {c.result_vec} of {one.result}: up to {16 // size} are accepted"
+            )
+        for name, elems in (("ldd", one.ldd), ("n", p.n), *[("ldc", p.ldc)] * p.reads_c):
+            _multiple(name, elems, c.result_vec, "result_vec")
+    else:
+        raise UnsupportedError(f"through = {c.through!r}: 'tma' and 'shared' are accepted")
+    needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
+    if needed > most:
+        one = needed - shared_bytes(p, replace(c, stages=c.stages - 1))
+        results = needed - one * c.stages
+        raise ResourceError(
+            f"shared memory bytes of {c}, which are {c.stages} of {one} and {results} for results,", needed,
+            most,
+            hint=f"{(most - results) // one} stages fit",
+        )  # fmt: skip
+    if registers(p, c) > MOST_REGISTERS:
+        raise ResourceError(
+            f"registers per thread of {c}", registers(p, c), MOST_REGISTERS, hint="take a smaller tile"
+        )
+
+
+def _rows_for_tma(name: str, leading: int, start: int, nbytes: int) -> None:
+    """TMA takes rows that start at multiples of 16 bytes."""
+    for what, at in ((f"ld{name} = {leading}", leading * nbytes), (f"the start of {name}", start)):
+        if at % 16:
+            raise AlignmentError(
+                f"{what} is no multiple of 16 bytes, which TMA needs: take gemm-sm80, or pad the rows",
+                offset=at, required_bytes=16,
+            )  # fmt: skip
+
+
+def _copies(p: GemmProblem, c: Config) -> None:
     """Threads copy tiles in whole passes, some along each stored row, the others across."""
     for side in ("a", "b"):
         t = operand_tile(p, c, "a" if side == "a" else "b")
@@ -194,7 +276,7 @@ def _copies(p: GemmProblem, c: SimtConfig | Sm80Config) -> None:
         _multiple(f"the tile of {side}, {across} stored rows,", across, t.threads // t.lanes, "a pass")
 
 
-def _alignment(p: GemmProblem, c: SimtConfig | Sm80Config) -> None:
+def _alignment(p: GemmProblem, c: Config) -> None:
     """Vectors end where rows do, and extents are whole tiles, or with edges whole vectors."""
     size, to = p.operand.nbytes, p.result.nbytes
     a, b, across = vectors(p, c)
@@ -223,7 +305,7 @@ def _alignment(p: GemmProblem, c: SimtConfig | Sm80Config) -> None:
             )
 
 
-def along_extents(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
+def along_extents(p: GemmProblem, c: Config) -> tuple[int, int, int]:
     """The elements of the longest vectors along m, n and k.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -238,7 +320,7 @@ def along_extents(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int,
     )
 
 
-def multiples(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
+def multiples(p: GemmProblem, c: Config) -> tuple[int, int, int]:
     """What m, n and k must be multiples of: the tile's extents, or with edges the vectors along them.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -248,7 +330,7 @@ def multiples(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int
     return along_extents(p, c) if c.edges else (c.tile_m, c.tile_n, c.tile_k)
 
 
-def _resources(p: GemmProblem, c: SimtConfig | Sm80Config, chip: Arch) -> None:
+def _resources(p: GemmProblem, c: Config, chip: Arch) -> None:
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
     if needed > most:
         one = needed // c.stages
@@ -264,26 +346,33 @@ def _resources(p: GemmProblem, c: SimtConfig | Sm80Config, chip: Arch) -> None:
         raise ResourceError(f"registers per thread of {c}", held, most, hint=hint)
 
 
-def shared_bytes(p: GemmProblem, c: SimtConfig | Sm80Config) -> int:
+def shared_bytes(p: GemmProblem, c: Config) -> int:
     """Shared memory of a block.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> shared_bytes(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 128, 8, 8, 8, 4))
     25344
     """
+    if isinstance(c, Sm90Config):
+        part = part_problem(p) if c.splits > 1 else p
+        columns = c.box_columns(part.result.nbytes)
+        results = 64 * c.consumers * columns * (2 * part.result.nbytes if c.through == "tma" else 4)
+        return c.stages * ((c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes + 16) + results
     if c.via == "global":
         return 0
     ring = (operand_tile(p, c, "a").stage_elems + operand_tile(p, c, "b").stage_elems) * c.stages
     return max(ring * p.operand.nbytes, c.stage_bytes if isinstance(c, Sm80Config) else 0)
 
 
-def registers(p: GemmProblem, c: SimtConfig | Sm80Config) -> int:
+def registers(p: GemmProblem, c: Config) -> int:
     """Registers that a thread needs at least: sums, fragments, staged vectors, addresses.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> registers(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 256, 8, 16, 8, 4))
     200
     """
+    if isinstance(c, Sm90Config):
+        return FREE_REGISTERS + c.consumer_m * c.tile_n // 128
     tiles = operand_tile(p, c, "a"), operand_tile(p, c, "b")
     held = FREE_REGISTERS + c.fragments * sum(t.fragments * t.words for t in tiles)
     if isinstance(c, Sm80Config):

@@ -1,4 +1,4 @@
-"""A file of checks: layouts, accesses and index functions held to limits, for CI.
+"""A file of checks: layouts, accesses, index functions and kernels held to limits, for CI.
 
     [tiles]
     a = "Sw<3,3,3> o 0 o (64,64):(64,1)"
@@ -18,6 +18,7 @@
     accesses       [[access]]: wavefronts and sectors
     layouts        [[layout]], [[tma]], [[wgmma]]: what is true of a tile, boxes, operands
     functions      [[function]]: index functions in C, CUDA and Python
+    kernels        [[kernel]]: the accesses of CUDA sources
     runner         run_checks, baselines
     formats        JUnit XML, SARIF, GitHub's annotations, fields of JSON
     pytest_plugin  checks as items of pytest

@@ -15,10 +15,10 @@ layoutalg.errors.UnknownNameError: unknown value 'b': did you mean 'B'? accepted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.checks.limits import Properties, Quantities
@@ -67,6 +67,13 @@ class Field:
 Values: TypeAlias = Mapping[str, Any]
 
 
+class Evidence(NamedTuple):
+    """A line of the source that a check is about, and what is to be said of it."""
+
+    line: int
+    what: str
+
+
 def _no_quantities(values: Values) -> Quantities:
     return {}
 
@@ -82,7 +89,8 @@ class Kind:
     `measured` makes the subject of the values that the fields have read: what quantities and properties are
     asked about; it may raise any error of layoutalg.errors, by which the check does not pass.  `always` are
     limits that every check of the kind has; without them, a check has to state one.  `label` is the name of
-    a check that has none of its own, of its table as it is written; `place` the source that it is about.
+    a check that has none of its own, of its table as it is written; `place` the source that it is about,
+    and `evidence` what is told of its lines where the check does not pass.
     """
 
     name: str
@@ -94,6 +102,7 @@ class Kind:
     properties: Callable[[Values], Properties] = _no_properties
     always: tuple[str, ...] = ()
     place: Callable[[Values], Path | None] = field(default=lambda values: None)
+    evidence: Callable[[Any], Iterable[Evidence]] = field(default=lambda subject: ())
 
 
 # --- readers -----------------------------------------------------------------------------------------------

@@ -69,7 +69,11 @@ def _failures(results: Results) -> Iterator[tuple[Outcome, Failure]]:
 
 
 def result_fields(results: Results) -> dict[str, Any]:
-    """The fields of the JSON object of the command `ci`."""
+    """The fields of the JSON object of the command `ci`.
+
+    >>> result_fields(Results("layoutalg.toml", ()))
+    {'file': 'layoutalg.toml', 'passed': 0, 'failed': 0, 'unanswered': 0, 'checks': []}
+    """
     return {
         "file": results.path,
         "passed": results.passed,
@@ -87,6 +91,7 @@ def result_fields(results: Results) -> dict[str, Any]:
                     {"limit": failure.limit, "line": failure.line, "why": failure.why}
                     for failure in outcome.failures
                 ],
+                "evidence": [{"line": one.line, "what": one.what} for one in outcome.evidence],
                 "notes": list(outcome.notes),
                 "seconds": round(outcome.seconds, 6),
             }
@@ -205,7 +210,14 @@ def _related(outcome: Outcome) -> dict[str, Any]:
     place = outcome.check.kind.place(outcome.check.values)
     if place is None:
         return {}
-    return {"relatedLocations": [_location(place.as_posix(), None)]}
+    if not outcome.evidence:
+        return {"relatedLocations": [_location(place.as_posix(), None)]}
+    return {
+        "relatedLocations": [
+            _location(place.as_posix(), one.line) | {"message": {"text": one.what}}
+            for one in outcome.evidence
+        ]
+    }
 
 
 def _fingerprint(outcome: Outcome, failure: Failure) -> str:
@@ -228,6 +240,14 @@ def as_github(results: Results) -> str:
         f"::{_data(failure_text(outcome, failure))}"
         for outcome, failure in _failures(results)
     ]
+    for outcome in results.outcomes:
+        place = outcome.check.kind.place(outcome.check.values)
+        if place is not None:
+            lines += [
+                f"::warning file={_property(place.as_posix())},line={one.line},"
+                f"title={_property(f'layoutalg {outcome.check.kind.name}')}::{_data(one.what)}"
+                for one in outcome.evidence
+            ]
     total = len(results.outcomes)
     return "\n".join([*lines, f"{results.path}: {total} checks, {results.passed} passed"]) + "\n"
 
@@ -245,9 +265,14 @@ FORMATS: Mapping[str, Callable[[Results], str]] = {"junit": as_junit, "sarif": a
 
 
 def failure_lines(results: Results) -> list[str]:
-    """A sentence for each broken limit, with its line.
+    """A sentence for each broken limit, with its line, and for each line of a source that is told of it.
 
     >>> list(failure_lines(Results("layoutalg.toml", ())))
     []
     """
-    return [f"Line {failure.line}: {failure_text(o, failure)}" for o, failure in _failures(results)]
+    lines = []
+    for outcome in results.outcomes:
+        lines += [f"Line {failure.line}: {failure_text(outcome, failure)}" for failure in outcome.failures]
+        place = outcome.check.kind.place(outcome.check.values)
+        lines += [f"{place}, line {one.line}: {one.what}." for one in outcome.evidence]
+    return lines

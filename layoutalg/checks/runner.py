@@ -20,11 +20,13 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from layoutalg.checks.fields import Evidence
 from layoutalg.checks.file import Check, CheckFile
 from layoutalg.checks.limits import BASELINE, Number, broken_limit, worse_than
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, printable
@@ -37,6 +39,9 @@ BASELINE_SCHEMA = "layoutalg/baseline/1"
 
 MAX_BASELINE_BYTES = 16 << 20
 """Largest baseline file."""
+
+MAX_EVIDENCE = 100
+"""Most lines of a source that are told of one check."""
 
 _FRACTION = re.compile(r"[0-9]{1,20}/[1-9][0-9]{0,19}")
 
@@ -56,7 +61,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check has come to: its numbers, what failed, what is worth knowing, and its seconds.
+    """What a check has come to: its numbers, what failed, what is worth knowing, its seconds.
+
+    `evidence` are lines of the source that a check is about which has failed, at most MAX_EVIDENCE.
 
     >>> from layoutalg.checks.file import read_checks
     >>> text = '[[layout]]\\ntile = "(8,8):(9,1)"\\nlimits = ["injective", "extra_bytes <= 64"]'
@@ -71,6 +78,7 @@ class Outcome:
     failures: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    evidence: tuple[Evidence, ...] = ()
 
 
 def run_checks(
@@ -103,16 +111,14 @@ def run_checks(
     found = []
     for check in file.checks:
         started = time.perf_counter()
-        status, numbers, failures, notes = _answered(check, baseline, compare_all)
-        found.append(Outcome(check, status, numbers, failures, notes, time.perf_counter() - started))
+        outcome = _answered(check, baseline, compare_all)
+        found.append(replace(outcome, seconds=time.perf_counter() - started))
         after_each()
     return tuple(found)
 
 
-def _answered(
-    check: Check, baseline: Baseline | None, compare_all: bool
-) -> tuple[Status, dict[str, Number], tuple[Failure, ...], tuple[str, ...]]:
-    """Status, numbers, failures and notes of a check."""
+def _answered(check: Check, baseline: Baseline | None, compare_all: bool) -> Outcome:
+    """The outcome of a check, its time not yet told."""
     values = check.values
     quantities, properties = check.kind.quantities(values), check.kind.properties(values)
     limit_text, line = "", check.line
@@ -126,7 +132,7 @@ def _answered(
                 why = broken_limit(limit, quantities, properties, subject)
                 failures += [Failure(limit.text, limit.line, printable(why))] if why else []
     except LayoutAlgError as error:
-        return "unanswered", {}, (Failure(limit_text, line, printable(error.message)),), ()
+        return Outcome(check, "unanswered", {}, (Failure(limit_text, line, printable(error.message)),))
     notes = tuple(getattr(subject, "notes", ()))
     asked = next((limit.line for limit in check.limits if limit.name == BASELINE), None)
     if baseline is not None and quantities and (asked is not None or compare_all):
@@ -138,7 +144,11 @@ def _answered(
             failures.append(Failure(BASELINE, asked, f"the baseline has no check {check.name!r}"))
         else:
             notes = (*notes, "The baseline does not have this check.")
-    return ("failed" if failures else "passed"), numbers, tuple(failures), notes
+    if not failures:
+        return Outcome(check, "passed", numbers, (), notes)
+    evidence = islice(check.kind.evidence(subject), MAX_EVIDENCE)
+    told = tuple(Evidence(one.line, printable(one.what)) for one in evidence)
+    return Outcome(check, "failed", numbers, tuple(failures), notes, evidence=told)
 
 
 # --- baselines ---------------------------------------------------------------------------------------------

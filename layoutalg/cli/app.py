@@ -17,6 +17,7 @@ from layoutalg.cli.commands import (
     cache,
     check,
     ci,
+    convert,
     demo,
     doctor,
     draw,
@@ -26,6 +27,7 @@ from layoutalg.cli.commands import (
     identify,
     index_code,
     kernel,
+    legal,
     profile_kernel,
     sass,
     solve,
@@ -127,7 +129,9 @@ app.command("synthesize", epilog=_TERMS)(budgeted(synthesize.synthesize_command)
 app.command("explain")(budgeted(explain.explain_command))
 app.command("code")(budgeted(index_code.code_command))
 app.command("identify")(budgeted(identify.identify_command))
+app.command("convert")(budgeted(convert.convert_command))
 app.command("check")(budgeted(check.check_command))
+app.command("legal")(budgeted(legal.legal_command))
 app.command("ci")(budgeted(ci.ci_command))
 app.command("kernel", epilog=_TERMS)(budgeted(kernel.kernel_command))
 app.command("generate")(budgeted(generate.generate_command))

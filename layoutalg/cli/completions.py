@@ -87,6 +87,17 @@ def targets(incomplete: str) -> list[str]:
     return _begun(TARGETS, incomplete)
 
 
+def forms(incomplete: str) -> list[str]:
+    """A notation that is written.
+
+    >>> forms("cpp")
+    ['cpp', 'cpp-type']
+    """
+    from layoutalg.notation import FORMS
+
+    return _begun((name for name, form in FORMS.items() if form.write is not None), incomplete)
+
+
 def terms(incomplete: str) -> list[str]:
     """A term of the glossary."""
     from layoutalg.glossary import GLOSSARY

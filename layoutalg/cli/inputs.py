@@ -79,6 +79,11 @@ def read_layout(text: str) -> AnyLayout:
         raise ShapeError(
             f"{parsed} alone has no shape; say what it acts on, as in {parsed} o 0 o (8,64):(64,1)"
         )
+    if not isinstance(parsed, (Layout, ComposedLayout)):
+        raise ShapeError(
+            "a map of registers and lanes has no offsets; layoutalg convert TEXT prints its thread-value "
+            "layout"
+        )
     return parsed
 
 

@@ -24,8 +24,8 @@ EXIT_CODES = (
 )
 
 COMMANDS = (
-    "analyze", "solve", "synthesize", "explain", "code", "identify", "check", "ci", "kernel", "generate",
-    "verify", "bench", "sass", "profile", "draw", "glossary", "cache", "doctor", "demo",
+    "analyze", "solve", "synthesize", "explain", "code", "identify", "convert", "check", "legal", "ci",
+    "kernel", "generate", "verify", "bench", "sass", "profile", "draw", "glossary", "cache", "doctor", "demo",
 )  # fmt: skip
 """In the order in which the help shows them."""
 

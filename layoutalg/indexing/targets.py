@@ -38,7 +38,8 @@ from layoutalg.codegen.expr import (
     to_c,
 )
 from layoutalg.errors import UnsupportedError
-from layoutalg.layout import AnyLayout, IntTuple, Layout, Swizzle
+from layoutalg.layout import AnyLayout, Layout
+from layoutalg.notation import cute_text
 
 INT_END = 1 << 31
 LONG_END = 1 << 62
@@ -153,36 +154,6 @@ def _to_cpp(f: Function) -> str:
         value = f"{f.pointer} + {value}"
         head = ("template <class T>\n" if f.unit != "bytes" else "") + head
     return _braced(f, f"{head}auto {f.name}({', '.join(given)})", *body, f"return {value};")
-
-
-def cute_text(layout: AnyLayout) -> str:
-    """A layout of static integers as an expression of CuTe C++.
-
-    >>> print(cute_text(Layout((4, 8))))
-    cute::make_layout(cute::make_shape(cute::Int<4>{}, cute::Int<8>{}), \
-cute::make_stride(cute::Int<1>{}, cute::Int<4>{}))
-    """
-    if isinstance(layout, Layout):
-        shape, stride = _cute_tuple(layout.shape, "shape"), _cute_tuple(layout.stride, "stride")
-        return f"cute::make_layout({shape}, {stride})"
-    inner = cute_text(layout.inner)
-    if isinstance(layout.outer, Layout):
-        return _composed(cute_text(layout.outer), layout.offset, inner)
-    factors = [layout.outer] if isinstance(layout.outer, Swizzle) else [*layout.outer]
-    for k, factor in enumerate(reversed(factors or [Swizzle(0, 0, 0)])):
-        swizzle = f"cute::Swizzle<{factor.bits},{factor.base},{factor.shift}>{{}}"
-        inner = _composed(swizzle, 0 if k else layout.offset, inner)
-    return inner
-
-
-def _composed(outer: str, offset: int, inner: str) -> str:
-    return f"cute::make_composed_layout({outer}, cute::Int<{offset}>{{}}, {inner})"
-
-
-def _cute_tuple(tree: IntTuple, what: str) -> str:
-    if not isinstance(tree, tuple):
-        return f"cute::Int<{tree}>{{}}"
-    return f"cute::make_{what}({', '.join(_cute_tuple(part, what) for part in tree)})"
 
 
 # --- Python, Triton, CuTe DSL ----------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class Violation:
     """A broken rule: `asked` and `accepted` say how, `change` is the nearest legal request in words.
 
     `fix` is that change as (argument, value) pairs of the question that was asked; empty where no change
-    of arguments helps.
+    of arguments helps.  `witness` is a coordinate at which the rule fails, where it fails at one.
 
     >>> rule = Rule("toy.size", "at most 4", "a toy's manual")
     >>> print(Violation(rule, "the size is 5", "1 to 4", "4", (("size", 4),)))
@@ -69,6 +69,7 @@ class Violation:
     accepted: str
     change: str
     fix: tuple[tuple[str, object], ...] = ()
+    witness: object = None
 
     def __str__(self) -> str:
         return f"{self.rule.name}: {self.asked}; accepted are {self.accepted}; nearest: {self.change}"
@@ -78,7 +79,8 @@ class Violation:
 class Legality(Generic[T]):
     """The answer to a question of legality: no violations and a `result`, or violations and None.
 
-    `notes` are facts that are legal but easily overlooked.
+    `notes` are facts that are legal but easily overlooked; `rules` are those that the request was held
+    against, of which all but the `broken` ones hold.
 
     >>> Legality("a toy", result=4).require()
     4
@@ -88,6 +90,7 @@ class Legality(Generic[T]):
     violations: tuple[Violation, ...] = ()
     notes: tuple[str, ...] = ()
     result: T | None = None
+    rules: tuple[Rule, ...] = ()
 
     @property
     def legal(self) -> bool:
@@ -98,6 +101,11 @@ class Legality(Generic[T]):
     def broken(self) -> tuple[str, ...]:
         """The names of the broken rules, in the order in which they were found, each once."""
         return tuple(dict.fromkeys(violation.rule.name for violation in self.violations))
+
+    @property
+    def holding(self) -> tuple[str, ...]:
+        """The names of the rules that the request was held against and keeps."""
+        return tuple(rule.name for rule in self.rules if rule.name not in self.broken)
 
     def require(self) -> T:
         """The result; raises the error of the first broken rule, whose message lists all of them."""

@@ -47,7 +47,7 @@ from layoutalg.layout import (
     unflatten_tree,
 )
 from layoutalg.legality.rules import Legality, Violation
-from layoutalg.legality.tma_rules import TMA_RULES, TmaRequest, broken_rules
+from layoutalg.legality.tma_rules import TMA_RULES, TmaRequest, broken_rules, rules_asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +166,18 @@ def _judged(request: TmaRequest, subject: str, shared: AnyLayout | None) -> Lega
     """The verdict on a request, and what it writes where it is legal."""
     notes = tuple(_notes(request))
     found = tuple(broken_rules(request))
+    rules = rules_asked(request)
     if found:
-        return Legality(subject, found, notes)
+        return Legality(subject, found, notes, rules=rules)
     layout = None if request.map.interleave_bytes else _written(request)
     if shared is not None and layout is not None:
         found = tuple(_compared(request, shared, layout))
+        rules += (TMA_RULES["tma.layout"],)
     if found:
-        return Legality(subject, found, notes)
+        return Legality(subject, found, notes, rules=rules)
     transaction_bytes = prod(request.counts) * request.element.bits // 8
     copy = TmaCopy(request.map, layout, transaction_bytes, request.shared_bytes, request.order)
-    return Legality(subject, (), notes, copy)
+    return Legality(subject, (), notes, copy, rules)
 
 
 def make_request(

@@ -133,6 +133,25 @@ def broken_rules(request: TmaRequest) -> Iterator[Violation]:
         yield from check(request)
 
 
+def rules_asked(request: TmaRequest) -> tuple[Rule, ...]:
+    """The rules that `broken_rules` holds a request against.
+
+    >>> from layoutalg.legality.tma import make_request
+    >>> [rule.name for rule in rules_asked(make_request(Layout((8, 64), (64, 1)), (8, 64), "s4"))]
+    ['tma.element']
+    """
+    if request.element.name not in TENSOR_MAP_TYPES:
+        return (TMA_RULES["tma.element"],)
+    left = {"tma.layout"}
+    if request.shared_alignment % SHARED_ALIGNMENT_BYTES:
+        left.add("tma.pattern")
+    if any(not 0 <= stride < MAX_STRIDE_BYTES for stride in request.map.strides_bytes):
+        left.add("tma.stride")
+    if request.map.box[0] <= 0:
+        left.add("tma.box_inner")
+    return tuple(rule for name, rule in TMA_RULES.items() if name not in left)
+
+
 def _element(request: TmaRequest) -> Violation:
     bits = request.element.bits
     nearest = f"u8, with {8 // bits} elements to each" if bits < 8 else f"f64, {bits // 64} for each element"

@@ -29,7 +29,7 @@ Sources.  PTX ISA, wgmma.mma_async.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, TypeAlias
 
@@ -42,6 +42,8 @@ from layoutalg.arch import (
     Major,
     SmemDescriptor,
     WgmmaType,
+    decode_descriptor,
+    encode_descriptor,
 )
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ShapeError, UnknownNameError
@@ -127,14 +129,16 @@ def check_wgmma(
     major: Major | None = None,
     n: int | None = None,
     base_bytes: int = 0,
+    descriptor: int | None = None,
     arch: str | Arch = "sm_90",
 ) -> Legality[WgmmaOperand]:
     """Is `layout`, (M or N, K) -> offset in elements, a tile that wgmma can read as its operand A or B?
 
     `major` is "K" or "MN" (None: whichever it is), `n` the N of the instruction, for B (None: the largest
-    that divides the tile), `base_bytes` the tile's address in shared memory.  Raises ShapeError for a layout
-    without two modes, UnknownNameError for other operands, UnsupportedError for an architecture without
-    wgmma.
+    that divides the tile), `base_bytes` the tile's address in shared memory, `descriptor` the 64 bits with
+    which a kernel describes the first instruction's part (None: not compared).  Raises ShapeError for a
+    layout without two modes, UnknownNameError for other operands, UnsupportedError for an architecture
+    without wgmma.
 
     Source: PTX ISA, wgmma.mma_async, "Shared Memory Matrix Layout".
 
@@ -155,21 +159,40 @@ nearest: Sw<3,3,3> o 0 o (64,64):(64,1)
     subject = f"wgmma operand {operand}, {element} {layout}"
     kind = WGMMA_TYPES.get(element.name)
     if kind is None:
-        return Legality(subject, (no_type(element),))
+        return _report(subject, 0, (no_type(element),))
     rows = WGMMA_M if operand == "A" else _n_of(shape[0], n, kind)
     found = _extents(kind, operand, shape, rows, major or best_guess(layout, kind))
     if found:
-        return Legality(subject, tuple(found))
+        return _report(subject, 1, tuple(found))
     answer = _blocks(layout, kind, operand, major, rows, shape)
     if isinstance(answer, Violation):
-        return Legality(subject, (answer,))
+        return _report(subject, 2 if answer.rule.name == "wgmma.transpose" else 3, (answer,))
     base_offset = 0
     if answer[0][0].mode.swizzle.bits:
         base_offset = base % answer[0][0].mode.period_bytes // PHASE_BYTES
     result = WgmmaOperand(operand, element, rows, kind.k, base, base_offset, answer)
-    wrong = tuple(_placement(result, layout, kind))
+    wrong, stage = tuple(_placement(result, layout, kind)), 4
+    if not wrong and descriptor is not None:
+        wrong, stage = tuple(_described(result, descriptor)), 5
     phase = f"base offset {base_offset}: TMA, which XORs addresses, cannot write this tile"
-    return Legality(subject, wrong, (phase,) if base_offset else (), None if wrong else result)
+    report = _report(subject, stage, wrong, None if wrong else result)
+    return replace(report, notes=(phase,)) if base_offset else report
+
+
+_STAGES = (
+    ("type",), ("n", "extent"), ("transpose",), ("major", "chunk", "pitch", "swizzle", "atom", "repeat"),
+    ("start", "offset"), ("descriptor",),
+)  # fmt: skip
+"""The rules in the order in which they are asked: a stage only where the one before holds."""
+
+
+def _report(
+    subject: str, stage: int, found: tuple[Violation, ...], result: WgmmaOperand | None = None
+) -> Legality[WgmmaOperand]:
+    """A verdict of the stages up to `stage`, of which the last holds as a whole or is broken by `found`."""
+    names = [f"wgmma.{name}" for part in _STAGES[: stage + (not found)] for name in part]
+    names += [violation.rule.name for violation in found]
+    return Legality(subject, found, (), result, tuple(WGMMA_RULES[name] for name in names))
 
 
 def _n_of(tile_n: int, n: int | None, kind: WgmmaType) -> int:
@@ -231,6 +254,28 @@ def _blocks(
             read.append(one)
         out.append(tuple(read))
     return tuple(out)
+
+
+def _described(operand: WgmmaOperand, descriptor: int) -> Iterator[Violation]:
+    """The fields in which a descriptor departs from the operand's own."""
+    right = operand.descriptor()
+    value = encode_descriptor(right)
+    try:
+        given = decode_descriptor(descriptor)
+    except ShapeError as error:
+        asked = error.message
+    else:
+        # Swizzled K-major operands do not use their LBO.
+        unused = operand.canonical.major == "K" and right.swizzle_mode.swizzle.bits > 0
+        names = ("start_bytes", *(() if unused else ("lbo_bytes",)), "sbo_bytes", "mode", "base_offset")
+        wrong = [name for name in names if getattr(given, name) != getattr(right, name)]
+        if not wrong:
+            return
+        asked = "the descriptor has " + ", ".join(f"{name} {getattr(given, name)}" for name in wrong)
+    accepted = f"{operand.canonical}, start {right.start_bytes}, base offset {right.base_offset}"
+    yield Violation(
+        WGMMA_RULES["wgmma.descriptor"], asked, accepted, f"{value:#018x}", (("descriptor", value),)
+    )
 
 
 def _placement(operand: WgmmaOperand, layout: AnyLayout, kind: WgmmaType) -> Iterator[Violation]:

@@ -63,7 +63,7 @@ def check_wgmma_instruction(
     subject = f"wgmma {accumulator} += {a} {b}, N {n}"
     kind = WGMMA_TYPES.get(a.name)
     if kind is None:
-        return Legality(subject, (no_type(a, "a"),))
+        return Legality(subject, (no_type(a, "a"),), rules=(WGMMA_RULES["wgmma.type"],))
     found: list[Violation] = []
     if b.name not in kind.b_types:
         found.append(_no_pair("wgmma.type", f"A of {a} and B of {b}", kind.b_types, "b"))
@@ -87,7 +87,9 @@ def check_wgmma_instruction(
     ptx = f"wgmma.mma_async.sync.aligned.m{WGMMA_M}n{n}k{kind.k}.{accumulator}.{a}.{b}"
     if a.name == "b1":
         ptx += ".and.popc"
-    return Legality(subject, tuple(found), (), None if found else WgmmaInstruction(n, kind.k, ptx))
+    result = None if found else WgmmaInstruction(n, kind.k, ptx)
+    names = ("type", "accumulator", "n", "source", "transpose")
+    return Legality(subject, tuple(found), (), result, tuple(WGMMA_RULES[f"wgmma.{name}"] for name in names))
 
 
 def _no_pair(rule: str, asked: str, accepted: tuple[str, ...], argument: str) -> Violation:

@@ -71,6 +71,7 @@ _RULES = (
     Rule("wgmma.start", "an operand starts at a multiple of 16 bytes, its pattern at one of 128", _FORMAT,
          AlignmentError),
     Rule("wgmma.offset", "starts, LBO and SBO are multiples of 16 bytes below 2^18", _FORMAT, AlignmentError),
+    Rule("wgmma.descriptor", "the descriptor is that of the operand's first instruction", _FORMAT),
 )  # fmt: skip
 
 WGMMA_RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _RULES})

@@ -1,25 +1,55 @@
-"""Text to values: CuTe notation, and index expressions as they stand in C, CUDA and Python.
+"""Text to values: CuTe notation, C++, CuTe DSL, Triton, NumPy, PyTorch, index expressions; and back.
 
-    cute        parse ("Sw<3,4,3> o 0 o (8,64):(64,1)"), parse_int_tuple, parse_tiler
+    conversion  parse and convert: a text of any notation to a value, a value to a text of any notation
+    table       FORMS: every notation, a record per form: ADD A FORM HERE
+    cute        parse_cute ("Sw<3,4,3> o 0 o (8,64):(64,1)"), parse_int_tuple, parse_tiler
+    dynamic     extents and strides that are known at run time alone, as symbols
+    forms/      the notations beside CuTe's own, read and written
+    term        texts of names and brackets, in C++, Python and MLIR, as one tree
     expression_text  the one reader of expressions, with limits on length, depth and digits
     index_text  parse_index: "(row ^ (col & 7)) * 64 + col" as a function of named integers
 
 >>> print(parse("(8,64):(64,1)"), parse_index("lane * 64 + reg")(lane=2, reg=3))
 (8,64):(64,1) 131
+>>> print(convert("(8,64):(64,1)", "cpp-type"))
+cute::Layout<cute::tuple<cute::C<8>, cute::C<64>>, cute::tuple<cute::C<64>, cute::C<1>>>
 """
 
 from __future__ import annotations
 
-from layoutalg.notation.cute import parse, parse_int_tuple, parse_open, parse_tiler
+from typing import TYPE_CHECKING
+
+from layoutalg.later import later
+from layoutalg.notation.conversion import Notation, convert, parse
+from layoutalg.notation.cute import parse_cute, parse_int_tuple, parse_open, parse_tiler
 from layoutalg.notation.expression_text import parse_polynomial
 from layoutalg.notation.index_text import IndexText, parse_index
 
+if TYPE_CHECKING:
+    from layoutalg.notation.forms import cute_text, to_object
+    from layoutalg.notation.table import FORMS
+
 __all__ = [
+    "FORMS",
     "IndexText",
+    "Notation",
+    "convert",
+    "cute_text",
     "parse",
+    "parse_cute",
     "parse_index",
     "parse_int_tuple",
     "parse_open",
     "parse_polynomial",
     "parse_tiler",
+    "to_object",
 ]
+
+__getattr__ = later(
+    "layoutalg.notation",
+    {
+        "FORMS": "layoutalg.notation.table",
+        "cute_text": "layoutalg.notation.forms",
+        "to_object": "layoutalg.notation.forms",
+    },
+)

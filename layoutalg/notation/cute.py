@@ -1,7 +1,7 @@
 """Reading CuTe's text: layouts, swizzles, composed layouts, shapes and tilers.
 
-The idea.  What CuTe prints is what people paste, so `parse` reads it as it stands, with or without the
-`_` in front of static integers, and `str` writes it back: parse(str(x)) == x for every value.
+The idea.  What CuTe prints is what people paste, so `parse_cute` reads it as it stands, with or without the
+`_` in front of static integers, and `str` writes it back: parse_cute(str(x)) == x for every value.
 
     integer   8   _8   -1   _-1
     tuple     ((2,4),8)        (4)        ()
@@ -9,16 +9,23 @@ The idea.  What CuTe prints is what people paste, so `parse` reads it as it stan
     swizzle   Sw<3,4,3>
     composed  Sw<3,4,3> o 0 o (8,64):(64,1)         outer o offset o inner, swizzles may be chained
     in smem   Sw<3,4,3> o smem_ptr[16b](unset) o (8,64):(64,1)
+    tensor    gmem_ptr[16b](0x7f0000000000) o (8,64):(64,1)     Sw<3,4,3>_smem_ptr[16b](0x400) o 8:1
+              ArithTuple(0,_0) o (8,64):(1@1,1@0)               its layout: offsets count from where it begins
     tiler     (4:1,_,(2,2))                         `_` alone keeps a mode
     bases     (4,8):(1@0,1@1)     3@1@0             strides along modes of a coordinate, see scaled_basis
     symbols   (n,8):(1,4*n+m)                       polynomials in the names given as `symbols`
+    dynamic   (192,?):(1,192)   ?{div=64}           of the CuTe DSL, also S<3,4,3>; see dynamic.py
 
 A swizzle over `smem_ptr[Nb](unset)` permutes BYTE addresses while the layout counts N-bit elements.  The
 two are brought to one unit here, at the door: a field at byte bit M is at element bit M + 3 - log2 N, so
 the example reads as Sw<3,3,3> o 0 o (8,64):(64,1), the same function in elements.  A swizzle that would
 move bits below one element is refused.
 
->>> print(parse("Sw<_3,4,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)"))
+A swizzled pointer to an address permutes that very address.  Where the address is a multiple of the
+swizzle's period, offsets count from it and the swizzle is that of `unset`; elsewhere they count from the
+multiple below, and the rest of the address is the offset under the swizzle.
+
+>>> print(parse_cute("Sw<_3,4,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)"))
 Sw<3,3,3> o 0 o (8,64):(64,1)
 
 Notes.  The reader is a loop with an explicit stack: hostile nesting ends in a ParseError.  Integers have
@@ -43,8 +50,10 @@ from layoutalg.layout import (
     Swizzles,
     congruent_trees,
     flatten_tree,
+    has_bases,
     is_symbolic,
 )
+from layoutalg.notation.dynamic import Dynamic
 from layoutalg.notation.expression_text import MAX_DIGITS, parse_polynomial
 
 ParsedTiler: TypeAlias = "Layout | int | tuple[ParsedTiler, ...] | None"
@@ -54,8 +63,11 @@ _BLANKS = " \t\r\n"
 
 _TOKEN = re.compile(
     r"[ \t\r\n]*(?:(?P<int>_?-?[0-9]+)(?![*+\-A-Za-z0-9])"
-    r"|(?P<sw>Sw<)"
-    r"|(?P<smem>smem_ptr\[[0-9]{1,4}b\]\(unset\))"
+    r"|(?P<sw>Sw?<|SW_(?=[0-9]))"
+    r"|(?P<pointer>_?(?:(?:[gsr]mem_)?(?:sub)?ptr\[[0-9]{1,4}b\]|tmem_\[[0-9]{1,4}b\])\([^()\n]{0,200}\)"
+    r"|counting_iter\([0-9]{1,40}\)|raw_ptr\([^()\n]{0,200}\))"
+    r"|(?P<origin>ArithTuple(?=\())"
+    r"|(?P<dynamic>\?(?:\{[a-z0-9= ]{0,40}\})?)"
     r"|(?P<any>_)"
     r"|(?P<o>o)(?![A-Za-z0-9_])"
     r"|(?P<poly>-?[A-Za-z0-9][A-Za-z0-9_*+\-]*)"
@@ -77,6 +89,7 @@ class _Reader:
         self.text = text
         self.symbols = symbols
         self.known_extents = known_extents
+        self.dynamic: Dynamic | None = None
         self.start = self.stop = 0
         self.kind = self.token = ""
         self.advance()
@@ -122,8 +135,27 @@ class _Reader:
         """An integer or a polynomial; with `bases`, also value@mode@mode."""
         start = self.start
         value = self.polynomial() if self.kind == "poly" else self.integer()
+        return self.based(value, start) if bases else value
+
+    def unknown(self, *, bases: bool) -> Any:
+        """A dynamic leaf, an extent or, with `bases`, a stride; the cursor stands on its `?`."""
+        start, words = self.start, self.token[2:-1].split()
+        multiple = 1
+        for word in words:
+            if word.startswith("div=") and word[4:].isdigit() and len(word) < 24 and int(word[4:]):
+                multiple = int(word[4:])
+            elif word not in ("i32", "i64"):
+                self.refuse(
+                    f"expected ?, ?{{i64}} or ?{{div=N}} at position {start}, found {self.token!r}", start
+                )
+        self.advance()
+        dynamic = cast("Dynamic", self.dynamic)
+        return self.based(dynamic.stride(multiple), start) if bases else dynamic.extent(multiple)
+
+    def based(self, value: Any, start: int) -> Any:
+        """A value, or the value along modes that are written behind it."""
         modes: list[int] = []
-        while bases and self.is_mark("@"):
+        while self.is_mark("@"):
             self.advance()
             modes.insert(0, self.integer())
         try:
@@ -162,6 +194,8 @@ class _Reader:
                 value = None
             elif self.kind == "int" or (self.kind == "poly" and self.symbols is not None):
                 value = self.leaf(bases=bases)
+            elif self.kind == "dynamic" and self.dynamic is not None:
+                value = self.unknown(bases=bases)
             else:
                 self.fail("an integer, '(' or '_'" if layouts else "an integer or '('")
             while True:
@@ -172,7 +206,8 @@ class _Reader:
                 stack[-1].append(value)
                 if self.is_mark(","):
                     self.advance()
-                    break
+                    if len(stack[-1]) > 1 or not self.is_mark(")"):  # Python writes (8,)
+                        break
                 if not self.is_mark(")"):
                     self.fail("',' or ')'")
                 self.advance()
@@ -197,12 +232,19 @@ class _Reader:
 
     def swizzle(self) -> Swizzle:
         start = self.start
-        self.advance()
-        values = [self.integer()]
-        for _ in range(2):
-            self.take(",")
-            values.append(self.integer())
-        self.take(">")
+        if self.token == "SW_":  # as pycute prints it
+            found = re.compile(r"SW_([0-9]{1,9})_([0-9]{1,9})_(-?[0-9]{1,9})").match(self.text, start)
+            if found is None:
+                self.fail("a swizzle such as SW_3_4_3")
+            values, self.stop = [*map(int, found.groups())], found.end()
+            self.advance()
+        else:
+            self.advance()
+            values = [self.integer()]
+            for _ in range(2):
+                self.take(",")
+                values.append(self.integer())
+            self.take(">")
         try:
             return Swizzle(*values)
         except LayoutAlgError as error:
@@ -247,25 +289,29 @@ def parse_tiler(text: str) -> ParsedTiler:
     return value
 
 
-def parse(text: str, symbols: Mapping[str, Any] | None = None) -> AnyLayout | Swizzle:
+def parse_cute(text: str, symbols: Mapping[str, Any] | None = None) -> AnyLayout | Swizzle:
     """Read a Layout, a Swizzle or a ComposedLayout from CuTe's notation.
 
     `symbols` gives the sympy symbol for each name that extents and strides may contain.  Raises ParseError
     with the position and what was expected there.
 
-    >>> parse("((2,4),8):((1,16),2)")
+    >>> parse_cute("((2,4),8):((1,16),2)")
     Layout(((2, 4), 8), ((1, 16), 2))
-    >>> parse("Sw<3,4,3>")
+    >>> parse_cute("Sw<3,4,3>")
     Swizzle(3, 4, 3)
     >>> import sympy
-    >>> print(parse("(n,8):(1,4*n)", symbols={"n": sympy.Symbol("n", integer=True, positive=True)}))
+    >>> print(parse_cute("(n,8):(1,4*n)", symbols={"n": sympy.Symbol("n", integer=True, positive=True)}))
     (n,8):(1,4*n)
     """
     reader = _Reader(text, symbols)
+    reader.dynamic = Dynamic()
     parts = _parts(reader)
     if len(parts) == 1 and isinstance(parts[0][1], Swizzle):
         return parts[0][1]
+    pointer = _pointer_of(reader, parts)
     inner, levels = _levels(reader, parts)
+    if pointer is not None:
+        levels.append(pointer)
     result: AnyLayout = inner
     for start, outer, offset in levels:
         try:
@@ -297,33 +343,77 @@ def parse_open(text: str, symbols: Mapping[str, Any]) -> tuple[Swizzles, Any, La
     return outer, offset, inner
 
 
-_Part: TypeAlias = "tuple[int, Swizzle | Layout | int | str]"
+_Part: TypeAlias = "tuple[int, Swizzle | Layout | int | str | tuple[Any, ...]]"
 _Level: TypeAlias = "tuple[int, Layout | Swizzles, Any]"
 
 
 def _parts(reader: _Reader) -> list[_Part]:
-    """What stands between the `o`s, each with its position; a str is a smem_ptr."""
+    """What stands between the `o`s, each with its position: a str is a pointer, a tuple a coordinate."""
     parts: list[_Part] = []
     while True:
         start = reader.start
-        part: Swizzle | Layout | int | str
+        part: Swizzle | Layout | int | str | tuple[Any, ...]
+        joined = False
         if reader.kind == "sw":
             part = reader.swizzle()
-        elif reader.kind == "smem":
+            joined = reader.kind == "pointer" and reader.token[0] == "_"
+        elif reader.kind == "pointer" and not (reader.token[0] == "_" and not parts):
             part = reader.token
             reader.advance()
         else:
-            value = reader.term(layouts=True)
+            origin = reader.kind == "origin"
+            if origin:
+                reader.advance()
+            value = reader.term(layouts=not origin)
+            origin |= isinstance(value, tuple) and not parts and reader.kind == "o"
             offset = isinstance(value, int) or (reader.kind == "o" and is_symbolic(value))
-            if not isinstance(value, Layout) and not offset:
+            if not isinstance(value, Layout) and not offset and not origin:
                 reader.fail("':' and a stride")
-            part = cast("Layout | int", value)
+            part = cast("Layout | int | tuple[Any, ...]", value)
         parts.append((start, part))
+        if joined:
+            continue
         if reader.kind != "o":
             break
         reader.advance()
     reader.end()
     return parts
+
+
+def _pointer_of(reader: _Reader, parts: list[_Part]) -> _Level | None:
+    """Take off where a tensor begins, a pointer or a coordinate; what a swizzled pointer does to offsets."""
+    start, first = parts[0]
+    if len(parts) > 1 and isinstance(first, tuple):
+        at, layout = parts[1]
+        if not isinstance(layout, Layout) or not has_bases(layout):
+            reader.fail("strides along modes, such as 1@0, behind where coordinates begin", at)
+        del parts[0]
+        return None
+    if len(parts) > 1 and isinstance(first, str):
+        del parts[0]
+        return None
+    if len(parts) < 3 or not isinstance(first, Swizzle) or not isinstance(parts[1][1], str):
+        return None
+    at, pointer = parts[1]
+    bits, address = _address(reader, cast("str", pointer), at)
+    if not address:
+        return None  # read as unset is, below other swizzles too
+    swizzle = _in_elements(reader, first, bits, at)
+    rest = address % first.period * 8
+    if rest % bits:
+        reader.fail(f"an address that is a multiple of {bits} bits", at)
+    del parts[:2]
+    return start, Swizzles(swizzle), rest // bits
+
+
+def _address(reader: _Reader, pointer: str, position: int) -> tuple[int, int]:
+    """(bits of an element, address) of a pointer; 0 for an address that is not a number."""
+    found = re.fullmatch(r"_?[a-z_]*\[([0-9]+)b\]\((?:0x([0-9a-fA-F]{1,16})|[^()]*)\)", pointer)
+    if found is None:
+        reader.fail(
+            "a pointer with the bits of its elements, such as smem_ptr[16b](unset), under a swizzle", position
+        )
+    return int(found[1]), int(found[2] or "0", 16)
 
 
 def _levels(reader: _Reader, parts: list[_Part]) -> tuple[Layout, list[_Level]]:
@@ -336,7 +426,7 @@ def _levels(reader: _Reader, parts: list[_Part]) -> tuple[Layout, list[_Level]]:
         start, offset = parts.pop()
         if len(levels) >= MAX_DEPTH:
             reader.fail(f"at most {MAX_DEPTH} composed layouts inside each other", start)
-        if isinstance(offset, (Swizzle, Layout)):
+        if isinstance(offset, (Swizzle, Layout, tuple)):
             reader.fail("an offset, as in 'Sw<3,4,3> o 0 o (8,64):(64,1)'", start)
         chain: list[Swizzle] = []
         outer: Layout | None = None
@@ -352,7 +442,7 @@ def _levels(reader: _Reader, parts: list[_Part]) -> tuple[Layout, list[_Level]]:
         if outer is None and not chain:
             reader.fail("a swizzle or a layout before the offset", start)
         if isinstance(offset, str):
-            bits = int(offset[len("smem_ptr[") : offset.index("b]")])
+            bits, _ = _address(reader, offset, start)
             if outer is not None:
                 reader.fail("an integer offset under an outer layout", start)
             chain = [_in_elements(reader, s, bits, start) for s in chain]

@@ -23,7 +23,7 @@ from layoutalg.profiling.container import Frame, frame
 from layoutalg.profiling.counting import Excess, Pipe, excess, pipe_counters
 from layoutalg.profiling.explaining import Finding, explain_launch
 from layoutalg.profiling.fitting import Fit, fit_pitch
-from layoutalg.profiling.joining import Joined
+from layoutalg.profiling.joining import Joined, with_ends
 from layoutalg.profiling.opcodes import instruction_op
 from layoutalg.profiling.reading import MAX_LAUNCHES, MAX_REPORT_BYTES, RECORD, Report, read_report
 from layoutalg.profiling.records import Launch, Measured, Row, by_line
@@ -66,4 +66,5 @@ __all__ = [
     "read_report",
     "sass_rows",
     "title_of",
+    "with_ends",
 ]

@@ -3,8 +3,8 @@
 The idea.  The counter of an instruction (`memory_l1_wavefronts_shared`) is exact for loads, stores, ldmatrix
 and stmatrix: what it has beyond the ideal are bank conflicts.  It is not for these:
 
-    cp.async of 16 bytes     past the L1: it counts pieces as they arrive, and 8 where 512 bytes in a row
-                             need 4; for a copy that no lane makes up to 32, of what its registers hold
+    cp.async of 16 bytes     past the L1: it counts pieces as they come, 4 to 32 for 512 bytes in a row;
+                             for a copy that no lane makes up to 32, of what its registers hold
     cp.async of 4, 8 bytes   read from banks of an L1 line, written to banks: max(A, B) to A + B - 1
                              wavefronts where A lanes read one bank and B write one (layoutalg.model)
     atomics                  lanes on one word take turns: no other layout spreads them
@@ -32,8 +32,8 @@ _WORDS = (
 _MIXED = {
     "cp.async.4": _WORDS,
     "cp.async.8": _WORDS,
-    "cp.async.16": "cp.async of 16 bytes is counted by pieces that arrive (8 where 512 bytes in a row need "
-    "4), and up to 32 for a copy that no lane makes: its excess does not show bank conflicts",
+    "cp.async.16": "cp.async of 16 bytes is counted by pieces as they come (4 to 32 where 512 bytes are "
+    "written in a row), and up to 32 for a copy that no lane makes: its excess does not show bank conflicts",
     "red.shared.u32": "lanes that add to one word take turns, whatever the layout",
 }
 """Instructions whose excess is not of banks alone, and what it is of."""
@@ -85,8 +85,8 @@ _LOST = (
     "layout, and gone with one block per multiprocessor"
 )
 _REST = (
-    "the others belong to no instruction's access: arbitration, barriers, placeholders of copies; no "
-    "conflict of any layout"
+    "the others belong to no instruction's access, such as what lost arbitration and placeholders of "
+    "copies; no conflict of any layout"
 )
 _FEWER = (
     "the counter of instructions has more for copies than the pipe took: their excess is not all conflicts"

@@ -6,7 +6,7 @@ explain_launch(launch, "f.cu", accesses)      joined with what `layoutalg kernel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -35,19 +35,28 @@ class Finding:
     notes: tuple[str, ...]
 
     @property
+    def agrees(self) -> bool:
+        """Whether the wavefronts or sectors are those that the source predicts."""
+        joined = self.joined
+        return joined is not None and joined.predicted == self.row.total(joined.counter)
+
+    @property
     def conflicts(self) -> int:
         """Wavefronts that are bank conflicts, as far as the counter tells."""
         return (self.excess.conflicts or 0) if self.excess else 0
 
 
-def explain_launch(launch: Launch, source: str | None = None, accesses: Any = ()) -> tuple[Finding, ...]:
+def explain_launch(
+    launch: Launch, source: str | None = None, accesses: Any = (), *, whole: bool = False
+) -> tuple[Finding, ...]:
     """The findings of a launch, by file and line.
 
-    `accesses` are those of `source`, as `layoutalg kernel --json` has them.  Raises ParseError for accesses
-    of another form.
+    `accesses` are those of `source`, as `layoutalg kernel --json` has them, of one block, or of the `whole`
+    launch.  Raises ParseError for accesses of another form.
     """
     read = checked(accesses)
-    return tuple(_finding(row, launch, source, read) for row in by_line(launch))
+    joined = (join(row, launch, source, read, whole) if source else None for row in by_line(launch))
+    return tuple(_finding(row, found) for row, found in zip(by_line(launch), joined, strict=True))
 
 
 def worst_share(row: Row) -> Fraction | None:
@@ -60,21 +69,27 @@ def worst_share(row: Row) -> Fraction | None:
     return max(shares, default=None)
 
 
-def _finding(row: Row, launch: Launch, source: str | None, read: Sequence[Any]) -> Finding:
+def _finding(row: Row, joined: Joined | None) -> Finding:
     found = excess(row)
-    joined = join(row, launch, source, read) if source is not None else None
     ways = worst_share(row)
-    fit = fit_pitch(row.op, ways) if found and found.conflicts and ways is not None else None
-    notes = [*_conflict(row, ways, found, fit), *notes_of(row), *_sectors(row), *_against(row, joined)]
+    pitch = joined.pitch if joined else None
+    fit = fit_pitch(row.op, ways, pitch) if found and found.conflicts and ways is not None else None
+    fixes = joined.fixes if joined else ()
+    notes = [*_conflict(ways, found, fit, fixes), *notes_of(row), *_sectors(row), *_against(row, joined)]
     return Finding(row, found, fit, joined, tuple(notes))
 
 
-def _conflict(row: Row, ways: Fraction | None, found: Excess | None, fit: Fit | None) -> Iterator[str]:
-    """What conflicts, which pitch explains it, and the layout without."""
+def _conflict(
+    ways: Fraction | None, found: Excess | None, fit: Fit | None, fixes: tuple[str, ...]
+) -> Iterator[str]:
+    """What conflicts, and the layout without: the source's own, else of the pitch that explains it."""
     if not found or not found.conflicts or ways is None:
         return
     number = f"{ways.numerator}-way" if ways.denominator == 1 else f"{float(ways):.3g}-way on average"
     yield f"{number} bank conflict, {found.conflicts:,} wavefronts more than needed"
+    if fixes:
+        yield f"none with {', or '.join(fixes)}"
+        return
     if fit is None:
         yield "no fixed pitch of rows explains it: lanes differ in more than a row, or not all take part"
         return
@@ -100,22 +115,17 @@ def _against(row: Row, joined: Joined | None) -> Iterator[str]:
     """Measured beside predicted."""
     if joined is None:
         return
+    if joined.lines != (row.line,):
+        yield f"the access of line {', '.join(map(str, joined.lines))}"
     if not joined.exact:
         yield f"the source has {', '.join(joined.ops)} here, of which the compiler made {row.op}"
     if joined.predicted is None:
         yield f"not read from the source: {joined.why or 'no reason given'}"
         return
-    counter = "wavefronts" if "shared" in joined.ops[0] or "matrix" in joined.ops[0] else "sectors"
-    if ":global" in joined.ops[0]:
-        counter = "sectors"
-    elif joined.ops[0].startswith(("cp.async", "red.")):
-        counter = "wavefronts"
-    measured = row.total(counter)
-    if measured is None:
+    counter = joined.counter
+    if row.total(counter) in (None, joined.predicted):
         return
-    if measured == joined.predicted:
-        yield f"the {counter} are those predicted from the source"
-    elif joined.share is not None and row.share(counter) == joined.share:
-        yield f"the {counter} over their ideal are those predicted from the source"
+    if joined.share is not None and row.share(counter) == joined.share:
+        yield f"the source predicts {joined.predicted:,} {counter}, and the same ratio to the ideal"
     else:
-        yield f"predicted from the source: {joined.predicted:,} {counter}, ideal {joined.ideal or 0:,}"
+        yield f"the source predicts {joined.predicted:,} {counter}, with an ideal of {joined.ideal or 0:,}"

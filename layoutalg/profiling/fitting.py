@@ -29,6 +29,9 @@ from layoutalg.synthesis import Synthesis, synthesize
 MOST_PITCH = 512
 """Bytes up to which pitches are tried: multiples of the banks' 128 repeat."""
 
+MOST_KNOWN = 2048
+"""Largest pitch of an array for which a layout is looked for."""
+
 BANK_BYTES = 4
 BANKS_BYTES = 128
 """A bank, and one row of all banks."""
@@ -67,32 +70,34 @@ def column(op: str, pitch: int) -> tuple[int, ...]:
 
 
 @cache
-def fit_pitch(op: str, ways: int | Fraction) -> Fit | None:
+def fit_pitch(op: str, ways: int | Fraction, known: int | None = None) -> Fit | None:
     """The pitches that give an instruction so many times its ideal wavefronts; None where none does.
 
-    None, too, for 1 way, for copies and for atomics, whose number is not the banks' alone.
+    A `known` pitch, of an array's rows, is the only one where it fits.  None, too, for 1 way, for copies and
+    for atomics, whose number is not the banks' alone.
     """
     rule = find_instruction(op)
     if ways <= 1 or not rule.broadcast or op.startswith("cp.async"):
         return None
     width = rule.width_bytes
-    found = [
-        pitch
-        for pitch in range(width, MOST_PITCH + 1, width)
-        if wavefronts(op, (lanes := column(op, pitch))) == ways * ideal_wavefronts(op, lanes)
-    ]
-    if not found:
+    if known is not None and known <= MOST_KNOWN and known % width == 0 and _times(op, known) == ways:
+        pitches: tuple[int, ...] = (known,)
+    else:
+        known = None
+        pitches = tuple(p for p in range(width, MOST_PITCH + 1, width) if _times(op, p) == ways)
+    if not pitches:
         return None
     chunk = max(width, BANK_BYTES)
-    padded = all(_is_free(op, column(op, pitch + chunk)) for pitch in found if pitch % chunk == 0)
-    whole = found[0] % BANKS_BYTES == 0
-    return Fit(
-        op, int(ways), tuple(found), chunk if padded else None, _remedy(op, found[0]) if whole else None
-    )
+    padded = all(_times(op, pitch + chunk) == 1 for pitch in pitches)
+    sure = known is not None or pitches[0] % BANKS_BYTES == 0
+    return Fit(op, int(ways), pitches, chunk if padded else None, _remedy(op, pitches[0]) if sure else None)
 
 
-def _is_free(op: str, lanes: tuple[int, ...]) -> bool:
-    return wavefronts(op, lanes) == ideal_wavefronts(op, lanes)
+@cache
+def _times(op: str, pitch: int) -> Fraction:
+    """Wavefronts over their ideal, down a column."""
+    lanes = column(op, pitch)
+    return Fraction(wavefronts(op, lanes), ideal_wavefronts(op, lanes))
 
 
 def _remedy(op: str, pitch: int) -> Synthesis | None:

@@ -1,14 +1,15 @@
 """Which access of the source an instruction is: measured rows beside what was read, by file and line.
 
 The idea.  `-lineinfo` names the line of each instruction, and `layoutalg kernel` says what each line asks
-for. A row belongs to the accesses of its line of the same op; where a compiler made another width of them
-(four words as one vector, or the reverse), to those of the same direction and space.  What was read is of
-one block: beside the launch stand its wavefronts times the blocks, and the ratio to the ideal, which does
-not depend on how many blocks there are.
+for.  A row belongs to the accesses of its line of the same op, or of a statement that goes on to it; where a
+compiler made another width of them (four words as one vector), to those of the same direction and space.
+What was read is of one block: beside the launch stand its wavefronts times the blocks, and the ratio to the
+ideal, which does not depend on how many blocks there are.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,30 +17,42 @@ from math import prod
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
+from layoutalg.arch import INSTRUCTIONS
 from layoutalg.errors import ParseError
 from layoutalg.profiling.records import Launch, Row
 
 MAX_ACCESSES = 100_000
 """Most accesses of a source that are joined."""
 
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _NEEDED = "line", "op"
 _COUNTS = "total", "ideal_total"
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The accesses that a row is: their arrays, what was predicted of them, and how the two compare.
+    """The accesses that a row is: their lines and arrays, and what was predicted of them.
 
     `predicted` is wavefronts or sectors of the whole launch, `ideal` the least of them, both None where an
-    access was not read; `why` says why not.  `exact`: the ops are the same, else the compiler chose another.
+    access was not read; `why` says why not.  `pitch` is bytes between rows of the array, where it has rows;
+    `fixes` are its layouts without conflicts. `exact`: the ops are the same, else the compiler chose
+    another.
     """
 
+    lines: tuple[int, ...]
     arrays: tuple[str, ...]
     ops: tuple[str, ...]
     exact: bool
+    pitch: int | None
+    fixes: tuple[str, ...]
     predicted: int | None
     ideal: int | None
     why: str | None
+
+    @property
+    def counter(self) -> str:
+        """What was predicted: wavefronts of shared memory, or sectors."""
+        return "sectors" if "global" in self.ops[0] else "wavefronts"
 
     @property
     def share(self) -> Fraction | None:
@@ -64,26 +77,72 @@ def checked(accesses: Any) -> list[Mapping[str, Any]]:
     return list(accesses)
 
 
-def join(row: Row, launch: Launch, source: str, accesses: Sequence[Mapping[str, Any]]) -> Joined | None:
-    """The accesses of the file `source` that a row is; None where its line has none of its kind."""
+def join(
+    row: Row, launch: Launch, source: str, accesses: Sequence[Mapping[str, Any]], whole: bool
+) -> Joined | None:
+    """The accesses of the file `source` that a row is; None where its line has none of its kind.
+
+    `whole`: their counts are of all blocks, else of one.
+    """
     if row.file is None or row.line is None or file_name(row.file) != file_name(source):
         return None
-    here = [each for each in accesses if each["line"] == row.line and each["op"]]
-    same = [each for each in here if each["op"] == row.op]
-    kind = same or [each for each in here if _kind(each["op"]) == _kind(row.op)]
+    kind = _of_line(row.op, [each for each in accesses if each["op"] and each["line"] == row.line])
+    kind = kind or _of_line(row.op, [each for each in accesses if each["op"] and _spans(each, row.line)])
+    kind = kind or _only(row.op, accesses)
     if not kind:
         return None
+    pitches = {each.get("pitch") for each in kind}
     why = next((str(each["why"]) for each in kind if each.get("why")), None)
     read = all(each.get(name) is not None for each in kind for name in _COUNTS)
-    blocks = prod(launch.grid)
+    blocks = 1 if whole else prod(launch.grid)
     return Joined(
+        tuple(sorted({each["line"] for each in kind})),
         tuple(dict.fromkeys(str(each.get("array") or "?") for each in kind)),
         tuple(dict.fromkeys(each["op"] for each in kind)),
-        bool(same),
-        blocks * sum(each["total"] for each in kind) if read else None,
-        blocks * sum(each["ideal_total"] for each in kind) if read else None,
+        all(each["op"] == row.op for each in kind),
+        pitches.pop() if len(pitches) == 1 else None,
+        tuple(dict.fromkeys(str(fix) for each in kind for fix in each.get("fixes") or ())),
+        blocks * sum(each["total"] - _bias(each) for each in kind) if read else None,
+        blocks * sum(each["ideal_total"] - _bias(each) for each in kind) if read else None,
         why,
     )
+
+
+def with_ends(accesses: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
+    """Accesses with `last`, the line on which their statement ends: instructions may be of any of its lines.
+
+    >>> [each["last"] for each in with_ends([{"line": 1}, {"line": 2}], "a[i] = 0;\\nasm(\\n);")]
+    [1, 3]
+    """
+    lines = _QUOTED.sub('""', text).splitlines()
+    ends = [number for number, line in enumerate(lines, 1) if ";" in line]
+    return [
+        {**each, "last": next((end for end in ends if end >= each["line"]), each["line"])}
+        for each in accesses
+    ]
+
+
+def _bias(access: Mapping[str, Any]) -> int:
+    """Wavefronts of the pipe that the counter of instructions has not: of placeholders before copies."""
+    rule = INSTRUCTIONS.get(access["op"])
+    return rule.counter_bias * (access.get("instructions") or 0) if rule else 0
+
+
+def _of_line(op: str, here: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those of the same op, or where there are none, of its direction and space."""
+    same = [each for each in here if each["op"] == op]
+    return same or [each for each in here if _kind(each["op"]) == _kind(op)]
+
+
+def _only(op: str, accesses: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those of an op that one line of the source alone has: a function's, counted at the line of its call."""
+    found = [each for each in accesses if each["op"] == op]
+    return found if len({each["line"] for each in found}) == 1 else []
+
+
+def _spans(access: Mapping[str, Any], line: int) -> bool:
+    """Whether a line is of the access's statement, after the access."""
+    return bool(access["line"] < line <= access.get("last", access["line"]))
 
 
 def file_name(path: str) -> str:

@@ -76,7 +76,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The instructions of one op that a line became, and their sums; `op` is SASS where it has no name."""
+    """The instructions of one op that a line became, and their sums; where it has no name, its opcode."""
 
     file: str | None
     line: int | None
@@ -102,7 +102,9 @@ def by_line(launch: Launch) -> tuple[Row, ...]:
     groups: dict[tuple[str, int, str], list[Measured]] = {}
     for each in launch.instructions:
         if not each.idle:
-            groups.setdefault((each.file or "", each.line or 0, each.op or opcode(each.sass)), []).append(each)
+            groups.setdefault((each.file or "", each.line or 0, each.op or opcode(each.sass)), []).append(
+                each
+            )
     return tuple(
         Row(file or None, line or None, op, tuple(found))
         for (file, line, op), found in sorted(groups.items())

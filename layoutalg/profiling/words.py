@@ -58,6 +58,10 @@ def sass_rows(launch: Launch) -> list[tuple[str, ...]]:
 def finding_notes(launch: Launch, findings: Sequence[Finding]) -> list[str]:
     """What is to be said of a launch, one text per row, then of its counters as a whole."""
     lines = [f"{_place(each)}, {each.row.op}: {'; '.join(each.notes)}." for each in findings if each.notes]
+    joined = [each for each in findings if each.joined is not None]
+    if joined:
+        agree = sum(each.agrees for each in joined)
+        lines.append(f"Of {len(joined)} rows with an access of the source, {agree} have what it predicts.")
     if not launch.has_lines:
         lines.append(WITHOUT_LINES)
     lines += [pipe_words(pipe) for pipe in pipe_counters(launch)]
@@ -107,6 +111,7 @@ def _finding_fields(launch: Launch, each: Finding) -> dict[str, Any]:
         "arrays": list(joined.arrays) if joined else [],
         "predicted": joined.predicted if joined else None,
         "predicted_ideal": joined.ideal if joined else None,
+        "fixes": list(joined.fixes) if joined else [],
         "pitches": list(fit.pitches) if fit else [],
         "layout": str(fit.remedy.layout) if fit and fit.remedy else None,
         "extra_bytes": fit.extra_bytes if fit else None,

@@ -10,6 +10,7 @@
     tma           layouts that TMA can write
     result        Synthesis, Certificate, Alternative: the claim
     words         a synthesis and its certificate in words
+    tiles/        synthesize_tile: rings of stages, wider buffers, other head dims; the ranking
     proof/        check_certificate: proves the claim again; it shares no data with the search
 
 >>> found = synthesize((64, 64), ["ldmatrix.x4"], element="f16")
@@ -26,19 +27,39 @@ from layoutalg.synthesis.proof.checker import check_certificate
 from layoutalg.synthesis.proof.forms import ruled_out
 from layoutalg.synthesis.result import Alternative, Certificate, Form, Order, Synthesis, storage_layout
 from layoutalg.synthesis.synthesizer import synthesize
+from layoutalg.synthesis.tiles import (
+    Choice,
+    Offer,
+    Piece,
+    TileSynthesis,
+    choices_of,
+    covers_of,
+    ranked_choices,
+    read_tile,
+    synthesize_tile,
+)
 from layoutalg.synthesis.words import certificate_words
 
 __all__ = [
     "Alternative",
     "Certificate",
+    "Choice",
     "Form",
+    "Offer",
     "Order",
+    "Piece",
     "Synthesis",
+    "TileSynthesis",
     "certificate_words",
     "check_certificate",
+    "choices_of",
+    "covers_of",
+    "ranked_choices",
+    "read_tile",
     "ruled_out",
     "storage_layout",
     "synthesize",
+    "synthesize_tile",
 ]
 
 _PLACES = {

@@ -127,10 +127,11 @@ class Synthesis(Shown):
 
     def _headline(self) -> str:
         if self.layout is None:
-            classes = ", ".join(self.certificate.classes)
-            return (
-                f"no layout of {to_text(self.shape)} {self.element}: without conflicts is none of {classes}"
-            )
+            tile, classes = f"{to_text(self.shape)} {self.element}", self.certificate.classes
+            if classes == ("any-placement",):
+                return f"no layout of {tile} without conflicts exists, wherever its words are placed"
+            among = ", ".join(classes)
+            return f"none of {tile} without conflicts was found among {among}; no others were searched"
         return f"{self.layout}, {self.kind}, {self.extra_bytes} bytes of extra memory"
 
 

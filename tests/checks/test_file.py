@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -377,3 +378,17 @@ def test_lines_of_any_text(text: str) -> None:
 def test_no_text_is_more_than_refused(text: str) -> None:
     with contextlib.suppress(LayoutAlgError):
         read_checks(text)
+
+
+def test_the_guide_names_every_key_quantity_and_property() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "ci.md").read_text(encoding="utf-8")
+    for kind in KINDS.values():
+        part = re.search(rf"^### `\[\[{kind.name}\]\]`: {kind.what}$(.*?)(^### |\Z)", text, re.M | re.S)
+        assert part is not None, kind.name
+        values = {field.key: field.default for field in kind.fields}
+        named = {field.key for field in kind.fields}
+        for access in ("ldmatrix.x4", "ld.global.b32") if kind.name == "access" else ("",):
+            values["access"] = access
+            named |= set(kind.quantities(values))
+            named |= {name + "LAYOUT" * name.endswith(" ") for name in kind.properties(values)}
+        assert not [name for name in named if f"| `{name}` |" not in part[1]], kind.name

@@ -19,8 +19,8 @@ from tests.command import answer, process, refusal, run
 from tests.sweeps import each
 
 COMMANDS = (
-    "analyze", "solve", "synthesize", "explain", "code", "identify", "check", "ci", "kernel", "generate",
-    "verify", "bench", "sass", "profile", "draw", "glossary", "cache", "doctor", "demo",
+    "analyze", "solve", "synthesize", "explain", "code", "identify", "convert", "check", "legal", "ci",
+    "kernel", "generate", "verify", "bench", "sass", "profile", "draw", "glossary", "cache", "doctor", "demo",
 )  # fmt: skip
 
 

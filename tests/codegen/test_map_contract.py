@@ -5,11 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from layoutalg.arch import SWIZZLE_MODES
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Kernel, TensorMapParam, contract
+from layoutalg.codegen.program import (
+    BarrierRef,
+    Do,
+    If,
+    Kernel,
+    Mbarrier,
+    MemRef,
+    Shared,
+    TensorMapParam,
+    contract,
+)
+from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.launch_contract import lines
 from layoutalg.dtype import dtype
+from layoutalg.errors import IRError
 from tests.tma_programs import Boxes, copy_program
 
 
@@ -38,3 +52,47 @@ def test_a_map_is_said_in_words() -> None:
         "  map_x  f16 of x: dims (n, m), strides (ld * 2) bytes, box (64, 8), element strides (1, 2), "
         "swizzle 128B, L2 promotion 128 bytes, NaN outside",
     ]
+
+
+def test_a_box_ends_inside_of_its_buffer() -> None:
+    """However small it is, and wherever it starts."""
+    check(copy_program(Boxes((1,), (16,), "u8")))
+    kernel = copy_program(Boxes((40, 9), (64, 8)))
+    (tile,) = kernel.shared
+    for more, is_inside in ((128, True), (0, False)):
+        moved = replace(tile, size_bytes=tile.size_bytes + more)
+        bar = replace(kernel.barriers[0], offset_bytes=moved.size_bytes)
+        body = tuple(_changed(s, {tile: moved}, bar, 128) for s in kernel.body)
+        changed = replace(kernel, shared=(moved,), barriers=(bar,), body=body)
+        if is_inside:
+            check(changed)
+        else:
+            with pytest.raises(IRError, match=r"bounds: .* leaves its buffer .* 128 to 1151 of tile"):
+                check(changed)
+
+
+def _changed(s: Any, buffers: dict[Shared, Shared], bar: Mbarrier, start: int) -> Any:
+    """A statement with other declarations, its places so many bytes later."""
+    if isinstance(s, If):
+        return replace(s, body=tuple(_changed(inner, buffers, bar, start) for inner in s.body))
+    args: list[Any] = []
+    for arg in s.args:
+        if isinstance(arg, MemRef) and isinstance(arg.buffer, Shared):
+            arg = replace(arg, buffer=buffers[arg.buffer], index=arg.index + start, tensor=None)
+        elif isinstance(arg, BarrierRef):
+            arg = replace(arg, barrier=bar)
+        args.append(arg)
+    return replace(s, args=tuple(args))
+
+
+def test_a_tensor_that_tma_loads_and_stores_is_updated_in_place() -> None:
+    kernel = copy_program(Boxes((40, 9), (64, 8)))
+    assert not contract(kernel).in_place
+    _, dst = kernel.maps
+    *first, start = kernel.body
+    assert isinstance(start, If)
+    expect, load, *rest = start.body
+    assert isinstance(load, Do)
+    changed = replace(load, args=(load.args[0], dst, *load.args[2:]))
+    body = (*first, replace(start, body=(expect, changed, *rest)))
+    assert contract(replace(kernel, body=body)).in_place

@@ -39,6 +39,12 @@ def test_copies_in_every_swizzle_mode(mode: Any) -> None:
         copied(Boxes((150, 9, 5)[: n + 2], (box, 8, 2)[: n + 2], "f16", mode.name), 1 + n, "warp")
 
 
+def test_blocks_that_fill_a_cluster_copy_nothing() -> None:
+    for cluster in (2, 4, 8):
+        copied(Boxes((40,), (16,), "u16"), cluster, "warp")
+        copied(Boxes((72, 9, 3), (64, 4, 1), "bf16"), cluster, "block")
+
+
 @pytest.mark.parametrize("stages", [1, 2, 5])
 def test_a_ring_of_a_producer_and_consumers(stages: int) -> None:
     kernel = printed(ring_program(8, stages))

@@ -3,6 +3,7 @@
     python -m tests.corpus            compare tests/data/sources/expected.json with the enumeration
     python -m tests.corpus --write    make it anew
 
+    launches  programs that launch the sources for a profiler; counted compares what it counted
     measure   Access, Source: an access as a plain function of the thread, and its counts
     sgemm     eight versions of a column-major f32 product
     hgemm     six kernels of an f16 product on tensor cores

@@ -23,7 +23,9 @@ using bf16 = unsigned short;  // the bits of an element
 struct alignas(64) TensorMap { u64 opaque[16]; };  // 128 bytes of cuTensorMapEncodeTiled
 
 // -- device helpers
-__device__ __forceinline__ u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+__device__ __forceinline__ u32 shared_address(const void* p) {
+    return static_cast<u32>(__cvta_generic_to_shared(p));
+}
 template <int count>
 __device__ __forceinline__ void mbarrier_init(u64* bar) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"

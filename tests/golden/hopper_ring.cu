@@ -22,7 +22,9 @@ using u64 = unsigned long long;
 struct alignas(64) TensorMap { u64 opaque[16]; };  // 128 bytes of cuTensorMapEncodeTiled
 
 // -- device helpers
-__device__ __forceinline__ u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+__device__ __forceinline__ u32 shared_address(const void* p) {
+    return static_cast<u32>(__cvta_generic_to_shared(p));
+}
 template <int count>
 __device__ __forceinline__ void mbarrier_init(u64* bar) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
@@ -90,14 +92,14 @@ ring(const u32 m, const float* __restrict__ src, u32* __restrict__ dst,
     block_sync();
     if (warp < 4) {  // role consumer: warps 0 to 3
         const u32 consumer_tid = threadIdx.x;
+        u32* dst_at0 = dst + consumer_tid * 4;
         #pragma unroll 1
-        for (u32 kt = 0; kt < m / 8; ++kt) {
+        for (u32 kt = 0; kt < m / 8; ++kt, dst_at0 += 512) {
+            asm("" : "+l"(dst_at0));
+            __builtin_assume(__isGlobal(dst_at0));
             mbarrier_wait(&full[kt % 3], kt / 3 % 2);
-            #pragma unroll
-            for (u32 i = 0; i < 1; ++i) {
-                lds128(v, tile + consumer_tid * 16 + kt % 3 * 2048);
-                stg128(dst + consumer_tid * 4 + kt * 512, v);
-            }
+            lds128(v, tile + consumer_tid * 16 + kt % 3 * 2048);
+            stg128(dst_at0, v);
             mbarrier_arrive(&empty[kt % 3]);
         }
     } else {  // role producer: warps 4 to 4

@@ -66,7 +66,8 @@ def numbers(boxes: Boxes) -> NDArray[Any]:
 
 
 def copied(boxes: Boxes, cluster: int = 1) -> None:
-    """Copy a tensor and compare: what lies in rows moves, the padding behind them stays."""
+    """Copy a tensor and compare: what lies in rows moves; the padding behind them, up to the next multiple of
+    16 bytes, is written with the zeros that the load has put there."""
     import numpy as np
 
     src = numbers(boxes)
@@ -75,7 +76,7 @@ def copied(boxes: Boxes, cluster: int = 1) -> None:
     load(copy_program(boxes, cluster))(src=to_device(src), dst=dst)
     found, inner = to_host(dst), boxes.dims[0]
     assert np.array_equal(found[..., :inner], src[..., :inner])
-    assert np.array_equal(found[..., inner:], before[..., inner:])
+    assert not found[..., inner:].any()
 
 
 @pytest.mark.parametrize("boxes", RANKS, ids=lambda b: "x".join(map(str, b.dims)) + b.element)

@@ -2,6 +2,7 @@
 
 python -m tests.gpu.tune_gemm gemm-simt out.json            the 24 problems that the selector is fitted to
 python -m tests.gpu.tune_gemm gemm-sm80 out.json fresh      10 others
+python -m tests.gpu.tune_gemm gemm-sm90 out.json            26 random problems; with `fresh`, 26 others
 
 Launches of a sample are recorded into a graph first, so that what is timed is the GPU's work, and not how
 fast Python launches.  All choices of a problem run in turn, round by round.
@@ -10,9 +11,10 @@ fast Python launches.  All choices of a problem run in turn, round by round.
 from __future__ import annotations
 
 import json
+import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,27 @@ FRESH = (
     (384, 384, 384), (768, 768, 768), (1280, 1280, 1280), (1920, 1920, 1920), (2688, 2688, 2688),
     (3712, 3712, 3712), (4999, 4999, 4999), (5120, 5120, 5120), (320, 320, 8192), (96, 2048, 8192),
 )  # fmt: skip
-SAMPLE_FLOPS = {"gemm-simt": 4e10, "gemm-sm80": 3e11}
+SAMPLE_FLOPS = {"gemm-simt": 4e10, "gemm-sm80": 3e11, "gemm-sm90": 6e11}
 """About a millisecond."""
+
+SEEDS = {"fitted": 20261123, "fresh": 20261201}
+"""Of the problems that gemm-sm90 is fitted to, and judged on."""
+
+
+def drawn(seed: int, count: int = 26) -> tuple[tuple[int, int, int], ...]:
+    """Random m, n and k from 64 to 16384, multiples of 8, of 1e9 to 1.2e12 operations."""
+    rng, found = random.Random(seed), []
+    while len(found) < count:
+        m, n, k = (8 * round(2 ** rng.uniform(3, 11)) for _ in range(3))
+        if 1e9 <= 2 * m * n * k <= 1.2e12:
+            found.append((m, n, k))
+    return tuple(found)
+
+
+def some(configs: Sequence[Config], name: str) -> list[Config]:
+    """All of them, or the first 12 and as many others."""
+    others = list(configs[12:])
+    return [*configs[:12], *random.Random(name).sample(others, min(12, len(others)))]
 
 
 def graph(stream: Any, launch: Callable[[], object], inner: int) -> Callable[[], None]:
@@ -48,7 +69,7 @@ def graph(stream: Any, launch: Callable[[], object], inner: int) -> Callable[[],
     for _ in range(inner):
         launch()
     recorded = stream.end_capture()
-    return lambda: recorded.launch(stream)
+    return lambda alive=launch: recorded.launch(stream)  # the kernels of a graph stay loaded
 
 
 def measure(
@@ -91,9 +112,11 @@ def main(args: list[str]) -> int:
 
     family, out = find_family(args[0]), Path(args[1])
     status = require_gpu()
-    problems = [family.problem(m, n, k) for m, n, k in (FRESH if "fresh" in args else FITTED)]
+    which = "fresh" if "fresh" in args else "fitted"
+    sizes = drawn(SEEDS[which]) if family.name == "gemm-sm90" else FRESH if which == "fresh" else FITTED
+    problems = [family.problem(m, n, k) for m, n, k in sizes]
     began = time.perf_counter()
-    ways = [(p, c) for p in problems for c in family.configs(p, status.arch)]
+    ways = [(p, c) for p in problems for c in some(family.configs(p, status.arch), str(p))]
     loaded = dict(zip(ways, load_all(ways), strict=True))
     print(f"{len(ways)} ways, {time.perf_counter() - began:.1f} s", flush=True)
     stream = cupy.cuda.Stream(non_blocking=True)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UnsupportedError
-from layoutalg.legality import Legality, Rule, Violation
-from layoutalg.legality.tma_rules import TMA_RULES
-from layoutalg.legality.wgmma_rules import WGMMA_RULES
+from layoutalg.legality import MEMORY_RULES, TMA_RULES, WGMMA_RULES, Legality, Rule, Violation
 from tests.sweeps import each
 
 SIZE = Rule("toy.size", "at most 4", "a toy's manual")
@@ -44,9 +42,15 @@ def test_without_a_result_there_is_nothing_to_require() -> None:
         empty.require()
 
 
-@each("rule", [*TMA_RULES.values(), *WGMMA_RULES.values()], ids=lambda rule: rule.name)
+@each(
+    "rule", [*TMA_RULES.values(), *WGMMA_RULES.values(), *MEMORY_RULES.values()], ids=lambda rule: rule.name
+)
 def test_a_rule_is_named_worded_and_cited(rule: Rule) -> None:
-    assert rule.name.partition(".")[0] in ("tma", "wgmma") and rule.text and len(rule.source) > 10
+    assert (
+        rule.name.partition(".")[0] in ("tma", "wgmma", "vector", "matrix", "copy")
+        and rule.text
+        and len(rule.source) > 10
+    )
     assert issubclass(rule.error, LayoutAlgError) and issubclass(
         rule.error, (ShapeError, AlignmentError, UnsupportedError)
     )

@@ -210,6 +210,11 @@ BROKEN: list[tuple[str, AnyLayout, dict[str, Any], str, str]] = [
     ("wgmma.offset", ComposedLayout(Swizzle(3, 3, 3), 0, Layout(((8, 8), 64), ((64, 1 << 17), 1))), {},
         "has SBO 262144 bytes", "Sw<3,3,3>"),
     ("wgmma.offset", SW128, {"base_bytes": 1 << 18}, "has start 262144 bytes", "a base of 261120 bytes"),
+    ("wgmma.descriptor", SW128, {"descriptor": 0x4000004000010042}, "the descriptor has start_bytes 1056",
+        "0x4000004000010000"),
+    ("wgmma.descriptor", SW128, {"descriptor": 0x8000002000010000}, "sbo_bytes 512, mode 64B",
+        "0x4000004000010000"),
+    ("wgmma.descriptor", SW128, {"descriptor": 1 << 15}, "bits 15 belong to no field", "0x4000004000010000"),
 ]  # fmt: skip
 """Rule, layout, what is asked beside operand A of f16, what the report says, and the nearest change."""
 

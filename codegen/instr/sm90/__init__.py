@@ -5,6 +5,7 @@ tma        copies of boxes by tensor maps, bulk groups
 fence      fence.proxy.async, fence.mbarrier_init; setmaxnreg
 cluster    cluster barriers, the shared memory of other blocks, st.async
 wgmma      products of a warpgroup, asynchronous, and what orders them
+stmatrix   matrices from registers to shared memory
 tiles      operands in shared memory, as their descriptors describe them
 """
 
@@ -28,12 +29,14 @@ from layoutalg.codegen.instr.sm90.mbarrier import (
     ARRIVE,
     ARRIVE_EXPECT_TX,
     ARRIVE_REMOTE,
+    ARRIVE_REMOTE_RELEASE,
     MBARRIER_INIT,
     NAMED_ARRIVE,
     NAMED_BARRIER,
     TRY_WAIT,
     TRY_WAIT_CLUSTER,
 )
+from layoutalg.codegen.instr.sm90.stmatrix import STMATRIX, STMATRIX_TRANS
 from layoutalg.codegen.instr.sm90.tiles import SharedTile
 from layoutalg.codegen.instr.sm90.tma import (
     BULK_COMMIT,
@@ -59,6 +62,7 @@ __all__ = [
     "ARRIVE",
     "ARRIVE_EXPECT_TX",
     "ARRIVE_REMOTE",
+    "ARRIVE_REMOTE_RELEASE",
     "ASYNCHRONOUS",
     "BULK_COMMIT",
     "BULK_WAIT",
@@ -74,6 +78,8 @@ __all__ = [
     "NAMED_BARRIER",
     "SETMAXNREG_DEC",
     "SETMAXNREG_INC",
+    "STMATRIX",
+    "STMATRIX_TRANS",
     "STS_REMOTE",
     "ST_ASYNC",
     "TMA_LOAD",
@@ -97,10 +103,11 @@ __all__ = [
 ASYNCHRONOUS: frozenset[str] = frozenset(
     instr.name
     for instr in (
-        ARRIVE, ARRIVE_EXPECT_TX, ARRIVE_REMOTE, BULK_COMMIT, BULK_WAIT, BULK_WAIT_READ, CLUSTER_ARRIVE,
-        CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT, FENCE_BARRIER_INIT, FENCE_PROXY_ASYNC, MBARRIER_INIT,
-        NAMED_ARRIVE, NAMED_BARRIER, TRY_WAIT, TRY_WAIT_CLUSTER, *LDS_REMOTE.values(), *STS_REMOTE.values(),
-        *ST_ASYNC.values(), *TMA_LOAD.values(), *TMA_STORE.values(),
+        ARRIVE, ARRIVE_EXPECT_TX, ARRIVE_REMOTE, ARRIVE_REMOTE_RELEASE, BULK_COMMIT, BULK_WAIT,
+        BULK_WAIT_READ, CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED, CLUSTER_WAIT, FENCE_BARRIER_INIT,
+        FENCE_PROXY_ASYNC, MBARRIER_INIT, NAMED_ARRIVE, NAMED_BARRIER, TRY_WAIT, TRY_WAIT_CLUSTER,
+        *LDS_REMOTE.values(), *STS_REMOTE.values(), *ST_ASYNC.values(), *TMA_LOAD.values(),
+        *TMA_STORE.values(),
     )
 )  # fmt: skip
 """The names of instructions for which the simulator keeps clocks of more than the block's warps."""

@@ -24,7 +24,7 @@ from layoutalg.codegen.sim.engines.matrix_engine import MatrixEngine
 from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight, Mbarriers
 from layoutalg.codegen.sim.engines.tensor_copies import Place, TensorCopies
 from layoutalg.codegen.sim.hazards import WARP_BITS, Array, Race, Shadow
-from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Wait
+from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Memory, Wait
 from layoutalg.errors import SimulationError
 
 
@@ -66,12 +66,11 @@ class Cluster:
     """One block's view of its cluster; `peers` are the machines by rank, itself included."""
 
     def __init__(self, machine: Machine, barrier: ClusterBarrier) -> None:
-        assert isinstance(machine.clocks, AgentClocks)
-        self.machine, self.clocks, self.barrier = machine, machine.clocks, barrier
+        self.machine, self.clocks, self.barrier = machine, barrier.clocks, barrier
         self.peers: list[Machine] = [machine]
         self.has_left = False
         threads = self.clocks.per_block * self.clocks.blocks << WARP_BITS
-        self._touched: Array = numpy.zeros(threads, dtype=numpy.int64)  # by peers' threads, in which epoch
+        self._touched: Array = numpy.zeros((2, threads), dtype=numpy.int64)  # read, written: epochs of peers
         self._where: dict[int, str] = {}
 
     def start(self) -> None:
@@ -89,10 +88,9 @@ class Cluster:
                 raise group.fail("arrives at the cluster barrier again before it has waited there")
             known = self.clocks.release(warp, ALL_LANES)
             if relaxed:
-                kept = Knowledge.nothing(self.clocks.agents)
-                carried = slice(self.clocks.first_init, self.clocks.first_engine)
-                kept.seen[carried] = known.seen[carried]
-                known = kept
+                agents = numpy.arange(self.clocks.agents)
+                carried = (agents >= self.clocks.first_init) & (agents < self.clocks.first_engine)
+                known = known.only(carried)
             self.barrier.arrived[warp] = known
             self.barrier.waiting[warp] = self.barrier.generation
         self.barrier.check()
@@ -129,8 +127,11 @@ class Cluster:
 
     # --- the memory of peers ---------------------------------------------------------------------------
 
-    def reach(self, group: Group, rank: int) -> None:
-        """The active lanes touch the shared memory of the block of a rank.  Raises where they may not."""
+    def reach(self, group: Group, rank: int, *, by_engine: bool = False, writes: bool = False) -> None:
+        """The active lanes touch the shared memory of the block of a rank.  Raises where they may not.
+
+        What an engine brings there, the block waits for at its barrier, or leaves with bytes in flight.
+        """
         if rank >= len(self.peers):
             raise group.fail(f"reaches for the block of rank {rank} in a cluster of {len(self.peers)}")
         if rank == self.machine.rank:
@@ -146,7 +147,9 @@ class Cluster:
                     f"touches the shared memory of the block of rank {rank}, which may not have started: a "
                     "cluster barrier is needed before", i,
                 )  # fmt: skip
-        peer._touched[threads] = self.clocks.now[threads >> WARP_BITS]
+        if by_engine:
+            return
+        peer._touched[int(writes), threads] = self.clocks.now[threads >> WARP_BITS]
         for warp in numpy.unique(threads >> WARP_BITS).tolist():
             peer._where[warp] = f"in {group.statement()}"
 
@@ -164,18 +167,17 @@ class Cluster:
 
     def store(self, group: Group, place: Place, ranks: Array, nbytes: int, values: Array) -> None:
         """The active lanes write words to peers."""
-        for _, buffer in self._each(group, place, ranks):
+        for _, buffer in self._each(group, place, ranks, writes=True):
             self.machine.store(group, buffer, place.offsets, nbytes, values, None)
 
     def store_async(
         self, group: Group, place: Place, bar: BarrierPlace, ranks: Array, nbytes: int, values: Array
     ) -> None:
         """The active lanes send words to peers, whose barriers count the bytes."""
-        for rank, buffer in self._each(group, place, ranks):
+        for rank, buffer in self._each(group, place, ranks, by_engine=True):
             lanes, barriers = group.active, self.peers[rank].mbarriers
             at = self.machine.checked(group, buffer, place.offsets, nbytes, "sends")
-            shadow, mine = buffer.shadow, values[lanes.index].copy()
-            assert isinstance(shadow, Shadow)
+            (shadow, poison), mine = buffer.watched(), values[lanes.index].copy()
             granules = shadow.granules(at, nbytes)
             stages = numpy.broadcast_to(numpy.asarray(bar.stage), group.lanes)[lanes.index]
             for stage in numpy.unique(stages).tolist():
@@ -185,19 +187,21 @@ class Cluster:
                 race = shadow.start(granules[which], lanes.threads[which], phases.engine)
                 _refuse(group, buffer, at, race, rank)
                 flight = _Landing(
-                    buffer, shadow, at[which], granules[which], mine[which], nbytes, phases.engine
+                    buffer, poison, shadow, at[which], granules[which], mine[which], nbytes, phases.engine
                 )
                 what = f"by {group.statement()}"
                 total = nbytes * int(which.sum())
                 barriers.bring(group, phases, Flight(total, flight.land, what), first)
 
-    def _each(self, group: Group, place: Place, ranks: Array) -> list[tuple[int, Buffer]]:
+    def _each(
+        self, group: Group, place: Place, ranks: Array, *, by_engine: bool = False, writes: bool = False
+    ) -> list[tuple[int, Buffer]]:
         """The one rank that all active lanes mean, with the buffer there."""
         found = numpy.unique(ranks[group.active.index, 0]).tolist()
         if len(found) > 1:
             raise group.fail(f"means blocks of ranks {found[0]} and {found[-1]} in one instruction")
         (rank,) = found
-        self.reach(group, rank)
+        self.reach(group, rank, by_engine=by_engine, writes=writes)
         return [(rank, self.peers[rank].buffers[place.buffer.name])]
 
     # --- the end ---------------------------------------------------------------------------------------
@@ -211,9 +215,10 @@ class Cluster:
         """The block ends.  Raises SimulationError unless it knows of every access of a peer."""
         self.has_left = True
         mine = range(self.machine.agents.start, self.machine.agents.stop)
-        for thread in numpy.flatnonzero(self._touched).tolist():
-            epoch = int(self._touched[thread])
-            if not any(self.clocks.warp_knows(w, thread, epoch) for w in mine):
+        for wrote, thread in numpy.argwhere(self._touched).tolist():
+            epoch = int(self._touched[wrote, thread])
+            other = thread if wrote else thread + (self.clocks.first_read << WARP_BITS)
+            if not any(self.clocks.warp_knows(w, other, epoch) for w in mine):
                 where = self._where[thread >> WARP_BITS]
                 raise SimulationError(
                     f"block {block} may leave while {self.clocks.who(thread)} touches its shared memory, "
@@ -237,16 +242,17 @@ def connected(kernel: Kernel, warps: int) -> list[Machine]:
         of = f" of the block of rank {rank}" if blocks > 1 else ""
         names += [f"the copy for {stage}{of}" for stage in stages]
         names += [f"a TMA store of warp {warp}{of}" for warp in range(warps)]
+        names += [f"a TMA store of warp {warp}{of}" for warp in range(warps)]  # in global memory
         names += [f"a wgmma of warpgroup {n}{of}" for n in range(warpgroups)]
     clocks = AgentClocks(warps, blocks, names)
     barrier = ClusterBarrier(clocks)
     machines = [Machine(warps, kernel.shared_bytes, clocks=clocks, rank=rank) for rank in range(blocks)]
-    per_block = len(stages) + warps + warpgroups
+    per_block = len(stages) + 2 * warps + warpgroups
     for rank, machine in enumerate(machines):
         first = clocks.first_engine + rank * per_block
-        machine.mbarriers = Mbarriers(machine, kernel.barriers, first)
-        machine.tma = TensorCopies(machine, first + len(stages))
-        machine.matrix = MatrixEngine(machine, first + len(stages) + warps)
+        machine.mbarriers = Mbarriers(machine, clocks, kernel.barriers, first)
+        machine.tma = TensorCopies(machine, clocks, first + len(stages))
+        machine.matrix = MatrixEngine(machine, first + len(stages) + 2 * warps)
         machine.cluster = Cluster(machine, barrier)
     for machine in machines:
         machine.mbarriers.peers = [m.mbarriers for m in machines]
@@ -259,6 +265,7 @@ class _Landing:
     """Words that st.async brings."""
 
     buffer: Buffer
+    poison: Memory
     shadow: Shadow
     at: Array
     granules: Array
@@ -268,8 +275,7 @@ class _Landing:
 
     def land(self) -> None:
         self.buffer.memory.scatter(self.at, self.values, self.nbytes)
-        if self.buffer.poison is not None:
-            self.buffer.poison.scatter(self.at, 0, self.nbytes)
+        self.poison.scatter(self.at, 0, self.nbytes)
         self.shadow.finish(self.granules, self.engine)
 
 

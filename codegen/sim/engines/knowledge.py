@@ -15,8 +15,9 @@ Proxies.  Beside what has happened stands what of it the asynchronous proxy sees
 ordinary writes gets there by a fence.proxy.async that a thread executes which knows of them, and from there
 on with everything that is released.  Writes of engines need none.
 
-Two further columns: that a block has started, and that a warp's initialisations of mbarriers are fenced.
-They are what a relaxed arrival carries.
+Reads of a warp have a column of their own, so that an arrival can hand back what was read and show nobody
+what was written.  Two further columns: that a block has started, and that a warp's initialisations of
+mbarriers are fenced. They are what a relaxed arrival carries.
 """
 
 from __future__ import annotations
@@ -61,6 +62,13 @@ class Knowledge:
                 if mine.get(thread, 0) < epoch:
                     mine[thread] = epoch
 
+    def only(self, kept: Array) -> Knowledge:
+        """What is known of some agents, by a mask."""
+        other = Knowledge(self.seen * kept, self.fenced * kept)
+        for mine, its in ((self.threads, other.threads), (self.fenced_threads, other.fenced_threads)):
+            its.update({thread: epoch for thread, epoch in mine.items() if kept[thread >> WARP_BITS]})
+        return other
+
     def fence(self) -> None:
         """What is known is visible to the asynchronous proxy."""
         numpy.maximum(self.fenced, self.seen, out=self.fenced)
@@ -78,7 +86,7 @@ class Knowledge:
 class AgentClocks(Clocks):
     """The clocks of `blocks` blocks of `warps` warps, and of engines, by their names in messages.
 
-    Columns: warps, the fenced initialisations of each warp, the lives of the blocks, the engines.
+    Columns: warps, what they have read, their fenced initialisations, the lives of the blocks, the engines.
 
     >>> clocks = AgentClocks(2, 1, ["the copy for full[0]"])
     >>> clocks.start()
@@ -90,7 +98,7 @@ class AgentClocks(Clocks):
 
     def __init__(self, warps: int, blocks: int, engines: Sequence[str]) -> None:
         self.per_block, self.blocks, total = warps, blocks, warps * blocks
-        self.first_init, self.first_life = total, 2 * total
+        self.first_read, self.first_init, self.first_life = total, 2 * total, 3 * total
         self.first_engine = self.first_life + blocks
         self.agents = self.first_engine + len(engines)
         self.names = tuple(engines)
@@ -100,6 +108,9 @@ class AgentClocks(Clocks):
         self.floor = 0
         self._rows = [Knowledge(self.seen[w], self.fenced[w]) for w in range(total)]
         self._lanes: list[dict[int, Knowledge]] = [{} for _ in range(total)]
+        self.without_writes: Array = numpy.arange(self.agents) >= total
+        agents = numpy.arange(self.agents)
+        self.not_of_peers = [(agents >= total) | (agents // warps == rank) for rank in range(blocks)]
 
     def start(self) -> None:
         """A cluster begins: all that was before is known to all."""
@@ -118,7 +129,7 @@ class AgentClocks(Clocks):
         """The lanes of each of these warps meet."""
         for w in warps:
             self._merge(int(w))
-            self.seen[w, w] = self.now[w]
+            self.seen[w, w] = self.seen[w, w + self.first_read] = self.now[w]
             self.now[w] += 1
 
     def sync_block(self, warps: slice | None = None) -> None:
@@ -145,9 +156,10 @@ class AgentClocks(Clocks):
                 known.join(more)
         epoch = int(self.now[warp])
         if lanes == ALL_LANES:
-            known.seen[warp] = epoch
+            known.seen[warp] = known.seen[warp + self.first_read] = epoch
         else:
-            known.threads.update(dict.fromkeys(_threads(warp, lanes), epoch))
+            for column in (warp, warp + self.first_read):
+                known.threads.update(dict.fromkeys(_threads(column, lanes), epoch))
         self.now[warp] += 1
         return known
 
@@ -209,8 +221,8 @@ class AgentClocks(Clocks):
         rows, inverse = numpy.unique(numpy.stack(parts, axis=1), axis=0, return_inverse=True)
         known = []
         for thread, other, agent, epoch in rows.tolist():
-            target = other if other >= 0 else agent << WARP_BITS
-            known.append(self.knows(thread, target, epoch))
+            own = (agent << WARP_BITS) + (other & 31)
+            known.append(other >= 0 and self.knows(thread, own, epoch))
         left = late.copy()
         left[where] = ~numpy.array(known)[inverse.reshape(-1)]
         return left

@@ -81,9 +81,10 @@ class BarrierPlace(NamedTuple):
 class Mbarriers:
     """The barriers of one block; `peers` are those of the cluster by rank, itself included."""
 
-    def __init__(self, machine: Machine, declared: tuple[Mbarrier, ...], first_engine: int) -> None:
-        assert isinstance(machine.clocks, AgentClocks)
-        self.machine, self.clocks = machine, machine.clocks
+    def __init__(
+        self, machine: Machine, clocks: AgentClocks, declared: tuple[Mbarrier, ...], first_engine: int
+    ) -> None:
+        self.machine, self.clocks = machine, clocks
         self.peers: list[Mbarriers] = [self]
         self._named: dict[int, _Named] = {}
         self.of: dict[str, list[Phases]] = {}
@@ -147,8 +148,11 @@ class Mbarriers:
                 bar.announced += int(nbytes[chosen, 0].sum())
             self._arrived(group, bar, warp, lanes, i)
 
-    def arrive_remote(self, group: Group, place: BarrierPlace, ranks: Array) -> None:
-        """The active lanes arrive at the barriers of the blocks of these ranks."""
+    def arrive_remote(self, group: Group, place: BarrierPlace, ranks: Array, *, release: bool) -> None:
+        """The active lanes arrive at the barriers of the blocks of these ranks.
+
+        What they wrote is known there with `release` alone, and in their own block.
+        """
         for rank in numpy.unique(ranks[group.active.index, 0]).tolist():
             inner = group.narrowed(ranks[:, 0] == rank)
             if inner is None:
@@ -157,11 +161,15 @@ class Mbarriers:
             self.machine.cluster.reach(group, rank)
             for bar, warp, lanes, i in self.peers[rank]._meant(group, place):
                 self.usable(group, bar, i)
-                self._arrived(group, bar, warp, lanes, i)
+                silent = not release and rank != self.machine.rank
+                self._arrived(group, bar, warp, lanes, i, silent=silent)
             group.active = outer
 
-    def wait(self, group: Group, place: BarrierPlace, parity: Array) -> None:
-        """The active lanes wait until the phase of a parity is complete."""
+    def wait(self, group: Group, place: BarrierPlace, parity: Array, *, cluster: bool) -> None:
+        """The active lanes wait until the phase of a parity is complete.
+
+        What threads of other blocks have written is known from then on with `cluster` alone.
+        """
         for bar, warp, lanes, i in self._meant(group, place):
             self.usable(group, bar, i)
             first = (warp - group.first_agent) * WARP
@@ -169,16 +177,14 @@ class Mbarriers:
             if asked - {0, 1}:
                 raise group.fail(f"waits for parity {max(asked)} of {bar.name}: 0 and 1 are there", i)
             for one in sorted(asked):
-                group.waits.append(self._wait(group, bar, one, warp, lanes))
+                group.waits.append(self._wait(bar, one, warp, lanes, cluster=cluster))
 
     def passed(self, group: Group) -> bool:
         """Whether all that a group waits for has happened; from then on it knows of it."""
-        if not all(wait.asked() for wait in group.waits):
-            return False
-        for wait in group.waits:
+        for wait in [wait for wait in group.waits if wait.asked()]:
             wait.passed()
-        group.waits.clear()
-        return True
+            group.waits.remove(wait)
+        return not group.waits
 
     # --- phases ----------------------------------------------------------------------------------------
 
@@ -205,7 +211,9 @@ class Mbarriers:
         bar.flights.append(flight)
         self._check_bytes(group, bar, i)
 
-    def _arrived(self, group: Group, bar: Phases, warp: int, lanes: int, i: int) -> None:
+    def _arrived(
+        self, group: Group, bar: Phases, warp: int, lanes: int, i: int, *, silent: bool = False
+    ) -> None:
         arrivals = lanes.bit_count()
         if arrivals > bar.missing:
             raise group.fail(
@@ -213,7 +221,8 @@ class Mbarriers:
                 f"takes {bar.count} arrivals, {bar.missing} of them missing" if arrivals > 1 else
                 f"arrives at {bar.name}, whose phase {bar.phase} has all of its {bar.count} arrivals", i,
             )  # fmt: skip
-        bar.gathering.join(self.clocks.release(warp, lanes))
+        known = self.clocks.release(warp, lanes)
+        bar.gathering.join(known.only(self.clocks.without_writes) if silent else known)
         bar.missing -= arrivals
         self._check_bytes(group, bar, i)
         if not bar.missing and not bar.announced and not bar.flights:
@@ -235,14 +244,15 @@ class Mbarriers:
         bar.flights.clear()
         bar.phase, bar.missing, bar.announced = bar.phase + 1, bar.count, 0
 
-    def _wait(self, group: Group, bar: Phases, parity: int, warp: int, lanes: int) -> Wait:
+    def _wait(self, bar: Phases, parity: int, warp: int, lanes: int, *, cluster: bool) -> Wait:
         def asked() -> bool:
             if bar.phase & 1 == parity and not bar.missing and bar.in_flight == bar.announced:
                 self._complete(bar)
             return bar.phase & 1 != parity
 
         def passed() -> None:
-            self.clocks.acquire(warp, lanes, bar.done)
+            known = bar.done if cluster else bar.done.only(self.clocks.not_of_peers[self.machine.rank])
+            self.clocks.acquire(warp, lanes, known)
 
         def missing() -> str:
             return f"parity {parity} of {bar.name}: {bar.needs()}"

@@ -2,8 +2,9 @@
 
 The idea.  A tensor map, with the numbers of a launch, says which elements a box has (see arch.TensorMap).
 Its rows are written one pitch apart, in chunks of 16 bytes, whose addresses the swizzle mode permutes: the
-XOR takes the absolute address.  Elements outside the tensor are zeros on the way in and left out on the way
-out.
+XOR takes the absolute address.  Elements outside the tensor are zeros on the way in.  On the way out rows,
+planes and so on outside of it are left out; but a row is written in whole chunks, up to the multiple of 16
+bytes behind its last element, whatever lies there.
 
     load     the bytes are PENDING from here on; they are read, and land, when their barrier's phase completes
     store    the bytes are read at the wait for the bulk group (.read), and written at the other wait, or when
@@ -12,7 +13,7 @@ out.
 So what is written over a box too early shows as wrong data, and as a race in any schedule.
 
 Sources: PTX ISA 9.0, 5.5 (tensors, tiled mode, swizzling modes), 9.7.9.27.1.2 (cp.async.bulk.tensor); what is
-written: MEASURED on an H200, tests/data/h200_tma_writes.jsonl.
+written: MEASURED on an H200, tests/data/h200_tma_writes.jsonl, and for stores test_tma_store_ends.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from layoutalg.codegen.sim.copies import CopyQueue
 from layoutalg.codegen.sim.engines.knowledge import AgentClocks
 from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight
 from layoutalg.codegen.sim.hazards import WARP_BITS, Array, GridShadow, Race, Shadow
-from layoutalg.codegen.sim.machine import Buffer, Group, Machine, as_bits
+from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Memory, as_bits
 from layoutalg.errors import UnsupportedError
 
 
@@ -59,8 +60,10 @@ class BoundMap:
         steps = (1, *tensor_map.element_strides[1:])
         self.counts = tuple(-(-n // step) for n, step in zip(tensor_map.box, steps, strict=True))
         self.steps = steps
-        rows = numpy.indices(self.counts[:0:-1]).reshape(len(self.counts) - 1, -1)[::-1]
-        self._rows = rows * numpy.array(steps[1:])[:, None] if len(rows) else numpy.zeros((0, 1), numpy.int64)
+        self._rows: Array = numpy.zeros((0, 1), dtype=numpy.int64)  # of a tensor of one dimension
+        if len(steps) > 1:
+            rows = numpy.indices(self.counts[:0:-1]).reshape(len(steps) - 1, -1)[::-1]
+            self._rows = rows * numpy.array(steps[1:])[:, None]
         self.row_bytes = self.counts[0] * self.element_bytes
         mode = tensor_map.mode
         self.pitch = max(self.row_bytes, mode.row_bytes if mode.swizzle.bits else 0)
@@ -76,11 +79,13 @@ class BoundMap:
         found: Array = at ^ ((at & mask) >> swizzle.shift)
         return found
 
-    def elements(self, crd: Sequence[int]) -> tuple[Array, Array]:
-        """Byte offsets in the source of a box's elements, (rows, elements per row), and which exist."""
+    def elements(self, crd: Sequence[int], *, stored: bool = False) -> tuple[Array, Array]:
+        """Byte offsets in the source of a box's elements, (rows, elements per row), and which exist; or, of a
+        box that is stored, which are written."""
         dims, strides = self.map.dims, (self.element_bytes, *self.map.strides_bytes)
         inner = crd[0] + numpy.arange(self.counts[0])
-        exists = ((inner >= 0) & (inner < dims[0]))[None, :]
+        end = -(-dims[0] * self.element_bytes // CHUNK_BYTES) * CHUNK_BYTES // self.element_bytes
+        exists = ((inner >= 0) & (inner < (end if stored else dims[0])))[None, :]
         at = inner[None, :] * strides[0]
         for start, rows, n, stride in zip(crd[1:], self._rows, dims[1:], strides[1:], strict=True):
             place = start + rows
@@ -102,14 +107,14 @@ class BoundMap:
         return rows
 
     def write(self, crd: Sequence[int], rows: Array) -> None:
-        """Write the elements of a box that exist."""
-        at, exists = self.elements(crd)
+        """Write a box, its rows in whole chunks."""
+        at, exists = self.elements(crd, stored=True)
         values = rows.reshape(*at.shape, self.element_bytes)
         self.source.memory.raw[at[exists][:, None] + numpy.arange(self.element_bytes)] = values[exists]
 
     def check(self, group: Group, crd: Sequence[int], i: int, does: str) -> Array:
-        """Byte offsets of the elements that exist; raises where they leave the array."""
-        at, exists = self.elements(crd)
+        """Byte offsets of the elements that are loaded or stored; raises where they leave the array."""
+        at, exists = self.elements(crd, stored=does == "stores")
         found: Array = at[exists]
         if len(found) and int(found.max()) + self.element_bytes > self.source.size_bytes:
             raise group.fail(
@@ -122,9 +127,8 @@ class BoundMap:
 class TensorCopies:
     """The TMA engine of one block; `moved` counts bytes by direction."""
 
-    def __init__(self, machine: Machine, bulk_engine: int) -> None:
-        assert isinstance(machine.clocks, AgentClocks)
-        self.machine, self.clocks, self.bulk_engine = machine, machine.clocks, bulk_engine
+    def __init__(self, machine: Machine, clocks: AgentClocks, bulk_engine: int) -> None:
+        self.machine, self.clocks, self.bulk_engine = machine, clocks, bulk_engine
         self.moved = {"load": 0, "store": 0}
         self._groups: dict[Group, tuple[CopyQueue, CopyQueue]] = {}  # to be read, to be written
 
@@ -164,30 +168,18 @@ class TensorCopies:
         rows: Any, thread: Array, i: int,
     ) -> None:  # fmt: skip
         if rank != self.machine.rank:
-            self.machine.cluster.reach(group, rank)
+            self.machine.cluster.reach(group, rank, by_engine=True)
         barriers = self.machine.mbarriers.peers[rank]
         phases, target = barriers.of[bar][stage], barriers.machine.buffers[place.buffer.name]
         barriers.usable(group, phases, i, by_engine=True)
-        chunks = tensor.chunks(start).reshape(-1)
-        shadow, granules = _granules(target, chunks)
-        _refuse(
-            group,
-            target,
-            shadow,
-            granules,
-            "loads a box into",
-            shadow.start(granules, thread, phases.engine),
-            i,
-        )
+        box = _Box(target, tensor.chunks(start).reshape(-1))
+        race = box.shadow.start(box.granules, thread, phases.engine)
+        _refuse(group, target, box.shadow, box.granules, "loads a box into", race, i)
         what = f"by {group.statement()}"
 
         def land() -> None:
-            target.memory.raw.reshape(-1, CHUNK_BYTES)[chunks // CHUNK_BYTES] = rows().reshape(
-                -1, CHUNK_BYTES
-            )
-            assert target.poison is not None
-            target.poison.raw.reshape(-1, CHUNK_BYTES)[chunks // CHUNK_BYTES] = 0
-            shadow.finish(granules, phases.engine)
+            box.fill(rows())
+            box.shadow.finish(box.granules, phases.engine)
 
         barriers.bring(group, phases, Flight(tensor.box_bytes, land, what), i)
 
@@ -195,7 +187,7 @@ class TensorCopies:
         watched = tensor.source.shadow
         if isinstance(watched, GridShadow) and len(elements):
             granules = numpy.unique(watched.granules(elements, tensor.element_bytes))[None, :]
-            race = watched.read(granules, thread)
+            race = watched.read_for(granules, thread)
             _refuse(group, tensor.source, watched.inside, granules, "loads", race, i)
 
     # --- stores ----------------------------------------------------------------------------------------
@@ -212,29 +204,27 @@ class TensorCopies:
         start, elements = self._start(group, place, tensor, lane, i), tensor.check(group, crd, i, "stores")
         thread, warp = group.active.threads[i : i + 1], int(group.active.threads[i, 0]) >> WARP_BITS
         engine = self.bulk_engine + warp - self.machine.agents.start
-        chunks, buffer = tensor.chunks(start).reshape(-1), place.buffer
-        shadow, granules = _granules(buffer, chunks)
-        _refuse(
-            group, buffer, shadow, granules, "stores a box of", shadow.read_by(granules, thread, engine), i
-        )
-        assert buffer.poison is not None
-        if buffer.poison.raw.reshape(-1, CHUNK_BYTES)[chunks // CHUNK_BYTES].any():
-            raise group.fail(f"stores bytes of {buffer.name} that nobody has written", i, start)
-        watched = tensor.source.shadow
-        assert isinstance(watched, GridShadow)
-        spots = numpy.unique(watched.granules(elements, tensor.element_bytes))[None, :]
-        if len(elements):
-            _refuse(group, tensor.source, watched.inside, spots, "stores", watched.write(spots, thread), i)
-        done = self.clocks.engine_done(engine)
+        box = _Box(place.buffer, tensor.chunks(start).reshape(-1))
+        race = box.shadow.read_by(box.granules, thread, engine)
+        _refuse(group, place.buffer, box.shadow, box.granules, "stores a box of", race, i)
+        if box.rows(box.poison).any():
+            raise group.fail(f"stores bytes of {place.buffer.name} that nobody has written", i, start)
+        writes, watched = engine + self.machine.warps, tensor.source.shadow
+        if isinstance(watched, GridShadow) and len(elements):
+            spots = numpy.unique(watched.granules(elements, tensor.element_bytes))[None, :]
+            race = watched.write_by(spots, thread, writes)
+            _refuse(group, tensor.source, watched.inside, spots, "stores", race, i)
+        done, written = self.clocks.engine_done(engine), self.clocks.engine_done(writes)
         lanes = as_bits(numpy.arange(32) == lane % 32)
         held: list[Array] = []
 
         def read(which: Array) -> None:
-            held.append(buffer.memory.raw.reshape(-1, CHUNK_BYTES)[chunks // CHUNK_BYTES])
+            held.append(box.rows(place.buffer.memory))
             self.clocks.acquire(warp, lanes, done)
 
         def write(which: Array) -> None:
             tensor.write(crd, held[0].reshape(-1, tensor.row_bytes))
+            self.clocks.acquire(warp, lanes, written)
 
         mine = numpy.arange(group.lanes) == lane
         reading, writing = self._queues(group)
@@ -301,10 +291,23 @@ def _coordinate(crd: Sequence[Array], lane: int) -> tuple[int, ...]:
     return tuple(int(c[lane, 0].astype(numpy.int32)) for c in crd)
 
 
-def _granules(buffer: Buffer, chunks: Array) -> tuple[Shadow, Array]:
-    """The shadow of shared memory, and the granules of some chunks, (1, n)."""
-    assert isinstance(buffer.shadow, Shadow)
-    return buffer.shadow, buffer.shadow.granules(chunks, CHUNK_BYTES).reshape(1, -1)
+class _Box:
+    """Chunks of shared memory, by their addresses; `granules` of its shadow, (1, n)."""
+
+    def __init__(self, buffer: Buffer, chunks: Array) -> None:
+        self.memory, self._places = buffer.memory, chunks // CHUNK_BYTES
+        self.shadow, self.poison = buffer.watched()
+        self.granules: Array = self.shadow.granules(chunks, CHUNK_BYTES).reshape(1, -1)
+
+    def rows(self, memory: Memory) -> Array:
+        """The bytes of the chunks in a memory, (chunks, 16)."""
+        found: Array = memory.raw.reshape(-1, CHUNK_BYTES)[self._places]
+        return found
+
+    def fill(self, rows: Array) -> None:
+        """Write the chunks."""
+        self.memory.raw.reshape(-1, CHUNK_BYTES)[self._places] = rows.reshape(-1, CHUNK_BYTES)
+        self.poison.raw.reshape(-1, CHUNK_BYTES)[self._places] = 0
 
 
 def _refuse(

@@ -4,8 +4,10 @@
     solve       the strides, offsets or bases at which accesses have no conflicts or few sectors
     synthesize  a layout without conflicts, or which have none, proved
     explain     how a result comes about, step by step
+    legal       whether the hardware accepts a request
     index_code  code: the index function of a layout, in C, CUDA, CuTe C++, CuTe DSL, Triton or Python
     identify    the layout that a function, an expression or an array of offsets is
+    convert     a layout in one notation, printed in another
     check       whether a function of a user's own is a layout
     ci          a file of checks, with the outcomes in the form that a CI reads
     kernel      the accesses of a CUDA source, with wavefronts and sectors by line

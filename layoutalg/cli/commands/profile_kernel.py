@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from layoutalg.cli.inputs import read_source
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import say, say_json, table
+from layoutalg.cli.output import progress, say, say_json, table
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ParseError
+
+if TYPE_CHECKING:
+    from layoutalg.profiling import Launch
+
+_FIELDS = "line", "op", "array", "instructions", "total", "ideal_total", "why"
+"""Of an access of the source, those that are joined."""
 
 
 def profile_command(
@@ -26,15 +31,20 @@ def profile_command(
     source: Annotated[
         Path | None,
         typer.Option(
-            help="What `layoutalg kernel FILE --json` printed: join its accesses by line.", show_default=False
+            help="The CUDA source: its accesses are read as by layoutalg kernel, and joined by line.",
+            show_default=False,
         ),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NAME=VALUE for the source, as of layoutalg kernel.", show_default=False),
     ] = None,
     sass: Annotated[bool, typer.Option("--sass", help="A table by instruction too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Explain the counters of a profiled kernel: bank conflicts, sectors, what is neither, and the fix.
 
-    layoutalg profile report.ncu-rep --kernel transpose
+    layoutalg profile report.ncu-rep --kernel transpose --source transpose.cu
     """
     from layoutalg.profiling import (
         HEADER,
@@ -48,9 +58,15 @@ def profile_command(
         title_of,
     )
 
-    name, accesses = (None, ()) if source is None else _accesses(source)
-    read = read_report(report, kernel)
-    found = [(launch, explain_launch(launch, name, accesses)) for launch in read.launches]
+    text = None if source is None else read_source(str(source))
+    given = dict(_named_value(each) for each in sets or ())
+    found = []
+    with progress("reading", quiet=as_json):
+        read = read_report(report, kernel)
+        for launch in read.launches:
+            accesses = [] if source is None or text is None else _accesses(launch, source, text, given)
+            name = source.name if source else None
+            found.append((launch, explain_launch(launch, name, accesses, whole=True)))
     if as_json:
         say_json(
             header("profile")
@@ -66,12 +82,39 @@ def profile_command(
             say(line)
 
 
-def _accesses(path: Path) -> tuple[str, Any]:
-    """The file that was read and its accesses, from what `layoutalg kernel --json` printed."""
-    try:
-        read = json.loads(read_source(str(path)))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ParseError(f"{path.name} is not JSON: {error}") from None
-    if not isinstance(read, dict) or "accesses" not in read:
-        raise ParseError(f"{path.name} has no accesses: it is not what layoutalg kernel FILE --json prints")
-    return str(read.get("file") or path.with_suffix(".cu").name), read["accesses"]
+def _accesses(launch: Launch, source: Path, text: str, given: dict[str, str]) -> list[dict[str, Any]]:
+    """What the source asks for in a launch: of its kernel, its block and all of its grid."""
+    from layoutalg.profiling import with_ends
+    from layoutalg.source import fixes_of, read_kernel
+
+    folder = str(source.resolve().parent)
+    kernel = launch.name.partition("<")[0]
+    reading = read_kernel(text, launch.block, grid=launch.grid, sets=given, kernel=kernel, folder=folder)
+    pitches = {declared.name: _row_bytes(declared.type) for declared in reading.shared}
+    fixes: dict[str, list[str]] = {}
+    for fix in fixes_of(reading)[0]:
+        cost = f", {fix.extra_bytes} bytes more" if fix.extra_bytes else ""
+        fixes.setdefault(fix.array, []).append(f"{fix.array} as {fix.layout} ({fix.kind}{cost})")
+    accesses = (
+        {name: getattr(each, name) for name in _FIELDS}
+        | {"pitch": pitches.get(each.array), "fixes": fixes.get(each.array, [])}
+        for each in reading.memory
+    )
+    return with_ends(list(accesses), text)
+
+
+def _row_bytes(kind: Any) -> int | None:
+    """Bytes from row to row of an array of arrays, None of a plain one."""
+    rows = None
+    while kind.kind == "array":
+        kind = kind.to
+        rows = kind.bytes if kind.kind == "array" else rows
+    return rows
+
+
+def _named_value(text: str) -> tuple[str, str]:
+    """NAME=VALUE in two; raises ParseError."""
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals and value):
+        raise ParseError(f"--set {text!r} is not NAME=VALUE", text=text)
+    return name, value

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 from rich.table import Table
@@ -11,21 +13,23 @@ from layoutalg.analysis import Report, report_notes
 from layoutalg.cli.completions import accesses, one_of
 from layoutalg.cli.inputs import ORDERS, or_input, read_layout, storage_order
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
-from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
+from layoutalg.cli.output import count, progress, say, say_json, say_verbatim, size_bytes, table
 from layoutalg.cli.refusals import header
 from layoutalg.cli.reports import report_fields, report_tables
-from layoutalg.errors import ShapeError, UndecidedError, UnknownNameError
-from layoutalg.layout import AnyLayout, to_text
+from layoutalg.errors import LayoutAlgError, ShapeError, UndecidedError, UnknownNameError
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, to_text
 from layoutalg.notation import parse_int_tuple
 
 if TYPE_CHECKING:
-    from layoutalg.synthesis import Form, Order, Synthesis
+    from layoutalg.dtype import DType
+    from layoutalg.synthesis import Choice, Form, Offer, Order, Piece, Synthesis, TileSynthesis
 
 INFEASIBLE = 1
 
 Payload: TypeAlias = "dict[str, Any]"
 
 _KINDS = {
+    "swizzle and padding": "one swizzle of padded rows",
     "plain": "no swizzle is needed",
     "swizzle": "one swizzle",
     "xor": "a chain of swizzles",
@@ -37,7 +41,9 @@ def synthesize_command(
     layout: Annotated[
         str,
         typer.Argument(
-            help="A tile: '(64,64):(64,1)', or its shape: '(64,64)'; - reads it from standard input.",
+            help="A tile: '(64,64):(64,1)', its shape: '(64,64)', rows of a wider buffer: "
+            "'(64,72):(128,1)', or a ring of stages: '(128,64,3):(64,1,8192)'; - reads "
+            "it from standard input.",
             show_default=False,
             callback=or_input,
         ),
@@ -75,33 +81,130 @@ def synthesize_command(
     """Find a layout of the same shape on which the accesses have no bank conflicts, with a certificate.
 
     layoutalg synthesize "(64,64):(64,1)" --dtype f16 --access ldmatrix.x4
+
+    A ring of stages, a part of a wider buffer, a head dim that ldmatrix.x4 does not tile:
+
+    layoutalg synthesize "(128,64,3):(64,1,8192)" --dtype f16 --access ldmatrix.x4 --access st.shared.b128
+
+    layoutalg synthesize "(64,72):(128,1)" --dtype f16 --access ldmatrix.x4
+
+    Accesses are of one stage. Where nothing is found, it says among what, and what helps: another order of
+    lanes, or more memory.
     """
-    from layoutalg.analysis import Access, analyze
     from layoutalg.dtype import dtype as element_type
-    from layoutalg.synthesis import storage_layout, synthesize
 
     element = element_type(dtype)
-    given, chosen_order = _tile(layout, order)
-    plain = storage_layout(given.shape, chosen_order)
-    specs = access or [f"ld.shared.b{element.bits}@row", f"ld.shared.b{element.bits}@col"]
-    accesses = [Access.of(spec, plain, element) for spec in specs]
+    asked = _asked(layout, order, access or [f"ld.shared.b{element.bits}@{way}" for way in ORDERS], element)
     with progress("searching", quiet=as_json):
-        found = synthesize(
-            given.shape,
-            accesses,
-            element=element,
-            order=chosen_order,
-            max_extra_bytes=extra_bytes,
-            form=_form(form),
-            arch=arch,
-        )
-        proof, checked = certificate_sentence(found)
-        before = [analyze(given, a, arch) for a in accesses]
+        view = _of_tile(asked, extra_bytes, _form(form), arch)
     if as_json:
-        say_json(_fields(found, specs, before, proof, checked))
+        say_json(_fields(view))
     else:
-        _show(found, specs, before, proof)
-    return 0 if found.layout is not None else INFEASIBLE
+        _show(view)
+    return 0 if view.best is not None else INFEASIBLE
+
+
+class _Asked(NamedTuple):
+    """The question: `given` as it is, `base` what is laid out anew, and whether that is read as a tile."""
+
+    given: AnyLayout
+    base: Layout
+    order: Order
+    specs: list[str]
+    element: DType
+    as_tile: bool
+
+
+class _View(NamedTuple):
+    """What is shown: accesses are named as asked, or by their pieces where they do not tile."""
+
+    asked: _Asked
+    best: Choice | None
+    headline: str
+    before: Sequence[tuple[str, Report]]
+    after: Sequence[tuple[str, Report]]
+    proof: str
+    checked: bool
+    synthesis: Synthesis
+    ranking: tuple[Choice, ...]
+    tile: TileSynthesis | None
+
+
+def _of_tile(asked: _Asked, extra_bytes: int, form: Form, arch: str) -> _View:
+    """The answer for a tile as it is written, or for a shape in storage order."""
+    from layoutalg.analysis import Access, analyze
+    from layoutalg.synthesis import choices_of, ranked_choices, synthesize, synthesize_tile
+
+    if not asked.as_tile:
+        accesses = [Access.of(spec, asked.base, asked.element) for spec in asked.specs]
+        found = synthesize(
+            asked.base.shape, accesses, element=asked.element, order=asked.order, max_extra_bytes=extra_bytes,
+            form=form, arch=arch,
+        )  # fmt: skip
+        proof, checked = certificate_sentence(found)
+        choices = choices_of(found)
+        ranking = ranked_choices(choices, index_instructions)
+        best = None
+        if found.layout is not None:
+            best = next(choice for choice in ranking if choice.layout == found.layout)
+        before = [(s, analyze(asked.given, a, arch)) for s, a in zip(asked.specs, accesses, strict=True)]
+        after: Sequence[tuple[str, Report]] = list(zip(asked.specs, found.reports, strict=False))
+        headline = _none(found) if best is None else ""
+        return _View(asked, best, headline, before, after, proof, checked, found, ranking, None)
+    tile = synthesize_tile(
+        asked.base, asked.specs, element=asked.element, max_extra_bytes=extra_bytes, form=form, arch=arch,
+        index_instructions=index_instructions,
+    )  # fmt: skip
+    proof, checked = _proofs(tile)
+    shape, pieces = tile.tile.shape, _pieces(tile)
+    given = asked.given if not tile.tile.stages else tile.tile.tile
+    before = [(name, analyze(piece.on(given, shape), piece.access, arch)) for name, piece in pieces]
+    after = []
+    if tile.found is not None:
+        stage = tile.found.stage
+        after = [(name, analyze(piece.on(stage, shape), piece.access, arch)) for name, piece in pieces]
+    headline = "" if tile.found is not None else tile.refusal()
+    for offer in tile.offers:
+        certificate_sentence(offer.synthesis)  # an offer whose certificate does not hold is none
+    return _View(
+        asked, tile.found, headline, before, after, proof, checked, tile.synthesis, tile.ranking, tile
+    )
+
+
+def _pieces(tile: TileSynthesis) -> list[tuple[str, Piece]]:
+    """The accesses by name: as asked, or the pieces of those that do not tile."""
+    out = []
+    for spec, cover in zip(tile.specs, tile.covers, strict=True):
+        out += [(spec if cover.asked else str(piece), piece) for piece in cover.pieces]
+    return out
+
+
+def index_instructions(layout: AnyLayout) -> int | None:
+    """Integer instructions of the index function of a layout; None where it is no index expression."""
+    from layoutalg.codegen.expr import Var, as_expr, index_cost, simplify
+    from layoutalg.layout import coalesce, modes, size
+
+    inner = layout
+    while isinstance(inner, ComposedLayout):
+        inner = inner.inner
+    variables = [Var(f"c{i}", size(coalesce(mode))) for i, mode in enumerate(modes(inner))]
+    try:
+        return index_cost(simplify(as_expr(layout(*variables))))
+    except LayoutAlgError:
+        return None
+
+
+def _proofs(tile: TileSynthesis) -> tuple[str, bool]:
+    """The certificate of what was found, or of everything that was tried."""
+    if tile.found is not None:
+        return certificate_sentence(tile.synthesis)
+    said = [certificate_sentence(one) for _, one in tile.tried]
+    sentence, checked = said[0][0], all(ok for _, ok in said)
+    if len(said) > 1:
+        pitches = ", ".join(str(pitch) for pitch, _ in tile.tried[1:])
+        proved = "also proved again" if checked else "not all proved again"
+        sentence += f" The certificates of rows {pitches} elements apart are {proved}."
+    return sentence, checked
 
 
 def certificate_sentence(found: Synthesis) -> tuple[str, bool]:
@@ -117,47 +220,98 @@ def certificate_sentence(found: Synthesis) -> tuple[str, bool]:
         return f"Certificate ({found.certificate.reason}), not proved again: {error}.", False
 
 
-def _show(found: Synthesis, specs: list[str], before: list[Report], proof: str) -> None:
+def _show(view: _View) -> None:
+    best, tile = view.best, view.tile
     parts: list[str | Table] = []
-    if found.layout is None:
-        parts.append(_none(found))
+    if best is None:
+        parts.append(view.headline)
     else:
-        extra = f"{size_bytes(found.extra_bytes)} of extra memory" if found.extra_bytes else "no extra memory"
-        parts += [str(found.layout), f"{_KINDS[found.kind]}, {extra}"]
-    parts += ["", *report_tables(list(zip(specs, before, strict=True)), title="As given")]
-    if found.layout is not None:
-        parts += report_tables(list(zip(specs, found.reports, strict=True)), title="Found")
-    parts += [proof, *report_notes([*before, *found.reports])]
-    if found.alternatives:
-        columns = ("alternative", "kind", "wavefronts", "ideal", "extra memory")
-        others = (
-            (str(a.layout), a.kind, count(a.total), count(a.ideal_total), size_bytes(a.extra_bytes))
-            for a in found.alternatives
+        extra = f"{size_bytes(best.extra_bytes)} of extra memory" if best.extra_bytes else "no extra memory"
+        parts += [str(best.layout), f"{_KINDS[best.kind]}, {extra}"]
+    notes = (
+        [] if tile is None else [*_covered(tile), *(f"{note[0].upper()}{note[1:]}." for note in tile.notes)]
+    )
+    stage = ", one stage" if tile is not None and tile.tile.stages else ""
+    parts += [*notes, "", *report_tables(view.before, title=f"As given{stage}")]
+    if best is not None:
+        parts += report_tables(view.after, title=f"Found{stage}")
+    parts += [view.proof, *report_notes([report for _, report in [*view.before, *view.after]])]
+    if len(view.ranking) > 1:
+        columns = ("layout", "kind", "wavefronts", "ideal", "extra memory", "index", "TMA", "wgmma")
+        rows = (
+            (
+                str(c.layout),
+                c.kind,
+                count(c.total),
+                count(c.ideal_total),
+                size_bytes(c.extra_bytes),
+                "" if c.index_instructions is None else str(c.index_instructions),
+                "unswizzled" if c.tma == "none" else c.tma,
+                c.wgmma,
+            )
+            for c in view.ranking
         )
-        parts += ["", table("Other layouts", columns, others, left=2)]
+        parts += ["", table("Layouts, best first", columns, rows, left=2)]
     say(*parts)
+    for offer in () if tile is None else tile.offers:
+        say("", f"Free of conflicts with {offer.change}: {offer.choice.layout}")
+        say_verbatim(_command(view, offer))
+
+
+def _command(view: _View, offer: Offer) -> str:
+    """The command that gives an offer."""
+    words = ["layoutalg", "synthesize", str(view.asked.base), "--dtype", view.synthesis.element.name]
+    words += [word for access in offer.accesses for word in ("--access", access)]
+    if offer.choice.extra_bytes:
+        words += ["--max-extra-bytes", str(offer.choice.extra_bytes)]
+    if view.synthesis.form != "any":
+        words += ["--form", view.synthesis.form]
+    if view.synthesis.arch.name != "sm_90":
+        words += ["--arch", view.synthesis.arch.name]
+    return shlex.join(words)
+
+
+def _covered(tile: TileSynthesis) -> Iterator[str]:
+    """Which accesses do not tile as asked, what does, and what that costs."""
+    for which, (spec, cover) in enumerate(zip(tile.specs, tile.covers, strict=True)):
+        if cover.asked:
+            continue
+        first, *others = (
+            " and ".join(map(str, way.pieces))
+            + f" ({cost.instructions} instructions, {cost.total} wavefronts)"
+            for way, cost in tile.ways(which)
+        )
+        also = f"; or {'; or '.join(others)}" if others else ""
+        yield f"{spec} does not tile {to_text(tile.tile.shape)}. Taken instead: {first}{also}."
 
 
 def _none(found: Synthesis) -> str:
     """That no layout was found, and of which layouts alone it is said."""
     from layoutalg.synthesis import ruled_out
 
-    none = f"No conflict-free layout of {to_text(found.shape)} {found.element} for these accesses"
+    tile = f"{to_text(found.shape)} {found.element}"
     if found.certificate.classes == ("any-placement",):
-        return f"{none}, wherever its words are placed."
-    return f"{none} among {ruled_out(found)}. Nothing is said of others."
+        return f"No conflict-free layout of {tile} exists for these accesses, wherever its words are placed."
+    return (
+        f"No conflict-free layout of {tile} was found for these accesses among {ruled_out(found)}. "
+        f"Others were not searched."
+    )
 
 
-def _fields(found: Synthesis, specs: list[str], before: list[Report], proof: str, checked: bool) -> Payload:
+def _fields(view: _View) -> Payload:
+    found, best, tile = view.synthesis, view.best, view.tile
     claim = found.certificate
     return (
         header("synthesize")
-        | {"shape": to_text(found.shape), "order": found.order, "dtype": found.element.name}
+        | {"shape": to_text(view.asked.base.shape), "order": found.order, "dtype": found.element.name}
         | {"arch": found.arch.name, "form": found.form, "max_extra_bytes": found.max_extra_bytes}
-        | {"layout": None if found.layout is None else str(found.layout), "kind": found.kind}
-        | {"extra_bytes": found.extra_bytes}
-        | {"given": [{"access": s} | report_fields(r) for s, r in zip(specs, before, strict=True)]}
-        | {"accesses": [{"access": s} | report_fields(r) for s, r in zip(specs, found.reports, strict=False)]}
+        | {
+            "layout": None if best is None else str(best.layout),
+            "kind": "none" if best is None else best.kind,
+        }
+        | {"extra_bytes": 0 if best is None else best.extra_bytes}
+        | {"given": [{"access": name} | report_fields(report) for name, report in view.before]}
+        | {"accesses": [{"access": name} | report_fields(report) for name, report in view.after]}
         | {
             "certificate": {
                 "conflict_free": claim.conflict_free,
@@ -169,40 +323,62 @@ def _fields(found: Synthesis, specs: list[str], before: list[Report], proof: str
                 "nodes": claim.nodes,
                 "period_bits": claim.period_bits,
                 "reached": list(claim.reached),
-                "checked": checked,
-                "proof": proof,
+                "checked": view.checked,
+                "proof": view.proof,
             }
         }
+        | {"alternatives": [_choice(c) for c in view.ranking if best is None or c.layout != best.layout]}
+        | {"ranking": [_choice(c) for c in view.ranking]}
+        | {"refusal": view.headline or None}
+        | {"notes": [] if tile is None else [*_covered(tile), *tile.notes]}
         | {
-            "alternatives": [
-                {
-                    "layout": str(a.layout),
-                    "kind": a.kind,
-                    "extra_bytes": a.extra_bytes,
-                    "total": a.total,
-                    "ideal_total": a.ideal_total,
-                }
-                for a in found.alternatives
+            "offers": [
+                {"change": o.change, "accesses": list(o.accesses), "command": _command(view, o)}
+                | _choice(o.choice)
+                for o in (() if tile is None else tile.offers)
             ]
         }
     )
 
 
-def _tile(text: str, order: str | None) -> tuple[AnyLayout, Order]:
-    """The layout that is asked about, and the storage order of the answer."""
-    from layoutalg.synthesis import storage_layout
+def _choice(choice: Choice) -> Payload:
+    return {
+        "layout": str(choice.layout),
+        "kind": choice.kind,
+        "extra_bytes": choice.extra_bytes,
+        "total": choice.total,
+        "ideal_total": choice.ideal_total,
+        "index_instructions": choice.index_instructions,
+        "tma": choice.tma,
+        "wgmma": choice.wgmma,
+    }
+
+
+def _asked(text: str, order: str | None, specs: list[str], element: DType) -> _Asked:
+    """The layout that is asked about: a shape, storage order, swizzles of it, or a tile as it is written."""
+    from layoutalg.synthesis import read_tile, storage_layout
 
     wanted = None if order is None else _order(order)
     if ":" not in text:
-        return storage_layout(parse_int_tuple(text), wanted or "row"), wanted or "row"
+        base = storage_layout(parse_int_tuple(text), wanted or "row")
+        return _Asked(base, base, wanted or "row", specs, element, _is_flat(base))
     given = read_layout(text)
     chosen = wanted or storage_order(given)
-    if chosen is None:
+    if chosen is not None:
+        base = storage_layout(given.shape, chosen)
+        return _Asked(given, base, chosen, specs, element, _is_flat(base))
+    if not isinstance(given, Layout):
         raise ShapeError(
-            f"synthesize lays a tile out anew, and {given} is neither row nor column major without gaps; "
-            f"say which with --order row or --order col"
+            f"synthesize lays a tile out anew, and {given} swizzles what is neither row nor column major "
+            f"without gaps; give its layout without the swizzle"
         )
-    return given, chosen
+    return _Asked(given, given, read_tile(given).order, specs, element, as_tile=True)
+
+
+def _is_flat(base: Layout) -> bool:
+    """Whether a layout in storage order is two modes of more than one element each."""
+    shape = base.shape
+    return isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(n, int) and n > 1 for n in shape)
 
 
 _FORMS: tuple[Form, ...] = ("any", "single", "tma")

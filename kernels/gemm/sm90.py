@@ -1,0 +1,322 @@
+"""gemm_sm90: products with wgmma, whose operands TMA brings.
+
+One block per multiprocessor computes tile after tile.  Its first warpgroup is the producer: one thread fills
+a ring of stages by TMA, through the mbarriers `full` (the bytes are there) and `empty` (everybody has read
+them).  The other warpgroups are consumers: each multiplies its rows of the tile, lets one group of wgmma stay
+in flight, and hands back the stage before that one.
+
+    producer    for each tile, for each step of k:   wait empty[s]; expect bytes; load A and B    -> full[s]
+    consumer    for each tile, for each step of k:   wait full[s]; wgmma; wait for the group before -> empty
+                then the results of the tile, while the producer fills the ring for the next one
+
+Results leave the registers
+
+    "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, two boxes in turn,
+                which TMA stores while the next one is packed; D starts, and its rows start and end, at
+                multiples of 16 bytes
+    "shared"    16 rows of a warp at a time, as in sm80: any D, with a matrix or vectors added
+
+Sources: PTX ISA 9.0, 9.7.15.5 (wgmma); CUTLASS, include/cutlass/gemm/kernel/
+sm90_gemm_tma_warpspecialized_cooperative.hpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TypeAlias
+
+from layoutalg.algebra import tile_to_shape
+from layoutalg.arch import Arch, atom_layout, find_arch
+from layoutalg.atoms import TiledMMA, make_tiled_mma
+from layoutalg.codegen.expr import Const, Expr, minus
+from layoutalg.codegen.instr import LDS, STS, WARP_SYNC, WGMMA_COMMIT, WGMMA_FENCE, WGMMA_WAIT, pack
+from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
+from layoutalg.codegen.program import BarrierRef, Kernel
+from layoutalg.dtype import DType
+from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.heuristic import tile_count
+from layoutalg.kernels.gemm.problem import GemmProblem, Major
+from layoutalg.kernels.gemm.rasterize import tile_place
+from layoutalg.kernels.gemm.sm80 import stage_copies
+from layoutalg.kernels.gemm.splitk import declare_part, part_problem
+from layoutalg.kernels.gemm.suggest import check_or_suggest
+from layoutalg.kernels.gemm.tiles import Sm90Config
+from layoutalg.layout import AnyLayout
+
+ROWS = 64
+"""Rows of one wgmma, and of a box of results."""
+
+PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
+"""Registers per thread of the roles, where there are two consumers: 65,536 in all."""
+
+L2_PROMOTION_BYTES = 128
+"""What the L2 fetches at least where an operand is not there."""
+
+
+TMA_BYTES = 16
+"""What rows in global memory start at multiples of."""
+
+Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
+"""What is written for the sums of a consumer, whose first row and column of D are given."""
+
+MOST_BLOCKS = 1 << 10
+"""Blocks that a launch has at most."""
+
+
+def block_count(p: GemmProblem, c: Sm90Config, arch: str | Arch = "sm_90") -> int:
+    """Blocks along the grid's first axis: one per multiprocessor, its parts of k together, or one per tile.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
+    [32, 132]
+    """
+    board = find_arch(arch).board
+    return max(1, min(tile_count(p, c), (board.sms if board else MOST_BLOCKS) // c.splits, MOST_BLOCKS))
+
+
+def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
+    """Where element (row, k) of a stage lies: what TMA writes and wgmma reads, in the 128-byte swizzle.
+
+    Along k one box; along rows boxes of 64 rows by 64 k, one after the other.
+
+    >>> from layoutalg.dtype import dtype
+    >>> print(operand_layout("mn", dtype("f16"), 128))
+    Sw<3,3,3> o 0 o ((64,2),(8,8)):((1,4096),(64,512))
+    """
+    atom = atom_layout(f"Layout_{'K' if major == 'k' else 'MN'}_SW128_Atom", element)
+    deep = 128 // element.nbytes
+    return tile_to_shape(atom if major == "k" else tile_to_shape(atom, (ROWS, deep)), (rows, deep))
+
+
+def tiled_mma(p: GemmProblem, columns: int) -> TiledMMA:
+    """One wgmma of 64 rows and so many columns."""
+    kind = p.operand.name.upper()
+    return make_tiled_mma(f"SM90_{ROWS}x{columns}x16_F32{kind}{kind}_SS")
+
+
+def build(p: GemmProblem, c: Sm90Config) -> Kernel:
+    """The tile program of a configuration, for the problem's extents and leading dimensions and below.
+
+    A launch says by how many `blocks` the tiles are computed.  `alpha` and `beta` are passed as the 32-bit
+    words of floats.  With splits the kernel writes the parts' `sums`, see splitk.  Raises what
+    `check_or_suggest` raises.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> build(gemm_problem(256, 256, 64), Sm90Config(128, 256, 4)).name
+    'gemm_sm90_f16'
+    """
+    check_or_suggest(p, c)
+    k = KernelBuilder(f"gemm_sm90_{p.operand}", c.threads, notes=_notes(p, c))
+    return _Writer(k, part_problem(p) if c.splits > 1 else p, c).write()
+
+
+def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
+    ptx = tiled_mma(p, c.tile_n).atom.ptx
+    return [
+        "",
+        f"{statement(p, parts=c.splits > 1)}.",
+        f"A block makes {c.tile_m} x {c.tile_n} of D, and then its next tile; {c.consumers} warpgroups "
+        f"make {c.consumer_m} rows each,",
+        f"by {ptx};",
+        f"k goes by {c.tile_k} through {c.stages} tiles in shared memory, which one thread fills by TMA.",
+    ]
+
+
+class _Operand:
+    """A, or B with its columns as rows: its tensor map, its ring in shared memory, how a tile is loaded."""
+
+    def __init__(
+        self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, name: str, extents: tuple[Expr, Expr]
+    ) -> None:
+        major, lead, rows = (p.a_major, p.lda, c.tile_m) if name == "a" else (p.b_major, p.ldb, c.tile_n)
+        multiple = TMA_BYTES // p.operand.nbytes
+        ld = k.param(f"ld{name}", lead, multiple, multiple)
+        strides = (ld, 1) if major == "k" else (1, ld)
+        self.k, self.box = k, (rows if major == "k" else ROWS, c.tile_k)
+        self.source = k.tensor(name, p.operand, extents, strides)
+        self.map = k.tensor_map(
+            f"load_{name}", self.source, self.box, mode="128B", l2_promotion_bytes=L2_PROMOTION_BYTES
+        )
+        layout = operand_layout(major, p.operand, rows)
+        self.ring = k.shared(f"tile_{name}", p.operand, layout, stages=c.stages)
+        self.boxes, self.nbytes = rows // self.box[0], rows * c.tile_k * p.operand.nbytes
+
+    def load(self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef) -> None:
+        """Start the copies of a tile of rows and a step of k into a stage."""
+        for i in range(self.boxes):
+            there = local_tile(self.ring[None, None, stage], self.box, (i, 0))
+            self.k.tma_load(
+                self.map, local_tile(self.source, self.box, (tile * self.boxes + i, step)), there, full
+            )
+
+
+class _Writer:
+    """The parts of the program, and what they share."""
+
+    def __init__(self, k: KernelBuilder, p: GemmProblem, c: Sm90Config) -> None:
+        self.k, self.p, self.c = k, p, c
+        # rows of D end where vectors do, and of TMA where chunks of 16 bytes do, which it writes whole
+        self.m, self.n = k.param("m", p.m), k.param("n", p.n, c.result_vec, c.result_vec)
+        depth = k.param("k", p.k)
+        self.a = _Operand(k, p, c, "a", (self.m, depth))
+        self.b = _Operand(k, p, c, "b", (self.n, depth))
+        self.blocks = k.param("blocks", MOST_BLOCKS)
+        self.block = k.block(0, self.blocks)
+        self.part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
+        self.output = Output(k, p, c.result_vec, self.m, self.n, part=self.part.which)
+        self.mma = tiled_mma(p, c.tile_n)
+        self.leave = (self._boxes if c.through == "tma" else self._rows)()
+        self.full, self.empty = k.mbarrier("full", 1, c.stages), k.mbarrier("empty", c.consumers, c.stages)
+
+    def write(self) -> Kernel:
+        """The whole program."""
+        k, c = self.k, self.c
+        k.init(self.full, self.empty)
+        few, many = (PRODUCER_REGISTERS, CONSUMER_REGISTERS) if c.consumers == 2 else (0, 0)
+        with k.roles() as roles:
+            with roles.role("producer", 4, registers=few), k.If(k.thread.eq(0)):
+                self._fill()
+            with roles.role("consumer", 4 * c.consumers, registers=many):
+                self._consume()
+        return k.build()
+
+    @contextmanager
+    def _tiles(self) -> Iterator[tuple[Expr, Expr, Expr]]:
+        """For each tile of the block: the steps of k before it, and its row and column among the tiles."""
+        k, c = self.k, self.c
+        grid = (self.m + (c.tile_m - 1)) // c.tile_m, (self.n + (c.tile_n - 1)) // c.tile_n
+        count = k.let("tiles", grid[0] * grid[1])
+        with k.For("turn", minus(count + (self.blocks - 1), self.block) // self.blocks) as turn:
+            row, column = tile_place(k, k.let("tile", self.block + turn * self.blocks), grid, c.panel)
+            yield k.let("before", turn * self.part.tiles), k.let("row", row), k.let("column", column)
+
+    @contextmanager
+    def _steps(self, before: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
+        """For each step of k: its number, its stage, and the parity of the phase in which it is full."""
+        k, stages = self.k, self.c.stages
+        with k.For("kt", self.part.tiles) as kt:
+            count = k.let("count", before + kt)
+            yield kt, k.let("slot", count % stages), k.let("parity", count // stages % 2)
+
+    def _fill(self) -> None:
+        k = self.k
+        with self._tiles() as (before, row, column), self._steps(before) as (kt, stage, parity):
+            k.wait(self.empty[stage], 1 - parity)
+            k.expect(self.full[stage], self.a.nbytes + self.b.nbytes)
+            step = self.part.first_tile + kt
+            self.a.load(row, step, stage, self.full[stage])
+            self.b.load(column, step, stage, self.full[stage])
+
+    def _consume(self) -> None:
+        k, c = self.k, self.c
+        group, thread = k.thread // 128, k.thread % 128
+        me = k.get_slice(self.mma, thread)
+        acc = me.fragment_C("acc", (c.consumer_m, c.tile_n))
+
+        def release(stage: Expr) -> None:
+            with k.If(thread.eq(0)):
+                k.arrive(self.empty[stage])
+
+        with self._tiles() as (before, row, column):
+            if c.splits > 1:  # where there are fewer steps of k than parts, the last have none
+                with k.If(self.part.tiles.eq(0)):
+                    k.clear(acc)
+            with self.part.work(k):
+                with self._steps(before) as (kt, stage, parity):
+                    k.wait(self.full[stage], parity)
+                    k.do(WGMMA_FENCE)
+                    mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (group, 0))
+                    there = self.b.ring[None, None, stage]
+                    k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
+                    k.do(WGMMA_COMMIT)
+                    k.do(WGMMA_WAIT, 1)
+                    with k.If(Const(0) < kt):
+                        release((stage + (c.stages - 1)) % c.stages)
+                k.do(WGMMA_WAIT, 0)
+                release((before + self.part.tiles + (c.stages - 1)) % c.stages)
+            self.leave(acc, (row * c.tile_m + group * c.consumer_m, column * c.tile_n))
+        if c.through == "tma":
+            with k.If(thread.eq(0)):
+                k.bulk_wait(0)
+
+    def _boxes(self) -> Leave:
+        """Results through shared memory in boxes that TMA stores."""
+        k, p, c, size = self.k, self.p, self.c, self.p.result.nbytes
+        columns = c.box_columns(size)
+        d = whole(self.output.d, p.result, (self.m, self.n))
+        box = (ROWS, columns)
+        save = k.tensor_map("save", d, box, mode=f"{columns * size}B")
+        atom = atom_layout(f"Layout_K_SW{columns * size}_Atom", p.result)
+        ring = k.shared("box", p.result, tile_to_shape(atom, box), stages=2 * c.consumers)
+        packed = k.reg("packed", 4)
+        held, per = tiled_mma(p, columns), c.result_vec // 4  # eights of columns that a vector of sums covers
+
+        def pack_box(acc: Fragment, i: int, q: int, into: Tensor) -> None:
+            with k.Unroll("j", columns // 8 // per) as j:
+                sums = acc.at((0, 0, q * (columns // 8) + j * per), i, 0, values=c.result_vec)
+                self.output.finish(sums)
+                if size == 2:
+                    k.do(pack(c.result_vec, p.result.name), packed, sums)
+                for w in range(per):
+                    at = q * (columns // 8) + j * per + w
+                    for h in range(2):
+                        value = packed[w * 2 + h] if size == 2 else acc.at((0, h, at), i, 0, values=2)
+                        k.do(STS[2 * size], into.at((0, h, j * per + w), 0, 0), value)
+
+        def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
+            group, thread = k.thread // 128, k.thread % 128
+            places = [(i, q) for i in range(c.consumer_m // ROWS) for q in range(c.tile_n // columns)]
+            for number, (i, q) in enumerate(places):
+                mine = ring[None, None, group * 2 + number % 2]
+                with k.If(
+                    thread.eq(0)
+                ):  # the other box may be on its way; the last one of a tile is the first's
+                    k.bulk_wait(int(number > 0 or len(places) % 2 == 0), read=True)
+                self._sync(group)
+                pack_box(acc, i, q, k.get_slice(held, thread).partition_C(mine))
+                k.fence_async()
+                self._sync(group)
+                with k.If(thread.eq(0)):
+                    there = local_tile(d, box, (0, 0)).moved(corner[0] + i * ROWS, corner[1] + q * columns)
+                    k.tma_store(save, mine, there)
+                    k.bulk_commit()
+
+        return leave
+
+    def _sync(self, group: Expr) -> None:
+        """The threads of a consumer meet."""
+        for i in range(self.c.consumers):
+            with self.k.If(group.eq(i)) if self.c.consumers > 1 else nullcontext():
+                self.k.named_barrier(1 + i, 128)
+
+    def _rows(self) -> Leave:
+        """Results through shared memory in rows that threads write, 16 rows of a warp at a time."""
+        k, c, vec, part = self.k, self.c, self.c.result_vec, min(self.c.result_vec, 4)
+        columns = c.box_columns(self.p.result.nbytes)
+        mma, take, layout = stage_copies(columns, vec)
+        stage = k.shared("stage", "f32", layout, stages=4 * c.consumers, align_bytes=1024)
+        out = k.reg("out", vec)
+
+        def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
+            warp, lane = k.thread // 32, k.thread % 32
+            mine = stage[None, None, warp]
+            given = k.get_slice(mma, lane).partition_C(mine)
+            taken = k.get_slice(take, lane).partition_S(mine)
+            _, rows, across = taken.shape
+            row = k.let("first_row", corner[0] + warp % 4 * 16)
+            column = k.let("first_column_of_tile", corner[1])
+            with k.Unroll("i", c.consumer_m // ROWS) as i, k.Unroll("q", c.tile_n // columns) as q:
+                tile = self.output.tile((row + i * ROWS, column + q * columns), (16, columns))
+                there = k.get_slice(take, lane).partition_D(tile)
+                with k.Unroll("j", columns // 8) as j, k.Unroll("h", 2) as h:
+                    sums = acc.at((0, h, q * (columns // 8) + j), i, 0, values=2)
+                    k.do(STS[8], given.at((0, h), 0, j), sums)
+                k.do(WARP_SYNC)
+                with k.Unroll("y", rows) as y, k.Unroll("x", across) as x:
+                    with k.Unroll("e", vec // part) as e:
+                        k.do(LDS[4 * part], out.slice(e * part, count=part), taken.at((0, e), y, x))
+                    self.output.write(out, there.coordinate(0, y, x))
+                k.do(WARP_SYNC)
+
+        return leave

@@ -1,0 +1,142 @@
+"""The check of a kernel: the accesses of a CUDA source as it is, read and counted.
+
+    [[kernel]]
+    file = "sgemm.cu"
+    block = "16x16"
+    set = {N = 4096, BM = 128}
+    limits = ["ways <= 1", "unread <= 0", "efficiency >= 80%"]
+
+Nothing of the source is run.  Where a limit is broken, the accesses that conflict, that move more sectors
+than their bytes need, or that are not read are told by line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from layoutalg.checks.fields import ARCH, Evidence, Field, Kind, Reading, Values, a_file, a_name, a_text
+from layoutalg.checks.limits import Property, Quantity
+from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError
+from layoutalg.source import KernelReading, SourceAccess, read_kernel, refuse_unread
+
+MAX_SETS = 200
+"""Most values that a check gives to names of a source."""
+
+_EXTENTS = re.compile(r"[0-9]{1,10}([xX,][0-9]{1,10}){0,2}", re.ASCII)
+
+
+def _some_extents(value: Any, reading: Reading) -> tuple[int, ...]:
+    """256, "16x16" or [16, 16]."""
+    if type(value) is int:
+        return (value,)
+    if isinstance(value, list) and all(type(part) is int for part in value):
+        return tuple(value)
+    text = a_text(value, reading).strip()
+    if not _EXTENTS.fullmatch(text):
+        raise ParseError(f"{text!r} is not one to three numbers", text=text)
+    return tuple(int(part) for part in re.split("[xX,]", text))
+
+
+def _some_values(value: Any, reading: Reading) -> dict[str, int | float | str]:
+    if not isinstance(value, dict) or not all(type(part) in (int, float, str) for part in value.values()):
+        raise ArgumentTypeError("this is not a table of numbers and texts")
+    if len(value) > MAX_SETS:
+        raise ResourceError("values of names", len(value), MAX_SETS)
+    return value
+
+
+def _reading(values: Values) -> KernelReading:
+    path, text = values["file"]
+    found = read_kernel(
+        text, values["block"], grid=values["grid"], sets=values["set"], kernel=values["kernel"],
+        arch=values["arch"], folder=str(path.resolve().parent),
+    )  # fmt: skip
+    refuse_unread(found)
+    return found
+
+
+def _shared(reading: KernelReading) -> Iterator[SourceAccess]:
+    return (access for access in reading.memory if access.read and access.ways is not None)
+
+
+def _global(reading: KernelReading) -> Iterator[SourceAccess]:
+    return (access for access in reading.memory if access.read and access.ways is None)
+
+
+def _efficiency(reading: KernelReading) -> Fraction:
+    return min((Fraction(access.efficiency or 0) for access in _global(reading)), default=Fraction(1))
+
+
+def _unread(reading: KernelReading) -> int:
+    return sum(not access.read for access in reading.memory)
+
+
+QUANTITIES = {
+    quantity.name: quantity
+    for quantity in (
+        Quantity("accesses", "accesses to shared and global memory", None, lambda r: len(r.memory)),
+        Quantity("unread", "accesses that are not read", "less", _unread),
+        Quantity("wavefronts", "of shared memory", "less", lambda r: sum(a.total or 0 for a in _shared(r))),
+        Quantity("ideal", "the fewest", None, lambda r: sum(a.ideal_total or 0 for a in _shared(r))),
+        Quantity(
+            "ways", "the worst access's", "less", lambda r: max((a.ways or 1 for a in _shared(r)), default=1)
+        ),
+        Quantity("sectors", "of global memory", "less", lambda r: sum(a.total or 0 for a in _global(r))),
+        Quantity("efficiency", "the worst access's useful share of bytes moved", "more", _efficiency),
+    )
+}
+"""Of kernels: of the block at the origin, or of a whole grid where the check has one."""
+
+
+def _conflicts(reading: KernelReading, _: object) -> str:
+    found = [f"{a.op} {a.array} {a.ways}-way (line {a.line})" for a in _shared(reading) if (a.ways or 1) > 1]
+    return f"bank conflicts: {', '.join(found)}" if found else ""
+
+
+PROPERTIES = {"conflict-free": Property("conflict-free", "no access has bank conflicts", _conflicts)}
+"""Of kernels."""
+
+
+def _evidence(reading: KernelReading) -> Iterator[Evidence]:
+    """What a kernel does not do at its best, by line."""
+    for access in reading.memory:
+        what = f"{access.op} {access.array}".strip() or "an access"
+        if not access.read:
+            yield Evidence(access.line, f"{what} is not read: {access.why}")
+        elif access.ways is not None and access.ways > 1:
+            cost = f"{access.total} wavefronts, and {access.ideal_total} without conflicts"
+            yield Evidence(access.line, f"{what}: {access.ways}-way, {cost}")
+        elif access.efficiency is not None and access.efficiency < 1:
+            cost = f"{access.total} sectors, and {access.ideal_total} would hold its bytes"
+            yield Evidence(access.line, f"{what}: {access.efficiency:.1%} efficient, {cost}")
+
+
+def _place(values: Values) -> Path | None:
+    path: Path = values["file"][0]
+    return path
+
+
+_SIZES = 'a number, "16x16" or [16, 16]'
+
+KERNEL = Kind(
+    "kernel",
+    "what the accesses of a CUDA source cost",
+    (
+        Field("file", "a CUDA source", a_file, required=True),
+        Field("block", f"threads of a block: {_SIZES}", _some_extents, required=True),
+        Field("grid", f"blocks of the grid, to count all of them: {_SIZES}", _some_extents),
+        Field("set", "a table of values for names that the source leaves open", _some_values, default={}),
+        Field("kernel", "one of the source's kernels", a_name),
+        ARCH,
+    ),
+    _reading,
+    lambda table: f"{table.get('kernel', 'kernels')} of {table['file']}",
+    lambda values: QUANTITIES,
+    lambda values: PROPERTIES,
+    place=_place,
+    evidence=_evidence,
+)

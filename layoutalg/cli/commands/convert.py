@@ -1,0 +1,111 @@
+"""`layoutalg convert`: a layout in one notation, printed in another."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from layoutalg.cli.completions import dtypes, forms, one_of
+from layoutalg.cli.inputs import MAX_SOURCE_BYTES, read_source
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import say_json
+from layoutalg.cli.refusals import header
+from layoutalg.errors import ParseError, ResourceError
+
+
+def convert_command(
+    text: Annotated[
+        str,
+        typer.Argument(
+            help="A layout as CuTe, C++, the CuTe DSL, Triton, Gluon, NumPy, PyTorch, pycute or "
+            "tensor-layouts write it; - reads standard input.",
+            show_default=False,
+        ),
+    ],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="cute, tensor, cpp, cpp-type, gmma, dsl, dsl-print, triton, ttg.NAME, gluon, gluon.NAME, "
+            "linear-layout, numpy, torch, pycute or tensor-layouts.",
+            autocompletion=forms,
+        ),
+    ] = "cute",
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="The form of TEXT. Default: what it looks like.",
+            show_default=False,
+            autocompletion=forms,
+        ),
+    ] = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(
+            help="The tensor's shape, '(64,64)', of a Triton encoding, or of a thread-value layout that "
+            "becomes one.",
+            show_default=False,
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype",
+            "--element",
+            help="The element type: of byte strides, pointers, atoms.",
+            show_default=False,
+            autocompletion=dtypes,
+        ),
+    ] = None,
+    unit: Annotated[
+        str,
+        typer.Option(
+            help="What a swizzle in TEXT acts on: elements, or bytes of --dtype.",
+            autocompletion=one_of("elements", "bytes"),
+        ),
+    ] = "elements",
+    as_json: JsonOption = False,
+) -> None:
+    """Print a layout in another notation, and nothing else.
+
+    layoutalg convert "GMMA::Layout_K_SW128_Atom<half_t>"
+
+    layoutalg convert "Sw<3,3,3> o 0 o (64,64):(64,1)" --to triton
+
+    layoutalg convert "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1],
+    order = [1, 0]}>" --shape "(64,64)"
+
+    A tile of shared memory is a layout from coordinates to offsets; registers and lanes are a layout from
+    (thread, value) to the coordinate's index, the first dimension fastest. Nothing that TEXT contains is
+    run. Exits 2, with line and column, where it cannot be read, and with the reason where the form cannot
+    express it.
+    """
+    from layoutalg.notation import convert
+
+    given = read_source("-") if text == "-" else text
+    if len(given) > MAX_SOURCE_BYTES:
+        raise ResourceError("length of a text in characters", len(given), MAX_SOURCE_BYTES)
+    try:
+        result = convert(given, to, shape=_with_parentheses(shape), element=dtype, unit=unit, form=form)
+    except ParseError as error:
+        raise _placed(error, given) from None
+    if as_json:
+        say_json(header("convert") | {"text": given, "from": form, "to": to, "result": result})
+    else:
+        sys.stdout.write(result + "\n")
+
+
+def _with_parentheses(shape: str | None) -> str | None:
+    """A shape such as 64,64 as (64,64)."""
+    return f"({shape})" if shape is not None and "," in shape and "(" not in shape else shape
+
+
+def _placed(error: ParseError, text: str) -> ParseError:
+    """The error with line and column, where its sentence has none yet."""
+    if error.text != text or " line " in error.message:
+        return error
+    before = text[: error.position]
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    return ParseError(f"{error.message} (line {line}, column {column})", text=text, position=error.position)

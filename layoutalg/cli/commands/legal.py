@@ -1,0 +1,344 @@
+"""`layoutalg legal`: whether the hardware accepts a request; which rule it breaks, where, and the fix."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from layoutalg.cli.completions import instructions, one_of
+from layoutalg.cli.inputs import or_input, read_layout
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
+from layoutalg.cli.output import say, say_json, say_verbatim
+from layoutalg.cli.refusals import FAILED, header
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
+from layoutalg.layout import AnyLayout, IntTuple, Layout, to_text
+from layoutalg.notation import parse_int_tuple
+
+if TYPE_CHECKING:
+    from layoutalg.legality import Legality, Repair
+
+_TYPES = re.compile(r"[a-z0-9]{1,8}(?:,[a-z0-9]{1,8}){2}")
+
+
+class _Subject(NamedTuple):
+    """A question: its check, the arguments of it by name, and the option that says each of them."""
+
+    check: Callable[..., Legality[Any]]
+    arguments: dict[str, Any]
+    options: Mapping[str, str]
+
+
+def _subjects(incomplete: str) -> list[str]:
+    """What can be asked about: the two engines, and every instruction."""
+    return [*one_of("tma", "wgmma")(incomplete), *instructions(incomplete)]
+
+
+def legal_command(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="tma, wgmma, or an instruction: ldmatrix.x4.trans, cp.async.cg.16, ld.shared.v4.f32, ...",
+            show_default=False,
+            autocompletion=_subjects,
+        ),
+    ],
+    layout: Annotated[
+        str,
+        typer.Argument(
+            help="tma: the tensor in global memory. wgmma: the operand in shared memory, an atom's name with "
+            "--tile, or the types A,B,ACCUMULATOR of an instruction. Otherwise the tile that is moved. "
+            "- reads it from standard input.",
+            show_default=False,
+            callback=or_input,
+        ),
+    ],
+    dtype: DtypeOption = "f16",
+    box: Annotated[str | None, typer.Option(help="tma: sides of the box, 64x128 or (64,128).")] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="tma: swizzle mode: none, 32B, 64B or 128B.",
+            autocompletion=one_of("none", "32B", "64B", "128B"),
+        ),
+    ] = None,
+    interleave: Annotated[int | None, typer.Option(help="tma: bytes of the interleave: 0, 16 or 32.")] = None,
+    element_strides: Annotated[
+        str | None, typer.Option(help="tma: traversal strides, one per leaf of the tensor: 1x2.")
+    ] = None,
+    nan_fill: Annotated[bool, typer.Option("--nan-fill", help="tma: fill with NaN outside.")] = False,
+    shared: Annotated[str | None, typer.Option(help="tma: the layout that the kernel expects.")] = None,
+    shared_alignment: Annotated[
+        int | None,
+        typer.Option(help="tma: what the box's address is a multiple of, in bytes. Default: 1024."),
+    ] = None,
+    alignment: Annotated[
+        int | None,
+        typer.Option(help="What the layout's address is a multiple of, in bytes. Default: 256."),
+    ] = None,
+    operand: Annotated[
+        str | None, typer.Option(help="wgmma: A or B. Default: A.", autocompletion=one_of("A", "B"))
+    ] = None,
+    major: Annotated[
+        str | None,
+        typer.Option(help="wgmma: K or MN; of an instruction K,MN for A and B. Default: whichever it is."),
+    ] = None,
+    n: Annotated[int | None, typer.Option(help="wgmma: N of the instruction.")] = None,
+    base: Annotated[
+        int | None, typer.Option(help="wgmma: the operand's address in bytes. Default: 0.")
+    ] = None,
+    descriptor: Annotated[
+        str | None, typer.Option(help="wgmma: the 64 bits of the kernel's descriptor: 0x4000004000010040.")
+    ] = None,
+    tile: Annotated[
+        str | None, typer.Option(help="wgmma: the tile that an atom is repeated to: 128x64.")
+    ] = None,
+    a_source: Annotated[
+        str | None,
+        typer.Option(
+            help="wgmma: where an instruction has A: shared or registers.",
+            autocompletion=one_of("shared", "registers"),
+        ),
+    ] = None,
+    tv: Annotated[
+        str | None,
+        typer.Option(
+            help="Instructions: (thread, value[, iteration]) to flat index. Default: the whole tile."
+        ),
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="cp.async: the layout in global memory.")] = None,
+    source_alignment: Annotated[
+        int | None, typer.Option(help="cp.async: what the source's address is a multiple of. Default: 256.")
+    ] = None,
+    source_bytes: Annotated[
+        int | None, typer.Option(help="cp.async: bytes that are read of each copy; the rest is 0.")
+    ] = None,
+    arch: ArchOption = "sm_90",
+    as_json: JsonOption = False,
+) -> int:
+    """Say whether the hardware accepts a request: the rule that it breaks, where, its source, and the fix.
+
+    layoutalg legal tma "(4096,1024):(1024,1)" --box 64x128 --mode 128B
+
+    layoutalg legal wgmma "Sw<3,3,3> o 0 o (128,64):(64,1)" --operand A
+
+    layoutalg legal wgmma f16,f16,f32 --n 100 --major K,MN
+
+    layoutalg legal ldmatrix.x4.trans "(64,64):(68,1)" --dtype f32
+
+    layoutalg legal cp.async.cg.16 "(64,64):(72,1)" --source "(64,64):(100,1)"
+
+    layoutalg legal ld.shared.v4.f32 "(32,32):(33,1)" --dtype f32
+
+    Exits 0 where it is legal, 1 where it is not, 2 where the request is not understood.
+    """
+    given = {
+        "--box": _ints(box), "--mode": mode, "--interleave": interleave,
+        "--element-strides": _ints(element_strides),
+        "--nan-fill": nan_fill or None, "--shared": _layout(shared), "--shared-alignment": shared_alignment,
+        "--alignment": alignment, "--operand": operand, "--major": major, "--n": n, "--base": base,
+        "--descriptor": _bits(descriptor), "--tile": _ints(tile), "--a-source": a_source, "--tv": _layout(tv),
+        "--source": _layout(source), "--source-alignment": source_alignment, "--source-bytes": source_bytes,
+    }  # fmt: skip
+    asked = {name: value for name, value in given.items() if value is not None}
+    subject = _subject(what, layout, dtype, arch, asked)
+    from layoutalg.legality import nearest_legal
+
+    report = subject.check(**subject.arguments)
+    repair = None if report.legal else nearest_legal(subject.check, subject.arguments)
+    command = None if repair is None else _command(subject, repair, what)
+    if as_json:
+        say_json(_fields(report, repair, command))
+    else:
+        _show(report, repair, command)
+    return 0 if report.legal else FAILED
+
+
+# --- what is asked -------------------------------------------------------------------------------------
+
+_TMA = {
+    "tensor": "", "element": "--dtype", "box": "--box", "mode": "--mode", "interleave_bytes": "--interleave",
+    "element_strides": "--element-strides", "nan_fill": "--nan-fill", "shared": "--shared",
+    "shared_alignment_bytes": "--shared-alignment", "global_alignment_bytes": "--alignment", "arch": "--arch",
+}  # fmt: skip
+_OPERAND = {
+    "layout": "", "element": "--dtype", "operand": "--operand", "major": "--major", "n": "--n",
+    "base_bytes": "--base", "descriptor": "--descriptor", "arch": "--arch",
+}  # fmt: skip
+_MEMORY = {
+    "layout": "", "element": "--dtype", "tv": "--tv", "alignment_bytes": "--alignment", "source": "--source",
+    "source_alignment_bytes": "--source-alignment", "source_bytes": "--source-bytes", "arch": "--arch",
+}  # fmt: skip
+_PRODUCT = {"n": "--n", "a_source": "--a-source", "arch": "--arch"}
+
+
+def _subject(what: str, layout: str, dtype: str, arch: str, asked: dict[str, Any]) -> _Subject:
+    """The question that the words ask; raises for an option that it does not have."""
+    from layoutalg.legality import check_memory, check_tma, check_wgmma
+
+    kind = what.strip().lower()
+    if kind == "wgmma" and _TYPES.fullmatch(layout):
+        return _product(layout, arch, asked)
+    if kind == "tma":
+        if "--box" not in asked:
+            raise ArgumentTypeError("tma needs --box, the sides of the box: --box 64x64")
+        check: Callable[..., Any] = check_tma
+        fixed: dict[str, Any] = {"tensor": _plain(layout)}
+        options = _TMA
+    elif kind == "wgmma":
+        check, options = check_wgmma, _OPERAND
+        fixed = {"layout": _operand(layout, dtype, asked.pop("--tile", None))}
+        asked.setdefault("--operand", "A")
+    else:
+        check, options = check_memory, _MEMORY
+        fixed = {"op": what, "layout": read_layout(layout)}
+    names = {option: name for name, option in options.items()}
+    unknown = [option for option in asked if option not in names]
+    if unknown:
+        raise ArgumentTypeError(f"{what} has no {' and no '.join(unknown)}; see layoutalg legal --help")
+    arguments = fixed | {"element": dtype, "arch": arch} | {names[o]: value for o, value in asked.items()}
+    return _Subject(check, arguments, options)
+
+
+def _product(types: str, arch: str, asked: dict[str, Any]) -> _Subject:
+    """The question of an instruction wgmma.mma_async."""
+    from layoutalg.legality import check_wgmma_instruction
+
+    a, b, accumulator = types.split(",")
+    majors = str(asked.pop("--major", "K,K")).split(",")
+    unknown = [option for option in asked if option not in _PRODUCT.values()]
+    if unknown or "--n" not in asked or len(majors) != 2:
+        raise ArgumentTypeError(
+            "an instruction wgmma takes --n, --major A,B (such as K,MN) and --a-source"
+            + (f", not {' and '.join(unknown)}" if unknown else "")
+        )
+    arguments = {
+        "a": a, "b": b, "accumulator": accumulator, "a_major": majors[0], "b_major": majors[1], "arch": arch,
+        "n": asked["--n"], "a_source": asked.get("--a-source", "shared"),
+    }  # fmt: skip
+    return _Subject(check_wgmma_instruction, arguments, _PRODUCT)
+
+
+def _operand(text: str, dtype: str, tile: IntTuple | None) -> AnyLayout:
+    """An operand's layout: as it is, or an atom repeated to a tile."""
+    from layoutalg.arch import SMEM_ATOMS, atom_layout
+
+    if ":" in text:
+        if tile is not None:
+            raise ArgumentTypeError("--tile is what an atom is repeated to; a layout has its own shape")
+        return read_layout(text)
+    names = (text, f"Layout_{text}_Atom", text.removeprefix("GMMA::"))
+    name = next((name for name in names if name in SMEM_ATOMS), None)
+    if name is None:
+        raise UnknownNameError("shared-memory atom", text, SMEM_ATOMS)
+    if tile is None:
+        raise ArgumentTypeError(f"{name} needs --tile, what it is repeated to: --tile 128x64")
+    from layoutalg.algebra import tile_to_shape
+
+    return tile_to_shape(atom_layout(name, dtype), tile)
+
+
+def _plain(text: str) -> Layout:
+    found = read_layout(text)
+    if not isinstance(found, Layout):
+        raise ShapeError(f"{found} is swizzled; a tensor in global memory is a plain layout")
+    return found
+
+
+def _layout(text: str | None) -> AnyLayout | None:
+    return None if text is None else read_layout(text)
+
+
+def _ints(text: str | None) -> IntTuple | None:
+    """64x128, 64,128 or (64,128)."""
+    if text is None:
+        return None
+    plain = text.strip()
+    return parse_int_tuple(plain if plain.startswith("(") else f"({plain.replace('x', ',')})")
+
+
+def _bits(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}", text):
+        raise ShapeError(f"--descriptor {text}: 64 bits are needed, such as 0x4000004000010040")
+    return int(text, 0)
+
+
+# --- what is said --------------------------------------------------------------------------------------
+
+
+def _show(report: Legality[Any], repair: Repair | None, command: str | None) -> None:
+    say(f"{report.subject}: {'legal' if report.legal else 'not legal'}.")
+    for violation in report.violations:
+        say("", f"{violation}.", f"  Rule: {violation.rule.text}. Source: {violation.rule.source}.")
+    if report.result is not None:
+        say(f"{report.result}")
+    if report.holding:
+        say("", f"Rules that hold: {', '.join(report.holding)}.")
+    for note in report.notes:
+        say(f"Note: {note}.")
+    if command is not None:
+        say("", "The nearest request that is legal, asked again:")
+        say_verbatim(command)
+    elif not report.legal:
+        say("", "No change of the arguments is known that makes it legal.")
+
+
+def _command(subject: _Subject, repair: Repair, what: str) -> str:
+    """The command that asks the repaired question."""
+    arguments = subject.arguments | repair.changes
+    if "a" in arguments:
+        words = [what, ",".join(str(arguments[name]) for name in ("a", "b", "accumulator"))]
+        words += ["--major", f"{arguments['a_major']},{arguments['b_major']}"]
+    else:
+        place = next(name for name, option in subject.options.items() if not option)
+        words = [str(arguments.get("op", what)), str(arguments[place])]
+    for name, option in subject.options.items():
+        value = arguments.get(name)
+        if not option or value is None or value is False or (name == "arch" and value == "sm_90"):
+            continue
+        words += [option] if value is True else [option, _said(name, value)]
+    return shlex.join(["layoutalg", "legal", *words])
+
+
+def _said(name: str, value: object) -> str:
+    if name == "descriptor" and isinstance(value, int):
+        return f"{value:#018x}"
+    return to_text(value) if isinstance(value, tuple) else str(value)
+
+
+def _fields(report: Legality[Any], repair: Repair | None, command: str | None) -> dict[str, Any]:
+    broken = [
+        {
+            "rule": violation.rule.name,
+            "asked": violation.asked,
+            "accepted": violation.accepted,
+            "nearest": violation.change,
+            "witness": None if violation.witness is None else to_text(violation.witness),  # type: ignore[arg-type]
+            "fix": {name: _said(name, value) for name, value in violation.fix},
+        }
+        for violation in report.violations
+    ]
+    rules = [
+        {"rule": rule.name, "text": rule.text, "source": rule.source, "provenance": rule.provenance}
+        | {"holds": rule.name not in report.broken}
+        for rule in report.rules
+    ]
+    return header("legal") | {
+        "subject": report.subject,
+        "legal": report.legal,
+        "result": None if report.result is None else str(report.result),
+        "rules": rules,
+        "broken": broken,
+        "notes": list(report.notes),
+        "repair": None
+        if repair is None
+        else {
+            "changes": {name: _said(name, value) for name, value in repair.changes.items()},
+            "command": command,
+        },
+    }

@@ -1,0 +1,81 @@
+"""nearest_legal: a request, changed as its broken rules say until none is broken, and checked again.
+
+The idea.  Each violation names the nearest change as arguments of the same question.  One change may bring
+another rule up, so the question is asked again after each round; what turns out not to be needed is taken
+back, and the last answer is the proof.
+
+    TMA (64,100) f16, box (64,100), mode 128B     tma.stride      tensor (64,100):(104,1)
+                                                  tma.box_inner   box (64,64)
+
+>>> from layoutalg.layout import Layout
+>>> from layoutalg.legality.tma import check_tma
+>>> asked = {"tensor": Layout((64, 100), (100, 1)), "box": (64, 100), "element": "f16", "mode": "128B"}
+>>> found = nearest_legal(check_tma, asked)
+>>> found.changes, found.report.legal
+({'tensor': Layout((64, 100), (104, 1)), 'box': (64, 64)}, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from layoutalg.errors import LayoutAlgError
+from layoutalg.legality.rules import Legality
+
+ROUNDS = 16
+"""Times that a request is changed and asked again, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A legal request: `changes` are the arguments that differ from what was asked, `report` its verdict."""
+
+    changes: dict[str, object]
+    report: Legality[Any]
+
+
+def nearest_legal(check: Callable[..., Legality[Any]], asked: Mapping[str, object]) -> Repair | None:
+    """The request `asked` of `check`, changed as its violations say; None where that does not help.
+
+    `asked` are all arguments by name.  A request that is legal comes back without changes.  None where a
+    broken rule has no change of arguments, and where the changes come to no end within ROUNDS.  Defaults that
+    have to change are among the changes.
+
+    >>> from layoutalg.legality.memory import check_memory
+    >>> from layoutalg.layout import Layout
+    >>> request = {"op": "cp.async.cg.12", "layout": Layout((8, 12), (12, 1)), "element": "f16"}
+    >>> nearest_legal(check_memory, request).changes
+    {'op': 'cp.async.ca.8'}
+    """
+    arguments = dict(asked)
+    for _ in range(ROUNDS):
+        report = check(**arguments)
+        if report.legal:
+            return _least(check, asked, arguments)
+        changed = dict(pair for violation in reversed(report.violations) for pair in violation.fix)
+        if not changed:
+            return None
+        try:
+            check(**{**arguments, **changed})
+        except LayoutAlgError:  # changes of several rules that do not fit together: the first alone
+            changed = dict(next(violation.fix for violation in report.violations if violation.fix))
+        arguments |= changed
+    return None
+
+
+def _least(
+    check: Callable[..., Legality[Any]], asked: Mapping[str, object], arguments: dict[str, object]
+) -> Repair:
+    """A legal request without the changes that it does not need."""
+    for name in [name for name, value in arguments.items() if asked.get(name) != value]:
+        fewer = {other: value for other, value in arguments.items() if other != name}
+        fewer |= {name: asked[name]} if name in asked else {}
+        try:
+            legal = check(**fewer).legal
+        except LayoutAlgError:
+            legal = False
+        arguments = fewer if legal else arguments
+    changes = {name: value for name, value in arguments.items() if asked.get(name) != value}
+    return Repair(changes, check(**arguments))

@@ -1,0 +1,405 @@
+"""Layouts as source makes them: C++ types and calls, CuTe DSL, pycute, tensor-layouts; one table of names.
+
+The idea.  `cute::Layout<cute::tuple<cute::C<8>>>`, `make_layout(make_shape(Int<8>{}))`,
+`cute.make_layout((8,))` and `Layout((8,), (1,))` are terms (layoutalg.notation.term) whose names, without
+namespace, are the rows of one table: a row says what the name makes of its arguments.
+
+>>> print(read_constructor("make_layout(make_shape(Int<8>{}, 64), LayoutRight{})", CPP_FAMILY, Options()))
+(8,64):(64,1)
+
+Notes.  Nothing is executed: a name outside of the table is refused by name.  An extent of type `int` in a C++
+type, known at run time alone, is a symbol, as `?` is (see dynamic.py).
+
+Sources.  CUTLASS, include/cute/layout.hpp, stride.hpp, layout_composed.hpp, swizzle_layout.hpp,
+atom/mma_traits_sm90_gmma.hpp; CuTe DSL, cutlass.cute.core; pycute; tensor_layouts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import LayoutAlgError
+from layoutalg.layout import (
+    ComposedLayout,
+    IntTuple,
+    Layout,
+    ScaledBasis,
+    Swizzle,
+    Swizzles,
+    flatten_tree,
+    is_symbolic,
+    unflatten_tree,
+)
+from layoutalg.notation.dynamic import Dynamic
+from layoutalg.notation.forms.record import Options, Value, joined, swizzle_in_elements
+from layoutalg.notation.term import Term, first, read_term, refuse
+
+CPP_FAMILY, DSL_FAMILY, PYTHON_FAMILY = "CuTe C++", "CuTe DSL", "a layout in Python"
+
+BEFORE = re.compile(
+    r"(?:(?:(?:(?:static|constexpr|const|auto|using)\s+)+[A-Za-z_]\w*\s*="
+    r"|[#A-Za-z_]\w*\s*=(?=\s*[#A-Za-z_:]))\s*)?"
+)
+"""What may stand before a term: `auto layout =`, `using Layout =`, `#blocked =`."""
+
+_ELEMENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "float_e4m3_t": "e4m3", "float_e5m2_t": "e5m2", "__half": "f16", "__nv_bfloat16": "bf16",
+        "Float8E4M3FN": "e4m3", "Float8E5M2": "e5m2", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2",
+        "int4b_t": "s4", "uint4b_t": "u4", "uint1b_t": "b1",
+        **{f"int{n}_t": f"s{n}" for n in (8, 16, 32, 64)}, **{f"uint{n}_t": f"u{n}" for n in (8, 16, 32, 64)},
+        "BFloat16": "bf16", "Float16": "f16", "Float32": "f32", "Float64": "f64", "TFloat32": "tf32",
+    }
+)  # fmt: skip
+"""Element types as C++, CuTe DSL and MLIR spell them, where dtype has no alias."""
+
+FUNCTIONS = (
+    "coalesce", "composition", "complement", "flatten", "logical_divide", "logical_product",
+    "make_identity_layout", "make_ordered_layout", "tile_to_shape", "tiled_divide", "zipped_divide",
+)  # fmt: skip
+"""Functions of CuTe on layouts that are called, under the same name, where a text calls them."""
+
+_WORDS = frozenset({"int", "unsigned", "long", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t"})
+"""Types of extents that are known at run time alone."""
+
+_MAJOR = {
+    "LayoutLeft": "left", "GenColMajor": "left", "LayoutRight": "right", "GenRowMajor": "right",
+}  # fmt: skip
+
+_NOT_LAYOUTS = {
+    "TiledMMA": "a tiled MMA is threads over atoms, no layout",
+    "TiledCopy": "a tiled copy is threads over atoms, no layout",
+    "make_tiled_mma": "a tiled MMA is threads over atoms, no layout",
+    "make_tiled_copy": "a tiled copy is threads over atoms, no layout",
+    "MMA_Atom": "an atom has several layouts: see layoutalg.MMA_ATOMS",
+    "Copy_Atom": "an atom has several layouts: see layoutalg.COPY_ATOMS",
+    "decltype": "a type that a compiler works out",
+    "Underscore": "a coordinate that keeps a mode, no layout",
+}
+
+
+class _Major(str):
+    """The order of modes in memory: left, the first fastest, or right."""
+
+    __slots__ = ()
+
+
+class _Pointer(int):
+    """A pointer to elements of so many bits, where the offset of a composed layout stands."""
+
+    __slots__ = ()
+
+
+def element_of(name: str) -> DType:
+    """An element type as C++, CuTe DSL or MLIR spells it.  Raises UnknownNameError.
+
+    >>> str(element_of("cutlass::half_t"))
+    'f16'
+    """
+    last = re.split(r"::|\.", name)[-1]
+    return dtype(_ELEMENTS.get(last, last))
+
+
+def begin(text: str, start: int) -> int:
+    """Where the term begins that stands at `start`, perhaps behind `auto layout =`."""
+    found = BEFORE.match(text, start)
+    return found.end() if found else start
+
+
+def read_constructor(text: str, family: str, options: Options) -> Value:
+    """The layout, or the swizzle alone, that a text makes.  Raises ParseError with line and column."""
+    return read_made(text, read_term(text, family, begin(text, first(text))), family, options)
+
+
+def read_made(text: str, term: Term, family: str, options: Options) -> Value:
+    """What one term of a text makes, which has to be a layout or a swizzle."""
+    value = _Reader(text, family, options).value(term)
+    if isinstance(value, (Layout, ComposedLayout)):
+        return joined(value)
+    if not isinstance(value, Swizzle):
+        refuse(text, family, "expected a layout", term.start)
+    return value
+
+
+class _Reader:
+    """Terms of one text to values."""
+
+    def __init__(self, text: str, family: str, options: Options) -> None:
+        self.text, self.family, self.options = text, family, options
+        self.dynamic = Dynamic()
+
+    def fail(self, why: object, term: Term) -> NoReturn:
+        refuse(self.text, self.family, why, term.start)
+
+    def value(self, term: Term) -> Any:
+        """What a term stands for: an int, a tuple, a layout, a swizzle, a pointer or an order of modes."""
+        if term.quoted:
+            self.fail("expected a layout, an integer or a tuple, found a quoted text", term)
+        if isinstance(term.head, int):
+            if any(group.terms for group in term.groups):
+                self.fail("an integer is not called", term)
+            return term.head
+        if term.head is None:
+            return self.group(term)
+        name = _last(term)
+        if name == "?":
+            return self.dynamic.extent()
+        if name == "Tensor" and [group.mark for group in term.groups[:1]] == ["<"]:
+            return self.tensor(term)
+        if name in _NOT_LAYOUTS:
+            self.fail(f"{name}: {_NOT_LAYOUTS[name]}", term)
+        if name in _MAJOR:
+            return _Major(_MAJOR[name])
+        if name in _WORDS:
+            return self.dynamic.extent()
+        arguments, options = self.arguments(term) if name in _TABLE else ([], {})
+        why: object
+        try:
+            return _TABLE.get(name, _other)(self, term, arguments, options)
+        except (LayoutAlgError, ValueError) as error:
+            if getattr(error, "text", "") == self.text:
+                raise
+            why = getattr(error, "message", error)
+        except (TypeError, KeyError):
+            given = ", ".join([str(a) for a in arguments] + [f"{k}={v}" for k, v in options.items()])
+            why = f"{name} does not take ({given[:60]})"
+        return self.fail(why, term)
+
+    def other(self, name: str, term: Term) -> Any:
+        """A name outside of the table: a symbol, an atom of shared memory, or refused."""
+        if not term.groups and self.options.symbols and name in self.options.symbols:
+            return self.options.symbols[name]
+        if re.fullmatch(r"Layout_(?:(?:MN|K)_)?\w+_Atom(?:_Bits)?", name):
+            return self.atom(name, term)
+        if not term.groups or not any(group.terms for group in term.groups):
+            self.fail(f"expected an integer or a layout, found the name {term.head}", term)
+        return self.fail(f"{term.head} is no function of layouts that is known here", term)
+
+    def atom(self, name: str, term: Term) -> Any:
+        """An atom of shared memory for wgmma: Layout_K_SW128_Atom<half_t>."""
+        from layoutalg.arch import atom_layout
+
+        given = [part for group in term.groups for part in group.terms]
+        if len(given) == 2 and isinstance(given[1].head, str):
+            major = _last(given[1])
+            name = name.replace("Layout_", f"Layout_{major}_") if major in ("K", "MN") else name
+        if not given or not isinstance(given[0].head, str):
+            self.fail(f"{name} needs its element type, as in {name}<half_t>", term)
+        return atom_layout(name, element_of(given[0].head))
+
+    def tensor(self, term: Term) -> Any:
+        """The layout of a tensor's type, Tensor<Engine, Layout>, under the swizzle of its pointer."""
+        if len(term.groups[0].terms) != 2:
+            self.fail("expected Tensor<Engine, Layout>", term)
+        engine, inner = term.groups[0].terms
+        layout = self.value(inner)
+        pointer = next((part for part in _parts(engine) if _last(part) == "swizzle_ptr"), None)
+        if pointer is None:
+            return layout
+        swizzle = next((part for part in _parts(pointer) if _last(part) == "Swizzle"), None)
+        for part in _parts(pointer):
+            bits = next((kind.bits for kind in [_element(part)] if kind is not None), 0)
+            if bits and swizzle is not None:
+                return ComposedLayout(swizzle_in_elements(self.value(swizzle), bits), 0, layout)
+        return self.fail("expected swizzle_ptr<Swizzle<...>, smem_ptr<T*>> of a known element type", pointer)
+
+    def group(self, term: Term) -> Any:
+        """A group without a name: a tuple, or a number in parentheses as Python reads them."""
+        group = term.groups[0]
+        if any(group.keys):
+            self.fail("expected a tuple, found keys", term)
+        values = tuple([self.value(part) for part in group.terms])
+        bare = group.mark == "(" and len(values) == 1 and not group.trailing and self.family != CPP_FAMILY
+        return values[0] if bare else values
+
+    def arguments(self, term: Term) -> tuple[list[Any], dict[str, Any]]:
+        """All arguments of a name, those in `<...>` first, and those with keys."""
+        if len([group for group in term.groups if group.terms]) > 1:
+            self.fail(f"{term.head} with both a type and values: give the type, or make_layout(...)", term)
+        places: list[Any] = []
+        options: dict[str, Any] = {}
+        for group in term.groups:
+            for key, part in zip(group.keys, group.terms, strict=True):
+                if key is None:
+                    places.append(self.value(part))
+                else:
+                    options[key] = self.value(part)
+        return places, options
+
+    def swizzled(self, outer: Any, offset: Any, inner: Any) -> ComposedLayout:
+        """A composed layout, its swizzle counted in elements."""
+        bits = int(offset) if isinstance(offset, _Pointer) else 0
+        if not bits and self.options.unit == "bytes" and isinstance(outer, Swizzle):
+            bits = self.options.need_element(self.family, "with a swizzle of bytes needs its element").bits
+        if bits and isinstance(outer, Swizzle):
+            outer = swizzle_in_elements(outer, bits)
+        return ComposedLayout(outer, 0 if isinstance(offset, _Pointer) else offset, inner)
+
+
+def _last(term: Term) -> str:
+    """The name of a term without its namespace."""
+    return re.split(r"::|\.", term.head)[-1] if isinstance(term.head, str) else ""
+
+
+def _parts(term: Term) -> Iterator[Term]:
+    """A term and all terms inside of it."""
+    waiting = [term]
+    while waiting:
+        part = waiting.pop(0)
+        yield part
+        waiting += [inner for group in part.groups for inner in group.terms]
+
+
+def _element(term: Term) -> DType | None:
+    """The element type that a term names, or None."""
+    try:
+        return element_of(_last(term))
+    except LayoutAlgError:
+        return None
+
+
+def compact(shape: IntTuple, major: str) -> IntTuple:
+    """Strides without gaps, the first mode fastest (left) or the last (right), as CuTe gives them: 0 for 1.
+
+    >>> compact((2, (1, 4)), "right"), compact((2, (1, 4)), "left")
+    ((4, (0, 1)), (1, (0, 2)))
+    """
+    leaves = list(flatten_tree(shape))
+    strides, step = [0] * len(leaves), 1
+    for mode in range(len(leaves)) if major == "left" else reversed(range(len(leaves))):
+        strides[mode] = 0 if leaves[mode] == 1 else step
+        step = step * leaves[mode]
+    return unflatten_tree(tuple(strides), shape)
+
+
+def _other(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+    return reader.other(_last(term), term)
+
+
+def _as_ints(value: Any) -> IntTuple:
+    """A shape: integers and symbols in tuples."""
+    if not all(type(leaf) is int or is_symbolic(leaf) for leaf in flatten_tree(value)):
+        raise ValueError(f"expected integers in tuples, found {value}")
+    return value  # type: ignore[no-any-return]
+
+
+def _layout(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+    """Layout and make_layout: of a shape, of shape and strides, of layouts."""
+    given = [*places, *[options.pop(key) for key in ("shape", "stride") if key in options]]
+    if options:
+        raise KeyError(next(iter(options)))
+    if given and all(isinstance(part, Layout) for part in given):
+        shapes, strides = tuple(p.shape for p in given), tuple(p.stride for p in given)
+        return Layout(shapes, strides)
+    if len(given) == 2 and isinstance(given[1], _Major):
+        return Layout(_as_ints(given[0]), compact(given[0], given[1]))
+    if len(given) == 1:
+        return Layout(_as_ints(given[0]), compact(given[0], "left"))
+    if len(given) != 2:
+        raise TypeError
+    return Layout(_as_ints(given[0]), reader.dynamic.of_any_sign(given[1]))
+
+
+def _composed(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+    """ComposedLayout and make_composed_layout: outer, offset, inner; tensor-layouts has offset=."""
+    if "offset" in options or len(places) == 2:
+        offset = options.pop("offset", 0)
+        outer, inner = places
+    else:
+        outer, offset, inner = places
+    if options:
+        raise KeyError(next(iter(options)))
+    return reader.swizzled(outer, offset, inner)
+
+
+def _composition(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+    """composition: a swizzle over a layout is a composed layout; of layouts, their composition."""
+    if len(places) == 3:
+        return reader.swizzled(*places)
+    if len(places) == 2 and isinstance(places[0], Swizzle):
+        return reader.swizzled(places[0], 0, places[1])
+    return _called("composition")(reader, term, places, options)
+
+
+def _called(name: str) -> Callable[[_Reader, Term, list[Any], dict[str, Any]], Any]:
+    """A function of the library, by CuTe's name for it."""
+
+    def call(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+        return getattr(importlib.import_module("layoutalg"), name)(*places, **options)
+
+    return call
+
+
+def _tuple(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+    if options:
+        raise KeyError(next(iter(options)))
+    return tuple(places)
+
+
+def _integer(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+    """Int<8>, C<8>; of constant<int, 8> the last, since `int` is an extent of its own elsewhere."""
+    if options or not 1 <= len(places) <= 2 or type(places[-1]) is not int:
+        raise TypeError
+    return places[-1]
+
+
+def _basis(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+    """ScaledBasis<C<3>, 0, 1> and ScaledBasis(3, [0, 1])."""
+    value, *path = places
+    return ScaledBasis(value, *flatten_tree(tuple(path)))
+
+
+def _unit_basis(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+    return ScaledBasis(1, *flatten_tree(tuple(places)))
+
+
+def _swizzle(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+    given = [*places, *[options[key] for key in ("bits", "base", "shift") if key in options]]
+    return Swizzle(*given)
+
+
+def _swizzles(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+    return Swizzles(*places)
+
+
+def _flag(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+    (bits,) = places or [1]
+    if bits < 1 or bits & (bits - 1):
+        raise ValueError(f"expected a power of two of bits, found {bits}")
+    return _Pointer(bits)
+
+
+def _tensor(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
+    """tensor_layouts.Tensor, whose offset is added before a swizzle."""
+    (layout,), offset = places, options.get("offset", 0)
+    if offset and not (isinstance(layout, ComposedLayout) and layout.swizzles):
+        raise ValueError(f"a tensor that begins at offset {offset}: a layout counts from its tensor's start")
+    return ComposedLayout(layout.outer, layout.offset + offset, layout.inner) if offset else layout
+
+
+_TABLE: Mapping[str, Callable[[_Reader, Term, list[Any], dict[str, Any]], Any]] = MappingProxyType(
+    {
+        **dict.fromkeys(("Int", "C", "constant", "integral_constant", "Integer"), _integer),
+        **dict.fromkeys(
+            ("Shape", "Stride", "Step", "Coord", "IntTuple", "tuple", "make_shape", "make_stride",
+             "make_tuple", "make_coord", "make_step"),
+            _tuple,
+        ),
+        **{name: _called(name) for name in FUNCTIONS},
+        "Layout": _layout, "make_layout": _layout,
+        "ComposedLayout": _composed, "make_composed_layout": _composed, "composition": _composition,
+        "Swizzle": _swizzle, "make_swizzle": _swizzle, "Swizzles": _swizzles,
+        "ScaledBasis": _basis, "E": _unit_basis,
+        "smem_ptr_flag": _flag, "smem_ptr_flag_bits": _flag,
+        "Tensor": _tensor,
+    }
+)  # fmt: skip
+"""What each name, without its namespace, makes of its arguments."""
+
+CONSTRUCTORS = tuple(_TABLE)
+"""Every name that a source text may call."""

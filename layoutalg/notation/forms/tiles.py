@@ -1,0 +1,112 @@
+"""Maps of bits as layouts, and back: tiles of shared memory, thread-value layouts of registers.
+
+The idea.  Triton maps an offset of shared memory to a coordinate of the tensor, CuTe a coordinate to an
+offset: one is the other's inverse.  Triton maps (register, lane, warp, block) to a coordinate; CuTe's
+thread-value layout maps (thread, value), with thread = lane + 32 * warp, to the coordinate's index, the first
+dimension fastest.
+
+>>> from layoutalg.layout import Layout
+>>> found = map_of_threads(Layout(((4, 8), 2), ((32, 1), 16)), (16, 8))
+>>> found(lane=5, register=1), str(threads_of(found))
+({'dim0': 1, 'dim1': 3}, '((4,8),2):((32,1),16)')
+"""
+
+from __future__ import annotations
+
+from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError
+from layoutalg.f2 import LinearLayout
+from layoutalg.layout import AnyLayout, Layout, innermost, map_innermost, modes, rank, size
+
+LANES = 5
+"""Bits of a lane."""
+
+DISTRIBUTED = ("register", "lane", "warp", "block")
+
+
+def tile_of(found: LinearLayout) -> AnyLayout | LinearLayout:
+    """The layout of the tile whose offsets are mapped, from coordinates; the map itself where blocks share
+    the tensor or several offsets hold one element."""
+    if {name for name, bases in found.ins if bases} - {"offset"} or not found.is_invertible():
+        return found
+    tile = found.sublayout(["offset"], list(found.out_bits)).invert().to_layout()
+    if len(found.outs) == 1 and rank(tile) > 1:  # one dimension is one mode
+        return map_innermost(tile, lambda plain: Layout((plain.shape,), (plain.stride,)))
+    return tile
+
+
+def offsets_of(value: AnyLayout | LinearLayout, what: str) -> LinearLayout:
+    """The map from offsets to the coordinates of a tile.  Raises UnsupportedError: no `what`, and why.
+
+    >>> from layoutalg.layout import Layout
+    >>> offsets_of(Layout((2, 4), (4, 1)), "shared_linear").columns_of("offset")
+    (2, 4, 1)
+    """
+    if isinstance(value, LinearLayout):
+        if "offset" not in value.in_bits:
+            raise UnsupportedError(f"no {what}: this maps {', '.join(value.in_bits)}, and no offsets")
+        return value
+    names = [f"dim{i}" for i in range(rank(value))]
+    extents = [size(mode) for mode in modes(innermost(value))]
+    if not names:
+        raise UnsupportedError(f"no {what} for {value}: it has no modes")
+    try:
+        found = LinearLayout.from_layout(value, names)
+    except LayoutAlgError as error:
+        raise UnsupportedError(f"no {what} for {value}: {error.message}") from error
+    elements = 1
+    for extent in extents:
+        elements *= extent
+    if not found.is_injective() or found.outs[0][1] != elements:
+        raise UnsupportedError(
+            f"no {what} for {value}: its {elements} elements lie at offsets up to {found.outs[0][1] - 1} "
+            f"with gaps or copies, and the tile has an offset for each element"
+        )
+    back = found.invert()
+    return LinearLayout({"offset": dict(back.ins)["offset"], "block": ()}, back.outs)
+
+
+def threads_of(found: LinearLayout) -> AnyLayout:
+    """The thread-value layout of a map of registers and lanes: (thread, value), and block where there are."""
+    ins = {name: dict(found.ins).get(name, ()) for name in DISTRIBUTED}
+    whole = LinearLayout([(name, ins[name]) for name in ("lane", "warp", "register", "block")], found.outs)
+    bits = whole.in_bits
+    shape = {"thread": bits["lane"] + bits["warp"], "value": bits["register"]}
+    if bits["block"]:
+        shape["block"] = bits["block"]
+    return whole.reshape_ins(shape).to_layout()
+
+
+def map_of_threads(layout: AnyLayout, shape: tuple[int, ...]) -> LinearLayout:
+    """Inverse of `threads_of`, for a tensor of `shape`.
+
+    Raises ShapeError for layouts of other modes, or past the tensor, NotLinearError as LinearLayout does.
+    """
+    if rank(layout) not in (2, 3):
+        raise ShapeError(
+            f"{layout} has {rank(layout)} modes; (thread, value) or (thread, value, block) are needed"
+        )
+    names = ["thread", "register", "block"][: rank(layout)]
+    found = LinearLayout.from_layout(layout, names)
+    bits = {"block": 0, **found.in_bits}
+    columns = found.columns
+    outs = [(f"dim{i}", extent) for i, extent in enumerate(shape)]
+    lanes = min(LANES, bits["thread"])
+    ins = {
+        "lane": lanes,
+        "warp": bits["thread"] - lanes,
+        "register": bits["register"],
+        "block": bits["block"],
+    }
+    whole = LinearLayout.from_columns(columns, ins, outs)
+    return whole.transpose_ins(list(DISTRIBUTED))
+
+
+def as_layout(value: AnyLayout | LinearLayout) -> AnyLayout:
+    """A map of bits as a layout: a tile of shared memory, a thread-value layout, or a mode per input."""
+    if not isinstance(value, LinearLayout):
+        return value
+    names = set(value.in_bits)
+    if "offset" in names:
+        found = tile_of(value)
+        return found.to_layout() if isinstance(found, LinearLayout) else found
+    return threads_of(value) if names <= set(DISTRIBUTED) else value.to_layout()

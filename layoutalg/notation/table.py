@@ -1,0 +1,272 @@
+"""FORMS: every notation that is read and written, a record per form; ADD A FORM HERE.
+
+>>> find_form("numpy").expresses
+'strides alone, no nested modes'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from layoutalg.errors import LayoutAlgError, UnknownNameError, UnsupportedError, check_type
+from layoutalg.f2 import LinearLayout
+from layoutalg.layout import Swizzle
+from layoutalg.notation.forms import arrays, constructors, cute_prints, linear_text, spellings, triton_text
+from layoutalg.notation.forms.record import Form, OptionName, Options, Value
+from layoutalg.notation.forms.spellings import Spelling
+from layoutalg.notation.forms.tiles import as_layout, map_of_threads, offsets_of
+from layoutalg.notation.forms.triton_text import ENCODINGS, Encoding
+from layoutalg.notation.term import first, refuse
+
+SHAPE: frozenset[OptionName] = frozenset({"shape"})
+ELEMENT: frozenset[OptionName] = frozenset({"element"})
+UNIT: frozenset[OptionName] = frozenset({"element", "unit"})
+
+
+def _spelled(spelling: Spelling) -> Callable[[Value, Options], str]:
+    """The writer of source in one spelling."""
+
+    def write(value: Value, options: Options) -> str:
+        return spellings.write(value if isinstance(value, Swizzle) else as_layout(value), spelling)
+
+    return write
+
+
+def _source(family: str) -> Callable[[str, Options], Value]:
+    return partial(_read_source, family=family)
+
+
+def _read_source(text: str, options: Options, *, family: str) -> Value:
+    return constructors.read_constructor(text, family, options)
+
+
+def _names(names: tuple[str, ...], before: str) -> re.Pattern[str]:
+    """Texts that begin with one of these names, after `before`."""
+    return re.compile(rf"{constructors.BEFORE.pattern}{before}(?:{'|'.join(names)})\s*[<({{]")
+
+
+def _encoding(encoding: Encoding, *, gluon: bool) -> Callable[[Value, Options], str]:
+    def write(value: Value, options: Options) -> str:
+        return triton_text.write_encoding(_map(value, encoding, options), options, encoding, gluon=gluon)
+
+    return write
+
+
+def _map(value: Value, encoding: Encoding, options: Options) -> LinearLayout:
+    """The map that an encoding is of: from offsets, or from registers, lanes, warps and blocks."""
+    what = encoding.mnemonic
+    if isinstance(value, Swizzle):
+        raise UnsupportedError(
+            f"no {what} for {value} alone: say what it acts on, as in {value} o 0 o (8,64):(64,1)"
+        )
+    if encoding.shared:
+        return offsets_of(value, what)
+    if isinstance(value, LinearLayout):
+        return value
+    try:
+        return map_of_threads(value, options.need_shape(f"{what}, of the thread-value layout {value},"))
+    except LayoutAlgError as error:
+        if isinstance(error, TypeError):
+            raise
+        raise UnsupportedError(f"no {what} for {value}: {error.message}") from error
+
+
+def _first(value: Value, options: Options, *, gluon: bool) -> str:
+    """The first encoding that can say a map, of shared memory for a tile and of registers for the others."""
+    shared = not isinstance(value, LinearLayout) and options.shape is None
+    shared |= isinstance(value, LinearLayout) and "offset" in value.in_bits
+    reasons: list[str] = []
+    for encoding in ENCODINGS.values():
+        if encoding.find is None or encoding.shared != shared:
+            continue
+        try:
+            return _encoding(encoding, gluon=gluon)(value, options)
+        except LayoutAlgError as error:
+            reasons.append(error.message)
+    raise UnsupportedError("; ".join(dict.fromkeys(reasons)))
+
+
+UNREAD: tuple[tuple[str, str, str], ...] = (
+    (r"Tiled(?:MMA|Copy)\b|(?:MMA|Copy)_Atom\b|ThrID:", "a print of CuTe",
+     "atoms and their tilings have several layouts; paste one of them"),
+    (r"(?:memref|tensor|vector)<[0-9?x]|strided<|affine_map<", "a type of MLIR", "give size= and stride="),
+    (r"(?:[a-z]+[0-9]+\[[0-9,]*\]|)\{[0-9, ]+(?::[A-Z(]|\})", "a layout of XLA",
+     "minor-to-major orders and tiles are not read; give size= and stride="),
+    (r"(?:T\.|tilelang\.|tl\.)?(?:Fragment|make_swizzled_layout)\s*\(", "a layout of TileLang",
+     "its index map is a function: see layoutalg identify"),
+    (r"lambda\b|T\.index_map\(", "an index map", "it is a function: see layoutalg identify"),
+    (r"(?:::)?(?:cutlass::)?layout::\w+|(?:nvcuda::)?wmma::\w+_major", "a layout of CUTLASS 2 or wmma",
+     "its leading dimension is known at run time; give size= and stride="),
+    (r"!tt\.|!ttg\.|tt\.|module attributes", "Triton's IR", "paste one encoding, #ttg.name<{...}>"),
+)  # fmt: skip
+"""Families that are known by how they begin and are not read: their names, and what to give instead."""
+
+_PATH = r"(?:(?:::)?(?:[A-Za-z_]\w*(?:::|\.))*)"
+
+_TABLE = (
+    Form(
+        name="cute",
+        expresses="everything",
+        recognises=None,
+        read=cute_prints.read_print,
+        write=cute_prints.write_cute,
+        reads=UNIT,
+    ),
+    Form(
+        name="tensor",
+        expresses="one swizzle over strides, in shared memory, or coordinates",
+        recognises=cute_prints.TENSOR_BEGINS,
+        read=cute_prints.read_print,
+        write=cute_prints.write_tensor,
+        reads=UNIT,
+        writes=ELEMENT,
+    ),
+    Form(
+        name="dsl-print",
+        expresses="everything; symbols without their names",
+        recognises=cute_prints.DSL_BEGINS,
+        read=cute_prints.read_dsl,
+        write=cute_prints.write_dsl_print,
+        reads=UNIT,
+    ),
+    Form(
+        name="triton",
+        expresses="the first of the ttg forms that can",
+        recognises=triton_text.BEGINS,
+        read=triton_text.read_encoding,
+        write=partial(_first, gluon=False),
+        reads=SHAPE,
+        writes=SHAPE | ELEMENT,
+    ),
+    Form(
+        name="gluon",
+        expresses="the same, as Gluon's constructors",
+        recognises=None,
+        read=triton_text.read_encoding,
+        write=partial(_first, gluon=True),
+        reads=SHAPE,
+        writes=SHAPE | ELEMENT,
+    ),
+    *(
+        Form(
+            name=f"{'gluon' if gluon else 'ttg'}.{encoding.gluon if gluon else name}",
+            expresses="maps of bits: "
+            + ("tiles of shared memory" if encoding.shared else "registers and lanes"),
+            recognises=None,
+            read=triton_text.read_encoding,
+            write=None if encoding.find is None else _encoding(encoding, gluon=gluon),
+            reads=SHAPE,
+            writes=ELEMENT if name == "nvmma_shared" else frozenset() if encoding.shared else SHAPE,
+        )
+        for gluon in (False, True)
+        for name, encoding in ENCODINGS.items()
+    ),
+    Form(
+        name="linear-layout",
+        expresses="maps of bits",
+        recognises=linear_text.BEGINS,
+        read=linear_text.read_linear,
+        write=linear_text.write_linear,
+    ),
+    Form(
+        name="dsl",
+        expresses="everything that C++ can",
+        recognises=_names(constructors.CONSTRUCTORS, r"cute\."),
+        read=_source(constructors.DSL_FAMILY),
+        write=_spelled(spellings.DSL),
+        reads=UNIT,
+    ),
+    Form(
+        name="numpy",
+        expresses="strides alone, no nested modes",
+        recognises=arrays.NUMPY_BEGINS,
+        read=arrays.read_array,
+        write=arrays.write_numpy,
+        reads=ELEMENT,
+        writes=ELEMENT,
+    ),
+    Form(
+        name="torch",
+        expresses="strides from 0 on alone, no nested modes",
+        recognises=arrays.TORCH_BEGINS,
+        read=arrays.read_array,
+        write=arrays.write_torch,
+    ),
+    Form(
+        name="pycute",
+        expresses="integers; swizzles whose fields do not overlap",
+        recognises=re.compile(r"(?:[A-Za-z_]\w*\.)?(?:Layout|ComposedLayout|Swizzles?|Tensor)\s*\("),
+        read=_source(constructors.PYTHON_FAMILY),
+        write=_spelled(spellings.PYCUTE),
+        reads=UNIT,
+    ),
+    Form(
+        name="tensor-layouts",
+        expresses="integers",
+        recognises=None,
+        read=_source(constructors.PYTHON_FAMILY),
+        write=_spelled(spellings.TENSOR_LAYOUTS),
+        reads=UNIT,
+    ),
+    Form(
+        name="cpp",
+        expresses="swizzles whose fields do not overlap, 64-bit integers",
+        recognises=re.compile(
+            _names(constructors.CONSTRUCTORS, _PATH).pattern
+            + rf"|{constructors.BEFORE.pattern}{_PATH}"
+            + r"(?:Layout_\w+_Atom(?:_Bits)?|Tiled\w+|make_tiled_\w+|(?:MMA|Copy)_Atom)\s*[<(]"
+        ),
+        read=_source(constructors.CPP_FAMILY),
+        write=_spelled(spellings.CPP),
+        reads=UNIT,
+    ),
+    Form(
+        name="cpp-type",
+        expresses="the same",
+        recognises=None,
+        read=_source(constructors.CPP_FAMILY),
+        write=_spelled(spellings.CPP_TYPE),
+        reads=UNIT,
+    ),
+    Form(
+        name="gmma",
+        expresses="the atoms of shared memory for wgmma",
+        recognises=None,
+        read=_source(constructors.CPP_FAMILY),
+        write=cute_prints.write_gmma,
+        writes=ELEMENT,
+    ),
+)
+
+FORMS: Mapping[str, Form] = MappingProxyType({form.name: form for form in _TABLE})
+"""Every form by name, in the order in which texts are tried; read only."""
+
+
+def find_form(name: str) -> Form:
+    """A form by name.  Raises UnknownNameError."""
+    check_type("convert", name, str, "the name of a form")
+    found = FORMS.get(name)
+    if found is None:
+        raise UnknownNameError("form", name, FORMS)
+    return found
+
+
+def form_of(text: str) -> Form:
+    """The form whose text begins like this one; `cute` where none does.
+
+    Raises ParseError for a text of a family that is known and not read.
+
+    >>> form_of("#ttg.blocked<{").name, form_of("cute::Layout<").name, form_of("8:1").name
+    ('triton', 'cpp', 'cute')
+    """
+    start = first(text)
+    for form in FORMS.values():
+        if form.recognises is not None and form.recognises.match(text, start):
+            return form
+    for begins, family, why in UNREAD:
+        if re.compile(begins).match(text, start):
+            refuse(text, family, f"known and not read: {why},", start)
+    return FORMS["cute"]

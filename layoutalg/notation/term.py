@@ -1,0 +1,226 @@
+"""Texts made of names and brackets, in C++, Python and MLIR, as one tree; nothing of them is executed.
+
+The idea.  `cute::Layout<cute::tuple<cute::C<128>,...>,...>`, `make_layout(make_shape(Int<128>{}, 64))`,
+`cute.make_layout((8, 64), stride=(64, 1))` and `#ttg.blocked<{order = [1, 0]}>` have one grammar:
+
+    term       integer | name groups | "text" | group
+    group      ( arguments )   [ arguments ]   { arguments }   < arguments >     the last after a name
+    arguments  (key =)? term, ...
+
+What a name means is the reader's of a form.
+
+>>> term = read_term("Layout<Shape<_128,_64>>{}", "C++")
+>>> term.head, term.groups[0].mark, term.groups[0].terms[0].head
+('Layout', '<', 'Shape')
+
+Notes.  The reader is a loop with an explicit stack.  Integers have at most MAX_DIGITS digits, brackets nest
+at most MAX_NESTING deep, a text has at most MAX_TEXT characters and MAX_TERMS integers and names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from layoutalg.errors import ParseError, ResourceError
+from layoutalg.notation.expression_text import MAX_DIGITS, MAX_NESTING
+
+MAX_TEXT = 1 << 20
+"""Longest text that is read, in characters."""
+
+MAX_TERMS = 20_000
+"""Most integers and names of a text."""
+
+_CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
+
+_TOKEN = re.compile(
+    r"(?:[ \t\r\n]|//[^\n]*|\b(?:const|volatile|typename|struct|class)\b(?![.:(<])|[*&]+(?=[ \t\r\n]*[,>)]))*"
+    r"(?:(?P<int>_?-?(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*)(?![\w.])"
+    r"|(?P<name>(?:::)?[#!]?[A-Za-z_]\w*(?:(?:::|\.)[A-Za-z_]\w*)*)"
+    r"|(?P<text>\"[^\"\\\n]*\"|'[^'\\\n]*')"
+    r"|(?P<mark>[()\[\]{}<>,:=;?])"
+    r"|(?P<end>\Z))"
+)
+_CAST = re.compile(r"\((?:(?:unsigned|signed|long|short|int|std::size_t|size_t|u?int\d+_t)\s*)+\)\s*(?=-?\d)")
+"""A cast in front of a template's number, as demanglers write it: C<(int)8>."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What stands in one pair of brackets: `keys` has None where an argument has none.
+
+    `trailing` is True where a comma stands behind the last.
+    """
+
+    mark: str
+    terms: tuple[Term, ...]
+    keys: tuple[str | None, ...]
+    trailing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An integer, a name with groups behind it, a quoted text, or a group alone (`head` is None)."""
+
+    head: int | str | None
+    start: int
+    groups: tuple[Group, ...] = ()
+    quoted: bool = False
+
+
+@dataclass(slots=True)
+class _Open:
+    """A group that is being read, and the term whose it is."""
+
+    mark: str
+    start: int
+    head: int | str | None
+    before: tuple[Group, ...]
+    terms: list[Term] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
+    key: str | None = None
+    trailing: bool = False
+
+
+_BLANKS = re.compile(r"[ \t\r\n]*")
+
+
+def first(text: str, start: int = 0) -> int:
+    """The position of the first character from `start` on that is no blank.
+
+    >>> first("  8:1")
+    2
+    """
+    return _BLANKS.match(text, start).end()  # type: ignore[union-attr]  # it matches everywhere
+
+
+def where(text: str, position: int) -> str:
+    """A position as line and column, both from 1.
+
+    >>> where("a\\nbc", 3)
+    'line 2, column 2'
+    """
+    line = text.count("\n", 0, position) + 1
+    return f"line {line}, column {position - text.rfind(chr(10), 0, position)}"
+
+
+def refuse(text: str, family: str, why: object, position: int) -> NoReturn:
+    """Raise the ParseError of a text of a known family."""
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    raise ParseError(
+        f"cannot read {shown!r} as {family}: {why} at {where(text, position)}", text=text, position=position
+    ) from None
+
+
+def check_length(text: str) -> None:
+    """Refuse a text past MAX_TEXT by a ResourceError."""
+    if len(text) > MAX_TEXT:
+        raise ResourceError("length of a text in characters", len(text), MAX_TEXT)
+
+
+def read_term(text: str, family: str, start: int = 0) -> Term:
+    """The one term of a text from `start` on; `family` names the text in errors.
+
+    Raises ParseError with line and column, ResourceError for a text past MAX_TEXT.
+    """
+    group = read_arguments(text, family, start)
+    if len(group.terms) != 1 or group.keys[0] is not None or group.trailing:
+        refuse(text, family, f"expected one term, found {len(group.terms)}", start)
+    return group.terms[0]
+
+
+def read_arguments(text: str, family: str, start: int = 0) -> Group:
+    """The terms of a text, divided by commas, some of them with keys.  Raises as `read_term` does.
+
+    >>> read_arguments("shape=(8, 64), itemsize=2", "NumPy").keys
+    ('shape', 'itemsize')
+    """
+    check_length(text)
+    plain = _CAST.sub(lambda cast: " " * len(cast[0]), text)
+    stack = [_Open("", start, None, ())]
+    count = 0
+    at, last = start, None  # `last` is the term after which groups, a comma or a bracket may stand
+
+    def fail(expected: str) -> NoReturn:
+        found = repr(text[begin : begin + 12]) if begin < len(text) else "the end"
+        refuse(text, family, f"expected {expected}, found {found}", begin)
+
+    while True:
+        match = _TOKEN.match(plain, at)
+        if match is None or match.lastgroup is None:
+            begin = at + len(plain[at:]) - len(plain[at:].lstrip())
+            fail("',' or a closing bracket" if last else "a name, an integer or a bracket")
+        kind, begin, at = match.lastgroup, match.start(match.lastgroup), match.end()
+        token = match[kind]
+        top = stack[-1]
+        if token == ";" and len(stack) == 1 and last:
+            continue
+        if last is None and kind in ("int", "name", "text"):
+            last, count = _leaf(text, family, kind, token, begin), count + 1
+            if count > MAX_TERMS:
+                raise ResourceError("integers and names of a text", count, MAX_TERMS)
+        elif last is None and token == "?":
+            last = Term("?", begin)
+        elif token in ("(", "[", "{", "<") and _may_open(last, token):
+            _open(stack, token, begin, last, fail)
+            last = None
+        elif kind == "mark" and token in ("=", ":") and last is not None and not last.groups:
+            if not isinstance(last.head, str) or top.key is not None:
+                fail("',' or a closing bracket")
+            top.key, last = last.head, None
+        elif token == "," and last is not None:
+            _add(top, last)
+            top.trailing, last = True, None
+        elif len(stack) > 1 and token == _CLOSING[top.mark] and (last is not None or top.key is None):
+            if last is not None:
+                _add(top, last)
+            elif top.terms and top.mark == "<":
+                fail("a name, an integer or a bracket")
+            stack.pop()
+            group = Group(top.mark, tuple(top.terms), tuple(top.keys), top.trailing)
+            last = Term(top.head, top.start, (*top.before, group))
+        elif kind == "end" and len(stack) == 1 and last is not None:
+            _add(top, last)
+            return Group("", tuple(top.terms), tuple(top.keys), top.trailing)
+        else:
+            closing = f"',' or {_CLOSING[top.mark]!r}" if top.mark else "',' or the end"
+            fail(closing if last else "a name, an integer or a bracket")
+
+
+def _leaf(text: str, family: str, kind: str, token: str, begin: int) -> Term:
+    if kind == "name":
+        return Term(token.removeprefix("::"), begin)
+    if kind == "text":
+        return Term(token[1:-1], begin, quoted=True)
+    digits = token.lstrip("_").rstrip("uUlL")
+    if len(digits) > MAX_DIGITS:
+        refuse(text, family, f"an integer of more than {MAX_DIGITS} digits", begin)
+    return Term(int(digits, 16 if digits.lstrip("-")[:2] in ("0x", "0X") else 10), begin)
+
+
+def _may_open(last: Term | None, mark: str) -> bool:
+    """Whether a group may stand here: alone, or behind a name; `{}` behind types and `_8` too."""
+    if last is None:
+        return mark != "<"
+    if last.quoted or last.head is None:
+        return False
+    return mark == "{" if isinstance(last.head, int) else mark in "({<"
+
+
+def _open(
+    stack: list[_Open], mark: str, begin: int, last: Term | None, fail: Callable[[str], NoReturn]
+) -> None:
+    if len(stack) > MAX_NESTING:
+        fail(f"at most {MAX_NESTING} nested brackets")
+    if last is None:
+        stack.append(_Open(mark, begin, None, ()))
+    else:
+        stack.append(_Open(mark, last.start, last.head, last.groups))
+
+
+def _add(group: _Open, term: Term) -> None:
+    group.terms.append(term)
+    group.keys.append(group.key)
+    group.key, group.trailing = None, False

@@ -1,0 +1,89 @@
+"""convert: what it prints, its exit codes, standard input, and texts that cannot be read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from layoutalg.cli.app import app
+from layoutalg.cli.completions import forms
+from layoutalg.notation import FORMS
+from tests.command import answer, refusal, run
+from tests.sweeps import each
+
+TILE = "Sw<3,3,3> o 0 o (64,64):(64,1)"
+SHARED = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>"
+
+
+def test_it_prints_the_result_and_nothing_else() -> None:
+    assert run("convert", TILE, "--to", "triton").stdout == SHARED + "\n"
+    assert run("convert", SHARED, "--shape", "64,64").stdout == TILE + "\n"
+    assert run("convert", SHARED, "--shape", "(64,64)", "--to", "cute").stdout == TILE + "\n"
+    fields = answer("convert", "(8,64):(64,1)", "--to", "numpy", "--element", "f16")
+    assert fields["result"] == "shape=(8, 64), strides=(128, 2), itemsize=2" and fields["to"] == "numpy"
+    assert run("convert", "GMMA::Layout_K_SW128_Atom<half_t>").stdout == "Sw<3,3,3> o 0 o (8,64):(64,1)\n"
+
+
+def test_standard_input_is_read_and_bad_bytes_are_placed() -> None:
+    made = CliRunner().invoke(app, ["convert", "-", "--to", "torch"], input="Layout((8, 64),\n(64, 1))\n")
+    assert made.stdout == "size=(8, 64), stride=(64, 1)\n"
+    bad = CliRunner().invoke(app, ["convert", "-"], input=b"(8,64):\n\xff(64,1)")
+    assert bad.exit_code == 2 and "line 2, byte 1" in bad.stderr
+    large = CliRunner().invoke(app, ["convert", "-"], input=b"1" * ((1 << 20) + 1))
+    assert large.exit_code == 2 and "size of standard input" in large.stderr
+    deep = CliRunner().invoke(app, ["convert", "-"], input="Layout<" * 100_000)
+    assert deep.exit_code == 2 and "at most 128 nested brackets" in deep.stderr
+    assert "line 1, column" in deep.stderr
+
+
+@each(
+    ("words", "why"),
+    [
+        (("(8,64):(64",), "at position 10, found the end (line 1, column 11)"),
+        (("make_layout(\n  M)",), "found the name M at line 2, column 3"),
+        (("8:1", "--to", "cuda"), "unknown form 'cuda'"),
+        (("8:1", "--from", "cuda"), "unknown form 'cuda'"),
+        (("8:1", "--to", "numpy"), "numpy strides count bytes: give element"),
+        (("8:1", "--to", "torch", "--shape", "8"), "shape is given"),
+        (("8:1", "--to", "ttg.slice"), "are read, and not written"),
+        (("8:1", "--element", "f17", "--to", "numpy"), "unknown dtype 'f17'"),
+        (("8:1", "--unit", "bits"), "unknown unit 'bits'"),
+        ((SHARED,), "swizzled_shared needs the tensor's shape"),
+        ((SHARED, "--shape", "(0,4)"), "positive integers are needed"),
+        (("(8,64):(72,1)", "--to", "triton"), "is not linear over F2"),
+        (("",), "expected"),
+    ],
+)
+def test_bad_input_exits_2_with_the_reason(words: tuple[str, ...], why: str) -> None:
+    assert why in refusal("convert", *words)[1]
+
+
+def test_other_commands_read_the_notations_too() -> None:
+    plain = run("analyze", "(8,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4").stdout
+    typed = "cute::Layout<cute::tuple<cute::C<8>,cute::C<64>>,cute::tuple<cute::C<64>,cute::C<1>>>"
+    assert (
+        run("analyze", typed, "--dtype", "f16", "--access", "ldmatrix.x4").stdout.replace(
+            f"'{typed}'", "'(8,64):(64,1)'"
+        )
+        == plain
+    )
+    assert "a map of registers and lanes has no offsets" in refusal("code", " - lane=1 -> (1)")[1]
+
+
+def test_the_names_of_forms_are_completed_and_documented() -> None:
+    assert forms("") == [name for name, form in FORMS.items() if form.write is not None]
+    text = (Path(__file__).parents[2] / "docs" / "notations.md").read_text(encoding="utf-8")
+    table = text.partition("| form |")[2].partition("\n\n")[0]
+    listed = set(re.findall(r"`([\w.-]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()[2:])))
+    assert listed - {"gluon.BlockedLayout"} == {name for name in FORMS if not name.startswith("gluon.")}
+    shown = " ".join(run("convert", "--help").stdout.split())
+    for name in ("cpp-type", "linear-layout", "tensor-layouts"):
+        assert name in shown
+
+
+@pytest.mark.parametrize("text", ["__import__('os').system('touch /tmp/x')", "eval(1)", "Layout(exec('1'))"])
+def test_names_that_python_knows_are_names_that_nobody_knows_here(text: str) -> None:
+    assert refusal("convert", text)[0] == "ParseError"

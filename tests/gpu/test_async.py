@@ -1,0 +1,71 @@
+"""The documented programs for Hopper, and those with roles and multicast, launched and compared with NumPy.
+
+python3 -m pytest tests/gpu/test_async.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg import codegen as cg
+from layoutalg.codegen.gpu import gpu_status, to_device, to_host
+from tests import hopper_programs
+from tests.codegen.test_hopper_show import SIZES, documented, given_for
+from tests.hopper_programs import arguments, expected
+
+STATUS = gpu_status()
+pytestmark = pytest.mark.skipif(
+    not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
+)
+
+RIGHT = ("scaled", "ring", "reduction", "shared_tile", "exchange", "persistent", "pushed", "handed", "uneven")
+
+TIMES = 20
+"""Launches of one program: what depends on timing shows in one of many."""
+
+
+def launched(kernel: Any, args: Mapping[str, Any]) -> Any:
+    """The last array after one launch."""
+    on_gpu = {name: to_device(x) if isinstance(x, np.ndarray) else x for name, x in args.items()}
+    cg.launch(kernel, on_gpu)
+    return to_host(on_gpu[list(args)[-1]])
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[str, tuple[Any, str]]:
+    return documented()
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_documented(programs: dict[str, tuple[Any, str]], name: str) -> None:
+    for _ in range(TIMES):
+        args, wanted = given_for(name)
+        assert np.array_equal(launched(programs[name][0], args), wanted)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_programs(name: str) -> None:
+    kernel = getattr(hopper_programs, name)()
+    for _ in range(TIMES):
+        args = arguments(name)
+        assert np.array_equal(launched(kernel, args), expected(name, args))
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 5])
+@pytest.mark.parametrize("tiles", [1, 2, 7, 64])
+def test_ring_of_any_length(stages: int, tiles: int) -> None:
+    kernel = hopper_programs.ring(stages=stages, tiles=tiles)
+    x = np.random.default_rng(5).integers(-9, 10, (16, 32 * tiles)).astype("f4")
+    found = launched(kernel, {"x": x, "y": np.zeros((16, 32), "f4")})
+    assert np.array_equal(found, x.reshape(16, -1, 32).sum(1))
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 8), (64, 64), (65, 8), (1000, 1000), (4096, 4096)])
+def test_copy_of_any_size(programs: dict[str, tuple[Any, str]], m: int, n: int) -> None:
+    src = np.random.default_rng(5).standard_normal((m, n)).astype("f2")
+    args = {"m": m, "n": n, "src": src, "dst": np.full_like(src, np.nan)}
+    assert np.array_equal(launched(programs["tma_copy"][0], args), src)

@@ -1,0 +1,29 @@
+"""The right programs of asynchronous copies, barriers, roles and clusters, launched on a Hopper GPU.
+
+python3 -m pytest tests/gpu/test_async_right.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.gpu import gpu_status, load, to_device, to_host
+from tests.async_programs import RIGHT
+
+STATUS = gpu_status()
+pytestmark = pytest.mark.skipif(
+    not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
+)
+
+
+@pytest.mark.parametrize("name", list(RIGHT))
+def test_a_right_program_is_right_on_the_gpu(name: str) -> None:
+    """Ten launches each: what is wrong once in a while would show as other numbers."""
+    program = RIGHT[name]()
+    out = "w" if any(p.name == "w" for p in program.kernel.params) else "y"
+    kernel, arrays = load(program.kernel), {key: to_device(x) for key, x in program.given.items()}
+    for _ in range(10):
+        arrays[out] = to_device(np.full(program.y.shape, np.nan, "f4"))
+        kernel(**arrays)
+        assert np.array_equal(to_host(arrays[out]), program.y)

@@ -1,0 +1,122 @@
+"""Products by wgmma and TMA: what is simulated is the definition, and what is wrong is refused or found."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen import compile as compile_program
+from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm.heuristic import SM90
+from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
+from layoutalg.kernels.gemm.sm90 import block_count, build
+from layoutalg.kernels.gemm.tiles import SM90_TILES, Sm90Config
+from layoutalg.kernels.gemm.validate import check_config, shared_bytes
+from tests.kernels.test_gemm_epilogue_steps import computed
+from tests.sweeps import each
+
+SMALL = Sm90Config(64, 64, 3, 1)
+ROWS = replace(SMALL, through="shared")
+
+CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
+    "TN": (gemm_problem(100, 88, 136, "bf16"), SMALL),
+    "TT": (gemm_problem(72, 136, 72, "f16", b_major="mn"), SMALL),
+    "NN": (gemm_problem(136, 72, 200, "bf16", a_major="mn"), SMALL),
+    "NT, two": (gemm_problem(136, 72, 72, "f16", a_major="mn", b_major="mn"), Sm90Config(128, 64, 2)),
+    "one row": (gemm_problem(1, 8, 8, "bf16"), SMALL),
+    "two rows of boxes": (gemm_problem(300, 120, 72, "bf16"), Sm90Config(256, 48, 2)),
+    "three boxes": (gemm_problem(80, 400, 136, "bf16"), Sm90Config(64, 192, 2, 1)),
+    "f32 result": (gemm_problem(72, 100, 72, "f16", result="f32"), replace(SMALL, result_vec=4)),
+    "C": (gemm_problem(72, 88, 136, "bf16", reads_c=True, ldc=96), ROWS),
+    "bias, gelu": (gemm_problem(72, 88, 72, "f16", bias=True, activation="gelu"), ROWS),
+    "relu in boxes": (gemm_problem(72, 88, 72, "f16", activation="relu"), SMALL),
+    "odd rows of D": (gemm_problem(67, 71, 40, "bf16", ldd=75), replace(ROWS, result_vec=1)),
+    "parts": (gemm_problem(72, 88, 400, "bf16", bias=True), replace(ROWS, result_vec=4, splits=3)),
+}  # fmt: skip
+
+
+def right(p: GemmProblem, c: Sm90Config, seed: int) -> bool:
+    got, value, allowed = computed(p, c, seed)
+    return bool(np.all(np.abs(got - value) <= allowed))
+
+
+@each("name", CASES)
+def test_what_is_simulated_is_the_definition(name: str) -> None:
+    p, c = CASES[name]
+    assert right(p, c, 0) and right(p, c, 1)  # in groups of a block, of a warp
+
+
+def drawn(rng: random.Random) -> tuple[GemmProblem, Any]:
+    """A small product and a configuration that fits it, any tile of the family or a small one."""
+    while True:
+        m, n, k = rng.randint(1, 200), rng.randint(1, 200), rng.randint(1, 300)
+        asked: dict[str, Any] = {
+            "a_major": rng.choice(["k", "mn"]), "b_major": rng.choice(["k", "mn"]),
+            "reads_c": rng.random() < 0.2, "bias": rng.choice(["none", "none", "n", "m"]),
+            "activation": rng.choice(["none", "relu", "silu"]), "result": rng.choice([None, "f32"]),
+        }  # fmt: skip
+        a, b = (k if asked["a_major"] == "k" else m), (k if asked["b_major"] == "k" else n)
+        lead = {
+            "lda": -(-a // 8) * 8 + 8 * rng.randint(0, 2),
+            "ldb": -(-b // 8) * 8,
+            "ldd": n + rng.randint(0, 9),
+        }
+        p = gemm_problem(m, n, k, rng.choice(["f16", "bf16"]), **asked, **lead)
+        base = Sm90Config(
+            64 * (c := rng.choice([1, 1, 2])), rng.choice([16, 48, 64, 128]), rng.randint(2, 4), c
+        )
+        found = SM90.fitted(p, replace(base, panel=rng.randint(1, 8)))
+        if rng.random() < 0.2:
+            found = SM90.parted(p, replace(found, splits=rng.randint(2, 3)))
+        try:
+            check_config(p, found)
+        except LayoutAlgError:
+            continue
+        return p, found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_products_are_the_definition(seed: int) -> None:
+    p, c = drawn(random.Random(20261123 + seed))
+    assert right(p, c, seed), (p, c)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(200))
+def test_many_random_products_are_the_definition(seed: int) -> None:
+    p, c = drawn(random.Random(910000 + seed))
+    assert right(p, c, seed), (p, c)
+
+
+def test_every_tile_compiles_without_spills() -> None:
+    p = gemm_problem(4096, 4096, 4096, "bf16")
+    for tile in SM90_TILES:
+        kernel = build(p, SM90.fitted(p, tile.config))
+        assert kernel.shared_bytes == shared_bytes(p, SM90.fitted(p, tile.config))
+    assert compile_program(build(p, Sm90Config(128, 256, 4))).spill_bytes == 0
+
+
+def test_as_many_blocks_as_there_are_tiles_or_multiprocessors() -> None:
+    p = gemm_problem(256, 512, 64)
+    assert block_count(p, Sm90Config(128, 256, 4)) == 4
+    assert block_count(gemm_problem(8192, 8192, 64), Sm90Config(128, 256, 4, splits=2)) == 66
+
+
+REFUSED: dict[str, tuple[GemmProblem, Sm90Config]] = {
+    "no multiple of 16 bytes": (gemm_problem(64, 64, 68, "bf16"), SMALL),
+    "not s8 into s32": (gemm_problem(64, 64, 64, "s8"), SMALL),
+    "13 stages fit": (gemm_problem(64, 64, 64, "bf16"), replace(SMALL, stages=40)),
+    "adds no matrix": (gemm_problem(64, 64, 64, "bf16", reads_c=True), SMALL),
+    "columns of wgmma": (gemm_problem(64, 64, 64, "bf16"), replace(SMALL, tile_n=40)),
+    "not a batch": (gemm_problem(64, 64, 64, "bf16", batch=[BatchMode(2, 4096, 4096, 0, 4096)]), SMALL),
+}  # fmt: skip
+
+
+@each("why", REFUSED)
+def test_what_breaks_a_rule_is_refused(why: str) -> None:
+    with pytest.raises(LayoutAlgError, match=why):
+        build(*REFUSED[why])

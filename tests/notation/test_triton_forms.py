@@ -1,0 +1,361 @@
+"""Triton's encodings against their definitions: every register, lane and warp, every offset, counted out.
+
+The definitions are written from the texts of TritonGPUAttrDefs.td (modular arithmetic of tiles, phases of
+rows) and of the PTX ISA (fragments of mma.m16n8 and wgmma), without maps of bits.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from math import prod
+from typing import Any
+
+import pytest
+
+from layoutalg import LinearLayout, Swizzle, convert, find_mma_atom, parse, same_function, tile_to_shape
+from layoutalg.arch import atom_layout
+from layoutalg.errors import ArgumentTypeError, ParseError, UnsupportedError
+from layoutalg.layout import AnyLayout, Layout
+from tests.sweeps import each
+
+Ints = tuple[int, ...]
+
+BLOCKED = "#ttg.blocked<{{sizePerThread = {}, threadsPerWarp = {}, warpsPerCTA = {}, order = {}}}>"
+
+
+def read(text: str, *shape: int) -> LinearLayout:
+    """The map of a distributed encoding."""
+    found = parse(text, shape=shape)
+    assert isinstance(found, LinearLayout)
+    return found
+
+
+def tile(text: str, *shape: int) -> AnyLayout:
+    """The layout of a shared encoding."""
+    found = parse(text, shape=shape or None)
+    assert not isinstance(found, (LinearLayout, Swizzle))
+    return found
+
+
+def digits(number: int, radices: Ints, order: Ints) -> list[int]:
+    """The digit of each dimension, that of order[0] the lowest."""
+    out = [0] * len(radices)
+    for dim in order:
+        number, out[dim] = divmod(number, radices[dim])
+    return out
+
+
+def blocked_element(
+    size: Ints, lanes: Ints, warps: Ints, order: Ints, shape: Ints, register: int, lane: int, warp: int
+) -> Ints:
+    """The element that a register holds: tiles of registers, lanes and warps, side by side "
+    "over the tensor."""
+    tiles = tuple(max(1, n // (s * t * w)) for n, s, t, w in zip(shape, size, lanes, warps, strict=True))
+    repeat, inside = divmod(register, prod(size))
+    r, t, w, p = (
+        digits(inside, size, order),
+        digits(lane, lanes, order),
+        digits(warp, warps, order),
+        digits(repeat, tiles, order),
+    )
+    return tuple(
+        (r[d] + size[d] * (t[d] + lanes[d] * (w[d] + warps[d] * p[d]))) % shape[d] for d in range(len(shape))
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_blocked_is_tiles_of_registers_lanes_and_warps(seed: int) -> None:
+    rng = random.Random(seed)
+    rank = rng.choice((1, 2, 2, 3))
+    size, lanes, warps = ([1] * rank for _ in range(3))
+    for counts, bits in ((size, rng.randrange(5)), (lanes, 5), (warps, rng.randrange(4))):
+        for _ in range(bits):
+            counts[rng.randrange(rank)] *= 2
+    order = rng.sample(range(rank), rank)
+    shape = tuple(1 << rng.randint(0, 7 if rank < 3 else 4) for _ in range(rank))
+    text = BLOCKED.format(size, lanes, warps, order)
+    found = read(text, *shape)
+    gluon = (
+        f"ttgl.BlockedLayout(size_per_thread={size}, threads_per_warp={lanes}, "
+        f"warps_per_cta={warps}, order={order})"
+    )
+    assert read(gluon, *shape) == found
+    parts = tuple(size), tuple(lanes), tuple(warps), tuple(order), shape
+    for _ in range(200):
+        at = [rng.randrange(1 << bits) for bits in list(found.in_bits.values())[:3]]
+        got = found(register=at[0], lane=at[1], warp=at[2])
+        assert tuple(got.values()) == blocked_element(*parts, *at), (text, shape, at)
+    written = convert(found, "ttg.linear")
+    assert "block = []" in written
+    assert parse(written) == found and parse(convert(found, "gluon.DistributedLinearLayout")) == found
+
+
+def test_the_example_of_tritons_documentation() -> None:
+    """16 by 16 over two warps, as TritonGPUAttrDefs.td draws it."""
+    found = read(
+        "#triton_gpu.blocked<{sizePerThread = [2, 2], threadsPerWarp = [8, 4], warpsPerCTA = [1, "
+        "2], order = [1, 0]}>",
+        16,
+        16,
+    )
+    owner = {}
+    for register, lane, warp in product(range(4), range(32), range(2)):
+        at = tuple(found(register=register, lane=lane, warp=warp).values())
+        owner[at] = lane + 32 * warp
+    assert [owner[0, c] for c in range(16)] == [0, 0, 1, 1, 2, 2, 3, 3, 32, 32, 33, 33, 34, 34, 35, 35]
+    assert [owner[r, 0] for r in range(16)] == [4 * (r // 2) for r in range(16)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_swizzled_shared_is_phases_of_rows(seed: int) -> None:
+    rng = random.Random(seed)
+    rank = rng.choice((1, 2, 2, 3))
+    order = rng.sample(range(rank), rank)
+    shape = tuple(1 << rng.randint(0, 6 if rank < 3 else 4) for _ in range(rank))
+    vec, per_phase, max_phase = (1 << rng.randrange(4) for _ in range(3))
+    fields = f"vec = {vec}, perPhase = {per_phase}, maxPhase = {max_phase}, order = {order}"
+    text = f"#ttg.swizzled_shared<{{{fields}}}>"
+    found = tile(text, *shape)
+    for at in product(*map(range, shape)):
+        offset, scale = 0, 1
+        for place, dim in enumerate(order):
+            index = at[dim]
+            if place == 0 and rank > 1:
+                phase = at[order[1]] // per_phase % max_phase * vec
+                index = index ^ phase % shape[dim]
+            offset += scale * index
+            scale *= shape[dim]
+        assert found(at if rank > 1 else at[0]) == offset, (text, shape, at)
+    for form in ("ttg.swizzled_shared", "gluon.SwizzledSharedLayout", "triton", "gluon"):
+        assert same_function(tile(convert(found, form), *shape), found)
+    for form in ("ttg.shared_linear", "gluon.SharedLinearLayout", "linear-layout") if prod(shape) > 1 else ():
+        assert same_function(tile(convert(found, form)), found)
+
+
+MMA = "#ttg.nvidia_mma<{{versionMajor = {}, versionMinor = 0, warpsPerCTA = [{}, {}], instrShape = [{}]}}>"
+
+
+@each(
+    ("warps", "shape"),
+    [((1, 1), (16, 8)), ((4, 1), (64, 32)), ((2, 2), (128, 64)), ((1, 4), (32, 64)), ((2, 4), (16, 16))],
+)
+def test_the_accumulator_of_mma_sync(warps: Ints, shape: Ints) -> None:
+    found = read(MMA.format(2, *warps, "16, 8"), *shape)
+    tiles = [max(1, shape[0] // (16 * warps[0])), max(1, shape[1] // (8 * warps[1]))]
+    assert 1 << found.in_bits["register"] == 4 * prod(tiles)
+    for register, lane, warp in product(range(4 * prod(tiles)), range(32), range(prod(warps))):
+        repeat, c = divmod(register, 4)
+        row = lane // 4 + 8 * (c // 2) + 16 * (warp // warps[1] + warps[0] * (repeat // tiles[1]))
+        col = lane % 4 * 2 + c % 2 + 8 * (warp % warps[1] + warps[1] * (repeat % tiles[1]))
+        got = found(register=register, lane=lane, warp=warp)
+        assert tuple(got.values()) == (row % shape[0], col % shape[1])
+    if all(n >= t * w for n, t, w in zip(shape, (16, 8), warps, strict=True)):
+        assert convert(found, "ttg.nvidia_mma") == MMA.format(2, *warps, "16, 8")
+
+
+def test_one_tile_is_the_atom_of_cutlass() -> None:
+    atom = find_mma_atom("SM80_16x8x16_F32F16F16F32_TN")
+    one = MMA.format(2, 1, 1, "16, 8")
+    assert same_function(tile(convert(read(one, 16, 8), "cute")), atom.c_tv)
+    dot = "#ttg.dot_op<{{opIdx = {}, parent = {}, kWidth = 2}}>"
+    assert same_function(tile(convert(dot.format(0, one), "cute", shape=(16, 16))), atom.a_tv)
+    b = parse(dot.format(1, one), shape=(16, 8))  # k by n, where CuTe has n by k
+    assert isinstance(b, LinearLayout)
+    assert same_function(tile(convert(b.transpose_outs(["dim1", "dim0"]), "cute")), atom.b_tv)
+
+
+@each(("warps", "n", "shape"), [((4, 1), 64, (64, 64)), ((4, 1), 32, (128, 64)), ((8, 1), 16, (128, 32))])
+def test_the_accumulator_of_wgmma(warps: Ints, n: int, shape: Ints) -> None:
+    found = read(MMA.format(3, *warps, f"16, {n}, 16"), *shape)
+    across, down = shape[1] // n, max(1, shape[0] // (16 * warps[0]))
+    assert 1 << found.in_bits["register"] == n // 2 * across * down
+    for register, lane, warp in product(range(n // 2 * across * down), range(0, 32, 3), range(warps[0])):
+        repeat, i = divmod(register, n // 2)
+        row = 16 * warp + lane // 4 + 8 * (i % 4 // 2) + 16 * warps[0] * (repeat // across)
+        col = i // 4 * 8 + lane % 4 * 2 + i % 2 + n * (repeat % across)
+        assert tuple(found(register=register, lane=lane, warp=warp).values()) == (row, col)
+
+
+@each(("width", "warps", "shape"), [(2, (2, 2), (64, 32)), (4, (4, 1), (64, 64)), (1, (1, 2), (32, 16))])
+def test_operands_of_mma_sync(width: int, warps: Ints, shape: Ints) -> None:
+    """Lanes hold kWidth elements along k, four lanes a row; warps along n hold the same of "
+    "A, along m of B."""
+    parent = MMA.format(2, *warps, "16, 8")
+    a = read(f"#ttg.dot_op<{{opIdx = 0, parent = {parent}, kWidth = {width}}}>", *shape)
+    b = read(f"DotOperandLayout(1, parent={GLUON_MMA.format(*warps)}, k_width={width})", *shape[::-1])
+    depth = shape[1] // (8 * width)
+    for register, lane, warp in product(range(1 << a.in_bits["register"]), range(32), range(prod(warps))):
+        i, rest = register % width, register // width
+        row = lane // 4 + 8 * (rest % 2) + 16 * (warp // warps[1] + warps[0] * (rest // 4 // depth))
+        k = i + width * (lane % 4 + 4 * (rest // 2 % 2)) + 8 * width * (rest // 4 % depth)
+        assert tuple(a(register=register, lane=lane, warp=warp).values()) == (row % shape[0], k)
+    for register, lane, warp in product(range(1 << b.in_bits["register"]), range(32), range(prod(warps))):
+        i, rest = register % width, register // width
+        k = i + width * (lane % 4 + 4 * (rest % 2)) + 8 * width * (rest // 2 % depth)
+        n = lane // 4 + 8 * (warp % warps[1] + warps[1] * (rest // 2 // depth))
+        assert tuple(b(register=register, lane=lane, warp=warp).values()) == (k, n % shape[0])
+
+
+GLUON_MMA = "NVMMADistributedLayout(version=[2, 0], warps_per_cta=[{}, {}], instr_shape=[16, 8])"
+
+
+def test_operands_of_a_blocked_dot_and_slices() -> None:
+    parent = BLOCKED.format([2, 4], [4, 8], [2, 1], [1, 0])
+    a = read(f"#ttg.dot_op<{{opIdx = 0, parent = {parent}}}>", 16, 8)
+    for register, lane, warp in product(range(16), range(32), range(2)):
+        row = register // 8 + 2 * (lane // 8 + 4 * warp)
+        assert tuple(a(register=register, lane=lane, warp=warp).values()) == (row, register % 8)
+    whole = read(parent, 16, 1)
+    column = read(f"#ttg.slice<{{dim = 1, parent = {parent}}}>", 16)
+    assert parse(f"SliceLayout(1, {GLUON_BLOCKED})", shape=16) == column
+    for lane, warp, register in product(range(32), range(2), range(2)):
+        assert (
+            column(register=register, lane=lane, warp=warp)["dim0"]
+            == (whole(register=register << 2, lane=lane, warp=warp)["dim0"])
+        )
+    assert column.in_bits["register"] == 1, "registers that hold what another holds are left out"
+
+
+GLUON_BLOCKED = "BlockedLayout([2, 4], [4, 8], [2, 1], [1, 0])"
+
+
+@each("width", [32, 64, 128])
+@each(("shape", "element", "bits"), [((64, 128), "f16", 16), ((16, 256), "u8", 8), ((8, 64), "f32", 32)])
+def test_nvmma_shared_is_cutlass_atoms_over_the_tensor(
+    width: int, shape: Ints, element: str, bits: int
+) -> None:
+    """Atoms below each other, then beside each other: what tile_to_shape makes of CUTLASS's atoms."""
+    text = "#ttg.nvmma_shared<{{swizzlingByteWidth = {}, transposed = {}, elementBitWidth = {}}}>"
+    found = tile(text.format(width, "false", bits), *shape)
+    assert same_function(found, tile_to_shape(atom_layout(f"Layout_K_SW{width}_Atom", element), shape))
+    turned = tile(text.format(width, "true", bits), *shape[::-1])
+    atom = atom_layout(f"Layout_MN_SW{width}_Atom", element)
+    assert same_function(turned, tile_to_shape(atom, shape[::-1], (1, 0)))
+    for value, extents in ((found, shape), (turned, shape[::-1])):
+        written = convert(value, "ttg.nvmma_shared", element=element)
+        assert same_function(tile(written, *extents), value)
+
+
+def test_nvmma_shared_of_a_box_that_is_too_large_for_tma() -> None:
+    """Rows past 256 are another box, before the columns of the next: offsets by definition."""
+    found = tile("NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)", 512, 128)
+    for row, col in product(range(0, 512, 7), range(0, 128, 3)):
+        byte = row * 128 + col % 64 * 2
+        assert found(row, col) == Swizzle(3, 4, 3)(byte) // 2 + col // 64 * 512 * 64
+    plain = tile("NVMMASharedLayout(0, 16, 2)", 8, 512)
+    assert all(plain(r, c) == r * 256 + c % 256 + c // 256 * 8 * 256 for r in range(8) for c in range(512))
+
+
+GLUON_BASE = "[1, 2], [4, 8], [1, 1], [1, 0]"
+
+
+def test_blocks_of_a_cluster_split_the_tensor() -> None:
+    base = "sizePerThread = [1, 2], threadsPerWarp = [4, 8], warpsPerCTA = [1, 1], order = [1, 0]"
+    split = read(
+        f"#ttg.blocked<{{{base}, CTAsPerCGA = [2, 1], CTASplitNum = [2, 1], CTAOrder = [1, 0]}}>", 8, 16
+    )
+    assert split == read(f"#ttg.blocked<{{{base}, CGALayout = [[1, 0]]}}>", 8, 16)
+    half = read(f"#ttg.blocked<{{{base}}}>", 4, 16)
+    for block, lane, register in product(range(2), range(32), range(2)):
+        inner = half(lane=lane, register=register)
+        assert split(block=block, lane=lane, register=register) == {
+            **inner,
+            "dim0": inner["dim0"] + 4 * block,
+        }
+    copies = read(
+        f"#ttg.blocked<{{{base}, CTAsPerCGA = [2, 1], CTASplitNum = [1, 1], CTAOrder = [1, 0]}}>", 4, 16
+    )
+    assert copies(block=1) == copies(block=0) and parse(convert(split, "triton")) == split
+    gluon = read(f"BlockedLayout({GLUON_BASE}, [[1, 0]])", 8, 16)
+    assert gluon == split == read(f"BlockedLayout({GLUON_BASE}, [2, 1], [2, 1], [1, 0])", 8, 16)
+    parent = MMA.format(2, 1, 1, "16, 8").replace("}>", ", CGALayout = [[1, 0], [0, 1]]}>")
+    a = read(f"#ttg.dot_op<{{opIdx = 0, parent = {parent}, kWidth = 2}}>", 32, 16)
+    assert a(block=1) == {"dim0": 16, "dim1": 0} and a(block=2) == {"dim0": 0, "dim1": 0}, "k is held by both"
+    shared = (
+        "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0], CGALayout = [[0, 1]]}>"
+    )
+    assert read(shared, 4, 8)(offset=5, block=1) == {"dim0": 1, "dim1": 5}
+
+
+def test_thread_value_layouts_are_maps_of_registers_and_lanes() -> None:
+    text = BLOCKED.format([1, 8], [8, 4], [4, 1], [1, 0])
+    tv = convert(text, "cute", shape=(64, 64))
+    found, layout = read(text, 64, 64), parse(tv)
+    assert isinstance(layout, Layout)
+    for thread, value in product(range(0, 128, 5), range(32)):
+        at = found(lane=thread % 32, warp=thread // 32, register=value)
+        assert layout(thread, value) == at["dim0"] + 64 * at["dim1"]
+    assert parse(convert(tv, "ttg.linear", shape=(64, 64))) == found
+    assert convert(tv, "ttg.blocked", shape="(64,64)") == text
+    with pytest.raises(ArgumentTypeError, match=r"needs the tensor's shape, as in \(64,64\)"):
+        convert(tv, "ttg.linear")
+
+
+@each(
+    ("layout", "form", "why"),
+    [
+        ("(8,64):(72,1)", "ttg.swizzled_shared", "is not linear over F2"),
+        ("(8,8):(16,1)", "ttg.swizzled_shared", "with gaps or copies"),
+        ("(6,8):(8,1)", "ttg.swizzled_shared", "extent 6 is not a power of two"),
+        ("Sw<2,3,3> o 64 o (8,64):(64,1)", "ttg.shared_linear", "64 \\+ 64 = 128 carries"),
+        ("Sw<3,0,3> o 0 o (1,64):(64,1)", "ttg.swizzled_shared", "offsets do not run along one dimension"),
+        ("(8,(2,4)):(2,(1,16))", "ttg.swizzled_shared", "offsets do not run along one dimension"),
+        (
+            "Sw<1,0,4> o Sw<1,1,3> o 0 o (8,8):(8,1)",
+            "ttg.swizzled_shared",
+            "row 2 is XORed into columns by 3",
+        ),
+        (
+            "Sw<2,0,4> o Sw<1,2,1> o 0 o (8,8):(8,1)",
+            "ttg.swizzled_shared",
+            "no vec, perPhase and maxPhase: row 2",
+        ),
+        ("Sw<2,0,3> o 0 o (8,8):(8,1)", "ttg.nvmma_shared", "offsets are not those of swizzled atoms"),
+        ("Sw<3,4,3>", "ttg.swizzled_shared", "say what it acts on"),
+    ],
+)
+def test_why_there_is_none(layout: str, form: str, why: str) -> None:
+    options: dict[str, Any] = {"element": "f16"} if form == "ttg.nvmma_shared" else {}
+    with pytest.raises(UnsupportedError, match=why):
+        convert(layout, form, **options)
+
+
+@each(
+    ("text", "why"),
+    [
+        ("#ttg.amd_mfma<{version = 3, warpsPerCTA = [4, 1]}>",
+         "amd_mfma is known and not read: its maps are"),
+        ("#ttg.padded_shared<[4:+4] {order = [1, 0]}>", "line 1, column"),
+        ("PaddedSharedLayout(interval_padding_pairs=[[4, 4]])", "PaddedSharedLayout is known and not read"),
+        ("#ttng.tensor_memory_encoding<blockM = 128>", "tensor memory has rows and columns"),
+        ("#ttg.unheard_of<{}>", "unheard_of is no encoding that is known here"),
+        ("#ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>", "#mma is not defined here"),
+        ("#ttg.blocked<{sizePerThread = [1, 3], threadsPerWarp = [1, 32], warpsPerCTA = [1, 1], "
+         "order = [1, 0]}>",
+         "register of 3; a power of two"),
+        ("#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [1, 1], "
+         "order = [1, 1]}>",
+         r"order \[1, 1\] is no order"),
+        ("#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32]}>", "blocked has no warpsPerCTA"),
+        ("#ttg.blocked<{color = 1}>", "color is no field of blocked"),
+        ("#ttg.nvidia_mma<{versionMajor = 1, warpsPerCTA = [1, 1], instrShape = [16, 16]}>", "of version 1"),
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 48, elementBitWidth = 16}>", "swizzlingByteWidth 48"),
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, elementBitWidth = 16, fp4Padded = true}>",
+         "fp4Padded"),
+    ],
+)  # fmt: skip
+def test_what_is_not_read_is_named(text: str, why: str) -> None:
+    with pytest.raises(ParseError, match=why) as caught:
+        parse(text, shape=(64, 64))
+    assert "line 1, column" in str(caught.value)
+
+
+def test_the_shape_is_needed_where_the_text_has_none() -> None:
+    text = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>"
+    with pytest.raises(ArgumentTypeError, match="swizzled_shared needs the tensor's shape"):
+        parse(text)
+    with pytest.raises(ParseError, match="of rank 3, for an encoding of rank 2"):
+        parse(text, shape=(2, 4, 8))
+    with pytest.raises(ParseError, match="an extent of 12; a power of two is needed"):
+        parse(text, shape=(12, 8))
