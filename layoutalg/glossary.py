@@ -45,6 +45,8 @@ F2: The numbers 0 and 1 with 1 + 1 = 0. Bits of an index are coordinates over F2
 fragment: The part of a matrix operand that one thread of a tensor-core instruction holds in registers.
 ideal: The wavefronts, or sectors, that the same lanes would take at best: one wavefront per phase with an
   active lane (more where equal words are not broadcast); the fewest sectors that hold the useful bytes.
+index: Integer instructions of the function that gives the offset of a coordinate, as they stand before a
+  compiler sees them.
 instruction: One warp-wide execution of a load, store or copy; an access has one per warp, register of the
   thread and iteration.
 K: The kernel of a layout's bank map: the words, numbered in storage order, that share a bank with word 0,
@@ -89,6 +91,8 @@ warp: 32 threads that execute an instruction together.
 wavefront: One pass over the banks of shared memory: at most one word from each bank. An instruction takes
   as many as the busiest bank of each of its phases has different words to serve.
 ways: See bank conflict.
+wgmma: The product of a warpgroup on sm_90; its operands lie in shared memory in canonical layouts, each of
+  which a descriptor names.
 witness: The worst instruction of an access, with its busiest bank and the lanes that ask it for different
   words: what a count of conflicts can be verified on.
 word: The 4 bytes that a bank serves at a time.

@@ -101,7 +101,7 @@ def notation(value: Any) -> str:
     if hasattr(value, "sectors"):
         return f"{value.sectors} sectors, of which {value.ideal} are needed"
     if hasattr(value, "certificate"):
-        return "no layout" if value.layout is None else str(value.layout)
+        return "none found" if value.layout is None else str(value.layout)
     return str(value)
 
 

@@ -232,6 +232,8 @@ def test_certificates_are_those_of_synthesize_and_are_proved_again() -> None:
         assert derivation.result == found
         assert [f"{step.law}." for step in derivation.steps] == certificate_words(found)
         reasons.add(found.certificate.reason)
+        said = notation(found)
+        assert said == ("none found" if found.layout is None else str(found.layout)), "none is said to exist"
     assert len(reasons) > 2
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +128,31 @@ def test_the_driver_refuses_what_breaks_a_rule() -> None:
             assert broken - MANUAL_ALONE, row
     assert len(DRIVER) == 1256 and refused > 700 and sizes < 15
     assert {row["element"] for row in DRIVER} == set(TENSOR_MAP_TYPES)
+
+
+def test_what_is_legal_by_construction_is_legal() -> None:
+    """Boxes of whole chunks within the span, strides of 16 bytes, bases at whole patterns."""
+    rng = random.Random(19)
+    for _ in range(200):
+        element = rng.choice(("u8", "f16", "bf16", "f32", "tf32", "f64"))
+        nbytes, mode = dtype(element).nbytes, rng.choice((0, 32, 64, 128))
+        chunk = 16 // nbytes
+        widest = min(mode // nbytes if mode else 256, 256)
+        inner = chunk * rng.randint(1, widest // chunk)
+        outer = [rng.randint(1, 256) for _ in range(rng.randint(0, 4))]
+        pitch = max(mode, inner * nbytes)
+        while outer and math.prod(outer) * pitch > ARCHS["sm_90"].max_shared_bytes_per_block:
+            outer[outer.index(max(outer))] //= 2
+        box = (*(max(1, side) for side in outer), inner)
+        dims = tuple(side * rng.randint(1, 4) + rng.randint(0, 3) for side in box)
+        strides, step = [1], -(-dims[-1] // chunk) * chunk
+        for extent in reversed(dims[:-1]):
+            strides.append(step)
+            step = -(-step * extent // chunk) * chunk
+        request: dict[str, Any] = {
+            "tensor": Layout(dims, tuple(reversed(strides))), "box": box, "element": element, "mode": mode,
+            "global_alignment_bytes": rng.choice((16, 256)), "shared_alignment_bytes": max(128, 8 * mode),
+        }  # fmt: skip
+        report = check_tma(**request)
+        assert report.legal and report.broken == (), (request, str(report))
+        assert report.holding == tuple(rule.name for rule in report.rules)
