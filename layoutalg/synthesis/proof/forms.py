@@ -167,7 +167,8 @@ def refusal(synthesis: Synthesis, shape: IntTuple | None = None, more: str = "")
     if synthesis.certificate.classes == ("any-placement",):
         return f"No conflict-free layout of {tile} exists for these accesses, wherever its words are placed."
     among = ruled_out(synthesis) + (f"; {more}" if more else "")
-    return f"No conflict-free layout of {tile} was found for these accesses among {among}. Others were not searched."
+    found = f"No conflict-free layout of {tile} was found for these accesses among {among}."
+    return f"{found} Others were not searched."
 
 
 def class_in_words(synthesis: Synthesis, name: str) -> str:
