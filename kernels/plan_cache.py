@@ -72,6 +72,11 @@ def sequence_on_gpu(family: str, p: Any, device: int | None, scalars: Scalars = 
     return load_sequence(ready_sequence(family, p, require_gpu().arch, cache_folder(), scalars))
 
 
+def gpu_arch() -> str:
+    """The architecture of the current GPU.  Raises UnsupportedError without one."""
+    return require_gpu().arch
+
+
 def ready_sequence(
     family: str, p: Any, arch: str, folder: Path | None, scalars: Scalars = ()
 ) -> ReadySequence:

@@ -242,7 +242,7 @@ def gemm_trial(name: str, rng: random.Random, draws: int) -> list[str]:
         splits = x.get("splits", 1)
         extents: dict[str, Any] = {**x, **says.built_in}
         q = replace(p, **{n: v for n, v in extents.items() if n != "splits"})
-        one = sequence_of(q, splits, kernels)
+        one = sequence_of(q, replace(c, splits=splits), kernels)
         given = arguments(q, rng.randrange(99))
         given["d"][:] = ~np.zeros_like(given["d"])
         want = expected(q, given)

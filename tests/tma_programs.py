@@ -93,9 +93,10 @@ def copy_program(boxes: Boxes, cluster: int = 1) -> Kernel:
     full = Mbarrier("full", 1, 1, -(-boxes.shared_bytes // 8) * 8)
     rest: Operand = k.block(0, tiles)
     crd: list[Expr] = []
-    for n, side in zip(counts, boxes.box, strict=True):
+    for n, side in zip(counts[:-1], boxes.box[:-1], strict=True):
         crd.append(as_expr(rest) % n * side)
         rest = as_expr(rest) // n
+    crd.append(as_expr(rest) * boxes.box[-1])  # past the end in the blocks that fill a cluster
     first = k.tid.eq(0)
     with k.If(first):
         k.do(MBARRIER_INIT, full[0], 1)

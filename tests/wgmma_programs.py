@@ -272,8 +272,12 @@ def ring(stages: int, lag: int = 0, registers: tuple[int, int] = (0, 0)) -> Kern
     return k.build()
 
 
-def multicast(stages: int = 3) -> Kernel:
-    """The same by clusters of two blocks, one above the other: each brings half of B to both."""
+def multicast(stages: int = 3, *, peers: bool = True, closes: bool = True, whole: bool = True) -> Kernel:
+    """The same by clusters of two blocks, one above the other: each brings half of B to both.
+
+    Wrong on purpose: without `peers` a stage is empty when a block's own consumers say so; without `closes`
+    blocks leave on their own; without `whole` a block expects only what it brings itself.
+    """
     k = cg.Kernel("multicast", threads=384)
     m, n, depth = k.extent("m", 1 << 14, 2 * BM), k.extent("n", 1 << 14, BN), k.extent("k", 1 << 14, BK)
     rows, columns = k.grid((m, n), (BM, BN))
@@ -286,7 +290,7 @@ def multicast(stages: int = 3) -> Kernel:
         k.shared(f"tile_{x}", "f16", shared_layout("128B", "K", "f16", (128, BK)), stages=stages)
         for x in "ab"
     )
-    full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", 2 * 2, stages)
+    full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", 4 if peers else 2, stages)
     tiles, mine = k.let("tiles", depth // BK), k.let("mine", k.rank)
     k.init(full, empty)
     mma = make_tiled_mma("SM90_64x128x16_F32F16F16_SS", (2, 1, 1))
@@ -294,7 +298,7 @@ def multicast(stages: int = 3) -> Kernel:
         with roles.role("producer", 4), k.If(k.thread.eq(0)), k.For("kt", tiles) as kt:
             stage, turn = kt % stages, kt // stages
             k.wait(empty[stage], (turn + 1) % 2, cluster=True)
-            k.expect(full[stage], RING_BYTES)
+            k.expect(full[stage], RING_BYTES if whole else RING_BYTES - BN * BK)
             k.tma_load(load_a, cg.local_tile(a, (BM, BK), (rows, kt)), tile_a[None, None, stage], full[stage])
             piece = cg.local_tile(b, (BN // 2, BK), (columns * 2 + mine, kt))
             into = cg.local_tile(tile_b[None, None, stage], (BN // 2, BK), (mine, 0))
@@ -312,14 +316,39 @@ def multicast(stages: int = 3) -> Kernel:
                 k.do(cg.WGMMA_COMMIT)
                 k.warpgroup_wait(0)
                 with k.If((k.thread % 128).eq(0)):
-                    for rank in range(2):
+                    for rank in range(2) if peers else ():
                         k.arrive(empty[stage], rank)
+                    if not peers:
+                        k.arrive(empty[stage])
             k.warpgroup_wait(0, acc)
             k.store(acc, me.partition_C(cg.local_tile(d, (BM, BN), (rows, columns))))
-    k.cluster_sync()
+    if closes:
+        k.cluster_sync()
     return k.build()
 
 
 def ring_operands(m: int, n: int, depth: int) -> tuple[Numbers, Numbers]:
     """A and B of a ring."""
     return numbers("f16", (m, depth), 1), numbers("f16", (n, depth), 2)
+
+
+def wide(major: Major = "K") -> Kernel:
+    """D (128 x 128) = A B of one warpgroup: two instructions along M and N, eight along K."""
+    k, (m, n, depth) = cg.Kernel("wide", threads=128), (128, 128, 128)
+    mma = make_tiled_mma("SM90_64x64x16_F32F16F16_SS")
+    me, acc = k.get_slice(mma), k.get_slice(mma).fragment_C("acc", (m, n))
+    a = k.tensor("a", "f16", (m, depth), (depth, 1) if major == "K" else (1, m))
+    b = k.tensor("b", "f16", (n, depth), (depth, 1))
+    d = k.tensor("d", "f32", (m, n), (n, 1), writable=True)
+    tile_a = k.shared("tile_a", "f16", shared_layout("128B", major, "f16", (m, depth)))
+    tile_b = k.shared("tile_b", "f16", shared_layout("64B", "K", "f16", (n, depth)))
+    fill(k, a, tile_a, major)
+    fill(k, b, tile_b, "K")
+    k.fence_async()
+    k.do(cg.BAR)
+    k.do(cg.WGMMA_FENCE)
+    k.mma(mma, acc, me.partition_A(tile_a), me.partition_B(tile_b), accumulate=0)
+    k.do(cg.WGMMA_COMMIT)
+    k.warpgroup_wait(0, acc)
+    k.store(acc, me.partition_C(d))
+    return k.build()

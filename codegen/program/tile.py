@@ -362,7 +362,8 @@ class Role:
 
     def __str__(self) -> str:
         last = self.first_warp + self.warps - 1
-        return f"role {self.name}: warps {self.first_warp} to {last}"
+        warps = f"warps {self.first_warp} to {last}" if self.warps > 1 else f"warp {last}"
+        return f"role {self.name}: {warps}"
 
 
 @dataclass(frozen=True, slots=True)

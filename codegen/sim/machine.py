@@ -75,6 +75,12 @@ class Buffer:
     poison: Memory | None = None
     shadow: Shadow | GridShadow | None = None
 
+    def watched(self) -> tuple[Shadow, Memory]:
+        """The shadow and the poison of shared memory.  Raises UnsupportedError for a global buffer."""
+        if not isinstance(self.shadow, Shadow) or self.poison is None:
+            raise UnsupportedError(f"asynchronous copies write shared memory; {self.name} is global")
+        return self.shadow, self.poison
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lanes:
@@ -341,10 +347,8 @@ class Machine:
         """Write like `store`, but let the bytes arrive when the thread waits for them."""
         lanes = group.active
         at = self.checked(group, buffer, offsets, width, "copies into")
-        shadow, mine = buffer.shadow, values[lanes.index].copy()
-        if not isinstance(shadow, Shadow) or buffer.poison is None:
-            raise UnsupportedError(f"asynchronous copies write shared memory; {buffer.name} is global")
-        poison, granules = buffer.poison, shadow.granules(at, width)
+        (shadow, poison), mine = buffer.watched(), values[lanes.index].copy()
+        granules = shadow.granules(at, width)
         _refuse(group, buffer, at, "copies into", shadow.write(granules, lanes.threads, pending=True))
 
         def land(which: Array) -> None:

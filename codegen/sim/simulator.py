@@ -241,7 +241,7 @@ def _units(
 ) -> list[_Unit]:  # fmt: skip
     """The blocks of one cluster, which share their clocks, or one block."""
     asynchronous = _is_asynchronous(kernel)
-    warps, blocks = -(-kernel.threads // WARP), kernel.cluster_blocks
+    warps = -(-kernel.threads // WARP)
     machines = [Machine(warps, kernel.shared_bytes)]
     if asynchronous:
         machines = connected(kernel, warps)
@@ -253,7 +253,6 @@ def _units(
         trace: MemTrace | Literal[True] | None = True if traced else None
         program = Program(kernel, machine, maps, units[0].program.trace if units else trace)
         units.append(_Unit(machine, program, _groups(kernel, program, params, way), asynchronous))
-    assert len(units) == blocks
     return units
 
 

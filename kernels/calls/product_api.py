@@ -45,7 +45,7 @@ from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, find_produ
 from layoutalg.kernels.elements import CARRIER, ELEMENT, bits_of, kind_of, whole_units
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.modes import compact_strides
-from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
+from layoutalg.kernels.plan_cache import LOADED_PLANS, gpu_arch, sequence_on_gpu
 from layoutalg.kernels.registry import FAMILIES
 
 MOST_PRODUCTS = 65535
@@ -243,7 +243,10 @@ def _loaded(product: Product, starts: tuple[int, ...]) -> _Run:
             moves[name] = part, permute_on_gpu(dense, order, here, 0, at)
         else:
             moves[name] = part, permute_on_gpu(here, order, dense, at, 0)
-    sequences = tuple((sequence_on_gpu(product.family, p, device), further) for p, further in chunks(plan.p))
+    sequences = tuple(
+        (sequence_on_gpu(product.family_for(p, gpu_arch()), p, device), further)
+        for p, further in chunks(plan.p)
+    )
     return _Run(plan, moves, sequences, max(sequence.scratch_bytes for sequence, _ in sequences))
 
 
@@ -347,7 +350,9 @@ def _simulate(product: Product, given: Mapping[str, View], words: Mapping[str, i
     if plan.turned:
         memory["a"], memory["b"] = memory["b"], memory["a"]
     memory["d"] = memory.pop("out")
-    simulate_sequence(_sequence(product.family, plan.p), {**memory, **words}, trace=False)
+    simulate_sequence(
+        _sequence(product.family_for(plan.p, "sm_90"), plan.p), {**memory, **words}, trace=False
+    )
     place = given["out"].host.view(CARRIER[given["out"].form.itemsize])
     place[...] = memory["d"][: prod(product.shape)].reshape(product.shape)
 

@@ -26,7 +26,15 @@ from layoutalg.dtype import DTYPES
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, check_fellows
 from layoutalg.kernels.elements import ELEMENT
-from layoutalg.kernels.gemm import BatchMode, Epilogue, GemmProblem, Major, gemm_problem, named_epilogue
+from layoutalg.kernels.gemm import (
+    BatchMode,
+    Epilogue,
+    GemmProblem,
+    Major,
+    gemm_problem,
+    named_epilogue,
+    tensor_core_family,
+)
 from layoutalg.kernels.modes import StridedMode, check_written, compact_strides, normal_form
 
 Shape: TypeAlias = "tuple[int, ...]"
@@ -87,10 +95,10 @@ class Product:
     activation: str
     copy: bool
 
-    @property
-    def family(self) -> str:
-        """The family of kernels: fused multiply-adds where there is no tensor core for the type."""
-        return "gemm-simt" if self.element in ("f32", "f64") else "gemm-sm80"
+    def family_for(self, p: GemmProblem, arch: str) -> str:
+        """The family of kernels: fused multiply-adds where there is no tensor core for the type, or the one
+        with tensor cores that is expected to be faster."""
+        return "gemm-simt" if self.element in ("f32", "f64") else tensor_core_family(p, arch)
 
     @property
     def integers(self) -> bool:

@@ -7,7 +7,7 @@
     heuristic   which configurations to try, best first
     suggest     refusals that name the nearest valid configuration
     mainloop    operands by partitions, and the loop over tiles of k
-    simt        products without tensor cores;  sm80: with mma.sync
+    simt        products without tensor cores;  sm80: with mma.sync;  sm90: with wgmma, fed by TMA
     rasterize   which tile of D a block computes
     splitk      parts of k, and the kernel that adds them up
     launches    the kernels of a product
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, named_epilogue
 from layoutalg.kernels.gemm.family import GEMM_FAMILIES, with_factors
+from layoutalg.kernels.gemm.heuristic import tensor_core_family
 from layoutalg.kernels.gemm.problem import (
     BatchMode,
     GemmProblem,
@@ -29,7 +30,7 @@ from layoutalg.kernels.gemm.problem import (
     scalar_words,
 )
 from layoutalg.kernels.gemm.simt import tiled_mma
-from layoutalg.kernels.gemm.tiles import Side, SimtConfig, Sm80Config, mma_of, operand_tile
+from layoutalg.kernels.gemm.tiles import Side, SimtConfig, Sm80Config, Sm90Config, mma_of, operand_tile
 
 __all__ = [
     "GEMM_FAMILIES",
@@ -42,12 +43,14 @@ __all__ = [
     "Side",
     "SimtConfig",
     "Sm80Config",
+    "Sm90Config",
     "gemm_problem",
     "matrices",
     "mma_of",
     "named_epilogue",
     "operand_tile",
     "scalar_words",
+    "tensor_core_family",
     "tiled_mma",
     "with_factors",
 ]

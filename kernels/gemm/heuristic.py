@@ -56,6 +56,9 @@ MOST_ROUNDS = 12
 """Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
 
 
+SM90_LAUNCH_NS = 1500
+"""What a launch of gemm-sm90 takes beside its tiles, which the other families count with their blocks."""
+
 TMA_SECTOR_BYTES = 32
 """What rows start at multiples of where TMA reads them in whole sectors."""
 
@@ -157,6 +160,13 @@ class Choice(Generic[C]):
         """The configurations of `configs`, and the tiles that do not fit, each with its refusal."""
         if self.accepts is not None:
             self.accepts(p)
+        found, refused = self.timed(p, arch)
+        return tuple(config for _, config in found), refused
+
+    def timed(
+        self, p: GemmProblem, arch: str | Arch = "sm_90"
+    ) -> tuple[list[tuple[float, C]], tuple[tuple[C, LayoutAlgError], ...]]:
+        """The same, each configuration behind the nanoseconds that are expected of it."""
         chip = find_arch(arch)
         sms = chip.board.sms if chip.board else 1
         found: list[tuple[float, C]] = []
@@ -171,7 +181,7 @@ class Choice(Generic[C]):
             for splits in offered_splits(p, config, sms):
                 choice = config if splits == 1 else self.parted(p, replace(config, splits=splits))
                 found.append((expected_ns(p, choice, tile, self.sums, sms), choice))
-        return tuple(config for _, config in sorted(found, key=lambda pair: pair[0])), tuple(refused)
+        return sorted(found, key=lambda pair: pair[0]), tuple(refused)
 
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
@@ -246,3 +256,19 @@ def choice_of(c: Config) -> Choice[Any]:
             return SM80
         case Sm90Config():
             return SM90
+
+
+def tensor_core_family(p: GemmProblem, arch: str | Arch = "sm_90") -> str:
+    """Which family with tensor cores is expected to be faster: wgmma where it can, or mma.sync.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> [tensor_core_family(gemm_problem(4096, 4096, k), "sm_90") for k in (4096, 4097)]
+    ['gemm-sm90', 'gemm-sm80']
+    >>> tensor_core_family(gemm_problem(4096, 4096, 4096), "sm_80")
+    'gemm-sm80'
+    """
+    by_wgmma, by_mma = SM90.timed(p, arch)[0], SM80.timed(p, arch)[0]
+    if not by_wgmma:
+        return "gemm-sm80"
+    faster = not by_mma or by_wgmma[0][0] + SM90_LAUNCH_NS < by_mma[0][0]
+    return "gemm-sm90" if faster else "gemm-sm80"

@@ -1,7 +1,7 @@
 """gemm_sm90: products with wgmma, whose operands TMA brings.
 
-One block per multiprocessor computes tile after tile.  Its first warpgroup is the producer: one thread fills a
-ring of stages by TMA, through the mbarriers `full` (the bytes are there) and `empty` (everybody has read
+One block per multiprocessor computes tile after tile.  Its first warpgroup is the producer: one thread fills
+a ring of stages by TMA, through the mbarriers `full` (the bytes are there) and `empty` (everybody has read
 them).  The other warpgroups are consumers: each multiplies its rows of the tile, lets one group of wgmma stay
 in flight, and hands back the stage before that one.
 
@@ -11,8 +11,9 @@ in flight, and hands back the stage before that one.
 
 Results leave the registers
 
-    "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, two boxes in turn, which
-                TMA stores while the next one is packed; D starts and has rows at multiples of 16 bytes
+    "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, two boxes in turn,
+                which TMA stores while the next one is packed; D starts, and its rows start and end, at
+                multiples of 16 bytes
     "shared"    16 rows of a warp at a time, as in sm80: any D, with a matrix or vectors added
 
 Sources: PTX ISA 9.0, 9.7.15.5 (wgmma); CUTLASS, include/cutlass/gemm/kernel/
@@ -29,7 +30,16 @@ from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import Arch, atom_layout, find_arch
 from layoutalg.atoms import TiledMMA, make_tiled_mma
 from layoutalg.codegen.expr import Const, Expr, minus
-from layoutalg.codegen.instr import LDS, STS, WARP_SYNC, WGMMA_COMMIT, WGMMA_FENCE, WGMMA_WAIT, pack
+from layoutalg.codegen.instr import (
+    LDS,
+    STMATRIX,
+    STS,
+    WARP_SYNC,
+    WGMMA_COMMIT,
+    WGMMA_FENCE,
+    WGMMA_WAIT,
+    pack,
+)
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import BarrierRef, Kernel
 from layoutalg.dtype import DType
@@ -115,11 +125,16 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
     return [
         "",
         f"{statement(p, parts=c.splits > 1)}.",
-        f"A block makes {c.tile_m} x {c.tile_n} of D, and then its next tile; {c.consumers} of its warpgroups "
+        f"A block makes {c.tile_m} x {c.tile_n} of D, and then its next tile; {c.consumers} warpgroups "
         f"make {c.consumer_m} rows each,",
         f"by {ptx};",
         f"k goes by {c.tile_k} through {c.stages} tiles in shared memory, which one thread fills by TMA.",
     ]
+
+
+def _below(value: Expr, most: int) -> Expr:
+    """A value of at most `most`; where its facts do not say so, a modulus does, which changes nothing."""
+    return value if value.facts.hi <= most else value % (1 << most.bit_length())
 
 
 class _Operand:
@@ -188,6 +203,7 @@ class _Writer:
         count = k.let("tiles", grid[0] * grid[1])
         with k.For("turn", minus(count + (self.blocks - 1), self.block) // self.blocks) as turn:
             row, column = tile_place(k, k.let("tile", self.block + turn * self.blocks), grid, c.panel)
+            row, column = (_below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
             yield k.let("before", turn * self.part.tiles), k.let("row", row), k.let("column", column)
 
     @contextmanager
@@ -249,19 +265,21 @@ class _Writer:
         atom = atom_layout(f"Layout_K_SW{columns * size}_Atom", p.result)
         ring = k.shared("box", p.result, tile_to_shape(atom, box), stages=2 * c.consumers)
         packed = k.reg("packed", 4)
-        held, per = tiled_mma(p, columns), c.result_vec // 4  # eights of columns that a vector of sums covers
+        per = c.result_vec // 4  # eights of columns that a vector of sums covers
 
         def pack_box(acc: Fragment, i: int, q: int, into: Tensor) -> None:
+            warp, lane = k.thread // 32 % 4, k.thread % 32
+            pairs = k.get_slice(tiled_mma(p, columns), k.thread % 128).partition_C(into)
             with k.Unroll("j", columns // 8 // per) as j:
-                sums = acc.at((0, 0, q * (columns // 8) + j * per), i, 0, values=c.result_vec)
+                at = q * (columns // 8) + j * per
+                sums = acc.at((0, 0, at), i, 0, values=c.result_vec)
                 self.output.finish(sums)
-                if size == 2:
+                if size == 2:  # 16 rows by 16 columns of a warp, each lane the address of half a row
                     k.do(pack(c.result_vec, p.result.name), packed, sums)
-                for w in range(per):
-                    at = q * (columns // 8) + j * per + w
+                    k.do(STMATRIX[4], into.at(warp * 16 + lane % 16, j * 16 + lane // 16 * 8), packed)
+                else:
                     for h in range(2):
-                        value = packed[w * 2 + h] if size == 2 else acc.at((0, h, at), i, 0, values=2)
-                        k.do(STS[2 * size], into.at((0, h, j * per + w), 0, 0), value)
+                        k.do(STS[8], pairs.at((0, h, j), 0, 0), acc.at((0, h, at), i, 0, values=2))
 
         def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
             group, thread = k.thread // 128, k.thread % 128
@@ -273,7 +291,7 @@ class _Writer:
                 ):  # the other box may be on its way; the last one of a tile is the first's
                     k.bulk_wait(int(number > 0 or len(places) % 2 == 0), read=True)
                 self._sync(group)
-                pack_box(acc, i, q, k.get_slice(held, thread).partition_C(mine))
+                pack_box(acc, i, q, mine)
                 k.fence_async()
                 self._sync(group)
                 with k.If(thread.eq(0)):

@@ -416,4 +416,4 @@ SM90_TILES: tuple[Tile[Sm90Config], ...] = (
     Tile(Sm90Config(64, 64, 10, 1), (199,), (528,), 1.44),
 )  # fmt: skip
 """The tiles, for operands of 16 bits, fitted to 26 random products on an H200 (2026-11-23, see
-tests/gpu/tune_gemm); narrow are rows that start at odd multiples of 16 bytes, which TMA reads in more requests."""
+tests/gpu/tune_gemm); narrow are rows that start at odd multiples of 16 bytes, read in more requests."""

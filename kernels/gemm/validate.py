@@ -29,6 +29,9 @@ from layoutalg.kernels.gemm.tiles import (
 FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 """Registers of a thread that addresses and counters need beside sums, fragments and copies; with ldmatrix."""
 
+MOST_EXTENT = 1 << 20
+"""Rows, columns and k of gemm-sm90, whose coordinates have 32 bits."""
+
 REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 255
 
@@ -196,10 +199,14 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
     if (p.operand.name, p.accumulator.name) not in (("f16", "f32"), ("bf16", "f32")):
         raise UnsupportedError(
-            f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: take gemm-sm80"
+            f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
+            "take gemm-sm80"
         )
     if p.batch:
         raise UnsupportedError("gemm-sm90 computes one product, not a batch: take gemm-sm80")
+    for name, extent in (("m", p.m), ("n", p.n), ("k", p.k)):
+        if extent > MOST_EXTENT:
+            raise ResourceError(f"{name} of gemm-sm90", extent, MOST_EXTENT, hint="take gemm-sm80")
     if c.consumers not in (1, 2):
         raise UnsupportedError(f"consumers = {c.consumers}: 1 and 2 warpgroups multiply")
     _multiple("tile_m", c.tile_m, 64 * c.consumers, "64 rows of each consumer")
@@ -220,7 +227,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         _rows_for_tma("d", p.ldd, p.align_bytes[2], size)
         if p.n * size % 16:
             raise AlignmentError(
-                f"through = 'tma' with rows of {p.n} elements of {one.result}: TMA writes whole chunks of 16 bytes, "
+                f"through = 'tma' with rows of {p.n} elements of {one.result}: TMA writes 16-byte chunks, "
                 f"{-p.n * size % 16} bytes behind them; take 'shared'", offset=p.n * size, required_bytes=16,
             )  # fmt: skip
         if c.result_vec != 16 // size:
@@ -239,7 +246,8 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         one = needed - shared_bytes(p, replace(c, stages=c.stages - 1))
         results = needed - one * c.stages
         raise ResourceError(
-            f"shared memory bytes of {c}, which are {c.stages} of {one} and {results} for results,", needed, most,
+            f"shared memory bytes of {c}, which are {c.stages} of {one} and {results} for results,", needed,
+            most,
             hint=f"{(most - results) // one} stages fit",
         )  # fmt: skip
     if registers(p, c) > MOST_REGISTERS:

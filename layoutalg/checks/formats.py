@@ -69,7 +69,11 @@ def _failures(results: Results) -> Iterator[tuple[Outcome, Failure]]:
 
 
 def result_fields(results: Results) -> dict[str, Any]:
-    """The fields of the JSON object of the command `ci`."""
+    """The fields of the JSON object of the command `ci`.
+
+    >>> result_fields(Results("layoutalg.toml", ()))
+    {'file': 'layoutalg.toml', 'passed': 0, 'failed': 0, 'unanswered': 0, 'checks': []}
+    """
     return {
         "file": results.path,
         "passed": results.passed,

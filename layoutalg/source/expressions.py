@@ -572,6 +572,6 @@ def _on_reals(op: str, a: Value, b: Value) -> Value:
     if op not in _COMPARED:
         return REAL
     if x is None or y is None:
-        return Unknown("it depends on a floating point number")
+        return Unknown("it depends on a floating point number that is not known")
     found = {"<": x < y, ">": x > y, "<=": x <= y, ">=": x >= y, "==": x == y, "!=": x != y}[op]
     return number(int(found))

@@ -313,7 +313,7 @@ class _Reading:
                 return Real(float(value))
             raise ArgumentTypeError(f"{name}={self.given[name]}: the parameter {name} is a {kind.name}")
         if kind.kind in ("int", "float"):
-            return Unknown(f"{name} is not known: --set {name}=..", name)
+            return Unknown(f"{name} is not known: --set {name}=VALUE", name)
         return Unknown(f"the parameter {name} is a {kind.name}")
 
     # --- counting ---------------------------------------------------------------------------------------

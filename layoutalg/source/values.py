@@ -104,7 +104,7 @@ def unknown(value: Value) -> Unknown:
     if isinstance(value, Unknown):
         return value
     if isinstance(value, Real):
-        return Unknown("it depends on a floating point number")
+        return Unknown("it depends on a floating point number that is not known")
     return Unknown("it depends on a value that is no number")
 
 

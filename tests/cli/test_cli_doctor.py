@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +107,10 @@ def test_a_cache_that_others_may_write_to(tmp_path: Path, monkeypatch: pytest.Mo
     assert answer("doctor")["cache"]["state"] == "in use"
     folder.chmod(0o777)
     assert "others may write to it" in answer("doctor")["cache"]["state"]
+
+
+def test_the_extras_that_it_names_exist() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    named = {name for part in doctor.OPTIONAL for name in re.findall(r"\[(\w+)\]", part.get)}
+    assert {"nvrtc", "sass", "source", "profile", "testing"} <= named
+    assert named <= set(project["project"]["optional-dependencies"])

@@ -14,19 +14,25 @@ from layoutalg.codegen.instr import (
     BAR,
     CLUSTER_ARRIVE,
     CLUSTER_WAIT,
+    CP_ASYNC,
+    CP_COMMIT,
+    CP_WAIT,
     LDG,
     LDS,
     LDS_REMOTE,
     NAMED_BARRIER,
+    ST_ASYNC,
     STG,
     STS,
     STS_REMOTE,
+    TMA_STORE,
     WARP_SYNC,
 )
 from layoutalg.codegen.program import printed
 from layoutalg.errors import SimulationError
 from layoutalg.layout import Layout
-from tests.async_programs import BOX, BYTES, TILES, Frame, Program, integers, neighbours
+from tests.async_clusters import neighbours
+from tests.async_programs import BOX, BYTES, TILES, Frame, Program, doubling, integers
 
 WRONG: dict[str, tuple[Callable[[], Program], str]] = {}
 """By name, with what is said."""
@@ -42,7 +48,7 @@ def wrong(said: str) -> Callable[[Callable[[], Program]], Callable[[], Program]]
 
 @wrong("no fence.proxy.async behind the write")
 def fence_before_the_writes() -> Program:
-    f = Frame("w4", 64, 1, pieces=1)
+    f = Frame("wrong", 64, 1, pieces=1)
     k = f.k
     out = f.stages(1, "out")
     save = k.tensor_map("save", f.y, BOX)
@@ -60,7 +66,7 @@ def fence_before_the_writes() -> Program:
 
 @wrong("with no barrier in between")
 def one_named_barrier_for_both_turns() -> Program:
-    f = Frame("w6", 160)
+    f = Frame("wrong", 160)
     k, _stages = f.k, 2
     w = k.tensor("w", "f32", (2, *BOX), (512, 32, 1), writable=True)
     box = k.shared("box", "f32", Layout(64))
@@ -86,7 +92,7 @@ def one_named_barrier_for_both_turns() -> Program:
 
 @wrong("a TMA store of warp 0 read it, with no wait for it")
 def another_thread_waits_for_the_group() -> Program:
-    f = Frame("w7", 64, 1, pieces=1)
+    f = Frame("wrong", 64, 1, pieces=1)
     k = f.k
     out = f.stages(1, "out")
     save = k.tensor_map("save", f.y, BOX)
@@ -110,7 +116,7 @@ def another_thread_waits_for_the_group() -> Program:
 
 @wrong("reads byte 0 of y: a TMA store of warp 0 wrote it, with no wait")
 def reads_what_a_store_has_yet_to_write() -> Program:
-    f = Frame("w9", 32, 1, pieces=1)
+    f = Frame("wrong", 32, 1, pieces=1)
     k = f.k
     out = f.stages(1, "out")
     save = k.tensor_map("save", f.y, BOX)
@@ -133,7 +139,7 @@ def reads_what_a_store_has_yet_to_write() -> Program:
 
 @wrong("loads byte 0 of x: thread 0 wrote it, with no fence.proxy.async")
 def loads_what_stores_wrote_to_global_memory() -> Program:
-    k = cg.Kernel("w10", threads=32)
+    k = cg.Kernel("wrong", threads=32)
     x = k.tensor("x", "f32", BOX, (32, 1), writable=True)
     y = k.tensor("y", "f32", BOX, (32, 1), writable=True)
     load = k.tensor_map("load", x, BOX)
@@ -159,7 +165,7 @@ def loads_what_stores_wrote_to_global_memory() -> Program:
 
 @wrong("is in flight, and nobody has waited for it")
 def two_loads_into_one_stage() -> Program:
-    f = Frame("w19", 64, 2)
+    f = Frame("wrong", 64, 2)
     k = f.k
     tile, full = f.stages(1), k.mbarrier("full", 1, 2)
     k.init(full)
@@ -178,7 +184,7 @@ def two_loads_into_one_stage() -> Program:
 
 @wrong("a TMA store of warp 0 read it, with no wait")
 def loads_over_what_a_store_reads() -> Program:
-    f = Frame("w20", 32, 2, pieces=2)
+    f = Frame("wrong", 32, 2, pieces=2)
     k = f.k
     tile, full = f.stages(1), k.mbarrier("full")
     save = k.tensor_map("save", f.y, BOX)
@@ -197,7 +203,7 @@ def loads_over_what_a_store_reads() -> Program:
 
 @wrong("then has 128 of 64 threads|uninitialised shared memory|with no barrier in between")
 def four_warps_at_a_barrier_of_two() -> Program:
-    k = cg.Kernel("w24", threads=128)
+    k = cg.Kernel("wrong", threads=128)
     x = k.tensor("x", "f32", (128,), (1,))
     y = k.tensor("y", "f32", (128,), (1,), writable=True)
     box = k.shared("box", "f32", Layout(128))
@@ -213,7 +219,7 @@ def four_warps_at_a_barrier_of_two() -> Program:
 
 @wrong("thread 64 read it, with no barrier in between")
 def one_warp_releases_for_two() -> Program:
-    f = Frame("w25", 96)
+    f = Frame("wrong", 96)
     k = f.k
     stages = 2
     tile = f.stages(stages)
@@ -240,7 +246,7 @@ def one_warp_releases_for_two() -> Program:
 
 @wrong("is in flight, and nobody has waited for it")
 def stores_a_box_that_is_in_flight() -> Program:
-    f = Frame("w27", 32, 1, pieces=1)
+    f = Frame("wrong", 32, 1, pieces=1)
     k = f.k
     tile, full = f.stages(1), k.mbarrier("full")
     save = k.tensor_map("save", f.y, BOX)
@@ -258,7 +264,7 @@ def stores_a_box_that_is_in_flight() -> Program:
 
 @wrong("block 0 wrote it, and blocks are not ordered")
 def two_blocks_store_one_box() -> Program:
-    f = Frame("w38", 32, 1, pieces=1)
+    f = Frame("wrong", 32, 1, pieces=1)
     k = f.k
     k.block(0, 2)
     tile, full = f.stages(1), k.mbarrier("full")
@@ -277,7 +283,7 @@ def two_blocks_store_one_box() -> Program:
 
 @wrong("writes byte 0 of y: a TMA store of warp 0 wrote it, with no wait")
 def stores_to_what_tma_has_yet_to_write() -> Program:
-    f = Frame("w39", 32, 1, pieces=1)
+    f = Frame("wrong", 32, 1, pieces=1)
     k = f.k
     tile, full = f.stages(1), k.mbarrier("full")
     save = k.tensor_map("save", f.y, BOX)
@@ -307,7 +313,7 @@ def a_peer_reads_while_its_owner_writes() -> Program:
         k.do(STS[4], box.at(k.thread), a)
         k.cluster_sync()
 
-    return neighbours("w59", 2, b)
+    return neighbours("wrong", 2, b)
 
 
 @wrong("with no barrier in between")
@@ -319,12 +325,12 @@ def two_peers_write_one_word() -> Program:
         with k.If(k.rank.eq(0)):
             k.do(LDS[4], v, box.at(k.thread))
 
-    return neighbours("w60", 2, b)
+    return neighbours("wrong", 2, b)
 
 
 @wrong("with no wait for it in between|uninitialised shared memory|is in flight")
 def another_role_waits() -> Program:
-    f = Frame("w63", 96, 1)
+    f = Frame("wrong", 96, 1)
     k = f.k
     tile, full = f.stages(1), k.mbarrier("full")
     k.init(full)
@@ -351,7 +357,218 @@ def one_block_alone_arrives() -> Program:
         k.do(LDS_REMOTE[4], v, box.at(k.thread), (k.rank + 1) % blocks)
         k.cluster_sync()
 
-    return neighbours("w64", 2, b)
+    return neighbours("wrong", 2, b)
+
+
+@wrong("wrote it, with no barrier in between")
+def a_wait_of_the_block_for_what_peers_stored() -> Program:
+    """mbarrier.try_wait acquires at the scope of the block unless it says .cluster."""
+
+    def b(k: Any, box: Any, v: Any, blocks: int) -> None:
+        came = k.mbarrier("came", 32)
+        k.init(came)
+        to = (k.rank + blocks - 1) % blocks
+        k.do(STS_REMOTE[4], box.at(k.thread), to, v)
+        k.arrive(came[0], rank=to)
+        k.wait(came[0], 0)
+        k.do(LDS[4], v, box.at(k.thread))
+
+    return neighbours("wrong", 4, b)
+
+
+@wrong("is in flight, and nobody has waited for it")
+def waits_for_every_other_tile() -> Program:
+    f = Frame("wrong", 96)
+    k = f.k
+    stages = 2
+    tile = f.stages(stages)
+    full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", 2, stages)
+    k.init(full, empty)
+    with k.roles() as roles:
+        with roles.role("producer", 1), k.If(k.thread.eq(0)), k.For("t", TILES) as t:
+            s, turn = t % stages, t // stages
+            k.wait(empty[s], (turn + 1) % 2)
+            k.expect(full[s], BYTES)
+            f.fetch(t, tile[None, None, s], full[s])
+        with roles.role("consumer", 2):
+            k.clear(f.total)
+            with k.For("t", TILES) as t:
+                s, turn = t % stages, t // stages
+                with k.If((t % 2).eq(0)):
+                    k.wait(full[s], turn % 2)
+                f.add(tile, s)
+                k.do(WARP_SYNC)
+                with k.If((k.thread % 32).eq(0)):
+                    k.arrive(empty[s])
+            f.put()
+    return f.program()
+
+
+@wrong("to 128 bytes, 64 were announced")
+def sends_more_than_is_expected() -> Program:
+    def b(k: Any, box: Any, v: Any, blocks: int) -> None:
+        came = k.mbarrier("came")
+        k.init(came)
+        with k.If(k.thread.eq(0)):
+            k.expect(came[0], 64)
+        k.do(ST_ASYNC[4], box.at(k.thread), came[0], (k.rank + 1) % blocks, v)
+        k.wait(came[0], 0, cluster=True)
+        k.do(LDS[4], v, box.at(k.thread))
+
+    return neighbours("wrong", 2, b)
+
+
+@wrong("a TMA store of warp 0 read it, with no wait")
+def one_group_may_still_read() -> Program:
+    f = Frame("wrong", 64, pieces=TILES)
+    k, tile, full = f.k, f.stages(1), f.k.mbarrier("full")
+    out = f.stages(1, "out")
+    save = k.tensor_map("save", f.y, BOX)
+    k.init(full)
+    with k.For("t", TILES) as t:
+        with k.If(k.thread.eq(0)):
+            k.expect(full[0], BYTES)
+            f.fetch(t, tile, full[0])
+            k.bulk_wait(1, read=True)
+        k.do(BAR)
+        k.wait(full[0], t % 2)
+        doubling(f, k, tile, out)
+        k.fence_async()
+        k.do(BAR)
+        with k.If(k.thread.eq(0)):
+            k.tma_store(save, out, cg.local_tile(f.y, BOX, (0, t)))
+            k.bulk_commit()
+    with k.If(k.thread.eq(0)):
+        k.bulk_wait(0, read=True)
+    x = integers(16, 32 * TILES)
+    return f.program(2 * x, x)
+
+
+@wrong("with no wait for it in between|thread 33 wrote it, with no barrier")
+def writes_over_what_another_thread_waited_for() -> Program:
+    f = Frame("wrong", 64, 1)
+    k = f.k
+    tile, full = f.stages(1), k.mbarrier("full")
+    k.init(full)
+    k.clear(f.total)
+    with k.If(k.thread.eq(0)):
+        k.expect(full[0], BYTES)
+        f.fetch(0, tile, full[0])
+        k.wait(full[0], 0)
+    with k.If(k.thread.eq(33)):
+        k.do(STS[16], k.at(tile.buffer, 0, 0), f.total[None, 0])
+    k.do(BAR)
+    f.put()
+    return f.program(np.zeros(BOX, "f4"))
+
+
+@wrong("no fence.proxy.async behind the write")
+def cp_async_and_no_fence() -> Program:
+    f = Frame("wrong", 64, 1, pieces=1)
+    k = f.k
+    out = f.stages(1, "out")
+    save = k.tensor_map("save", f.y, BOX)
+    with k.Unroll("j", 2) as j:
+        k.do(CP_ASYNC[16], k.at(out.buffer, *f.place(j, k.thread)), f.x.at(*f.place(j, k.thread)))
+    k.do(CP_COMMIT)
+    k.do(CP_WAIT, 0)
+    k.do(BAR)
+    with k.If(k.thread.eq(0)):
+        k.tma_store(save, out, cg.local_tile(f.y, BOX, (0, 0)))
+        k.bulk_commit()
+        k.bulk_wait(read=True)
+    x = integers(16, 32)
+    return f.program(x, x)
+
+
+@wrong("no fence.proxy.async behind the write")
+def a_peer_wrote_what_tma_stores() -> Program:
+    k = cg.Kernel("wrong", threads=32)
+    y = k.tensor("y", "f32", (2, 32), (32, 1), writable=True)
+    b = k.block(0, 2)
+    k.cluster(2)
+    save = k.tensor_map("save", y, (1, 32))
+    box = k.shared("box", "f32", Layout((1, 32), (32, 1)), align_bytes=128)
+    v = k.fragment("v", "f32", 1)
+    k.clear(v)
+    k.cluster_sync()
+    k.do(STS_REMOTE[4], k.at(box.buffer, 0, k.thread), (k.rank + 1) % 2, v)
+    k.cluster_sync()
+    with k.If(k.thread.eq(0)):
+        k.tma_store(save, box, cg.local_tile(y, (1, 32), (b, 0)))
+        k.bulk_commit()
+        k.bulk_wait(read=True)
+    return Program(k.build(), {}, np.zeros((2, 32), "f4"))
+
+
+@wrong("may leave while|which has left")
+def stores_to_a_peer_that_may_leave() -> Program:
+    def b(k: Any, box: Any, v: Any, blocks: int) -> None:
+        k.do(STS[4], box.at(k.thread), v)
+        k.cluster_sync()
+        with k.If(k.rank.eq(0)):
+            k.do(STS_REMOTE[4], box.at(k.thread), as_expr(1), v)
+
+    return neighbours("wrong", 2, b)
+
+
+@wrong(r"arrives at named barrier 1 of \d+ threads; others of")
+def named_barriers_of_two_counts() -> Program:
+    k = cg.Kernel("wrong", threads=96)
+    k.tensor("x", "f32", (96,), (1,))
+    y = k.tensor("y", "f32", (96,), (1,), writable=True)
+    v = k.fragment("v", "f32", 1)
+    with k.roles() as roles:
+        with roles.role("a", 1):
+            k.do(NAMED_BARRIER, 1, 64)
+        with roles.role("b", 2):
+            k.do(NAMED_BARRIER, 1, 96)
+    k.clear(v)
+    k.do(STG[4], y.at(k.tid), v)
+    return Program(k.build(), {"x": integers(96)}, np.zeros(96, "f4"))
+
+
+@wrong("a TMA store of warp 0 wrote it, with no wait")
+def two_stores_of_one_place() -> Program:
+    f = Frame("wrong", 32, 2, pieces=2)
+    k = f.k
+    tile, full = f.stages(1), k.mbarrier("full")
+    save = k.tensor_map("save", f.y, BOX)
+    k.init(full)
+    with k.If(k.thread.eq(0)):
+        k.expect(full[0], BYTES)
+        f.fetch(0, tile, full[0])
+        k.wait(full[0], 0)
+        for t in range(2):
+            k.do(TMA_STORE[2], save, k.at(tile.buffer, 0, 0), as_expr(16 * t), as_expr(0))
+            k.bulk_commit()
+        k.bulk_wait(0)
+    x = integers(16, 64)
+    return f.program(np.pad(x[:, :16], ((0, 0), (0, 48))), x)
+
+
+@wrong("with no wait for it in between")
+def one_lane_waits_and_all_read() -> Program:
+    f = Frame("wrong", 64)
+    k = f.k
+    stages = 2
+    tile = f.stages(stages)
+    full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", 32, stages)
+    k.init(full, empty)
+    v = k.fragment("vv", "f32", 4)
+    with k.roles() as roles:
+        with roles.role("producer", 1), k.If(k.thread.eq(0)), k.For("t", TILES) as t:
+            s, turn = t % stages, t // stages
+            k.wait(empty[s], (turn + 1) % 2)
+            k.expect(full[s], BYTES)
+            f.fetch(t, tile[None, None, s], full[s])
+        with roles.role("consumer", 1), k.For("t", TILES) as t:
+            s, turn = t % stages, t // stages
+            with k.If(k.thread.eq(0)):
+                k.wait(full[s], turn % 2)
+            k.do(LDS[16], v, k.at(tile.buffer, k.thread // 8, k.thread % 8 * 4, s))
+            k.arrive(empty[s])
+    return f.program()
 
 
 @pytest.mark.parametrize("name", list(WRONG))

@@ -36,7 +36,7 @@ def test_a_row_is_written_to_the_end_of_its_chunk(element: str, n: int) -> None:
 def test_a_store_past_the_end_of_the_array_is_found() -> None:
     boxes = Boxes((100, 6), (32, 4), "bf16")
     src = np.zeros(boxes.shape, dtype=np.uint16)
-    with pytest.raises(SimulationError, match="stores byte .* of dst through map_dst, which has 1244"):
+    with pytest.raises(SimulationError, match=r"stores byte .* of dst through map_dst, which has 1244"):
         simulate(copy_program(boxes), {"src": src, "dst": src.copy().reshape(-1)[:-2]})
 
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from layoutalg import ComposedLayout, Layout, Swizzle, make_tiled_mma
 from layoutalg import codegen as cg
 from layoutalg.arch import SmemDescriptor, encode_descriptor
-from layoutalg.codegen.instr import STS, WARPGROUP, fill
+from layoutalg.codegen.instr import LDS, STS, WARPGROUP, fill
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import AlignmentError, IRError, ShapeError, SimulationError, UnsupportedError
@@ -193,6 +194,23 @@ def test_a_mistake_is_caught(name: str, group: str) -> None:
     with pytest.raises(SimulationError, match=said) as caught:
         run(program(**changed), group)
     assert caught.value.statement
+
+
+def poisoned(p: Parts) -> None:
+    """The accumulators are what lies in shared memory that nobody has written."""
+    raw = p.k.shared("raw", "f32", Layout(WARPGROUP * 4))
+    with p.k.Unroll("e", p.acc.reg.shape[-1] // 4) as e:
+        p.k.do(LDS[16], p.acc.reg.slice(0, e * 4, count=4), raw.at(p.k.tid % WARPGROUP * 4))
+
+
+def test_uninitialised_accumulators_are_refused_unless_they_are_forgotten() -> None:
+    with pytest.raises(SimulationError, match="which holds uninitialised bytes"):
+        run(program(clear=poisoned))
+
+    def from_zero(p: Parts) -> None:
+        p.k.mma(p.mma, p.acc, p.left, p.right, accumulate=0)
+
+    assert run(program(clear=poisoned, start=from_zero))
 
 
 # --- descriptors -------------------------------------------------------------------------------------------
@@ -489,3 +507,30 @@ def test_a_mistake_in_a_ring_is_caught(name: str, group: str) -> None:
     changed, said = RING_MISTAKES[name]
     with pytest.raises(SimulationError, match=said):
         run_ring(ring(**changed), group)
+
+
+MULTICAST_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "a stage is empty when the own consumers say so": (
+        {"peers": False},
+        "loads a box into byte .* of tile_b: the copy for full",
+    ),
+    "a block leaves while its peer may write to it": (
+        {"closes": False},
+        "may leave while thread .* touches its shared memory",
+    ),
+    "the peer's half is not announced": (
+        {"whole": False},
+        "of tile_b, which nobody has written|24576 were announced",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MULTICAST_MISTAKES)
+@pytest.mark.parametrize("group", ["block", "warp"])
+def test_a_mistake_in_a_multicast_is_caught(name: str, group: str) -> None:
+    changed, said = MULTICAST_MISTAKES[name]
+    m, n, depth = 256, 128, 448
+    (a, b), d = programs.ring_operands(m, n, depth), np.zeros((m, n), np.float32)
+    args = {"a": a.stored, "b": b.stored, "d": d, "m": m, "n": n, "k": depth}
+    with pytest.raises(SimulationError, match=said):
+        cg.simulate(programs.multicast(**changed), args, group=group, trace=False)

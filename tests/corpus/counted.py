@@ -1,8 +1,8 @@
 """What a GPU counted of the sources beside what is expected: python -m tests.corpus.counted FOLDER
 
 FOLDER has the reports of the programs that `python -m tests.corpus.launches` writes.  A table by line and op;
-the exit status is 1 where a counter is neither the expected number nor, of instructions that the compiler
-made wider, fewer or more of, the expected ratio to the ideal.
+the exit status is 1 where a report is missing, or a counter is neither the expected number nor, of
+instructions that the compiler made wider, fewer or more of, the expected ratio to the ideal.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ def main() -> int:
         count[said] = count.get(said, 0) + 1
         print(line)
     print(", ".join(f"{number} {said}" for said, number in sorted(count.items())))
-    return bool(count.get(OTHER))
+    missing = [name for name in CALLS if not (Path(sys.argv[1]) / f"{name}.ncu-rep").exists()]
+    if missing:
+        print(f"no report of {', '.join(missing)}")
+    return bool(missing or count.get(OTHER))
 
 
 if __name__ == "__main__":

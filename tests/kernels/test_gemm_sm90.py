@@ -20,21 +20,22 @@ from tests.kernels.test_gemm_epilogue_steps import computed
 from tests.sweeps import each
 
 SMALL = Sm90Config(64, 64, 3, 1)
+ROWS = replace(SMALL, through="shared")
 
 CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "TN": (gemm_problem(100, 88, 136, "bf16"), SMALL),
     "TT": (gemm_problem(72, 136, 72, "f16", b_major="mn"), SMALL),
     "NN": (gemm_problem(136, 72, 200, "bf16", a_major="mn"), SMALL),
-    "NT, two consumers": (gemm_problem(136, 72, 72, "f16", a_major="mn", b_major="mn"), Sm90Config(128, 64, 2)),
+    "NT, two": (gemm_problem(136, 72, 72, "f16", a_major="mn", b_major="mn"), Sm90Config(128, 64, 2)),
     "one row": (gemm_problem(1, 8, 8, "bf16"), SMALL),
     "two rows of boxes": (gemm_problem(300, 120, 72, "bf16"), Sm90Config(256, 48, 2)),
     "three boxes": (gemm_problem(80, 400, 136, "bf16"), Sm90Config(64, 192, 2, 1)),
     "f32 result": (gemm_problem(72, 100, 72, "f16", result="f32"), replace(SMALL, result_vec=4)),
-    "C": (gemm_problem(72, 88, 136, "bf16", reads_c=True, ldc=96), replace(SMALL, through="shared")),
-    "bias, gelu": (gemm_problem(72, 88, 72, "f16", bias=True, activation="gelu"), replace(SMALL, through="shared")),
+    "C": (gemm_problem(72, 88, 136, "bf16", reads_c=True, ldc=96), ROWS),
+    "bias, gelu": (gemm_problem(72, 88, 72, "f16", bias=True, activation="gelu"), ROWS),
     "relu in boxes": (gemm_problem(72, 88, 72, "f16", activation="relu"), SMALL),
-    "odd rows of D": (gemm_problem(67, 71, 40, "bf16", ldd=75), replace(SMALL, through="shared", result_vec=1)),
-    "parts": (gemm_problem(72, 88, 400, "bf16", bias=True), replace(SMALL, through="shared", result_vec=4, splits=3)),
+    "odd rows of D": (gemm_problem(67, 71, 40, "bf16", ldd=75), replace(ROWS, result_vec=1)),
+    "parts": (gemm_problem(72, 88, 400, "bf16", bias=True), replace(ROWS, result_vec=4, splits=3)),
 }  # fmt: skip
 
 

@@ -87,6 +87,7 @@ def test_blocked_is_tiles_of_registers_lanes_and_warps(seed: int) -> None:
         got = found(register=at[0], lane=at[1], warp=at[2])
         assert tuple(got.values()) == blocked_element(*parts, *at), (text, shape, at)
     written = convert(found, "ttg.linear")
+    assert "block = []" in written
     assert parse(written) == found and parse(convert(found, "gluon.DistributedLinearLayout")) == found
 
 
@@ -246,6 +247,9 @@ def test_nvmma_shared_of_a_box_that_is_too_large_for_tma() -> None:
     assert all(plain(r, c) == r * 256 + c % 256 + c // 256 * 8 * 256 for r in range(8) for c in range(512))
 
 
+GLUON_BASE = "[1, 2], [4, 8], [1, 1], [1, 0]"
+
+
 def test_blocks_of_a_cluster_split_the_tensor() -> None:
     base = "sizePerThread = [1, 2], threadsPerWarp = [4, 8], warpsPerCTA = [1, 1], order = [1, 0]"
     split = read(
@@ -263,6 +267,11 @@ def test_blocks_of_a_cluster_split_the_tensor() -> None:
         f"#ttg.blocked<{{{base}, CTAsPerCGA = [2, 1], CTASplitNum = [1, 1], CTAOrder = [1, 0]}}>", 4, 16
     )
     assert copies(block=1) == copies(block=0) and parse(convert(split, "triton")) == split
+    gluon = read(f"BlockedLayout({GLUON_BASE}, [[1, 0]])", 8, 16)
+    assert gluon == split == read(f"BlockedLayout({GLUON_BASE}, [2, 1], [2, 1], [1, 0])", 8, 16)
+    parent = MMA.format(2, 1, 1, "16, 8").replace("}>", ", CGALayout = [[1, 0], [0, 1]]}>")
+    a = read(f"#ttg.dot_op<{{opIdx = 0, parent = {parent}, kWidth = 2}}>", 32, 16)
+    assert a(block=1) == {"dim0": 16, "dim1": 0} and a(block=2) == {"dim0": 0, "dim1": 0}, "k is held by both"
     shared = (
         "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0], CGALayout = [[0, 1]]}>"
     )

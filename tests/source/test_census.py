@@ -119,7 +119,7 @@ __global__ void k(float* p, const int* index, float* out, int n) {
             (13, "call atomicAdd", "p", False),
             (14, "mbarrier.init.shared.b64", "", False),
             (15, "ld.global.b64", "p", True),
-            (16, "st", "", False),
+            (17, "st", "", False),
         ]
         or rows[-1][0] == 16
     )

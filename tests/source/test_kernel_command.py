@@ -67,10 +67,10 @@ P = "__global__ void k(float* p"
 REFUSED = (
     ("int main() { return 0; }", "no __global__ function"),
     (f"{P}) {{ p[", "line 1, column"),
-    (f"{P}, int n) {{ for (int i = 0; i < n; ++i) p[i] = 1; }}", "--set n=.."),
+    (f"{P}, int n) {{ for (int i = 0; i < n; ++i) p[i] = 1; }}", "--set n=VALUE"),
     (f"{P}) {{ for (;;) p[threadIdx.x] = 1; }}", "the turns of its loop are not known"),
     (f"__device__ int f(float* p) {{ return f(p + 1); }} {P}) {{ f(p); }}", "f calls itself"),
-    (f"template <int N> {P}) {{ p[N] = 1; }}", "--set N=.."),
+    (f"template <int N> {P}) {{ p[N] = 1; }}", "--set N=VALUE"),
     (f'#include "/etc/passwd"\n{P}) {{ p[threadIdx.x] = q; }}', "undeclared identifier 'q'"),
     (f"{P}) {{ *(float4*)(p + threadIdx.x) = float4(); }}", "multiples of 16 bytes; lane 1 has 4"),
     ("@", "no __global__ function with a body: line 1, column 1"),
@@ -120,6 +120,6 @@ def test_a_source_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_extra_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parsing.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     said = refusal("kernel", written(tmp_path, TRANSPOSE), "--block", "32")[1]
     assert "needs libclang, which is not installed: pip install 'layoutalg[source]'" in said

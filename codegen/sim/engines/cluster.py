@@ -24,7 +24,7 @@ from layoutalg.codegen.sim.engines.matrix_engine import MatrixEngine
 from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight, Mbarriers
 from layoutalg.codegen.sim.engines.tensor_copies import Place, TensorCopies
 from layoutalg.codegen.sim.hazards import WARP_BITS, Array, Race, Shadow
-from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Wait
+from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Memory, Wait
 from layoutalg.errors import SimulationError
 
 
@@ -66,8 +66,7 @@ class Cluster:
     """One block's view of its cluster; `peers` are the machines by rank, itself included."""
 
     def __init__(self, machine: Machine, barrier: ClusterBarrier) -> None:
-        assert isinstance(machine.clocks, AgentClocks)
-        self.machine, self.clocks, self.barrier = machine, machine.clocks, barrier
+        self.machine, self.clocks, self.barrier = machine, barrier.clocks, barrier
         self.peers: list[Machine] = [machine]
         self.has_left = False
         threads = self.clocks.per_block * self.clocks.blocks << WARP_BITS
@@ -178,8 +177,7 @@ class Cluster:
         for rank, buffer in self._each(group, place, ranks, by_engine=True):
             lanes, barriers = group.active, self.peers[rank].mbarriers
             at = self.machine.checked(group, buffer, place.offsets, nbytes, "sends")
-            shadow, mine = buffer.shadow, values[lanes.index].copy()
-            assert isinstance(shadow, Shadow)
+            (shadow, poison), mine = buffer.watched(), values[lanes.index].copy()
             granules = shadow.granules(at, nbytes)
             stages = numpy.broadcast_to(numpy.asarray(bar.stage), group.lanes)[lanes.index]
             for stage in numpy.unique(stages).tolist():
@@ -189,7 +187,7 @@ class Cluster:
                 race = shadow.start(granules[which], lanes.threads[which], phases.engine)
                 _refuse(group, buffer, at, race, rank)
                 flight = _Landing(
-                    buffer, shadow, at[which], granules[which], mine[which], nbytes, phases.engine
+                    buffer, poison, shadow, at[which], granules[which], mine[which], nbytes, phases.engine
                 )
                 what = f"by {group.statement()}"
                 total = nbytes * int(which.sum())
@@ -252,8 +250,8 @@ def connected(kernel: Kernel, warps: int) -> list[Machine]:
     per_block = len(stages) + 2 * warps + warpgroups
     for rank, machine in enumerate(machines):
         first = clocks.first_engine + rank * per_block
-        machine.mbarriers = Mbarriers(machine, kernel.barriers, first)
-        machine.tma = TensorCopies(machine, first + len(stages))
+        machine.mbarriers = Mbarriers(machine, clocks, kernel.barriers, first)
+        machine.tma = TensorCopies(machine, clocks, first + len(stages))
         machine.matrix = MatrixEngine(machine, first + len(stages) + 2 * warps)
         machine.cluster = Cluster(machine, barrier)
     for machine in machines:
@@ -267,6 +265,7 @@ class _Landing:
     """Words that st.async brings."""
 
     buffer: Buffer
+    poison: Memory
     shadow: Shadow
     at: Array
     granules: Array
@@ -276,8 +275,7 @@ class _Landing:
 
     def land(self) -> None:
         self.buffer.memory.scatter(self.at, self.values, self.nbytes)
-        if self.buffer.poison is not None:
-            self.buffer.poison.scatter(self.at, 0, self.nbytes)
+        self.poison.scatter(self.at, 0, self.nbytes)
         self.shadow.finish(self.granules, self.engine)
 
 

@@ -243,6 +243,8 @@ class MatrixEngine:
         a = None if product.a is None else registers.values[lanes, product.a.part]
         registers.values[lanes, product.d.part] = product.multiply(d, a, tiles)
         registers.written[lanes, product.d.part] = True
+        if registers.poison is not None:
+            registers.poison[lanes, product.d.part] = 0
         for place in flight.held:
             registers.lock(lanes, place.part, -1)
 

@@ -81,9 +81,10 @@ class BarrierPlace(NamedTuple):
 class Mbarriers:
     """The barriers of one block; `peers` are those of the cluster by rank, itself included."""
 
-    def __init__(self, machine: Machine, declared: tuple[Mbarrier, ...], first_engine: int) -> None:
-        assert isinstance(machine.clocks, AgentClocks)
-        self.machine, self.clocks = machine, machine.clocks
+    def __init__(
+        self, machine: Machine, clocks: AgentClocks, declared: tuple[Mbarrier, ...], first_engine: int
+    ) -> None:
+        self.machine, self.clocks = machine, clocks
         self.peers: list[Mbarriers] = [self]
         self._named: dict[int, _Named] = {}
         self.of: dict[str, list[Phases]] = {}

@@ -30,7 +30,7 @@ from layoutalg.codegen.sim.copies import CopyQueue
 from layoutalg.codegen.sim.engines.knowledge import AgentClocks
 from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight
 from layoutalg.codegen.sim.hazards import WARP_BITS, Array, GridShadow, Race, Shadow
-from layoutalg.codegen.sim.machine import Buffer, Group, Machine, as_bits
+from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Memory, as_bits
 from layoutalg.errors import UnsupportedError
 
 
@@ -127,9 +127,8 @@ class BoundMap:
 class TensorCopies:
     """The TMA engine of one block; `moved` counts bytes by direction."""
 
-    def __init__(self, machine: Machine, bulk_engine: int) -> None:
-        assert isinstance(machine.clocks, AgentClocks)
-        self.machine, self.clocks, self.bulk_engine = machine, machine.clocks, bulk_engine
+    def __init__(self, machine: Machine, clocks: AgentClocks, bulk_engine: int) -> None:
+        self.machine, self.clocks, self.bulk_engine = machine, clocks, bulk_engine
         self.moved = {"load": 0, "store": 0}
         self._groups: dict[Group, tuple[CopyQueue, CopyQueue]] = {}  # to be read, to be written
 
@@ -173,26 +172,14 @@ class TensorCopies:
         barriers = self.machine.mbarriers.peers[rank]
         phases, target = barriers.of[bar][stage], barriers.machine.buffers[place.buffer.name]
         barriers.usable(group, phases, i, by_engine=True)
-        chunks = tensor.chunks(start).reshape(-1)
-        shadow, granules = _granules(target, chunks)
-        _refuse(
-            group,
-            target,
-            shadow,
-            granules,
-            "loads a box into",
-            shadow.start(granules, thread, phases.engine),
-            i,
-        )
+        box = _Box(target, tensor.chunks(start).reshape(-1))
+        race = box.shadow.start(box.granules, thread, phases.engine)
+        _refuse(group, target, box.shadow, box.granules, "loads a box into", race, i)
         what = f"by {group.statement()}"
 
         def land() -> None:
-            target.memory.raw.reshape(-1, CHUNK_BYTES)[chunks // CHUNK_BYTES] = rows().reshape(
-                -1, CHUNK_BYTES
-            )
-            assert target.poison is not None
-            target.poison.raw.reshape(-1, CHUNK_BYTES)[chunks // CHUNK_BYTES] = 0
-            shadow.finish(granules, phases.engine)
+            box.fill(rows())
+            box.shadow.finish(box.granules, phases.engine)
 
         barriers.bring(group, phases, Flight(tensor.box_bytes, land, what), i)
 
@@ -217,19 +204,14 @@ class TensorCopies:
         start, elements = self._start(group, place, tensor, lane, i), tensor.check(group, crd, i, "stores")
         thread, warp = group.active.threads[i : i + 1], int(group.active.threads[i, 0]) >> WARP_BITS
         engine = self.bulk_engine + warp - self.machine.agents.start
-        chunks, buffer = tensor.chunks(start).reshape(-1), place.buffer
-        shadow, granules = _granules(buffer, chunks)
-        _refuse(
-            group, buffer, shadow, granules, "stores a box of", shadow.read_by(granules, thread, engine), i
-        )
-        assert buffer.poison is not None
-        if buffer.poison.raw.reshape(-1, CHUNK_BYTES)[chunks // CHUNK_BYTES].any():
-            raise group.fail(f"stores bytes of {buffer.name} that nobody has written", i, start)
-        watched = tensor.source.shadow
-        assert isinstance(watched, GridShadow)
-        spots = numpy.unique(watched.granules(elements, tensor.element_bytes))[None, :]
-        writes = engine + self.machine.warps
-        if len(elements):
+        box = _Box(place.buffer, tensor.chunks(start).reshape(-1))
+        race = box.shadow.read_by(box.granules, thread, engine)
+        _refuse(group, place.buffer, box.shadow, box.granules, "stores a box of", race, i)
+        if box.rows(box.poison).any():
+            raise group.fail(f"stores bytes of {place.buffer.name} that nobody has written", i, start)
+        writes, watched = engine + self.machine.warps, tensor.source.shadow
+        if isinstance(watched, GridShadow) and len(elements):
+            spots = numpy.unique(watched.granules(elements, tensor.element_bytes))[None, :]
             race = watched.write_by(spots, thread, writes)
             _refuse(group, tensor.source, watched.inside, spots, "stores", race, i)
         done, written = self.clocks.engine_done(engine), self.clocks.engine_done(writes)
@@ -237,7 +219,7 @@ class TensorCopies:
         held: list[Array] = []
 
         def read(which: Array) -> None:
-            held.append(buffer.memory.raw.reshape(-1, CHUNK_BYTES)[chunks // CHUNK_BYTES])
+            held.append(box.rows(place.buffer.memory))
             self.clocks.acquire(warp, lanes, done)
 
         def write(which: Array) -> None:
@@ -309,10 +291,23 @@ def _coordinate(crd: Sequence[Array], lane: int) -> tuple[int, ...]:
     return tuple(int(c[lane, 0].astype(numpy.int32)) for c in crd)
 
 
-def _granules(buffer: Buffer, chunks: Array) -> tuple[Shadow, Array]:
-    """The shadow of shared memory, and the granules of some chunks, (1, n)."""
-    assert isinstance(buffer.shadow, Shadow)
-    return buffer.shadow, buffer.shadow.granules(chunks, CHUNK_BYTES).reshape(1, -1)
+class _Box:
+    """Chunks of shared memory, by their addresses; `granules` of its shadow, (1, n)."""
+
+    def __init__(self, buffer: Buffer, chunks: Array) -> None:
+        self.memory, self._places = buffer.memory, chunks // CHUNK_BYTES
+        self.shadow, self.poison = buffer.watched()
+        self.granules: Array = self.shadow.granules(chunks, CHUNK_BYTES).reshape(1, -1)
+
+    def rows(self, memory: Memory) -> Array:
+        """The bytes of the chunks in a memory, (chunks, 16)."""
+        found: Array = memory.raw.reshape(-1, CHUNK_BYTES)[self._places]
+        return found
+
+    def fill(self, rows: Array) -> None:
+        """Write the chunks."""
+        self.memory.raw.reshape(-1, CHUNK_BYTES)[self._places] = rows.reshape(-1, CHUNK_BYTES)
+        self.poison.raw.reshape(-1, CHUNK_BYTES)[self._places] = 0
 
 
 def _refuse(

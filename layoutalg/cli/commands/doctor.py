@@ -254,18 +254,18 @@ OPTIONAL = (
     ),
     Part(
         "libclang", "reading the accesses of CUDA sources",
-        "Layouts, expressions and offsets are analysed without it: pip install libclang==18.1.1, and never "
-        "the wheel clang beside it.",
+        "Layouts, expressions and offsets are analysed without it: pip install 'layoutalg[source]', and "
+        "never the wheel clang beside it.",
         functools.partial(_library, "clang", wheel="libclang", beside="clang"),
     ),
     Part(
         "tree-sitter-cuda", "counting the accesses of CUDA sources that are not read",
-        "pip install tree-sitter tree-sitter-cuda.",
+        "pip install 'layoutalg[source]'.",
         functools.partial(_library, "tree_sitter_cuda", wheel="tree-sitter-cuda"),
     ),
     Part(
         "ncu-report", "reading reports of Nsight Compute",
-        "pip install ncu-report.", functools.partial(_library, "ncu_report", wheel="ncu-report"),
+        "pip install 'layoutalg[profile]'.", functools.partial(_library, "ncu_report", wheel="ncu-report"),
     ),
     Part(
         "dot", "pictures of graphs as PNG",

@@ -110,7 +110,10 @@ def _mma_parts(fields: Fields) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
 
 def _dot_op(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
     parent: _Encoded = fields["parent"]
-    blocks, index = _blocks(parent.fields), fields["opIdx"]
+    index = fields["opIdx"]
+    k = len(shape) - (1 if index == 0 else 2)  # blocks along k hold copies of an operand
+    bases = [(*b[:k], 0, *b[k + 1 :]) for b in _blocks(parent.fields).bases]
+    blocks = maps.Blocks(tuple(bases))
     if parent.encoding.mnemonic == "blocked":
         return maps.dot_operand_of_blocked(index, *_tile(parent.fields), shape, blocks)
     if parent.encoding.mnemonic != "nvidia_mma":
@@ -351,7 +354,9 @@ def _encoded(text: str, term: Term, known: Mapping[str, _Encoded]) -> _Encoded:
             places = [n for pair in encoding.fields if (n := pair[0] or pair[1]) not in fields]
             if spelled == 0 or not places:
                 fail("expected a field, such as order = [1, 0]", part)
-            fields[places[0]] = _field(text, part, known)
+            value = _field(text, part, known)
+            nested = isinstance(value, tuple) and all(isinstance(basis, tuple) for basis in value)
+            fields["CGALayout" if places[0] == "CTAsPerCGA" and nested else places[0]] = value
         elif key not in names or names[key] in fields:
             kind = "a field given twice" if key in names else f"no field of {name}"
             fail(f"{key} is {kind}", part)
@@ -397,6 +402,8 @@ def write_encoding(value: LinearLayout, options: Options, encoding: Encoding, *,
     if encoding.find is None:
         raise UnsupportedError(f"{encoding.mnemonic} is read, and not written")
     fields = encoding.find(value, options)
+    if encoding.shared and not fields.get("block", True):
+        fields = {key: given for key, given in fields.items() if key != "block"}
     if not gluon:
         inside = ", ".join(
             [f"{key} = {_text(v, 'true', 'false')}" for key, v in fields.items() if key in _ir(encoding)]

@@ -270,7 +270,7 @@ def instance(parser: Parser, kernel: Any) -> tuple[Any, str]:
     missing = [p["name"] for p in parameters if not p["default"] and p["name"] not in given]
     if not missing:
         return None, f"its template arguments do not make an instance: {', '.join(given)}"
-    wanted = ", ".join(f"--set {n}=.." for n in missing)
+    wanted = ", ".join(f"--set {n}=VALUE" for n in missing)
     return None, f"template parameters of {kernel.spelling} are not known: {wanted}"
 
 
