@@ -333,7 +333,7 @@ def ring_operands(m: int, n: int, depth: int) -> tuple[Numbers, Numbers]:
 
 
 def wide(major: Major = "K") -> Kernel:
-    """D (128 x 128) = A B of one warpgroup: two instructions along M and N, eight along K, over two patterns."""
+    """D (128 x 128) = A B of one warpgroup: two instructions along M and N, eight along K."""
     k, (m, n, depth) = cg.Kernel("wide", threads=128), (128, 128, 128)
     mma = make_tiled_mma("SM90_64x64x16_F32F16F16_SS")
     me, acc = k.get_slice(mma), k.get_slice(mma).fragment_C("acc", (m, n))

@@ -132,6 +132,11 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
     ]
 
 
+def _below(value: Expr, most: int) -> Expr:
+    """A value of at most `most`; where its facts do not say so, a modulus does, which changes nothing."""
+    return value if value.facts.hi <= most else value % (1 << most.bit_length())
+
+
 class _Operand:
     """A, or B with its columns as rows: its tensor map, its ring in shared memory, how a tile is loaded."""
 
@@ -198,6 +203,7 @@ class _Writer:
         count = k.let("tiles", grid[0] * grid[1])
         with k.For("turn", minus(count + (self.blocks - 1), self.block) // self.blocks) as turn:
             row, column = tile_place(k, k.let("tile", self.block + turn * self.blocks), grid, c.panel)
+            row, column = (_below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
             yield k.let("before", turn * self.part.tiles), k.let("row", row), k.let("column", column)
 
     @contextmanager

@@ -29,6 +29,9 @@ from layoutalg.kernels.gemm.tiles import (
 FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 """Registers of a thread that addresses and counters need beside sums, fragments and copies; with ldmatrix."""
 
+MOST_EXTENT = 1 << 20
+"""Rows, columns and k of gemm-sm90, whose coordinates have 32 bits."""
+
 REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 255
 
@@ -201,6 +204,9 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         )
     if p.batch:
         raise UnsupportedError("gemm-sm90 computes one product, not a batch: take gemm-sm80")
+    for name, extent in (("m", p.m), ("n", p.n), ("k", p.k)):
+        if extent > MOST_EXTENT:
+            raise ResourceError(f"{name} of gemm-sm90", extent, MOST_EXTENT, hint="take gemm-sm80")
     if c.consumers not in (1, 2):
         raise UnsupportedError(f"consumers = {c.consumers}: 1 and 2 warpgroups multiply")
     _multiple("tile_m", c.tile_m, 64 * c.consumers, "64 rows of each consumer")

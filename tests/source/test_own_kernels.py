@@ -1,4 +1,4 @@
-"""Kernels of this library, read from the CUDA text that is printed of them, cost what is predicted of them."""
+"""Kernels of this library, read from the CUDA text that is printed of them, cost what was predicted."""
 
 from __future__ import annotations
 

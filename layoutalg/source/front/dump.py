@@ -399,7 +399,7 @@ class Dump:
         return self._files[name]
 
     def _asm(self, cursor: Any) -> Any:
-        """What `_sections` finds of an asm statement, written there or by a macro; None where it is not plain."""
+        """What `_sections` finds of an asm statement, written there or by a macro; None if not plain."""
         start = cursor.extent.start
         text = self._file(start).decode("utf-8", "replace")
         at = len(self._file(start)[: start.offset].decode("utf-8", "replace"))
