@@ -26,8 +26,9 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
 from layoutalg.kernels import FAMILIES, family
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
-from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
+from layoutalg.kernels.gemm.launches import launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
+from layoutalg.kernels.gemm.tiles import Config
 from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.problem import normalise

@@ -73,7 +73,10 @@ def called_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
     >>> one.kernels == other.kernels
     True
     """
-    free = replace(c, splits=min(c.splits, 2), **({} if isinstance(c, Sm90Config) else {"static_ld": False}))
+    splits = min(c.splits, 2)
+    free: Config = replace(c, splits=splits)
+    if not isinstance(free, Sm90Config):
+        free = replace(free, static_ld=False)
     wide = _called(called_problem(p, free), free, arch)
     return sequence_of(p, c, wide.kernels)
 
