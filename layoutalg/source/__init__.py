@@ -26,7 +26,9 @@ counts what may touch memory, so that nothing is left out in silence (`pip insta
 
 from __future__ import annotations
 
-from layoutalg.source.fixes import Fix, fixes_of
+from typing import TYPE_CHECKING
+
+from layoutalg.later import later
 from layoutalg.source.reading import (
     CONSTANT,
     REGISTERS,
@@ -35,6 +37,13 @@ from layoutalg.source.reading import (
     read_kernel,
     refuse_unread,
 )
+
+if TYPE_CHECKING:
+    from layoutalg.source.fixes import Fix, fixes_of
+
+__getattr__ = later(
+    "layoutalg.source", {"Fix": "layoutalg.source.fixes", "fixes_of": "layoutalg.source.fixes"}
+)  # a search is not imported by who only reads
 
 __all__ = [
     "CONSTANT",

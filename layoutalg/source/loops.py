@@ -46,6 +46,7 @@ from layoutalg.source.terms import (
     held,
     minus,
     substitute,
+    unwrapped,
     variable,
 )
 from layoutalg.source.values import Address, Cells, Number, Record, Unknown, Value, unknown
@@ -196,7 +197,7 @@ class Reader(Statements):
             for key in changed:
                 before = start[key]
                 name = f"v{key}.{self.trying}"
-                stand = variable(name, -FREE, FREE, fresh=True)
+                stand = stand_in(name, kind_of(before))
                 if isinstance(before, Number):
                     names[name] = key
                     self.variables[key] = Number(stand, before.bits, before.signed)
@@ -255,13 +256,13 @@ class Reader(Statements):
         for key, value in tried.after.items():
             if key not in stands.values() and not isinstance(start[key], Cells):
                 forms[key] = value if isinstance(value, Unknown) else unknown(start[key])
-        solved: dict[str, Any] = {}
-        for n in list(after):
-            step = minus(after[n], stand_in(n))
-            if not step.variables & set(stands):
-                solved[n] = Affine(begin[n], step)
         kinds = {n: kind_of(start[key]) for n, key in stands.items()}
         walk = Walk(begin, after, kinds, self.threads)
+        solved: dict[str, Any] = {}
+        for n in list(after):
+            step = minus(after[n], stand_in(n, walk.kinds[n]))
+            if not step.variables & set(stands):
+                solved[n] = Affine(begin[n], step)
         turns, count, guard = self._counted(tried, solved, walk, parts, name)
         if turns <= MOST_TABLED:
             self._rest(solved, walk, turns)
@@ -285,14 +286,17 @@ class Reader(Statements):
         t = variable(name, 0, FREE, fresh=True)
         needed = condition.variables & set(tried.names)
         if needed <= set(solved):
-            at = substitute(condition, {n: solved[n](t) for n in needed})
+            at = unwrapped(substitute(condition, {n: solved[n](t) for n in needed}))
             found = turns_until(at, name)
-            if found is not None:
+            if found is not None and found.high <= MOST_TURNS:
                 reached = variable(name, 0, max(found.high, 0))
                 for n in needed:
                     form, (width, signed) = solved[n](reached), walk.kinds[n]
                     if held(form, width, signed).key != form.key:
                         raise NoForm("a number that ends it may leave its type")
+                within = substitute(condition, {n: solved[n](reached) for n in needed})
+                if within.key != unwrapped(within).key:
+                    raise NoForm("a number in its condition may leave its type")
                 count = found if parts.first else add(found, ONE)
                 turns = max(count.high, 0)
                 if turns > MOST_TURNS:
@@ -325,7 +329,7 @@ class Reader(Statements):
                             solved[m] = Table(ZERO, entries)
                     progress = True
                     break
-                step = minus(after[n], stand_in(n))
+                step = minus(after[n], stand_in(n, walk.kinds[n]))
                 if n not in step.variables:
                     states = walk.closure(step.variables - LANES)
                     if states is not None:

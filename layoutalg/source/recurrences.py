@@ -137,9 +137,11 @@ def array_of(value: Value) -> object:
     return value.array if isinstance(value, Address) else None
 
 
-def stand_in(name: str) -> Sum:
-    """What stands for a variable while a turn is tried."""
-    return variable(name, -FREE, FREE, fresh=True)
+def stand_in(name: str, kind: tuple[int, bool]) -> Sum:
+    """What stands for a variable of a type while a turn is tried."""
+    bits, signed = kind
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    return variable(name, low, high, fresh=True)
 
 
 LANES = frozenset({"x", "y", "z"})
@@ -198,17 +200,16 @@ class Walk:
         return out
 
     def turns(self, states: set[str], condition: Sum, first: bool) -> int:
-        """Turns until a condition is false."""
+        """Turns until a condition is false, asked before the first turn or behind it."""
         import numpy as np
 
         now = self._first(states)
         for turn in range(MOST_TABLED):
-            if first or turn:
-                holds = np.asarray(values(condition, {**self.threads, **now}))
-                if holds.min() != holds.max():
-                    raise NoForm("lanes leave it at different turns")
-                if not holds.min():
-                    return turn
+            holds = np.asarray(values(condition, {**self.threads, **now}))
+            if holds.min() != holds.max():
+                raise NoForm("lanes leave it at different turns")
+            if not holds.min():
+                return turn if first else turn + 1
             now = self._next(now)
         raise NoForm("it has no end that is known")
 

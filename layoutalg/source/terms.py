@@ -345,9 +345,9 @@ def extreme(op: str, a: Sum, b: Sum) -> Sum:
 
 
 def held(one: Sum, width: int, signed: bool) -> Sum:
-    """A value as a type of `width` bits holds it: itself where it fits, or is only tried."""
+    """A value as a type of `width` bits holds it: itself where it fits."""
     low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
-    if (low <= one.low and one.high <= high) or one.fresh:
+    if low <= one.low and one.high <= high:
         return one
     if one.known:
         kept = one.constant & ((1 << width) - 1)
@@ -382,6 +382,21 @@ def substitute(one: Sum, given: Mapping[str, Sum]) -> Sum:
         return known[a.order]
 
     return of(one)
+
+
+def unwrapped(one: Sum) -> Sum:
+    """A sum as if no number left its type.
+
+    >>> print(unwrapped(held(add(variable("x", 0, 255), constant(1)), 8, False)))
+    x + 1
+    """
+    return add(
+        constant(one.constant),
+        *(
+            scale(unwrapped(a.args[0]) if a.op == "wrap" else _replaced(a, unwrapped, {}), k)
+            for a, k in one.parts
+        ),
+    )
 
 
 def _replaced(a: Atom, of: Any, given: Mapping[str, Sum]) -> Sum:

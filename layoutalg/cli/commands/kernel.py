@@ -59,7 +59,7 @@ def kernel_command(
     Nothing of the source is run. Every access is in the table, or is told as not read, with the reason.
     Exits 2 where none could be read.
     """
-    from layoutalg.source import fixes_of, read_kernel, refuse_unread
+    from layoutalg.source import read_kernel, refuse_unread
 
     sizes = read_extents("--block", block)
     blocks = None if grid is None else read_extents("--grid", grid)
@@ -69,7 +69,12 @@ def kernel_command(
     with progress("reading", quiet=as_json):
         reading = read_kernel(text, sizes, grid=blocks, sets=given, kernel=kernel, arch=arch, folder=folder)
         refuse_unread(reading)
-        fixes, notes = fixes_of(reading) if fix else ((), ())
+        fixes: tuple[Fix, ...] = ()
+        notes: tuple[str, ...] = ()
+        if fix:
+            from layoutalg.source import fixes_of
+
+            fixes, notes = fixes_of(reading)
     if as_json:
         say_json(_fields(source, reading, notes) | ({"fixes": [_fix(f) for f in fixes]} if fix else {}))
     else:
