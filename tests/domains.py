@@ -26,8 +26,9 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
 from layoutalg.kernels import FAMILIES, family
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
-from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
+from layoutalg.kernels.gemm.launches import launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
+from layoutalg.kernels.gemm.tiles import Config
 from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.problem import normalise
@@ -242,7 +243,7 @@ def gemm_trial(name: str, rng: random.Random, draws: int) -> list[str]:
         splits = x.get("splits", 1)
         extents: dict[str, Any] = {**x, **says.built_in}
         q = replace(p, **{n: v for n, v in extents.items() if n != "splits"})
-        one = sequence_of(q, splits, kernels)
+        one = sequence_of(q, replace(c, splits=splits), kernels)
         given = arguments(q, rng.randrange(99))
         given["d"][:] = ~np.zeros_like(given["d"])
         want = expected(q, given)

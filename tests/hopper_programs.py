@@ -267,9 +267,9 @@ def shared_tile(mistake: str = "", blocks: int = 2, stages: int = 2, tiles: int 
     full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", 1 if own else blocks, stages)
     if wrong("peer may still initialise"):
         with k.If(k.thread.eq(0)):
-            for s in range(stages):
-                k.do(MBARRIER_INIT, full[s], 1)
-                k.do(MBARRIER_INIT, empty[s], blocks)
+            for one in range(stages):
+                k.do(MBARRIER_INIT, full[one], 1)
+                k.do(MBARRIER_INIT, empty[one], blocks)
             k.do(FENCE_BARRIER_INIT)
         k.do(BAR)
     else:

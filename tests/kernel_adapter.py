@@ -32,7 +32,7 @@ from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import PermuteProblem, relayout_problem
 from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
 from layoutalg.layout import AnyLayout, Swizzle
-from layoutalg.notation import parse
+from layoutalg.notation import parse_cute as parse
 
 ARCH = "sm_90a"
 """The H100's and H200's machine code."""

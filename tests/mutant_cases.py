@@ -16,9 +16,9 @@ import pytest
 
 from layoutalg.codegen.program import Kernel, LaunchSequence, lower
 from layoutalg.kernels import FAMILIES, Family, verification
-from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
+from layoutalg.kernels.gemm.launches import launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.tiles import SimtConfig
+from layoutalg.kernels.gemm.tiles import Config, SimtConfig
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from layoutalg.kernels.rowwise import NormConfig, ReduceProblem, norm_problem, plans, reduce_problem
 from tests.mutants import Checks, Mutant, mutants_of, verdict
@@ -105,7 +105,7 @@ def _product(name: str, c: Config, *problems: GemmProblem) -> Case:
     kernels = launches(problems[0], c).kernels
 
     def of(p: GemmProblem, c: Config, arch: Any) -> LaunchSequence:
-        return sequence_of(p, c.splits, kernels)
+        return sequence_of(p, c, kernels)
 
     return _case(name, replace(family, launches=of), kernels, c, *problems)
 

@@ -18,7 +18,7 @@ from layoutalg.decide import same_function
 from layoutalg.dtype import dtype
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.legality import check_tma, check_wgmma
-from layoutalg.notation import parse
+from layoutalg.notation import parse_cute as parse
 from tests.sweeps import each
 
 ATOMS = [atom for atom in SMEM_ATOMS.values() if atom.mode.sm_90_code is not None]

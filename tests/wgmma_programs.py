@@ -330,3 +330,25 @@ def multicast(stages: int = 3, *, peers: bool = True, closes: bool = True, whole
 def ring_operands(m: int, n: int, depth: int) -> tuple[Numbers, Numbers]:
     """A and B of a ring."""
     return numbers("f16", (m, depth), 1), numbers("f16", (n, depth), 2)
+
+
+def wide(major: Major = "K") -> Kernel:
+    """D (128 x 128) = A B of one warpgroup: two instructions along M and N, eight along K."""
+    k, (m, n, depth) = cg.Kernel("wide", threads=128), (128, 128, 128)
+    mma = make_tiled_mma("SM90_64x64x16_F32F16F16_SS")
+    me, acc = k.get_slice(mma), k.get_slice(mma).fragment_C("acc", (m, n))
+    a = k.tensor("a", "f16", (m, depth), (depth, 1) if major == "K" else (1, m))
+    b = k.tensor("b", "f16", (n, depth), (depth, 1))
+    d = k.tensor("d", "f32", (m, n), (n, 1), writable=True)
+    tile_a = k.shared("tile_a", "f16", shared_layout("128B", major, "f16", (m, depth)))
+    tile_b = k.shared("tile_b", "f16", shared_layout("64B", "K", "f16", (n, depth)))
+    fill(k, a, tile_a, major)
+    fill(k, b, tile_b, "K")
+    k.fence_async()
+    k.do(cg.BAR)
+    k.do(cg.WGMMA_FENCE)
+    k.mma(mma, acc, me.partition_A(tile_a), me.partition_B(tile_b), accumulate=0)
+    k.do(cg.WGMMA_COMMIT)
+    k.warpgroup_wait(0, acc)
+    k.store(acc, me.partition_C(d))
+    return k.build()

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from layoutalg.arch import CHUNK_BYTES
 from layoutalg.codegen.expr import GRID_LIMITS, Const, Expr, Le, Var, evaluate, render, simplify, variables
 from layoutalg.codegen.program.asynchronous import PORTABLE_CLUSTER
 from layoutalg.codegen.program.tile import Do, Global, Kernel, MemRef, TensorMapParam, walk
@@ -81,7 +82,7 @@ class Contract:
     `in_place`: a buffer is read and written; `early`: the kernel may start while the one in front
     of it ends.  `cluster` in blocks along each side of the grid; `maps` are the tensor maps, which stand
     behind the parameters in the signature.  `target`, where it is not empty, is what alone has the kernel's
-    instructions.
+    instructions.  Of the buffers `in_chunks` TMA writes whole chunks of 16 bytes, past the end of a row too.
     """
 
     parameters: tuple[Parameter, ...]
@@ -94,6 +95,7 @@ class Contract:
     cluster: tuple[int, int, int] = (1, 1, 1)
     maps: tuple[TensorMapParam, ...] = ()
     target: str = ""
+    in_chunks: tuple[str, ...] = ()
 
     @property
     def function_attributes(self) -> dict[str, int]:
@@ -140,6 +142,7 @@ def contract(kernel: Kernel) -> Contract:
     return Contract(
         given + fixed, conditions, kernel.grid, (kernel.threads, 1, 1), shared, bool(_updated(kernel)),
         kernel.dependent, kernel.cluster, kernel.maps, only_target(kernel),
+        tuple(_in_chunks(kernel)),
     )  # fmt: skip
 
 
@@ -182,6 +185,18 @@ def map_conditions(maps: Sequence[TensorMapParam]) -> Iterator[Expr]:
                 yield Le(Const(1), n)
             if n.facts.hi > MOST_EXTENT:
                 yield Le(n, Const(MOST_EXTENT))
+
+
+def _in_chunks(kernel: Kernel) -> Iterator[str]:
+    """The names of buffers that TMA stores to in rows that may end inside of 16 bytes, which it writes whole.
+
+    MEASURED on an H200: tests/codegen/test_tma_store_ends.py.
+    """
+    calls = [s for s in walk(kernel.body) if isinstance(s, Do) and s.instr.engine == "bulk"]
+    stored = dict.fromkeys(arg for s in calls for arg in s.args if isinstance(arg, TensorMapParam))
+    for m in stored:
+        if not (m.dims[0] * m.element.nbytes).facts.divisible_by(CHUNK_BYTES):
+            yield m.source.name
 
 
 def _updated(kernel: Kernel) -> set[str]:
@@ -284,6 +299,9 @@ def lines(terms: Contract) -> Iterator[str]:
     for condition in terms.conditions:
         yield f"  {text(condition)}"
     yield from map_lines(terms.maps)
+    if terms.in_chunks:
+        end = "what lies between the end of a row and the next multiple of 16 bytes included"
+        yield f"TMA writes rows of {', '.join(terms.in_chunks)} in chunks of 16 bytes, {end}."
     if terms.target:
         code = f"arch={terms.target.replace('sm', 'compute')},code={terms.target}"
         yield f"Only {terms.target} has its instructions: nvcc -gencode {code}."

@@ -64,6 +64,9 @@ VERIFIED = (
 )  # fmt: skip
 """m, n and k; of tiles of k there are one, two and more, a ring ends in each place."""
 
+VERIFIED_BY_TMA = tuple((m, n, -(-k // 8) * 8) for m, n, k in VERIFIED)
+"""The same with rows of A and B that start at multiples of 16 bytes."""
+
 LARGEST, SIDE = 16384, 4096
 """m and n, and k, of a generated kernel at most, by default."""
 
@@ -312,7 +315,10 @@ def _bench(problem: Callable[..., GemmProblem]) -> Bench:
 # --- the records ---------------------------------------------------------------------------------------
 
 
-def _family(name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any]) -> Family:
+def _family(
+    name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any],
+    verified: Sequence[tuple[int, int, int]] = VERIFIED,
+) -> Family:  # fmt: skip
     def problem(
         m: int, n: int | None = None, k: int | None = None, dtype: Any = usual, c: bool | None = None,
         **rest: Any,
@@ -332,7 +338,7 @@ def _family(name: str, summary: str, usual: str, b_major: Any, choice: Choice[An
         buffers=operands,
         expected=_expected,
         array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.products * p.m * p.n),
-        verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in VERIFIED),
+        verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in verified),
         asks={"m": LARGEST, "n": LARGEST, "k": SIDE} | dict.fromkeys(OPTIONS),
         bench=_bench(problem),
         shared=shared_launches,
@@ -345,6 +351,8 @@ def _family(name: str, summary: str, usual: str, b_major: Any, choice: Choice[An
 GEMM_FAMILIES = (
     _family("gemm-simt", "D = alpha A B + beta C + bias without tensor cores", "f32", "mn", SIMT),
     _family("gemm-sm80", "D = alpha A B + beta C + bias by mma.sync", "f16", "k", SM80),
-    _family("gemm-sm90", "D = alpha A B + beta C + bias by wgmma and TMA", "bf16", "k", SM90),
+    _family(
+        "gemm-sm90", "D = alpha A B + beta C + bias by wgmma and TMA", "bf16", "k", SM90, VERIFIED_BY_TMA
+    ),
 )
 """The families of this room."""

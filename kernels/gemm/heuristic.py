@@ -126,7 +126,7 @@ class Choice(Generic[C]):
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
 
     @property
-    def whole(self) -> dict[str, bool]:
+    def whole(self) -> dict[str, Any]:
         """The field that says that any size is computed, of configurations that have it."""
         return {"edges": True} if "edges" in {f.name for f in fields(self.tiles[0].config)} else {}
 

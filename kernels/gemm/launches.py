@@ -17,7 +17,7 @@ from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm90Config
-from layoutalg.kernels.gemm.validate import multiples
+from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 
 MOST_CALLED = 1 << 14
 """Extents and leading dimensions that the kernels of calls are built for, so that 32 bits address them."""
@@ -73,7 +73,10 @@ def called_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
     >>> one.kernels == other.kernels
     True
     """
-    free = replace(c, splits=min(c.splits, 2), **({} if isinstance(c, Sm90Config) else {"static_ld": False}))
+    splits = min(c.splits, 2)
+    free: Config = replace(c, splits=splits)
+    if not isinstance(free, Sm90Config):
+        free = replace(free, static_ld=False)
     wide = _called(called_problem(p, free), free, arch)
     return sequence_of(p, c, wide.kernels)
 
@@ -97,15 +100,17 @@ def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
     """
     rows = p.lda, p.ldb, p.ldc, p.ldd
     most = MOST_CALLED if max(p.m, p.n, p.k, *rows) <= MOST_CALLED else MOST_CALLED << 16
-    m = n = most
-    if not isinstance(c, Sm90Config):
+    m = n = k = most
+    if isinstance(c, Sm90Config):
+        m = n = k = MOST_CALLED if max(p.m, p.n, p.k) <= MOST_CALLED else MOST_EXTENT
+    else:
         by_m, by_n, _ = multiples(p, c)
         m = most if p.m >= c.tile_m else c.tile_m - by_m
         n = most if p.n >= c.tile_n else c.tile_n - by_n
     ldd = most + (combine_vector(p) if c.splits > 1 else 0)  # what cuts the rows of the sums that are added
     batch = (BatchMode(*WIDEST_BATCH),) * len(p.batch)
     return replace(
-        p, m=m, n=n, k=most, lda=most, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED
+        p, m=m, n=n, k=k, lda=most, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED
     )  # fmt: skip
 
 

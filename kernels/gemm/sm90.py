@@ -30,7 +30,16 @@ from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import Arch, atom_layout, find_arch
 from layoutalg.atoms import TiledMMA, make_tiled_mma
 from layoutalg.codegen.expr import Const, Expr, minus
-from layoutalg.codegen.instr import LDS, STS, WARP_SYNC, WGMMA_COMMIT, WGMMA_FENCE, WGMMA_WAIT, pack
+from layoutalg.codegen.instr import (
+    LDS,
+    STMATRIX,
+    STS,
+    WARP_SYNC,
+    WGMMA_COMMIT,
+    WGMMA_FENCE,
+    WGMMA_WAIT,
+    pack,
+)
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import BarrierRef, Kernel
 from layoutalg.dtype import DType
@@ -123,6 +132,11 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
     ]
 
 
+def _below(value: Expr, most: int) -> Expr:
+    """A value of at most `most`; where its facts do not say so, a modulus does, which changes nothing."""
+    return value if value.facts.hi <= most else value % (1 << most.bit_length())
+
+
 class _Operand:
     """A, or B with its columns as rows: its tensor map, its ring in shared memory, how a tile is loaded."""
 
@@ -189,6 +203,7 @@ class _Writer:
         count = k.let("tiles", grid[0] * grid[1])
         with k.For("turn", minus(count + (self.blocks - 1), self.block) // self.blocks) as turn:
             row, column = tile_place(k, k.let("tile", self.block + turn * self.blocks), grid, c.panel)
+            row, column = (_below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
             yield k.let("before", turn * self.part.tiles), k.let("row", row), k.let("column", column)
 
     @contextmanager
@@ -250,19 +265,21 @@ class _Writer:
         atom = atom_layout(f"Layout_K_SW{columns * size}_Atom", p.result)
         ring = k.shared("box", p.result, tile_to_shape(atom, box), stages=2 * c.consumers)
         packed = k.reg("packed", 4)
-        held, per = tiled_mma(p, columns), c.result_vec // 4  # eights of columns that a vector of sums covers
+        per = c.result_vec // 4  # eights of columns that a vector of sums covers
 
         def pack_box(acc: Fragment, i: int, q: int, into: Tensor) -> None:
+            warp, lane = k.thread // 32 % 4, k.thread % 32
+            pairs = k.get_slice(tiled_mma(p, columns), k.thread % 128).partition_C(into)
             with k.Unroll("j", columns // 8 // per) as j:
-                sums = acc.at((0, 0, q * (columns // 8) + j * per), i, 0, values=c.result_vec)
+                at = q * (columns // 8) + j * per
+                sums = acc.at((0, 0, at), i, 0, values=c.result_vec)
                 self.output.finish(sums)
-                if size == 2:
+                if size == 2:  # 16 rows by 16 columns of a warp, each lane the address of half a row
                     k.do(pack(c.result_vec, p.result.name), packed, sums)
-                for w in range(per):
-                    at = q * (columns // 8) + j * per + w
+                    k.do(STMATRIX[4], into.at(warp * 16 + lane % 16, j * 16 + lane // 16 * 8), packed)
+                else:
                     for h in range(2):
-                        value = packed[w * 2 + h] if size == 2 else acc.at((0, h, at), i, 0, values=2)
-                        k.do(STS[2 * size], into.at((0, h, j * per + w), 0, 0), value)
+                        k.do(STS[8], pairs.at((0, h, j), 0, 0), acc.at((0, h, at), i, 0, values=2))
 
         def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
             group, thread = k.thread // 128, k.thread % 128
@@ -274,7 +291,7 @@ class _Writer:
                 ):  # the other box may be on its way; the last one of a tile is the first's
                     k.bulk_wait(int(number > 0 or len(places) % 2 == 0), read=True)
                 self._sync(group)
-                pack_box(acc, i, q, k.get_slice(held, thread).partition_C(mine))
+                pack_box(acc, i, q, mine)
                 k.fence_async()
                 self._sync(group)
                 with k.If(thread.eq(0)):

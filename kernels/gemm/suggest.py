@@ -45,7 +45,8 @@ def suggest_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> Con
         offered = choice.configs(p, chip)
     except LayoutAlgError:
         return None
-    fitted: Any = replace(c, **{x: getattr(offered[0], x) for x in choice.fields}, **choice.whole)
+    given: dict[str, Any] = {x: getattr(offered[0], x) for x in choice.fields}
+    fitted: Any = replace(c, **given, **choice.whole)
     near = [nearest(c, offered, works), fitted if works(fitted) else nearest(fitted, offered, works)]
     return min((x for x in near if x is not None), key=lambda x: distance(c, x), default=None)
 

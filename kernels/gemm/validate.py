@@ -29,6 +29,9 @@ from layoutalg.kernels.gemm.tiles import (
 FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 """Registers of a thread that addresses and counters need beside sums, fragments and copies; with ldmatrix."""
 
+MOST_EXTENT = 1 << 20
+"""Rows, columns and k of gemm-sm90, whose coordinates have 32 bits."""
+
 REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 255
 
@@ -201,6 +204,9 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         )
     if p.batch:
         raise UnsupportedError("gemm-sm90 computes one product, not a batch: take gemm-sm80")
+    for name, extent in (("m", p.m), ("n", p.n), ("k", p.k)):
+        if extent > MOST_EXTENT:
+            raise ResourceError(f"{name} of gemm-sm90", extent, MOST_EXTENT, hint="take gemm-sm80")
     if c.consumers not in (1, 2):
         raise UnsupportedError(f"consumers = {c.consumers}: 1 and 2 warpgroups multiply")
     _multiple("tile_m", c.tile_m, 64 * c.consumers, "64 rows of each consumer")
@@ -237,12 +243,12 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         raise UnsupportedError(f"through = {c.through!r}: 'tma' and 'shared' are accepted")
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
     if needed > most:
-        one = needed - shared_bytes(p, replace(c, stages=c.stages - 1))
-        results = needed - one * c.stages
+        stage = needed - shared_bytes(p, replace(c, stages=c.stages - 1))
+        results = needed - stage * c.stages
         raise ResourceError(
-            f"shared memory bytes of {c}, which are {c.stages} of {one} and {results} for results,", needed,
+            f"shared memory bytes of {c}, which are {c.stages} of {stage} and {results} for results,", needed,
             most,
-            hint=f"{(most - results) // one} stages fit",
+            hint=f"{(most - results) // stage} stages fit",
         )  # fmt: skip
     if registers(p, c) > MOST_REGISTERS:
         raise ResourceError(
@@ -260,7 +266,7 @@ def _rows_for_tma(name: str, leading: int, start: int, nbytes: int) -> None:
             )  # fmt: skip
 
 
-def _copies(p: GemmProblem, c: Config) -> None:
+def _copies(p: GemmProblem, c: SimtConfig | Sm80Config) -> None:
     """Threads copy tiles in whole passes, some along each stored row, the others across."""
     for side in ("a", "b"):
         t = operand_tile(p, c, "a" if side == "a" else "b")
@@ -276,7 +282,7 @@ def _copies(p: GemmProblem, c: Config) -> None:
         _multiple(f"the tile of {side}, {across} stored rows,", across, t.threads // t.lanes, "a pass")
 
 
-def _alignment(p: GemmProblem, c: Config) -> None:
+def _alignment(p: GemmProblem, c: SimtConfig | Sm80Config) -> None:
     """Vectors end where rows do, and extents are whole tiles, or with edges whole vectors."""
     size, to = p.operand.nbytes, p.result.nbytes
     a, b, across = vectors(p, c)
@@ -305,7 +311,7 @@ def _alignment(p: GemmProblem, c: Config) -> None:
             )
 
 
-def along_extents(p: GemmProblem, c: Config) -> tuple[int, int, int]:
+def along_extents(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
     """The elements of the longest vectors along m, n and k.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -320,7 +326,7 @@ def along_extents(p: GemmProblem, c: Config) -> tuple[int, int, int]:
     )
 
 
-def multiples(p: GemmProblem, c: Config) -> tuple[int, int, int]:
+def multiples(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
     """What m, n and k must be multiples of: the tile's extents, or with edges the vectors along them.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem

@@ -16,7 +16,7 @@
     fields         Kind and Field: the keys of a kind's tables, and the readers of their values
     limits         Limit, Quantity, Property: "ways <= 1", "injective", "equals (8,8):(8,1)"
     accesses       [[access]]: wavefronts and sectors
-    layouts        [[layout]], [[tma]], [[wgmma]]: what is true of a tile, boxes, operands
+    layouts        [[layout]], [[tma]], [[wgmma]], [[memory]]: what is true of a tile, and legal
     functions      [[function]]: index functions in C, CUDA and Python
     kernels        [[kernel]]: the accesses of CUDA sources
     runner         run_checks, baselines

@@ -24,7 +24,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.checks.limits import Properties, Quantities
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError, UnknownNameError
-from layoutalg.layout import AnyLayout, IntTuple, Swizzle
+from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle
 from layoutalg.notation import parse, parse_int_tuple
 
 MAX_TEXT = 4096
@@ -130,12 +130,14 @@ def a_name(value: Any, reading: Reading) -> str:
 
 
 def a_layout(value: Any, reading: Reading) -> AnyLayout:
-    """A layout in CuTe notation."""
+    """A layout in CuTe notation, or in another that `layoutalg convert` reads."""
     found = parse(a_text(value, reading))
     if isinstance(found, Swizzle):
         raise ShapeError(
             f"{found} alone has no shape; say what it acts on, as in {found} o 0 o (8,64):(64,1)"
         )
+    if not isinstance(found, (Layout, ComposedLayout)):
+        raise ShapeError("a map of registers and lanes has no offsets; write its thread-value layout")
     return found
 
 

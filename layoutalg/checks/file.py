@@ -34,13 +34,15 @@ from layoutalg.checks.accesses import ACCESS
 from layoutalg.checks.fields import Field, Kind, Reading, Values, a_layout, a_name, a_text
 from layoutalg.checks.functions import FUNCTION
 from layoutalg.checks.kernels import KERNEL
-from layoutalg.checks.layouts import LAYOUT, TMA, WGMMA
+from layoutalg.checks.layouts import LAYOUT, MEMORY, TMA, WGMMA
 from layoutalg.checks.limits import BASELINE, Limit, read_limit
 from layoutalg.checks.toml_lines import Path as Keys
 from layoutalg.checks.toml_lines import nearest_line, toml_lines
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, ResourceError, UnknownNameError
 
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (ACCESS, LAYOUT, TMA, WGMMA, FUNCTION, KERNEL)}
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind for kind in (ACCESS, LAYOUT, TMA, WGMMA, MEMORY, FUNCTION, KERNEL)
+}
 """ADD A KIND OF CHECK HERE: one record."""
 
 NAMES = ("layoutalg.toml", "pyproject.toml")

@@ -1,4 +1,4 @@
-"""Checks of layouts: what is true of a tile, boxes of TMA, operands of wgmma.
+"""Checks of layouts: what is true of a tile, boxes of TMA, operands of wgmma, what instructions may move.
 
 [[layout]]
 tile = "a"
@@ -29,6 +29,7 @@ from layoutalg.checks.fields import (
     Kind,
     Values,
     a_layout,
+    a_name,
     a_tile,
     a_whole_number,
     an_int_tuple,
@@ -39,7 +40,7 @@ from layoutalg.decide import cosize, find_collision, find_difference, image_size
 from layoutalg.dtype import DType
 from layoutalg.errors import MismatchError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
-from layoutalg.legality import Legality, check_tma, check_wgmma
+from layoutalg.legality import Legality, check_memory, check_tma, check_wgmma
 from layoutalg.testing import check_bijective
 
 
@@ -206,6 +207,31 @@ WGMMA = Kind(
     ),
     _operand,
     lambda table: f"{table['tile']} as operand {table['operand']}",
+    properties=lambda values: {LEGAL.name: LEGAL},
+    always=("legal",),
+)
+
+
+def _move(values: Values) -> Legality[Any]:
+    return check_memory(
+        values["op"], values["tile"], values["dtype"], source=values["source"],
+        alignment_bytes=values["alignment"], arch=values["arch"],
+    )  # fmt: skip
+
+
+MEMORY = Kind(
+    "memory",
+    "whether ld, st, ldmatrix, stmatrix or cp.async may move a tile",
+    (
+        TILE,
+        Field("op", "an instruction such as cp.async.cg.16 or ld.shared.v4.f32", a_name, required=True),
+        Field("source", "of cp.async, the layout in global memory", TILE.read),
+        Field("alignment", "bytes that the tile's address is a multiple of", a_whole_number(1), default=256),
+        DTYPE,
+        ARCH,
+    ),
+    _move,
+    lambda table: f"{table['op']} of {table['tile']}",
     properties=lambda values: {LEGAL.name: LEGAL},
     always=("legal",),
 )

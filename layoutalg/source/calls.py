@@ -59,6 +59,10 @@ _SILENT = frozenset(
         "__threadfence",
         "__threadfence_block",
         "__builtin_assume",
+        "__isConstant",
+        "__isGlobal",
+        "__isLocal",
+        "__isShared",
         "__trap",
         "__nanosleep",
         "assert",
@@ -70,6 +74,9 @@ _SILENT = frozenset(
     }
 )
 """Functions that touch no memory that is counted."""
+
+_COPIES = frozenset({"cvta", "cvt", "mov"})
+"""Instructions after which the first operand is the second."""
 
 _REASONS = {
     "load_matrix_sync": "which lanes wmma's loads ask for what is not documented",
@@ -319,21 +326,24 @@ class Calls(Expressions):
                 self.value(child)
             self.refuse(node, "asm", "", "the text of the asm statement is not one of plain strings")
             return
-        outputs = node.value["outputs"]
-        inputs: dict[str, Value] = {}
+        outputs, kept = node.value["outputs"], node.value["kept"]
+        names: dict[str, Value] = {}
         for i, child in enumerate(node.children):
-            if i >= outputs:
-                inputs[f"%{i}"] = self.value(child)
+            if i >= outputs or i in kept:
+                names[f"%{i}"] = self.value(child)
         predicates: dict[str, Condition] = {}
-        results: dict[int, Value] = {}
-        for instruction in statements(node.value["text"]):
-            self._instruction(node, instruction, inputs, predicates)
+        found = statements(node.value["text"])
+        for instruction in found:
+            self._instruction(node, instruction, names, predicates)
+        copied = {i.operands[0] for i in found if i.opcode.split(".")[0] in _COPIES and len(i.operands) == 2}
+        written = {word for i in found if i.operands for word in re.findall(r"%\d+", i.operands[0])} - copied
         for i in range(outputs):
-            child = node.part(i)
-            results[i] = inputs.get(f"%{i}", LOADED)
-            if child.type is not None and child.type.kind == "float":
-                results[i] = REAL
-            self.store(child, self.place(child), results[i])
+            child, name = node.part(i), f"%{i}"
+            if i in kept and name not in written and name not in copied:
+                continue
+            result = LOADED if name in written else names.get(name, LOADED)
+            real = child.type is not None and child.type.kind == "float"
+            self.store(child, self.place(child), REAL if real else result)
 
     def _instruction(
         self, node: Node, instruction: Instruction, names: dict[str, Value], predicates: dict[str, Condition]
@@ -344,7 +354,7 @@ class Calls(Expressions):
             found: Condition = truth(value.exact) if isinstance(value, Number) else unknown(value)
             predicates[operands[0]] = found
             return
-        if op.split(".")[0] in ("cvta", "cvt", "mov") and len(operands) == 2:
+        if op.split(".")[0] in _COPIES and len(operands) == 2:
             names[operands[0]] = names.get(operands[1], LOADED)
             return
         if not touches_memory(instruction):

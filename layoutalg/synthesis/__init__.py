@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from layoutalg.moved import moved
 from layoutalg.synthesis.proof.checker import check_certificate
-from layoutalg.synthesis.proof.forms import ruled_out
+from layoutalg.synthesis.proof.forms import refusal, ruled_out
 from layoutalg.synthesis.result import Alternative, Certificate, Form, Order, Synthesis, storage_layout
 from layoutalg.synthesis.synthesizer import synthesize
 from layoutalg.synthesis.tiles import (
@@ -56,6 +56,7 @@ __all__ = [
     "covers_of",
     "ranked_choices",
     "read_tile",
+    "refusal",
     "ruled_out",
     "storage_layout",
     "synthesize",

@@ -36,7 +36,8 @@ from layoutalg.layout import (
     size,
     to_text,
 )
-from layoutalg.notation import parse, parse_int_tuple, parse_tiler
+from layoutalg.notation import parse_cute as parse
+from layoutalg.notation import parse_int_tuple, parse_tiler
 from tests.brute import is_layout_of, table
 from tests.sweeps import each
 

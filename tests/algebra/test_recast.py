@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from layoutalg.algebra import downcast, recast_layout, upcast
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, flatten_tree, leaves, size
-from layoutalg.notation import parse
+from layoutalg.notation import parse_cute as parse
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
 from tests.sweeps import each

@@ -17,7 +17,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, size
-from layoutalg.notation import parse
+from layoutalg.notation import parse_cute as parse
 from tests.sweeps import each
 
 ROWS = Layout((64, 64), (64, 1))

@@ -22,7 +22,7 @@ from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import UndecidedError, UnknownNameError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree
-from layoutalg.notation import parse
+from layoutalg.notation import parse_cute as parse
 from layoutalg.testing import accesses
 from tests.sweeps import each
 from tests.work import counted

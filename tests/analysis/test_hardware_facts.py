@@ -24,7 +24,7 @@ from layoutalg.analysis import (
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError
 from layoutalg.layout import Layout, Swizzle
-from layoutalg.notation import parse
+from layoutalg.notation import parse_cute as parse
 from tests.sweeps import each
 
 ROWS: list[dict[str, Any]] = [

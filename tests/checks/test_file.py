@@ -126,6 +126,23 @@ def test_tma_and_wgmma() -> None:
     assert outcome(text.format(PADDED, "K")).failures[0].limit == "legal"
 
 
+@each(
+    "keys, broken",
+    [
+        ("tile = '(64,64):(72,1)'\nop = 'cp.async.cg.16'", ""),
+        ("tile = '(64,64):(72,1)'\nop = 'cp.async.cg.16'\nsource = '(64,64):(104,1)'", ""),
+        ("tile = '(64,64):(72,1)'\nop = 'cp.async.cg.16'\nsource = '(64,64):(100,1)'", "copy.source_aligned"),
+        ("tile = '(64,64):(72,1)'\nop = 'cp.async.cg.8'", "copy.cache"),
+        ("tile = '(64,64):(68,1)'\nop = 'ldmatrix.x4'", "matrix.aligned"),
+        ("tile = '(64,64):(72,1)'\nop = 'ld.shared.v4.f32'\nalignment = 4", "vector."),
+    ],
+)
+def test_what_instructions_may_move(keys: str, broken: str) -> None:
+    found = outcome(f"[[memory]]\n{keys}\ndtype = 'f16'")
+    assert found.status == ("failed" if broken else "passed"), found.failures
+    assert not broken or broken in found.failures[0].why
+
+
 def test_index_functions(tmp_path: Path) -> None:
     (tmp_path / "swz.cuh").write_text(
         "__device__ int swz(int r, int c) { return r * 64 + (c ^ (r % 8 * 8)); }\n"
@@ -180,6 +197,7 @@ REFUSED = [
     ("[tiles]\na = '4:1'\nb = '(4'\n" + ACCESS, "line 3, b: cannot read '(4'"),
     ("[tiles]\na = 4\n" + ACCESS, "line 2, a: 4 is not a text"),
     ("[tiles]\n' ' = '4:1'\n" + ACCESS, "line 2,  : ' ' is no name"),
+    ("[tiles]\na = 'LinearLayout(register=[1,2], lane=[4])'\n" + ACCESS, "line 2, a: "),
     ("[tiles]\na = 'Sw<3,3,3>'\n" + ACCESS, "line 2, a: Sw<3,3,3> alone has no shape"),
     ("[defaults]\nwarps = 3\n" + ACCESS, "line 2: unknown key 'warps': accepted are baseline, dtype, arch"),
     ("[defaults]\narch = 'sm_99'\n" + ACCESS, "line 2, arch: unknown architecture 'sm_99'"),

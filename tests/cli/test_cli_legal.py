@@ -86,7 +86,7 @@ BAD = [
     (("tma", "(64,64):(64,1)"), "ArgumentTypeError", "tma needs --box"),
     (("tma", "Sw<3,3,3> o 0 o (64,64):(64,1)", "--box", "64x64"), "ShapeError", "is swizzled"),
     (("tma", "(64,64):(64,1)", "--box", "64"), "ShapeError", "one is needed for each of the 2 leaves"),
-    (("tma", "(64,64):(64,1)", "--box", "64x"), "ParseError", "position"),
+    (("tma", "(64,64):(64,1)", "--box", "64xx64"), "ParseError", "position"),
     (("tma", "(64,64):(64,1)", "--box", "64x64", "--mode", "256B"), "UnknownNameError", "256B"),
     (("tma", "(64,64):(64,1)", "--box", "64x64", "--operand", "A"), "ArgumentTypeError", "has no --operand"),
     (("wgmma", "SW128"), "UnknownNameError", "unknown shared-memory atom 'SW128'"),

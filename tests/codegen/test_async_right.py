@@ -7,7 +7,7 @@ import pytest
 
 from layoutalg import codegen as cg
 from layoutalg.codegen.program import printed
-from tests.async_programs import RIGHT
+from tests.async_clusters import RIGHT
 from tests.sweeps import first
 
 SCHEDULES = [("block", 0), ("warp", 0), ("warp", 1), ("warp", 2)]

@@ -31,7 +31,8 @@ from layoutalg.codegen.instr import (
 from layoutalg.codegen.program import printed
 from layoutalg.errors import SimulationError
 from layoutalg.layout import Layout
-from tests.async_programs import BOX, BYTES, TILES, Frame, Program, doubling, integers, neighbours
+from tests.async_clusters import neighbours
+from tests.async_programs import BOX, BYTES, TILES, Frame, Program, doubling, integers
 
 WRONG: dict[str, tuple[Callable[[], Program], str]] = {}
 """By name, with what is said."""

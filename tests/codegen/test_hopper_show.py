@@ -45,7 +45,7 @@ SIZES: dict[str, dict[str, int]] = {
 
 def documented() -> dict[str, tuple[Any, str]]:
     """The programs of the document by name, with their text."""
-    found = {}
+    found: dict[str, tuple[Any, str]] = {}
     for language, text in blocks(ROOT / "docs" / "hopper.md"):
         if language == "python":
             names: dict[str, Any] = {"__name__": "document"}

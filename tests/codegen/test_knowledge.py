@@ -102,9 +102,9 @@ def test_what_threads_know_is_what_the_definition_says(events: list[tuple[str, i
         for thread in (32 * w + lane for w in range(WARPS) for lane in LANES):
             if thread == who:
                 continue
-            known = clocks.knows(thread, who, epoch)
+            told = clocks.knows(thread, who, epoch)
             if who >> 5 < WARPS:
-                assert clocks.knows(thread, who + (clocks.first_read << 5), epoch) == known, "as a read"
-            assert known == (number in sets.known[thread]), (number, thread)
-            if known and who >> 5 < clocks.first_engine:  # what is not ordered is refused for that
+                assert clocks.knows(thread, who + (clocks.first_read << 5), epoch) == told, "as a read"
+            assert told == (number in sets.known[thread]), (number, thread)
+            if told and who >> 5 < clocks.first_engine:  # what is not ordered is refused for that
                 assert clocks.visible(thread, who, epoch) == (number in sets.fenced[thread]), (number, thread)

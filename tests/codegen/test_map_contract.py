@@ -24,7 +24,7 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.launch_contract import lines
 from layoutalg.dtype import dtype
 from layoutalg.errors import IRError
-from tests.tma_programs import Boxes, copy_program
+from tests.tma_programs import Boxes, copy_program, ring_program
 
 
 def mapped(**changed: Any) -> Kernel:
@@ -96,3 +96,11 @@ def test_a_tensor_that_tma_loads_and_stores_is_updated_in_place() -> None:
     changed = replace(load, args=(load.args[0], dst, *load.args[2:]))
     body = (*first, replace(start, body=(expect, changed, *rest)))
     assert contract(replace(kernel, body=body)).in_place
+
+
+def test_rows_that_end_inside_a_chunk_are_said_to_be_written_whole() -> None:
+    for dims, chunks in (((40, 9), ()), ((41, 9), ("dst",)), ((7,), ("dst",)), ((8,), ())):
+        terms = contract(copy_program(Boxes(dims, (64, 8)[: len(dims)])))
+        assert terms.in_chunks == chunks
+        assert any("rows of dst in chunks of 16 bytes" in line for line in lines(terms)) == bool(chunks)
+    assert contract(ring_program()).in_chunks == ()

@@ -9,6 +9,7 @@ import pytest
 
 from layoutalg import Layout, make_tiled_copy_C, make_tiled_mma
 from layoutalg import codegen as cg
+from layoutalg.arch import Major
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import AlignmentError, UnsupportedError
 from tests.wgmma_programs import (
@@ -18,11 +19,13 @@ from tests.wgmma_programs import (
     epilogue,
     expected,
     multicast,
+    numbers,
     one_block,
     operands,
     result,
     ring,
     ring_operands,
+    wide,
 )
 
 
@@ -31,6 +34,16 @@ def test_a_product_is_right(case: Case) -> None:
     kernel, (a, b), d = one_block(case), operands(case), result(case)
     cg.simulate(kernel, {"a": a.stored, "b": b.stored, "d": d}, trace=False)
     assert (d == expected(a, b)).all()
+
+
+@pytest.mark.parametrize("major", ["K", "MN"])
+@pytest.mark.parametrize("group", ["block", "warp"])
+def test_several_instructions_along_every_mode_are_right(major: Major, group: str) -> None:
+    a, b = numbers("f16", (128, 128), 1, turned=major == "MN"), numbers("f16", (128, 128), 2)
+    d = np.zeros((128, 128), np.float32)
+    cg.simulate(wide(major), {"a": a.stored, "b": b.stored, "d": d}, group=group, trace=False)
+    assert (d == expected(a, b)).all()
+    assert cg.compile(wide(major)).spill_bytes == 0
 
 
 @pytest.mark.deep

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from layoutalg.compose import composition, normal_form, tiler_text
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
-from layoutalg.notation import parse, parse_tiler
+from layoutalg.notation import parse_cute as parse
+from layoutalg.notation import parse_tiler
 from layoutalg.testing import composed_layouts, layouts, swizzles
 from tests.brute import table
 from tests.sweeps import each

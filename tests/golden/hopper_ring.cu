@@ -102,7 +102,7 @@ ring(const u32 m, const float* __restrict__ src, u32* __restrict__ dst,
             stg128(dst_at0, v);
             mbarrier_arrive(&empty[kt % 3]);
         }
-    } else {  // role producer: warps 4 to 4
+    } else {  // role producer: warp 4
         const u32 producer_tid = tid - 128;
         if (producer_tid == 0) {
             #pragma unroll 1

@@ -21,9 +21,8 @@ from typing import Any
 from layoutalg.codegen.gpu import in_processes, require_gpu
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.baselines import find_board
-from layoutalg.kernels.gemm.launches import Config
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.tiles import SimtConfig
+from layoutalg.kernels.gemm.tiles import Config, SimtConfig
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with

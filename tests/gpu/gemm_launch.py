@@ -24,8 +24,9 @@ from layoutalg.codegen.gpu import (
     to_host,
 )
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
-from layoutalg.kernels.gemm.launches import Config, shared_launches
+from layoutalg.kernels.gemm.launches import shared_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
+from layoutalg.kernels.gemm.tiles import Config
 from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
 from tests.gemm_cases import arguments, expected
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from layoutalg.codegen.costs import Prediction, traffic
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.kernels.gemm import family as gemm_family
-from layoutalg.kernels.gemm.launches import Config, launches
+from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import SimtConfig
+from layoutalg.kernels.gemm.tiles import Config, SimtConfig
 from layoutalg.kernels.ladder.counters import copied_words, counted, vectorized_loads
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, copies_of, count_launches, idle_most, table
 from tests.gpu.gemm_ladder import COPIES, LDS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.gpu import gpu_status, load, to_device, to_host
-from tests.async_programs import RIGHT
+from tests.async_clusters import RIGHT
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(

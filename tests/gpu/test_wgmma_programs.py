@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from layoutalg import codegen as cg
+from layoutalg.arch import Major
 from layoutalg.codegen.gpu import gpu_status, to_device, to_host
 from layoutalg.codegen.program import Kernel
 from tests.wgmma_programs import (
@@ -21,11 +22,13 @@ from tests.wgmma_programs import (
     epilogue,
     expected,
     multicast,
+    numbers,
     one_block,
     operands,
     result,
     ring,
     ring_operands,
+    wide,
 )
 
 STATUS = gpu_status()
@@ -70,4 +73,12 @@ def test_an_epilogue_by_stmatrix_and_tma_is_right(columns: int) -> None:
     a, b = operands(Case("f16", "f16", "f32", n=columns))
     d = to_device(np.zeros((64, columns), np.float16))
     cg.launch(epilogue(columns), {"a": to_device(a.stored), "b": to_device(b.stored), "d": d})
+    assert (to_host(d) == expected(a, b)).all()
+
+
+@pytest.mark.parametrize("major", ["K", "MN"])
+def test_several_instructions_along_every_mode_are_right(major: Major) -> None:
+    a, b = numbers("f16", (128, 128), 1, turned=major == "MN"), numbers("f16", (128, 128), 2)
+    d = to_device(np.zeros((128, 128), np.float32))
+    cg.launch(wide(major), {"a": to_device(a.stored), "b": to_device(b.stored), "d": d})
     assert (to_host(d) == expected(a, b)).all()

@@ -23,8 +23,8 @@ from layoutalg.kernels import find_family
 from layoutalg.kernels.baselines import torch_matmul
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.gemm.family import differs, way
-from layoutalg.kernels.gemm.launches import Config
 from layoutalg.kernels.gemm.problem import GemmProblem, scalar_words
+from layoutalg.kernels.gemm.tiles import Config
 from tests.gpu.gemm_launch import launcher, load_all
 
 FITTED = (
@@ -47,7 +47,8 @@ SEEDS = {"fitted": 20261123, "fresh": 20261201}
 
 def drawn(seed: int, count: int = 26) -> tuple[tuple[int, int, int], ...]:
     """Random m, n and k from 64 to 16384, multiples of 8, of 1e9 to 1.2e12 operations."""
-    rng, found = random.Random(seed), []
+    rng = random.Random(seed)
+    found: list[tuple[int, int, int]] = []
     while len(found) < count:
         m, n, k = (8 * round(2 ** rng.uniform(3, 11)) for _ in range(3))
         if 1e9 <= 2 * m * n * k <= 1.2e12:
@@ -69,7 +70,11 @@ def graph(stream: Any, launch: Callable[[], object], inner: int) -> Callable[[],
     for _ in range(inner):
         launch()
     recorded = stream.end_capture()
-    return lambda alive=launch: recorded.launch(stream)  # the kernels of a graph stay loaded
+
+    def run(alive: object = launch) -> None:  # the kernels of a graph stay loaded
+        recorded.launch(stream)
+
+    return run
 
 
 def measure(

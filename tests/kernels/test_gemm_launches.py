@@ -14,13 +14,12 @@ from layoutalg.codegen.program import SCRATCH, Global, check_argument
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import (
-    Config,
     covering,
     launches,
     shared_launches,
 )
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config
 
 SPLIT: tuple[tuple[GemmProblem, Config], ...] = (
     (gemm_problem(64, 128, 256), Sm80Config(64, 64, 32, 2, 2, 3, splits=3)),
@@ -107,7 +106,7 @@ def test_a_way_that_cannot_work_is_refused_before_anything_is_compiled() -> None
 
 
 @pytest.mark.parametrize("c", [SimtConfig(64, 64, 8, 4, 4, 4), Sm80Config(64, 64, 32, 2, 2, 3)], ids=str)
-def test_leading_dimensions_that_are_constants_are_not_widened(c: Config) -> None:
+def test_leading_dimensions_that_are_constants_are_not_widened(c: SimtConfig | Sm80Config) -> None:
     p = gemm_problem(100, 72, 40, "f32" if isinstance(c, SimtConfig) else "f16", lda=56, ldd=80)
     constant, free = covering(p, replace(c, edges=True, static_ld=True)), covering(p, replace(c, edges=True))
     assert (constant.lda, constant.ldb, constant.ldd) == (p.lda, p.ldb, p.ldd)

@@ -23,9 +23,10 @@ from layoutalg.kernels.gemm import (
 )
 from layoutalg.kernels.gemm.epilogue import ARITHMETIC, Output, named_epilogue
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
-from layoutalg.kernels.gemm.launches import Config, launches, sequence_of
+from layoutalg.kernels.gemm.launches import launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.splitk import part_problem
+from layoutalg.kernels.gemm.tiles import Config
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from tests.gemm_cases import arguments, expected, taken
 from tests.sweeps import each, first
@@ -138,7 +139,7 @@ def test_the_text_states_what_is_computed(name: str, reads_c: bool, bias: bool, 
         assert "// sums[s] = A B over part s of k" in texts[0] and "// D = " not in texts[0]
     args = arguments(p)
     want = expected(described, args)
-    one = sequence_of(p, c.splits, kernels)
+    one = sequence_of(p, c, kernels)
     sums = np.zeros(one.scratch_bytes, "u1")
     for kernel, mine in zip(kernels, one.arguments({**args, SCRATCH: sums}), strict=True):
         simulate(lower(kernel), mine, trace=False)

@@ -65,7 +65,7 @@ def drawn(rng: random.Random) -> tuple[GemmProblem, Any]:
             "ldb": -(-b // 8) * 8,
             "ldd": n + rng.randint(0, 9),
         }
-        p = gemm_problem(m, n, k, rng.choice(["f16", "bf16"]), **asked, **lead)
+        p = gemm_problem(m, n, k, rng.choice(["f16", "bf16"]), **(asked | lead))
         base = Sm90Config(
             64 * (c := rng.choice([1, 1, 2])), rng.choice([16, 48, 64, 128]), rng.randint(2, 4), c
         )

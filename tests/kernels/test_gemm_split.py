@@ -10,9 +10,10 @@ from layoutalg.codegen.program import SCRATCH, lower
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.gemm.launches import Config, covering, launches, sequence_of
+from layoutalg.kernels.gemm.launches import covering, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector
+from layoutalg.kernels.gemm.tiles import Config, Sm80Config
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from tests.gemm_cases import arguments, expected
 from tests.sweeps import each
@@ -77,7 +78,7 @@ def test_the_parts_add_up_to_the_definition(name: str, wide: bool) -> None:
     args = arguments(p)
     want = expected(p, args)
     kernels = launches(covering(p, c) if wide else p, c).kernels
-    one = sequence_of(p, c.splits, kernels)
+    one = sequence_of(p, c, kernels)
     sums = np.full(one.scratch_bytes, 255, "u1")
     for kernel, mine in zip(kernels, one.arguments({**args, SCRATCH: sums}), strict=True):
         check(kernel)
@@ -108,7 +109,7 @@ def test_what_cannot_be_split_is_refused() -> None:
 )
 def test_the_cost_of_adding_up_is_what_the_simulator_counts(p: GemmProblem) -> None:
     kernel, splits = lower(build_combine(p)), 3
-    one = sequence_of(p, splits, (kernel,))
+    one = sequence_of(p, Sm80Config(64, 64, 32, 2, 2, 3, splits=splits), (kernel,))
     args = arguments(p)
     sums = np.zeros(one.scratch_bytes, "u1")
     (mine,) = one.arguments({**args, SCRATCH: sums})

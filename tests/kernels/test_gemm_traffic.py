@@ -12,9 +12,9 @@ from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, traffic_
 from layoutalg.codegen.program import SCRATCH, lower
 from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import ShapeError
-from layoutalg.kernels.gemm.launches import Config, launches
+from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import SimtConfig, mma_of
+from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm90Config, mma_of
 from layoutalg.kernels.ladder.gemm import multiplies
 from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER, SimtStep, Sm80Step
 from tests.gemm_cases import arguments
@@ -80,6 +80,7 @@ def test_traffic_is_what_the_simulator_traces(name: str) -> None:
         seen = {site.op: Cost(*run.trace.total(site.op)) for site in sites if run.trace.total(site.op)[0]}
         assert predicted == seen
     done = runs[0].executed
+    assert not isinstance(c, Sm90Config)
     if isinstance(c, SimtConfig):
         each_of = c.thread_m * c.thread_n
         products = each_of * sum(n for op, counts in done.items() if op.startswith("fma") for n in counts)

@@ -20,7 +20,7 @@ from layoutalg.arch import ARCHS, INSTRUCTIONS, instruction_table
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
 from layoutalg.layout import Layout, product, size
-from layoutalg.synthesis import Order, Synthesis, check_certificate, storage_layout, synthesize
+from layoutalg.synthesis import Order, Synthesis, check_certificate, refusal, storage_layout, synthesize
 
 BANKS = LANES = 4
 TOY = dataclasses.replace(
@@ -215,6 +215,9 @@ def hunt(seed: int, rounds: int) -> dict[str, int]:
         except LayoutAlgError as error:
             raise AssertionError((shape, accesses, order, element)) from error
         check_certificate(found)
+        if found.layout is None:
+            said, everywhere = refusal(found), found.certificate.classes == ("any-placement",)
+            assert ("exists" in said) == everywhere == ("were not searched" not in said)
         name = "found" if found.layout is not None else check(found, shape, order, element)
         count[name] = count.get(name, 0) + 1
     return count

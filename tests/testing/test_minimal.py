@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.layout import AnyLayout, Layout, Swizzle, size
-from layoutalg.notation import parse
+from layoutalg.notation import parse_cute as parse
 from layoutalg.testing.minimal import part_up_to, shrink, shrink_lanes
 from layoutalg.testing.strategies import composed_layouts, layouts
 from tests.sweeps import each

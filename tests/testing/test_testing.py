@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from layoutalg import testing
 from layoutalg.errors import DivisibilityError, MismatchError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
-from layoutalg.notation import parse
+from layoutalg.notation import parse_cute as parse
 from layoutalg.testing import (
     check_bijective,
     check_family,

@@ -60,7 +60,7 @@ def ci_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Run the checks of a file: layouts, accesses and index functions held to their limits.
+    """Run the checks of a file: layouts, accesses, index functions and kernels held to limits.
 
     layoutalg ci --format github --output checks.xml --baseline layouts.json
 

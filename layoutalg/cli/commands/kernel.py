@@ -120,10 +120,8 @@ def _fix(fix: Fix) -> dict[str, Any]:
 
 def _show_fix(fix: Fix) -> None:
     extra = f"{size_bytes(fix.extra_bytes)} more" if fix.extra_bytes else "no extra memory"
-    say(
-        "",
-        f"{fix.array}, by {fix.kind}: {count(fix.before)} wavefronts become {count(fix.after)}; {extra}.",
-    )
+    counts = f"{count(fix.before)} wavefronts become {count(fix.after)}, the ideal"
+    say("", f"{fix.array}, by {fix.kind}: {counts}; {extra}.")
     say_verbatim(str(fix.layout))
     for line in fix.code.splitlines():
         say_verbatim(line)

@@ -133,7 +133,7 @@ class _View(NamedTuple):
 def _of_tile(asked: _Asked, extra_bytes: int, form: Form, arch: str) -> _View:
     """The answer for a tile as it is written, or for a shape in storage order."""
     from layoutalg.analysis import Access, analyze
-    from layoutalg.synthesis import choices_of, ranked_choices, synthesize, synthesize_tile
+    from layoutalg.synthesis import choices_of, ranked_choices, refusal, synthesize, synthesize_tile
 
     if not asked.as_tile:
         accesses = [Access.of(spec, asked.base, asked.element) for spec in asked.specs]
@@ -149,7 +149,7 @@ def _of_tile(asked: _Asked, extra_bytes: int, form: Form, arch: str) -> _View:
             best = next(choice for choice in ranking if choice.layout == found.layout)
         before = [(s, analyze(asked.given, a, arch)) for s, a in zip(asked.specs, accesses, strict=True)]
         after: Sequence[tuple[str, Report]] = list(zip(asked.specs, found.reports, strict=False))
-        headline = _none(found) if best is None else ""
+        headline = refusal(found) if best is None else ""
         return _View(asked, best, headline, before, after, proof, checked, found, ranking, None)
     tile = synthesize_tile(
         asked.base, asked.specs, element=asked.element, max_extra_bytes=extra_bytes, form=form, arch=arch,
@@ -283,19 +283,6 @@ def _covered(tile: TileSynthesis) -> Iterator[str]:
         )
         also = f"; or {'; or '.join(others)}" if others else ""
         yield f"{spec} does not tile {to_text(tile.tile.shape)}. Taken instead: {first}{also}."
-
-
-def _none(found: Synthesis) -> str:
-    """That no layout was found, and of which layouts alone it is said."""
-    from layoutalg.synthesis import ruled_out
-
-    tile = f"{to_text(found.shape)} {found.element}"
-    if found.certificate.classes == ("any-placement",):
-        return f"No conflict-free layout of {tile} exists for these accesses, wherever its words are placed."
-    return (
-        f"No conflict-free layout of {tile} was found for these accesses among {ruled_out(found)}. "
-        f"Others were not searched."
-    )
 
 
 def _fields(view: _View) -> Payload:

@@ -399,7 +399,7 @@ class Dump:
         return self._files[name]
 
     def _asm(self, cursor: Any) -> Any:
-        """{"text", "outputs", "inputs"} of an asm statement, written there or by a macro."""
+        """What `_sections` finds of an asm statement, written there or by a macro; None if not plain."""
         start = cursor.extent.start
         text = self._file(start).decode("utf-8", "replace")
         at = len(self._file(start)[: start.offset].decode("utf-8", "replace"))
@@ -440,7 +440,8 @@ _TOKEN = re.compile(r'"((?:\\.|[^"\\])*)"|//[^\n]*|/\*.*?\*/|[()\[\]:]', re.DOTA
 
 
 def _sections(text: str, at: int) -> Any:
-    """{"text", "outputs", "inputs"} of what follows the bracket of an asm statement."""
+    """{"text", "outputs", "kept"} of what follows the bracket of an asm statement: its strings, how many
+    operands it sets, and which of those it reads too."""
     sections: list[list[str]] = [[]]
     depth = 1
     while depth:
@@ -458,4 +459,8 @@ def _sections(text: str, at: int) -> Any:
             sections.append([])
     template = "".join(sections[0]).replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
     given = [*sections[1:3], [], []]
-    return {"text": template, "outputs": len(given[0]), "inputs": len(given[1])}
+    return {
+        "text": template,
+        "outputs": len(given[0]),
+        "kept": [i for i, c in enumerate(given[0]) if "+" in c],
+    }

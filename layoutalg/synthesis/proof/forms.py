@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from layoutalg.analysis import Access, TmaAccess
 from layoutalg.arch import find_instruction
-from layoutalg.errors import check_type
+from layoutalg.errors import ArgumentTypeError, check_type
 from layoutalg.layout import IntTuple, Layout, Swizzle, product, to_text
 from layoutalg.synthesis.result import Synthesis, padding_class, storage_layout
 
@@ -148,6 +148,27 @@ def ruled_out(synthesis: Synthesis) -> str:
     """
     check_type("ruled_out", synthesis, Synthesis, "what synthesize returned")
     return "; ".join(class_in_words(synthesis, name) for name in synthesis.certificate.classes)
+
+
+def refusal(synthesis: Synthesis, shape: IntTuple | None = None, more: str = "") -> str:
+    """That no layout was found, and among what; that none exists only where that is proved of all placements.
+
+    `shape` stands in for that of the synthesis, whose accesses may touch a part of it alone; `more` names
+    what else was ruled out.
+
+    >>> from layoutalg.synthesis import synthesize
+    >>> refusal(synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32"))
+    'No conflict-free layout of (32,32) f32 exists for these accesses, wherever its words are placed.'
+    """
+    check_type("refusal", synthesis, Synthesis, "what synthesize returned")
+    if synthesis.layout is not None:
+        raise ArgumentTypeError(f"{synthesis.layout} was found; there is nothing to refuse")
+    tile = f"{to_text(synthesis.shape if shape is None else shape)} {synthesis.element}"
+    if synthesis.certificate.classes == ("any-placement",):
+        return f"No conflict-free layout of {tile} exists for these accesses, wherever its words are placed."
+    among = ruled_out(synthesis) + (f"; {more}" if more else "")
+    found = f"No conflict-free layout of {tile} was found for these accesses among {among}."
+    return f"{found} Others were not searched."
 
 
 def class_in_words(synthesis: Synthesis, name: str) -> str:

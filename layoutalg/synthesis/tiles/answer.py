@@ -39,8 +39,8 @@ from layoutalg.errors import (
     ShapeError,
     UndecidedError,
 )
-from layoutalg.layout import AnyLayout, Layout, normalize, to_text
-from layoutalg.synthesis.proof.forms import ruled_out
+from layoutalg.layout import AnyLayout, Layout, normalize
+from layoutalg.synthesis.proof.forms import refusal
 from layoutalg.synthesis.result import Form, Synthesis, storage_layout
 from layoutalg.synthesis.synthesizer import synthesize
 from layoutalg.synthesis.tiles.covers import Cost, Cover, cost_of, covers_of
@@ -108,20 +108,9 @@ class TileSynthesis:
         """What was ruled out, in a sentence; raises ArgumentTypeError where a layout was found."""
         if self.found is not None:
             raise ArgumentTypeError(f"{self.found.layout} was found; there is nothing to refuse")
-        tile = f"{to_text(self.tile.shape)} {self.synthesis.element}"
-        if self.exists_nowhere:
-            return (
-                f"No conflict-free layout of {tile} exists for these accesses, wherever its words are placed."
-            )
-        first, *longer = (one for _, one in self.tried)
-        parts = ruled_out(first)
-        if longer:
-            pitches = ", ".join(str(pitch) for pitch, _ in self.tried[1:])
-            parts += f"; single swizzles of rows {pitches} elements apart, each in its own memory"
-        return (
-            f"No conflict-free layout of {tile} was found for these accesses among {parts}. Others were not "
-            f"searched."
-        )
+        pitches = ", ".join(str(pitch) for pitch, _ in self.tried[1:])
+        more = f"single swizzles of rows {pitches} elements apart, each in its own memory" if pitches else ""
+        return refusal(self.tried[0][1], self.tile.shape, more)
 
 
 def synthesize_tile(
