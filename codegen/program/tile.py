@@ -269,9 +269,10 @@ class Do:
     args: tuple[Arg, ...]
 
     def __str__(self) -> str:
+        wide = [n for n, operand in enumerate(self.instr.operands) if operand.element == "u64"]
         shown = [
-            f"{arg:#018x}" if operand.element == "u64" and isinstance(arg, int) else str(arg)
-            for operand, arg in zip(self.instr.operands, self.args, strict=True)
+            f"{arg:#018x}" if n in wide and isinstance(arg, int) else str(arg)
+            for n, arg in enumerate(self.args)
         ]
         return f"{self.instr.name}({', '.join(shown)})"
 
