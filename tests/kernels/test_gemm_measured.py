@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from layoutalg.kernels.gemm.family import way
-from layoutalg.kernels.gemm.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.heuristic import SIMT, SM80, SM90
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 
 DATA = Path(__file__).parents[1] / "data"
@@ -50,3 +50,18 @@ def test_the_first_choice_is_good_on_problems_it_was_not_fitted_to(family: str) 
     found = losses(family, "fresh")
     assert len(found) == 10
     assert fmean(found) <= 0.01 and max(found) <= 0.05
+
+
+@pytest.mark.parametrize("part", ["fitted", "fresh"])
+def test_choices_of_wgmma_against_the_best_of_24(part: str) -> None:
+    """Of 26 random products each: the first 12 choices of an earlier model and 12 others were measured."""
+    measured = json.loads((DATA / "gemm_choice_sm90.json").read_text(encoding="utf-8"))
+    first, eight = [], []
+    for row in measured[part]:
+        times, p = row["choices"], gemm_problem(row["m"], row["n"], row["k"], "bf16")
+        tried = [times[way(c)] for c in SM90.configs(p) if way(c) in times]
+        assert len(tried) == len(times)
+        first.append(min(tried) / tried[0])
+        eight.append(min(tried) / min(tried[:8]))
+    assert len(first) == 26
+    assert fmean(first) >= 0.95 and min(first) >= 0.8 and fmean(eight) >= 0.99
