@@ -30,6 +30,9 @@ from typing import NamedTuple
 TEMPORARY = ".new-"
 """How the names of files begin that are being written."""
 
+MOST_LISTINGS = 8
+"""How often a folder is listed again in which others rename files all the time."""
+
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 _WRITABLE_BY_OTHERS = 0o022
 
@@ -98,16 +101,26 @@ class Folder:
             os.unlink(name, dir_fd=self._descriptor)
 
     def items(self) -> Iterator[Item]:
-        """All that is in it but folders; what another process removes meanwhile is not there."""
-        with os.scandir(self._descriptor) as listing:
-            for entry in listing:
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                kind = stat.S_IFMT(status.st_mode)
-                if kind != stat.S_IFDIR:
-                    yield Item(entry.name, status.st_size, status.st_mtime, kind == stat.S_IFREG)
+        """All that is in it but folders; what another process removes meanwhile is not there.
+
+        A file that is gone under its name may have been given another one: it is looked for again.
+        """
+        seen: set[int] = set()
+        for _ in range(MOST_LISTINGS):
+            gone = False
+            with os.scandir(self._descriptor) as listing:
+                for entry in listing:
+                    try:
+                        status = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        gone = True
+                        continue
+                    kind = stat.S_IFMT(status.st_mode)
+                    if kind != stat.S_IFDIR and status.st_ino not in seen:
+                        seen.add(status.st_ino)
+                        yield Item(entry.name, status.st_size, status.st_mtime, kind == stat.S_IFREG)
+            if not gone:
+                return
 
 
 @contextlib.contextmanager

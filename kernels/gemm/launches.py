@@ -32,6 +32,7 @@ def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSeq
     Raises what the family's `build` raises.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
     >>> one = launches(gemm_problem(64, 64, 512), Sm80Config(64, 64, 32, 2, 2, 3, splits=4))
     >>> [kernel.name for kernel in one.kernels], one.scratch_bytes
     (['gemm_sm80_f16', 'gemm_combine_f16'], 65536)
@@ -68,6 +69,7 @@ def called_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
     MOST_CALLED rows that is computed by this configuration has the same kernels.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
     >>> c = Sm80Config(64, 64, 64, 2, 2, 4, edges=True, static_ld=True)
     >>> one, other = (called_launches(gemm_problem(m, n, 80), c) for m, n in ((96, 200), (999, 8000)))
     >>> one.kernels == other.kernels
@@ -93,6 +95,7 @@ def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
     any mode, where 32 bits no longer hold what is addressed.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
     >>> p = gemm_problem(96, 200, 80)
     >>> wide = called_problem(p, Sm80Config(128, 64, 64, 2, 2, 4, edges=True))
     >>> wide.m, wide.n, wide.k, wide.lda

@@ -91,7 +91,7 @@ def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
 
     >>> from layoutalg.dtype import dtype
     >>> print(operand_layout("mn", dtype("f16"), 128))
-    Sw<3,3,3> o 0 o ((64,2),(8,8)):((1,4096),(64,512))
+    Sw<3,3,3> o 0 o (((64,1),2),((8,8),1)):(((1,0),4096),((64,512),0))
     """
     atom = atom_layout(f"Layout_{'K' if major == 'k' else 'MN'}_SW128_Atom", element)
     deep = 128 // element.nbytes

@@ -57,7 +57,7 @@ class Refused(Exception):
         self.kind = kind
 
 
-def value(action: Any, name: str) -> Any:
+def metric_value(action: Any, name: str) -> Any:
     """A metric of a launch as a plain value, None where the report has none."""
     metric = action.metric_by_name(name)
     return None if metric is None else metric.value()
@@ -94,14 +94,15 @@ def launch(action: Any, index: int) -> dict[str, Any]:
         "index": index,
         "name": action.name(),
         "signature": action.name(action.NameBase_DEMANGLED),
-        "block": [value(action, f"launch__block_dim_{side}") for side in _SIDES],
-        "grid": [value(action, f"launch__grid_dim_{side}") for side in _SIDES],
-        "device": value(action, "device__attribute_display_name"),
+        "block": [metric_value(action, f"launch__block_dim_{side}") for side in _SIDES],
+        "grid": [metric_value(action, f"launch__grid_dim_{side}") for side in _SIDES],
+        "device": metric_value(action, "device__attribute_display_name"),
         "capability": [
-            value(action, f"device__attribute_compute_capability_{part}") for part in ("major", "minor")
+            metric_value(action, f"device__attribute_compute_capability_{part}")
+            for part in ("major", "minor")
         ],
         "missing": [COUNTERS[name] for name, found in by_name.items() if found is None],
-        "sums": {name: value(action, metric) for name, metric in SUMS.items()},
+        "sums": {name: metric_value(action, metric) for name, metric in SUMS.items()},
         "instructions": instructions,
         "text": {file: {str(line): text for line, text in found.items()} for file, found in files.items()},
     }

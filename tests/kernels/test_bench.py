@@ -285,7 +285,11 @@ def test_ways_of_a_product_are_timed_in_turn_with_cublas(standin: Standin, name:
 def test_a_wrong_result_is_no_row(standin: Standin, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Simulated, "on_arrays", lambda self, arrays: lambda: None)
     family = FAMILIES[name]
-    p = family.problem(64) if "gemm" in name else family.problem(**family.verified[0])
+    p = (
+        family.problem(64, dtype="f32" if "simt" in name else "f16")
+        if "gemm" in name
+        else family.problem(**family.verified[0])
+    )
     with pytest.raises(
         MismatchError, match=r"from CuPy's|from the definition, more|from cuBLAS by|of the definition"
     ):

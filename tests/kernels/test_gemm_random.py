@@ -101,7 +101,7 @@ def test_a_random_product_is_exact(family: str, seed: int) -> None:
         break
     built_for = covering(p, c) if rng.random() < 0.5 else p
     one = launches(built_for, replace(c, splits=min(2, c.splits)))
-    args, mine = arguments(p, seed), sequence_of(p, c.splits, one.kernels)
+    args, mine = arguments(p, seed), sequence_of(p, c, one.kernels)
     d, sums = args["d"].copy(), np.full(mine.scratch_bytes, 255, "u1")
     steps = mine.arguments({**args, "d": d, SCRATCH: sums})
     for kernel, given in zip(one.kernels, steps, strict=True):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-import time
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from layoutalg import (
 )
 from layoutalg.errors import (
     ArgumentTypeError,
-    LayoutAlgError,
     ParseError,
     ResourceError,
     UnknownNameError,
@@ -336,14 +336,14 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_texts_end_in_a_named_error_in_bounded_time(text: str) -> None:
-    start = time.process_time()
-    try:
-        found = parse(text)
-    except LayoutAlgError as error:
-        assert len(error.message) < 1000
-    else:
-        assert isinstance(found, Layout)
-    assert time.process_time() - start < 20, "a bound against what is not linear, no measure of speed"
+    """In a process of its own, which is ended where it works for a minute: no measure of speed."""
+    program = (
+        "import sys\nfrom layoutalg import Layout, parse\nfrom layoutalg.errors import LayoutAlgError\n"
+        "try:\n    found = parse(sys.stdin.buffer.read().decode())\n"
+        "except LayoutAlgError as error:\n    assert len(error.message) < 1000\n"
+        "else:\n    assert isinstance(found, Layout)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], input=text.encode(), check=True, timeout=60)
 
 
 def test_a_text_past_the_limit_is_refused() -> None:

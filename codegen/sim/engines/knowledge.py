@@ -92,7 +92,7 @@ class AgentClocks(Clocks):
     >>> clocks.start()
     >>> known = clocks.release(0, ALL_LANES)
     >>> clocks.acquire(1, ALL_LANES, known)
-    >>> clocks.knows(32, 0, 1), clocks.knows(0, 32, 1)
+    >>> clocks.knows(32, 0, 2), clocks.knows(0, 32, 2)  # 1 was before
     (True, False)
     """
 
