@@ -61,7 +61,7 @@ _places = functools.cache(places)
 def find_wgmma(atom: MMAAtom | str) -> Instr:
     """The instruction of an SM90 atom, given as such or by name.
 
-    Raises UnsupportedError for an atom that is no dense wgmma, UnknownNameError for names.
+    Raises UnsupportedError for an atom that is not a dense wgmma, UnknownNameError for names.
 
     >>> find_wgmma("SM90_64x128x16_F32F16F16_SS").name
     'wgmma_m64n128k16_f32_f16_f16_ss'
