@@ -57,6 +57,10 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     check_waits(kernel)
 
 
+HOPPER, TURING = 90, 75
+"""What brought TMA, mbarriers and wgmma; and ldmatrix, with which older GPUs do their work."""
+
+
 def check_available(instr: Instr, chip: Arch) -> None:
     """Raise UnsupportedError unless an architecture has an instruction.
 
@@ -65,10 +69,12 @@ def check_available(instr: Instr, chip: Arch) -> None:
     """
     major, minor = chip.compute_capability
     sm, needed = 10 * major + minor, instr.requires.sm
-    if instr.requires.arch_specific and sm != needed:
-        raise UnsupportedError(f"{instr} exists on sm_{needed}a alone; {chip.name} does not have it")
-    if sm < needed:
-        raise UnsupportedError(f"{instr} needs sm_{needed}; {chip.name} does not have it")
+    if not ((instr.requires.arch_specific and sm != needed) or sm < needed):
+        return
+    where = f"exists on sm_{needed}a alone" if instr.requires.arch_specific else f"needs sm_{needed}"
+    there = "cp.async, ldmatrix and mma.sync" if sm >= 80 else "ldmatrix and mma.sync"
+    instead = f"; {there} are there" if needed == HOPPER and sm >= TURING else ""
+    raise UnsupportedError(f"{instr} {where}; {chip.name} does not have it{instead}")
 
 
 def _launch(kernel: Kernel, chip: Arch) -> None:

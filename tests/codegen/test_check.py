@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from layoutalg.arch import find_arch
 from layoutalg.codegen.expr import Const, Var
-from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STS
+from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STS, WGMMA_FENCE
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Do, Kernel, MemRef, RegRef
-from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.program.checks import check, check_available
 from layoutalg.errors import AlignmentError, IRError, LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.layout import Layout
 
@@ -214,3 +215,17 @@ def test_foreign_buffers_and_registers_are_refused() -> None:
         check(with_call(s[0], mine.at(x, 0)))
     with pytest.raises(IRError, match="y is not a buffer of k"):
         check(with_call(r[0], other.at(y, 0)))
+
+
+@pytest.mark.parametrize(
+    ("arch", "instead"),
+    [
+        ("sm_75", "ldmatrix and mma.sync"),
+        ("sm_80", "cp.async, ldmatrix and mma.sync"),
+        ("sm_100", "cp.async, .*"),
+    ],
+)
+def test_what_only_hopper_has_is_refused_with_what_there_is(arch: str, instead: str) -> None:
+    text = f"wgmma_fence exists on sm_90a alone; {arch} does not have it; {instead} are there"
+    with pytest.raises(UnsupportedError, match=text):
+        check_available(WGMMA_FENCE, find_arch(arch))
