@@ -12,7 +12,7 @@ answer is the same for every instruction but for where it starts; so the descrip
 and the address of the instruction's first element.
 
 Notes.  A swizzle XORs address bits, so a pattern that starts where it does not repeat is refused, and so are
-stages that are no whole number of patterns.
+stages that are not whole numbers of patterns.
 
 Source: CUTLASS, include/cute/atom/mma_traits_sm90_gmma.hpp (make_gmma_desc, DescriptorIterator).
 """

@@ -69,7 +69,7 @@ def check_asynchronous(kernel: Kernel, chip: Arch) -> None:
         )
     for one in kernel.maps:
         if one.source not in kernel.params:
-            raise IRError("tensor map", one, f"{one}: {one.source.name} is no pointer of {kernel.name}")
+            raise IRError("tensor map", one, f"{one}: {one.source.name} is not a pointer of {kernel.name}")
         written(one)
     _cluster(kernel)
     _barriers(kernel)
@@ -229,7 +229,7 @@ def _call(s: Do, kernel: Kernel) -> None:
         match operand.role, arg:
             case "barrier", BarrierRef(bar, stage):
                 if bar not in kernel.barriers:
-                    raise IRError("mbarrier", s, f"{bar.name} is no mbarrier of {kernel.name}")
+                    raise IRError("mbarrier", s, f"{bar.name} is not an mbarrier of {kernel.name}")
                 if stage.facts.hi >= bar.stages:
                     raise IRError(
                         "mbarrier",

@@ -192,6 +192,29 @@ def _bytes_of(place: str, most: int) -> bytes:
     return raw
 
 
+MOST_SETS = 200
+"""Values that --set may give."""
+
+
+def read_sets(texts: list[str]) -> dict[str, str]:
+    """NAME=VALUE texts as a dictionary; several may stand in one text, with commas.
+
+    >>> read_sets(["N=4096,M=128", "T=float"])
+    {'N': '4096', 'M': '128', 'T': 'float'}
+    """
+    out: dict[str, str] = {}
+    for part in (part for text in texts for part in text.split(",")):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise ParseError(f"--set {part!r} is not NAME=VALUE", text=part)
+        if name.strip() in out:
+            raise ArgumentTypeError(f"--set names {name.strip()} twice")
+        out[name.strip()] = value.strip()
+    if len(out) > MOST_SETS:
+        raise ArgumentTypeError(f"--set gives {len(out)} values; at most {MOST_SETS} are taken")
+    return out
+
+
 def read_shape(text: str | None, names: str | None) -> tuple[IntTuple | None, tuple[str, ...] | None]:
     """The shape that --shape gives, "(8,64)" or "row=8,col=64", and its modes' names, or those of --names.
 

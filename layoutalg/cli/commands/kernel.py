@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from layoutalg.cli.inputs import read_source
+from layoutalg.cli.inputs import read_sets, read_source
 from layoutalg.cli.options import ArchOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, say_verbatim, size_bytes, table
 from layoutalg.cli.refusals import header
-from layoutalg.errors import ArgumentTypeError, ParseError
+from layoutalg.errors import ParseError
 
 if TYPE_CHECKING:
     from layoutalg.source import Fix, KernelReading, SourceAccess
-
-MOST_SETS = 200
 
 
 def kernel_command(
@@ -97,25 +95,6 @@ def read_extents(name: str, text: str) -> tuple[int, ...]:
             f"{name} {text!r} is not one to three numbers such as 256, 16x16 or 8x8x4", text=text
         )
     return tuple(int(part) for part in re.split("[xX,]", text.strip()))
-
-
-def read_sets(texts: list[str]) -> dict[str, str]:
-    """NAME=VALUE texts as a dictionary; several may stand in one text, with commas.
-
-    >>> read_sets(["N=4096,M=128", "T=float"])
-    {'N': '4096', 'M': '128', 'T': 'float'}
-    """
-    out: dict[str, str] = {}
-    for part in (part for text in texts for part in text.split(",")):
-        name, equals, value = part.partition("=")
-        if not equals or not name.strip() or not value.strip():
-            raise ParseError(f"--set {part!r} is not NAME=VALUE", text=part)
-        if name.strip() in out:
-            raise ArgumentTypeError(f"--set names {name.strip()} twice")
-        out[name.strip()] = value.strip()
-    if len(out) > MOST_SETS:
-        raise ArgumentTypeError(f"--set gives {len(out)} values; at most {MOST_SETS} are taken")
-    return out
 
 
 def _fix(fix: Fix) -> dict[str, Any]:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from layoutalg.cli.inputs import read_source
+from layoutalg.cli.inputs import read_sets, read_source
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import progress, say, say_json, table
 from layoutalg.cli.refusals import header
-from layoutalg.errors import ParseError
 
 if TYPE_CHECKING:
     from layoutalg.profiling import Launch
@@ -59,7 +58,7 @@ def profile_command(
     )
 
     text = None if source is None else read_source(str(source))
-    given = dict(_named_value(each) for each in sets or ())
+    given = read_sets(sets or [])
     found = []
     with progress("reading", quiet=as_json):
         read = read_report(report, kernel)
@@ -110,11 +109,3 @@ def _row_bytes(kind: Any) -> int | None:
         kind = kind.to
         rows = kind.bytes if kind.kind == "array" else rows
     return rows
-
-
-def _named_value(text: str) -> tuple[str, str]:
-    """NAME=VALUE in two; raises ParseError."""
-    name, equals, value = (part.strip() for part in text.partition("="))
-    if not (name and equals and value):
-        raise ParseError(f"--set {text!r} is not NAME=VALUE", text=text)
-    return name, value
