@@ -51,6 +51,9 @@ from layoutalg.kernels.registry import FAMILIES
 MOST_PRODUCTS = 65535
 """Products of one launch, as many as a grid's third axis has blocks."""
 
+MOST_TILES, LEAST_TILE = 1 << 21, 64
+"""Tiles of all products of one launch where there are several, and the rows and columns of the smallest."""
+
 
 def matmul(
     a: Any, b: Any, out: Any = None, *, alpha: Real | float = 1, beta: Real | float = 0, c: Any = None,
@@ -251,15 +254,17 @@ def _loaded(product: Product, starts: tuple[int, ...]) -> _Run:
 
 
 def chunks(p: GemmProblem) -> Iterator[tuple[GemmProblem, Mapping[str, int]]]:
-    """Problems of as many products as a launch has, with the bytes from each operand's start to theirs.
+    """Problems of as many products as a launch has, with the bytes from each operand's start to theirs; a
+    product that has all tiles of a launch is no batch.
 
     >>> from layoutalg.kernels.gemm import BatchMode, gemm_problem
     >>> p = gemm_problem(2, 2, 2, "f32", batch=[BatchMode(100_000, a=4, d=4)])
     >>> [(str(q), dict(further)) for q, further in chunks(p)][1]
     ('50000 x 2 x 2 x 2 f32 TN', {'a': 800000, 'b': 0, 'c': 0, 'd': 800000})
     """
-    if p.products <= MOST_PRODUCTS:
-        yield p, {}
+    tiles = -(-p.m // LEAST_TILE) * -(-p.n // LEAST_TILE) * p.products
+    if p.products == 1 or (p.products <= MOST_PRODUCTS and tiles <= MOST_TILES):
+        yield p if p.products > 1 else replace(p, batch=()), {}
         return
     i = max(range(len(p.batch)), key=lambda i: p.batch[i].extent)
     mode = p.batch[i]

@@ -10,7 +10,8 @@ that run backwards, is copied into dense rows of k; what none writes is computed
 
     a (5, 1, 40, 72), b (3, 72, 16)     batch (5, 3), steps of A (40*72, 0), of B (0, 72*16)
 
-Modes of the batch that step alike in all operands are one mode.
+Modes of the batch that step alike in all operands are one mode.  Products that share B, and whose rows follow
+one another in A and D, are one product of more rows.
 """
 
 from __future__ import annotations
@@ -56,6 +57,10 @@ NEAREST = MappingProxyType(
     }
 )  # fmt: skip
 """For types that are not multiplied, one that is and that holds their numbers, or the most of them."""
+
+FEW_ROWS, MANY_ROWS = 256, 1 << 14
+"""Products that share B are one of as many rows as the kernels of calls address with 32 bits; those of fewer
+rows than a tile has, of any."""
 
 MOST_LEADING, MOST_STEP = 1 << 30, 1 << 36
 """Leading dimensions and steps of a batch that a kernel takes, in elements."""
@@ -132,8 +137,8 @@ def find_product(
     >>> f = form_of("numpy", None, "float32", 4, (5, 3, 4), (48, 16, 4))
     >>> g = form_of("numpy", None, "float32", 4, (4, 2), (8, 4))
     >>> p = find_product(f, g)
-    >>> p.shape, p.batch, p.sides["b"]
-    ((5, 3, 2), (5,), Side(batch=(0,), row=4, along=8))
+    >>> p.shape, p.m, p.batch, p.sides["b"]
+    ((5, 3, 2), 15, (), Side(batch=(), row=4, along=8))
     """
     element = _element(a, b, tf32=tf32)
     forms = {"a": a, "b": b} | {
@@ -172,6 +177,8 @@ def find_product(
         along = _along(bias.shape, m, n)
         length, step = (n, bias.strides[-1]) if along == "n" else (m, bias.strides[0])
         sides["bias"] = Side((), 0, step if length > 1 else bias.itemsize)
+    if along != "m":
+        m, batch, sides = _folded(element, DTYPES[ELEMENT[kind]].nbytes, (m, n, k), batch, sides)
     found = Product(
         forms, shape, kind, element, m, n, k, batch, sides, along, activation, copy
     )  # fmt: skip
@@ -282,6 +289,37 @@ def _along(shape: Shape, m: int, n: int) -> Literal["m", "n"]:
     )
 
 
+def _folded(
+    element: str, size: int, extents: Shape, batch: Shape, sides: Mapping[str, Side]
+) -> tuple[int, Shape, dict[str, Side]]:
+    """m, the batch and the sides, where products that share B and whose rows follow one another are one."""
+    m, n, k = extents
+    found = dict(sides)
+
+    def readable(name: str, side: Side, rows: int) -> bool:
+        if name == "a":
+            return _majors(element, k, side, rows, 0) is not None
+        ways = _leading(rows, n, side, size, 0), _leading(n, rows, side.turned, size, 0)
+        return any(way is not None for way in ways)
+
+    def merged(name: str, side: Side, extent: int) -> Side | None:
+        *rest, step = side.batch
+        if extent == 1 or (name == "b" and step == 0):
+            return side._replace(batch=tuple(rest))
+        if name == "b" or (m > 1 and step != m * side.row):
+            return None
+        wide = Side(tuple(rest), step if m == 1 else side.row, side.along)
+        return wide if readable(name, wide, m * extent) or not readable(name, side, m) else None
+
+    while batch and (m < FEW_ROWS or m * batch[-1] <= MANY_ROWS or batch[-1] == 1):
+        wide = {name: merged(name, side, batch[-1]) for name, side in found.items() if side.batch}
+        if None in wide.values():
+            break
+        found |= {name: side for name, side in wide.items() if side is not None}
+        m, batch = m * batch[-1], batch[:-1]
+    return m, batch, found
+
+
 # --- the problem of arrays that start somewhere --------------------------------------------------------
 
 
@@ -329,7 +367,7 @@ def plan_of(product: Product, starts: Mapping[str, int]) -> Plan:
         return Side(batch, steps[-2], steps[-1])
 
     for name, rows in (("a", product.m), ("b", product.n)):
-        if _majors(product, sides[name], rows, begin.get(name, 0)) is None:
+        if _majors(product.element, product.k, sides[name], rows, begin.get(name, 0)) is None:
             sides[name] = copied(name, sides[name], rows, product.k)
     turned = _turned(product, sides["out"], begin.get("out", 0), size)
     if turned is None:
@@ -363,16 +401,16 @@ def _leading(rows: int, columns: int, side: Side, size: int, start: int) -> int 
     return side.row // size
 
 
-def _majors(product: Product, side: Side, rows: int, start: int) -> tuple[Major, int] | None:
+def _majors(element: str, k: int, side: Side, rows: int, start: int) -> tuple[Major, int] | None:
     """How an operand is stored and its leading dimension; that of the longest vectors where there are two."""
-    size = DTYPES[product.element].nbytes
-    along_k = _leading(rows, product.k, side, size, start)
-    across = _leading(product.k, rows, side.turned, size, start)
-    if product.element in ("s8", "tf32"):  # ldmatrix turns elements of 16 bits alone
+    size = DTYPES[element].nbytes
+    along_k = _leading(rows, k, side, size, start)
+    across = _leading(k, rows, side.turned, size, start)
+    if element in ("s8", "tf32"):  # ldmatrix turns elements of 16 bits alone
         across = None
     found: list[tuple[int, Major, int]] = []
     if along_k is not None:
-        found.append((gcd(UNIT_BYTES // size, along_k, product.k), "k", along_k))
+        found.append((gcd(UNIT_BYTES // size, along_k, k), "k", along_k))
     if across is not None:
         found.append((gcd(UNIT_BYTES // size, across, rows), "mn", across))
     if not found:
@@ -398,7 +436,7 @@ def _problem(
     size, to = DTYPES[product.element].nbytes, DTYPES[ELEMENT[product.kind]].nbytes
     first, second = ("b", "a") if turned else ("a", "b")
     stored = {
-        name: _majors(product, sides[name], rows, starts.get(name, 0)) or ("k", product.k)
+        name: _majors(product.element, product.k, sides[name], rows, starts.get(name, 0)) or ("k", product.k)
         for name, rows in ((first, m), (second, n))
     }
     leading = {

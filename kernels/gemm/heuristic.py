@@ -225,7 +225,8 @@ def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
     """Boxes by TMA where D can be stored so, and nothing is added; otherwise rows, as wide as they can be."""
     most = 16 // p.result.nbytes
     across = gcd(_vectors(p)[2], most)
-    boxed = not (p.ldd % most or p.n % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors)
+    rows = gcd(p.ldd, p.n, *p.steps("d"))
+    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors)
     return replace(c, through="tma" if boxed else "shared", result_vec=most if boxed else across)
 
 

@@ -13,6 +13,7 @@ from math import gcd
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.kernels.gemm import simt, sm80, sm90
+from layoutalg.kernels.gemm.heuristic import tile_count
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
@@ -111,10 +112,27 @@ def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
         m = most if p.m >= c.tile_m else c.tile_m - by_m
         n = most if p.n >= c.tile_n else c.tile_n - by_n
     ldd = most + (combine_vector(p) if c.splits > 1 else 0)  # what cuts the rows of the sums that are added
-    batch = (BatchMode(*WIDEST_BATCH),) * len(p.batch)
+    batch = widest_batch(p, c)
     return replace(
         p, m=m, n=n, k=k, lda=most, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED
     )  # fmt: skip
+
+
+def widest_batch(p: GemmProblem, c: Config) -> tuple[BatchMode, ...]:
+    """The batch that the kernels of neighbouring problems are built for: of gemm-sm90 an operand that all
+    products share stays one, since its tensor map has no dimension for the batch.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> p = gemm_problem(8, 8, 8, batch=[BatchMode(3, a=64, d=64)])
+    >>> widest_batch(p, Sm90Config(64, 64, 4, 1))[0].b
+    0
+    """
+    widest = BatchMode(*WIDEST_BATCH)
+    if not isinstance(c, Sm90Config):
+        return (widest,) * len(p.batch)
+    return tuple(
+        replace(widest, a=widest.a if mode.a else 0, b=widest.b if mode.b else 0) for mode in p.batch
+    )
 
 
 def sequence_of(
@@ -130,7 +148,7 @@ def sequence_of(
     scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
     scalars |= batch_scalars(p)
     if isinstance(c, Sm90Config):
-        scalars["blocks"] = sm90.block_count(p, c, arch or "sm_90")
+        scalars |= {"blocks": sm90.block_count(p, c, arch or "sm_90"), "all_tiles": tile_count(p, c)}
     scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 
@@ -148,7 +166,7 @@ def covering(p: GemmProblem, c: Config) -> GemmProblem:
     (4104, 2048, 8193, 16385)
     """
     m, n, k = (_grown(x, x, tile) for x, tile in ((p.m, c.tile_m), (p.n, c.tile_n), (p.k, c.tile_k)))
-    wide = replace(p, m=m, n=n, k=k, batch=(BatchMode(*WIDEST_BATCH),) * len(p.batch))
+    wide = replace(p, m=m, n=n, k=k, batch=widest_batch(p, c))
     if c.static_ld:
         return wide
     rows = {

@@ -29,7 +29,7 @@ from typing import TypeAlias
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import Arch, atom_layout, find_arch
 from layoutalg.atoms import TiledMMA, make_tiled_mma
-from layoutalg.codegen.expr import Const, Expr, minus
+from layoutalg.codegen.expr import Const, Expr, Var, minus
 from layoutalg.codegen.instr import (
     LDS,
     STMATRIX,
@@ -46,7 +46,7 @@ from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.heuristic import tile_count
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
-from layoutalg.kernels.gemm.rasterize import tile_place
+from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, tile_place
 from layoutalg.kernels.gemm.sm80 import stage_copies
 from layoutalg.kernels.gemm.splitk import declare_part, part_problem
 from layoutalg.kernels.gemm.suggest import check_or_suggest
@@ -71,6 +71,12 @@ Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
 
 MOST_BLOCKS = 1 << 10
 """Blocks that a launch has at most."""
+
+MOST_TILES = 1 << 21
+"""Tiles of all products of a batch, whose numbers have 32 bits in every block."""
+
+Tile: TypeAlias = "tuple[Expr, Expr, Expr, tuple[Expr, ...]]"
+"""The steps of k before a tile, its row and its column among the tiles, its place in the batch."""
 
 
 def block_count(p: GemmProblem, c: Sm90Config, arch: str | Arch = "sm_90") -> int:
@@ -132,23 +138,30 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
     ]
 
 
-def _below(value: Expr, most: int) -> Expr:
-    """A value of at most `most`; where its facts do not say so, a modulus does, which changes nothing."""
-    return value if value.facts.hi <= most else value % (1 << most.bit_length())
-
-
 class _Operand:
-    """A, or B with its columns as rows: its tensor map, its ring in shared memory, how a tile is loaded."""
+    """A, or B with its columns as rows: its tensor map, its ring in shared memory, how a tile is loaded.
+
+    The map has a dimension for each mode of the batch that steps: one that all products share has none,
+    since a map has no stride of 0.
+    """
 
     def __init__(
-        self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, name: str, extents: tuple[Expr, Expr]
-    ) -> None:
+        self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, name: str, extents: tuple[Expr, Expr],
+        batch: tuple[Var, ...],
+    ) -> None:  # fmt: skip
         major, lead, rows = (p.a_major, p.lda, c.tile_m) if name == "a" else (p.b_major, p.ldb, c.tile_n)
         multiple = TMA_BYTES // p.operand.nbytes
         ld = k.param(f"ld{name}", lead, multiple, multiple)
         strides = (ld, 1) if major == "k" else (1, ld)
-        self.k, self.box = k, (rows if major == "k" else ROWS, c.tile_k)
-        self.source = k.tensor(name, p.operand, extents, strides)
+        steps = {
+            i: k.param(f"stride_{name}{i}", step, multiple, multiple)
+            for i, step in enumerate(p.steps(name))
+            if step
+        }
+        self.modes = tuple(steps)
+        own = tuple(batch[i] for i in steps)
+        self.k, self.box = k, (rows if major == "k" else ROWS, c.tile_k, *(1,) * len(own))
+        self.source = k.tensor(name, p.operand, (*extents, *own), (*strides, *steps.values()))
         self.map = k.tensor_map(
             f"load_{name}", self.source, self.box, mode="128B", l2_promotion_bytes=L2_PROMOTION_BYTES
         )
@@ -156,13 +169,15 @@ class _Operand:
         self.ring = k.shared(f"tile_{name}", p.operand, layout, stages=c.stages)
         self.boxes, self.nbytes = rows // self.box[0], rows * c.tile_k * p.operand.nbytes
 
-    def load(self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef) -> None:
-        """Start the copies of a tile of rows and a step of k into a stage."""
+    def load(
+        self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef, batch: tuple[Expr, ...] = ()
+    ) -> None:
+        """Start the copies of a tile of rows and a step of k, of the product at `batch`, into a stage."""
+        own = tuple(batch[i] for i in self.modes)
         for i in range(self.boxes):
-            there = local_tile(self.ring[None, None, stage], self.box, (i, 0))
-            self.k.tma_load(
-                self.map, local_tile(self.source, self.box, (tile * self.boxes + i, step)), there, full
-            )
+            there = local_tile(self.ring[None, None, stage], self.box[:2], (i, 0))
+            here = local_tile(self.source, self.box, (tile * self.boxes + i, step, *own))
+            self.k.tma_load(self.map, here, there, full)
 
 
 class _Writer:
@@ -173,9 +188,12 @@ class _Writer:
         # rows of D end where vectors do, and of TMA where chunks of 16 bytes do, which it writes whole
         self.m, self.n = k.param("m", p.m), k.param("n", p.n, c.result_vec, c.result_vec)
         depth = k.param("k", p.k)
-        self.a = _Operand(k, p, c, "a", (self.m, depth))
-        self.b = _Operand(k, p, c, "b", (self.n, depth))
+        self.batch = batch_extents(k, p)
+        self.a = _Operand(k, p, c, "a", (self.m, depth), self.batch)
+        self.b = _Operand(k, p, c, "b", (self.n, depth), self.batch)
         self.blocks = k.param("blocks", MOST_BLOCKS)
+        if p.batch:
+            self.all_tiles = k.param("all_tiles", MOST_TILES)
         self.block = k.block(0, self.blocks)
         self.part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
         self.output = Output(k, p, c.result_vec, self.m, self.n, part=self.part.which)
@@ -196,15 +214,21 @@ class _Writer:
         return k.build()
 
     @contextmanager
-    def _tiles(self) -> Iterator[tuple[Expr, Expr, Expr]]:
-        """For each tile of the block: the steps of k before it, and its row and column among the tiles."""
+    def _tiles(self) -> Iterator[Tile]:
+        """For each tile of the block, those of a product of the batch one after the other."""
         k, c = self.k, self.c
         grid = (self.m + (c.tile_m - 1)) // c.tile_m, (self.n + (c.tile_n - 1)) // c.tile_n
         count = k.let("tiles", grid[0] * grid[1])
-        with k.For("turn", minus(count + (self.blocks - 1), self.block) // self.blocks) as turn:
-            row, column = tile_place(k, k.let("tile", self.block + turn * self.blocks), grid, c.panel)
-            row, column = (_below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
-            yield k.let("before", turn * self.part.tiles), k.let("row", row), k.let("column", column)
+        total = self.all_tiles if self.batch else count
+        with k.For("turn", minus(total + (self.blocks - 1), self.block) // self.blocks) as turn:
+            number: Expr = k.let("tile", self.block + turn * self.blocks)
+            batch: tuple[Expr, ...] = ()
+            if self.batch:
+                batch = batch_place(k, self.batch, number // count)
+                number = k.let("tile_of_product", number % count)
+            row, column = tile_place(k, number, grid, c.panel)
+            row, column = (below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
+            yield k.let("before", turn * self.part.tiles), k.let("row", row), k.let("column", column), batch
 
     @contextmanager
     def _steps(self, before: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
@@ -216,12 +240,12 @@ class _Writer:
 
     def _fill(self) -> None:
         k = self.k
-        with self._tiles() as (before, row, column), self._steps(before) as (kt, stage, parity):
+        with self._tiles() as (before, row, column, batch), self._steps(before) as (kt, stage, parity):
             k.wait(self.empty[stage], 1 - parity)
             k.expect(self.full[stage], self.a.nbytes + self.b.nbytes)
             step = self.part.first_tile + kt
-            self.a.load(row, step, stage, self.full[stage])
-            self.b.load(column, step, stage, self.full[stage])
+            self.a.load(row, step, stage, self.full[stage], batch)
+            self.b.load(column, step, stage, self.full[stage], batch)
 
     def _consume(self) -> None:
         k, c = self.k, self.c
@@ -233,7 +257,7 @@ class _Writer:
             with k.If(thread.eq(0)):
                 k.arrive(self.empty[stage])
 
-        with self._tiles() as (before, row, column):
+        with self._tiles() as (before, row, column, batch):
             if c.splits > 1:  # where there are fewer steps of k than parts, the last have none
                 with k.If(self.part.tiles.eq(0)):
                     k.clear(acc)
@@ -250,6 +274,7 @@ class _Writer:
                         release((stage + (c.stages - 1)) % c.stages)
                 k.do(WGMMA_WAIT, 0)
                 release((before + self.part.tiles + (c.stages - 1)) % c.stages)
+            self.output.lead = batch or self.output.lead
             self.leave(acc, (row * c.tile_m + group * c.consumer_m, column * c.tile_n))
         if c.through == "tma":
             with k.If(thread.eq(0)):
@@ -259,11 +284,11 @@ class _Writer:
         """Results through shared memory in boxes that TMA stores."""
         k, p, c, size = self.k, self.p, self.c, self.p.result.nbytes
         columns = c.box_columns(size)
-        d = whole(self.output.d, p.result, (self.m, self.n))
-        box = (ROWS, columns)
+        d = whole(self.output.d, p.result, (*self.batch, self.m, self.n))
+        box = (*(1,) * len(self.batch), ROWS, columns)
         save = k.tensor_map("save", d, box, mode=f"{columns * size}B")
         atom = atom_layout(f"Layout_K_SW{columns * size}_Atom", p.result)
-        ring = k.shared("box", p.result, tile_to_shape(atom, box), stages=2 * c.consumers)
+        ring = k.shared("box", p.result, tile_to_shape(atom, (ROWS, columns)), stages=2 * c.consumers)
         packed = k.reg("packed", 4)
         per = c.result_vec // 4  # eights of columns that a vector of sums covers
 
@@ -295,7 +320,8 @@ class _Writer:
                 k.fence_async()
                 self._sync(group)
                 with k.If(thread.eq(0)):
-                    there = local_tile(d, box, (0, 0)).moved(corner[0] + i * ROWS, corner[1] + q * columns)
+                    there = local_tile(d, box, (0,) * len(box))
+                    there = there.moved(*self.output.lead, corner[0] + i * ROWS, corner[1] + q * columns)
                     k.tma_store(save, mine, there)
                     k.bulk_commit()
 
