@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, named_epilogue
 from layoutalg.kernels.gemm.family import GEMM_FAMILIES, with_factors
-from layoutalg.kernels.gemm.heuristic import tensor_core_family
+from layoutalg.kernels.gemm.heuristic import expected_family
 from layoutalg.kernels.gemm.problem import (
     BatchMode,
     GemmProblem,
@@ -30,13 +30,22 @@ from layoutalg.kernels.gemm.problem import (
     scalar_words,
 )
 from layoutalg.kernels.gemm.simt import tiled_mma
-from layoutalg.kernels.gemm.tiles import Side, SimtConfig, Sm80Config, Sm90Config, mma_of, operand_tile
+from layoutalg.kernels.gemm.tiles import (
+    Config,
+    Side,
+    SimtConfig,
+    Sm80Config,
+    Sm90Config,
+    mma_of,
+    operand_tile,
+)
 
 __all__ = [
     "GEMM_FAMILIES",
     "AddMatrix",
     "AddVector",
     "BatchMode",
+    "Config",
     "Epilogue",
     "GemmProblem",
     "Major",
@@ -44,13 +53,13 @@ __all__ = [
     "SimtConfig",
     "Sm80Config",
     "Sm90Config",
+    "expected_family",
     "gemm_problem",
     "matrices",
     "mma_of",
     "named_epilogue",
     "operand_tile",
     "scalar_words",
-    "tensor_core_family",
     "tiled_mma",
     "with_factors",
 ]

@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from math import gcd
+from functools import lru_cache
+from math import gcd, inf
 from typing import Any, Generic
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.kernels.gemm.tiles import (
     SIMT_SUMS,
     SIMT_TILES,
@@ -99,7 +99,7 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
     if _is_narrow(p, c):
         ns *= tile.narrow
     if c.splits > 1:
-        ns += sums.launch + c.splits * p.m * p.n * part_problem(p).result.nbytes * sums.byte
+        ns += sums.launch + c.splits * p.m * p.n * p.accumulator.nbytes * sums.byte
     return ns
 
 
@@ -165,23 +165,32 @@ class Choice(Generic[C]):
 
     def timed(
         self, p: GemmProblem, arch: str | Arch = "sm_90"
-    ) -> tuple[list[tuple[float, C]], tuple[tuple[C, LayoutAlgError], ...]]:
+    ) -> tuple[tuple[tuple[float, C], ...], tuple[tuple[C, LayoutAlgError], ...]]:
         """The same, each configuration behind the nanoseconds that are expected of it."""
-        chip = find_arch(arch)
-        sms = chip.board.sms if chip.board else 1
-        found: list[tuple[float, C]] = []
-        refused: list[tuple[C, LayoutAlgError]] = []
-        for tile in self.tiles:
-            config = self.fit(p, tile.config, chip)
-            try:
-                check_config(p, config, chip)
-            except LayoutAlgError as error:
-                refused.append((config, error))
-                continue
-            for splits in offered_splits(p, config, sms):
-                choice = config if splits == 1 else self.parted(p, replace(config, splits=splits))
-                found.append((expected_ns(p, choice, tile, self.sums, sms), choice))
-        return sorted(found, key=lambda pair: pair[0]), tuple(refused)
+        return _timed(self, p, find_arch(arch))
+
+
+@lru_cache(maxsize=256)
+def _timed(
+    choice: Choice[C], p: GemmProblem, chip: Arch
+) -> tuple[tuple[tuple[float, C], ...], tuple[tuple[C, LayoutAlgError], ...]]:
+    sms = chip.board.sms if chip.board else 1
+    found: list[tuple[float, C]] = []
+    refused: list[tuple[C, LayoutAlgError]] = []
+    for tile in choice.tiles:
+        config = choice.fit(p, tile.config, chip)
+        try:
+            check_config(p, config, chip)
+        except LayoutAlgError as error:
+            refused.append((config, error))
+            continue
+        parts = None
+        for splits in offered_splits(p, config, sms):
+            if splits > 1:
+                parts = parts or choice.parted(p, config)
+            one = config if parts is None else replace(parts, splits=splits)
+            found.append((expected_ns(p, one, tile, choice.sums, sms), one))
+    return tuple(sorted(found, key=lambda pair: pair[0])), tuple(refused)
 
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
@@ -259,17 +268,24 @@ def choice_of(c: Config) -> Choice[Any]:
             return SM90
 
 
-def tensor_core_family(p: GemmProblem, arch: str | Arch = "sm_90") -> str:
-    """Which family with tensor cores is expected to be faster: wgmma where it can, or mma.sync.
+def expected_family(p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[float, str, Config | None]:
+    """The family that is expected to be fastest, behind the nanoseconds, with its configuration.
+
+    Where none fits a product there is none: infinity, and the family whose refusals say why.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> [tensor_core_family(gemm_problem(4096, 4096, k), "sm_90") for k in (4096, 4097)]
-    ['gemm-sm90', 'gemm-sm80']
-    >>> tensor_core_family(gemm_problem(4096, 4096, 4096), "sm_80")
+    >>> ns, family, config = expected_family(gemm_problem(4096, 4096, 4096, "bf16"))
+    >>> round(ns / 1000), family, str(config)
+    (175, 'gemm-sm90', '128x256x64, 4 stages')
+    >>> expected_family(gemm_problem(4096, 4096, 4097))[1]
     'gemm-sm80'
     """
-    by_wgmma, by_mma = SM90.timed(p, arch)[0], SM80.timed(p, arch)[0]
-    if not by_wgmma:
-        return "gemm-sm80"
-    faster = not by_mma or by_wgmma[0][0] + SM90_LAUNCH_NS < by_mma[0][0]
-    return "gemm-sm90" if faster else "gemm-sm80"
+    found: list[tuple[float, str, Config | None]] = []
+    simt = p.operand.name in ("f32", "f64")
+    families: tuple[tuple[str, Choice[Any], int], ...] = (
+        (("gemm-simt", SIMT, 0),) if simt else (("gemm-sm80", SM80, 0), ("gemm-sm90", SM90, SM90_LAUNCH_NS))
+    )
+    for family, choice, launch in families:
+        timed, _ = choice.timed(p, arch)
+        found.append((timed[0][0] + launch, family, timed[0][1]) if timed else (inf, family, None))
+    return min(found, key=lambda x: x[0])
