@@ -27,7 +27,7 @@ from math import inf, prod
 from layoutalg.arch import find_arch
 from layoutalg.kernels.calls.arrays import KEPT_FORMS
 from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, paddable, plan_of
-from layoutalg.kernels.gemm import Config, expected_family
+from layoutalg.kernels.gemm import Config, GemvConfig, expected_family
 
 COPY_LAUNCH_NS = 1595
 """What a launch more costs."""
@@ -49,7 +49,7 @@ class Way:
 
     plan: Plan
     family: str
-    config: Config | None
+    config: Config | GemvConfig | None
     kernel_ns: float
     copies_ns: float
 

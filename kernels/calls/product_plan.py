@@ -473,7 +473,7 @@ def _turned(product: Product, out: Side, start: int, size: int) -> bool | None:
     if plain is None or other is None:
         return None if plain is other else plain is None
     most = UNIT_BYTES // size
-    return gcd(most, other, product.m) > gcd(most, plain, product.n)
+    return product.n == 1 < product.m or gcd(most, other, product.m) > gcd(most, plain, product.n)
 
 
 def _problem(

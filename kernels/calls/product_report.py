@@ -22,7 +22,7 @@ from layoutalg.codegen.gpu import gpu_status
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.calls.product_api import asked, starts_of
 from layoutalg.kernels.calls.product_choice import Way, ways
-from layoutalg.kernels.gemm import Config, GemmProblem
+from layoutalg.kernels.gemm import Config, GemmProblem, GemvConfig
 
 DEFAULT_ARCH = "sm_90"
 
@@ -32,6 +32,11 @@ class MatmulPlan:
     """The ways to compute a product on an architecture, the one that `matmul` takes first.
 
     `problem` is what its kernel computes, b^T a^T where the result lies in columns.  Times are nanoseconds.
+
+    >>> import numpy
+    >>> plan = plan_matmul(numpy.ones((1, 4096), "f4"), numpy.ones((4096, 4096), "f4"), arch="sm_90")
+    >>> plan.family, str(plan.problem)
+    ('gemv', '1 x 4096 x 4096 f32 TT')
     """
 
     arch: str
@@ -48,7 +53,7 @@ class MatmulPlan:
         return self.ways[0].family
 
     @property
-    def config(self) -> Config | None:
+    def config(self) -> Config | GemvConfig | None:
         """The configuration of the family; None where none fits, and a call is refused."""
         return self.ways[0].config
 

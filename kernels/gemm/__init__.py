@@ -8,6 +8,7 @@
     suggest     refusals that name the nearest valid configuration
     mainloop    operands by partitions, and the loop over tiles of k
     simt        products without tensor cores;  sm80: with mma.sync;  sm90: with wgmma, fed by TMA
+    gemv        products of few rows, at the speed of memory
     rasterize   which tile of D a block computes
     splitk      parts of k, and the kernel that adds them up
     launches    the kernels of a product
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, named_epilogue
 from layoutalg.kernels.gemm.family import GEMM_FAMILIES, with_factors
+from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.heuristic import expected_family
 from layoutalg.kernels.gemm.problem import (
     BatchMode,
@@ -48,6 +50,7 @@ __all__ = [
     "Config",
     "Epilogue",
     "GemmProblem",
+    "GemvConfig",
     "Major",
     "Side",
     "SimtConfig",

@@ -23,11 +23,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from math import gcd, inf
+from math import gcd, inf, prod
 from typing import Any, Generic
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.tiles import (
     SIMT_SUMS,
@@ -58,6 +59,11 @@ MOST_ROUNDS = 12
 
 SM90_LAUNCH_NS = 1500
 """What a launch of gemm-sm90 takes beside its tiles, which the other families count with their blocks."""
+
+COLD_NS, COLD_SHARE = 4000, 0.70
+"""What tiles take at least to read their operands from memory: so many nanoseconds, and the bytes at a share
+of the board's bandwidth.  Of docs/measured.md the products of 128 rows with 58 MB to 235 MB took this and up
+to 15 % more, on a cold L2."""
 
 TMA_SECTOR_BYTES = 32
 """What rows start at multiples of where TMA reads them in whole sectors."""
@@ -268,24 +274,48 @@ def choice_of(c: Config) -> Choice[Any]:
             return SM90
 
 
-def expected_family(p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[float, str, Config | None]:
+def expected_family(
+    p: GemmProblem, arch: str | Arch = "sm_90"
+) -> tuple[float, str, Config | GemvConfig | None]:
     """The family that is expected to be fastest, behind the nanoseconds, with its configuration.
 
-    Where none fits a product there is none: infinity, and the family whose refusals say why.
+    Tiles take at least as long as memory lets them.  Where no family fits a product there is no
+    configuration: infinity, and the family whose refusals say why.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> ns, family, config = expected_family(gemm_problem(4096, 4096, 4096, "bf16"))
     >>> round(ns / 1000), family, str(config)
     (175, 'gemm-sm90', '128x256x64, 4 stages')
-    >>> expected_family(gemm_problem(4096, 4096, 4097))[1]
-    'gemm-sm80'
+    >>> [expected_family(gemm_problem(m, 4096, 4097))[1] for m in (1, 4096)]
+    ['gemv', 'gemm-sm80']
     """
-    found: list[tuple[float, str, Config | None]] = []
+    chip = find_arch(arch)
     simt = p.operand.name in ("f32", "f64")
     families: tuple[tuple[str, Choice[Any], int], ...] = (
         (("gemm-simt", SIMT, 0),) if simt else (("gemm-sm80", SM80, 0), ("gemm-sm90", SM90, SM90_LAUNCH_NS))
     )
+    found: list[tuple[float, float, str, Config | GemvConfig | None]] = []
+    least = memory_ns(p, chip)
     for family, choice, launch in families:
-        timed, _ = choice.timed(p, arch)
-        found.append((timed[0][0] + launch, family, timed[0][1]) if timed else (inf, family, None))
-    return min(found, key=lambda x: x[0])
+        timed, _ = choice.timed(p, chip)
+        ns, config = timed[0] if timed else (inf, None)
+        found.append((max(ns + launch, least), ns + launch, family, config))
+    if p.m <= MOST_ROWS and (fitting := GEMV.timed(p, chip)[0]):
+        found.append((fitting[0][0], 0.0, "gemv", fitting[0][1]))
+    ns, _, family, config = min(found, key=lambda x: x[:2])
+    return ns, family, config
+
+
+def memory_ns(p: GemmProblem, chip: Arch) -> float:
+    """What operands and result of a product take in tiles at least, on a cold cache.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> round(memory_ns(gemm_problem(128, 7168, 16384), find_arch("sm_90")) / 1000)
+    76
+    """
+    bandwidth = chip.board.dram_bytes_per_s if chip.board else inf
+    each = (p.m * p.k, p.steps("a")), (p.n * p.k, p.steps("b")), (p.m * p.n, p.steps("d"))
+    nbytes = 0
+    for (elems, steps), size in zip(each, (p.operand.nbytes, p.operand.nbytes, p.result.nbytes), strict=True):
+        nbytes += elems * size * prod(mode.extent for mode, step in zip(p.batch, steps, strict=True) if step)
+    return COLD_NS + 1e9 * nbytes / (COLD_SHARE * bandwidth)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from math import gcd
+from typing import TypeAlias
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
-from layoutalg.kernels.gemm import simt, sm80, sm90
+from layoutalg.kernels.gemm import gemv, simt, sm80, sm90
+from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.heuristic import tile_count
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
@@ -27,7 +29,11 @@ WIDEST_BATCH = (65535, 1 << 36, 1 << 36, 1 << 36, 1 << 36)
 """Each mode of a batch that kernels are built for: what a grid's third axis holds, steps past all memory."""
 
 
-def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSequence:
+AnyConfig: TypeAlias = Config | GemvConfig
+"""A configuration of any family of products."""
+
+
+def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
     """The launches of a configuration; what adds parts up starts early, where `arch` can.
 
     Raises what the family's `build` raises.
@@ -42,8 +48,10 @@ def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSeq
     return sequence_of(p, c, (product,) if c.splits == 1 else (product, build_combine(p)), arch)
 
 
-def _product(p: GemmProblem, c: Config) -> Kernel:
+def _product(p: GemmProblem, c: AnyConfig) -> Kernel:
     match c:
+        case GemvConfig():
+            return gemv.build(p, c)
         case SimtConfig():
             return simt.build(p, c)
         case Sm90Config():
@@ -52,7 +60,7 @@ def _product(p: GemmProblem, c: Config) -> Kernel:
             return sm80.build(p, c)
 
 
-def shared_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSequence:
+def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
     """The same launches by the kernels of `covering(p, c)`, which compute neighbouring problems too.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -61,11 +69,13 @@ def shared_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
     >>> one.kernels == other.kernels, dict(one.scalars)["m"]
     (True, 5008)
     """
+    if isinstance(c, GemvConfig):
+        return called_launches(p, c, arch)
     wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)), arch)
     return sequence_of(p, c, wide.kernels)
 
 
-def called_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSequence:
+def called_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
     """The launches for a call on arrays: leading dimensions are parameters too, and every problem of up to
     MOST_CALLED rows that is computed by this configuration has the same kernels.
 
@@ -76,6 +86,8 @@ def called_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
     >>> one.kernels == other.kernels
     True
     """
+    if isinstance(c, GemvConfig):
+        return sequence_of(p, c, _called(called_problem(p, c), c, arch).kernels)
     splits = min(c.splits, 2)
     free: Config = replace(c, splits=splits)
     if not isinstance(free, Sm90Config):
@@ -85,11 +97,11 @@ def called_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
 
 
 @lru_cache(maxsize=256)
-def _called(p: GemmProblem, c: Config, arch: str | Arch) -> LaunchSequence:
+def _called(p: GemmProblem, c: AnyConfig, arch: str | Arch) -> LaunchSequence:
     return launches(p, c, arch)
 
 
-def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
+def called_problem(p: GemmProblem, c: AnyConfig) -> GemmProblem:
     """A problem whose kernels compute this one too, the same for all of its class.
 
     Classes differ where kernels do: fewer rows or columns than a tile has, and more than MOST_CALLED along
@@ -105,7 +117,9 @@ def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
     rows = p.lda, p.ldb, p.ldc, p.ldd
     most = MOST_CALLED if max(p.m, p.n, p.k, *rows) <= MOST_CALLED else MOST_CALLED << 16
     m = n = k = most
-    if isinstance(c, Sm90Config):
+    if isinstance(c, GemvConfig):
+        m = p.m
+    elif isinstance(c, Sm90Config):
         m = n = k = MOST_CALLED if max(p.m, p.n, p.k) <= MOST_CALLED else MOST_EXTENT
     else:
         by_m, by_n, _ = multiples(p, c)
@@ -118,7 +132,7 @@ def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
     )  # fmt: skip
 
 
-def widest_batch(p: GemmProblem, c: Config) -> tuple[BatchMode, ...]:
+def widest_batch(p: GemmProblem, c: AnyConfig) -> tuple[BatchMode, ...]:
     """The batch that the kernels of neighbouring problems are built for: of gemm-sm90 an operand that all
     products share stays one, since its tensor map has no dimension for the batch.
 
@@ -136,7 +150,7 @@ def widest_batch(p: GemmProblem, c: Config) -> tuple[BatchMode, ...]:
 
 
 def sequence_of(
-    p: GemmProblem, c: Config, kernels: tuple[Kernel, ...], arch: str | Arch | None = None
+    p: GemmProblem, c: AnyConfig, kernels: tuple[Kernel, ...], arch: str | Arch | None = None
 ) -> LaunchSequence:
     """The sequence in which kernels that were built for this product, or for larger ones, compute it.
 
