@@ -15,7 +15,6 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.kernels.gemm import gemv, simt, sm80, sm90
 from layoutalg.kernels.gemm.gemv import GemvConfig
-from layoutalg.kernels.gemm.heuristic import tile_count
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
@@ -162,7 +161,7 @@ def sequence_of(
     scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
     scalars |= batch_scalars(p)
     if isinstance(c, Sm90Config):
-        scalars |= {"blocks": sm90.block_count(p, c, arch or "sm_90"), "all_tiles": tile_count(p, c)}
+        scalars |= {"blocks": sm90.block_count(p, c, arch or "sm_90"), "all_tiles": sm90.cluster_tiles(p, c)}
     scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 

@@ -34,8 +34,9 @@ def right(p: GemmProblem, c: Any, *, of: Any = launches, seed: int = 0) -> bool:
     given = operands(p, "normal", seed)
     before = given["d"].copy()
     sequence = of(p, c)
+    blocks = max(1, BLOCKS // getattr(c, "cluster", 1)) * getattr(c, "cluster", 1)
     few = tuple(
-        (name, min(x, BLOCKS) if name == "blocks" else x) for name, x in dict(sequence.scalars).items()
+        (name, min(x, blocks) if name == "blocks" else x) for name, x in dict(sequence.scalars).items()
     )
     simulate_sequence(printed_sequence(replace(sequence, scalars=few)), given, trace=False, seed=seed)
     value, error = definition(p, given)
@@ -77,6 +78,25 @@ CASES: dict[str, GemmProblem] = {
 def test_what_is_simulated_is_the_definition(name: str) -> None:
     p = CASES[name]
     assert right(p, SM90.fitted(p, SMALL))
+
+
+@each(
+    "config",
+    [
+        Sm90Config(64, 64, 2, 1, cluster_m=2),
+        Sm90Config(64, 64, 2, 1, cluster_n=2),
+        Sm90Config(64, 64, 2, 2, pingpong=True),
+    ],
+)
+def test_clusters_and_turns_of_consumers_compute_batches(config: Sm90Config) -> None:
+    p = gemm_problem(
+        136,
+        136,
+        72,
+        "bf16",
+        batch=[BatchMode(3, a=136 * 72, b=0, d=136 * 136), BatchMode(2, b=9792, d=55488)],
+    )
+    assert right(p, SM90.fitted(p, config))
 
 
 def test_kernels_for_many_compute_one() -> None:
