@@ -90,11 +90,7 @@ def test_what_is_simulated_is_the_definition(name: str) -> None:
 )
 def test_clusters_and_turns_of_consumers_compute_batches(config: Sm90Config) -> None:
     p = gemm_problem(
-        136,
-        136,
-        72,
-        "bf16",
-        batch=[BatchMode(3, a=136 * 72, b=0, d=136 * 136), BatchMode(2, b=9792, d=55488)],
+        72, 72, 40, "bf16", batch=[BatchMode(2, a=72 * 40, d=2 * 72 * 72), BatchMode(2, b=72 * 40, d=72 * 72)]
     )
     assert right(p, SM90.fitted(p, config))
 
