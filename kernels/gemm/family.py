@@ -296,11 +296,11 @@ def _pace(p: GemmProblem) -> Pace:
     return Pace(max(5, min(15, round(ROUND_FLOPS / (p.flops * inner)))), inner, sets=1)
 
 
-def _bench(problem: Callable[..., GemmProblem]) -> Bench:
+def _bench(problem: Callable[..., GemmProblem], rows: int) -> Bench:
     def cases(dtypes: Sequence[str] | None, sizes: Sequence[int] | None) -> Iterator[tuple[str, GemmProblem]]:
         for dtype in dtypes or (None,):
             for size in sizes or SIZES:
-                p = problem(size) if dtype is None else problem(size, dtype=dtype)
+                p = problem(min(size, rows), size, size, **({} if dtype is None else {"dtype": dtype}))
                 yield str(p), p
 
     return Bench(
@@ -345,7 +345,7 @@ def _family(
         array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.products * p.m * p.n),
         verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in verified),
         asks={"m": rows, "n": LARGEST, "k": SIDE} | dict.fromkeys(OPTIONS),
-        bench=_bench(problem),
+        bench=_bench(problem, rows),
         shared=shared_launches,
         called=called_launches,
         way=way,
