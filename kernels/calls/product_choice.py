@@ -2,8 +2,8 @@
 
     ways(product, starts, "sm_90")[0]      the way of a call whose arrays start so
 
-The idea.  A product may be computed from where its operands lie, or from padded copies of one or both of
-them: TMA reads rows that start at multiples of 16 bytes, and reads those at odd multiples in more requests.
+The idea.  A product may be computed from where its operands lie, or from padded copies of those that are odd:
+TMA reads rows that start at multiples of 16 bytes, and reads those at odd multiples in more requests.
 Each way has a problem, the family and the configuration that the cost model expects to be fastest for it,
 and the copies, whose time is what they move by the bandwidth of memory, and a launch:
 
@@ -21,7 +21,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from math import inf, prod
 
 from layoutalg.arch import find_arch
@@ -83,21 +82,19 @@ def ways(product: Product, starts: tuple[tuple[str, int], ...], arch: str) -> tu
     >>> from layoutalg.kernels.calls.product_plan import find_product
     >>> f = form_of("cupy", 0, "bfloat16", 2, (4095, 4095), (8190, 2))
     >>> [(way.family, sorted(way.plan.copies)) for way in ways(find_product(f, f), (), "sm_90")]
-    [('gemm-sm90', ['a', 'b']), ('gemm-sm80', []), ('gemm-sm80', ['a']), ('gemm-sm80', ['b'])]
+    [('gemm-sm90', ['a', 'b']), ('gemm-sm80', [])]
     """
     return tuple(sorted(_each(product, dict(starts), arch), key=lambda way: way.ns))
 
 
 def _each(product: Product, starts: Mapping[str, int], arch: str) -> Iterator[Way]:
-    """As the operands lie, and with padded copies, unless copying alone takes longer than a way before."""
+    """As the operands lie, and from padded copies of all that are odd: one that is left slows as both do."""
     odd = paddable(product, starts) if product.copy else ()
     least = inf
-    for count in range(len(odd) + 1):
-        for padded in combinations(odd, count):
-            plan = plan_of(product, starts, padded)
-            copies = sum(copy_ns(part, product.forms[x].itemsize, arch) for x, part in plan.copies.items())
-            if count and copies > least:
-                continue
+    for padded in ((), odd) if odd else ((),):
+        plan = plan_of(product, starts, padded)
+        copies = sum(copy_ns(part, product.forms[x].itemsize, arch) for x, part in plan.copies.items())
+        if copies < least:
             ns, family, config = expected_family(plan.p, arch)
-            least = min(least, ns + copies)
+            least = ns + copies
             yield Way(plan, family, config, ns, copies)

@@ -224,8 +224,13 @@ def _expected(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Expected:
 
 
 def _candidates(choice: Choice[Any] | GemvChoice, p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
+    if choice.accepts is not None:
+        choice.accepts(p)
+    first = choice.fastest(p, arch)
+    if first is not None:
+        yield Candidate(first[1])
     found, refused = choice.tried(p, arch)
-    yield from map(Candidate, found)
+    yield from map(Candidate, found[1:])
     yield from (Candidate(config, refusal) for config, refusal in refused)
 
 

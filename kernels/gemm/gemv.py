@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, hypot
 
 from layoutalg.arch import Arch, find_arch
@@ -184,18 +185,9 @@ class GemvChoice:
 
         >>> from layoutalg.kernels.gemm.problem import gemm_problem
         >>> print(GEMV.timed(gemm_problem(1, 8192, 8192, "bf16"))[0][0][1])
-        1 rows, 4 columns of 64 threads, vectors of 8
+        1 rows, 1 columns of 32 threads, vectors of 8
         """
-        chip = find_arch(arch)
-        found, refused = [], []
-        for c in _offered(p):
-            try:
-                check(p, c)
-            except LayoutAlgError as error:
-                refused.append((c, error))
-                continue
-            found.append((expected_ns(p, c, chip), c))
-        return tuple(sorted(found, key=lambda pair: pair[0])), tuple(refused)
+        return _timed(p, find_arch(arch))
 
     def tried(
         self, p: GemmProblem, arch: str | Arch = "sm_90"
@@ -203,6 +195,27 @@ class GemvChoice:
         """The same configurations without their times."""
         found, refused = self.timed(p, arch)
         return tuple(c for _, c in found), refused
+
+    accepts = None
+
+    def fastest(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[float, GemvConfig] | None:
+        """The first of `timed`, None where nothing fits."""
+        return next(iter(self.timed(p, arch)[0]), None)
+
+
+@lru_cache(maxsize=256)
+def _timed(
+    p: GemmProblem, chip: Arch
+) -> tuple[tuple[tuple[float, GemvConfig], ...], tuple[tuple[GemvConfig, LayoutAlgError], ...]]:
+    found, refused = [], []
+    for c in _offered(p):
+        try:
+            check(p, c)
+        except LayoutAlgError as error:
+            refused.append((c, error))
+            continue
+        found.append((expected_ns(p, c, chip), c))
+    return tuple(sorted(found, key=lambda pair: pair[0])), tuple(refused)
 
 
 GEMV = GemvChoice()

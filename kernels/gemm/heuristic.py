@@ -83,8 +83,11 @@ def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
     return tuple(s for s in OFFERED if s == 1 or (s * LEAST_K <= p.k and s * tiles <= MOST_ROUNDS * sms))
 
 
-def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> float:
-    """Nanoseconds that the model of the module's text expects of `tile` as the configuration `c` has it.
+def expected_ns(
+    p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int, splits: int | None = None
+) -> float:
+    """Nanoseconds that the model of the module's text expects of `tile` as the configuration `c` has it, with
+    so many parts of k, its own where none are given.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> c = Sm80Config(128, 128, 64, 2, 2, 3)
@@ -92,16 +95,17 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
     >>> expected_ns(p, c, tile, Sums(2000.0, 0.001), 132)
     2600.0
     """
-    blocks, tiles = tile_count(p, c) * c.splits, -(-p.k // c.tile_k)
-    steps = -(-tiles // c.splits)
+    splits = splits or c.splits
+    blocks, tiles = tile_count(p, c) * splits, -(-p.k // c.tile_k)
+    steps = -(-tiles // splits)
     rounds, rest = divmod(-(-blocks // sms), len(tile.step))
     ns = rounds * (steps * tile.step[-1] + tile.block[-1])
     if rest:
         ns += steps * tile.step[rest - 1] + tile.block[rest - 1]
     if _is_narrow(p, c):
         ns *= tile.narrow
-    if c.splits > 1:
-        ns += sums.launch + c.splits * p.m * p.n * p.accumulator.nbytes * sums.byte
+    if splits > 1:
+        ns += sums.launch + splits * p.m * p.n * p.accumulator.nbytes * sums.byte
     return ns
 
 
@@ -169,16 +173,35 @@ class Choice(Generic[C]):
         self, p: GemmProblem, arch: str | Arch = "sm_90"
     ) -> tuple[tuple[tuple[float, C], ...], tuple[tuple[C, LayoutAlgError], ...]]:
         """The same, each configuration behind the nanoseconds that are expected of it."""
-        return _timed(self, p, find_arch(arch))
+        ranked, refused = _ranked(self, p, find_arch(arch))
+        return tuple((ns, self._parted(p, config, splits)) for ns, config, splits in ranked), refused
+
+    def fastest(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[float, C] | None:
+        """The first of `timed`, None where nothing fits; the others are not made.
+
+        >>> from layoutalg.kernels.gemm.problem import gemm_problem
+        >>> p = gemm_problem(256, 256, 16384, "bf16")
+        >>> SM90.fastest(p) == SM90.timed(p)[0][0]
+        True
+        """
+        ranked, _ = _ranked(self, p, find_arch(arch))
+        if not ranked:
+            return None
+        ns, config, splits = ranked[0]
+        return ns, self._parted(p, config, splits)
+
+    def _parted(self, p: GemmProblem, config: C, splits: int) -> C:
+        return config if splits == 1 else self.parted(p, replace(config, splits=splits))
 
 
 @lru_cache(maxsize=256)
-def _timed(
-    choice: Choice[C], p: GemmProblem, chip: Arch
-) -> tuple[tuple[tuple[float, C], ...], tuple[tuple[C, LayoutAlgError], ...]]:
+def _ranked(
+    choice: Choice[Any], p: GemmProblem, chip: Arch
+) -> tuple[list[tuple[float, Any, int]], tuple[tuple[Any, LayoutAlgError], ...]]:
+    """Nanoseconds, tile and parts of k of all that fit, the fastest first; and what does not fit."""
     sms = chip.board.sms if chip.board else 1
-    found: list[tuple[float, C]] = []
-    refused: list[tuple[C, LayoutAlgError]] = []
+    found: list[tuple[float, Any, int]] = []
+    refused: list[tuple[Any, LayoutAlgError]] = []
     for tile in choice.tiles:
         config = choice.fit(p, tile.config, chip)
         try:
@@ -186,13 +209,9 @@ def _timed(
         except LayoutAlgError as error:
             refused.append((config, error))
             continue
-        parts = None
         for splits in offered_splits(p, config, sms):
-            if splits > 1:
-                parts = parts or choice.parted(p, config)
-            one = config if parts is None else replace(parts, splits=splits)
-            found.append((expected_ns(p, one, tile, choice.sums, sms), one))
-    return tuple(sorted(found, key=lambda pair: pair[0])), tuple(refused)
+            found.append((expected_ns(p, config, tile, choice.sums, sms, splits), config, splits))
+    return sorted(found, key=lambda x: x[0]), tuple(refused)
 
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
@@ -293,8 +312,7 @@ def expected_family(
     found: list[tuple[float, float, str, Config | GemvConfig | None]] = []
     least = memory_ns(p, chip)
     for family, choice, launch in families:
-        timed, _ = choice.timed(p, chip)
-        ns, config = timed[0] if timed else (inf, None)
+        ns, config = choice.fastest(p, chip) or (inf, None)
         found.append((max(ns + launch, least), ns + launch, family, config))
     if p.m <= MOST_ROWS and (fitting := GEMV.timed(p, chip)[0]):
         found.append((fitting[0][0], 0.0, "gemv", fitting[0][1]))

@@ -43,7 +43,7 @@ def test_large_products_of_odd_operands_are_computed_from_padded_copies() -> Non
 def test_ways_are_sorted_by_time_and_say_what_is_copied() -> None:
     a, b = form((3001, 3001), kind="float16"), form((3001, 3001), (1, 3001), "float16")
     found = ways(find_product(a, b), (), "sm_90")
-    assert [way.ns for way in found] == sorted(way.ns for way in found) and len(found) == 4
+    assert [way.ns for way in found] == sorted(way.ns for way in found) and len(found) == 2
     copied = found[0].plan.copies["a"]
     assert copied == Copy((3001, 3001), (6002, 2), 3008) and copied.room == (3001, 3008)
     assert found[0].plan.p.lda == found[0].plan.p.ldb == 3008
@@ -112,7 +112,7 @@ def test_plan_matmul_says_how_a_product_is_computed() -> None:
         "  a is copied into rows of 3008 elements (3001 x 3001)",
         "  b is copied into rows of 3008 elements (3001 x 3001)",
     ]
-    assert len(shown) == 6 and all(line.startswith("otherwise gemm-sm80, ") for line in shown[3:])
+    assert shown[3:] == ["otherwise gemm-sm80, 64x64x32, 2 stages, ... expected"]
     assert plan_matmul(x, x.T, arch="sm_80").family == "gemm-sm80"
     with pytest.raises(ShapeError, match="has no elements to add up"):
         plan_matmul(x[:0], x.T)
