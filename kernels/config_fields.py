@@ -49,7 +49,8 @@ def check_fields(config: Any) -> None:
     >>> from layoutalg.kernels.gemm.tiles import Sm80Config
     >>> check_fields(Sm80Config(128, 256, 64, 2, 4, 4))
     """
-    for name, kind, names, least in _kinds(type(config)):
+    record: Any = type(config)
+    for name, kind, names, least in _kinds(record):
         value = getattr(config, name)
         if names:
             if isinstance(value, bool) or value not in names:
