@@ -22,7 +22,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr, minus, substitute, variables
-from layoutalg.codegen.program import BarrierRef, Do, For, If, Kernel, Let, MemRef, Roles, Shared, Stmt, Unroll, walk
+from layoutalg.codegen.program import (
+    BarrierRef,
+    Do,
+    For,
+    If,
+    Kernel,
+    Let,
+    MemRef,
+    Roles,
+    Shared,
+    Stmt,
+    Unroll,
+    walk,
+)
 
 ORDERS = (
     "mbarrier", "fence", "wgmma", "named", "bulk_", "tma_", "block_sync", "warp_sync", "cluster_",
@@ -101,8 +114,8 @@ def _edited(body: tuple[Stmt, ...], around: _Around) -> Iterator[tuple[str, tupl
         if after and orders(s) and orders(after[0]):
             what = f"{around.where}{_short(after[0])} before {_short(s)}"
             yield what, (*before, after[0], s, *after[1:])
-        for what, other in _inside(s, around):
-            yield what, (*before, other, *after)
+        for what, changed in _inside(s, around):
+            yield what, (*before, changed, *after)
 
 
 def _inside(s: Stmt, around: _Around) -> Iterator[tuple[str, Stmt]]:
@@ -139,7 +152,7 @@ def _statement(s: Stmt, around: _Around) -> Iterator[tuple[str, tuple[Stmt, ...]
             thread = around.kernel.tid if around.thread is None else around.thread
             if thread in variables(condition):
                 by_next = substitute(condition, {thread: (thread + 1) % (thread.facts.hi + 1)})
-                yield f"{_short(s)} by the thread before", (replace(s, condition=by_next),)
+                yield f"{_short(s)} by the last thread", (replace(s, condition=by_next),)
                 both = substitute(condition, {thread: thread // 2 * 2})
                 yield f"{_short(s)} by two threads", (replace(s, condition=both),)
             for var in variables(condition) - {thread}:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from layoutalg import codegen as cg
-from layoutalg.codegen.instr import ARRIVE, WARP_SYNC
+from layoutalg.codegen.instr import ARRIVE, NAMED_ARRIVE, NAMED_BARRIER, WARP_SYNC
 from layoutalg.codegen.program import printed
 from layoutalg.errors import SimulationError
 from tests.async_programs import BYTES, TILES, Frame, Program
@@ -126,3 +126,29 @@ def test_a_copy_orders_the_phase_that_its_bytes_complete(group: str, seed: int) 
     runs(apart(waits=True), group, seed)
     with pytest.raises(SimulationError, match=MIXED):
         runs(apart(waits=False), group, seed)
+
+
+def meetings(second: int, hands_over: bool) -> Any:
+    """Two pairs of warps meet, each pair by itself: at barrier 1, and at the one of the `second` pair."""
+    k = cg.Kernel("meetings", threads=128)
+    with k.roles() as roles:
+        with roles.role("first", 2), k.For("t", 2):
+            k.do(NAMED_BARRIER, 1, 64)
+            if hands_over:
+                k.do(NAMED_ARRIVE, 2, 128)
+                k.do(NAMED_BARRIER, 3, 128)
+        with roles.role("second", 2), k.For("t", 2):
+            if hands_over:
+                k.do(NAMED_BARRIER, 2, 128)
+            k.do(NAMED_BARRIER, second, 64)
+            if hands_over:
+                k.do(NAMED_ARRIVE, 3, 128)
+    return k.build()
+
+
+@pytest.mark.parametrize(("group", "seed"), SCHEDULES)
+def test_who_meets_at_a_named_barrier_is_the_same_in_every_order(group: Any, seed: int) -> None:
+    for second, hands_over in ((4, False), (1, True)):
+        cg.simulate(printed(meetings(second, hands_over)), {}, group=group, seed=seed)
+    with pytest.raises(SimulationError, match="may meet other threads at named barrier 1"):
+        cg.simulate(printed(meetings(1, hands_over=False)), {}, group=group, seed=seed)

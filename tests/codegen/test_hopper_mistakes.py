@@ -121,7 +121,8 @@ MISTAKES = {
         "it",
     },
     "handed": {
-        "overwrites": "read it, with no barrier in between|wrote it, with no barrier in between|deadlock",
+        "overwrites": "read it, with no barrier in between|wrote it, with no barrier in between|deadlock|"
+        "may meet other threads at named barrier 2: warp 1 met some there",
         "reads early": "wrote it, with no barrier in between|read it|uninitialised|deadlock|which then has",
         "other threads": "arrives at named barrier 2 of",
     },

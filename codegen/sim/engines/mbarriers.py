@@ -19,7 +19,8 @@ the simulator runs:
     not late     phase n + 1 is completed by somebody who knows that the wait is over; who comes later waits
                  for n + 2
 
-A wait counts as a read of the barrier.  It is over, too, when work is done that was started behind it.
+A wait counts as a read of the barrier.  It is over, too, when work is done that was started behind it.  Who
+arrives at a named barrier has to know, in the same way, of all that met there before.
 
 Sources: PTX ISA 9.0, 9.7.13.15 (mbarrier: phases, tx-count, expect-tx and complete-tx operations).
 """
@@ -400,6 +401,8 @@ class Mbarriers:
         warps = (group.first_agent + numpy.flatnonzero(group.active.warps)).tolist()
         generation = barrier.generation
         for warp in warps:
+            self._check_meeting(group, number, barrier, warp)
+            barrier.came[warp] = int(self.clocks.now[warp])
             barrier.gathering.join(self.clocks.release(warp, ALL_LANES))
         barrier.arrived += WARP * len(warps)
         if barrier.arrived > threads:
@@ -409,7 +412,19 @@ class Mbarriers:
         if barrier.arrived == threads:
             barrier.done.append(barrier.gathering)
             barrier.gathering, barrier.arrived, barrier.generation = nothing.copy(), 0, generation + 1
+            barrier.before, barrier.came = barrier.came, {}
         return warps, barrier, generation
+
+    def _check_meeting(self, group: Group, number: int, barrier: _Named, warp: int) -> None:
+        """Raise unless a warp that arrives knows of all arrivals of the generation before: it may have been
+        one of them otherwise."""
+        for other, epoch in barrier.before.items():
+            if other != warp and not self.clocks.warp_knows(warp, other << WARP_BITS, epoch):
+                i = int(numpy.count_nonzero(group.active.mask[: WARP * (warp - group.first_agent)]))
+                raise group.fail(
+                    f"may meet other threads at named barrier {number}: warp {self.clocks.warp_name(other)} "
+                    "met some there, and nothing keeps this one from being among them", i,
+                )  # fmt: skip
 
     # --- the end ---------------------------------------------------------------------------------------
 
@@ -426,10 +441,13 @@ class Mbarriers:
 
 @dataclass(slots=True, eq=False)
 class _Named:
-    """A named barrier: how often it has been complete, and what those knew who arrived."""
+    """A named barrier: how often it has been complete, what those knew who arrived, and which warps `came` in
+    which epochs, in the running generation and in the one `before`."""
 
     threads: int
     gathering: Knowledge
     arrived: int = 0
     generation: int = 0
     done: list[Knowledge] = field(default_factory=list)
+    came: dict[int, int] = field(default_factory=dict)
+    before: dict[int, int] = field(default_factory=dict)
