@@ -38,7 +38,7 @@ def case(i: int, tile: Sm90Config) -> tuple[GemmProblem, Sm90Config]:
         result=result, reads_c=adds, bias="m" if adds else "none",
         activation="relu" if on["activation"] else "none", ldb=-(-n // 8) * 8 if on["b_major"] else k,
     )  # fmt: skip
-    c = SM90.fitted(p, replace(tile, stages=2))
+    c = SM90.fitted(p, tile)
     if by_rows and c.through == "tma":
         c = replace(c, through="shared", result_vec=1)
     return p, SM90.parted(p, replace(c, splits=2)) if on["parts"] else c
