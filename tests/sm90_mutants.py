@@ -46,8 +46,11 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
         gemm_problem(72, 72, 136, "bf16", a_major="mn", b_major="mn"),
         replace(ONE, tile_n=64),
     ),
+    "ping-pong": (gemm_problem(8, 40, 136, "bf16"), Sm90Config(64, 16, 2, pingpong=True)),
+    "cluster below": (gemm_problem(72, 24, 136, "bf16"), replace(ONE, cluster_m=2)),
+    "cluster beside": (gemm_problem(72, 24, 136, "bf16"), replace(ONE, cluster_n=2)),
 }
-"""Products of several tiles that one block computes, of more steps of k than stages."""
+"""Products of several tiles that one block or cluster computes, of more steps of k than stages."""
 
 TILE = r".*: consumer: wgmma_m\S+"
 ONE_GROUP = "one consumer|two boxes|f32 result|along rows"
@@ -114,7 +117,7 @@ def case(name: str) -> Case:
     """A case by name."""
     p, c = CASES[name]
     args = arguments(p)
-    one = replace(launches(p, c), scalars=(*launches(p, c).scalars, ("blocks", 1)))
+    one = replace(launches(p, c), scalars=(*launches(p, c).scalars, ("blocks", c.cluster)))
     later = tuple(map(printed, one.kernels[1:]))
     return Case(replace(one, kernels=(one.kernels[0], *later)), args, expected(p, args))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
+from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.heuristic import SM90
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import SM90_TILES, Sm90Config
@@ -28,7 +30,8 @@ def case(i: int, tile: Sm90Config) -> tuple[GemmProblem, Sm90Config]:
     """A product of a little less than a tile and than two steps of k, and the tile as it takes it."""
     on = drawn(i)
     by_rows, result = on["through"], "f32" if on["result"] else None
-    m, n, k = tile.tile_m - 3, tile.tile_n - 8 + 3 * by_rows, 104
+    m, n = tile.cluster_m * tile.tile_m - 3, tile.cluster_n * tile.tile_n - 8 + 3 * by_rows
+    k = 104
     if on["a_major"]:
         m -= m % 8
     adds = by_rows and on["activation"]
@@ -48,6 +51,30 @@ TILES = sorted((tile.config for tile in SM90_TILES), key=lambda c: c.tile_n % 64
 """First those that do not take B along its columns: the first numbers do not ask for it."""
 
 CASES = [case(i, tile) for i, tile in enumerate(TILES)]
+
+
+SCHEDULED = (
+    Sm90Config(64, 48, 3, pingpong=True), Sm90Config(64, 32, 3, 1, cluster_m=2),
+    Sm90Config(128, 48, 3, cluster_n=2), Sm90Config(64, 64, 3, cluster_m=4, pingpong=True),
+    Sm90Config(64, 32, 3, 1, cluster_n=4),
+)  # fmt: skip
+"""Ways to share tiles out among blocks and consumers: small tiles, since each runs with several options."""
+
+
+def accepted(tile: Sm90Config, most: int) -> Iterator[tuple[GemmProblem, Sm90Config]]:
+    """The first cases of a tile that are no refused combination."""
+    for i in (0, 7, 5, 4, 3, 1):
+        p, c = case(i, tile)
+        try:
+            check_config(p, c)
+        except LayoutAlgError:
+            continue
+        yield p, c
+        if (most := most - 1) == 0:
+            return
+
+
+CASES += [found for tile in SCHEDULED for found in accepted(tile, 2)]
 
 
 @each("number", range(len(CASES)))
