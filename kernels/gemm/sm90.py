@@ -186,7 +186,10 @@ class _Writer:
         self.output = Output(k, p, c.result_vec, self.m, self.n, part=self.part.which)
         self.mma = tiled_mma(p, c.tile_n)
         self.leave = (self._boxes if c.through == "tma" else self._rows)()
-        self.full, self.empty = k.mbarrier("full", 1, c.stages), k.mbarrier("empty", c.readers * c.cluster, c.stages)
+        self.full, self.empty = (
+            k.mbarrier("full", 1, c.stages),
+            k.mbarrier("empty", c.readers * c.cluster, c.stages),
+        )
         self.order = k.mbarrier("order", 1, c.consumers) if c.pingpong else None
 
     def write(self) -> Kernel:
