@@ -49,6 +49,7 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "ping-pong": (gemm_problem(8, 56, 136, "bf16"), Sm90Config(64, 16, 2, pingpong=True)),
     "cluster below": (gemm_problem(72, 24, 136, "bf16"), replace(ONE, cluster_m=2)),
     "cluster beside": (gemm_problem(72, 24, 136, "bf16"), replace(ONE, cluster_n=2)),
+    "cluster along k": (gemm_problem(8, 32, 456, "bf16"), replace(ONE, tile_n=32, cluster_k=2)),
 }
 """Products of several tiles that one block or cluster computes, of more steps of k than stages."""
 
@@ -119,7 +120,9 @@ def case(name: str) -> Case:
     """A case by name."""
     p, c = CASES[name]
     args = arguments(p)
-    one = replace(launches(p, c), scalars=(*launches(p, c).scalars, ("blocks", c.cluster)))
+    one = launches(p, c)
+    if c.cluster_k == 1:
+        one = replace(one, scalars=(*one.scalars, ("blocks", c.cluster)))
     later = tuple(map(printed, one.kernels[1:]))
     return Case(replace(one, kernels=(one.kernels[0], *later)), args, expected(p, args))
 

@@ -56,7 +56,7 @@ CASES = [case(i, tile) for i, tile in enumerate(TILES)]
 SCHEDULED = (
     Sm90Config(64, 48, 3, pingpong=True), Sm90Config(64, 32, 3, 1, cluster_m=2),
     Sm90Config(128, 48, 3, cluster_n=2), Sm90Config(64, 64, 3, cluster_m=4, pingpong=True),
-    Sm90Config(64, 32, 3, 1, cluster_n=4),
+    Sm90Config(64, 32, 3, 1, cluster_n=4), Sm90Config(64, 64, 2, 1, cluster_k=4), Sm90Config(192, 32, 2, 3),
 )  # fmt: skip
 """Ways to share tiles out among blocks and consumers: small tiles, since each runs with several options."""
 

@@ -27,6 +27,8 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "parts": (gemm_problem(72, 88, 400, "bf16"), replace(SMALL, through="shared", result_vec=4, splits=3)),
     "ping-pong": (gemm_problem(150, 88, 104, "bf16"), Sm90Config(64, 48, 2, pingpong=True)),
     "cluster below": (gemm_problem(150, 88, 104, "bf16"), replace(SMALL, cluster_m=2)),
+    "cluster along k": (gemm_problem(72, 88, 264, "bf16"), replace(SMALL, cluster_k=2)),
+    "three consumers": (gemm_problem(300, 40, 72, "bf16"), Sm90Config(192, 32, 2, 3)),
     "cluster beside": (gemm_problem(72, 200, 104, "bf16", b_major="mn"), replace(SMALL, cluster_n=2)),
 }  # fmt: skip
 
