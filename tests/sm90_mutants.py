@@ -67,7 +67,7 @@ EQUAL: dict[str, str] = {
     TILE + r": [ab]_form LBO.*": "tiles are one atom wide along the mode that the LBO is for: it is not read",
     TILE + r" before wgmma_m.*": "sums in another order, each by the same wait",
     r".*: consumer: wgmma_commit twice": "a group of nothing: the wait behind it finishes more",
-    r".*: consumer: wgmma_wait 1: newest 0": "waits for more than it needs",
+    r".*: consumer: (wgmma_wait|bulk_wait_read) 1: newest 0.*": "waits for more than it needs",
     r".*: consumer: mbarrier_arrive.* by the last thread": "any one thread of the group arrives",
     r".*: consumer: mbarrier_arrive_remote .* by two threads": "the same threads arrive",
     r".*: consumer: (bulk_wait_read|wgmma_wait 0).* before mbarrier_arrive.*": "waits earlier",
