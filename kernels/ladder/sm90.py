@@ -90,7 +90,8 @@ class Work:
     """What a launch does; instructions are those of warps, `accesses` those of threads by instruction.
 
     `tiles` are all that blocks compute, those out of bounds at the edge of a cluster included; `steps` are
-    the steps of k of each.
+    the steps of k of each.  `copied_wavefronts` are those of tiles that threads copy to shared memory, of the
+    ladder's first step alone.
     """
 
     problem: GemmProblem
@@ -103,23 +104,32 @@ class Work:
     read_bytes: int
     written_bytes: int
     operand_wavefronts: int
+    copied_wavefronts: int
     l2_read_sectors: int
     l2_written_sectors: int
     accesses: Prediction
 
     @property
-    def epilogue_wavefronts(self) -> int:
-        """Wavefronts of shared memory that results take on their way."""
+    def thread_wavefronts(self) -> int:
+        """Wavefronts of shared memory of threads: results on their way, and tiles that they copy."""
         return sum(cost.total for op, cost in self.accesses.items() if "global" not in op)
 
     @property
+    def result_wavefronts(self) -> int:
+        """Those of results."""
+        return self.thread_wavefronts - self.copied_wavefronts
+
+    @property
     def counts(self) -> Mapping[str, int]:
-        """What counters say of it, under the names of the tables; nothing that it does not do."""
+        """What counters say of it, under the names of the tables; nothing that it does not do.
+
+        "TMA in" and "TMA out" are bytes, "L2 in" and "L2 out" sectors that it is read and written.
+        """
         found = {
             "wgmma": self.wgmma, "TMA loads": self.tma_loads, "TMA stores": self.tma_stores,
-            "bytes read by TMA": self.read_bytes, "bytes written by TMA": self.written_bytes,
-            "shared wavefronts": self.operand_wavefronts + self.epilogue_wavefronts,
-            "L2 sectors read": self.l2_read_sectors, "L2 sectors written": self.l2_written_sectors,
+            "TMA in": self.read_bytes, "TMA out": self.written_bytes,
+            "shared wavefronts": self.operand_wavefronts + self.thread_wavefronts,
+            "L2 in": self.l2_read_sectors, "L2 out": self.l2_written_sectors,
             "sectors stored": _sectors(self.accesses, "st.global"),
         }  # fmt: skip
         return MappingProxyType({what: n for what, n in found.items() if n})
@@ -162,23 +172,25 @@ def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int
     a, b = (operand_lines(p, c, x, n, steps) for x, n in (("a", down), ("b", across)))
     boxes = sum(
         rows // (rows // shared if major == "k" else ROWS) // shared
-        for rows, major, shared in (
-            (c.tile_m, p.a_major, c.cluster_n), (c.tile_n, p.b_major, c.cluster_m)
-        )
-    )  # fmt: skip
+        for rows, major, shared in ((c.tile_m, p.a_major, c.cluster_n), (c.tile_n, p.b_major, c.cluster_m))
+    )
     accesses = traffic(kernel, params, ARCH)
     groups = tiles * steps * c.tile_m // ROWS * (c.tile_k // DEEP)
-    size, out, stores = p.result.nbytes, 0, 0
+    size, out, stores, copied = p.result.nbytes, 0, 0, 0
     if c.through == "tma":
         columns = c.box_columns(size)
         stores = tiles * (c.tile_m // ROWS) * (c.tile_n // columns)
         out = Lines(p.m, p.n * size, p.ldd * size, p.m, 0, columns * size).sectors
+    loads = tiles * steps * boxes
+    received = (a.sectors + a.zeros) * across + (b.sectors + b.zeros) * down
+    read = a.sectors * across // c.cluster_n + b.sectors * down // c.cluster_m
+    if c.loop == "threads":
+        copied = sum(cost.total for op, cost in accesses.items() if "shared" in op)
+        loads = received = read = 0
     return Work(
-        p, c, tiles, steps, WARPS * groups, tiles * steps * boxes, stores,
-        SECTOR_BYTES * ((a.sectors + a.zeros) * across + (b.sectors + b.zeros) * down), SECTOR_BYTES * out,
-        groups * (ROWS + c.tile_n) * DEEP * p.operand.nbytes // WAVEFRONT_BYTES,
-        a.sectors * across // c.cluster_n + b.sectors * down // c.cluster_m + _sectors(accesses, "ld.global"),
-        out + _sectors(accesses, "st.global"), accesses,
+        p, c, tiles, steps, WARPS * groups, loads, stores, SECTOR_BYTES * received, SECTOR_BYTES * out,
+        groups * (ROWS + c.tile_n) * DEEP * p.operand.nbytes // WAVEFRONT_BYTES, copied,
+        read + _sectors(accesses, "ld.global"), out + _sectors(accesses, "st.global"), accesses,
     )  # fmt: skip
 
 

@@ -27,12 +27,12 @@ COUNTED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "wgmma": (("sm__inst_executed_pipe_tensor_op_gmma.sum",), "instructions"),
     "TMA loads": (("smsp__sass_inst_executed_op_tma_ld.sum",), "instructions"),
     "TMA stores": (("smsp__sass_inst_executed_op_tma_st.sum",), "instructions"),
-    "bytes read by TMA": ((f"{L1}xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum",), "bytes"),
-    "bytes written by TMA": ((f"{L1}l1tex2xbar_write_bytes_mem_global_op_tma_st.sum",), "bytes"),
+    "TMA in": ((f"{L1}xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum",), "bytes"),
+    "TMA out": ((f"{L1}l1tex2xbar_write_bytes_mem_global_op_tma_st.sum",), "bytes"),
     "shared wavefronts": ((BY_INSTRUCTION,), "wavefronts"),
     "sectors stored": (("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",), "sectors"),
-    "L2 sectors read": ((f"{L2}srcunit_tex_op_read.sum", f"{L2}op_read.sum"), "sectors"),
-    "L2 sectors written": ((f"{L2}srcunit_tex_op_write.sum", f"{L2}op_write.sum"), "sectors"),
+    "L2 in": ((f"{L2}srcunit_tex_op_read.sum", f"{L2}op_read.sum"), "sectors"),
+    "L2 out": ((f"{L2}srcunit_tex_op_write.sum", f"{L2}op_write.sum"), "sectors"),
 }
 """Each count of a Work: the metrics that say it, the first of which this GPU has, and its unit."""
 

@@ -15,9 +15,11 @@ from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.ladder.sm90 import Lines, work
+from layoutalg.kernels.ladder.sm90_steps import Sm90Step
 from tests.gemm_cases import arguments, taken
 
 SMALL = Sm90Config(64, 64, 3, 1)
+FIRST = Sm90Step(64, 48, 2, 1, through="shared", result_vec=2, loop="tma")
 CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "TN": (gemm_problem(100, 88, 136, "bf16"), SMALL),
     "odd starts": (gemm_problem(100, 88, 72, "bf16", ldd=104), replace(SMALL, tile_n=48)),
@@ -28,6 +30,8 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "ping-pong": (gemm_problem(150, 88, 104, "bf16"), Sm90Config(64, 48, 2, pingpong=True)),
     "cluster below": (gemm_problem(150, 88, 104, "bf16"), replace(SMALL, cluster_m=2)),
     "cluster along k": (gemm_problem(72, 88, 264, "bf16"), replace(SMALL, cluster_k=2)),
+    "first step": (gemm_problem(100, 72, 136, "bf16"), replace(FIRST, stages=1, loop="threads")),
+    "third step": (gemm_problem(100, 72, 136, "bf16"), FIRST),
     "three consumers": (gemm_problem(300, 40, 72, "bf16"), Sm90Config(192, 32, 2, 3)),
     "cluster beside": (gemm_problem(72, 200, 104, "bf16", b_major="mn"), replace(SMALL, cluster_n=2)),
 }  # fmt: skip
@@ -63,7 +67,7 @@ def test_the_simulator_counts_what_is_predicted(name: str) -> None:
     shared = sum(
         t.total for t in run.trace.totals() if "global" not in t.site.op and "matrix" in t.site.op + "matrix"
     )
-    assert found.epilogue_wavefronts == shared
+    assert found.thread_wavefronts == shared
     assert found.accesses == sequence_traffic(one, {"alpha": 1})[0]
 
 
