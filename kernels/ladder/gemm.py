@@ -51,7 +51,6 @@ from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, Sm90Config, mma_of
 from layoutalg.kernels.ladder.counters import counted, vectorized_loads
-from layoutalg.kernels.ladder.wgmma import WgmmaStep, predict_wgmma
 from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
 
 ARCH, TARGET = "sm_90", "sm_90a"
@@ -195,7 +194,7 @@ _LOADS = MappingProxyType({"gemm-sm80": "ldsm", "gemm-simt": "lds"})
 """How a family loads fragments, in the analysis' name and in the machine code's classes."""
 
 
-def predict_steps(family: Family, n: int, names: Sequence[str] = ()) -> Iterator[Step | WgmmaStep]:
+def predict_steps(family: Family, n: int, names: Sequence[str] = ()) -> Iterator[Step]:
     """The steps of a family's ladder, all or those named, on n x n x n.  Compiles each; needs no GPU.
 
     Raises UnknownNameError for a step there is not, ShapeError for an `n` that tiles do not divide,
@@ -211,7 +210,7 @@ def predict_steps(family: Family, n: int, names: Sequence[str] = ()) -> Iterator
         yield predict_step(family, family.problem(n), name, family.steps[name])
 
 
-def predict_step(family: Family, p: GemmProblem, name: str, config: Any) -> Step | WgmmaStep:
+def predict_step(family: Family, p: GemmProblem, name: str, config: Any) -> Step:
     """What one configuration will do, under a name.  Raises what `predict_steps` raises.
 
     >>> from layoutalg.kernels.registry import find_family
@@ -221,6 +220,8 @@ def predict_step(family: Family, p: GemmProblem, name: str, config: Any) -> Step
     (524288, 'L1', 16)
     """
     if isinstance(config, Sm90Config):
+        from layoutalg.kernels.ladder.wgmma import predict_wgmma  # it makes Steps
+
         return predict_wgmma(family, p, name, config, lambda held: _reuse(p, config, held))
     count = multiplies(p, config)
     sequence = family.launches(p, config, ARCH)
@@ -317,7 +318,7 @@ def index_operations(kernel: Kernel, family: str) -> float:
     return sum(costs) / len(costs) if costs else 0.0
 
 
-def effects(before: Step | WgmmaStep, after: Step | WgmmaStep, least: float = 0.02) -> Mapping[str, float]:
+def effects(before: Step, after: Step, least: float = 0.02) -> Mapping[str, float]:
     """By what factor each count grows or falls from one step to the next, where by more than `least`.
 
     What only one of the two does is left out.

@@ -23,12 +23,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.gpu import Cubin, count_classes, disassemble, main_loop, parse_sass
+from layoutalg.codegen.gpu import count_classes, disassemble, main_loop, parse_sass
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config
+from layoutalg.kernels.ladder.gemm import Step
 from layoutalg.kernels.ladder.sm90 import ARCH, CHUNK_BYTES, SECTOR_BYTES, WAVEFRONT_BYTES, Work, held, work
 from layoutalg.model import Occupancy, tile_intensity
 
@@ -40,50 +42,26 @@ L2_BYTES_PER_CYCLE = 64.0
 
 
 @dataclass(frozen=True, slots=True)
-class WgmmaStep:
-    """One step at one problem, as `Step` is one of the other families.
+class WgmmaStep(Step):
+    """One step at one problem: a Step whose `work` is known in closed form.
 
-    `loop` comes from the machine code: instructions of a warp that multiplies in one pass of its loop, by
-    class.  `reuse` is how often the L2 serves a panel.
+    `loop` has the instructions of a warp that multiplies in one pass of its loop; `multiplies` are wgmmas.
+    How often waits are asked again is not known, so that nothing is said of all instructions.
     """
 
-    family: str
-    name: str
-    config: Sm90Config
+    config: Any
     work: Work
-    cubin: Cubin
-    loop: Mapping[str, float]
-    occupancy: Occupancy
-    reuse: float
-
-    # what other families load and index that this one does not
-    copies, merged, idle_loads, idle_once, index, published = 0, 1.0, 0, 0, (0.0, 0.0), None
-
-    @property
-    def problem(self) -> GemmProblem:
-        """The product."""
-        return self.work.problem
 
     @property
     def blocks(self) -> int:
-        """Tiles of D, or blocks that compute one after the other."""
+        """Tiles of D: blocks, or what blocks compute one after the other."""
         return self.work.tiles
-
-    @property
-    def accesses(self) -> Mapping[str, object]:
-        """Accesses of threads by instruction."""
-        return self.work.accesses
 
     @property
     def counts(self) -> Mapping[str, int]:
         """What the launch executes, under the names of the tables; nothing that it does not."""
         loaded = sum(c.total for op, c in self.work.accesses.items() if op.startswith("ld.global"))
         return MappingProxyType({**self.work.counts, **({"sectors loaded": loaded} if loaded else {})})
-
-    @property
-    def ways(self) -> Mapping[str, float]:
-        """Cost over least cost of every access of threads, by instruction."""
-        return MappingProxyType({op: cost.total / cost.ideal for op, cost in self.work.accesses.items()})
 
     @property
     def intensity(self) -> float:
@@ -132,11 +110,6 @@ class WgmmaStep:
         return found["results"] + (max(load, multiply) if self.overlapped else load + multiply)
 
     @property
-    def bound(self) -> str:
-        """The resource that a step of k takes most cycles of."""
-        return max(self.cycles, key=lambda what: self.cycles[what])
-
-    @property
     def share(self) -> float:
         """What the step reaches at most of the tensor cores' rate."""
         return self.cycles["tensor"] / self.least_cycles
@@ -172,7 +145,10 @@ def predict_wgmma(
     cubin, occupancy = held(kernel)
     (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == cubin.name)
     loop = {kind: float(n) for kind, n in count_classes(main_loop(function)).items()}
+    found = work(p, config, kernel, params)
     return WgmmaStep(
-        family.name, name, config, work(p, config, kernel, params), cubin, MappingProxyType(loop), occupancy,
-        reuse(occupancy),
+        family=family.name, name=name, problem=p, config=config, cubin=cubin, loop=MappingProxyType(loop),
+        executed=0, multiplies=found.wgmma, written_loads=0, fragment_loads=0, idle_loads=0, idle_once=0,
+        barriers=0, accesses=found.accesses, occupancy=occupancy, reuse=reuse(occupancy), index=(0.0, 0.0),
+        work=found,
     )  # fmt: skip
