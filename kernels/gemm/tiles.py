@@ -39,9 +39,11 @@ Via: TypeAlias = Literal["global", "registers", "cp.async"]
 Order: TypeAlias = Literal["mn", "matrix", "turned"]
 Side: TypeAlias = Literal["a", "b"]
 Through: TypeAlias = Literal["shared", "direct"]
+Loop: TypeAlias = Literal["threads", "tma", "roles", "persistent"]
 
 ALONG_ROWS: Order = "mn"
 THROUGH_SHARED: Through = "shared"
+PERSISTENT: Loop = "persistent"
 
 SECTOR_BYTES = 32
 """Global memory is read in sectors; a copy of single elements takes this much of a row at a time."""
@@ -203,6 +205,9 @@ class Sm90Config:
 
     # what other families choose, and every configuration of this one has
     tile_k, min_blocks, edges, static_ld, via = 64, 1, True, False, "tma"
+
+    # what only steps of the ladder have otherwise: an option of ladder.sm90_steps.Sm90Step
+    loop = PERSISTENT
 
     @property
     def threads(self) -> int:
