@@ -29,6 +29,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import part_problem
+from layoutalg.kernels.gemm.streamk import MOST_BLOCKS
 from layoutalg.kernels.gemm.tiles import (
     SIMT_SUMS,
     SIMT_TILES,
@@ -66,6 +67,19 @@ TMA_SECTOR_BYTES = 32
 def tile_count(p: GemmProblem, c: Config) -> int:
     """Tiles of D, of all products of a batch."""
     return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
+
+
+def block_count(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> int:
+    """Blocks along the grid's first axis where each computes several tiles: as many as run at a time, the parts
+    of k together; but one per tile at most, or of stream-K one per step of k.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
+    [32, 132]
+    """
+    board = find_arch(arch).board
+    work = tile_count(p, c) * (-(-p.k // c.tile_k) if c.schedule == "streamk" else 1)
+    return max(1, min(work, (board.sms * c.min_blocks if board else MOST_BLOCKS) // c.splits, MOST_BLOCKS))
 
 
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:

@@ -13,9 +13,11 @@ from math import gcd
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.kernels.gemm import simt, sm80, sm90
+from layoutalg.kernels.gemm.heuristic import block_count, tile_count
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
+from layoutalg.kernels.gemm.streamk import build_fixup, slot_count
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 
@@ -37,8 +39,12 @@ def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSeq
     >>> [kernel.name for kernel in one.kernels], one.scratch_bytes
     (['gemm_sm80_f16', 'gemm_combine_f16'], 65536)
     """
-    product = _product(p, c)
-    return sequence_of(p, c, (product,) if c.splits == 1 else (product, build_combine(p)), arch)
+    kernels = (_product(p, c),)
+    if c.splits > 1:
+        kernels += (build_combine(p),)
+    if c.schedule == "streamk":
+        kernels += (build_fixup(p, c),)
+    return sequence_of(p, c, kernels, arch)
 
 
 def _product(p: GemmProblem, c: Config) -> Kernel:
@@ -129,9 +135,12 @@ def sequence_of(
     splits = c.splits
     scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
     scalars |= batch_scalars(p)
-    if isinstance(c, Sm90Config):
-        scalars["blocks"] = sm90.block_count(p, c, arch or "sm_90")
     scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
+    if isinstance(c, Sm90Config) or c.schedule != "data_parallel":
+        scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")
+        if c.schedule == "streamk":
+            slots = slot_count(tile_count(p, c), -(-p.k // c.tile_k), blocks)
+            scratch = max(1, slots) * c.tile_m * c.tile_n * p.accumulator.nbytes
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 
 

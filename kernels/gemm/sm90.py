@@ -27,11 +27,12 @@ from contextlib import contextmanager, nullcontext
 from typing import TypeAlias
 
 from layoutalg.algebra import tile_to_shape
-from layoutalg.arch import Arch, atom_layout, find_arch
+from layoutalg.arch import atom_layout
 from layoutalg.atoms import TiledMMA, make_tiled_mma
-from layoutalg.codegen.expr import Const, Expr, minus
+from layoutalg.codegen.expr import Const, Expr
 from layoutalg.codegen.instr import (
     LDS,
+    STG_WHOLE,
     STMATRIX,
     STS,
     WARP_SYNC,
@@ -44,11 +45,12 @@ from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_ti
 from layoutalg.codegen.program import BarrierRef, Kernel
 from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.heuristic import tile_count
+from layoutalg.kernels.gemm.mainloop import k_tiles
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
-from layoutalg.kernels.gemm.rasterize import tile_place
+from layoutalg.kernels.gemm.rasterize import tile_grid, tile_place
 from layoutalg.kernels.gemm.sm80 import stage_copies
-from layoutalg.kernels.gemm.splitk import declare_part, part_problem
+from layoutalg.kernels.gemm.splitk import Part, declare_part, part_problem
+from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, below, each_unit
 from layoutalg.kernels.gemm.suggest import check_or_suggest
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.layout import AnyLayout
@@ -68,21 +70,6 @@ TMA_BYTES = 16
 
 Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
 """What is written for the sums of a consumer, whose first row and column of D are given."""
-
-MOST_BLOCKS = 1 << 10
-"""Blocks that a launch has at most."""
-
-
-def block_count(p: GemmProblem, c: Sm90Config, arch: str | Arch = "sm_90") -> int:
-    """Blocks along the grid's first axis: one per multiprocessor, its parts of k together, or one per tile.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
-    [32, 132]
-    """
-    board = find_arch(arch).board
-    return max(1, min(tile_count(p, c), (board.sms if board else MOST_BLOCKS) // c.splits, MOST_BLOCKS))
-
 
 def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
     """Where element (row, k) of a stage lies: what TMA writes and wgmma reads, in the 128-byte swizzle.
@@ -132,11 +119,6 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
     ]
 
 
-def _below(value: Expr, most: int) -> Expr:
-    """A value of at most `most`; where its facts do not say so, a modulus does, which changes nothing."""
-    return value if value.facts.hi <= most else value % (1 << most.bit_length())
-
-
 class _Operand:
     """A, or B with its columns as rows: its tensor map, its ring in shared memory, how a tile is loaded."""
 
@@ -177,10 +159,14 @@ class _Writer:
         self.b = _Operand(k, p, c, "b", (self.n, depth))
         self.blocks = k.param("blocks", MOST_BLOCKS)
         self.block = k.block(0, self.blocks)
-        self.part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
+        self.part = declare_part(k, k_tiles(depth, c.tile_k), c.splits)
+        self.steps = self.part.tiles
         self.output = Output(k, p, c.result_vec, self.m, self.n, part=self.part.which)
         self.mma = tiled_mma(p, c.tile_n)
         self.leave = (self._boxes if c.through == "tma" else self._rows)()
+        self.unit: Work  # that is being written, of stream-K
+        if c.schedule == "streamk":
+            self.leave = self._or_part(self.leave)
         self.full, self.empty = k.mbarrier("full", 1, c.stages), k.mbarrier("empty", c.consumers, c.stages)
 
     def write(self) -> Kernel:
@@ -199,12 +185,14 @@ class _Writer:
     def _tiles(self) -> Iterator[tuple[Expr, Expr, Expr]]:
         """For each tile of the block: the steps of k before it, and its row and column among the tiles."""
         k, c = self.k, self.c
-        grid = (self.m + (c.tile_m - 1)) // c.tile_m, (self.n + (c.tile_n - 1)) // c.tile_n
+        grid = tile_grid(self.m, self.n, (c.tile_m, c.tile_n))
         count = k.let("tiles", grid[0] * grid[1])
-        with k.For("turn", minus(count + (self.blocks - 1), self.block) // self.blocks) as turn:
-            row, column = tile_place(k, k.let("tile", self.block + turn * self.blocks), grid, c.panel)
-            row, column = (_below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
-            yield k.let("before", turn * self.part.tiles), k.let("row", row), k.let("column", column)
+        with each_unit(k, c.schedule, count, self.steps, self.blocks, self.block) as unit:
+            row, column = tile_place(k, unit.tile, grid, c.panel)
+            row, column = (below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
+            if c.schedule == "streamk":
+                self.unit, self.part = unit, Part(None, unit.first, unit.steps)
+            yield unit.before, k.let("row", row), k.let("column", column)
 
     @contextmanager
     def _steps(self, before: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
@@ -254,6 +242,23 @@ class _Writer:
         if c.through == "tma":
             with k.If(thread.eq(0)):
                 k.bulk_wait(0)
+
+    def _or_part(self, whole_tile: Leave) -> Leave:
+        """What a unit of work has of a tile: the whole, or a part, from the registers to its slot."""
+        k, c = self.k, self.c
+        parts = Workspace.declare(k, self.p, (c.tile_m, c.tile_n), writable=True)
+
+        def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
+            with k.If(self.unit.whole):
+                whole_tile(acc, corner)
+            with k.Else():
+                mine = local_tile(parts.slot(self.unit.slot), (c.consumer_m, c.tile_n), (k.thread // 128, 0))
+                there = k.get_slice(self.mma, k.thread % 128).partition_C(mine)
+                with k.Unroll("i", c.consumer_m // ROWS) as i, k.Unroll("j", c.tile_n // 8) as j:
+                    with k.Unroll("h", 2) as h:
+                        k.do(STG_WHOLE[8], there.at((0, h, j), i, 0), acc.at((0, h, j), i, 0, values=2))
+
+        return leave
 
     def _boxes(self) -> Leave:
         """Results through shared memory in boxes that TMA stores."""

@@ -39,6 +39,9 @@ Via: TypeAlias = Literal["global", "registers", "cp.async"]
 Order: TypeAlias = Literal["mn", "matrix", "turned"]
 Side: TypeAlias = Literal["a", "b"]
 Through: TypeAlias = Literal["shared", "direct"]
+Schedule: TypeAlias = Literal["data_parallel", "persistent", "streamk"]
+
+ALL_AT_ONCE: Schedule = "data_parallel"
 
 ALONG_ROWS: Order = "mn"
 THROUGH_SHARED: Through = "shared"
@@ -89,6 +92,9 @@ class SimtConfig:
     # what only steps of the ladder have otherwise: options of ladder.steps.SimtStep
     weave, ahead, fragments, order = 2, False, 2, ALONG_ROWS
 
+    # what other families choose, and every configuration of this one has
+    schedule = ALL_AT_ONCE
+
     @property
     def lanes_n(self) -> int:
         """Lanes of a warp along n."""
@@ -119,7 +125,9 @@ class Sm80Config:
     stage or two.  `mma_k` is the k of one mma, 0 for the largest.  `edges` is for sizes that are not
     multiples of the tile.
     `static_ld` builds the kernel for the problem's leading dimensions alone.  `splits` blocks share a tile
-    of D, each with a part of k, see splitk.
+    of D, each with a part of k, see splitk.  `schedule` is "data_parallel", a block per tile; "persistent", as
+    many blocks as run at a time, each with tile after tile; or "streamk", where these share the last wave's
+    steps of k, see streamk.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("gemm-sm80")
@@ -143,6 +151,7 @@ class Sm80Config:
     min_blocks: int = 1
     static_ld: bool = False
     splits: int = 1
+    schedule: Schedule = "data_parallel"
 
     # what only steps of the ladder have otherwise: options of ladder.steps.Sm80Step
     ahead, fragments, swizzled, epilogue = True, 2, True, THROUGH_SHARED
@@ -179,7 +188,7 @@ class Sm90Config:
     tiles in shared memory.  `panel` columns of tiles are walked together.  Results leave `through` "tma",
     stored by TMA from shared memory in boxes, or "shared", in rows of `result_vec` elements that threads
     write, so that D may be stored in any way and C be read.  `splits` blocks share a tile, each with a part
-    of k, see splitk.
+    of k, see splitk; by the `schedule` "streamk" all blocks share the last wave's steps of k, see streamk.
 
     >>> Sm90Config(128, 256, 4).threads
     384
@@ -193,6 +202,7 @@ class Sm90Config:
     through: Literal["tma", "shared"] = "tma"
     result_vec: int = 8
     splits: int = 1
+    schedule: Literal["persistent", "streamk"] = "persistent"
 
     # what other families choose, and every configuration of this one has
     tile_k, min_blocks, edges, static_ld, via = 64, 1, True, False, "tma"
