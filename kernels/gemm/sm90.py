@@ -192,7 +192,9 @@ class _Writer:
             row, column = (below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
             if c.schedule == "streamk":
                 self.unit, self.part = unit, Part(None, unit.first, unit.steps)
-            yield unit.before, k.let("row", row), k.let("column", column)
+            # a unit has steps, but the compiler serializes products where it does not see that it has
+            with k.If(Const(0) < unit.steps) if c.schedule == "streamk" else nullcontext():
+                yield k.let("before", unit.before), k.let("row", row), k.let("column", column)
 
     @contextmanager
     def _steps(self, before: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:

@@ -151,7 +151,7 @@ def each_unit(
     """
     if schedule != "streamk":
         with k.For("turn", minus(tiles + (blocks - 1), block) // blocks) as turn:
-            yield Work(k.let("tile", block + turn * blocks), Const(0), steps, k.let("before", turn * steps))
+            yield Work(k.let("tile", block + turn * blocks), Const(0), steps, turn * steps)
         return
     waves, line = k.let("waves", tiles // blocks), k.let("line", tiles % blocks * steps)
     share = k.let("share", _share(line, steps, blocks))
@@ -166,7 +166,7 @@ def each_unit(
         end = k.let("end", Select(shared, least(minus(stop, begin), steps), steps))
         many = k.let("unit_steps", below(minus(end, first), steps.facts.hi))
         tile = k.let("tile", Select(shared, waves * blocks + at, block + turn * blocks))
-        before = k.let("before", least(turn, waves) * steps + minus(begin, start))
+        before = least(turn, waves) * steps + minus(begin, start)
         yield Work(tile, first, many, before, at + block, many.eq(steps))
 
 
