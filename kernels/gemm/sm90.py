@@ -243,7 +243,7 @@ class _Writer:
             self.leave(acc, (row * c.tile_m + group * c.consumer_m, column * c.tile_n))
         if c.through == "tma":
             with k.If(thread.eq(0)):
-                k.bulk_wait(0)
+                k.bulk_wait(0, read=True)
 
     def _or_part(self, whole_tile: Leave) -> Leave:
         """What a unit of work has of a tile: the whole, or a part, from the registers to its slot."""
