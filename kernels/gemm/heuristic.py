@@ -10,7 +10,14 @@ step[r] is what r blocks take together for a tile of k, block[r] what they take 
 writing results.  Parts of k (see splitk) are more blocks with fewer tiles; writing their sums, reading
 them again and launching the kernel that adds them up come on top.
 
+Stream-K (see there) has W whole waves of R blocks per multiprocessor, and then each block its share of steps:
+
+    time = W * (tiles of k * step[R] + block[R]) + share * step[R] + u * block[R] + launch + bytes * byte
+
+u is 1 or 2, the tiles that a block has a part of; launch and byte are those of parts of k.
+
     SIMT.configs(p), SM80.configs(p)      the configurations that fit, the one expected to be fastest first
+    SM80.streamk(p)                       those by stream-K that are expected to be faster than all of them
     SM80.fitted(p, config)                a tile with vectors and edges as a problem needs them
 
 Notes.  step and block are data, fitted to the times of every choice on 24 published problems on an H200; the
@@ -29,7 +36,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import part_problem
-from layoutalg.kernels.gemm.streamk import MOST_BLOCKS
+from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, part_count, share_of
 from layoutalg.kernels.gemm.tiles import (
     SIMT_SUMS,
     SIMT_TILES,
@@ -56,6 +63,9 @@ LEAST_K = 128
 MOST_ROUNDS = 12
 """Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
 
+
+STREAMK_GAIN = 0.03
+"""Share of the expected time that stream-K has to save to be tried."""
 
 SM90_LAUNCH_NS = 1500
 """What a launch of gemm-sm90 takes beside its tiles, which the other families count with their blocks."""
@@ -104,6 +114,8 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
     >>> expected_ns(p, c, tile, Sums(2000.0, 0.001), 132)
     2600.0
     """
+    if c.schedule == "streamk":
+        return _streamk_ns(p, c, tile, sums, sms)
     blocks, tiles = tile_count(p, c) * c.splits, -(-p.k // c.tile_k)
     steps = -(-tiles // c.splits)
     rounds, rest = divmod(-(-blocks // sms), len(tile.step))
@@ -114,6 +126,21 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
         ns *= tile.narrow
     if c.splits > 1:
         ns += sums.launch + c.splits * p.m * p.n * part_problem(p).result.nbytes * sums.byte
+    return ns
+
+
+def _streamk_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> float:
+    """Whole waves; then each block's share, which fills the ring and is written once or twice; then the sums."""
+    tiles, steps, blocks = tile_count(p, c), -(-p.k // c.tile_k), sms * c.min_blocks
+    waves, share = tiles // blocks, share_of(tiles, steps, blocks)
+    step, block = tile.step[c.min_blocks - 1], tile.block[c.min_blocks - 1]
+    ns = waves * (steps * step + block)
+    if share:
+        ns += share * step + block * (1 if steps % share == 0 else 2)
+    if _is_narrow(p, c):
+        ns *= tile.narrow
+    if parts := part_count(tiles, steps, blocks):
+        ns += sums.launch + parts * c.tile_m * c.tile_n * p.accumulator.nbytes * sums.byte
     return ns
 
 
@@ -176,6 +203,30 @@ class Choice(Generic[C]):
             self.accepts(p)
         found, refused = self.timed(p, arch)
         return tuple(config for _, config in found), refused
+
+    def streamk(self, p: GemmProblem, arch: str | Arch = "sm_90") -> list[tuple[float, C]]:
+        """Each tile by stream-K, behind its nanoseconds, where it is expected to save STREAMK_GAIN of the time
+        of all that `timed` has; the fastest first.
+
+        >>> from layoutalg.kernels.gemm.problem import gemm_problem
+        >>> [[str(c) for _, c in SM80.streamk(gemm_problem(n, n, n))][:1] for n in (2304, 4096)]
+        [['256x128x64, 4 stages'], []]
+        """
+        usual, chip = self.timed(p, arch)[0], find_arch(arch)
+        if not usual or not chip.board or "schedule" not in {f.name for f in fields(self.tiles[0].config)}:
+            return []
+        found: list[tuple[float, C]] = []
+        for tile in self.tiles:
+            config = self.fit(p, tile.config, chip)
+            choice: C = replace(config, schedule="streamk")  # type: ignore[call-arg]
+            try:
+                check_config(p, choice, chip)
+            except LayoutAlgError:
+                continue
+            ns = expected_ns(p, choice, tile, self.sums, chip.board.sms)
+            if ns * (1 + STREAMK_GAIN) <= usual[0][0]:
+                found.append((ns, choice))
+        return sorted(found, key=lambda pair: pair[0])
 
     def timed(
         self, p: GemmProblem, arch: str | Arch = "sm_90"

@@ -1,4 +1,4 @@
-"""The launches that compute a product: one kernel; or the parts of k, and the kernel that adds them up.
+"""The launches that compute a product: one kernel; or parts of k, and the kernel that adds them up.
 
 A kernel is built for the extents and leading dimensions of a problem and below, so that one kernel serves
 many problems: `covering` widens a problem to the next sizes that its neighbours share.
@@ -13,7 +13,7 @@ from math import gcd
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.kernels.gemm import simt, sm80, sm90
-from layoutalg.kernels.gemm.heuristic import block_count, tile_count
+from layoutalg.kernels.gemm.heuristic import block_count
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
@@ -116,7 +116,8 @@ def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
         by_m, by_n, _ = multiples(p, c)
         m = most if p.m >= c.tile_m else c.tile_m - by_m
         n = most if p.n >= c.tile_n else c.tile_n - by_n
-    ldd = most + (combine_vector(p) if c.splits > 1 else 0)  # what cuts the rows of the sums that are added
+    added_up = c.splits > 1 or c.schedule == "streamk"
+    ldd = most + (combine_vector(p) if added_up else 0)  # what cuts the rows of the sums that are added
     batch = (BatchMode(*WIDEST_BATCH),) * len(p.batch)
     return replace(
         p, m=m, n=n, k=k, lda=most, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED
@@ -139,8 +140,7 @@ def sequence_of(
     if isinstance(c, Sm90Config) or c.schedule != "data_parallel":
         scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")
         if c.schedule == "streamk":
-            slots = slot_count(tile_count(p, c), -(-p.k // c.tile_k), blocks)
-            scratch = max(1, slots) * c.tile_m * c.tile_n * p.accumulator.nbytes
+            scratch = slot_count(blocks) * c.tile_m * c.tile_n * p.accumulator.nbytes
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 
 

@@ -37,6 +37,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
+from math import gcd
 
 from layoutalg.codegen.expr import Const, Expr, Select, Var, minus
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
@@ -99,14 +100,26 @@ def share_of(tiles: int, steps: int, blocks: int) -> int:
     return -(-(tiles % blocks * steps) // blocks)
 
 
-def slot_count(tiles: int, steps: int, blocks: int) -> int:
-    """Slots of the workspace: one more than the largest number that a part of the line can have.
+def slot_count(blocks: int) -> int:
+    """Slots of the workspace, enough for any number of tiles: fewer than blocks are left, a block cuts once.
 
-    >>> slot_count(9, 6, 4), slot_count(8, 6, 4)
-    (3, 0)
+    >>> slot_count(132)
+    262
+    """
+    return max(1, 2 * (blocks - 1))
+
+
+def part_count(tiles: int, steps: int, blocks: int) -> int:
+    """Slots that are written: parts of tiles that no block has whole.
+
+    >>> part_count(9, 6, 4), part_count(10, 6, 4), part_count(8, 6, 4)
+    (3, 4, 0)
     """
     left, share = tiles % blocks, share_of(tiles, steps, blocks)
-    return left + -(-left * steps // share) - 1 if left else 0
+    if share in (0, steps):
+        return 0
+    cuts = -(-left * steps // share) - 1
+    return left + cuts - cuts // (steps // gcd(share, steps))  # a cut between two tiles makes no part
 
 
 # --- the same in a kernel ------------------------------------------------------------------------------

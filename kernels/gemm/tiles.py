@@ -225,6 +225,15 @@ class Sm90Config:
         return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages"
 
 
+def usual_schedule(c: Config) -> Schedule:
+    """The schedule of a configuration that does not say which.
+
+    >>> usual_schedule(Sm90Config(128, 256, 4, schedule="streamk"))
+    'persistent'
+    """
+    return "persistent" if isinstance(c, Sm90Config) else ALL_AT_ONCE
+
+
 def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
     """The mma of a configuration: `mma_k`, or the largest k there is.
 

@@ -23,6 +23,7 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     mma_of,
     operand_tile,
+    usual_schedule,
     vectors,
 )
 
@@ -78,7 +79,7 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> check_schedule(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4, schedule="streamk"))
     """
-    usual = "persistent" if isinstance(c, Sm90Config) else "data_parallel"
+    usual = usual_schedule(c)
     if c.schedule == usual:
         return
     if c.splits > 1:

@@ -17,7 +17,7 @@ from layoutalg.codegen.program import For, Let, printed
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels.gemm.launches import launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.streamk import WorkUnit, each_unit, share_of, slot_count, work_units
+from layoutalg.kernels.gemm.streamk import WorkUnit, each_unit, part_count, share_of, slot_count, work_units
 from layoutalg.kernels.gemm.tiles import Config, Sm80Config, Sm90Config
 from tests.gemm_cases import arguments, expected
 from tests.sweeps import each
@@ -55,7 +55,7 @@ def test_shares_are_equal_and_parts_of_a_tile_lie_side_by_side(tiles: int, steps
         assert [x.first for x in parts[tile]] == sorted(x.first for x in parts[tile])
         assert mine == [None] if len(mine) == 1 else mine == list(range(mine[0], mine[0] + len(mine)))  # type: ignore[operator,arg-type]
         slots += [slot for slot in mine if slot is not None]
-    assert len(set(slots)) == len(slots) and max(slots, default=-1) < max(1, slot_count(tiles, steps, blocks))
+    assert len(set(slots)) == len(slots) == part_count(tiles, steps, blocks) and max(slots, default=-1) < slot_count(blocks)
 
 
 def closed_form(tiles: int, steps: int, blocks: int, most: tuple[int, int, int]) -> list[list[Any]]:
@@ -126,9 +126,7 @@ CASES: dict[str, tuple[GemmProblem, Config, int]] = {
 def by(p: GemmProblem, c: Config, blocks: int) -> Any:
     """The launches by so many blocks, as they are printed."""
     one = launches(p, c)
-    tiles = -(-p.m // c.tile_m) * -(-p.n // c.tile_n)
-    slots = slot_count(tiles, -(-p.k // c.tile_k), blocks)
-    scratch = one.scratch_bytes if c.schedule != "streamk" else slots * c.tile_m * c.tile_n * 4
+    scratch = slot_count(blocks) * c.tile_m * c.tile_n * 4 if c.schedule == "streamk" else 0
     return replace(
         one, kernels=tuple(map(printed, one.kernels)), scratch_bytes=scratch,
         scalars=tuple((dict(one.scalars) | {"blocks": blocks}).items()),
