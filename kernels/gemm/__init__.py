@@ -10,6 +10,7 @@
     simt        products without tensor cores;  sm80: with mma.sync;  sm90: with wgmma, fed by TMA
     rasterize   which tile of D a block computes
     splitk      parts of k, and the kernel that adds them up
+    streamk     schedules: persistent blocks, and those that share the last wave's steps of k
     launches    the kernels of a product
     family      the records of both families: data, definition, contenders
 

@@ -229,7 +229,7 @@ def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterat
 
 
 def way(config: Config) -> str:
-    """A configuration in a word: its tile, its parts of k where there are some, and what schedule was asked for.
+    """A configuration in a word: its tile, its parts of k where there are some, its schedule if another.
 
     >>> from layoutalg.kernels.gemm.tiles import SimtConfig, Sm90Config
     >>> way(SimtConfig(128, 256, 8, 16, 8, 4)), way(SimtConfig(64, 64, 16, 8, 4, 4, splits=3))

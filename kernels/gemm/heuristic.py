@@ -80,8 +80,8 @@ def tile_count(p: GemmProblem, c: Config) -> int:
 
 
 def block_count(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> int:
-    """Blocks along the grid's first axis where each computes several tiles: as many as run at a time, the parts
-    of k together; but one per tile at most, or of stream-K one per step of k.
+    """Blocks along the grid's first axis where each computes several tiles: as many as run at a time, the
+    parts of k together; but one per tile at most, or of stream-K one per step of k.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
@@ -130,7 +130,7 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
 
 
 def _streamk_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> float:
-    """Whole waves; then each block's share, which fills the ring and is written once or twice; then the sums."""
+    """Whole waves; each block's share, which fills the ring and is written once or twice; the sums."""
     tiles, steps, blocks = tile_count(p, c), -(-p.k // c.tile_k), sms * c.min_blocks
     waves, share = tiles // blocks, share_of(tiles, steps, blocks)
     step, block = tile.step[c.min_blocks - 1], tile.block[c.min_blocks - 1]
@@ -205,8 +205,8 @@ class Choice(Generic[C]):
         return tuple(config for _, config in found), refused
 
     def streamk(self, p: GemmProblem, arch: str | Arch = "sm_90") -> list[tuple[float, C]]:
-        """Each tile by stream-K, behind its nanoseconds, where it is expected to save STREAMK_GAIN of the time
-        of all that `timed` has; the fastest first.
+        """Each tile by stream-K, behind its nanoseconds, where it is expected to save STREAMK_GAIN of the
+        time of all that `timed` has; the fastest first.
 
         >>> from layoutalg.kernels.gemm.problem import gemm_problem
         >>> [[str(c) for _, c in SM80.streamk(gemm_problem(n, n, n))][:1] for n in (2304, 4096)]

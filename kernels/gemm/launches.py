@@ -39,12 +39,12 @@ def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSeq
     >>> [kernel.name for kernel in one.kernels], one.scratch_bytes
     (['gemm_sm80_f16', 'gemm_combine_f16'], 65536)
     """
-    kernels = (_product(p, c),)
+    kernels = [_product(p, c)]
     if c.splits > 1:
-        kernels += (build_combine(p),)
-    if c.schedule == "streamk":
-        kernels += (build_fixup(p, c),)
-    return sequence_of(p, c, kernels, arch)
+        kernels.append(build_combine(p))
+    if not isinstance(c, SimtConfig) and c.schedule == "streamk":
+        kernels.append(build_fixup(p, c))
+    return sequence_of(p, c, tuple(kernels), arch)
 
 
 def _product(p: GemmProblem, c: Config) -> Kernel:

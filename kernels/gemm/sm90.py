@@ -71,6 +71,7 @@ TMA_BYTES = 16
 Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
 """What is written for the sums of a consumer, whose first row and column of D are given."""
 
+
 def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
     """Where element (row, k) of a stage lies: what TMA writes and wgmma reads, in the 128-byte swizzle.
 
@@ -256,9 +257,9 @@ class _Writer:
             with k.Else():
                 mine = local_tile(parts.slot(self.unit.slot), (c.consumer_m, c.tile_n), (k.thread // 128, 0))
                 there = k.get_slice(self.mma, k.thread % 128).partition_C(mine)
-                with k.Unroll("i", c.consumer_m // ROWS) as i, k.Unroll("j", c.tile_n // 8) as j:
-                    with k.Unroll("h", 2) as h:
-                        k.do(STG_WHOLE[8], there.at((0, h, j), i, 0), acc.at((0, h, j), i, 0, values=2))
+                rows, columns = c.consumer_m // ROWS, c.tile_n // 8
+                with k.Unroll("i", rows) as i, k.Unroll("j", columns) as j, k.Unroll("h", 2) as h:
+                    k.do(STG_WHOLE[8], there.at((0, h, j), i, 0), acc.at((0, h, j), i, 0, values=2))
 
         return leave
 

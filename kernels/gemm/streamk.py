@@ -2,11 +2,11 @@
 
     data_parallel    a block per tile
     persistent       block b of G computes tiles b, b + G, b + 2 G, ...
-    streamk          the same for whole waves of G tiles; the steps of k of the tiles that are left are one line,
-                     of which each block takes an equal share
+    streamk          the same for whole waves of G tiles; the steps of k of the tiles that are left are one
+                     line, of which each block takes an equal share
 
-The idea.  T tiles of S steps of k each are W = T // G whole waves and R = T % G tiles that are left.  Computed as
-a wave of their own these keep R of G blocks busy.  As a line of R S steps, step x belonging to tile W G + x // S,
+The idea.  T tiles of S steps of k each are W = T // G whole waves and R = T % G tiles that are left, which as
+a wave of their own keep R of G blocks busy.  As a line of R S steps, step x belonging to tile W G + x // S,
 every block has
 
     share    ceil(R S / G) steps, which are no more than S: block b those from b * share on
@@ -18,17 +18,17 @@ so that a block has at most two parts of tiles behind its whole ones.  9 tiles o
     block 2    tile 2    tile 6    steps 4, 5
     block 3    tile 3    tile 7
 
-A part's sums go to its slot of a workspace, a tile of sums.  Along the line the tile, the block or both go up by
-one from part to part; so their sum numbers the parts, and those of a tile lie side by side, in the order of k:
+A part's sums go to its slot of a workspace, a tile of sums.  Along the line the tile, the block or both go up
+by one from part to part; so their sum numbers the parts, and those of a tile lie side by side, in order of k:
 
     slot     (tile of the line) + (block)
 
-`gemm_fixup` adds the parts of each tile in this order and finishes D: blocks wait for nobody, and equal calls
-give equal bits.  A tile that one block has whole goes to D at once.
+`gemm_fixup` adds the parts of each tile in this order and finishes D: blocks wait for nobody, and equal
+calls give equal bits.  A tile that one block has whole goes to D at once.
 
 Source: Osama, Merrill, Cecka, Garland, Owens, "Stream-K", PPoPP 2023.  There the block that opens a tile waits
-for the others, by flags, which saves one part of each tile and the second launch; the workspace here has no
-flags, so nothing has to be cleared before a launch, and no block has to be resident while another one waits.
+for the others, by flags, which saves one part of each tile and the second launch.  Here nothing is cleared
+before a launch, and no block has to run while another one waits.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.rasterize import declare_corner, tile_grid
 from layoutalg.kernels.gemm.splitk import THREADS, added, combine_vector
 from layoutalg.kernels.gemm.tiles import Schedule, Sm80Config, Sm90Config
+
+NOTHING, ALWAYS = Const(0), Const(1)
 
 MOST_BLOCKS = 1 << 10
 """Blocks that a launch of a schedule has at most."""
@@ -136,8 +138,8 @@ class Work:
     first: Expr
     steps: Var
     before: Expr
-    slot: Expr = Const(0)
-    whole: Expr = Const(1)
+    slot: Expr = NOTHING
+    whole: Expr = ALWAYS
 
 
 def least(a: Expr, b: Expr) -> Expr:
@@ -203,9 +205,7 @@ class Workspace:
     tile: tuple[int, int]
 
     @classmethod
-    def declare(
-        cls, k: KernelBuilder, p: GemmProblem, tile: tuple[int, int], *, writable: bool
-    ) -> Workspace:
+    def declare(cls, k: KernelBuilder, p: GemmProblem, tile: tuple[int, int], *, writable: bool) -> Workspace:
         """Declare the parameter."""
         rows, columns = tile
         sums = k.pointer("sums", p.accumulator.nbytes, (rows * columns, columns, 1), writable=writable)
@@ -241,7 +241,7 @@ def build_fixup(p: GemmProblem, c: Sm80Config | Sm90Config) -> Kernel:
     left = k.let("left", tiles % blocks)
     share = k.let("share", _share(left * steps, steps, blocks))
     chunks = -(-tile[0] * tile[1] // (vec * THREADS))
-    number = k.block(0, (minus(grid[0] * grid[1] % blocks, 1) + 1) * chunks)  # a launch has a block at least
+    number = k.block(0, (minus(grid[0] * grid[1] % blocks, 1) + 1) * chunks)  # a launch has blocks
     line = k.let("at_line", number // chunks)
     opens = k.let("opens", line * steps // share)  # the block that opens the tile
     count = k.let("count", minus((line * steps + (steps - 1)) // share + 1, opens))

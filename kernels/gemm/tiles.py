@@ -125,9 +125,9 @@ class Sm80Config:
     stage or two.  `mma_k` is the k of one mma, 0 for the largest.  `edges` is for sizes that are not
     multiples of the tile.
     `static_ld` builds the kernel for the problem's leading dimensions alone.  `splits` blocks share a tile
-    of D, each with a part of k, see splitk.  `schedule` is "data_parallel", a block per tile; "persistent", as
-    many blocks as run at a time, each with tile after tile; or "streamk", where these share the last wave's
-    steps of k, see streamk.
+    of D, each with a part of k, see splitk.  `schedule` is "data_parallel", a block per tile; "persistent",
+    as many blocks as run at a time, each with tile after tile; or "streamk", where these share the last
+    wave's steps of k, see streamk.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("gemm-sm80")

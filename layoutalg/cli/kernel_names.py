@@ -129,7 +129,7 @@ def find_config(
 def _scheduled(
     family: Family, problem: Any, arch: str, step: str | None, tile: str | None, schedule: str
 ) -> Any:
-    """The configuration that is tried with a schedule, or the best one by it; what it breaks, building says."""
+    """The configuration that is tried with a schedule, or the best one by it, which building may refuse."""
     if step is not None:
         raise UnsupportedError("a step has a schedule of its own: --step or --schedule, not both")
     best = find_config(family, problem, arch, None, tile)[1]
@@ -138,10 +138,9 @@ def _scheduled(
     if best.schedule == schedule:
         return best
     for candidate in family.candidates(problem, arch):
-        config = candidate.config
-        if candidate.dropped is None and config.schedule == schedule:
-            if tile in (None, family.way(config).split()[0]):
-                return config
+        config, in_tile = candidate.config, tile in (None, family.way(candidate.config).split()[0])
+        if candidate.dropped is None and config.schedule == schedule and in_tile:
+            return config
     return replace(best, schedule=schedule)
 
 

@@ -105,7 +105,7 @@ TileOption: TypeAlias = Annotated[
 ScheduleOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Which tiles a block of a product computes: data_parallel, persistent or streamk. Default: the best.",
+        help="Which tiles a block of a product has: data_parallel, persistent, streamk. Default: the best.",
         autocompletion=one_of("data_parallel", "persistent", "streamk"),
     ),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,23 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import Var, evaluate
+from layoutalg.codegen import compile as compile_program
+from layoutalg.codegen.expr import Var, evaluate, minus
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import For, Let, printed
+from layoutalg.codegen.program import For, If, Let, printed
 from layoutalg.codegen.sim import simulate_sequence
-from layoutalg.kernels.gemm.launches import launches, sequence_of
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
+from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels import find_family
+from layoutalg.kernels.config_fields import difference
+from layoutalg.kernels.gemm import heuristic as choices
+from layoutalg.kernels.gemm.heuristic import expected_ns
+from layoutalg.kernels.gemm.launches import called_launches, launches
+from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.streamk import WorkUnit, each_unit, part_count, share_of, slot_count, work_units
-from layoutalg.kernels.gemm.tiles import Config, Sm80Config, Sm90Config
-from tests.gemm_cases import arguments, expected
+from layoutalg.kernels.gemm.suggest import check_or_suggest, suggest_config
+from layoutalg.kernels.gemm.tiles import SM80_TILES, SM90_TILES, Config, Sm80Config, Sm90Config, Sums, Tile
+from tests.gemm_cases import arguments, expected, packed
+from tests.mutate import rewrite
 from tests.sweeps import each
 
 COUNTS = st.integers(1, 60), st.integers(1, 20), st.integers(1, 20)
@@ -49,20 +58,22 @@ def test_shares_are_equal_and_parts_of_a_tile_lie_side_by_side(tiles: int, steps
     for mine in units:
         for x in mine:
             parts.setdefault(x.tile, []).append(x)
-    slots = []
+    slots: list[int] = []
     for tile in sorted(parts):
-        mine = [x.slot for x in parts[tile]]
         assert [x.first for x in parts[tile]] == sorted(x.first for x in parts[tile])
-        assert mine == [None] if len(mine) == 1 else mine == list(range(mine[0], mine[0] + len(mine)))  # type: ignore[operator,arg-type]
-        slots += [slot for slot in mine if slot is not None]
-    assert len(set(slots)) == len(slots) == part_count(tiles, steps, blocks) and max(slots, default=-1) < slot_count(blocks)
+        own = [x.slot for x in parts[tile] if x.slot is not None]
+        assert len(own) == (len(parts[tile]) if len(parts[tile]) > 1 else 0)
+        assert own == [own[0] + i for i in range(len(own))]
+        slots += own
+    assert len(set(slots)) == len(slots) == part_count(tiles, steps, blocks)
+    assert max(slots, default=-1) < slot_count(blocks)
 
 
 def closed_form(tiles: int, steps: int, blocks: int, most: tuple[int, int, int]) -> list[list[Any]]:
     """What the loop of a kernel makes of numbers, by block: units, and the steps before each."""
     k = KernelBuilder("work", threads=32)
-    given = [k.param(name, n) for name, n in zip(("tiles", "steps", "blocks"), most, strict=True)]
-    with each_unit(k, "streamk", *given, k.block(0, given[2])) as unit:
+    given = tuple(k.param(name, n) for name, n in zip(("tiles", "steps", "blocks"), most, strict=True))
+    with each_unit(k, "streamk", given[0], given[1], given[2], k.block(0, given[2])) as unit:
         k.let("slot", unit.slot)
     *before, loop = k.build().body
     assert isinstance(loop, For)
@@ -100,26 +111,27 @@ def test_the_closed_form_is_the_definition(tiles: int, steps: int, blocks: int, 
         assert [done for _, done in mine] == [sum(x.steps for x, _ in mine[:i]) for i in range(len(mine))]
 
 
-SM80 = Sm80Config(64, 64, 32, 2, 2, 3, edges=True, schedule="streamk")
-SM90 = Sm90Config(64, 64, 3, 1, schedule="streamk")
+SM80 = Sm80Config(32, 32, 32, 1, 2, 3, edges=True, schedule="streamk")
+SM90 = Sm90Config(64, 32, 3, 1, schedule="streamk")
 ROWS = replace(SM90, through="shared")
+NARROW = replace(SM80, stages=2, via="registers", a_bytes=2, b_bytes=2)
 
 CASES: dict[str, tuple[GemmProblem, Config, int]] = {
-    "a wave and a part": (gemm_problem(130, 136, 136), SM80, 4),
-    "no whole wave": (gemm_problem(100, 72, 400, reads_c=True, bias=True, activation="relu", ldd=80), SM80, 7),
-    "more blocks than steps": (gemm_problem(64, 64, 64), replace(SM80, edges=False), 5),
-    "nothing left": (gemm_problem(64, 128, 104), SM80, 2),
-    "one tile left of many": (gemm_problem(192, 200, 72), SM80, 3),
-    "fewer rows than a tile": (gemm_problem(40, 72, 200), SM80, 3),
-    "rows of one": (gemm_problem(64, 67, 64), replace(SM80, result_vec=1), 3),
-    "integers": (gemm_problem(64, 128, 320, "s8"), Sm80Config(64, 64, 64, 2, 2, 2, result_vec=4, schedule="streamk"), 3),
-    "through registers": (gemm_problem(72, 72, 97), Sm80Config(64, 64, 32, 2, 2, 2, via="registers", a_bytes=2, b_bytes=2, edges=True, schedule="streamk"), 3),
-    "persistent": (gemm_problem(130, 136, 136, reads_c=True), replace(SM80, schedule="persistent"), 4),
-    "boxes": (gemm_problem(72, 136, 200, "bf16"), SM90, 4),
-    "boxes, many waves": (gemm_problem(200, 136, 136, "bf16"), SM90, 2),
-    "boxes, two consumers": (gemm_problem(136, 136, 328, "f16"), Sm90Config(128, 64, 2, schedule="streamk"), 5),
-    "rows, C": (gemm_problem(72, 88, 264, "bf16", reads_c=True, bias=True, ldc=96), ROWS, 3),
-    "odd rows of D": (gemm_problem(67, 71, 200, "bf16", ldd=75), replace(ROWS, result_vec=1), 3),
+    "a wave and a part": (gemm_problem(66, 72, 136), SM80, 4),
+    "no whole wave": (gemm_problem(50, 40, 328, reads_c=True, bias=True, activation="relu", ldd=48), SM80, 7),
+    "more blocks than steps": (gemm_problem(32, 32, 64), replace(SM80, edges=False), 5),
+    "nothing left": (gemm_problem(32, 64, 104), SM80, 2),
+    "one tile left of many": (gemm_problem(96, 104, 72), SM80, 3),
+    "fewer rows than a tile": (gemm_problem(20, 40, 200), SM80, 3),
+    "rows of one": (gemm_problem(32, 35, 64), replace(SM80, result_vec=1), 3),
+    "integers": (gemm_problem(32, 64, 320, "s8"), replace(SM80, tile_k=64, result_vec=4), 3),
+    "through registers": (gemm_problem(40, 40, 97), NARROW, 3),
+    "persistent": (gemm_problem(66, 72, 136, reads_c=True), replace(SM80, schedule="persistent"), 4),
+    "boxes": (gemm_problem(72, 72, 200, "bf16"), SM90, 4),
+    "boxes, many waves": (gemm_problem(200, 72, 136, "bf16"), SM90, 2),
+    "boxes, two consumers": (gemm_problem(136, 40, 328, "f16"), replace(SM90, tile_m=128, consumers=2), 3),
+    "rows, C": (gemm_problem(72, 40, 264, "bf16", reads_c=True, bias=True, ldc=96), ROWS, 3),
+    "odd rows of D": (gemm_problem(67, 39, 200, "bf16", ldd=43), replace(ROWS, result_vec=1), 3),
 }  # fmt: skip
 
 
@@ -140,3 +152,166 @@ def test_what_is_simulated_is_the_definition(name: str) -> None:
     want = expected(p, args)
     simulate_sequence(by(p, c, blocks), args, group="warp", trace=False)
     np.testing.assert_array_equal(args["d"], want)
+
+
+def test_kernels_of_larger_problems_compute_this_one() -> None:
+    """As calls launch them: one kernel for all sizes, whose rows of D are cut as this problem's are."""
+    for c in (replace(SM80, result_vec=1), replace(ROWS, result_vec=1)):
+        p = gemm_problem(67, 39, 200, "f16", ldd=43)
+        one = replace(by(p, c, 5), kernels=tuple(map(printed, called_launches(p, c).kernels)))
+        args = arguments(p)
+        want = expected(p, args)
+        simulate_sequence(one, args, trace=False)
+        np.testing.assert_array_equal(args["d"], want)
+
+
+def test_equal_calls_give_equal_bits() -> None:
+    """Whatever the order of warps and blocks: numbers whose sums depend on the order of additions."""
+    for c in (SM80, SM90):
+        p = gemm_problem(72, 40, 328, "f16", result="f32")
+        c = replace(c, result_vec=4)
+        rng = np.random.default_rng(7)
+        args = arguments(p) | {
+            name: packed(rng.standard_normal(n), "f16") for name, n in (("a", p.a_elems), ("b", p.b_elems))
+        }
+        found, one = [], by(p, c, 5)
+        for seed in range(2):
+            mine = args | {"d": args["d"].copy()}
+            simulate_sequence(one, mine, group="warp", seed=seed, trace=False)
+            found.append(mine["d"].tobytes())
+        assert len(set(found)) == 1
+
+
+def later(name: str, by: int = 1) -> Any:
+    """A mistake: a value that has a name is one more."""
+
+    def change(s: Any) -> tuple[Any, ...]:
+        wrong = isinstance(s, Let) and s.var.name == name
+        return (replace(s, value=s.value + by if by > 0 else minus(s.value, -by)) if wrong else s,)
+
+    return change
+
+
+def always_whole(s: Any) -> tuple[Any, ...]:
+    """A mistake: parts of tiles go to D."""
+    return s.body if isinstance(s, If) and s.orelse and str(s.condition).startswith("unit_steps") else (s,)
+
+
+def without_last_barrier(s: Any) -> tuple[Any, ...]:
+    """A mistake: the next tile is copied while this one's sums go through shared memory."""
+    return (replace(s, body=s.body[:-1]) if isinstance(s, For) and s.var.name == "turn" else s,)
+
+
+MISTAKES: dict[str, tuple[int, Any]] = {
+    "a wrong first step": (0, later("first")),
+    "a dropped step": (0, later("end", -1)),
+    "shares of another length": (0, later("share")),
+    "a tile of the line too far": (0, later("at_line")),
+    "another tile": (0, later("tile")),
+    "parts into D": (0, always_whole),
+    "a dropped part": (1, later("count", -1)),
+    "the first part is dropped": (1, later("opens")),
+    "parts of another length": (1, later("share")),
+    "the last tile is dropped": (1, later("left", -1)),
+    "another place in D": (1, later("first_column")),
+}
+
+
+@cache
+def spoilt(family: str) -> tuple[GemmProblem, Any, Any]:
+    """A product in which mistakes are planted: its kernels as they are written, and its launches."""
+    p, c = (gemm_problem(66, 72, 136), SM80) if family == "sm80" else (gemm_problem(130, 72, 296), SM90)
+    return p, launches(p, c).kernels, by(p, c, 7)
+
+
+# the kernel that adds up is the same for both
+@each(
+    ("mistake", "family"),
+    [*((x, "sm80") for x in MISTAKES), *((x, "sm90") for x, (i, _) in MISTAKES.items() if not i)],
+)
+def test_mistakes_are_found(mistake: str, family: str) -> None:
+    (p, kernels, one), (number, change) = spoilt(family), MISTAKES[mistake]
+    wrong = rewrite(kernels[number], change)
+    assert wrong != kernels[number]
+    assert differs(p, one, number, wrong)
+
+
+def test_a_missing_barrier_between_tiles_is_found() -> None:
+    p, kernels, one = spoilt("sm80")
+    one = replace(one, scalars=tuple((dict(one.scalars) | {"blocks": 3}).items()))
+    assert not differs(p, one, 0, kernels[0])
+    assert differs(p, one, 0, rewrite(kernels[0], without_last_barrier))
+
+
+def differs(p: GemmProblem, one: Any, number: int, other: Any) -> bool:
+    """Whether with another kernel the simulator refuses launches, or they leave something else in D."""
+    args = arguments(p)
+    want = expected(p, args)
+    try:
+        kernels = (*one.kernels[:number], printed(other), *one.kernels[number + 1 :])
+        simulate_sequence(replace(one, kernels=kernels), args, group="warp", trace=False)
+    except LayoutAlgError:
+        return True
+    return bool(args["d"].tobytes() != want.tobytes())
+
+
+REFUSED: dict[str, tuple[GemmProblem, Config, dict[str, Any]]] = {
+    "either cuts k": (gemm_problem(128, 128, 512), replace(SM80, splits=2), {"schedule": "data_parallel"}),
+    "either cuts k; take splits = 1 or 'persistent'": (
+        gemm_problem(128, 128, 512), replace(ROWS, splits=2, result_vec=4), {"schedule": "persistent"}
+    ),
+    "of a batch": (
+        gemm_problem(128, 128, 64, batch=[BatchMode(2, 8192, 8192, 0, 16384)]), SM80,
+        {"schedule": "data_parallel"},
+    ),
+    "f16 sums": (gemm_problem(128, 128, 64, accumulator="f16"), SM80, {"schedule": "data_parallel"}),
+    "'data_parallel' and 'persistent'": (
+        gemm_problem(128, 128, 64), replace(SM80, schedule="split"),  # type: ignore[arg-type]
+        {"schedule": "data_parallel"},
+    ),
+}  # fmt: skip
+
+
+@each("why", REFUSED)
+def test_what_a_schedule_rules_out_is_refused_with_the_nearest_that_works(why: str) -> None:
+    p, c, works = REFUSED[why]
+    with pytest.raises(LayoutAlgError, match=why):
+        check_or_suggest(p, c)
+    found = suggest_config(p, c)
+    assert found is not None and difference(c, found) == works
+
+
+def test_stream_k_is_tried_where_waves_are_bad_and_is_not_the_first() -> None:
+    for choice, element in ((choices.SM80, "f16"), (choices.SM90, "bf16")):
+        p = gemm_problem(2304, 2304, 2304, element)
+        best, _ = choice.timed(p)[0][0]
+        (ns, first), *_ = choice.streamk(p)
+        assert first.schedule == "streamk" and ns * 1.03 <= best
+        assert choice.streamk(gemm_problem(4096, 4096, 4096, element)) == []
+        family = find_family(f"gemm-{'sm80' if element == 'f16' else 'sm90'}")
+        shown = [family.way(c) for c in family.configs(p)]
+        assert shown.index(family.way(first)) == 1 and "streamk" not in shown[0]
+
+
+def test_what_is_expected_of_stream_k_is_counted_in_whole_waves_and_shares() -> None:
+    c = Sm80Config(128, 128, 64, 2, 2, 3, schedule="streamk")
+    p, tile, sums = gemm_problem(128 * 5, 128, 1024), Tile(c, (100.0,), (1000.0,)), Sums(2000.0, 0.001)
+    # 5 tiles of 16 steps by 2 blocks: two waves, then 8 steps each, in two parts of one tile
+    assert (
+        expected_ns(p, c, tile, sums, 2)
+        == 2 * (16 * 100 + 1000) + 8 * 100 + 1000 + 2000 + 2 * 128 * 128 * 4 * 0.001
+    )
+    # 5 tiles by 3 blocks: a wave, then shares of 11 of 32 steps: of two tiles each at most; 4 parts
+    assert (
+        expected_ns(p, c, tile, sums, 3) == 1600 + 1000 + 11 * 100 + 2000 + 2000 + 4 * 128 * 128 * 4 * 0.001
+    )
+
+
+def test_the_largest_tiles_compile_without_spills() -> None:
+    for p, c in (
+        (gemm_problem(4104, 4104, 4104), SM80_TILES[0].config),
+        (gemm_problem(4104, 4104, 4104, "bf16"), SM90_TILES[0].config),
+    ):
+        choice: Any = choices.choice_of(c)
+        for kernel in launches(p, replace(choice.fitted(p, c), schedule="streamk")).kernels:
+            assert compile_program(kernel).spill_bytes == 0
