@@ -36,7 +36,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import part_problem
-from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, part_count, share_of
+from layoutalg.kernels.gemm.streamk import part_count, share_of
 from layoutalg.kernels.gemm.tiles import (
     SIMT_SUMS,
     SIMT_TILES,
@@ -51,6 +51,7 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     Sums,
     Tile,
+    tile_count,
 )
 from layoutalg.kernels.gemm.validate import check_config, check_element
 
@@ -72,24 +73,6 @@ SM90_LAUNCH_NS = 1500
 
 TMA_SECTOR_BYTES = 32
 """What rows start at multiples of where TMA reads them in whole sectors."""
-
-
-def tile_count(p: GemmProblem, c: Config) -> int:
-    """Tiles of D, of all products of a batch."""
-    return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
-
-
-def block_count(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> int:
-    """Blocks along the grid's first axis where each computes several tiles: as many as run at a time, the
-    parts of k together; but one per tile at most, or of stream-K one per step of k.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
-    [32, 132]
-    """
-    board = find_arch(arch).board
-    work = tile_count(p, c) * (-(-p.k // c.tile_k) if c.schedule == "streamk" else 1)
-    return max(1, min(work, (board.sms * c.min_blocks if board else MOST_BLOCKS) // c.splits, MOST_BLOCKS))
 
 
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
@@ -156,7 +139,8 @@ def _is_narrow(p: GemmProblem, c: Config) -> bool:
 class Choice(Generic[C]):
     """The tiles of a family; `fit` gives a tile the vectors, elements and edges that a problem needs.
 
-    `fields` are those that depend on the problem alone; `parted` makes a configuration one for parts of k.
+    `fields` are those that depend on the problem alone; `parted` makes a configuration one for parts of k,
+    and `shared` one by stream-K, of families that have it.
     """
 
     tiles: tuple[Tile[C], ...]
@@ -165,6 +149,7 @@ class Choice(Generic[C]):
     fields: tuple[str, ...]
     accepts: Callable[[GemmProblem], None] | None = None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
+    shared: Callable[[C], C] | None = None
 
     @property
     def whole(self) -> dict[str, Any]:
@@ -213,12 +198,11 @@ class Choice(Generic[C]):
         [['256x128x64, 4 stages'], []]
         """
         usual, chip = self.timed(p, arch)[0], find_arch(arch)
-        if not usual or not chip.board or "schedule" not in {f.name for f in fields(self.tiles[0].config)}:
+        if not usual or not chip.board or not self.shared:
             return []
         found: list[tuple[float, C]] = []
         for tile in self.tiles:
-            config = self.fit(p, tile.config, chip)
-            choice: C = replace(config, schedule="streamk")  # type: ignore[call-arg]
+            choice = self.shared(self.fit(p, tile.config, chip))
             try:
                 check_config(p, choice, chip)
             except LayoutAlgError:
@@ -297,13 +281,20 @@ def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
 SIMT: Choice[SimtConfig] = Choice(
     SIMT_TILES, SIMT_SUMS, _fit_simt, ("a_vector", "b_vector", "result_vec"), check_element
 )
-SM80: Choice[Sm80Config] = Choice(SM80_TILES, SM80_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"))
+SM80: Choice[Sm80Config] = Choice(
+    SM80_TILES,
+    SM80_SUMS,
+    _fit_sm80,
+    ("a_bytes", "b_bytes", "result_vec"),
+    shared=lambda c: replace(c, schedule="streamk"),
+)
 SM90: Choice[Sm90Config] = Choice(
     SM90_TILES,
     SM90_SUMS,
     _fit_sm90,
     ("through", "result_vec"),
-    parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n)),
+    parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
+    shared=lambda c: replace(c, schedule="streamk", cluster_m=1, cluster_n=1, cluster_k=1, pingpong=False),
 )
 """The families: without tensor cores, with mma.sync, and with wgmma."""
 

@@ -13,11 +13,10 @@ from math import gcd
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.kernels.gemm import simt, sm80, sm90
-from layoutalg.kernels.gemm.heuristic import block_count
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
-from layoutalg.kernels.gemm.streamk import build_fixup, slot_count
+from layoutalg.kernels.gemm.streamk import block_count, build_fixup, slot_count
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 
@@ -137,7 +136,7 @@ def sequence_of(
     scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
     scalars |= batch_scalars(p)
     scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
-    if isinstance(c, Sm90Config) or c.schedule != "data_parallel":
+    if not isinstance(c, SimtConfig) and c.schedule != "data_parallel":
         scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")
         if c.schedule == "streamk":
             scratch = slot_count(blocks) * c.tile_m * c.tile_n * p.accumulator.nbytes

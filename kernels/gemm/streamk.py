@@ -26,9 +26,9 @@ by one from part to part; so their sum numbers the parts, and those of a tile li
 `gemm_fixup` adds the parts of each tile in this order and finishes D: blocks wait for nobody, and equal
 calls give equal bits.  A tile that one block has whole goes to D at once.
 
-Source: Osama, Merrill, Cecka, Garland, Owens, "Stream-K", PPoPP 2023.  There the block that opens a tile waits
-for the others, by flags, which saves one part of each tile and the second launch.  Here nothing is cleared
-before a launch, and no block has to run while another one waits.
+Source: Osama, Merrill, Cecka, Garland, Owens, "Stream-K", PPoPP 2023.  There the block that opens a tile
+waits for the others, by flags, which saves one part of each tile and the second launch.  Here nothing is
+cleared before a launch, and no block has to run while another one waits.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import gcd
 
+from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.expr import Const, Expr, Select, Var, minus
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Kernel
@@ -47,7 +48,7 @@ from layoutalg.kernels.gemm.mainloop import declare_extents, inward_corner, k_ti
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.rasterize import declare_corner, tile_grid
 from layoutalg.kernels.gemm.splitk import THREADS, added, combine_vector
-from layoutalg.kernels.gemm.tiles import Schedule, Sm80Config, Sm90Config
+from layoutalg.kernels.gemm.tiles import Schedule, Sm80Config, Sm90Config, tile_count
 
 NOTHING, ALWAYS = Const(0), Const(1)
 
@@ -122,6 +123,28 @@ def part_count(tiles: int, steps: int, blocks: int) -> int:
         return 0
     cuts = -(-left * steps // share) - 1
     return left + cuts - cuts // (steps // gcd(share, steps))  # a cut between two tiles makes no part
+
+
+def block_count(p: GemmProblem, c: Sm80Config | Sm90Config, arch: str | Arch = "sm_90") -> int:
+    """Blocks along the grid's first axis where each computes several tiles: as many as run at a time, the
+    parts of k together; but one per tile at most, or of stream-K one per step of k.  Clusters are whole, and
+    those that share a tile have one.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
+    [32, 132]
+    """
+    size, work = 1, tile_count(p, c)
+    if isinstance(c, Sm90Config):
+        if c.cluster_k > 1:
+            return work * c.cluster_k
+        size = c.cluster
+        work = -(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)) * p.products
+    if c.schedule == "streamk":
+        work *= -(-p.k // c.tile_k)
+    board = find_arch(arch).board
+    together = board.sms * c.min_blocks if board else MOST_BLOCKS
+    return size * max(1, min(work, MOST_BLOCKS, together // c.splits // size))
 
 
 # --- the same in a kernel ------------------------------------------------------------------------------

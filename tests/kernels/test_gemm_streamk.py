@@ -264,6 +264,9 @@ REFUSED: dict[str, tuple[GemmProblem, Config, dict[str, Any]]] = {
         gemm_problem(128, 128, 64, batch=[BatchMode(2, 8192, 8192, 0, 16384)]), SM80,
         {"schedule": "data_parallel"},
     ),
+    "without clusters and ping-pong": (
+        gemm_problem(256, 256, 512, "bf16"), replace(ROWS, cluster_m=2), {"cluster_m": 1}
+    ),
     "f16 sums": (gemm_problem(128, 128, 64, accumulator="f16"), SM80, {"schedule": "data_parallel"}),
     "'data_parallel' and 'persistent'": (
         gemm_problem(128, 128, 64), replace(SM80, schedule="split"),  # type: ignore[arg-type]
