@@ -195,7 +195,7 @@ class Choice(Generic[C]):
 
         >>> from layoutalg.kernels.gemm.problem import gemm_problem
         >>> [[str(c) for _, c in SM80.streamk(gemm_problem(n, n, n))][:1] for n in (2304, 4096)]
-        [['256x128x64, 4 stages'], []]
+        [['256x128x64, 4 stages, streamk'], []]
         """
         usual, chip = self.timed(p, arch)[0], find_arch(arch)
         if not usual or not chip.board or not self.shared:

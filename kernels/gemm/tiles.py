@@ -177,7 +177,8 @@ class Sm80Config:
         return 16 * self.warp_n * 4 * self.threads // 32 if self.epilogue == "shared" else 0
 
     def __str__(self) -> str:
-        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages"
+        schedule = "" if self.schedule == ALL_AT_ONCE else f", {self.schedule}"
+        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{schedule}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,7 @@ class Sm90Config:
         shape = f"{self.cluster_m}x{self.cluster_n}x{self.cluster_k}"
         cluster = f", clusters of {shape}" if self.cluster > 1 else ""
         return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}" + (
-            ", ping-pong" if self.pingpong else ""
+            ", ping-pong" if self.pingpong else ", streamk" if self.schedule == "streamk" else ""
         )
 
 
