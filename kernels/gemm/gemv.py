@@ -80,7 +80,7 @@ class GemvConfig:
     threads: int = 256
 
     # what other families choose, and every configuration of this one has
-    splits, min_blocks, edges, static_ld, via = 1, 1, True, False, "registers"
+    splits, min_blocks, edges, static_ld, via, schedule = 1, 1, True, False, "registers", "data_parallel"
 
     @property
     def groups(self) -> int:
@@ -201,6 +201,10 @@ class GemvChoice:
     def fastest(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[float, GemvConfig] | None:
         """The first of `timed`, None where nothing fits."""
         return next(iter(self.timed(p, arch)[0]), None)
+
+    def streamk(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[tuple[float, GemvConfig], ...]:
+        """Blocks share no steps of k."""
+        return ()
 
 
 @lru_cache(maxsize=256)

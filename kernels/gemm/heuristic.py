@@ -10,7 +10,14 @@ step[r] is what r blocks take together for a tile of k, block[r] what they take 
 writing results.  Parts of k (see splitk) are more blocks with fewer tiles; writing their sums, reading
 them again and launching the kernel that adds them up come on top.
 
+Stream-K (see there) has W whole waves of R blocks per multiprocessor, and then each block its share of steps:
+
+    time = W * (tiles of k * step[R] + block[R]) + share * step[R] + u * block[R] + launch + bytes * byte
+
+u is 1 or 2, the tiles that a block has a part of; launch and byte are those of parts of k.
+
     SIMT.configs(p), SM80.configs(p)      the configurations that fit, the one expected to be fastest first
+    SM80.streamk(p)                       those by stream-K that are expected to be faster than all of them
     SM80.fitted(p, config)                a tile with vectors and edges as a problem needs them
 
 Notes.  step and block are data, fitted to the times of every choice on 24 published problems on an H200; the
@@ -30,6 +37,8 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig
 from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.sm90_time import expected_sm90_ns
+from layoutalg.kernels.gemm.streamk import part_count, share_of
 from layoutalg.kernels.gemm.tiles import (
     SIMT_SUMS,
     SIMT_TILES,
@@ -58,16 +67,12 @@ MOST_ROUNDS = 12
 """Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
 
 
-SM90_LAUNCH_NS = 1500
-"""What a launch of gemm-sm90 takes beside its tiles, which the other families count with their blocks."""
+COLD_SHARE = 0.70
+"""Of the board's bandwidth, what tiles of mma.sync and of fused multiply-adds reach at most: what products of
+128 rows with 58 MB to 235 MB reached by wgmma, on a cold L2."""
 
-COLD_NS, COLD_SHARE = 4000, 0.70
-"""What tiles take at least to read their operands from memory: so many nanoseconds, and the bytes at a share
-of the board's bandwidth.  Of docs/measured.md the products of 128 rows with 58 MB to 235 MB took this and up
-to 15 % more, on a cold L2."""
-
-TMA_SECTOR_BYTES = 32
-"""What rows start at multiples of where TMA reads them in whole sectors."""
+STREAMK_GAIN = 0.03
+"""Share of the expected time that stream-K has to save to be tried."""
 
 
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
@@ -79,15 +84,14 @@ def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
     """
     if p.accumulator.name == "f16" or p.batch:
         return (1,)
+    if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
+        return (1,)
     tiles = tile_count(p, c)
     return tuple(s for s in OFFERED if s == 1 or (s * LEAST_K <= p.k and s * tiles <= MOST_ROUNDS * sms))
 
 
-def expected_ns(
-    p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int, splits: int | None = None
-) -> float:
-    """Nanoseconds that the model of the module's text expects of `tile` as the configuration `c` has it, with
-    so many parts of k, its own where none are given.
+def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> float:
+    """Nanoseconds that the model of the module's text expects of `tile` as the configuration `c` has it.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> c = Sm80Config(128, 128, 64, 2, 2, 3)
@@ -95,23 +99,37 @@ def expected_ns(
     >>> expected_ns(p, c, tile, Sums(2000.0, 0.001), 132)
     2600.0
     """
-    splits = splits or c.splits
-    blocks, tiles = tile_count(p, c) * splits, -(-p.k // c.tile_k)
-    steps = -(-tiles // splits)
+    if c.schedule == "streamk":
+        return _streamk_ns(p, c, tile, sums, sms)
+    blocks, tiles = tile_count(p, c) * c.splits, -(-p.k // c.tile_k)
+    steps = -(-tiles // c.splits)
     rounds, rest = divmod(-(-blocks // sms), len(tile.step))
     ns = rounds * (steps * tile.step[-1] + tile.block[-1])
     if rest:
         ns += steps * tile.step[rest - 1] + tile.block[rest - 1]
     if _is_narrow(p, c):
         ns *= tile.narrow
-    if splits > 1:
-        ns += sums.launch + splits * p.m * p.n * p.accumulator.nbytes * sums.byte
+    if c.splits > 1:
+        ns += sums.launch + c.splits * p.m * p.n * p.accumulator.nbytes * sums.byte
+    return ns
+
+
+def _streamk_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> float:
+    """Whole waves; each block's share, which fills the ring and is written once or twice; the sums."""
+    tiles, steps, blocks = tile_count(p, c), -(-p.k // c.tile_k), sms * c.min_blocks
+    waves, share = tiles // blocks, share_of(tiles, steps, blocks)
+    step, block = tile.step[c.min_blocks - 1], tile.block[c.min_blocks - 1]
+    ns = waves * (steps * step + block)
+    if share:
+        ns += share * step + block * (1 if steps % share == 0 else 2)
+    if _is_narrow(p, c):
+        ns *= tile.narrow
+    if parts := part_count(tiles, steps, blocks):
+        ns += sums.launch + parts * c.tile_m * c.tile_n * p.accumulator.nbytes * sums.byte
     return ns
 
 
 def _is_narrow(p: GemmProblem, c: Config) -> bool:
-    if isinstance(c, Sm90Config):
-        return any(lead * p.operand.nbytes % TMA_SECTOR_BYTES for lead in (p.lda, p.ldb))
     if isinstance(c, SimtConfig):
         return min(c.a_vector, c.b_vector) == 1
     return min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
@@ -121,7 +139,8 @@ def _is_narrow(p: GemmProblem, c: Config) -> bool:
 class Choice(Generic[C]):
     """The tiles of a family; `fit` gives a tile the vectors, elements and edges that a problem needs.
 
-    `fields` are those that depend on the problem alone; `parted` makes a configuration one for parts of k.
+    `fields` are those that depend on the problem alone; `parted` makes a configuration one for parts of k,
+    and `shared` one by stream-K, of families that have it.
     """
 
     tiles: tuple[Tile[C], ...]
@@ -130,6 +149,8 @@ class Choice(Generic[C]):
     fields: tuple[str, ...]
     accepts: Callable[[GemmProblem], None] | None = None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
+    expected: Callable[[GemmProblem, C, Tile[C], Sums, int], float] = expected_ns
+    shared: Callable[[C], C] | None = None
 
     @property
     def whole(self) -> dict[str, Any]:
@@ -169,38 +190,52 @@ class Choice(Generic[C]):
         found, refused = self.timed(p, arch)
         return tuple(config for _, config in found), refused
 
+    def streamk(self, p: GemmProblem, arch: str | Arch = "sm_90") -> list[tuple[float, C]]:
+        """Each tile by stream-K, behind its nanoseconds, where it is expected to save STREAMK_GAIN of the
+        time of all that `timed` has; the fastest first.
+
+        >>> from layoutalg.kernels.gemm.problem import gemm_problem
+        >>> [[str(c) for _, c in SM80.streamk(gemm_problem(n, n, n))][:1] for n in (2304, 4096)]
+        [['256x128x64, 4 stages, streamk'], []]
+        """
+        usual, chip = self.timed(p, arch)[0], find_arch(arch)
+        if not usual or not chip.board or not self.shared:
+            return []
+        found: list[tuple[float, C]] = []
+        for tile in self.tiles:
+            choice = self.shared(self.fit(p, tile.config, chip))
+            try:
+                check_config(p, choice, chip)
+            except LayoutAlgError:
+                continue
+            ns = self.expected(p, choice, tile, self.sums, chip.board.sms)
+            if ns * (1 + STREAMK_GAIN) <= usual[0][0]:
+                found.append((ns, choice))
+        return sorted(found, key=lambda pair: pair[0])
+
     def timed(
         self, p: GemmProblem, arch: str | Arch = "sm_90"
     ) -> tuple[tuple[tuple[float, C], ...], tuple[tuple[C, LayoutAlgError], ...]]:
         """The same, each configuration behind the nanoseconds that are expected of it."""
-        ranked, refused = _ranked(self, p, find_arch(arch))
-        return tuple((ns, self._parted(p, config, splits)) for ns, config, splits in ranked), refused
+        return _timed(self, p, find_arch(arch))
 
     def fastest(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[float, C] | None:
-        """The first of `timed`, None where nothing fits; the others are not made.
+        """The first of `timed`, None where nothing fits.
 
         >>> from layoutalg.kernels.gemm.problem import gemm_problem
         >>> p = gemm_problem(256, 256, 16384, "bf16")
         >>> SM90.fastest(p) == SM90.timed(p)[0][0]
         True
         """
-        ranked, _ = _ranked(self, p, find_arch(arch))
-        if not ranked:
-            return None
-        ns, config, splits = ranked[0]
-        return ns, self._parted(p, config, splits)
-
-    def _parted(self, p: GemmProblem, config: C, splits: int) -> C:
-        return config if splits == 1 else self.parted(p, replace(config, splits=splits))
+        return next(iter(_timed(self, p, find_arch(arch))[0]), None)
 
 
 @lru_cache(maxsize=256)
-def _ranked(
+def _timed(
     choice: Choice[Any], p: GemmProblem, chip: Arch
-) -> tuple[list[tuple[float, Any, int]], tuple[tuple[Any, LayoutAlgError], ...]]:
-    """Nanoseconds, tile and parts of k of all that fit, the fastest first; and what does not fit."""
+) -> tuple[tuple[tuple[float, Any], ...], tuple[tuple[Any, LayoutAlgError], ...]]:
     sms = chip.board.sms if chip.board else 1
-    found: list[tuple[float, Any, int]] = []
+    found: list[tuple[float, Any]] = []
     refused: list[tuple[Any, LayoutAlgError]] = []
     for tile in choice.tiles:
         config = choice.fit(p, tile.config, chip)
@@ -209,9 +244,13 @@ def _ranked(
         except LayoutAlgError as error:
             refused.append((config, error))
             continue
+        parts = None
         for splits in offered_splits(p, config, sms):
-            found.append((expected_ns(p, config, tile, choice.sums, sms, splits), config, splits))
-    return sorted(found, key=lambda x: x[0]), tuple(refused)
+            if splits > 1:
+                parts = parts or choice.parted(p, config)
+            one = config if parts is None else replace(parts, splits=splits)
+            found.append((choice.expected(p, one, tile, choice.sums, sms), one))
+    return tuple(sorted(found, key=lambda pair: pair[0])), tuple(refused)
 
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
@@ -263,13 +302,21 @@ def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
 SIMT: Choice[SimtConfig] = Choice(
     SIMT_TILES, SIMT_SUMS, _fit_simt, ("a_vector", "b_vector", "result_vec"), check_element
 )
-SM80: Choice[Sm80Config] = Choice(SM80_TILES, SM80_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"))
+SM80: Choice[Sm80Config] = Choice(
+    SM80_TILES,
+    SM80_SUMS,
+    _fit_sm80,
+    ("a_bytes", "b_bytes", "result_vec"),
+    shared=lambda c: replace(c, schedule="streamk"),
+)
 SM90: Choice[Sm90Config] = Choice(
     SM90_TILES,
     SM90_SUMS,
     _fit_sm90,
     ("through", "result_vec"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
+    expected=expected_sm90_ns,
+    shared=lambda c: replace(c, schedule="streamk", cluster_m=1, cluster_n=1, cluster_k=1, pingpong=False),
 )
 """The families: without tensor cores, with mma.sync, and with wgmma."""
 
@@ -294,42 +341,40 @@ def expected_family(
 ) -> tuple[float, str, Config | GemvConfig | None]:
     """The family that is expected to be fastest, behind the nanoseconds, with its configuration.
 
-    Tiles take at least as long as memory lets them.  Where no family fits a product there is no
-    configuration: infinity, and the family whose refusals say why.
+    Where no family fits a product there is no configuration: infinity, and the family whose refusals say why.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> ns, family, config = expected_family(gemm_problem(4096, 4096, 4096, "bf16"))
-    >>> round(ns / 1000), family, str(config)
-    (175, 'gemm-sm90', '128x256x64, 4 stages')
+    >>> 150e3 < ns < 250e3, family, config == SM90.configs(gemm_problem(4096, 4096, 4096, "bf16"))[0]
+    (True, 'gemm-sm90', True)
     >>> [expected_family(gemm_problem(m, 4096, 4097))[1] for m in (1, 4096)]
     ['gemv', 'gemm-sm80']
     """
     chip = find_arch(arch)
     simt = p.operand.name in ("f32", "f64")
-    families: tuple[tuple[str, Choice[Any], int], ...] = (
-        (("gemm-simt", SIMT, 0),) if simt else (("gemm-sm80", SM80, 0), ("gemm-sm90", SM90, SM90_LAUNCH_NS))
-    )
-    found: list[tuple[float, float, str, Config | GemvConfig | None]] = []
     least = memory_ns(p, chip)
-    for family, choice, launch in families:
+    families: tuple[tuple[str, Choice[Any], float], ...] = (
+        (("gemm-simt", SIMT, least),) if simt else (("gemm-sm80", SM80, least), ("gemm-sm90", SM90, 0.0))
+    )
+    found: list[tuple[float, str, Config | GemvConfig | None]] = []
+    for family, choice, bound in families:
         ns, config = choice.fastest(p, chip) or (inf, None)
-        found.append((max(ns + launch, least), ns + launch, family, config))
-    if p.m <= MOST_ROWS and (fitting := GEMV.timed(p, chip)[0]):
-        found.append((fitting[0][0], 0.0, "gemv", fitting[0][1]))
-    ns, _, family, config = min(found, key=lambda x: x[:2])
-    return ns, family, config
+        found.append((max(ns, bound), family, config))
+    if p.m <= MOST_ROWS and (fitting := GEMV.fastest(p, chip)):
+        found.append((fitting[0], "gemv", fitting[1]))
+    return min(found, key=lambda x: x[0])
 
 
 def memory_ns(p: GemmProblem, chip: Arch) -> float:
-    """What operands and result of a product take in tiles at least, on a cold cache.
+    """What operands and result of a product take at least in tiles whose model knows of no memory.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> round(memory_ns(gemm_problem(128, 7168, 16384), find_arch("sm_90")) / 1000)
-    76
+    72
     """
     bandwidth = chip.board.dram_bytes_per_s if chip.board else inf
     each = (p.m * p.k, p.steps("a")), (p.n * p.k, p.steps("b")), (p.m * p.n, p.steps("d"))
     nbytes = 0
     for (elems, steps), size in zip(each, (p.operand.nbytes, p.operand.nbytes, p.result.nbytes), strict=True):
         nbytes += elems * size * prod(mode.extent for mode, step in zip(p.batch, steps, strict=True) if step)
-    return COLD_NS + 1e9 * nbytes / (COLD_SHARE * bandwidth)
+    return 1e9 * nbytes / (COLD_SHARE * bandwidth)

@@ -19,7 +19,8 @@ from layoutalg.kernels.gemm.family import definition, operands
 from layoutalg.kernels.gemm.heuristic import SM90, expected_family
 from layoutalg.kernels.gemm.launches import called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem, operand_view
-from layoutalg.kernels.gemm.sm90 import block_count, build
+from layoutalg.kernels.gemm.sm90 import build
+from layoutalg.kernels.gemm.streamk import block_count
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
 from tests.sweeps import each
@@ -90,8 +91,9 @@ def test_what_is_simulated_is_the_definition(name: str) -> None:
 )
 def test_clusters_and_turns_of_consumers_compute_batches(config: Sm90Config) -> None:
     p = gemm_problem(
-        72, 72, 40, "bf16", batch=[BatchMode(2, a=72 * 40, d=2 * 72 * 72), BatchMode(2, b=72 * 40, d=72 * 72)]
-    )
+        72, 72, 136, "bf16",
+        batch=[BatchMode(2, a=72 * 136, d=2 * 72 * 72), BatchMode(2, b=72 * 136, d=72 * 72)],
+    )  # fmt: skip
     assert right(p, SM90.fitted(p, config))
 
 
