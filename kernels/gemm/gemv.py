@@ -202,10 +202,6 @@ class GemvChoice:
         """The first of `timed`, None where nothing fits."""
         return next(iter(self.timed(p, arch)[0]), None)
 
-    def streamk(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[tuple[float, GemvConfig], ...]:
-        """Blocks share no steps of k."""
-        return ()
-
 
 @lru_cache(maxsize=256)
 def _timed(

@@ -67,12 +67,13 @@ MOST_ROUNDS = 12
 """Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
 
 
-COLD_SHARE = 0.70
-"""Of the board's bandwidth, what tiles of mma.sync and of fused multiply-adds reach at most: what products of
-128 rows with 58 MB to 235 MB reached by wgmma, on a cold L2."""
-
 STREAMK_GAIN = 0.03
 """Share of the expected time that stream-K has to save to be tried."""
+
+COLD_NS, COLD_SHARE = 4000, 0.70
+"""What tiles take at least to read their operands from memory: so many nanoseconds, and the bytes at a share
+of the board's bandwidth.  Of docs/measured.md the products of 128 rows with 58 MB to 235 MB took this and up
+to 15 % more, on a cold L2."""
 
 
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
@@ -90,8 +91,11 @@ def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
     return tuple(s for s in OFFERED if s == 1 or (s * LEAST_K <= p.k and s * tiles <= MOST_ROUNDS * sms))
 
 
-def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> float:
-    """Nanoseconds that the model of the module's text expects of `tile` as the configuration `c` has it.
+def expected_ns(
+    p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int, splits: int | None = None
+) -> float:
+    """Nanoseconds that the model of the module's text expects of `tile` as the configuration `c` has it, with
+    so many parts of k, its own where none are given.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> c = Sm80Config(128, 128, 64, 2, 2, 3)
@@ -101,16 +105,17 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
     """
     if c.schedule == "streamk":
         return _streamk_ns(p, c, tile, sums, sms)
-    blocks, tiles = tile_count(p, c) * c.splits, -(-p.k // c.tile_k)
-    steps = -(-tiles // c.splits)
+    splits = splits or c.splits
+    blocks, tiles = tile_count(p, c) * splits, -(-p.k // c.tile_k)
+    steps = -(-tiles // splits)
     rounds, rest = divmod(-(-blocks // sms), len(tile.step))
     ns = rounds * (steps * tile.step[-1] + tile.block[-1])
     if rest:
         ns += steps * tile.step[rest - 1] + tile.block[rest - 1]
     if _is_narrow(p, c):
         ns *= tile.narrow
-    if c.splits > 1:
-        ns += sums.launch + c.splits * p.m * p.n * p.accumulator.nbytes * sums.byte
+    if splits > 1:
+        ns += sums.launch + splits * p.m * p.n * p.accumulator.nbytes * sums.byte
     return ns
 
 
@@ -149,7 +154,7 @@ class Choice(Generic[C]):
     fields: tuple[str, ...]
     accepts: Callable[[GemmProblem], None] | None = None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
-    expected: Callable[[GemmProblem, C, Tile[C], Sums, int], float] = expected_ns
+    expected: Callable[..., float] = expected_ns
     shared: Callable[[C], C] | None = None
 
     @property
@@ -217,25 +222,34 @@ class Choice(Generic[C]):
         self, p: GemmProblem, arch: str | Arch = "sm_90"
     ) -> tuple[tuple[tuple[float, C], ...], tuple[tuple[C, LayoutAlgError], ...]]:
         """The same, each configuration behind the nanoseconds that are expected of it."""
-        return _timed(self, p, find_arch(arch))
+        ranked, refused = _ranked(self, p, find_arch(arch))
+        return tuple((ns, self._parted(p, config, splits)) for ns, config, splits in ranked), refused
 
     def fastest(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[float, C] | None:
-        """The first of `timed`, None where nothing fits.
+        """The first of `timed`, None where nothing fits; the others are not made.
 
         >>> from layoutalg.kernels.gemm.problem import gemm_problem
         >>> p = gemm_problem(256, 256, 16384, "bf16")
         >>> SM90.fastest(p) == SM90.timed(p)[0][0]
         True
         """
-        return next(iter(_timed(self, p, find_arch(arch))[0]), None)
+        ranked, _ = _ranked(self, p, find_arch(arch))
+        if not ranked:
+            return None
+        ns, config, splits = ranked[0]
+        return ns, self._parted(p, config, splits)
+
+    def _parted(self, p: GemmProblem, config: C, splits: int) -> C:
+        return config if splits == 1 else self.parted(p, replace(config, splits=splits))
 
 
 @lru_cache(maxsize=256)
-def _timed(
+def _ranked(
     choice: Choice[Any], p: GemmProblem, chip: Arch
-) -> tuple[tuple[tuple[float, Any], ...], tuple[tuple[Any, LayoutAlgError], ...]]:
+) -> tuple[list[tuple[float, Any, int]], tuple[tuple[Any, LayoutAlgError], ...]]:
+    """Nanoseconds, tile and parts of k of all that fit, the fastest first; and what does not fit."""
     sms = chip.board.sms if chip.board else 1
-    found: list[tuple[float, Any]] = []
+    found: list[tuple[float, Any, int]] = []
     refused: list[tuple[Any, LayoutAlgError]] = []
     for tile in choice.tiles:
         config = choice.fit(p, tile.config, chip)
@@ -244,13 +258,9 @@ def _timed(
         except LayoutAlgError as error:
             refused.append((config, error))
             continue
-        parts = None
         for splits in offered_splits(p, config, sms):
-            if splits > 1:
-                parts = parts or choice.parted(p, config)
-            one = config if parts is None else replace(parts, splits=splits)
-            found.append((choice.expected(p, one, tile, choice.sums, sms), one))
-    return tuple(sorted(found, key=lambda pair: pair[0])), tuple(refused)
+            found.append((choice.expected(p, config, tile, choice.sums, sms, splits), config, splits))
+    return sorted(found, key=lambda x: x[0]), tuple(refused)
 
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
@@ -341,40 +351,43 @@ def expected_family(
 ) -> tuple[float, str, Config | GemvConfig | None]:
     """The family that is expected to be fastest, behind the nanoseconds, with its configuration.
 
-    Where no family fits a product there is no configuration: infinity, and the family whose refusals say why.
+    Tiles take at least as long as memory lets them.  Where no family fits a product there is no
+    configuration: infinity, and the family whose refusals say why.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> ns, family, config = expected_family(gemm_problem(4096, 4096, 4096, "bf16"))
-    >>> 150e3 < ns < 250e3, family, config == SM90.configs(gemm_problem(4096, 4096, 4096, "bf16"))[0]
-    (True, 'gemm-sm90', True)
+    >>> round(ns / 1000), family, str(config)
+    (175, 'gemm-sm90', '128x256x64, 4 stages')
     >>> [expected_family(gemm_problem(m, 4096, 4097))[1] for m in (1, 4096)]
     ['gemv', 'gemm-sm80']
     """
     chip = find_arch(arch)
     simt = p.operand.name in ("f32", "f64")
-    least = memory_ns(p, chip)
-    families: tuple[tuple[str, Choice[Any], float], ...] = (
-        (("gemm-simt", SIMT, least),) if simt else (("gemm-sm80", SM80, least), ("gemm-sm90", SM90, 0.0))
+    families: tuple[tuple[str, Choice[Any]], ...] = (
+        (("gemm-simt", SIMT),) if simt else (("gemm-sm80", SM80), ("gemm-sm90", SM90))
     )
-    found: list[tuple[float, str, Config | GemvConfig | None]] = []
-    for family, choice, bound in families:
+    found: list[tuple[float, float, str, Config | GemvConfig | None]] = []
+    least = memory_ns(p, chip)
+    for family, choice in families:
         ns, config = choice.fastest(p, chip) or (inf, None)
-        found.append((max(ns, bound), family, config))
-    if p.m <= MOST_ROWS and (fitting := GEMV.fastest(p, chip)):
-        found.append((fitting[0], "gemv", fitting[1]))
-    return min(found, key=lambda x: x[0])
+        bound = 0.0 if choice is SM90 else least  # whose model has the memory
+        found.append((max(ns, bound), ns, family, config))
+    if p.m <= MOST_ROWS and (fitting := GEMV.timed(p, chip)[0]):
+        found.append((fitting[0][0], 0.0, "gemv", fitting[0][1]))
+    ns, _, family, config = min(found, key=lambda x: x[:2])
+    return ns, family, config
 
 
 def memory_ns(p: GemmProblem, chip: Arch) -> float:
-    """What operands and result of a product take at least in tiles whose model knows of no memory.
+    """What operands and result of a product take in tiles at least, on a cold cache.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> round(memory_ns(gemm_problem(128, 7168, 16384), find_arch("sm_90")) / 1000)
-    72
+    76
     """
     bandwidth = chip.board.dram_bytes_per_s if chip.board else inf
     each = (p.m * p.k, p.steps("a")), (p.n * p.k, p.steps("b")), (p.m * p.n, p.steps("d"))
     nbytes = 0
     for (elems, steps), size in zip(each, (p.operand.nbytes, p.operand.nbytes, p.result.nbytes), strict=True):
         nbytes += elems * size * prod(mode.extent for mode, step in zip(p.batch, steps, strict=True) if step)
-    return 1e9 * nbytes / (COLD_SHARE * bandwidth)
+    return COLD_NS + 1e9 * nbytes / (COLD_SHARE * bandwidth)

@@ -20,7 +20,7 @@ from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.sm90_first import build_first
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
 from layoutalg.kernels.gemm.streamk import block_count, build_fixup, slot_count
-from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm90Config
+from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 
 MOST_CALLED = 1 << 14
@@ -48,7 +48,7 @@ def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> Launch
     kernels = [_product(p, c)]
     if c.splits > 1:
         kernels.append(build_combine(p))
-    if not isinstance(c, SimtConfig) and c.schedule == "streamk":
+    if isinstance(c, Sm80Config | Sm90Config) and c.schedule == "streamk":
         kernels.append(build_fixup(p, c))
     return sequence_of(p, c, tuple(kernels), arch)
 
@@ -132,7 +132,7 @@ def called_problem(p: GemmProblem, c: AnyConfig) -> GemmProblem:
         by_m, by_n, _ = multiples(p, c)
         m = most if p.m >= c.tile_m else c.tile_m - by_m
         n = most if p.n >= c.tile_n else c.tile_n - by_n
-    added_up = c.splits > 1 or c.schedule == "streamk"
+    added_up = c.splits > 1 or (isinstance(c, Sm80Config | Sm90Config) and c.schedule == "streamk")
     ldd = most + (combine_vector(p) if added_up else 0)  # what cuts the rows of the sums that are added
     batch = widest_batch(p, c)
     return replace(
@@ -169,10 +169,10 @@ def sequence_of(
     splits = c.splits
     scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
     scalars |= batch_scalars(p)
-    if isinstance(c, Sm90Config) and p.batch:
+    if isinstance(c, Sm90Config):
         scalars["all_tiles"] = sm90.cluster_tiles(p, c)
     scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
-    if not isinstance(c, SimtConfig) and c.schedule != "data_parallel":
+    if isinstance(c, Sm80Config | Sm90Config) and c.schedule != "data_parallel":
         scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")
         if c.schedule == "streamk":
             scratch = slot_count(blocks) * c.tile_m * c.tile_n * p.accumulator.nbytes

@@ -219,7 +219,7 @@ class _Writer:
             self.leave = self._or_part(self.leave)
         self.full = k.mbarrier("full", 1, c.stages)
         self.empty = k.mbarrier("empty", c.readers * c.sharing, c.stages)
-        self.order = k.mbarrier("order", 1, c.consumers) if c.pingpong else None
+        self.order = k.mbarrier("order", 128, c.consumers) if c.pingpong else None
 
     def write(self) -> Kernel:
         """The whole program."""
@@ -261,8 +261,8 @@ class _Writer:
                 row, column = place(unit.tile)
                 # a unit has steps, but the compiler serializes products where it does not see that it has
                 with k.If(Const(0) < unit.steps):
-                    before = k.let("before", unit.before)
-                    yield Const(0), before, k.let("row", row), k.let("column", column), ()
+                    at = k.let("row", row), k.let("column", column)
+                    yield Const(0), k.let("before", unit.before), *at, ()
             return
         total = count if self.all_tiles is None else self.all_tiles
         turns = minus(total + (clusters - 1), mine) // clusters
@@ -333,9 +333,8 @@ class _Writer:
                     k.do(WGMMA_WAIT, 1)
                     with k.If(Const(0) < kt):
                         release((stage + (c.stages - 1)) % c.stages)
-                if self.order:
-                    with k.If(thread.eq(0)):
-                        k.arrive(self.order[1 - group])
+                if self.order:  # every thread: a warp may be late, and the others' arrivals say nothing of it
+                    k.arrive(self.order[1 - group])
                 k.warpgroup_wait(0, acc)
                 release((before + self.part.tiles + (c.stages - 1)) % c.stages)
             corner = row * c.tile_m + part * c.consumer_m, column * c.tile_n
