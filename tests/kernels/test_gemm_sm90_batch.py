@@ -23,7 +23,7 @@ from layoutalg.kernels.gemm.sm90 import build
 from layoutalg.kernels.gemm.streamk import block_count
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
-from layoutalg.kernels.ladder.steps import Sm90Step
+from layoutalg.kernels.ladder.sm90_steps import Sm90Step
 from tests.sweeps import each
 
 SMALL = Sm90Config(64, 64, 2, 1)
