@@ -36,7 +36,9 @@ def sass_command(
             autocompletion=dtypes,
         ),
     ] = None,
-    m: Annotated[int | None, typer.Option(help="Most rows. Default: 4096.", show_default=False)] = None,
+    m: Annotated[
+        int | None, typer.Option(help="Most rows. Default: 4096; of gemv 1.", show_default=False)
+    ] = None,
     n: Annotated[int | None, typer.Option(help="Most columns. Default: 4096.", show_default=False)] = None,
     k: Annotated[
         int | None, typer.Option(help="Most k of a product. Default: 4096.", show_default=False)
@@ -75,7 +77,8 @@ def sass_command(
     from layoutalg.kernels.registry import find_family
 
     arch = compile_target(arch)
-    usual = {name: SIDE for name in ("m", "n", "k") if name in find_family(family).asks}
+    asks = find_family(family).asks
+    usual = {name: min(SIDE, asks[name]) for name in ("m", "n", "k") if name in asks}
     given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
     options = usual | {name: value for name, value in given.items() if value is not None}
     with progress(f"compiling {family}", quiet=as_json):
