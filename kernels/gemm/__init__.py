@@ -30,7 +30,15 @@ from layoutalg.kernels.gemm.problem import (
     scalar_words,
 )
 from layoutalg.kernels.gemm.simt import tiled_mma
-from layoutalg.kernels.gemm.tiles import Side, SimtConfig, Sm80Config, Sm90Config, mma_of, operand_tile
+from layoutalg.kernels.gemm.tiles import (
+    Side,
+    SimtConfig,
+    Sm75Config,
+    Sm80Config,
+    Sm90Config,
+    mma_of,
+    operand_tile,
+)
 
 __all__ = [
     "GEMM_FAMILIES",
@@ -42,6 +50,7 @@ __all__ = [
     "Major",
     "Side",
     "SimtConfig",
+    "Sm75Config",
     "Sm80Config",
     "Sm90Config",
     "gemm_problem",

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from math import gcd
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
@@ -32,6 +32,8 @@ from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.kernels.gemm.tiles import (
     SIMT_SUMS,
     SIMT_TILES,
+    SM75_SUMS,
+    SM75_TILES,
     SM80_SUMS,
     SM80_TILES,
     SM90_SUMS,
@@ -39,12 +41,13 @@ from layoutalg.kernels.gemm.tiles import (
     C,
     Config,
     SimtConfig,
+    Sm75Config,
     Sm80Config,
     Sm90Config,
     Sums,
     Tile,
 )
-from layoutalg.kernels.gemm.validate import check_config, check_element
+from layoutalg.kernels.gemm.validate import check_config, check_element, check_half
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of parts that are tried."""
@@ -210,7 +213,10 @@ def _fit_simt(p: GemmProblem, c: SimtConfig, chip: Arch) -> SimtConfig:
     return c
 
 
-def _fit_sm80(p: GemmProblem, c: Sm80Config, chip: Arch) -> Sm80Config:
+M = TypeVar("M", Sm80Config, Sm75Config)
+
+
+def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
     size = p.operand.nbytes
     tile_k = c.tile_k * 2 // size
     a, b, across = _vectors(p)
@@ -233,6 +239,9 @@ SIMT: Choice[SimtConfig] = Choice(
     SIMT_TILES, SIMT_SUMS, _fit_simt, ("a_vector", "b_vector", "result_vec"), check_element
 )
 SM80: Choice[Sm80Config] = Choice(SM80_TILES, SM80_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"))
+SM75: Choice[Sm75Config] = Choice(
+    SM75_TILES, SM75_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"), check_half
+)
 SM90: Choice[Sm90Config] = Choice(
     SM90_TILES,
     SM90_SUMS,
@@ -240,7 +249,7 @@ SM90: Choice[Sm90Config] = Choice(
     ("through", "result_vec"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n)),
 )
-"""The families: without tensor cores, with mma.sync, and with wgmma."""
+"""The families: without tensor cores, with mma.sync, with mma.sync before cp.async, and with wgmma."""
 
 
 def choice_of(c: Config) -> Choice[Any]:
@@ -252,6 +261,8 @@ def choice_of(c: Config) -> Choice[Any]:
     match c:
         case SimtConfig():
             return SIMT
+        case Sm75Config():
+            return SM75
         case Sm80Config():
             return SM80
         case Sm90Config():
@@ -259,14 +270,17 @@ def choice_of(c: Config) -> Choice[Any]:
 
 
 def tensor_core_family(p: GemmProblem, arch: str | Arch = "sm_90") -> str:
-    """Which family with tensor cores is expected to be faster: wgmma where it can, or mma.sync.
+    """Which family with tensor cores is expected to be faster: wgmma where it can, or mma.sync, on GPUs
+    without cp.async by the family that needs none.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> [tensor_core_family(gemm_problem(4096, 4096, k), "sm_90") for k in (4096, 4097)]
     ['gemm-sm90', 'gemm-sm80']
-    >>> tensor_core_family(gemm_problem(4096, 4096, 4096), "sm_80")
-    'gemm-sm80'
+    >>> [tensor_core_family(gemm_problem(4096, 4096, 4096), arch) for arch in ("sm_80", "sm_75")]
+    ['gemm-sm80', 'gemm-sm75']
     """
+    if find_arch(arch).compute_capability < (8, 0):
+        return "gemm-sm75"
     by_wgmma, by_mma = SM90.timed(p, arch)[0], SM80.timed(p, arch)[0]
     if not by_wgmma:
         return "gemm-sm80"

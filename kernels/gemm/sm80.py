@@ -14,6 +14,7 @@ Results leave the registers
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 from typing import Literal
 
@@ -48,7 +49,15 @@ from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.mainloop import Mainloop, OperandPlan, operand_copy
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.suggest import check_or_suggest
-from layoutalg.kernels.gemm.tiles import OperandTile, Side, Sm80Config, mma_of, operand_tile, stored
+from layoutalg.kernels.gemm.tiles import (
+    OperandTile,
+    Side,
+    Sm75Config,
+    Sm80Config,
+    mma_of,
+    operand_tile,
+    stored,
+)
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.synthesis import synthesize
 
@@ -119,7 +128,8 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     notes = _notes(p, c)
     p, c = stored(p, c)
     mma = mma_of(p, c)
-    k = KernelBuilder(f"gemm_sm80_{p.operand}", c.threads, notes=notes, min_blocks=c.min_blocks)
+    name = "gemm_sm75" if isinstance(c, Sm75Config) else "gemm_sm80"
+    k = KernelBuilder(f"{name}_{p.operand}", c.threads, notes=notes, min_blocks=c.min_blocks)
     loop = Mainloop(k, p, c, partial(operand_plan, p, c), inward=True, align_bytes=1024)
     ra, rb = loop.fragments
     output = Output(
@@ -141,7 +151,7 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     loop.write(multiply)
     through = _through_shared if c.epilogue == "shared" else _direct
     through(k, p, c, acc, _Sums(k, p, c.result_vec), output, loop.first)
-    return k.build()
+    return replace(k.build(), as_written=not c.lowered)
 
 
 def _notes(p: GemmProblem, c: Sm80Config) -> list[str]:

@@ -2,6 +2,7 @@
 
     SimtConfig    fused multiply-adds of threads
     Sm80Config    mma.sync of warps                  `mma_of`, `stored`
+    Sm75Config    the same on GPUs without cp.async
     Sm90Config    wgmma of warpgroups, fed by TMA
     OperandTile   what either means for one operand
 
@@ -145,7 +146,7 @@ class Sm80Config:
     splits: int = 1
 
     # what only steps of the ladder have otherwise: options of ladder.steps.Sm80Step
-    ahead, fragments, swizzled, epilogue = True, 2, True, THROUGH_SHARED
+    ahead, fragments, swizzled, epilogue, lowered = True, 2, True, THROUGH_SHARED, True
 
     @property
     def threads(self) -> int:
@@ -169,6 +170,23 @@ class Sm80Config:
 
     def __str__(self) -> str:
         return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages"
+
+
+@dataclass(frozen=True, slots=True)
+class Sm75Config(Sm80Config):
+    """How one block works on a GPU without cp.async: through registers into one tile or two, by mma of k = 8.
+
+    Fragments are loaded when they are needed, so that the registers are left for sums: 256 x 256 of f16 fit
+    eight warps.
+
+    >>> Sm75Config(256, 256, 32, 4, 2).via
+    'registers'
+    """
+
+    stages: int = 2
+    via: Literal["cp.async", "registers"] = "registers"
+    mma_k: int = 8
+    fragments = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +361,7 @@ def vectors(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
 Config: TypeAlias = SimtConfig | Sm80Config | Sm90Config
 """A way to compute a product, of any family."""
 
-C = TypeVar("C", SimtConfig, Sm80Config, Sm90Config)
+C = TypeVar("C", SimtConfig, Sm80Config, Sm75Config, Sm90Config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +416,42 @@ SM80_TILES: tuple[Tile[Sm80Config], ...] = (
     Tile(Sm80Config(64, 64, 32, 2, 2, 2, via="registers"), (443, 495, 703, 1415), (15, 10, 5, 0)),
 )  # fmt: skip
 """The tiles, for operands of 16 bits; the last takes single elements."""
+
+TURING_GHZ, TURING_FLOPS, TURING_WAVEFRONT, TURING_L2_BYTES, TURING_DRAM_BYTES = 1.59, 1024, 2.0, 20.0, 3.5
+"""A multiprocessor of a T4: its boost clock and f16 operations per cycle of its tensor cores as documented;
+cycles per wavefront of shared memory, bytes per cycle from the L2 and from DRAM as published (T4_ACHIEVED).
+"""
+
+
+def _turing(config: Sm75Config, blocks: int) -> Tile[Sm75Config]:
+    """A tile whose times follow from rates; none was measured."""
+    c, halves = config, (config.tile_m + config.tile_n) * config.tile_k
+    fragments = (c.warp_m + c.warp_n) // 16 * (c.tile_k // 16) * c.warps_m * c.warps_n
+    step = max(
+        2 * c.tile_m * c.tile_n * c.tile_k / TURING_FLOPS,
+        (4 * fragments + 2 * halves // 128) * TURING_WAVEFRONT,
+        2 * halves / TURING_L2_BYTES,
+    )
+    block = 2 * c.tile_m * c.tile_n / TURING_DRAM_BYTES
+    turns = range(1, blocks + 1)
+    return Tile(
+        config, tuple(n * step / TURING_GHZ for n in turns), tuple(n * block / TURING_GHZ for n in turns)
+    )
+
+
+SM75_SUMS = Sums(2000, 0.0045)
+"""What writing parts of k and adding them up cost, by the bandwidth of DRAM; not measured."""
+
+SM75_TILES: tuple[Tile[Sm75Config], ...] = (
+    _turing(Sm75Config(256, 256, 32, 4, 2), 1),
+    _turing(Sm75Config(256, 128, 32, 4, 2), 1),
+    _turing(Sm75Config(128, 256, 32, 2, 4), 1),
+    _turing(Sm75Config(128, 128, 32, 2, 4), 1),
+    _turing(Sm75Config(128, 64, 32, 2, 2, min_blocks=2), 2),
+    _turing(Sm75Config(64, 128, 32, 2, 2, min_blocks=2), 2),
+    _turing(Sm75Config(64, 64, 32, 2, 2, min_blocks=3), 3),
+)
+"""The tiles, for f16; the first holds f16 sums alone.  Their times are computed, no Turing was measured."""
 
 SM90_SUMS = Sums(115, 0.000194)
 """What writing parts of k and adding them up cost."""
