@@ -73,7 +73,10 @@ BMajorOption: TypeAlias = Annotated[
 ]
 AccumulatorOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(help="Type of a product's sums. Default: f32; f64, s32 of s8.", autocompletion=dtypes),
+    typer.Option(
+        help="Type of a product's sums. Default: f32; f64, s32 of s8, f16 of gemm-sm75.",
+        autocompletion=dtypes,
+    ),
 ]
 ResultOption: TypeAlias = Annotated[
     str | None,
