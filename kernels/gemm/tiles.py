@@ -17,8 +17,8 @@ and makes thread_m * thread_n fused multiply-adds.  Each dimension of a thread's
 
 With run = 4 the lanes of a warp read neighbouring 16-byte vectors (no bank conflict); with run = thread_m a
 thread's rows are contiguous.  A tile in shared memory is stored [k][row] (order "mn", where fragments are
-vectors), like its matrix ("matrix"), or the other way round ("turned").  Where the tile's order is not
-the matrix's, the copy turns it.
+vectors), [row][k] ("k"), like its matrix ("matrix"), or the other way round ("turned").  Where the tile's
+order is not the matrix's, the copy turns it.
 
 With tensor cores a warp multiplies fragments of 16 x 8, which come from shared memory by ldmatrix.x4: 16 rows
 by 32 bytes of k, four core matrices.
@@ -37,7 +37,7 @@ from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.layout import Layout
 
 Via: TypeAlias = Literal["global", "registers", "cp.async"]
-Order: TypeAlias = Literal["mn", "matrix", "turned"]
+Order: TypeAlias = Literal["mn", "k", "matrix", "turned"]
 Side: TypeAlias = Literal["a", "b"]
 Through: TypeAlias = Literal["shared", "direct"]
 
@@ -88,7 +88,7 @@ class SimtConfig:
     splits: int = 1
 
     # what only steps of the ladder have otherwise: options of ladder.steps.SimtStep
-    weave, ahead, fragments, order = 2, False, 2, ALONG_ROWS
+    weave, ahead, fragments, order, single = 2, False, 2, ALONG_ROWS, False
 
     @property
     def lanes_n(self) -> int:
@@ -265,8 +265,8 @@ class OperandTile:
     """A tile of an operand, `rows` rows by `deep` k of a matrix that is stored along its `major` mode.
 
     `threads` threads copy `vector` elements each: single elements where the tile's `order` is not the
-    matrix's.  Stored rows of the tile are `pitch` elements apart.  Of a step of k a thread loads `fragments`
-    fragments of `fragment` elements.
+    matrix's; with `single` they are moved one by one.  Stored rows of the tile are `pitch` elements apart.
+    Of a step of k a thread loads `fragments` fragments of `fragment` elements.
     """
 
     rows: int
@@ -280,6 +280,12 @@ class OperandTile:
     pitch: int
     fragment: int
     fragments: int
+    single: bool = False
+
+    @property
+    def access(self) -> int:
+        """Elements that one instruction copies: a vector, or of a thread's neighbours each by itself."""
+        return 1 if self.single else self.vector
 
     @property
     def turned(self) -> bool:
@@ -336,7 +342,12 @@ def operand_tile(p: GemmProblem, c: SimtConfig | Sm80Config, side: Side) -> Oper
             c.tile_k if major == "k" else rows, 16 // size, warp_rows // 16,
         )  # fmt: skip
     run, thread, vector = (c.run_m, c.thread_m, c.a_vector) if first else (c.run_n, c.thread_n, c.b_vector)
-    orders: dict[Order, Major] = {"mn": "mn", "matrix": major, "turned": "mn" if major == "k" else "k"}
+    orders: dict[Order, Major] = {
+        "mn": "mn",
+        "k": "k",
+        "matrix": major,
+        "turned": "mn" if major == "k" else "k",
+    }
     order = orders[c.order]
     turned = major != order
     via = c.turn if turned and c.via != "global" else c.via
@@ -345,6 +356,7 @@ def operand_tile(p: GemmProblem, c: SimtConfig | Sm80Config, side: Side) -> Oper
         rows, c.tile_k, p.operand, major, order, via, c.threads,
         1 if via == "global" or (turned and via == "cp.async") else vector,
         (rows if order == "mn" else c.tile_k) + (c.pad if turned else 0), fragment, thread // fragment,
+        c.single and via == "registers",
     )  # fmt: skip
 
 

@@ -4,7 +4,8 @@ A ladder is a base configuration and a list of options: each step takes over wha
 some fields anew.  Options that only steps have are fields of records of their own; what is chosen has those
 of the last step.  Sizes are multiples of the tile.
 
-    gemm-simt    v1 to v8 as published, then what brings it to the kernel that is chosen
+    gemm-simt    v1 to v8 as published, then what brings it to the kernel that is chosen.  Their author's
+                 column-major C = A B is row-major D = A B here with the operands exchanged: his A is our B
     gemm-sm75    a tensor-core GEMM in six kernels for a T4, as published, 8 to 96 % of cuBLAS, and one more
     gemm-sm80    the same with f32 sums; two more steps need sm_80
 """
@@ -23,7 +24,8 @@ from layoutalg.kernels.gemm import SimtConfig, Sm80Config
 class SimtStep(SimtConfig):
     """A configuration with the options of the first ladder.
 
-    `weave` lanes along n come first in a warp, then those along m, then the others along n.  With one stage,
+    `weave` lanes along n come first in a warp, then those along m, then the others along n.  With `single` a
+    thread copies the elements of a vector one by one.  With one stage,
     `ahead` loads the next tile into registers before the current one is multiplied.  `fragments` is 2 where
     the next fragments are loaded while the current ones are multiplied.  `order` is that of stored tiles.
     """
@@ -31,7 +33,8 @@ class SimtStep(SimtConfig):
     weave: int = 2
     ahead: bool = False
     fragments: Literal[1, 2] = 2
-    order: Literal["mn", "matrix", "turned"] = "mn"
+    order: Literal["mn", "k", "matrix", "turned"] = "mn"
+    single: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +73,20 @@ def ladder(base: C, options: Mapping[str, Mapping[str, Any]]) -> Mapping[str, C]
 
 SIMT_LADDER: Mapping[str, SimtStep] = ladder(
     SimtStep(
-        32, 32, 32, 1, 1, 1, 1, 1, "global", "registers", 1, weave=32, fragments=1, order="turned",
-        a_vector=1, b_vector=1, fragment=1, pad=0, panel=1, result_vec=1,
+        32, 32, 32, 1, 1, 1, 1, 1, "global", "registers", 1, weave=32, fragments=1, order="k", a_vector=1,
+        b_vector=1, fragment=1, pad=0, panel=1, result_vec=1,
     ),
     {
         "v1": {},  # a thread per element, straight from global memory
-        "v2": {"via": "registers"},  # tiles in shared memory, stored across their matrices
+        "v2": {"via": "registers"},  # tiles in shared memory, both stored along k: B is turned, A is not
         "v3": {},  # the same from a linear thread index, which threads have from the start
-        "v4": {"order": "matrix"},  # tiles stored like their matrices
-        "v5": {"thread_n": 4, "run_n": 4, "lanes_m": 4, "weave": 8},  # four elements per thread
-        "v6": {"a_vector": 4, "b_vector": 4, "fragment": 4, "result_vec": 4},  # 16-byte accesses
+        "v4": {"order": "mn"},  # both stored along rows: A is turned, 32-way, which the author leaves
+        "v5": {  # four elements per thread, of the copies too, one by one: four sectors for one
+            "thread_n": 4, "run_n": 4, "lanes_m": 4, "weave": 8, "a_vector": 4, "b_vector": 4, "single": True,
+        },
+        "v6": {"single": False, "fragment": 4, "result_vec": 4},  # 16-byte accesses; A is turned 8-way
         "v7": {  # 4 x 4 elements per thread
             "tile_m": 64, "tile_n": 64, "tile_k": 16, "thread_m": 4, "run_m": 4, "lanes_m": 2, "weave": 16,
-            "order": "mn",
         },
         "v8": {  # 8 x 8 elements per thread
             "tile_m": 128, "tile_n": 128, "tile_k": 8, "thread_m": 8, "thread_n": 8, "run_m": 8, "run_n": 8,
