@@ -5,7 +5,7 @@ some fields anew.  Options that only steps have are fields of records of their o
 of the last step.  Sizes are multiples of the tile.
 
     gemm-simt    v1 to v8 as published, then what brings it to the kernel that is chosen.  Their author's
-                 column-major C = A B is row-major D = A B here with the operands exchanged: his A is our B
+                 column-major C = A B is row-major D = A B here with the operands exchanged: that A is our B
     gemm-sm75    a tensor-core GEMM in six kernels for a T4, as published, 8 to 96 % of cuBLAS, and one more
     gemm-sm80    the same with f32 sums; two more steps need sm_80
 """
@@ -98,7 +98,9 @@ SIMT_LADDER: Mapping[str, SimtStep] = ladder(
         "wide": {"tile_n": 256, "thread_m": 16, "panel": 8, "edges": True},  # blocks in panels
     },
 )  # fmt: skip
-"""Fused multiply-adds: from a thread per element to the widest tile."""
+"""Fused multiply-adds: from a thread per element to the widest tile.
+
+Source: How to optimize SGEMM on NVIDIA GPUs, github.com/yzhaiustc/Optimizing-SGEMM-on-NVIDIA-Turing-GPUs."""
 
 
 _PLAIN = Sm80Step(
