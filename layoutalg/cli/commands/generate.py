@@ -113,7 +113,8 @@ def generate_command(
         str | None,
         typer.Option(
             "--launcher",
-            help="Add a launcher that checks its arguments: cpp, or a Python module for torch or cupy.",
+            help="Add a launcher that checks its arguments: cpp, the same with a main that times it, or a "
+            "Python module for torch or cupy.",
             show_default=False,
         ),
     ] = None,
