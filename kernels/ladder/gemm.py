@@ -49,9 +49,9 @@ from layoutalg.codegen.gpu import (
     prepare,
 )
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
-from layoutalg.errors import ShapeError, UnknownNameError
+from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, mma_of
+from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, Sm90Config, mma_of
 from layoutalg.kernels.ladder.counters import counted, vectorized_loads
 from layoutalg.kernels.ladder.machines import Machine, find_machine
 from layoutalg.kernels.ladder.steps import PUBLISHED
@@ -271,7 +271,14 @@ def predict_step(family: Family, p: GemmProblem, name: str, config: Any, arch: s
     >>> step.multiplies, step.bound, step.occupancy.warps_per_sm
     (524288, 'L1', 16)
     """
-    count, machine, by_mma = multiplies(p, config), find_machine(arch), isinstance(config, Sm80Config)
+    machine, by_mma = find_machine(arch), isinstance(config, Sm80Config)
+    if isinstance(config, Sm90Config):
+        from layoutalg.kernels.ladder.wgmma import predict_wgmma  # it makes Steps
+
+        if machine.arch != ARCH:
+            raise UnsupportedError(f"wgmma needs {ARCH}; {machine.arch} does not have it")
+        return predict_wgmma(family, p, name, config, lambda held: _reuse(p, config, held, machine.sms))
+    count = multiplies(p, config)
     sequence = family.launches(p, config, machine.arch)
     kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.bench.scalars(p)}
     accesses = counted(kernel, params, machine.arch)

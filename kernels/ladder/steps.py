@@ -8,6 +8,7 @@ of the last step.  Sizes are multiples of the tile.
                  column-major C = A B is row-major D = A B here with the operands exchanged: that A is our B
     gemm-sm75    a tensor-core GEMM in six kernels for a T4, as published, 8 to 96 % of cuBLAS, and one more
     gemm-sm80    the same with f32 sums; two more steps need sm_80
+    gemm-sm90    see sm90_steps
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from layoutalg.kernels.gemm import SimtConfig, Sm80Config
+from layoutalg.kernels.ladder.sm90_steps import BASE, OPTIONS, Sm90Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Sm80Step(Sm80Config):
     lowered: bool = True
 
 
-C = TypeVar("C", SimtStep, Sm80Step)
+C = TypeVar("C", SimtStep, Sm80Step, Sm90Step)
 
 
 def ladder(base: C, options: Mapping[str, Mapping[str, Any]]) -> Mapping[str, C]:
@@ -155,6 +157,11 @@ that the fifth step keeps 256 x 128."""
 
 
 LADDERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"gemm-simt": SIMT_LADDER, "gemm-sm75": SM75_LADDER, "gemm-sm80": SM80_LADDER}
+    {
+        "gemm-simt": SIMT_LADDER,
+        "gemm-sm75": SM75_LADDER,
+        "gemm-sm80": SM80_LADDER,
+        "gemm-sm90": ladder(BASE, OPTIONS),
+    }
 )
 """By the name of the family."""

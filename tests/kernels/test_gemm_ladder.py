@@ -13,7 +13,7 @@ from layoutalg.kernels.ladder.gemm import ARCH, Step, effects, predict_steps
 from layoutalg.kernels.ladder.machines import FLOPS_PER_CYCLE
 
 SM80 = ("2 vectors", "3 swizzle", "5 tile 256x128x32", "6 two buffers", "7 cp.async ring, mma k16")
-SIMT = ("v4", "v8", "warp tiles", "cp.async")
+SIMT = ("v2", "v8", "warp tiles", "cp.async")
 
 
 @cache
@@ -34,8 +34,8 @@ def test_machine_code_multiplies_what_the_program_says(family: str) -> None:
 @pytest.mark.parametrize("family", ["gemm-sm80", "gemm-simt"])
 def test_machine_code_loads_fragments_as_the_program_says_unless_merged(family: str) -> None:
     merged = {name for name, step in steps(family).items() if step.merged != 1}
-    assert merged == ({"v4"} if family == "gemm-simt" else set())
-    assert steps("gemm-simt")["v4"].merged > 1
+    assert merged == ({"v2"} if family == "gemm-simt" else set())
+    assert steps("gemm-simt")["v2"].merged > 1
 
 
 def test_three_idle_loads_stand_before_every_group_of_copies() -> None:
