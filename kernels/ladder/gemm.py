@@ -179,10 +179,11 @@ class Step:
         all_shared = self.counts.get("shared wavefronts", 0)
         fragments = sum(c.total for op, c in self.accesses.items() if op.startswith(_FRAGMENT[self.by_mma]))
         copies = sum(max(x.instructions, x.total * chip.sector_bytes // chip.line_bytes) for x in through)
-        if self.config.via == "global":
-            fragments, copies = copies, 0
+        stored = all_shared - fragments
         each = self.machine.wavefront_cycles / self.passes
-        return (copies + all_shared - fragments) * each, fragments * each
+        if self.config.via == "global":  # fragments are loaded from there
+            return stored * each, copies * each
+        return (stored + copies) * each, fragments * each
 
     @property
     def overlapped(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from layoutalg.cli.output import progress, say, say_json, table
 from layoutalg.cli.refusals import header
-from layoutalg.errors import UnknownNameError
+from layoutalg.errors import UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,36 +27,56 @@ def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_j
     machine = find_machine(usual_arch(family) if arch is None else arch)
     for size in sizes or [chosen.bench.steps_size]:
         steps: list[Step] = []
+        refused: dict[str, UnsupportedError] = {}
         with progress(f"predicting {family}", len(chosen.steps), quiet=as_json) as advance:
-            for step in predict_steps(chosen, size, arch=machine.arch):
-                steps.append(step)
+            for name in chosen.steps:
+                try:
+                    steps += predict_steps(chosen, size, (name,), arch=machine.arch)
+                except UnsupportedError as error:
+                    refused[name] = error
                 advance()
-        reports.append((str(chosen.problem(size)), steps))
+        if not steps:
+            raise next(iter(refused.values()))
+        reports.append((str(chosen.problem(size)), steps, refused))
     if as_json:
         say_json(
             header("bench")
             | {"family": family, "arch": machine.arch, "rates": list(machine.notes)}
-            | {"predicted": [{"problem": p, "steps": ladder_fields(steps)} for p, steps in reports]}
+            | {
+                "predicted": [
+                    {"problem": p, "steps": ladder_fields(steps)}
+                    | {"refused": [{"step": name, "why": str(why)} for name, why in refused.items()]}
+                    for p, steps, refused in reports
+                ]
+            }
         )
         return
     where = f"on {machine.arch} ({machine.name})"
-    tables = (part for problem, steps in reports for part in ladder_tables(f"{problem} {where}", steps))
-    say(*tables, "Rates per multiprocessor and cycle. " + "; ".join(machine.notes) + ".")
+    for problem, steps, refused in reports:
+        say(*ladder_tables(f"{problem} {where}", steps))
+        say(*(f"{name}: not on {machine.arch}: {why}." for name, why in refused.items()))
+    say("Rates per multiprocessor and cycle. " + "; ".join(machine.notes) + ".")
 
 
 def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
-    """Three tables: what a launch executes, what each resource takes, and what a step changes."""
+    """Tables: what a launch executes, what each resource takes, and what a step changes."""
     counted = list(dict.fromkeys(what for step in steps for what in step.counts))
-    executed = (
+    launch = f"{problem}: a launch executes (millions)"
+    executed = [
         (
             step.name,
             str(step.cubin.registers),
             str(step.occupancy.blocks_per_sm),
             f"{_worst(step):.3g}",
-            *(_millions(step.counts.get(what, 0)) for what in counted),
+            *(_millions(step.counts.get(what, 0)) for what in counted[:MOST_COUNTS]),
         )
         for step in steps
-    )
+    ]
+    columns = [_SHORT.get(what, what) for what in counted]
+    tables = [table(launch, ("step", "regs", "blocks", "ways", *columns[:MOST_COUNTS]), executed)]
+    if len(counted) > MOST_COUNTS:
+        more = ((s.name, *(_millions(s.counts.get(x, 0)) for x in counted[MOST_COUNTS:])) for s in steps)
+        tables.append(table("and", ("step", *columns[MOST_COUNTS:]), more))
     resources, published = list(steps[0].cycles), any(map(_published, steps))
     taken = (
         (
@@ -74,11 +94,7 @@ def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
     )
     changed = ((step.name, _effects(steps[i - 1], step) if i else "-") for i, step in enumerate(steps))
     return [
-        table(
-            f"{problem}: a launch executes (millions)",
-            ("step", "regs", "blocks", "ways", *(_SHORT.get(what, what) for what in counted)),
-            executed,
-        ),
+        *tables,
         table(
             "One block and tile of k takes at least (cycles of a multiprocessor; of the rate on registers)",
             (
@@ -124,6 +140,9 @@ def ladder_fields(steps: Sequence[Step]) -> list[dict[str, Any]]:
         for i, step in enumerate(steps)
     ]
 
+
+MOST_COUNTS = 8
+"""Of one table."""
 
 _SHORT = {
     "instructions": "all", "shared wavefronts": "wavefr.", "global loads": "loads",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pytest
 
-from layoutalg.kernels import find_family, ladder
+from layoutalg.kernels import Family, find_family, ladder
 from layoutalg.kernels.ladder.gemm import Step, predict_steps
 from tests.command import answer, refusal, run
 
@@ -23,12 +24,16 @@ def _predicted(family: str, n: int, arch: str) -> list[Step]:
     return list(predict_steps(find_family(family), n, STEPS[family], arch))
 
 
+def _named(family: Family, n: int, names: tuple[str, ...], *, arch: str) -> Iterator[Step]:
+    if names == ("cp.async",) and arch == "sm_75":  # which refuses it
+        yield from predict_steps(family, n, names, arch)
+    yield from (step for step in _predicted(family.name, n, arch) if step.name in names)
+
+
 @pytest.fixture(autouse=True)
 def _short_ladders(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command predicts two steps, once a session."""
-    monkeypatch.setattr(
-        ladder, "predict_steps", lambda family, n, *, arch: iter(_predicted(family.name, n, arch))
-    )
+    monkeypatch.setattr(ladder, "predict_steps", _named)
 
 
 def _steps(family: str) -> list[dict[str, Any]]:
@@ -94,6 +99,16 @@ def test_the_same_steps_on_another_machine_have_no_published_share() -> None:
 def test_what_is_not_predicted_is_refused(words: tuple[str, ...], error: str, part: str) -> None:
     name, message = refusal("bench", *words, "--predict")
     assert name == error and part in message
+
+
+def test_steps_that_an_architecture_lacks_are_named_beside_the_others() -> None:
+    payload = answer("bench", "gemm-simt", "--predict", "--size", "512", "--arch", "sm_75")
+    (report,) = payload["predicted"]
+    assert [step["step"] for step in report["steps"]] == list(STEPS["gemm-simt"])
+    (refused,) = report["refused"]
+    assert refused["step"] == "cp.async" and "sm_75" in refused["why"]
+    text = run("bench", "gemm-simt", "--predict", "--size", "512", "--arch", "sm_75").stdout
+    assert "cp.async: not on sm_75:" in text
 
 
 def test_what_is_timed_is_timed_on_the_gpu_that_is_there() -> None:

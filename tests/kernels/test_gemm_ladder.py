@@ -58,6 +58,13 @@ def test_cycles_of_a_pass_by_hand() -> None:
     assert step.flops_per_cycle == 2 * 256 * 128 * 64 / found[step.bound]
 
 
+def test_a_thread_per_element_loads_what_it_multiplies_through_the_l1() -> None:
+    """32 warps, 32 k, a load of either operand each: a wavefront per load, and nothing in shared memory."""
+    (step,) = predict_steps(find_family("gemm-simt"), 256, ("v1",))
+    assert step.cycles["L1"] == 2 * 32 * 32 and step.overlapped
+    assert step.least_cycles == max(step.cycles.values())
+
+
 def test_rows_of_64_bytes_make_shared_memory_the_bound() -> None:
     step = steps("gemm-sm80")["7 cp.async ring, mma k16"]
     assert step.ways["cp.async.16"] == 2 and step.bound == "L1"
