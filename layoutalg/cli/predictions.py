@@ -52,10 +52,11 @@ def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_j
         )
         return
     where = f"on {machine.arch} ({machine.name})"
+    parts: list[Table | str] = []
     for problem, steps, refused in reports:
-        say(*ladder_tables(f"{problem} {where}", steps))
-        say(*(f"{name}: not on {machine.arch}: {why}." for name, why in refused.items()))
-    say("Rates per multiprocessor and cycle. " + "; ".join(machine.notes) + ".")
+        parts += ladder_tables(f"{problem} {where}", steps)
+        parts += [f"{name}: not on {machine.arch}: {why}." for name, why in refused.items()]
+    say(*parts, "Rates per multiprocessor and cycle. " + "; ".join(machine.notes) + ".")
 
 
 def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
