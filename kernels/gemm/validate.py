@@ -20,6 +20,7 @@ from layoutalg.kernels.gemm.tiles import (
     ROLE_REGISTERS,
     Config,
     SimtConfig,
+    Sm75Config,
     Sm80Config,
     Sm90Config,
     mma_of,
@@ -119,6 +120,18 @@ def check_element(p: GemmProblem) -> None:
         raise UnsupportedError(f"fused multiply-adds of {p.operand}: f32 and f64 are accepted")
 
 
+def check_half(p: GemmProblem) -> None:
+    """Raise UnsupportedError for operands that mma.sync of k = 8 does not take before sm_80.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> check_half(gemm_problem(256, 256, 64))
+    """
+    if p.operand.name != "f16":
+        raise UnsupportedError(
+            f"mma.sync of {p.operand} needs sm_80; sm_75 does not have it: gemm-sm75 multiplies f16"
+        )
+
+
 def _multiple(name: str, value: int, part: int, what: str) -> None:
     if part < 1 or value < part or value % part:
         nearest = max(1, round(value / part)) * part if part > 0 else value
@@ -177,6 +190,8 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
 
 
 def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
+    if isinstance(c, Sm75Config):
+        check_half(p)
     rows = [m for m in MMAS if (m.operand, m.accumulator) == (p.operand.name, p.accumulator.name)]
     if not rows:
         known = ", ".join(sorted({f"{m.operand} into {m.accumulator}" for m in MMAS}))
@@ -186,7 +201,8 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     major, minor = chip.compute_capability
     mma = mma_of(p, c)
     if 10 * major + minor < mma.sm:
-        raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it")
+        instead = ": take gemm-sm75" if (major, minor) == (7, 5) and p.operand.name == "f16" else ""
+        raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it{instead}")
     if p.operand.nbytes != 2 and "mn" in (p.a_major, p.b_major):
         raise UnsupportedError(
             f"ldmatrix.trans turns 16-bit elements; {p.operand} operands must both be stored along k"
