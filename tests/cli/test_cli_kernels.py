@@ -242,3 +242,12 @@ def test_the_tables_of_the_bench_of_products(measured: list[Timed]) -> None:
     assert text.startswith("gemm-simt, sizes, on Some GPU, ")
     assert re.search(r"8 x 8 x 8 f32 TT +64x64 +90 +2\.0 +4\.0 +0\.500", text)
     assert "Geometric mean of the ratios: 0.500." in text
+
+
+@pytest.mark.parametrize("arch", ["sm_86", "RTX 3090", "sm_87", "sm_89", "sm_120"])
+def test_what_can_be_compiled_for_is_known_everywhere(arch: str) -> None:
+    """sm_86 could be compiled for, and nothing else could be asked of it."""
+    generated = answer("generate", "transpose", "--m", "64", "--n", "64", "--arch", arch, "--compile", arch)
+    assert [one["arch"] for one in generated["compiled"]] == [generated["arch"]]
+    analysed = answer("analyze", "(32,32):(32,1)", "--access", "ld.shared.b32@col", "--arch", arch)
+    assert analysed["arch"] == generated["arch"]
