@@ -360,4 +360,4 @@ def _joules(contender: Sequence[Launch], ms: float, monitor: Monitor) -> float |
 
 def _side(p: GemmProblem) -> float:
     """The side of the cube with as many multiplications."""
-    return round(float(p.m * p.n * p.k) ** (1 / 3), 6)
+    return round(math.cbrt(p.m * p.n * p.k), 6)

@@ -153,7 +153,13 @@ def test_a_process_verifies() -> None:
 
 SEEN = conditions([Reading(1980, 2619, 412.3, 54, 0), Reading(1755, 2619, 688.0, 61, 0x5)])
 READ = Run({"ours": SEEN, "cublas": SEEN}, "", True, 371, {"ours": 2.0, "cublas": None})
-NOT_READ = {"cold": False, "launches": None, "contenders": {}, "joules": {}, "work_per_joule": {}}
+NOT_READ: dict[str, Any] = {
+    "cold": False,
+    "launches": None,
+    "contenders": {},
+    "joules": {},
+    "work_per_joule": {},
+}
 
 
 @pytest.fixture
