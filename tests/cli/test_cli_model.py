@@ -105,6 +105,8 @@ def test_conversions_of_registers() -> None:
         (("roofline", "--unit", "f64"), "UnknownNameError", "unit"),
         (("l2", "0x4"), "ParseError", "two positive sides"),
         (("l2", "4000x4000"), "ResourceError", "blocks of a grid"),
+        (("l2", "1000x1000", "--in-flight", "1"), "ResourceError", "waves of all heights"),
+        (("l2", "4x8", "--in-flight", "0"), "ShapeError", "in_flight"),
         (("l2", "4x8", "--order", "diagonal"), "UnknownNameError", "block order"),
         (("registers", "(32,4):(1,32)"), "ArgumentTypeError", "needs the --shape"),
         (("registers", f"{MMA}:C", "--shape", "16x12"), "DivisibilityError", "not tiled by"),

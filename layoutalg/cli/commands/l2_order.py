@@ -18,6 +18,9 @@ from layoutalg.notation import parse
 MOST_BLOCKS = 1 << 20
 """Blocks of a grid that are looked at."""
 
+MOST_WAVES = 1 << 21
+"""Waves that are counted to find the best height of bands, of all heights together."""
+
 
 def l2_command(
     grid: Annotated[str, typer.Argument(help="Rows and columns of tiles: 32x64.", show_default=False)],
@@ -42,9 +45,13 @@ def l2_command(
     sides, shape = read_sides("grid", grid), read_sides("tile", tile)
     if sides[0] * sides[1] > MOST_BLOCKS:
         raise ResourceError("blocks of a grid", sides[0] * sides[1], MOST_BLOCKS)
-    best = best_band(sides, in_flight=in_flight, tile=shape)
-    names = order or ["col", "row", str(best)]
-    found = {name: l2_locality(sides, in_flight=in_flight, order=_order(name), tile=shape) for name in names}
+    tried = sides[0] * -(-sides[0] * sides[1] // max(1, in_flight))
+    if tried > MOST_WAVES:
+        raise ResourceError("waves of all heights of bands", tried, MOST_WAVES)
+    with progress("counting", quiet=as_json):
+        best = best_band(sides, in_flight=in_flight, tile=shape)
+        names = order or ["col", "row", str(best)]
+        found = {x: l2_locality(sides, in_flight=in_flight, order=_order(x), tile=shape) for x in names}
     if as_json:
         say_json(
             header("l2")
