@@ -9,7 +9,7 @@ import typer
 from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_sides
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import count, say, say_json, table
+from layoutalg.cli.output import count, progress, say, say_json, table
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ResourceError
 from layoutalg.model import L2Locality, best_band, l2_locality
