@@ -31,6 +31,7 @@ from layoutalg.cli.commands import (
     l2_order,
     legal,
     occupancy,
+    pipeline,
     profile_kernel,
     registers,
     roofline,
@@ -148,6 +149,7 @@ app.command("occupancy", epilog=_TERMS)(occupancy.occupancy_command)
 app.command("roofline")(roofline.roofline_command)
 app.command("l2")(l2_order.l2_command)
 app.command("registers")(registers.registers_command)
+app.command("pipeline")(pipeline.pipeline_command)
 app.command("profile")(budgeted(profile_kernel.profile_command))
 app.command("draw")(budgeted(draw.draw_command))
 app.command("glossary")(glossary.glossary_command)

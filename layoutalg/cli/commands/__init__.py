@@ -21,6 +21,7 @@ profile_kernel, others by name.
     roofline    the bounds of a tiled product at each level of memory
     l2_order    panels from DRAM by the order of blocks
     registers   reductions over tiles in registers, and their conversions
+    pipeline    what stages and registers of a main loop hold, step by step
     profile_kernel  a report of Nsight Compute, explained by line
     draw        a layout, an access, an atom or a composition as a picture
     glossary    what the words of reports and certificates mean
