@@ -9,17 +9,17 @@
     statements   statements compiled to generators
     simulator    simulate: all blocks of a launch
     sequence     simulate_sequence: all launches of a sequence
-    timeline     what the stages and registers of a main loop hold, step by step, followed by number alone
+    main_loops   timeline: what the stages and registers of a main loop hold, step by step
 
 What the simulator runs is the program that is printed.
 """
 
 from __future__ import annotations
 
+from layoutalg.codegen.sim.main_loops import Timeline, Use, timeline
 from layoutalg.codegen.sim.memtrace import MemTrace
 from layoutalg.codegen.sim.sequence import simulate_sequence
 from layoutalg.codegen.sim.simulator import Simulation, simulate
-from layoutalg.codegen.sim.timeline import Timeline, Use, timeline
 
 __all__ = [
     "MemTrace",

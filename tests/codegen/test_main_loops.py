@@ -8,7 +8,6 @@ import pytest
 
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.sim import Timeline, Use, timeline
-from layoutalg.codegen.sim import timeline as _face
 from layoutalg.draw import as_svg, as_text
 from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels import find_family
@@ -87,7 +86,6 @@ def test_what_has_no_main_loop_is_refused() -> None:
         timeline(one.kernels[0], given | {"m": 3})
     with pytest.raises(UnsupportedError, match="multiplies nothing"):
         timeline(KernelBuilder("empty", threads=32).build(), {})
-    assert _face is timeline
 
 
 def test_a_kernel_of_roles_is_refused() -> None:
