@@ -49,6 +49,7 @@ from layoutalg.codegen.gpu.nvrtc import (
     Cubin,
     compile_cubin,
     compile_options,
+    compile_ptx,
     compile_target,
     version,
 )
@@ -133,6 +134,7 @@ __all__ = [
     "clear",
     "compile_cubin",
     "compile_options",
+    "compile_ptx",
     "compile_sequence",
     "compile_target",
     "conditions",

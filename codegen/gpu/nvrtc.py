@@ -92,6 +92,32 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     0
     """
     arch = compile_target(arch)
+    image, log = _compiled(source, name, arch, "CUBIN")
+    used, spills, smem = _USED.search(log), _SPILLS.search(log), _SMEM.search(log)
+    if (lost := _LOSS.search(log)) is not None:
+        what = f"{lost[1]}; {_cure(lost[1])}"
+        raise _failure(source, name, arch, log, f"{name} for {arch} is not what was written: {what}")
+    if used is None or spills is None:
+        raise CompileError(f"NVRTC did not report the registers of {name}", log=log)
+    stack, stores, loads = map(int, spills.groups())
+    shared = int(smem.group(1)) if smem else 0
+    return Cubin(name, arch, image, int(used.group(1)), stack, stores + loads, shared, log)
+
+
+def compile_ptx(source: str, name: str, arch: str = "sm_90a") -> str:
+    """The PTX of a CUDA source, which the assembler makes machine code for `arch` of.
+
+    Raises as `compile_cubin` does, but for what the assembler finds.
+
+    >>> "entry nothing()" in compile_ptx('extern "C" __global__ void nothing() {}', "nothing", "sm_80")
+    True
+    """
+    image, _ = _compiled(source, name, compile_target(arch), "PTX")
+    return image.rstrip(b"\0").decode()
+
+
+def _compiled(source: str, name: str, arch: str, what: str) -> tuple[bytes, str]:
+    """What NVRTC makes of a source, CUBIN or PTX, and its log."""
     lib = _library()
     program = ctypes.c_void_p()
     file_name = f"{name}.cu".encode()
@@ -103,18 +129,9 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
         if status != 0:
             first = next((line for line in log.splitlines() if "error" in line), log.strip()[:200])
             raise _failure(source, name, arch, log, f"{name} does not compile for {arch}: {first}")
-        image = _bytes(lib, program, "CUBIN")
+        return _bytes(lib, program, what), log
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
-    used, spills, smem = _USED.search(log), _SPILLS.search(log), _SMEM.search(log)
-    if (lost := _LOSS.search(log)) is not None:
-        what = f"{lost[1]}; {_cure(lost[1])}"
-        raise _failure(source, name, arch, log, f"{name} for {arch} is not what was written: {what}")
-    if used is None or spills is None:
-        raise CompileError(f"NVRTC did not report the registers of {name}", log=log)
-    stack, stores, loads = map(int, spills.groups())
-    shared = int(smem.group(1)) if smem else 0
-    return Cubin(name, arch, image, int(used.group(1)), stack, stores + loads, shared, log)
 
 
 def compile_target(arch: str) -> str:

@@ -48,6 +48,21 @@ def test_compiling_needs_no_gpu() -> None:
     assert all(c["registers"] > 0 and c["spill_bytes"] == 0 for c in payload["compiled"])
 
 
+def test_generate_writes_ptx() -> None:
+    """What the machine code is made of, for the target that was asked for; two kernels are two texts."""
+    small = ("--m", "64", "--n", "64")
+    payload = answer("generate", "transpose", *small, "--arch", "sm_86", "--ptx")
+    assert payload["language"] == "ptx" and f".entry {payload['kernel']}(" in payload["source"]
+    assert ".target sm_86" in payload["source"] and "ld.global" in payload["source"]
+    assert answer("generate", "transpose", *small)["language"] == "cuda"
+    hopper = answer(
+        "generate", "gemm-sm90", "--m", "256", "--n", "256", "--k", "128", "--arch", "sm_90a", "--ptx"
+    )
+    assert ".target sm_90a" in hopper["source"] and "wgmma.mma_async" in hopper["source"]
+    assert refusal("generate", "transpose", "--ptx", "--launcher", "cpp")[0] == "UnsupportedError"
+    assert refusal("generate", "transpose", "--ptx", "--arch", "sm_70")[0] == "UnknownNameError"
+
+
 def test_large_matrices_get_wide_indices() -> None:
     small = answer("generate", "transpose", "--m", "1000", "--n", "1000")["source"]
     large = answer("generate", "transpose", "--m", "131072", "--n", "131072")["source"]
