@@ -97,6 +97,7 @@ class Timeline:
         notes = (
             "a cell is the tile that a place holds, of registers its part too; the colour is the tile mod 8",
             "+ begins to come in this step, > is on its way, * is read; with neither it has landed",
+            "what is loaded behind the last tile is what lay there, and is not multiplied",
         )
         return Picture(f"pipeline of {self.kernel}", (panel,), notes)
 

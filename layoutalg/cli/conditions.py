@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from layoutalg.codegen.gpu import Conditions, Span
     from layoutalg.kernels.bench import BenchRow, Method
 
+MOVED = 1.05
+"""A clock that rises by more has moved."""
+
 
 def condition_tables(rows: Sequence[BenchRow], method: Method) -> Iterator[Table | str]:
     """What ours ran under, row by row, and the energy of all where it was measured; or why not."""
@@ -34,6 +37,8 @@ def condition_tables(rows: Sequence[BenchRow], method: Method) -> Iterator[Table
         return
     columns = ("problem", "way", "SM MHz", "memory", "W", "C", "held back by", "L2")
     yield table("What ours was timed under", columns, map(_condition_row, rows), left=2)
+    if moved := _moved(rows):
+        yield moved
     contenders = list(dict.fromkeys(x for row in rows for x in row.run.joules))
     if contenders:
         unit = "GFLOP/J" if rows[0].unit == "TFLOP/s" else "GB/J"
@@ -50,6 +55,20 @@ def _condition_row(row: BenchRow) -> tuple[str, ...]:
         return (row.problem, row.way, *"----", "-", l2)
     spans = (_span(x) for x in (seen.sm_mhz, seen.memory_mhz, seen.power_w, seen.temperature_c))
     return (row.problem, row.way, *spans, _held(seen), l2)
+
+
+def _moved(rows: Sequence[BenchRow]) -> str:
+    """Advice where the clock moved while ours was timed; empty where it stood still, or was not read."""
+    spans = [one.sm_mhz for row in rows if (one := row.run.conditions.get("ours")) and one.sm_mhz]
+    low = min((span.least for span in spans), default=1.0)
+    high = max((span.most for span in spans), default=1.0)
+    if high <= MOVED * low:
+        return ""
+    return (
+        f"The SM clock moved between {low:.0f} and {high:.0f} MHz: ratios of contenders in turn hold, "
+        "rates of different rows were measured at different clocks. An administrator can hold it: nvidia-smi "
+        f"--lock-gpu-clocks={low:.0f}, and --reset-gpu-clocks afterwards. Nothing here sets a clock."
+    )
 
 
 def _held(seen: Conditions) -> str:

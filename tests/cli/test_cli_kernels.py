@@ -307,6 +307,8 @@ def test_the_conditions_of_a_row_stand_beside_it(measured: list[Timed]) -> None:
     text = run(*words).stdout
     assert re.search(r"1755-1980 +2619 +412-688 +54-61 +power cap \(1 of 2\) +cold", text)
     assert re.search(r"64 x 64 x 64 f32 TT +64x64 +2\.0 +-$", text, re.M) and "GFLOP/J" in text
+    said = " ".join(text.split())
+    assert "The SM clock moved between 1755 and 1980 MHz" in said and "Nothing here sets a clock." in said
     assert "Launches: 371 to 371 by size" in text and "is not cold" not in text
 
 
