@@ -24,13 +24,14 @@ class SimtStep(SimtConfig):
     """A configuration with the options of the first ladder.
 
     `weave` lanes along n come first in a warp, then those along m, then the others along n.  With one stage,
-    `ahead` loads the next tile into registers before the current one is multiplied.  `fragments` is 2 where
-    the next fragments are loaded while the current ones are multiplied.  `order` is that of stored tiles.
+    `ahead` loads the next tile into registers before the current one is multiplied.  Registers hold so many
+    sets of `fragments`: all but one are loaded ahead, while others are multiplied.  `order` is that of stored
+    tiles.
     """
 
     weave: int = 2
     ahead: bool = False
-    fragments: Literal[1, 2] = 2
+    fragments: Literal[1, 2, 4, 8] = 2
     order: Literal["mn", "matrix", "turned"] = "mn"
 
 
@@ -39,12 +40,12 @@ class Sm80Step(Sm80Config):
     """A configuration with the options of the second ladder.
 
     With one stage through registers, `ahead` loads the next tile before the current one is multiplied.
-    `fragments` is 2 where the next fragments are loaded while the current ones are multiplied.  Tiles are
-    `swizzled` or plain; the `epilogue` is through shared memory or straight from the registers.
+    Registers hold so many sets of `fragments`: all but one are loaded ahead, while others are multiplied.
+    Tiles are `swizzled` or plain; the `epilogue` is through shared memory or straight from the registers.
     """
 
     ahead: bool = True
-    fragments: Literal[1, 2] = 2
+    fragments: Literal[1, 2, 4, 8] = 2
     swizzled: bool = True
     epilogue: Literal["shared", "direct"] = "shared"
 

@@ -11,6 +11,7 @@ from layoutalg.codegen.sim import Timeline, Use, timeline
 from layoutalg.draw import as_svg, as_text
 from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.kernels import find_family
+from layoutalg.kernels.ladder.steps import Sm80Step
 from tests.command import answer, refusal, run
 
 RINGS = [("gemm-sm80", "7 cp.async ring, mma k16"), ("gemm-sm80", "8 two fragments, tile 128x256x64"),
@@ -111,3 +112,19 @@ def test_the_command_draws_it(tmp_path: Any) -> None:
     ):
         found, sentence = refusal("pipeline", *more)
         assert found == error and part in sentence
+
+
+@pytest.mark.parametrize("sets", [1, 2, 4])
+def test_sets_of_fragments_are_loaded_so_many_steps_ahead(sets: Any) -> None:
+    """Of S sets, part p goes to set p mod S, S - 1 parts before it is multiplied: 3 stages and 4 sets."""
+    family = find_family("gemm-sm80")
+    p = family.problem(512, accumulator="f16")
+    config = Sm80Step(128, 128, 64, 2, 2, 3, fragments=sets)
+    one = family.launches(p, config, "sm_90")
+    found = timeline(one.kernels[0], {**dict(one.scalars), **family.bench.scalars(p), "k": 4 * 64})
+    assert found.steps[1:] == tuple(f"{t}.{part}" for t in range(4) for part in range(4))
+    for n in range(1, 17 - sets):
+        loaded = divmod(n - 1 + sets - 1, 4)
+        use = found.uses[f"ra {loaded[1] % sets}", n]
+        assert (use.tile, use.part, use.begins) == (*loaded, True)
+        assert found.uses[f"ra {(n - 1) % 4 % sets}", n].read
