@@ -241,7 +241,7 @@ def test_every_package_is_listed() -> None:
 
 
 def test_what_make_demo_installs_answers_all_that_needs_no_gpu() -> None:
-    """After `make demo`, `layoutalg sass` and `layoutalg bench --predict` were refused for want of nvdisasm."""
+    """After `make demo`, `sass` and `bench --predict` were refused for want of a disassembler."""
     rule = next(
         line
         for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
