@@ -75,8 +75,8 @@ class Board:
     dram_bytes_per_s: float
     f32_flops_per_s: float
     f16_tensor_flops_per_s: float | None
-    boost_hz: float | None
     source: str
+    boost_hz: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
