@@ -24,6 +24,7 @@ of its memory traffic.  Its layouts are the algebra's own, TiledCopy and TiledMM
     gpu        machine code, launches
     language   tensors, fragments, tiled copies, rings; what is done with a finished program
     relayout   values between register layouts
+    block_product  tile_product: the product of a block, from its tensors to its sums
 
 docs/kernel_language.md teaches it by three kernels.
 """
@@ -38,6 +39,7 @@ if __name__ != "layoutalg.codegen":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.codegen")
 
 if TYPE_CHECKING:
+    from layoutalg.codegen.block_product import tile_product
     from layoutalg.codegen.costs import traffic
     from layoutalg.codegen.expr import minus
     from layoutalg.codegen.gpu import to_cuda
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
     from layoutalg.codegen.program.tile import Kernel as Program
 
 _PLACES = {
+    "block_product": "tile_product",
     "costs": "traffic",
     "expr": "minus",
     "gpu": "to_cuda",
@@ -119,8 +122,8 @@ __all__ = [
     "WGMMA_FENCE", "WGMMA_WAIT", "Fragment", "Instr", "Kernel", "MemRef", "Program", "Requires", "Tensor",
     "TmaRing", "compile", "exp", "exp2", "find_wgmma", "imm", "into", "launch", "local_tile", "maximum",
     "minimum", "minus", "out", "pipeline", "read",
-    "reciprocal", "rsqrt", "simulate", "sqrt", "tanh", "to_cuda", "traffic", "updated", "value", "verify",
-    "write",
+    "reciprocal", "rsqrt", "simulate", "sqrt", "tanh", "tile_product", "to_cuda", "traffic", "updated",
+    "value", "verify", "write",
 ]  # fmt: skip
 
 __getattr__ = later(

@@ -166,8 +166,7 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
         _multiple(f"thread_{name}", thread, run, f"run_{name}")
         _multiple(f"tile_{name}", tile, lanes * thread, f"{lanes} lanes of {thread}")
     _threads(c.threads, chip)
-    if c.fragments == 2:
-        _multiple("tile_k", c.tile_k, 2, "a step of each fragment")
+    _multiple("tile_k", c.tile_k, c.fragments, "a step of each fragment")
     size = p.operand.nbytes
     _multiple("run_n", c.run_n, c.result_vec, "result_vec")
     for name, elems in (
@@ -230,6 +229,10 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         raise UnsupportedError(
             f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
             f"tile needs two steps of 32 bytes; take tile_k = {64 // size}"
+        )
+    if c.fragments > 2:
+        _multiple(
+            "tile_k", c.tile_k, 32 * c.fragments // size, "a step of 32 bytes for each set of fragments"
         )
     widths = (4, 8, 16) if c.via == "cp.async" else (1, 2, 4, 8, 16)
     for name, nbytes in (("a_bytes", c.a_bytes), ("b_bytes", c.b_bytes)):
