@@ -87,7 +87,7 @@ from layoutalg.codegen.instr.record import (
     write,
 )
 from layoutalg.codegen.instr.reduce import NEUTRAL, butterfly, fill, fold, window, within
-from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
+from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, REDUX, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
 from layoutalg.codegen.instr.sm90 import (
     ARRIVE,
     ARRIVE_EXPECT_TX,
@@ -170,6 +170,7 @@ __all__ = [
     "NEUTRAL",
     "OPERATIONS",
     "PACKED",
+    "REDUX",
     "RELU",
     "SELECT",
     "SETMAXNREG_DEC",

@@ -2,6 +2,7 @@
 
 fragments    fragment, holders, register_layout: registers of MMA operands as LinearLayouts
 reductions   reduction_of: which shuffles and exchanges add up one dimension
+reducing     which of shuffles, redux.sync and shared memory is cheapest for that
 conversion   convert_layout: the cheapest plan from one register layout to another
 place_map    a conversion as a LinearLayout from register, lane and warp to register, lane and warp
 packing      several values per 32-bit register
@@ -22,7 +23,8 @@ from layoutalg.registers.fragments import (
     register_layout,
 )
 from layoutalg.registers.packing import REGISTER_BITS, places_of, serves_as_it_is, words
-from layoutalg.registers.reductions import Reduction, reduction_of
+from layoutalg.registers.reducing import ReductionKind, ReductionOp, ReductionPlan, reduction_plans
+from layoutalg.registers.reductions import Reduction, numbers_of, reduction_of, row_numbers
 from layoutalg.registers.steps import Cost, Load, Rename, Select, Shuffle, Store, Transfer, converted
 
 __all__ = [
@@ -35,6 +37,9 @@ __all__ = [
     "Plan",
     "PlanKind",
     "Reduction",
+    "ReductionKind",
+    "ReductionOp",
+    "ReductionPlan",
     "Rename",
     "Select",
     "Shuffle",
@@ -45,9 +50,12 @@ __all__ = [
     "fragment",
     "holders",
     "linear_fragment",
+    "numbers_of",
     "places_of",
     "reduction_of",
+    "reduction_plans",
     "register_layout",
+    "row_numbers",
     "serves_as_it_is",
     "words",
 ]
