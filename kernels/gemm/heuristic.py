@@ -238,7 +238,7 @@ SM90: Choice[Sm90Config] = Choice(
     SM90_SUMS,
     _fit_sm90,
     ("through", "result_vec"),
-    parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n)),
+    parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
 )
 """The families: without tensor cores, with mma.sync, and with wgmma."""
 

@@ -29,7 +29,7 @@ from typing import TypeAlias
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import Arch, atom_layout, find_arch
 from layoutalg.atoms import TiledMMA, make_tiled_mma
-from layoutalg.codegen.expr import Const, Expr, minus
+from layoutalg.codegen.expr import Const, Expr, Operand, as_expr, minus
 from layoutalg.codegen.instr import (
     LDS,
     STMATRIX,
@@ -80,8 +80,9 @@ def block_count(p: GemmProblem, c: Sm90Config, arch: str | Arch = "sm_90") -> in
     >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
     [32, 132]
     """
-    board = find_arch(arch).board
-    return max(1, min(tile_count(p, c), (board.sms if board else MOST_BLOCKS) // c.splits, MOST_BLOCKS))
+    board, size = find_arch(arch).board, c.cluster
+    clusters = min(-(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)), MOST_BLOCKS)
+    return size * max(1, min(clusters, (board.sms if board else MOST_BLOCKS) // c.splits // size))
 
 
 def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
@@ -147,7 +148,8 @@ class _Operand:
         multiple = TMA_BYTES // p.operand.nbytes
         ld = k.param(f"ld{name}", lead, multiple, multiple)
         strides = (ld, 1) if major == "k" else (1, ld)
-        self.k, self.box = k, (rows if major == "k" else ROWS, c.tile_k)
+        self.sharing = c.cluster_n if name == "a" else c.cluster_m
+        self.k, self.box = k, (rows // self.sharing if major == "k" else ROWS, c.tile_k)
         self.source = k.tensor(name, p.operand, extents, strides)
         self.map = k.tensor_map(
             f"load_{name}", self.source, self.box, mode="128B", l2_promotion_bytes=L2_PROMOTION_BYTES
@@ -157,12 +159,14 @@ class _Operand:
         self.boxes, self.nbytes = rows // self.box[0], rows * c.tile_k * p.operand.nbytes
 
     def load(self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef) -> None:
-        """Start the copies of a tile of rows and a step of k into a stage."""
-        for i in range(self.boxes):
-            there = local_tile(self.ring[None, None, stage], self.box, (i, 0))
-            self.k.tma_load(
-                self.map, local_tile(self.source, self.box, (tile * self.boxes + i, step)), there, full
-            )
+        """Start the copies of a tile of rows and a step of k into a stage: the block's share of them."""
+        k, own = self.k, self.boxes // self.sharing
+        first = k.rank * own if self.sharing > 1 else Const(0)
+        blocks = (1 << self.sharing) - 1 if self.sharing > 1 else None
+        for i in range(own):
+            there = local_tile(self.ring[None, None, stage], self.box, (first + i, 0))
+            here = local_tile(self.source, self.box, (tile * self.boxes + first + i, step))
+            k.tma_load(self.map, here, there, full, blocks=blocks)
 
 
 class _Writer:
@@ -175,36 +179,52 @@ class _Writer:
         depth = k.param("k", p.k)
         self.a = _Operand(k, p, c, "a", (self.m, depth))
         self.b = _Operand(k, p, c, "b", (self.n, depth))
-        self.blocks = k.param("blocks", MOST_BLOCKS)
+        k.cluster(c.cluster)
+        self.blocks = k.param("blocks", MOST_BLOCKS, c.cluster, c.cluster)
         self.block = k.block(0, self.blocks)
         self.part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
         self.output = Output(k, p, c.result_vec, self.m, self.n, part=self.part.which)
         self.mma = tiled_mma(p, c.tile_n)
         self.leave = (self._boxes if c.through == "tma" else self._rows)()
-        self.full, self.empty = k.mbarrier("full", 1, c.stages), k.mbarrier("empty", c.consumers, c.stages)
+        self.full, self.empty = k.mbarrier("full", 1, c.stages), k.mbarrier("empty", c.readers * c.cluster, c.stages)
+        self.order = k.mbarrier("order", 1, c.consumers) if c.pingpong else None
 
     def write(self) -> Kernel:
         """The whole program."""
         k, c = self.k, self.c
-        k.init(self.full, self.empty)
+        k.init(self.full, self.empty, *([self.order] if self.order else []))
         few, many = (PRODUCER_REGISTERS, CONSUMER_REGISTERS) if c.consumers == 2 else (0, 0)
         with k.roles() as roles:
             with roles.role("producer", 4, registers=few), k.If(k.thread.eq(0)):
                 self._fill()
             with roles.role("consumer", 4 * c.consumers, registers=many):
                 self._consume()
+        if c.cluster > 1:
+            k.cluster_sync()  # a block's shared memory is written and arrived at by its peers
         return k.build()
 
     @contextmanager
-    def _tiles(self) -> Iterator[tuple[Expr, Expr, Expr]]:
-        """For each tile of the block: the steps of k before it, and its row and column among the tiles."""
+    def _tiles(self, first: Operand = 0, every: int = 1) -> Iterator[tuple[Expr, Expr, Expr, Expr]]:
+        """For every so many of the block's tiles, from the `first` on: its number among these, the steps of k
+        before it, and its row and column.  Clusters walk tiles of their own, of which each block has one.
+        """
         k, c = self.k, self.c
-        grid = (self.m + (c.tile_m - 1)) // c.tile_m, (self.n + (c.tile_n - 1)) // c.tile_n
+        wide, high = c.tile_n * c.cluster_n, c.tile_m * c.cluster_m
+        grid = (self.m + (high - 1)) // high, (self.n + (wide - 1)) // wide
+        clusters, mine = self.blocks // c.cluster, self.block // c.cluster
         count = k.let("tiles", grid[0] * grid[1])
-        with k.For("turn", minus(count + (self.blocks - 1), self.block) // self.blocks) as turn:
-            row, column = tile_place(k, k.let("tile", self.block + turn * self.blocks), grid, c.panel)
+        turns = minus(count + (clusters - 1), mine) // clusters
+        if every > 1:
+            turns = minus(turns + (every - 1), as_expr(first)) // every
+        with k.For("turn", turns) as n:
+            turn = k.let("nth", n * every + first) if every > 1 else n
+            row, column = tile_place(k, k.let("tile", mine + turn * clusters), grid, c.panel)
             row, column = (_below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
-            yield k.let("before", turn * self.part.tiles), k.let("row", row), k.let("column", column)
+            if c.cluster_m > 1:
+                row = row * c.cluster_m + k.rank
+            if c.cluster_n > 1:
+                column = column * c.cluster_n + k.rank
+            yield n, k.let("before", turn * self.part.tiles), k.let("row", row), k.let("column", column)
 
     @contextmanager
     def _steps(self, before: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
@@ -216,7 +236,7 @@ class _Writer:
 
     def _fill(self) -> None:
         k = self.k
-        with self._tiles() as (before, row, column), self._steps(before) as (kt, stage, parity):
+        with self._tiles() as (_, before, row, column), self._steps(before) as (kt, stage, parity):
             k.wait(self.empty[stage], 1 - parity)
             k.expect(self.full[stage], self.a.nbytes + self.b.nbytes)
             step = self.part.first_tile + kt
@@ -228,12 +248,16 @@ class _Writer:
         group, thread = k.thread // 128, k.thread % 128
         me = k.get_slice(self.mma, thread)
         acc = me.fragment_C("acc", (c.consumer_m, c.tile_n))
+        part = Const(0) if c.pingpong else group  # of a tile
 
         def release(stage: Expr) -> None:
-            with k.If(thread.eq(0)):
-                k.arrive(self.empty[stage])
+            with k.If(thread < c.cluster):
+                k.arrive(self.empty[stage], thread if c.cluster > 1 else None)
 
-        with self._tiles() as (before, row, column):
+        tiles = self._tiles(group, c.consumers) if c.pingpong else self._tiles()
+        with tiles as (nth, before, row, column):
+            if self.order:  # a wait for a phase holds only behind the one before: steps are taken in order
+                k.wait(self.order[group], (nth + 1 + group) % 2)
             if c.splits > 1:  # where there are fewer steps of k than parts, the last have none
                 with k.If(self.part.tiles.eq(0)):
                     k.clear(acc)
@@ -241,19 +265,22 @@ class _Writer:
                 with self._steps(before) as (kt, stage, parity):
                     k.wait(self.full[stage], parity)
                     k.do(WGMMA_FENCE)
-                    mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (group, 0))
+                    mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (part, 0))
                     there = self.b.ring[None, None, stage]
                     k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
                     k.do(WGMMA_COMMIT)
                     k.do(WGMMA_WAIT, 1)
                     with k.If(Const(0) < kt):
                         release((stage + (c.stages - 1)) % c.stages)
+                if self.order:
+                    with k.If(thread.eq(0)):
+                        k.arrive(self.order[1 - group])
                 k.do(WGMMA_WAIT, 0)
                 release((before + self.part.tiles + (c.stages - 1)) % c.stages)
-            self.leave(acc, (row * c.tile_m + group * c.consumer_m, column * c.tile_n))
+            self.leave(acc, (row * c.tile_m + part * c.consumer_m, column * c.tile_n))
         if c.through == "tma":
             with k.If(thread.eq(0)):
-                k.bulk_wait(0)
+                k.bulk_wait(0, read=True)
 
     def _boxes(self) -> Leave:
         """Results through shared memory in boxes that TMA stores."""

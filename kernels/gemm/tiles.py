@@ -179,7 +179,9 @@ class Sm90Config:
     tiles in shared memory.  `panel` columns of tiles are walked together.  Results leave `through` "tma",
     stored by TMA from shared memory in boxes, or "shared", in rows of `result_vec` elements that threads
     write, so that D may be stored in any way and C be read.  `splits` blocks share a tile, each with a part
-    of k, see splitk.
+    of k, see splitk.  Blocks come in clusters of `cluster_m` below each other, which load B for each other,
+    or of `cluster_n` beside each other, which load A.  With `pingpong` each consumer has tiles of its own,
+    in turn, and writes one while the others multiply.
 
     >>> Sm90Config(128, 256, 4).threads
     384
@@ -193,6 +195,9 @@ class Sm90Config:
     through: Literal["tma", "shared"] = "tma"
     result_vec: int = 8
     splits: int = 1
+    cluster_m: int = 1
+    cluster_n: int = 1
+    pingpong: bool = False
 
     # what other families choose, and every configuration of this one has
     tile_k, min_blocks, edges, static_ld, via = 64, 1, True, False, "tma"
@@ -203,16 +208,29 @@ class Sm90Config:
         return 128 * (1 + self.consumers)
 
     @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster_m * self.cluster_n
+
+    @property
+    def readers(self) -> int:
+        """Consumers that read a stage."""
+        return 1 if self.pingpong else self.consumers
+
+    @property
     def consumer_m(self) -> int:
-        """Rows of a consumer's part of a tile."""
-        return self.tile_m // self.consumers
+        """Rows of a consumer's part of a tile, or of its tile."""
+        return self.tile_m // self.readers
 
     def box_columns(self, nbytes: int) -> int:
         """Columns of results of `nbytes` that go through shared memory at once: rows of up to 128 bytes."""
         return gcd(self.tile_n, 128 // nbytes if self.through == "tma" else 64)
 
     def __str__(self) -> str:
-        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages"
+        cluster = f", clusters of {self.cluster_m}x{self.cluster_n}" if self.cluster > 1 else ""
+        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}" + (
+            ", ping-pong" if self.pingpong else ""
+        )
 
 
 def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:

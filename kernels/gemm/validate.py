@@ -193,6 +193,26 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         )
 
 
+def _clusters(p: GemmProblem, c: Sm90Config) -> None:
+    """Clusters of up to 4 blocks along one side of D, each of which loads whole boxes of what they share."""
+    for name, blocks, major, tile in (
+        ("cluster_m", c.cluster_m, p.b_major, c.tile_n), ("cluster_n", c.cluster_n, p.a_major, c.tile_m)
+    ):  # fmt: skip
+        if blocks not in (1, 2, 4):
+            raise UnsupportedError(f"{name} = {blocks}: clusters of 1, 2 and 4 blocks are accepted")
+        least = 8 if major == "k" else 64
+        if tile % (blocks * least):
+            _multiple(f"the tile that {name} = {blocks} shares", tile, blocks * least, "boxes of each block")
+    if min(c.cluster_m, c.cluster_n) > 1:
+        raise UnsupportedError(
+            f"clusters of {c.cluster_m}x{c.cluster_n}: they are along one side of D, the other is 1"
+        )
+    if c.pingpong and (c.consumers != 2 or c.splits > 1):
+        raise UnsupportedError(
+            f"ping-pong of {c.consumers} consumers, {c.splits} parts: take consumers = 2, splits = 1"
+        )
+
+
 def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     """TMA and wgmma of 16-bit elements, one product, and what fits a multiprocessor."""
     if chip.compute_capability != (9, 0):
@@ -209,7 +229,8 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             raise ResourceError(f"{name} of gemm-sm90", extent, MOST_EXTENT, hint="take gemm-sm80")
     if c.consumers not in (1, 2):
         raise UnsupportedError(f"consumers = {c.consumers}: 1 and 2 warpgroups multiply")
-    _multiple("tile_m", c.tile_m, 64 * c.consumers, "64 rows of each consumer")
+    _multiple("tile_m", c.tile_m, 64 * c.readers, "64 rows of each consumer")
+    _clusters(p, c)
     _multiple("tile_n", c.tile_n, 64 if p.b_major == "mn" else 16, "columns of wgmma and of boxes")
     if not 16 <= c.tile_n <= 256:
         raise UnsupportedError(f"tile_n = {c.tile_n}: wgmma has 16 to 256 columns")
@@ -363,7 +384,8 @@ def shared_bytes(p: GemmProblem, c: Config) -> int:
         part = part_problem(p) if c.splits > 1 else p
         columns = c.box_columns(part.result.nbytes)
         results = 64 * c.consumers * columns * (2 * part.result.nbytes if c.through == "tma" else 4)
-        return c.stages * ((c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes + 16) + results
+        barriers = 16 * c.stages + (8 * c.consumers if c.pingpong else 0)
+        return c.stages * (c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes + barriers + results
     if c.via == "global":
         return 0
     ring = (operand_tile(p, c, "a").stage_elems + operand_tile(p, c, "b").stage_elems) * c.stages
