@@ -44,7 +44,6 @@ from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_ti
 from layoutalg.codegen.program import BarrierRef, Kernel
 from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.heuristic import tile_count
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
 from layoutalg.kernels.gemm.rasterize import tile_place
 from layoutalg.kernels.gemm.sm80 import stage_copies
@@ -186,7 +185,10 @@ class _Writer:
         self.output = Output(k, p, c.result_vec, self.m, self.n, part=self.part.which)
         self.mma = tiled_mma(p, c.tile_n)
         self.leave = (self._boxes if c.through == "tma" else self._rows)()
-        self.full, self.empty = k.mbarrier("full", 1, c.stages), k.mbarrier("empty", c.readers * c.cluster, c.stages)
+        self.full, self.empty = (
+            k.mbarrier("full", 1, c.stages),
+            k.mbarrier("empty", c.readers * c.cluster, c.stages),
+        )
         self.order = k.mbarrier("order", 1, c.consumers) if c.pingpong else None
 
     def write(self) -> Kernel:
