@@ -32,6 +32,7 @@ from layoutalg.atoms import TiledMMA, make_tiled_mma
 from layoutalg.codegen.expr import Const, Expr, Operand, as_expr, minus
 from layoutalg.codegen.instr import (
     LDS,
+    ST_ASYNC,
     STMATRIX,
     STS,
     WARP_SYNC,
@@ -47,16 +48,14 @@ from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
 from layoutalg.kernels.gemm.rasterize import tile_place
 from layoutalg.kernels.gemm.sm80 import stage_copies
-from layoutalg.kernels.gemm.splitk import declare_part, part_problem
+from layoutalg.kernels.gemm.splitk import declare_part, part_problem, share_of
 from layoutalg.kernels.gemm.suggest import check_or_suggest
-from layoutalg.kernels.gemm.tiles import Sm90Config
-from layoutalg.layout import AnyLayout
+from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config, tile_count
+from layoutalg.kernels.gemm.validate import MOST_BLOCKS as CLUSTERED_BLOCKS
+from layoutalg.layout import AnyLayout, Layout
 
 ROWS = 64
 """Rows of one wgmma, and of a box of results."""
-
-PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
-"""Registers per thread of the roles, where there are two consumers: 65,536 in all."""
 
 L2_PROMOTION_BYTES = 128
 """What the L2 fetches at least where an operand is not there."""
@@ -79,6 +78,8 @@ def block_count(p: GemmProblem, c: Sm90Config, arch: str | Arch = "sm_90") -> in
     >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
     [32, 132]
     """
+    if c.cluster_k > 1:
+        return tile_count(p, c) * c.cluster_k
     board, size = find_arch(arch).board, c.cluster
     clusters = min(-(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)), MOST_BLOCKS)
     return size * max(1, min(clusters, (board.sms if board else MOST_BLOCKS) // c.splits // size))
@@ -179,29 +180,34 @@ class _Writer:
         self.a = _Operand(k, p, c, "a", (self.m, depth))
         self.b = _Operand(k, p, c, "b", (self.n, depth))
         k.cluster(c.cluster)
-        self.blocks = k.param("blocks", MOST_BLOCKS, c.cluster, c.cluster)
+        most = CLUSTERED_BLOCKS if c.cluster_k > 1 else MOST_BLOCKS
+        self.blocks = k.param("blocks", most, c.cluster, c.cluster)
         self.block = k.block(0, self.blocks)
-        self.part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
-        self.output = Output(k, p, c.result_vec, self.m, self.n, part=self.part.which)
+        steps = (depth + (c.tile_k - 1)) // c.tile_k
+        if c.cluster_k > 1:
+            self.part = share_of(k, k.let("rank", k.rank), c.cluster_k, steps)
+        else:
+            self.part = declare_part(k, steps, c.splits)
+        parted = self.part.which if c.splits > 1 else None
+        self.output = Output(k, p, c.result_vec, self.m, self.n, part=parted)
         self.mma = tiled_mma(p, c.tile_n)
         self.leave = (self._boxes if c.through == "tma" else self._rows)()
-        self.full, self.empty = (
-            k.mbarrier("full", 1, c.stages),
-            k.mbarrier("empty", c.readers * c.cluster, c.stages),
-        )
+        self.full = k.mbarrier("full", 1, c.stages)
+        self.empty = k.mbarrier("empty", c.readers * c.sharing, c.stages)
         self.order = k.mbarrier("order", 1, c.consumers) if c.pingpong else None
 
     def write(self) -> Kernel:
         """The whole program."""
         k, c = self.k, self.c
-        k.init(self.full, self.empty, *([self.order] if self.order else []))
-        few, many = (PRODUCER_REGISTERS, CONSUMER_REGISTERS) if c.consumers == 2 else (0, 0)
+        self.came = k.mbarrier("came") if c.cluster_k > 1 else None
+        k.init(self.full, self.empty, *filter(None, (self.order, self.came)))
+        few, many = ROLE_REGISTERS[c.consumers]
         with k.roles() as roles:
             with roles.role("producer", 4, registers=few), k.If(k.thread.eq(0)):
                 self._fill()
             with roles.role("consumer", 4 * c.consumers, registers=many):
                 self._consume()
-        if c.cluster > 1:
+        if c.sharing > 1:
             k.cluster_sync()  # a block's shared memory is written and arrived at by its peers
         return k.build()
 
@@ -214,6 +220,11 @@ class _Writer:
         wide, high = c.tile_n * c.cluster_n, c.tile_m * c.cluster_m
         grid = (self.m + (high - 1)) // high, (self.n + (wide - 1)) // wide
         clusters, mine = self.blocks // c.cluster, self.block // c.cluster
+        if c.cluster_k > 1:  # one tile each
+            row, column = tile_place(k, k.let("tile", mine), grid, c.panel)
+            row, column = (_below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
+            yield Const(0), Const(0), k.let("row", row), k.let("column", column)
+            return
         count = k.let("tiles", grid[0] * grid[1])
         turns = minus(count + (clusters - 1), mine) // clusters
         if every > 1:
@@ -253,14 +264,14 @@ class _Writer:
         part = Const(0) if c.pingpong else group  # of a tile
 
         def release(stage: Expr) -> None:
-            with k.If(thread < c.cluster):
-                k.arrive(self.empty[stage], thread if c.cluster > 1 else None)
+            with k.If(thread < c.sharing):
+                k.arrive(self.empty[stage], thread if c.sharing > 1 else None)
 
         tiles = self._tiles(group, c.consumers) if c.pingpong else self._tiles()
         with tiles as (nth, before, row, column):
             if self.order:  # a wait for a phase holds only behind the one before: steps are taken in order
                 k.wait(self.order[group], (nth + 1 + group) % 2)
-            if c.splits > 1:  # where there are fewer steps of k than parts, the last have none
+            if self.part.which is not None:  # where there are fewer steps of k than parts, the last have none
                 with k.If(self.part.tiles.eq(0)):
                     k.clear(acc)
             with self.part.work(k):
@@ -277,12 +288,55 @@ class _Writer:
                 if self.order:
                     with k.If(thread.eq(0)):
                         k.arrive(self.order[1 - group])
-                k.do(WGMMA_WAIT, 0)
+                k.warpgroup_wait(0, acc)
                 release((before + self.part.tiles + (c.stages - 1)) % c.stages)
-            self.leave(acc, (row * c.tile_m + part * c.consumer_m, column * c.tile_n))
+            corner = row * c.tile_m + part * c.consumer_m, column * c.tile_n
+            if c.cluster_k > 1:
+                acc, corner = self._joined(acc), (corner[0], corner[1] + k.rank * c.written_n)
+            self.leave(acc, corner)
         if c.through == "tma":
             with k.If(thread.eq(0)):
                 k.bulk_wait(0, read=True)
+
+    def _joined(self, acc: Fragment) -> Fragment:
+        """The sums of the columns that the block writes: each block of the cluster sends the others theirs,
+        and all add them up in the order of the ranks.
+        """
+        k, c, came = self.k, self.c, self.came
+        assert came is not None
+        blocks, threads, rows = c.cluster_k, 128 * c.consumers, c.consumer_m // ROWS
+        eights = c.written_n // 8
+        parts = acc.view(Layout((4, eights, rows, blocks), (1, 4, c.tile_n // 2, c.written_n // 2)))
+        sums = k.shared("sums", "f32", Layout((4, threads, eights, rows, blocks - 1)), align_bytes=128)
+        own = k.get_slice(tiled_mma(self.p, c.written_n), k.thread % 128).fragment_C(
+            "own", (c.consumer_m, c.written_n)
+        )
+        mine = own.view(Layout((4, eights, rows), (1, 4, c.written_n // 2)))
+        got = k.fragment("got", "f32", 4)
+
+        def other(r: int) -> Expr:
+            return Const(0) < (k.rank + (blocks - r)) % blocks
+
+        def slot(sent_by: Operand, to: Operand) -> Expr:  # 0 for the next rank, and so on around
+            return (as_expr(sent_by) + as_expr(to) * (blocks - 1) + (blocks - 1)) % blocks % (blocks - 1)
+
+        with k.If(k.thread.eq(0)):
+            k.expect(came[0], (blocks - 1) * c.tile_m * c.written_n * 4)
+        for r in range(blocks):
+            with k.If(other(r)), k.Unroll("i", rows) as i, k.Unroll("j", eights) as j:
+                there = sums.at(0, k.thread, j, i, slot(k.rank, r))
+                k.do(ST_ASYNC[16], there, came[0], Const(r), parts.at(0, j, i, r, values=4))
+        k.wait(came[0], 0, cluster=True)
+        k.clear(own)
+        for r in range(blocks):
+            with k.Unroll("i", rows) as i, k.Unroll("j", eights) as j:
+                four = mine[None, j, i]
+                with k.If(k.rank.eq(r)):
+                    k.map(four + parts[None, j, i, r], into=four)
+                with k.Else():
+                    k.do(LDS[16], got.words, sums.at(0, k.thread, j, i, slot(r, k.rank)))
+                    k.map(four + got, into=four)
+        return own
 
     def _boxes(self) -> Leave:
         """Results through shared memory in boxes that TMA stores."""
@@ -312,7 +366,7 @@ class _Writer:
 
         def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
             group, thread = k.thread // 128, k.thread % 128
-            places = [(i, q) for i in range(c.consumer_m // ROWS) for q in range(c.tile_n // columns)]
+            places = [(i, q) for i in range(c.consumer_m // ROWS) for q in range(c.written_n // columns)]
             for number, (i, q) in enumerate(places):
                 mine = ring[None, None, group * 2 + number % 2]
                 with k.If(
@@ -352,7 +406,7 @@ class _Writer:
             _, rows, across = taken.shape
             row = k.let("first_row", corner[0] + warp % 4 * 16)
             column = k.let("first_column_of_tile", corner[1])
-            with k.Unroll("i", c.consumer_m // ROWS) as i, k.Unroll("q", c.tile_n // columns) as q:
+            with k.Unroll("i", c.consumer_m // ROWS) as i, k.Unroll("q", c.written_n // columns) as q:
                 tile = self.output.tile((row + i * ROWS, column + q * columns), (16, columns))
                 there = k.get_slice(take, lane).partition_D(tile)
                 with k.Unroll("j", columns // 8) as j, k.Unroll("h", 2) as h:

@@ -148,15 +148,16 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     major, minor = chip.compute_capability
     mma = mma_of(p, c)
     if 10 * major + minor < mma.sm:
-        volta = ": its mma.m8n8k4 is there for kernels of your own (layoutalg.codegen), and gemm-simt for products"
+        volta = ": its mma.m8n8k4 is there in layoutalg.codegen, and gemm-simt for products"
         raise UnsupportedError(
-            f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it{volta if chip.name == 'sm_70' else ''}"
+            f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it"
+            f"{volta if chip.name == 'sm_70' else ''}"
         )
     if major == 10:
         raise UnsupportedError(
-            f"{chip.name} multiplies on its tensor cores by tcgen05.mma, which is described and not generated "
-            f"(layoutalg tmem): gemm-simt is generated for it; mma.sync, at a part of the rate, by "
-            f"--arch sm_90 --compile {chip.name}"
+            f"{chip.name} multiplies by tcgen05.mma, which is described and not generated (layoutalg tmem): "
+            f"gemm-simt is generated for it; mma.sync, at a part of the rate, by --arch sm_90 --compile "
+            f"{chip.name}"
         )
     if p.operand.nbytes != 2 and "mn" in (p.a_major, p.b_major):
         raise UnsupportedError(
