@@ -43,6 +43,7 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     Sums,
     Tile,
+    tile_count,
 )
 from layoutalg.kernels.gemm.validate import check_config, check_element
 
@@ -61,11 +62,6 @@ SM90_LAUNCH_NS = 1500
 
 TMA_SECTOR_BYTES = 32
 """What rows start at multiples of where TMA reads them in whole sectors."""
-
-
-def tile_count(p: GemmProblem, c: Config) -> int:
-    """Tiles of D, of all products of a batch."""
-    return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
 
 
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:

@@ -180,7 +180,8 @@ class Sm90Config:
     stored by TMA from shared memory in boxes, or "shared", in rows of `result_vec` elements that threads
     write, so that D may be stored in any way and C be read.  `splits` blocks share a tile, each with a part
     of k, see splitk.  Blocks come in clusters of `cluster_m` below each other, which load B for each other,
-    or of `cluster_n` beside each other, which load A.  With `pingpong` each consumer has tiles of its own,
+    or of `cluster_n` beside each other, which load A, or of `cluster_k` that share a tile, each with a part
+    of k: they add their sums up through shared memory, and each writes some of the columns.  With `pingpong` each consumer has tiles of its own,
     in turn, and writes one while the others multiply.
 
     >>> Sm90Config(128, 256, 4).threads
@@ -197,6 +198,7 @@ class Sm90Config:
     splits: int = 1
     cluster_m: int = 1
     cluster_n: int = 1
+    cluster_k: int = 1
     pingpong: bool = False
 
     # what other families choose, and every configuration of this one has
@@ -210,7 +212,17 @@ class Sm90Config:
     @property
     def cluster(self) -> int:
         """Blocks of a cluster."""
+        return self.cluster_m * self.cluster_n * self.cluster_k
+
+    @property
+    def sharing(self) -> int:
+        """Blocks of a cluster that load for each other."""
         return self.cluster_m * self.cluster_n
+
+    @property
+    def written_n(self) -> int:
+        """Columns of a tile that a block writes."""
+        return self.tile_n // self.cluster_k
 
     @property
     def readers(self) -> int:
@@ -224,13 +236,18 @@ class Sm90Config:
 
     def box_columns(self, nbytes: int) -> int:
         """Columns of results of `nbytes` that go through shared memory at once: rows of up to 128 bytes."""
-        return gcd(self.tile_n, 128 // nbytes if self.through == "tma" else 64)
+        return gcd(self.written_n, 128 // nbytes if self.through == "tma" else 64)
 
     def __str__(self) -> str:
-        cluster = f", clusters of {self.cluster_m}x{self.cluster_n}" if self.cluster > 1 else ""
+        shape = f"{self.cluster_m}x{self.cluster_n}x{self.cluster_k}"
+        cluster = f", clusters of {shape}" if self.cluster > 1 else ""
         return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}" + (
             ", ping-pong" if self.pingpong else ""
         )
+
+
+ROLE_REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}
+"""Registers per thread of the producer and of so many consumers, 65,536 in all; 0 where none are moved."""
 
 
 def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
@@ -360,6 +377,17 @@ def vectors(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
 
 Config: TypeAlias = SimtConfig | Sm80Config | Sm90Config
 """A way to compute a product, of any family."""
+
+
+def tile_count(p: GemmProblem, c: Config) -> int:
+    """Tiles of D, of all products of a batch.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> tile_count(gemm_problem(300, 256, 64), Sm90Config(128, 256, 4))
+    3
+    """
+    return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
+
 
 C = TypeVar("C", SimtConfig, Sm80Config, Sm90Config)
 
