@@ -163,9 +163,9 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         )
     if major == 10:
         raise UnsupportedError(
-            f"{chip.name} multiplies by tcgen05.mma, which is described and not generated (layoutalg tmem): "
-            f"gemm-simt is generated for it; mma.sync, at a part of the rate, by --arch sm_90 --compile "
-            f"{chip.name}"
+            f"{chip.name} multiplies by tcgen05.mma, which is described (layoutalg.arch.tcgen05) and not "
+            f"generated: gemm-simt is generated for it; mma.sync, at a part of the rate, by --arch sm_90 "
+            f"--compile {chip.name}"
         )
     if p.operand.nbytes != 2 and "mn" in (p.a_major, p.b_major):
         raise UnsupportedError(

@@ -12,6 +12,7 @@ once by who receives them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Literal
 
@@ -67,7 +68,7 @@ def copy_picture(atom: CopyAtom) -> Picture:
     """
     check_type("copy_picture", atom, CopyAtom, "a copy atom")
     bits = _width_bits(atom)
-    row_bits = _ROW_BITS if "matrix" in atom.ptx else cosize(atom.src_tv) // atom.threads
+    row_bits = _ROW_BITS if "matrix" in atom.ptx else cosize(atom.src_tv) // _rows(atom)
     columns, rows = row_bits // bits, cosize(atom.src_tv) // row_bits
     by_rows = Layout((columns, rows), (rows, 1))  # element counted along rows -> counted down columns
     panels: list[Panel] = []
@@ -79,6 +80,12 @@ def copy_picture(atom: CopyAtom) -> Picture:
         panels.append(replace(drawn.panels[0], title=f"{title}, elements of {bits} bits"))
         notes += drawn.notes[1:]
     return Picture(atom.name, tuple(panels), tuple(notes))
+
+
+def _rows(atom: CopyAtom) -> int:
+    """Rows of the picture: the lanes of tensor memory that tcgen05 reads, else the threads."""
+    lanes = re.search(r"tcgen05.*\.(\d+)x\d+b", atom.ptx)
+    return int(lanes[1]) if lanes else atom.threads
 
 
 def _width_bits(atom: CopyAtom) -> int:
