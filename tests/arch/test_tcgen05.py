@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from layoutalg.arch import (
@@ -78,12 +80,13 @@ def test_every_element_has_a_place_in_tensor_memory(
 @each("shape", ["32x32b", "16x64b", "16x128b", "16x256b"])
 def test_loads_read_each_element_once_as_documented(shape: str) -> None:
     """The register of (lane, r): the published formula of each shape, beside the atom of CUTLASS's name."""
-    formula = {
+    formulas: dict[str, Callable[[int, int], tuple[int, int]]] = {
         "32x32b": lambda lane, r: (lane, r),
         "16x64b": lambda lane, r: (lane // 4 + 8 * (lane % 2), lane // 2 % 2 + 2 * r),
         "16x128b": lambda lane, r: (lane // 4 + 8 * (r % 2), lane % 4 + 4 * (r // 2)),
         "16x256b": lambda lane, r: (lane // 4 + 8 * (r // 2 % 2), r % 2 + 2 * (lane % 4) + 8 * (r // 4)),
-    }[shape]
+    }
+    formula = formulas[shape]
     lanes, bits = map(int, shape.removesuffix("b").split("x"))
     for repeat in (1, 2, 8):
         atom = find_copy_atom(f"SM100_TMEM_LOAD_{lanes}dp{bits}b{repeat}x")

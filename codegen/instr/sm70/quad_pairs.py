@@ -35,7 +35,6 @@ import numpy
 from layoutalg.atoms import MMAAtom, Operand, find_mma_atom
 from layoutalg.codegen.instr.record import WARP, Instr, Requires, into, updated
 from layoutalg.codegen.instr.words import Array, decode, encode, ref
-from layoutalg.layout import layout_size
 
 _QUAD_PAIRS = 4
 
@@ -43,8 +42,8 @@ _QUAD_PAIRS = 4
 @functools.cache
 def _lanes(atom: MMAAtom) -> Array:
     """The lanes of each quad pair in the atom's order: (quad pair, thread)."""
-    threads = numpy.arange(layout_size(atom.thr_layout))
-    return numpy.arange(_QUAD_PAIRS)[:, None] * 4 + atom.thr_layout(threads)
+    found: Array = numpy.arange(_QUAD_PAIRS)[:, None] * 4 + atom.thr_layout(numpy.arange(atom.threads))
+    return found
 
 
 @functools.cache
