@@ -21,7 +21,7 @@ from layoutalg.compose import compose_layouts
 from layoutalg.decide import cosize
 from layoutalg.draw.picture import Panel, Picture, tv_picture
 from layoutalg.errors import DivisibilityError, check_type
-from layoutalg.layout import Layout
+from layoutalg.layout import Layout, concat, modes
 
 _OPERANDS: tuple[Operand, ...] = ("A", "B", "C")
 
@@ -74,9 +74,11 @@ def copy_picture(atom: CopyAtom) -> Picture:
     panels: list[Panel] = []
     notes = [atom.ptx, _NOTE]
     for side, title in _SIDES:
-        drawn = tv_picture(
-            compose_layouts(by_rows, atom.bits_as(side, bits)), (rows, columns), atom.thr_layout
-        )
+        tv, threads = atom.bits_as(side, bits), atom.thr_layout
+        thread, value = modes(tv)
+        if thread.shape == 32 and thread.stride == 0:  # all of it is shown to every thread: drawn once
+            tv, threads, title = concat(Layout(1, 0), value), Layout(1, 0), "in tensor memory"
+        drawn = tv_picture(compose_layouts(by_rows, tv), (rows, columns), threads)
         panels.append(replace(drawn.panels[0], title=f"{title}, elements of {bits} bits"))
         notes += drawn.notes[1:]
     return Picture(atom.name, tuple(panels), tuple(notes))
