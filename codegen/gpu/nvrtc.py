@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from layoutalg.arch import ARCHS, find_target
+from layoutalg.arch import ARCHS, find_arch, find_target
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
 
 OLDEST = (7, 5)
@@ -147,7 +147,9 @@ def compile_target(arch: str) -> str:
     """
     target = find_target(arch)
     if target not in TARGETS:
-        raise UnknownNameError("compile target", target, TARGETS)
+        older = find_arch(target).compute_capability < OLDEST
+        hint = "NVRTC 13 has none below sm_75: simulate the kernel, or compile its text with CUDA 12; "
+        raise UnknownNameError("compile target", target, TARGETS, hint=hint if older else "")
     return target
 
 

@@ -200,8 +200,17 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     major, minor = chip.compute_capability
     mma = mma_of(p, c)
     if 10 * major + minor < mma.sm:
-        instead = ": take gemm-sm75" if (major, minor) == (7, 5) and p.operand.name == "f16" else ""
+        instead = {
+            "sm_70": ": its mma.m8n8k4 is there in layoutalg.codegen, and gemm-simt for products",
+            "sm_75": ": take gemm-sm75" if p.operand.name == "f16" else "",
+        }.get(chip.name, "")
         raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it{instead}")
+    if major == 10:
+        raise UnsupportedError(
+            f"{chip.name} multiplies by tcgen05.mma, which is described (layoutalg.arch.tcgen05) and not "
+            f"generated: gemm-simt is generated for it; mma.sync, at a part of the rate, by --arch sm_90 "
+            f"--compile {chip.name}"
+        )
     if p.operand.nbytes != 2 and "mn" in (p.a_major, p.b_major):
         raise UnsupportedError(
             f"ldmatrix.trans turns 16-bit elements; {p.operand} operands must both be stored along k"
