@@ -36,13 +36,12 @@ from layoutalg.codegen.instr import (
     LDMATRIX,
     LDMATRIX_TRANS,
     LDS,
-    MMA_SYNC,
     STG,
     STMATRIX,
     STMATRIX_TRANS,
     STS,
     Instr,
-    Mma,
+    mma_instruction,
 )
 from layoutalg.codegen.language.fragment import Fragment
 from layoutalg.codegen.language.tensor import Side, Tensor, partition
@@ -75,6 +74,15 @@ MATRIX_BITS = 128
 _PLAIN: Mapping[tuple[type, str], Mapping[int, Instr]] = {
     (Global, "load"): LDG, (Shared, "load"): LDS, (Global, "store"): STG, (Shared, "store"): STS,
 }  # fmt: skip
+
+_MATRIX_MOVES: Mapping[str, Instr] = {
+    operand.op: instr
+    for table in (LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS)
+    for instr in table.values()
+    for operand in instr.operands
+    if operand.op
+}
+"""ldmatrix and stmatrix by what the analysis calls their accesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +288,7 @@ def mma(
         raise UnsupportedError(
             f"{tiled.atom} adds products of fragments; tensors and sums from zero need wgmma"
         )
-    instr = MMA_SYNC[Mma(tiled.atom)]
+    instr = mma_instruction(tiled.atom)
     (_, rows), (_, columns) = (modes(x.layout) for x in (a, b))
     with k.Unroll(k.fresh("i"), layout_size(rows)) as i, k.Unroll(k.fresh("j"), layout_size(columns)) as j:
         k.do(instr, acc[None, i, j], a[None, i], b[None, j])
@@ -339,7 +347,7 @@ def _matrix_load(part: Tensor) -> Instr | None:
     """ldmatrix, where the partition's copy is one."""
     if part.part is None or part.part.side != "src" or not isinstance(part.part.tiled, TiledCopy):
         return None
-    return {"ldmatrix.x4": LDMATRIX, "ldmatrix.x4.trans": LDMATRIX_TRANS}.get(part.part.tiled.atom.src_op)
+    return _MATRIX_MOVES.get(part.part.tiled.atom.src_op)
 
 
 def _matrix_store(part: Tensor) -> Instr | None:
@@ -347,7 +355,7 @@ def _matrix_store(part: Tensor) -> Instr | None:
     if part.part is None or part.part.side != "dst" or not isinstance(part.part.tiled, TiledCopy):
         return None
     tiled, values = part.part.tiled, values_of(part)
-    found = {"stmatrix.x4": STMATRIX[4], "stmatrix.x4.trans": STMATRIX_TRANS[4]}.get(tiled.atom.dst_op)
+    found = _MATRIX_MOVES.get(tiled.atom.dst_op)
     if found and tiled.element.bits != 16:
         raise UnsupportedError(
             f"{tiled.atom} of {tiled.element}: stmatrix moves elements of 16 bits; "

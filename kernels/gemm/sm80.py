@@ -88,7 +88,7 @@ def operand_plan(p: GemmProblem, c: Sm80Config, side: Side) -> OperandPlan:
     return OperandPlan(tile, copy, read, load, _swizzled(tile, copy, read) if c.swizzled else tile.layout)
 
 
-_LDMATRIX = {"k": ("SM75_U32x4_LDSM_N", LDMATRIX), "mn": ("SM75_U16x8_LDSM_T", LDMATRIX_TRANS)}
+_LDMATRIX = {"k": ("SM75_U32x4_LDSM_N", LDMATRIX[4]), "mn": ("SM75_U16x8_LDSM_T", LDMATRIX_TRANS[4])}
 
 
 @cache
