@@ -13,8 +13,8 @@ Notes.  The simulator multiplies in float64 and rounds once; the hardware adds i
 small integers both are exact.  tf32 operands are float32 words whose low 13 bits are ignored.  A double is
 two words.  Forms of 8 x 8 are on GPUs that have no 16 x 8 of a type: two of them are one.
 
-Source: PTX ISA 9.0, 9.7.14.5 (mma, ldmatrix, movmatrix): matrix fragments; 9.7.14.5.14 (which architecture has
-which shape).
+Source: PTX ISA 9.0, 9.7.14.5 (mma, ldmatrix, movmatrix): matrix fragments; 9.7.14.5.14 (which architecture
+has which shape).
 """
 
 from __future__ import annotations
@@ -79,6 +79,12 @@ class Mma:
         """The first architecture that has it: CUTLASS names some of 8 x 8 after sm_80 that sm_75 has."""
         early = self.rows == 8 and self.accumulator == "s32" and self.arithmetic != "and"
         return 75 if early else int(self.atom.arch.removeprefix("sm_"))
+
+    @property
+    def emulated_from(self) -> int | None:
+        """The architecture from which on no tensor core has it, and machine code calls a function: Hopper's
+        multiply neither nibbles nor x ^ y of bits."""
+        return 90 if self.operand in ("s4", "u4") or self.arithmetic == "xor" else None
 
     @property
     def ptx(self) -> str:

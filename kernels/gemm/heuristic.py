@@ -20,9 +20,10 @@ proportion: a tile of k has the same bytes there, or the same multiply-adds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from math import gcd
+from types import MappingProxyType
 from typing import Any, Generic
 
 from layoutalg.arch import Arch, find_arch
@@ -32,6 +33,7 @@ from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.kernels.gemm.tiles import (
     SIMT_SUMS,
     SIMT_TILES,
+    SM80_F64_TILES,
     SM80_SUMS,
     SM80_TILES,
     SM90_SUMS,
@@ -43,6 +45,7 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     Sums,
     Tile,
+    mmas_of,
 )
 from layoutalg.kernels.gemm.validate import check_config, check_element
 
@@ -124,6 +127,11 @@ class Choice(Generic[C]):
     fields: tuple[str, ...]
     accepts: Callable[[GemmProblem], None] | None = None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
+    special: Mapping[str, tuple[Tile[C], ...]] = field(default_factory=dict)
+
+    def tiles_of(self, p: GemmProblem) -> tuple[Tile[C], ...]:
+        """The tiles of a problem's element type: `special` ones, or those of all others."""
+        return self.special.get(p.element, self.tiles)
 
     @property
     def whole(self) -> dict[str, Any]:
@@ -171,7 +179,7 @@ class Choice(Generic[C]):
         sms = chip.board.sms if chip.board else 1
         found: list[tuple[float, C]] = []
         refused: list[tuple[C, LayoutAlgError]] = []
-        for tile in self.tiles:
+        for tile in self.tiles_of(p):
             config = self.fit(p, tile.config, chip)
             try:
                 check_config(p, config, chip)
@@ -212,8 +220,13 @@ def _fit_simt(p: GemmProblem, c: SimtConfig, chip: Arch) -> SimtConfig:
 
 def _fit_sm80(p: GemmProblem, c: Sm80Config, chip: Arch) -> Sm80Config:
     size = p.operand.nbytes
-    tile_k = c.tile_k * 2 // size
+    tile_k = c.tile_k if p.element in SM80.special else c.tile_k * 2 // size
     a, b, across = _vectors(p)
+    major, minor = chip.compute_capability
+    if mmas_of(p) and not any(m.rows == c.mma_m and m.sm <= 10 * major + minor for m in mmas_of(p)):
+        c = replace(c, mma_m=8)
+    if p.element == "f64" and c.mma_k == 0:
+        c = replace(c, mma_k=min(m.k for m in mmas_of(p)))  # of a deeper one fragments take the registers
     edges = bool(p.m % c.tile_m or p.n % c.tile_n or p.k % tile_k)
     return replace(
         c, tile_k=tile_k, a_bytes=gcd(16, a * size), b_bytes=gcd(16, b * size),
@@ -232,7 +245,13 @@ def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
 SIMT: Choice[SimtConfig] = Choice(
     SIMT_TILES, SIMT_SUMS, _fit_simt, ("a_vector", "b_vector", "result_vec"), check_element
 )
-SM80: Choice[Sm80Config] = Choice(SM80_TILES, SM80_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"))
+SM80: Choice[Sm80Config] = Choice(
+    SM80_TILES,
+    SM80_SUMS,
+    _fit_sm80,
+    ("a_bytes", "b_bytes", "result_vec"),
+    special=MappingProxyType({"f64": SM80_F64_TILES}),
+)
 SM90: Choice[Sm90Config] = Choice(
     SM90_TILES,
     SM90_SUMS,
