@@ -430,9 +430,9 @@ SM80_F64_TILES: tuple[Tile[Sm80Config], ...] = (
     Tile(Sm80Config(64, 64, 16, 2, 2, 4, min_blocks=3), (369, 738, 1108), (1800, 1800, 1800)),
     Tile(Sm80Config(64, 64, 16, 2, 2, 2, via="registers"), (517, 1034), (1800, 1800)),
 )
-"""The tiles, for f64.  Not measured: a step is its multiplications at 0.85, 0.8, 0.7 and 0.5 of the 67 TFLOP/s
-that an H200's data sheet states for tensor cores of f64, in proportion to what 16-bit tiles of these sizes
-reach; what a block takes beside is that of 16-bit tiles."""
+"""The tiles, for f64.  Not measured: a step is its multiplications at 0.85, 0.8, 0.7 and 0.5 of the 67
+TFLOP/s that an H200's data sheet states for tensor cores of f64, the larger the tile the more; what a block
+takes beside is that of 16-bit tiles."""
 
 SM90_SUMS = Sums(115, 0.000194)
 """What writing parts of k and adding them up cost."""

@@ -129,8 +129,8 @@ CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
 }
 ON_HOST = (
     "NT, edges", "TT, edges", "C, relu", "bf16, C", "f16 sums", "tf32", "registers, edges", "direct",
-    "s8 by 8 rows", "tf32 NN", "f64, C, bias, edges", "f64 by k16", "f64 by 8 rows, edges", "s4 by 8 rows, edges",
-    "b1, and", "b1, xor, edges",
+    "s8 by 8 rows", "tf32 NN", "f64, C, bias, edges", "f64 by k16", "f64 by 8 rows, edges",
+    "s4 by 8 rows, edges", "b1, and", "b1, xor, edges",
 )  # fmt: skip
 
 
