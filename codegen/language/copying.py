@@ -224,12 +224,13 @@ def load(
     matrix = _matrix_load(part)
     run = values if matrix else run_of(part)
     held = into or k.fragment(name or f"{part.buffer.name}_v", part.element, part.shape, values=values)
-    if held.size != part.size:
-        raise ShapeError(f"load of {part} into {held}: {part.size} elements are needed")
+    given = _held_values(matrix, part) if matrix else values
+    if held.size * values != part.size * given:
+        raise ShapeError(f"load of {part} into {held}: {part.size * given // values} elements are needed")
     chosen = matrix or _chosen(instr, part, "load", run)
     with k.Unroll(k.fresh("i"), part.size // values) as i, _pieces(k, values // run) as e:
         at = simplify(i * values + e * run)
-        target = held.at(at, values=run)
+        target = held.at(simplify(i * given + e * run), values=given if matrix else run)
         if where is None:
             k.do(chosen, target, part.at(at))
         else:
@@ -249,9 +250,10 @@ def store(
     instr: Instrs = None,
 ) -> None:
     """Store registers to a partition of the same places.  See `KernelBuilder.store`."""
-    if held.size != part.size:
-        raise ShapeError(f"store of {held} to {part}: {part.size} elements are needed")
     values, matrix = values_of(part), _matrix_store(part)
+    given = _held_values(matrix, part) if matrix else values
+    if held.size * values != part.size * given:
+        raise ShapeError(f"store of {held} to {part}: {part.size * given // values} elements are needed")
     run = values if matrix else run_of(part)
     if run % held.per_word:
         raise UnsupportedError(
@@ -266,11 +268,12 @@ def store(
     chosen = matrix or _chosen(instr, part, "store", run)
     with k.Unroll(k.fresh("i"), part.size // values) as i, _pieces(k, values // run) as e:
         at = simplify(i * values + e * run)
+        source = held.at(simplify(i * given + e * run), values=given if matrix else run)
         if where is None:
-            k.do(chosen, part.at(at), held.at(at, values=run))
+            k.do(chosen, part.at(at), source)
         else:
             with k.If(where(at)):
-                k.do(chosen, part.at(at), held.at(at, values=run))
+                k.do(chosen, part.at(at), source)
 
 
 def mma(
@@ -341,6 +344,13 @@ def _bytes(part: Tensor) -> int:
                 "element", part, f"{part.part.tiled} moves {asked}; {part.buffer.name} has {own} bytes"
             )
     return own
+
+
+def _held_values(matrix: Instr, part: Tensor) -> int:
+    """Elements that ldmatrix leaves in the registers of a lane, or stmatrix takes of them: with .x1 and .x2
+    fewer than the row that the lane addresses has."""
+    words = next(o.words for o in matrix.operands if o.role in ("in", "out"))
+    return 32 * words // part.element.bits
 
 
 def _matrix_load(part: Tensor) -> Instr | None:
