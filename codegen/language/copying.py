@@ -350,7 +350,7 @@ def _held_values(matrix: Instr, part: Tensor) -> int:
     """Elements that ldmatrix leaves in the registers of a lane, or stmatrix takes of them: with .x1 and .x2
     fewer than the row that the lane addresses has."""
     words = next(o.words for o in matrix.operands if o.role in ("in", "out"))
-    return 32 * words // part.element.bits
+    return 4 * words // _bytes(part)
 
 
 def _matrix_load(part: Tensor) -> Instr | None:
