@@ -46,6 +46,7 @@ from layoutalg.kernels.gemm.tiles import (
     Sums,
     Tile,
     mmas_of,
+    tile_count,
 )
 from layoutalg.kernels.gemm.validate import check_config, check_element
 
@@ -64,11 +65,6 @@ SM90_LAUNCH_NS = 1500
 
 TMA_SECTOR_BYTES = 32
 """What rows start at multiples of where TMA reads them in whole sectors."""
-
-
-def tile_count(p: GemmProblem, c: Config) -> int:
-    """Tiles of D, of all products of a batch."""
-    return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
 
 
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
@@ -257,7 +253,7 @@ SM90: Choice[Sm90Config] = Choice(
     SM90_SUMS,
     _fit_sm90,
     ("through", "result_vec"),
-    parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n)),
+    parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
 )
 """The families: without tensor cores, with mma.sync, and with wgmma."""
 
