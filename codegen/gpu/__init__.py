@@ -76,6 +76,7 @@ from layoutalg.codegen.gpu.runtime import (
 from layoutalg.codegen.gpu.sass import (
     CLASSES,
     OTHER,
+    Control,
     SassFunction,
     SassInstruction,
     count_classes,
@@ -98,6 +99,7 @@ __all__ = [
     "OTHER",
     "TARGETS",
     "CompiledSequence",
+    "Control",
     "Cubin",
     "Entry",
     "Launch",
