@@ -91,9 +91,9 @@ _TIMEOUT_S = 60.0
 class Control:
     """What an instruction of sm_70 and later tells the scheduler of its warp.
 
-    The next instruction issues `stall` cycles later at the earliest.  This one waits until the scoreboards in
-    `waits` are released; it releases `write` when its result is there, and `read` when it has read its operands
-    (None: neither).
+    The next instruction issues `stall` cycles later at the earliest.  This one waits until the scoreboards
+    in `waits` are released; it releases `write` when its result is there, and `read` when it has read its
+    operands (None: neither).
 
     >>> Control.of(0x044FEA0000001804)
     Control(stall=5, waits=(2,), write=None, read=None)
@@ -188,7 +188,8 @@ def _function(name: str, lines: Iterable[str]) -> SassFunction:
         elif found := _LINE.search(line):
             guard = _GUARD.match(found["text"])
             text = found["text"][guard.end() if guard else 0 :]
-            instruction = SassInstruction(int(found["address"], 16), text, guard[0].strip() if guard else "")
+            under = guard[0].strip() if guard else ""
+            instruction = SassInstruction(int(found["address"], 16), text, under)
             idle = _is_padding(instruction, len(instructions), labels)
             last = padding if idle else instructions
             last.append(instruction)
@@ -246,8 +247,8 @@ def main_loop(function: SassFunction) -> tuple[SassInstruction, ...]:
 
 
 def disassemble(image: bytes, *, encodings: bool = False) -> str:
-    """The SASS of a CUBIN, as nvdisasm or cuobjdump prints it; with `encodings` the words of each instruction,
-    which cuobjdump prints always.
+    """The SASS of a CUBIN, as nvdisasm or cuobjdump prints it; with `encodings` the words of each
+    instruction, which cuobjdump prints always.
 
     Raises UnsupportedError when neither is installed, CompileError when it refuses the image.
 
