@@ -22,6 +22,7 @@ of its memory traffic.  Its layouts are the algebra's own, TiledCopy and TiledMM
     costs      what memory accesses cost, read off the program
     printing   CUDA text and launchers
     gpu        machine code, launches
+    timing     how long a turn of a main loop takes: issue, pipes, latency
     language   tensors, fragments, tiled copies, rings; what is done with a finished program
     relayout   values between register layouts
 

@@ -7,8 +7,9 @@
               scoreboard to one that waits for it
 
 A chain may span turns.  Starting anywhere in a turn and coming back to the same place some turns later, its
-length over these turns is never more than what a turn takes; the bound is the largest over all places.  Of
-several instructions that release one scoreboard the last one before the wait counts, which is a bound too.
+length over these turns is never more than what a turn takes.  The bound is the largest over all edges, each
+from its start on for as many turns as it spans.  Of several instructions that release one scoreboard the last
+one before the wait counts, which is a bound too.
 """
 
 from __future__ import annotations
@@ -20,9 +21,6 @@ from types import MappingProxyType
 
 from layoutalg.codegen.timing.steps import SCHEDULERS, LoopStep
 from layoutalg.errors import ShapeError
-
-SPAN = 3
-"""Turns that a chain is followed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +78,15 @@ def critical_path(loop: Sequence[LoopStep]) -> float:
     into: list[list[tuple[int, float]]] = [[] for _ in range(n)]
     for first, last, weight in edges:
         into[last % n].append((last - first, weight))
-    places = {0} | {first % n for first, _, _ in edges} | {last % n for _, last, _ in edges}
-    return max(_chain(loop, into, place) for place in places) / SPAN
+    starts = {(0, 1)} | {(first % n, -(-(last - first) // n)) for first, last, _ in edges}
+    return max(_chain(loop, into, place, turns) / turns for place, turns in starts)
 
 
-def _chain(loop: Sequence[LoopStep], into: list[list[tuple[int, float]]], place: int) -> float:
-    """The longest chain from a place to itself SPAN turns later."""
+def _chain(loop: Sequence[LoopStep], into: list[list[tuple[int, float]]], place: int, turns: int) -> float:
+    """The longest chain from a place to itself so many turns later."""
     n = len(loop)
-    reach = [0.0] + [-math.inf] * (SPAN * n)
-    for i in range(1, SPAN * n + 1):
+    reach = [0.0] + [-math.inf] * (turns * n)
+    for i in range(1, turns * n + 1):
         at = (place + i) % n
         before = loop[(at - 1) % n]
         longest = reach[i - 1] + _passes(before)
