@@ -52,8 +52,8 @@ RENAMED: Mapping[str, str] = {
 OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
 """Fields of all products when choices were stored, and now of steps of ladders alone; "spread" is gone."""
 
-LATER = {"mma_m": 16}
-"""Fields that came after choices were stored, and what all kernels had before."""
+LATER = {"schedule": "data_parallel", "mma_m": 16}
+"""Fields that products have had only since choices were stored, with what all of these stand for."""
 
 Case: TypeAlias = Mapping[str, Any]
 
@@ -175,9 +175,9 @@ def _choice(p: Any, config: Any) -> dict[str, Any]:
     if isinstance(p, ReduceProblem):
         return {"passes": [plain(one.config) for one in plan_with(p, config, ARCH).passes]}
     found: dict[str, Any] = plain(config)
-    found = {x: value for x, value in found.items() if LATER.get(x) != value}
     if isinstance(config, SimtConfig | Sm80Config):
         options = {x: plain(getattr(config, x)) for x in OPTIONS if hasattr(config, x)}
+        found = {x: value for x, value in found.items() if value != LATER.get(x, ...)}
         return {**found, **options, **({"spread": 1} if isinstance(config, SimtConfig) else {})}
     return found
 
