@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +23,11 @@ from layoutalg.codegen.timing import (
     simulate_loop,
     time_main_loop,
 )
-from layoutalg.errors import ParseError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import CompileError, ParseError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import find_family
+from layoutalg.kernels.gemm.family import way
 from layoutalg.kernels.gemm.tiles import SIMT_TILES, SM80_TILES
+from tests.gpu import latency_probe
 
 LOAD = LoopStep("LDS", "lsu", 4.0, 2, latency=23.0, write=0)
 USE = LoopStep("FFMA", "fma", 1.0, 4, waits=(0,))
@@ -262,6 +266,15 @@ def test_one_warp_without_rivals_takes_its_critical_path() -> None:
 
 # --- kernels -------------------------------------------------------------------------------------------
 
+
+@pytest.mark.parametrize("what", ["latency LDS.64", "latency LDSM.4", "latency FFMA", "interval IMMA.16832"])
+def test_a_probe_holds_what_it_measures(what: str) -> None:
+    (probe,) = (p for p in latency_probe.probes(90) if p.what == what)
+    assert latency_probe.compiled(probe, "sm_90").spill_bytes == 0
+    with pytest.raises(CompileError, match="0 of XMAD where 64 are repeated"):
+        latency_probe.compiled(replace(probe, opcode="XMAD"), "sm_90")
+
+
 CLOCK_GHZ = 1.98
 
 
@@ -278,3 +291,23 @@ def test_what_was_measured_is_explained(family: str, tile: object) -> None:
         found = time_main_loop(kernel, cubin, "sm_90", blocks=blocks)
         assert found.bounds.least <= found.time.cycles
         assert 0.85 < found.time.cycles / (ns * CLOCK_GHZ) < 1.05
+
+
+@pytest.mark.deep
+def test_every_row_of_the_page_is_what_is_simulated() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "systems" / "time.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| (gemm-\w+) (\w+) \| (\d) \| (\w+) ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|", page, re.M
+    )
+    tiles = {("gemm-sm80", way(t.config)): t for t in SM80_TILES} | {
+        ("gemm-simt", way(t.config)): t for t in SIMT_TILES
+    }
+    assert len(rows) == 14
+    for family, tile, blocks, bound, least, simulated, measured in rows:
+        one, asked = find_family(family), tiles[family, tile]
+        config = replace(asked.config, static_ld=True)
+        kernel = one.launches(one.problem(4096), config, "sm_90").kernels[0]
+        found = time_main_loop(kernel, prepare(kernel, "sm_90").cubin, "sm_90", blocks=int(blocks))
+        cycles = asked.step[int(blocks) - 1] * CLOCK_GHZ
+        assert (bound, least) == (found.bounds.limiting, f"{found.bounds.least:,.0f}")
+        assert (simulated, measured) == (f"{found.time.cycles:,.0f}", f"{cycles:,.0f}")
