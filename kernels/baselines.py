@@ -5,8 +5,8 @@ bfloat16: words) and return a launch, or None where the library is not installed
 This is the only module that imports torch.
 
 What moves data is limited by bytes of memory, or by the load-store unit of a multiprocessor, which takes one
-wavefront of shared memory per cycle, or one request to global memory; cycles are those of the peak clock,
-which the board's rate of multiply-adds gives:
+wavefront of shared memory per cycle, or one request to global memory; cycles are those of the board's clock,
+or where no document states that, of the one that its rate of multiply-adds gives:
 
     least_us = max(bytes / bandwidth, (wavefronts + requests) / (multiprocessors * clock))
 """
@@ -41,11 +41,14 @@ _TORCH_FLOAT = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "f
 
 
 def torch_matmul(d: Any, a: Any, b: Any, element: str) -> Launch | None:
-    """PyTorch's matmul(a, b, out=d), which calls cuBLAS; TF32 for the element "tf32" alone."""
-    if import_trouble("torch", "") or element not in _TORCH_FLOAT:
+    """PyTorch's matmul(a, b, out=d), or _int_mm of bytes, of cuBLAS; TF32 for the element "tf32" alone."""
+    if import_trouble("torch", "") or element not in (*_TORCH_FLOAT, "s8"):
         return None
     import torch
 
+    if element == "s8":
+        to, left, right = (torch.as_tensor(x, device="cuda") for x in (d, a, b))
+        return lambda: torch._int_mm(left, right, out=to)
     kind = getattr(torch, _TORCH_FLOAT[element])
     to, left, right = (torch.as_tensor(x, device="cuda") for x in (d, a, b))
     if element == "bf16":
@@ -168,7 +171,7 @@ def limits(
     ['bytes of memory: 134217728, 28.0 us', 'load-store cycles: 0, 0.0 us']
     """
     board = find_board(arch)
-    clock = board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
+    clock = board.boost_hz or board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
     cycles = sum(
         cost.instructions if "global" in op else cost.total for one in predictions for op, cost in one.items()
     )
