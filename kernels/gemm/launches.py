@@ -115,8 +115,9 @@ def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
         by_m, by_n, _ = multiples(p, c)
         m = most if p.m >= c.tile_m else c.tile_m - by_m
         n = most if p.n >= c.tile_n else c.tile_n - by_n
-    added_up = c.splits > 1 or c.schedule == "streamk"
-    ldd = most + (combine_vector(p) if added_up else 0)  # what cuts the rows of the sums that are added
+    ldd = most + (combine_vector(p) if c.splits > 1 else 0)  # what cuts the rows of the sums that are added
+    if c.schedule == "streamk":  # the same, but what stores D whole has rows of whole vectors
+        ldd = most + combine_vector(p) % (16 // p.accumulator.nbytes)
     batch = (BatchMode(*WIDEST_BATCH),) * len(p.batch)
     return replace(
         p, m=m, n=n, k=k, lda=most, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 from functools import cache
@@ -27,9 +28,10 @@ from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.streamk import WorkUnit, each_unit, part_count, share_of, slot_count, work_units
 from layoutalg.kernels.gemm.suggest import check_or_suggest, suggest_config
 from layoutalg.kernels.gemm.tiles import SM80_TILES, SM90_TILES, Config, Sm80Config, Sm90Config, Sums, Tile
+from layoutalg.kernels.gemm.validate import check_config
 from tests.gemm_cases import arguments, expected, packed
 from tests.mutate import rewrite
-from tests.sweeps import each
+from tests.sweeps import each, first
 
 COUNTS = st.integers(1, 60), st.integers(1, 20), st.integers(1, 20)
 
@@ -154,10 +156,44 @@ def test_what_is_simulated_is_the_definition(name: str) -> None:
     np.testing.assert_array_equal(args["d"], want)
 
 
+def drawn(rng: random.Random) -> tuple[GemmProblem, Any]:
+    """A small product of any orders and epilogue, and a configuration by stream-K that fits it."""
+    while True:
+        tiles = [SM80, NARROW, replace(SM80, tile_k=64, stages=2), SM90, Sm90Config(128, 64, 2)]
+        c: Any = rng.choice(tiles)
+        whole = 8 if isinstance(c, Sm90Config) else 1
+        m, n, k = rng.randint(1, 5 * c.tile_m), rng.randint(1, 3 * c.tile_n), rng.randint(1, 7 * c.tile_k)
+        majors: dict[str, Any] = {f"{x}_major": rng.choice(["k", "mn"]) for x in "ab"}
+        p = gemm_problem(
+            *(-(-x // whole) * whole for x in (m, n, k)), "f16", **majors, reads_c=rng.random() < 0.3,
+            bias=rng.random() < 0.3, activation=rng.choice(["none", "relu"]),
+        )  # fmt: skip
+        choice: Any = choices.choice_of(c)
+        c = choice.shared(choice.fitted(p, c))
+        try:
+            check_config(p, c)
+        except LayoutAlgError:
+            continue
+        return p, c
+
+
+@pytest.mark.parametrize("seed", first(3, range(60)))
+def test_random_products_by_random_blocks(seed: int) -> None:
+    """By one block, and by more than there is work for."""
+    rng = random.Random(20261123 + seed)
+    p, c = drawn(rng)
+    args = arguments(p, seed)
+    want = expected(p, args)
+    simulate_sequence(by(p, c, rng.randint(1, 30)), args, group=rng.choice(["warp", "block"]), trace=False)
+    np.testing.assert_array_equal(args["d"], want)
+
+
 def test_kernels_of_larger_problems_compute_this_one() -> None:
     """As calls launch them: one kernel for all sizes, whose rows of D are cut as this problem's are."""
-    for c in (replace(SM80, result_vec=1), replace(ROWS, result_vec=1)):
-        p = gemm_problem(67, 39, 200, "f16", ldd=43)
+    odd, even = gemm_problem(67, 39, 200, "f16", ldd=43), gemm_problem(67, 40, 200, "f16", ldd=48)
+    for p, c in (
+        (odd, replace(SM80, result_vec=1)), (odd, replace(ROWS, result_vec=1)), (even, SM80), (even, SM90)
+    ):  # fmt: skip
         one = replace(by(p, c, 5), kernels=tuple(map(printed, called_launches(p, c).kernels)))
         args = arguments(p)
         want = expected(p, args)
