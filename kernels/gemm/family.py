@@ -45,7 +45,7 @@ from layoutalg.kernels.gemm.problem import (
     scalar_value,
     scalar_words,
 )
-from layoutalg.kernels.gemm.tiles import Config, usual_schedule
+from layoutalg.kernels.gemm.tiles import Config, Sm90Config, usual_schedule
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
@@ -229,7 +229,7 @@ def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterat
 
 
 def way(config: Config) -> str:
-    """A configuration in a word: its tile, its parts of k where there are some, its schedule if another.
+    """A configuration in a word: its tile, its clusters, its parts of k, ping-pong, its schedule if another.
 
     >>> from layoutalg.kernels.gemm.tiles import SimtConfig, Sm90Config
     >>> way(SimtConfig(128, 256, 8, 16, 8, 4)), way(SimtConfig(64, 64, 16, 8, 4, 4, splits=3))
@@ -238,6 +238,9 @@ def way(config: Config) -> str:
     '128x256x64 streamk'
     """
     tile = f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
+    if isinstance(config, Sm90Config):
+        shape = f"{config.cluster_m}x{config.cluster_n}x{config.cluster_k}"
+        tile += f" in {shape}" * (config.cluster > 1) + " ping-pong" * config.pingpong
     if config.schedule != usual_schedule(config):
         return f"{tile} {config.schedule}"
     return tile if config.splits == 1 else f"{tile} by {config.splits}"

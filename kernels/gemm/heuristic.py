@@ -35,6 +35,7 @@ from typing import Any, Generic
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.sm90_time import expected_sm90_ns
 from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.kernels.gemm.streamk import part_count, share_of
 from layoutalg.kernels.gemm.tiles import (
@@ -68,12 +69,6 @@ MOST_ROUNDS = 12
 STREAMK_GAIN = 0.03
 """Share of the expected time that stream-K has to save to be tried."""
 
-SM90_LAUNCH_NS = 1500
-"""What a launch of gemm-sm90 takes beside its tiles, which the other families count with their blocks."""
-
-TMA_SECTOR_BYTES = 32
-"""What rows start at multiples of where TMA reads them in whole sectors."""
-
 
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
     """Numbers of parts worth trying for a problem in tiles of a configuration, on `sms` multiprocessors.
@@ -83,6 +78,8 @@ def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
     (1, 2, 3, 4, 6, 8)
     """
     if p.accumulator.name == "f16" or p.batch:
+        return (1,)
+    if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
         return (1,)
     tiles = tile_count(p, c)
     return tuple(s for s in OFFERED if s == 1 or (s * LEAST_K <= p.k and s * tiles <= MOST_ROUNDS * sms))
@@ -128,8 +125,6 @@ def _streamk_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
 
 
 def _is_narrow(p: GemmProblem, c: Config) -> bool:
-    if isinstance(c, Sm90Config):
-        return any(lead * p.operand.nbytes % TMA_SECTOR_BYTES for lead in (p.lda, p.ldb))
     if isinstance(c, SimtConfig):
         return min(c.a_vector, c.b_vector) == 1
     return min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
@@ -149,6 +144,7 @@ class Choice(Generic[C]):
     fields: tuple[str, ...]
     accepts: Callable[[GemmProblem], None] | None = None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
+    expected: Callable[[GemmProblem, C, Tile[C], Sums, int], float] = expected_ns
     shared: Callable[[C], C] | None = None
 
     @property
@@ -207,7 +203,7 @@ class Choice(Generic[C]):
                 check_config(p, choice, chip)
             except LayoutAlgError:
                 continue
-            ns = expected_ns(p, choice, tile, self.sums, chip.board.sms)
+            ns = self.expected(p, choice, tile, self.sums, chip.board.sms)
             if ns * (1 + STREAMK_GAIN) <= usual[0][0]:
                 found.append((ns, choice))
         return sorted(found, key=lambda pair: pair[0])
@@ -229,7 +225,7 @@ class Choice(Generic[C]):
                 continue
             for splits in offered_splits(p, config, sms):
                 choice = config if splits == 1 else self.parted(p, replace(config, splits=splits))
-                found.append((expected_ns(p, choice, tile, self.sums, sms), choice))
+                found.append((self.expected(p, choice, tile, self.sums, sms), choice))
         return sorted(found, key=lambda pair: pair[0]), tuple(refused)
 
 
@@ -294,6 +290,7 @@ SM90: Choice[Sm90Config] = Choice(
     _fit_sm90,
     ("through", "result_vec"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
+    expected=expected_sm90_ns,
     shared=lambda c: replace(c, schedule="streamk", cluster_m=1, cluster_n=1, cluster_k=1, pingpong=False),
 )
 """The families: without tensor cores, with mma.sync, and with wgmma."""
@@ -326,5 +323,5 @@ def tensor_core_family(p: GemmProblem, arch: str | Arch = "sm_90") -> str:
     by_wgmma, by_mma = SM90.timed(p, arch)[0], SM80.timed(p, arch)[0]
     if not by_wgmma:
         return "gemm-sm80"
-    faster = not by_mma or by_wgmma[0][0] + SM90_LAUNCH_NS < by_mma[0][0]
+    faster = not by_mma or by_wgmma[0][0] < by_mma[0][0]
     return "gemm-sm90" if faster else "gemm-sm80"

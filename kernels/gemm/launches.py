@@ -15,6 +15,7 @@ from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_se
 from layoutalg.kernels.gemm import simt, sm80, sm90
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
+from layoutalg.kernels.gemm.sm90_first import build_first
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
 from layoutalg.kernels.gemm.streamk import block_count, build_fixup, slot_count
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm90Config
@@ -50,8 +51,10 @@ def _product(p: GemmProblem, c: Config) -> Kernel:
     match c:
         case SimtConfig():
             return simt.build(p, c)
-        case Sm90Config():
+        case Sm90Config(loop="persistent"):
             return sm90.build(p, c)
+        case Sm90Config():
+            return build_first(p, c)
         case _:
             return sm80.build(p, c)
 

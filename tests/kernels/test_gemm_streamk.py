@@ -321,15 +321,19 @@ def test_what_a_schedule_rules_out_is_refused_with_the_nearest_that_works(why: s
 
 
 def test_stream_k_is_tried_where_waves_are_bad_and_is_not_the_first() -> None:
-    for choice, element in ((choices.SM80, "f16"), (choices.SM90, "bf16")):
-        p = gemm_problem(2304, 2304, 2304, element)
-        best, _ = choice.timed(p)[0][0]
-        (ns, first), *_ = choice.streamk(p)
-        assert first.schedule == "streamk" and ns * 1.03 <= best
-        assert choice.streamk(gemm_problem(4096, 4096, 4096, element)) == []
-        family = find_family(f"gemm-{'sm80' if element == 'f16' else 'sm90'}")
-        shown = [family.way(c) for c in family.configs(p)]
-        assert shown.index(family.way(first)) == 1 and "streamk" not in shown[0]
+    p = gemm_problem(2304, 2304, 2304)
+    best, _ = choices.SM80.timed(p)[0][0]
+    (ns, first), *_ = choices.SM80.streamk(p)
+    assert first.schedule == "streamk" and ns * 1.03 <= best
+    assert choices.SM80.streamk(gemm_problem(4096, 4096, 4096)) == []
+    family = find_family("gemm-sm80")
+    shown = [family.way(c) for c in family.configs(p)]
+    assert shown.index(family.way(first)) == 1 and "streamk" not in shown[0]
+
+
+def test_tiles_of_wgmma_of_other_heights_fill_the_waves_that_stream_k_would() -> None:
+    for n in (2304, 2560, 4096, 5120):
+        assert choices.SM90.streamk(gemm_problem(n, n, n, "bf16")) == []
 
 
 def test_what_is_expected_of_stream_k_is_counted_in_whole_waves_and_shares() -> None:
