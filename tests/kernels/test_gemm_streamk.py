@@ -162,12 +162,11 @@ def drawn(rng: random.Random) -> tuple[GemmProblem, Any]:
         tiles = [SM80, NARROW, replace(SM80, tile_k=64, stages=2), SM90, Sm90Config(128, 64, 2)]
         c: Any = rng.choice(tiles)
         whole = 8 if isinstance(c, Sm90Config) else 1
-        m, n, k = rng.randint(1, 5 * c.tile_m), rng.randint(1, 3 * c.tile_n), rng.randint(1, 7 * c.tile_k)
-        majors: dict[str, Any] = {f"{x}_major": rng.choice(["k", "mn"]) for x in "ab"}
-        p = gemm_problem(
-            *(-(-x // whole) * whole for x in (m, n, k)), "f16", **majors, reads_c=rng.random() < 0.3,
-            bias=rng.random() < 0.3, activation=rng.choice(["none", "relu"]),
-        )  # fmt: skip
+        most = 5 * c.tile_m, 3 * c.tile_n, 7 * c.tile_k
+        m, n, k = (-(-rng.randint(1, x) // whole) * whole for x in most)
+        asked: dict[str, Any] = {f"{x}_major": rng.choice(["k", "mn"]) for x in "ab"}
+        asked |= {"reads_c": rng.random() < 0.3, "bias": rng.random() < 0.3}
+        p = gemm_problem(m, n, k, "f16", **asked, activation=rng.choice(["none", "relu"]))
         choice: Any = choices.choice_of(c)
         c = choice.shared(choice.fitted(p, c))
         try:
