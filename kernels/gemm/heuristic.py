@@ -291,7 +291,7 @@ SM90: Choice[Sm90Config] = Choice(
     ("through", "result_vec"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
     expected=expected_sm90_ns,
-    shared=lambda c: replace(c, schedule="streamk", cluster_m=1, cluster_n=1, cluster_k=1, pingpong=False),
+    shared=lambda c: replace(c, schedule="streamk"),
 )
 """The families: without tensor cores, with mma.sync, and with wgmma."""
 
