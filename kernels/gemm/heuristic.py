@@ -127,7 +127,7 @@ def _streamk_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
 def _is_narrow(p: GemmProblem, c: Config) -> bool:
     if isinstance(c, SimtConfig):
         return min(c.a_vector, c.b_vector) == 1
-    return min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
+    return isinstance(c, Sm80Config) and min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,9 @@ def sequence_of(
     if not isinstance(c, SimtConfig) and c.schedule != "data_parallel":
         scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")
         if c.schedule == "streamk":
-            scratch = slot_count(blocks) * c.tile_m * c.tile_n * p.accumulator.nbytes
+            cluster = c.cluster if isinstance(c, Sm90Config) else 1
+            slots = slot_count(blocks // cluster) * cluster
+            scratch = slots * c.tile_m * c.tile_n * p.accumulator.nbytes
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 
 
