@@ -106,9 +106,10 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
         )
     if p.batch:
         raise UnsupportedError(f"schedule = {c.schedule!r} of a batch: take {usual!r}")
-    if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
+    if isinstance(c, Sm90Config) and c.cluster_k > 1:
         raise UnsupportedError(
-            f"schedule = {c.schedule!r} of {c}: without clusters and ping-pong, or take {usual!r}"
+            f"cluster_k = {c.cluster_k} with schedule = {c.schedule!r}: either cuts k; take cluster_k = 1 or "
+            f"{usual!r}"
         )
     if c.schedule == "streamk" and p.accumulator.name not in ("f32", "s32"):
         raise UnsupportedError(
