@@ -1,6 +1,6 @@
 """The GPU: text of a tile program compiled, cached, loaded and launched.
 
-    nvrtc           compile_cubin: machine code from text
+    nvrtc           compile_cubin: machine code from text; compile_ptx, for a driver to compile
     trusted_folder  folders that only their owner can write
     cubin_cache     machine code on disk, by its text
     sass            disassembly, main loops, instruction classes

@@ -92,7 +92,7 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     0
     """
     arch = compile_target(arch)
-    image, log = _compiled(source, name, arch, "CUBIN")
+    image, log = _compile(source, name, arch, compile_options(arch), "CUBIN")
     used, spills, smem = _USED.search(log), _SPILLS.search(log), _SMEM.search(log)
     if (lost := _LOSS.search(log)) is not None:
         what = f"{lost[1]}; {_cure(lost[1])}"
@@ -104,27 +104,30 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     return Cubin(name, arch, image, int(used.group(1)), stack, stores + loads, shared, log)
 
 
-def compile_ptx(source: str, name: str, arch: str = "sm_90a") -> str:
-    """The PTX of a CUDA source, which the assembler makes machine code for `arch` of.
+def compile_ptx(source: str, name: str, arch: str = "sm_75") -> bytes:
+    """PTX of the kernel `name` of a CUDA source for an architecture, ended by a zero.
 
-    Raises as `compile_cubin` does, but for what the assembler finds.
+    A driver that knows its version of PTX compiles it when it loads it, for any GPU that is as new or newer.
 
-    >>> "entry nothing()" in compile_ptx('extern "C" __global__ void nothing() {}', "nothing", "sm_80")
+    Raises UnsupportedError when NVRTC is not installed, CompileError when the source does not compile.
+
+    >>> b".target sm_75" in compile_ptx('extern "C" __global__ void nothing() {}', "nothing", "sm_75")
     True
     """
-    image, _ = _compiled(source, name, compile_target(arch), "PTX")
-    return image.rstrip(b"\0").decode()
+    target = compile_target(arch)
+    options = (f"--gpu-architecture={target.replace('sm', 'compute')}", "--std=c++17")
+    return _compile(source, name, target, options, "PTX")[0]
 
 
-def _compiled(source: str, name: str, arch: str, what: str) -> tuple[bytes, str]:
-    """What NVRTC makes of a source, CUBIN or PTX, and its log."""
+def _compile(source: str, name: str, arch: str, options: tuple[str, ...], what: str) -> tuple[bytes, str]:
+    """What a source is compiled to, "CUBIN" or "PTX", and the compiler's log."""
     lib = _library()
     program = ctypes.c_void_p()
     file_name = f"{name}.cu".encode()
     _check(lib, lib.nvrtcCreateProgram(ctypes.byref(program), source.encode(), file_name, 0, None, None))
     try:
-        options = [flag.encode() for flag in compile_options(arch)]
-        status = lib.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+        flags = [flag.encode() for flag in options]
+        status = lib.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
         log = _text(lib, program, "ProgramLog")
         if status != 0:
             first = next((line for line in log.splitlines() if "error" in line), log.strip()[:200])
