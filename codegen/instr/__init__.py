@@ -3,7 +3,7 @@
     record     Instr, Operand: what every instruction states
     words      numbers in the 32-bit words that carry them, and device functions that several helpers call
     memory     loads, stores, asynchronous copies, barriers, waiting for the kernel in front
-    mma        mma.sync and ldmatrix
+    mma        mma.sync, ldmatrix and movmatrix
     shuffle    warp shuffles and byte permutes
     arith      f32 arithmetic, conversions
     double     f64 arithmetic
@@ -11,6 +11,7 @@
     functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
     norm       the steps of softmax and layer norm
+    sm70       Volta: mma.m8n8k4 of four quad pairs
     sm90       Hopper: TMA, mbarriers, clusters, wgmma
 
 An architecture that adds instructions adds records here; nothing else knows what an instruction does.
@@ -53,7 +54,16 @@ from layoutalg.codegen.instr.memory import (
     TRANSPOSE_16,
     WARP_SYNC,
 )
-from layoutalg.codegen.instr.mma import LDMATRIX, LDMATRIX_TRANS, MMA_SYNC, MMAS, Mma
+from layoutalg.codegen.instr.mma import (
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    MMA_SYNC,
+    MMAS,
+    MOVMATRIX,
+    Mma,
+    find_mma,
+    mma_instruction,
+)
 from layoutalg.codegen.instr.norm import (
     add_exp,
     add_one,
@@ -87,7 +97,8 @@ from layoutalg.codegen.instr.record import (
     write,
 )
 from layoutalg.codegen.instr.reduce import NEUTRAL, butterfly, fill, fold, window, within
-from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
+from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, REDUX, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
+from layoutalg.codegen.instr.sm70 import QUAD_PAIR_MMA
 from layoutalg.codegen.instr.sm90 import (
     ARRIVE,
     ARRIVE_EXPECT_TX,
@@ -165,11 +176,14 @@ __all__ = [
     "MMAS",
     "MMA_SYNC",
     "MOVE",
+    "MOVMATRIX",
     "NAMED_ARRIVE",
     "NAMED_BARRIER",
     "NEUTRAL",
     "OPERATIONS",
     "PACKED",
+    "QUAD_PAIR_MMA",
+    "REDUX",
     "RELU",
     "SELECT",
     "SETMAXNREG_DEC",
@@ -229,6 +243,7 @@ __all__ = [
     "elementwise",
     "encode",
     "fill",
+    "find_mma",
     "find_wgmma",
     "float_literal",
     "fma_outer",
@@ -238,6 +253,7 @@ __all__ = [
     "imm",
     "into",
     "merge_moments",
+    "mma_instruction",
     "moves",
     "multiply",
     "out",

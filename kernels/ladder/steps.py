@@ -27,10 +27,9 @@ class SimtStep(SimtConfig):
     """A configuration with the options of the first ladder.
 
     `weave` lanes along n come first in a warp, then those along m, then the others along n.  With `single` a
-    thread copies the elements of a vector one by one.  With one stage,
-    `ahead` loads the next tile into registers before the current one is multiplied.  Registers hold so many
-    sets of `fragments`: all but one are loaded ahead, while others are multiplied.  `order` is that of stored
-    tiles.
+    thread copies the elements of a vector one by one.  With one stage, `ahead` loads the next tile into
+    registers before the current one is multiplied.  Registers hold so many sets of `fragments`: all but one
+    are loaded ahead, while others are multiplied.  `order` is that of stored tiles.
     """
 
     weave: int = 2

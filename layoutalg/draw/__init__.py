@@ -2,7 +2,8 @@
 
     picture   Picture, Panel, Cell; layout_picture, swizzle_picture, linear_picture, tv_picture
     access    access_picture: the lanes, banks and phases of one warp instruction
-    tile      layout_access_picture: the worst instruction of an access on a tile, before and after a swizzle
+    tile      layout_access_picture: the worst instruction of an access on a tile, before and after a swizzle;
+              memory_picture: a tile in the order of memory, by bank
     atoms     copy_picture, mma_picture
     svg, text, page   as_svg, as_text, as_html
     chart     chart_svg: lines and points over two axes; roofline_chart
@@ -36,7 +37,7 @@ from layoutalg.draw.picture import (
 from layoutalg.draw.shown import picture_of
 from layoutalg.draw.svg import as_svg
 from layoutalg.draw.text import as_text
-from layoutalg.draw.tile import layout_access_picture, tile_panel
+from layoutalg.draw.tile import layout_access_picture, memory_picture, tile_panel
 
 __all__ = [
     "MOST_POINTS",
@@ -56,6 +57,7 @@ __all__ = [
     "layout_access_picture",
     "layout_picture",
     "linear_picture",
+    "memory_picture",
     "mma_picture",
     "picture_of",
     "render",

@@ -169,7 +169,7 @@ def generate_command(
         source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)
         if ptx:
             texts = [compile_ptx(print_kernels([k]), k.name, kernel_target(k, arch)) for k in chosen]
-            source = "\n".join(text.rstrip(b"\0").decode() for text in texts)
+            source = "\n".join(texts)
         compiled = [
             prepare(k, target, print_kernels([k])).cubin for target in compile_for or () for k in chosen
         ]
