@@ -1,6 +1,6 @@
 """The GPU: text of a tile program compiled, cached, loaded and launched.
 
-    nvrtc           compile_cubin: machine code from text
+    nvrtc           compile_cubin: machine code from text; compile_ptx, for a driver to compile
     trusted_folder  folders that only their owner can write
     cubin_cache     machine code on disk, by its text
     sass            disassembly, main loops, instruction classes
@@ -38,6 +38,7 @@ from layoutalg.codegen.gpu.nvrtc import (
     Cubin,
     compile_cubin,
     compile_options,
+    compile_ptx,
     compile_target,
     version,
 )
@@ -117,6 +118,7 @@ __all__ = [
     "clear",
     "compile_cubin",
     "compile_options",
+    "compile_ptx",
     "compile_sequence",
     "compile_target",
     "count_classes",

@@ -54,7 +54,7 @@ def operand_copy(tile: OperandTile) -> TiledCopy:
     >>> print(operand_copy(tile).get_layoutD_TV())
     ((8,32),(8,1)):((256,1),(32,0))
     """
-    bits = 8 * tile.vector * tile.element.nbytes
+    bits = 8 * tile.access * tile.element.nbytes
     atom = f"UniversalCopy<uint{bits}_t>"
     if tile.via == "cp.async":
         atom = f"SM80_CP_ASYNC_CACHE{'GLOBAL' if bits == 128 else 'ALWAYS'}<uint{bits}_t>"
@@ -109,7 +109,7 @@ class Operand:
     ) -> None:
         self.k, self.plan, self.tile, self.extent, self.stages = k, plan, plan.tile, extent, stages
         size, strides = self.tile.element.nbytes, (*steps, leading, 1)
-        self.nbytes = self.tile.vector * size
+        self.nbytes = self.tile.access * size
         self.matrix = k.tensor(
             name, self.tile.element, (None,) * len(strides), strides, align_bytes=self.nbytes
         )
@@ -133,7 +133,7 @@ class Operand:
         )
         self.target, self.fragment = copy.partition_D(ring), read.partition_S(ring)
         if self.tile.via == "registers":
-            self.staged = k.reg(f"staged_{name}", self.tile.passes, max(1, self.nbytes // 4))
+            self.staged = k.reg(f"staged_{name}", self.tile.passes, max(1, self.tile.vector * size // 4))
 
     def start(self, base: Expr, stage: Value, bound: Expr | None) -> None:
         """Start copying the tile whose first k is `base`; from `bound` on, k reads as zero."""
@@ -150,22 +150,24 @@ class Operand:
         k, staged = self.k, self.staged
         if staged is None:
             return
-        with k.Unroll("p", self.tile.passes) as p:
-            of, there = self._place(simplify(p * self.tile.vector), base, bound)
+        words = max(1, self.nbytes // 4)
+        with k.Unroll("p", self.tile.passes) as p, k.Unroll("e", self.tile.vector // self.tile.access) as e:
+            of, there = self._place(simplify(p * self.tile.vector + e * self.tile.access), base, bound)
+            into = staged.slice(p, e * words, count=words)
             if there is None:
-                k.do(LDG[self.nbytes], staged[p], of)
+                k.do(LDG[self.nbytes], into, of)
             else:
                 with k.If(there):
-                    k.do(LDG[self.nbytes], staged[p], of)
+                    k.do(LDG[self.nbytes], into, of)
                 with k.Else():
-                    k.do(CLEAR[self.nbytes], staged[p])
+                    k.do(CLEAR[self.nbytes], into)
 
     def store(self, stage: Value) -> None:
         """Store the loaded tile: whole vectors, or where the copy turns the tile, element by element."""
         k, vector, staged = self.k, self.tile.vector, self.staged
         if staged is None:
             return
-        run = 1 if self.tile.turned else vector
+        run = 1 if self.tile.turned else self.tile.access
         target, nbytes = self._stage(self.target, stage), run * self.tile.element.nbytes
         with k.Unroll("p", self.tile.passes) as p:
             if run == vector:

@@ -20,6 +20,7 @@ from layoutalg.kernels.gemm.tiles import (
     ROLE_REGISTERS,
     Config,
     SimtConfig,
+    Sm75Config,
     Sm80Config,
     Sm90Config,
     fragment_k,
@@ -45,6 +46,9 @@ MOST_EXTENT = 1 << 20
 
 MOST_CALLING = 1024
 """Sums of a warp whose mma is a call: more would be spilled around it (as NVRTC 13 compiles it)."""
+
+MOST_MODES = 3
+"""Modes of a batch of gemm-sm90: what a tensor map has beside rows and columns."""
 
 REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 255
@@ -121,6 +125,18 @@ def check_element(p: GemmProblem) -> None:
         raise UnsupportedError(f"fused multiply-adds of {p.operand}: f32 and f64 are accepted")
 
 
+def check_half(p: GemmProblem) -> None:
+    """Raise UnsupportedError for operands that mma.sync of k = 8 does not take before sm_80.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> check_half(gemm_problem(256, 256, 64))
+    """
+    if p.operand.name != "f16":
+        raise UnsupportedError(
+            f"mma.sync of {p.operand} needs sm_80; sm_75 does not have it: gemm-sm75 multiplies f16"
+        )
+
+
 def _multiple(name: str, value: int, part: int, what: str) -> None:
     if part < 1 or value < part or value % part:
         nearest = max(1, round(value / part)) * part if part > 0 else value
@@ -179,6 +195,8 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
 
 
 def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
+    if isinstance(c, Sm75Config):
+        check_half(p)
     all_rows = mmas_of(p)
     if not all_rows:
         known = ", ".join(sorted({f"{m.operand} into {m.accumulator}" for m in MMAS}))
@@ -191,7 +209,8 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     major, minor = chip.compute_capability
     mma = mma_of(p, c)
     if 10 * major + minor < mma.sm:
-        raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it")
+        instead = ": take gemm-sm75" if (major, minor) == (7, 5) and p.operand.name == "f16" else ""
+        raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it{instead}")
     if mma.emulated_from and 10 * major + minor >= mma.emulated_from and c.warp_m * c.warp_n > MOST_CALLING:
         raise ResourceError(
             f"sums of a warp by {mma.ptx}, which {chip.name} has no tensor core for and calls a function,",
@@ -258,6 +277,8 @@ def _clusters(p: GemmProblem, c: Sm90Config) -> None:
         )
     if not 1 <= c.cluster_k <= MOST_CLUSTER:
         raise UnsupportedError(f"cluster_k = {c.cluster_k}: 1 to {MOST_CLUSTER} blocks share a tile")
+    if c.cluster_k > 1 and p.batch:
+        raise UnsupportedError(f"cluster_k = {c.cluster_k} of a batch: take cluster_k = 1")
     if c.cluster_k > 1:
         _multiple("tile_n", c.tile_n, 16 * c.cluster_k, "16 columns of each block of cluster_k")
         if c.splits > 1 or c.pingpong:
@@ -283,8 +304,11 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
             "take gemm-sm80"
         )
-    if p.batch:
-        raise UnsupportedError("gemm-sm90 computes one product, not a batch: take gemm-sm80")
+    if len(p.batch) > MOST_MODES:
+        raise UnsupportedError(
+            f"a batch of {len(p.batch)} modes: tensor maps have room for {MOST_MODES}; take gemm-sm80, or "
+            f"launch for each place along {len(p.batch) - MOST_MODES} of them"
+        )
     for name, extent in (("m", p.m), ("n", p.n), ("k", p.k)):
         if extent > MOST_EXTENT:
             raise ResourceError(f"{name} of gemm-sm90", extent, MOST_EXTENT, hint="take gemm-sm80")
@@ -298,7 +322,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.stages < 2:
         raise UnsupportedError(f"stages = {c.stages}: one is multiplied while another is loaded; take 2")
     for name, lead, start in (("a", p.lda, p.align_bytes[0]), ("b", p.ldb, p.align_bytes[1])):
-        _rows_for_tma(name, lead, start, p.operand.nbytes)
+        _rows_for_tma(name, lead, start, p.operand.nbytes, p.steps(name))
     one = part_problem(p) if c.splits > 1 else p
     size = one.result.nbytes
     if c.through == "tma":
@@ -306,7 +330,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             raise UnsupportedError("through = 'tma' with parts of k: take 'shared'")
         if p.reads_c or p.epilogue.vectors:
             raise UnsupportedError("through = 'tma' adds no matrix and no vectors: take 'shared'")
-        _rows_for_tma("d", p.ldd, p.align_bytes[2], size)
+        _rows_for_tma("d", p.ldd, p.align_bytes[2], size, p.steps("d"))
         if p.n * size % 16:
             raise AlignmentError(
                 f"through = 'tma' with rows of {p.n} elements of {one.result}: TMA writes 16-byte chunks, "
@@ -321,6 +345,9 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             )
         for name, elems in (("ldd", one.ldd), ("n", p.n), *[("ldc", p.ldc)] * p.reads_c):
             _multiple(name, elems, c.result_vec, "result_vec")
+        for name in "dc" if p.reads_c else "d":
+            for step in filter(None, p.steps(name)):
+                _multiple(f"a step of {name}", step, c.result_vec, "result_vec")
     else:
         raise UnsupportedError(f"through = {c.through!r}: 'tma' and 'shared' are accepted")
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
@@ -337,9 +364,12 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         raise ResourceError(f"registers per thread of {c}", registers(p, c), held, hint="take a smaller tile")
 
 
-def _rows_for_tma(name: str, leading: int, start: int, nbytes: int) -> None:
+def _rows_for_tma(name: str, leading: int, start: int, nbytes: int, steps: tuple[int, ...]) -> None:
     """TMA takes rows that start at multiples of 16 bytes."""
-    for what, at in ((f"ld{name} = {leading}", leading * nbytes), (f"the start of {name}", start)):
+    for what, at in (
+        (f"ld{name} = {leading}", leading * nbytes), (f"the start of {name}", start),
+        *((f"a step of {name} = {step}", step * nbytes) for step in steps),
+    ):  # fmt: skip
         if at % 16:
             raise AlignmentError(
                 f"{what} is no multiple of 16 bytes, which TMA needs: take gemm-sm80, or pad the rows",

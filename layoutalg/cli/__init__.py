@@ -13,6 +13,7 @@ fails, 2 on bad input, 3 when there is no answer for another reason, 130 on an i
     explicit      accesses given lane by lane
     kernel_names  kernels by the names the command line gives them
     kernel_words  kernels, compilations and verified problems, for people and as JSON
+    predictions   the steps of a product's ladder, predicted
     reports       reports of accesses, as tables and as JSON
     output        tables, one JSON object, files written whole or not at all
     refusals      errors in one sentence on stderr or one JSON object; exit codes

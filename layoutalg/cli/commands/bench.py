@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from layoutalg.cli.completions import dtypes, families
+from layoutalg.cli.completions import archs, dtypes, families
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import progress, say, say_json, table
+from layoutalg.cli.predictions import predict_command
 from layoutalg.cli.refusals import header
-from layoutalg.errors import UnknownNameError
+from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from layoutalg.kernels.bench import BenchRow
-    from layoutalg.kernels.ladder import Step
 
 
 def bench_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="tiled_copy, transpose, permute, gemm-simt, gemm-sm80, gemm-sm90; relu, gelu, silu, add; "
-            "sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six.",
+            help="tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; relu, "
+            "gelu, silu, add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six.",
             show_default=False,
             autocompletion=families,
         ),
@@ -49,12 +49,23 @@ def bench_command(
     predict: Annotated[
         bool, typer.Option("--predict", help="Predict the steps of a product instead; needs no GPU.")
     ] = False,
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            "--arch",
+            help="What to predict for: sm_90 or sm_75, an H200 or a T4. Default: sm_90; sm_75 of gemm-sm75.",
+            show_default=False,
+            autocompletion=archs,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Time kernels beside a device copy, PyTorch, CuPy and cuBLAS, in one run. Needs a GPU."""
     if predict:
-        predict_command(family, size, as_json)
+        predict_command(family, size, arch, as_json)
         return
+    if arch is not None:
+        raise UnsupportedError("--arch is of --predict: kernels are timed on the GPU that is there")
     from layoutalg.codegen.gpu import require_gpu
     from layoutalg.kernels.bench import benchmark, benchmark_ways, timed_problems
     from layoutalg.kernels.registry import find_family
@@ -223,118 +234,3 @@ RECORDS: Mapping[str, tuple[Callable[..., Iterator[Table | str]], Callable[..., 
     "product_rate": (_product_tables, _product_fields),
 }
 """The tables, and what `--json` says, of each kind of row in the schema."""
-
-
-# --- predicted steps of a ladder -----------------------------------------------------------------------
-
-
-def predict_command(family: str, sizes: list[int] | None, as_json: bool) -> None:
-    """`layoutalg bench gemm-sm80 --predict`: every step at one size, before anything runs."""
-    from layoutalg.kernels.ladder import ARCH, predict_steps
-    from layoutalg.kernels.registry import FAMILIES, find_family
-
-    chosen, reports = find_family(family), []
-    if not chosen.steps:
-        stepped = [name for name, one in FAMILIES.items() if one.steps]
-        raise UnknownNameError("family with steps", family, stepped)
-    for size in sizes or [chosen.bench.steps_size]:
-        steps: list[Step] = []
-        with progress(f"predicting {family}", len(chosen.steps), quiet=as_json) as advance:
-            for step in predict_steps(chosen, size):
-                steps.append(step)
-                advance()
-        reports.append((str(chosen.problem(size)), steps))
-    if as_json:
-        say_json(
-            header("bench")
-            | {"family": family, "arch": ARCH}
-            | {"predicted": [{"problem": p, "steps": ladder_fields(steps)} for p, steps in reports]}
-        )
-        return
-    say(*(part for problem, steps in reports for part in ladder_tables(f"{problem} on {ARCH}", steps)))
-
-
-def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
-    """Three tables: what a launch executes, what each resource takes, and what a step changes."""
-    counted = list(dict.fromkeys(what for step in steps for what in step.counts))
-    executed = (
-        (
-            step.name,
-            str(step.cubin.registers),
-            str(step.occupancy.blocks_per_sm),
-            f"{_worst(step):.3g}",
-            *(_millions(step.counts.get(what, 0)) for what in counted),
-        )
-        for step in steps
-    )
-    resources = list(steps[0].cycles)
-    taken = (
-        (
-            step.name,
-            *(f"{step.cycles[what]:,.0f}" for what in resources),
-            step.bound,
-            f"{step.flops_per_cycle:,.0f}",
-            f"{step.intensity:.1f}",
-            f"{step.index[0]:.1f}",
-            f"{step.index[1]:.1f}",
-        )
-        for step in steps
-    )
-    changed = ((step.name, _effects(steps[i - 1], step) if i else "-") for i, step in enumerate(steps))
-    return [
-        table(
-            f"{problem}: a launch executes (millions)",
-            ("step", "regs", "blocks", "ways", *(_SHORT.get(what, what) for what in counted)),
-            executed,
-        ),
-        table(
-            "One block and tile of k takes at least (cycles of a multiprocessor)",
-            ("step", *resources, "bound", "flops/cycle", "flops/byte", "index", "lowered"),
-            taken,
-        ),
-        table("Against the step before", ("step", "changes by the factor"), changed, left=2),
-    ]
-
-
-def ladder_fields(steps: Sequence[Step]) -> list[dict[str, Any]]:
-    """What `--json` says of the steps."""
-    from layoutalg.kernels.ladder import effects
-
-    return [
-        {
-            "step": step.name,
-            "registers": step.cubin.registers,
-            "blocks_per_sm": step.occupancy.blocks_per_sm,
-            "counts": dict(step.counts),
-            "ways": dict(step.ways),
-            "main_loop": dict(step.loop),
-            "cycles": dict(step.cycles),
-            "bound": step.bound,
-            "flops_per_cycle": step.flops_per_cycle,
-            "flops_per_byte": step.intensity,
-            "index_operations": {"written": step.index[0], "lowered": step.index[1]},
-            "effects": dict(effects(steps[i - 1], step)) if i else {},
-        }
-        for i, step in enumerate(steps)
-    ]
-
-
-_SHORT = {
-    "instructions": "all", "shared wavefronts": "wavefr.", "global loads": "loads",
-    "sectors loaded": "sec. in", "sectors stored": "out",
-}  # fmt: skip
-
-
-def _worst(step: Step) -> float:
-    """The worst bank conflict of a step, 1.0 without."""
-    return max((n for op, n in step.ways.items() if "global" not in op), default=1.0)
-
-
-def _millions(n: int) -> str:
-    return f"{n / 1e6:,.4g}" if n < 1e9 else f"{n / 1e6:,.0f}"
-
-
-def _effects(before: Step, after: Step) -> str:
-    from layoutalg.kernels.ladder import effects
-
-    return ", ".join(f"{what} x {factor:.2f}" for what, factor in effects(before, after).items()) or "nothing"
