@@ -218,7 +218,7 @@ class Choice(Generic[C]):
         if not usual or not chip.board or not self.shared:
             return []
         found: list[tuple[float, C]] = []
-        for tile in self.tiles:
+        for tile in self.tiles_of(p):
             choice = self.shared(self.fit(p, tile.config, chip))
             try:
                 check_config(p, choice, chip)
