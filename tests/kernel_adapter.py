@@ -52,8 +52,8 @@ RENAMED: Mapping[str, str] = {
 OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
 """Fields of all products when choices were stored, and now of steps of ladders alone; "spread" is gone."""
 
-LATER = {"single": False, "lowered": True}
-"""Fields of steps that came after choices were stored, as all had them then."""
+LATER = {"schedule": "data_parallel", "single": False, "lowered": True}
+"""Fields that products have had only since choices were stored, with what all of these stand for."""
 
 Case: TypeAlias = Mapping[str, Any]
 
@@ -176,8 +176,8 @@ def _choice(p: Any, config: Any) -> dict[str, Any]:
         return {"passes": [plain(one.config) for one in plan_with(p, config, ARCH).passes]}
     found: dict[str, Any] = plain(config)
     if isinstance(config, SimtConfig | Sm80Config):
-        found = {x: value for x, value in found.items() if x not in LATER or value != LATER[x]}
         options = {x: plain(getattr(config, x)) for x in OPTIONS if hasattr(config, x)}
+        found = {x: value for x, value in found.items() if value != LATER.get(x, ...)}
         return {**found, **options, **({"spread": 1} if isinstance(config, SimtConfig) else {})}
     return found
 
