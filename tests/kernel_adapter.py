@@ -53,7 +53,7 @@ OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
 """Fields of all products when choices were stored, and now of steps of ladders alone; "spread" is gone."""
 
 LATER = {"schedule": "data_parallel", "single": False, "lowered": True}
-"""Fields that products have had only since choices were stored, with what all of these stand for."""
+"""Fields of products and steps that came after choices were stored, as all had them then."""
 
 Case: TypeAlias = Mapping[str, Any]
 

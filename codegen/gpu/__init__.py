@@ -10,6 +10,7 @@
     preparation     kernels made ready to load, by all cores
     runtime         arrays and launches through CuPy
     launch          sequences of launches: compiled, loaded, launched
+    monitor         clocks, power, temperature and what holds clocks back, while something runs
 
 Only `runtime` and what `launch` loads need a GPU; text and machine code are made anywhere.
 """
@@ -32,6 +33,16 @@ from layoutalg.codegen.gpu.launch import (
     ReadySequence,
     compile_sequence,
     load_sequence,
+)
+from layoutalg.codegen.gpu.monitor import (
+    REASONS,
+    Conditions,
+    Monitor,
+    Reading,
+    Span,
+    conditions,
+    reason_names,
+    watching,
 )
 from layoutalg.codegen.gpu.nvrtc import (
     TARGETS,
@@ -62,6 +73,7 @@ from layoutalg.codegen.gpu.runtime import (
     device_view,
     gpu_status,
     largest_difference,
+    later_half_times_ms,
     load,
     load_cubin,
     load_launch,
@@ -70,6 +82,7 @@ from layoutalg.codegen.gpu.runtime import (
     on_device,
     random_bytes,
     random_normal,
+    repeat_for,
     require_gpu,
     to_device,
     to_host,
@@ -97,8 +110,10 @@ __all__ = [
     "CLASSES",
     "LIMIT_BYTES",
     "OTHER",
+    "REASONS",
     "TARGETS",
     "CompiledSequence",
+    "Conditions",
     "Cubin",
     "Entry",
     "Launch",
@@ -106,10 +121,13 @@ __all__ = [
     "Loaded",
     "LoadedSequence",
     "MapImages",
+    "Monitor",
     "Prepared",
+    "Reading",
     "ReadySequence",
     "SassFunction",
     "SassInstruction",
+    "Span",
     "array_assign",
     "array_reduction",
     "cache_folder",
@@ -119,6 +137,7 @@ __all__ = [
     "compile_ptx",
     "compile_sequence",
     "compile_target",
+    "conditions",
     "count_classes",
     "current_stream",
     "device_array",
@@ -134,6 +153,7 @@ __all__ = [
     "in_processes",
     "kernel_target",
     "largest_difference",
+    "later_half_times_ms",
     "launchable",
     "load",
     "load_cubin",
@@ -150,10 +170,13 @@ __all__ = [
     "prepare",
     "random_bytes",
     "random_normal",
+    "reason_names",
+    "repeat_for",
     "require_gpu",
     "to_cuda",
     "to_device",
     "to_host",
     "usage",
     "version",
+    "watching",
 ]

@@ -149,7 +149,7 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
         )  # fmt: skip
         _write_tile(k, p, c, loop, unit)
         k.do(BAR)  # the next tile is copied to where this one's sums went through
-    return k.build()
+    return replace(k.build(), as_written=not c.lowered)
 
 
 def _write_tile(

@@ -27,14 +27,14 @@ class SimtStep(SimtConfig):
     """A configuration with the options of the first ladder.
 
     `weave` lanes along n come first in a warp, then those along m, then the others along n.  With `single` a
-    thread copies the elements of a vector one by one.  With one stage,
-    `ahead` loads the next tile into registers before the current one is multiplied.  `fragments` is 2 where
-    the next fragments are loaded while the current ones are multiplied.  `order` is that of stored tiles.
+    thread copies the elements of a vector one by one.  With one stage, `ahead` loads the next tile into
+    registers before the current one is multiplied.  Registers hold so many sets of `fragments`: all but one
+    are loaded ahead, while others are multiplied.  `order` is that of stored tiles.
     """
 
     weave: int = 2
     ahead: bool = False
-    fragments: Literal[1, 2] = 2
+    fragments: Literal[1, 2, 4, 8] = 2
     order: Literal["mn", "k", "matrix", "turned"] = "mn"
     single: bool = False
 
@@ -44,13 +44,13 @@ class Sm80Step(Sm80Config):
     """A configuration with the options of the second ladder.
 
     With one stage through registers, `ahead` loads the next tile before the current one is multiplied.
-    `fragments` is 2 where the next fragments are loaded while the current ones are multiplied.  Tiles are
-    `swizzled` or plain; the `epilogue` is through shared memory or straight from the registers.
+    Registers hold so many sets of `fragments`: all but one are loaded ahead, while others are multiplied.
+    Tiles are `swizzled` or plain; the `epilogue` is through shared memory or straight from the registers.
     Addresses are `lowered`, or computed as the program writes them, as far as the compiler leaves them so.
     """
 
     ahead: bool = True
-    fragments: Literal[1, 2] = 2
+    fragments: Literal[1, 2, 4, 8] = 2
     swizzled: bool = True
     epilogue: Literal["shared", "direct"] = "shared"
     lowered: bool = True

@@ -33,7 +33,7 @@ def first(name: str) -> tuple[Family, Any]:
 
 def test_all_are_there_and_the_command_names_them() -> None:
     named = set(re.findall(r"[a-z][\w-]+", run("generate", "--help").stdout))
-    assert len(FAMILIES) == 17 and set(FAMILIES) <= named
+    assert len(FAMILIES) == 18 and set(FAMILIES) <= named
     for name in FAMILIES:
         assert find_family(name) is FAMILIES[name] and FAMILIES[name].name == name
     with pytest.raises(TypeError):
@@ -78,6 +78,7 @@ TURING = {
     "layer_norm": {"dtype": "f16"}, "rms_norm": {"dtype": "f32"}, "relu": {"dtype": "bf16"},
     "gelu": {"dtype": "f16"}, "silu": {"dtype": "f32"}, "add": {"dtype": "bf16"},
     "gemm-simt": {"m": 64, "n": 72, "k": 40}, "gemm-sm75": {"m": 64, "n": 72, "k": 40},
+    "gemv": {"m": 4, "n": 256, "k": 256},
 }  # fmt: skip
 """A problem of every family that sm_75 runs: all but gemm-sm80, which needs cp.async, and gemm-sm90."""
 
