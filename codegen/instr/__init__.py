@@ -3,7 +3,7 @@
     record     Instr, Operand: what every instruction states
     words      numbers in the 32-bit words that carry them, and device functions that several helpers call
     memory     loads, stores, asynchronous copies, barriers, waiting for the kernel in front
-    mma        mma.sync and ldmatrix
+    mma        mma.sync, ldmatrix and movmatrix
     shuffle    warp shuffles and byte permutes
     arith      f32 arithmetic, conversions
     double     f64 arithmetic
@@ -54,7 +54,16 @@ from layoutalg.codegen.instr.memory import (
     TRANSPOSE_16,
     WARP_SYNC,
 )
-from layoutalg.codegen.instr.mma import LDMATRIX, LDMATRIX_TRANS, MMA_SYNC, MMAS, Mma
+from layoutalg.codegen.instr.mma import (
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    MMA_SYNC,
+    MMAS,
+    MOVMATRIX,
+    Mma,
+    find_mma,
+    mma_instruction,
+)
 from layoutalg.codegen.instr.norm import (
     add_exp,
     add_one,
@@ -167,6 +176,7 @@ __all__ = [
     "MMAS",
     "MMA_SYNC",
     "MOVE",
+    "MOVMATRIX",
     "NAMED_ARRIVE",
     "NAMED_BARRIER",
     "NEUTRAL",
@@ -233,6 +243,7 @@ __all__ = [
     "elementwise",
     "encode",
     "fill",
+    "find_mma",
     "find_wgmma",
     "float_literal",
     "fma_outer",
@@ -242,6 +253,7 @@ __all__ = [
     "imm",
     "into",
     "merge_moments",
+    "mma_instruction",
     "moves",
     "multiply",
     "out",
