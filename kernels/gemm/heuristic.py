@@ -162,7 +162,7 @@ class Choice(Generic[C]):
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
     expected: Callable[..., float] = expected_ns
     shared: Callable[[C], C] | None = None
-    special: Mapping[str, tuple[Tile[C], ...]] = field(default_factory=dict)
+    special: Mapping[str, tuple[Tile[C], ...]] = field(default_factory=dict, hash=False)
 
     def tiles_of(self, p: GemmProblem) -> tuple[Tile[C], ...]:
         """The tiles of a problem's element type: `special` ones, or those of all others."""
