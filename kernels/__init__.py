@@ -23,9 +23,11 @@ if __name__ != "layoutalg.kernels":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.kernels")
 
 from layoutalg.kernels.calls import (
+    Prepared,
     layer_norm,
     matmul,
     permute,
+    prepare,
     reduce,
     relayout,
     rms_norm,
@@ -40,11 +42,13 @@ __all__ = [
     "FAMILIES",
     "Candidate",
     "Family",
+    "Prepared",
     "VerifyReport",
     "find_family",
     "layer_norm",
     "matmul",
     "permute",
+    "prepare",
     "reduce",
     "relayout",
     "rms_norm",

@@ -15,13 +15,13 @@ is asked for.  int8 is added up in int32, modulo 2^32.  Every result is rounded 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from numbers import Real
 from typing import Any
 
-from layoutalg.codegen.gpu import Launch, LoadedSequence
+from layoutalg.codegen.gpu import LoadedSequence
 from layoutalg.codegen.program import SCRATCH, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import ArgumentTypeError, shown
@@ -42,6 +42,7 @@ from layoutalg.kernels.calls.arrays import (
     view,
 )
 from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, find_product, plan_of
+from layoutalg.kernels.calls.repeated import Call, Prepared, launched, nothing, repeated
 from layoutalg.kernels.elements import CARRIER, ELEMENT, bits_of, kind_of, whole_units
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.modes import compact_strides
@@ -78,6 +79,31 @@ def matmul(
     >>> matmul(x, w, bias=numpy.array([0, 3], "f4"), activation="relu").tolist()
     [[1.0, 1.0], [3.0, 0.0]]
     """
+    if simulate is False:
+        options = (alpha, beta, activation, out_dtype, tf32, copy)
+        found = repeated("matmul", None, options, (a, b, c, bias, out))
+        if found is not None:
+            return found
+    return prepare_matmul(
+        a, b, out, alpha=alpha, beta=beta, c=c, bias=bias, activation=activation, out_dtype=out_dtype,
+        tf32=tf32, copy=copy, simulate=simulate,
+    )()  # fmt: skip
+
+
+def prepare_matmul(
+    a: Any, b: Any, out: Any = None, *, alpha: Real | float = 1, beta: Real | float = 0, c: Any = None,
+    bias: Any = None, activation: str | None = None, out_dtype: Any = None, tf32: bool = False,
+    copy: bool = True, simulate: bool = False,
+) -> Prepared:  # fmt: skip
+    """A `matmul` that is worked out.  Raises as that does.
+
+    >>> import numpy
+    >>> x = numpy.eye(2, dtype="f4")
+    >>> product = prepare_matmul(x, x)
+    >>> x[0] = 3
+    >>> product().tolist()
+    [[9.0, 12.0], [0.0, 1.0]]
+    """
     given = {"a": view(a), "b": view(b)}
     for name, array in (("c", c), ("bias", bias), ("out", out)):
         if array is not None:
@@ -95,16 +121,21 @@ def matmul(
     else:
         _check_apart(given, given["out"])
     simulated = in_simulator(simulate, *given.values())
+    run: Callable[[], object] = nothing
     if not product.empty:
-        if not product.k:
+        whole = product.k > 0
+        if not whole:
             given, product = _of_zeros(product, given)
         if simulated:
-            _simulate(product, given, words)
+            run = functools.partial(_simulate, product, given, words)
         elif first.form.device is None:
-            _compute(product, given, alpha, beta)
+            run = functools.partial(_compute, product, given, alpha, beta)
         else:
-            _launch(product, given, words)
-    return of_library(a, given["out"]) if out is None else out
+            options = (alpha, beta, activation, out_dtype, tf32, copy)
+            call = Call("matmul", None, options, (a, b, c, bias, out)) if whole else None
+            run = _launching(call, product, given, words)
+    target = given["out"]
+    return Prepared(run, functools.partial(of_library, a, target) if out is None else lambda: out)
 
 
 _BESIDE = ("c", "bias", "out")
@@ -189,7 +220,7 @@ class _Run:
     its addresses lie."""
 
     plan: Plan
-    moves: Mapping[str, tuple[Copy, Launch]]
+    moves: Mapping[str, tuple[Copy, LoadedSequence]]
     sequences: tuple[tuple[LoadedSequence, Mapping[str, int]], ...]
     scratch_bytes: int
 
@@ -198,18 +229,35 @@ _PARTS = ("a", "b", "c", "bias", "out")
 """The arrays of a call."""
 
 
-def _launch(product: Product, given: Mapping[str, View], words: Mapping[str, int]) -> None:
+def _launching(
+    call: Call | None, product: Product, given: Mapping[str, View], words: Mapping[str, int]
+) -> Callable[[], object]:
+    """What launches a product: a call that is kept, but for one whose arrays are copied first."""
+    starts = tuple([given[x].address % UNIT_BYTES if x in given else 0 for x in _PARTS])
+    with launching(given["a"]):
+        run = _loaded(product, starts)
+        if call is None or run.moves:
+            return functools.partial(_launch, run, given, words)
+        pointers = {name: (0, word) for name, word in words.items()}
+        numbered = {x: (n, 0) for n, x in enumerate(_PARTS, 1) if x in given}
+        numbered["d"] = numbered.pop("out")
+        if run.plan.turned:
+            numbered["a"], numbered["b"] = numbered["b"], numbered["a"]
+        others = [given.get(x) for x in _PARTS[1:-1]]
+        return launched(call, given["a"], others, given["out"], run.sequences, pointers | numbered)
+
+
+def _launch(run: _Run, given: Mapping[str, View], words: Mapping[str, int]) -> None:
     first = given["a"]
     with launching(first):
-        starts = tuple([given[x].address % UNIT_BYTES if x in given else 0 for x in _PARTS])
-        run, stream = _loaded(product, starts), stream_of(first)
+        stream = stream_of(first)
         views = given
         if run.moves:
             views = dict(given)
             for name, (part, move) in run.moves.items():
                 views[name] = new_array(given[name], part.shape)
                 if name != "out":
-                    move((unit_base(given[name])[0], views[name].address), stream)
+                    move({"src": unit_base(given[name])[0], "dst": views[name].address}, stream)
         addresses = {x: v.address for x, v in views.items()}
         addresses["d"] = addresses.pop("out")
         if run.plan.turned:
@@ -222,7 +270,8 @@ def _launch(product: Product, given: Mapping[str, View], words: Mapping[str, int
             at = {x: n + further.get(x, 0) for x, n in addresses.items()} if further else addresses
             sequence(at, stream)
         if "out" in run.moves:
-            run.moves["out"][1]((views["out"].address, unit_base(given["out"])[0]), stream)
+            back = {"src": views["out"].address, "dst": unit_base(given["out"])[0]}
+            run.moves["out"][1](back, stream)
 
 
 @functools.lru_cache(LOADED_PLANS)

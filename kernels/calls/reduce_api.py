@@ -20,13 +20,13 @@ from __future__ import annotations
 import functools
 import operator
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import isnan, prod
 from typing import Any, SupportsIndex, TypeAlias
 
 from layoutalg.codegen.gpu import LoadedSequence
-from layoutalg.codegen.program import SCRATCH, LaunchSequence, printed_sequence
+from layoutalg.codegen.program import LaunchSequence, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import (
     AlignmentError,
@@ -49,10 +49,10 @@ from layoutalg.kernels.calls.arrays import (
     new_array,
     of_library,
     overlapping,
-    stream_of,
     unit_base,
     view,
 )
+from layoutalg.kernels.calls.repeated import Call, Prepared, launched, nothing, repeated
 from layoutalg.kernels.elements import ELEMENT, bits_of, kind_of, numbers_of, whole_units
 from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
 from layoutalg.kernels.registry import FAMILIES
@@ -99,15 +99,36 @@ def reduce(
     >>> reduce(numpy.arange(6, dtype="f4").reshape(2, 3), "sum", 1).tolist()
     [3.0, 12.0]
     """
+    if simulate is False:
+        found = repeated("reduce", axes, (op, keepdims, dtype), (x, out))
+        if found is not None:
+            return found
+    return prepare_reduce(x, op, axes, keepdims, out, dtype, simulate=simulate)()
+
+
+def prepare_reduce(
+    x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any = None, dtype: Any = None, *,
+    simulate: bool = False,
+) -> Prepared:  # fmt: skip
+    """A `reduce` that is worked out.  Raises as that does.
+
+    >>> import numpy
+    >>> x = numpy.ones((2, 3), "f4")
+    >>> total = prepare_reduce(x, "sum", 1)
+    >>> x[1] = 5
+    >>> total().tolist()
+    [3.0, 15.0]
+    """
     if not isinstance(op, str) or op not in FOLD:
         raise UnknownNameError("reduction", op if isinstance(op, str) else shown(op), FOLD)
     source = view(x)
     form = source.form
     _element(form, op)
     simulated = in_simulator(simulate, source)
+    asked = axes
     if not form.shape and op != "mean" and type(axes) is int and axes in (0, -1):
-        axes = ()  # NumPy reduces a number along its "last" axis, but for the mean
-    over, kept, shape = _axes(axes, form.shape)
+        asked = ()  # NumPy reduces a number along its "last" axis, but for the mean
+    over, kept, shape = _axes(asked, form.shape)
     kind = None if dtype is None else _result(form.kind, dtype)
     shape = kept if keepdims else shape
     if out is None and kind is not None:
@@ -115,19 +136,25 @@ def reduce(
     else:
         target = destination(source, shape, out, kinds=(kind,) if kind else (form.kind, "float32"))
     ask = _ask(op, form, over, target.form)
+    run: Callable[[], object] = nothing
     if form.elems:
         if out is not None:
             _check_apart(source, target)
-        _compute(ask, source, target, {}, simulated=simulated)
+        call = Call("reduce", axes, (op, keepdims, dtype), (x, out))
+        run = _computing(call, ask, source, target, {}, simulated=simulated)
     else:
         p = ask.dense
         if isinstance(p, ReduceProblem) and p.of_nothing is not None:
             _check_whole(target, "out")
             ask.placed(0, unit_base(target)[1])  # raises where `out` aliases
-            if isnan(p.of_nothing):
-                warnings.warn("mean of nothing: the result is NaN", RuntimeWarning, stacklevel=2)
-            fill(target, p.of_nothing)
-    return of_library(x, target) if out is None else out
+            run = functools.partial(_of_nothing, target, p.of_nothing)
+    return Prepared(run, functools.partial(of_library, x, target) if out is None else lambda: out)
+
+
+def _of_nothing(target: View, value: float) -> None:
+    if isnan(value):
+        warnings.warn("mean of nothing: the result is NaN", RuntimeWarning, stacklevel=4)
+    fill(target, value)
 
 
 def softmax(x: Any, axes: Axes = -1, out: Any = None, *, simulate: bool = False) -> Any:
@@ -139,7 +166,11 @@ def softmax(x: Any, axes: Axes = -1, out: Any = None, *, simulate: bool = False)
     >>> softmax(numpy.zeros((2, 4), "f4")).tolist()
     [[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]
     """
-    return _norm("softmax", x, axes, out, {}, 0.0, simulate)
+    if simulate is False:
+        found = repeated("softmax", axes, (), (x, None, None, out))
+        if found is not None:
+            return found
+    return prepare_norm("softmax", x, axes, out=out, simulate=simulate)()
 
 
 def layer_norm(
@@ -156,9 +187,11 @@ def layer_norm(
     >>> layer_norm(numpy.array([[1, 3], [2, 2]], "f4"), eps=3.0).tolist()
     [[-0.5, 0.5], [0.0, 0.0]]
     """
-    eps = checked_eps("layer_norm", eps)
-    given = {name: view(v) for name, v in (("weight", weight), ("bias", bias)) if v is not None}
-    return _norm("layer_norm", x, axes, out, given, eps, simulate)
+    if simulate is False:
+        found = repeated("layer_norm", axes, (eps,), (x, weight, bias, out))
+        if found is not None:
+            return found
+    return prepare_norm("layer_norm", x, axes, weight, bias, eps, out, simulate=simulate)()
 
 
 def rms_norm(
@@ -170,14 +203,28 @@ def rms_norm(
     >>> rms_norm(numpy.array([[1, 7], [5, 5]], "f4"), eps=0).tolist()
     [[0.20000000298023224, 1.399999976158142], [1.0, 1.0]]
     """
-    eps = checked_eps("rms_norm", eps)
-    given = {} if weight is None else {"weight": view(weight)}
-    return _norm("rms_norm", x, axes, out, given, eps, simulate)
+    if simulate is False:
+        found = repeated("rms_norm", axes, (eps,), (x, weight, None, out))
+        if found is not None:
+            return found
+    return prepare_norm("rms_norm", x, axes, weight, None, eps, out, simulate=simulate)()
 
 
-def _norm(
-    op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps: float, simulate: bool
-) -> Any:
+def prepare_norm(
+    op: str, x: Any, axes: Axes = -1, weight: Any = None, bias: Any = None, eps: float | None = None,
+    out: Any = None, *, simulate: bool = False,
+) -> Prepared:  # fmt: skip
+    """A norm by its name that is worked out; a softmax has no eps.  Raises as the norm does.
+
+    >>> import numpy
+    >>> x = numpy.zeros((1, 4), "f4")
+    >>> prepare_norm("softmax", x, out=x)().tolist()
+    [[0.25, 0.25, 0.25, 0.25]]
+    """
+    options = () if eps is None else (eps,)
+    call = Call(op, axes, options, (x, weight, bias, out))
+    eps = 0.0 if eps is None else checked_eps(op, eps)
+    given = {name: view(v) for name, v in (("weight", weight), ("bias", bias)) if v is not None}
     source = view(x)
     form, simulated = source.form, in_simulator(simulate, source)
     _element(form, op)
@@ -190,13 +237,14 @@ def _norm(
         for v in (*given.values(), *(() if in_place else (source,))):
             _check_apart(v, target)
     ask = _ask(op, form, over, target.form, eps, "weight" in given, "bias" in given, in_place)
+    run: Callable[[], object] = nothing
     if form.elems:
         for name, v in given.items():
             _check_whole(v, name)
-        _compute(ask, source, target, given, simulated=simulated)
+        run = _computing(call, ask, source, target, given, simulated=simulated)
     else:
         _ = ask.dense  # raises what has to be refused of arrays without elements too
-    return of_library(x, target) if out is None else out
+    return Prepared(run, functools.partial(of_library, x, target) if out is None else lambda: out)
 
 
 # --- arguments -----------------------------------------------------------------------------------------
@@ -328,24 +376,26 @@ def _ask(
     return _Ask(op, source, axes, target, eps, weight, bias, in_place)
 
 
-def _compute(ask: _Ask, source: View, target: View, given: Mapping[str, View], *, simulated: bool) -> None:
-    """Compute what is asked."""
+def _computing(
+    call: Call, ask: _Ask, source: View, target: View, given: Mapping[str, View], *, simulated: bool
+) -> Callable[[], object]:
+    """What computes what is asked."""
     _check_whole(source, "x")
     _check_whole(target, "out")
-    (src, src_at), (dst, dst_at) = unit_base(source), unit_base(target)
+    views = {"src": source, "weight": given.get("weight"), "bias": given.get("bias"), "dst": target}
+    if len(call.arrays) == 2:
+        del views["weight"], views["bias"]
+    bases = {name: unit_base(v) for name, v in views.items() if v is not None}
+    at = {name: bases[name][1] if name in bases else 0 for name in ("src", "dst", "weight", "bias")}
     if source.form.device is None:
-        ask.placed(src_at, dst_at)  # raises where `out` aliases
-        _compute_here(ask, source, target, given, simulated=simulated)
-        return
+        ask.placed(at["src"], at["dst"])  # raises where `out` aliases
+        return functools.partial(_compute_here, ask, source, target, given, simulated=simulated)
+    pointers = {
+        name: (n, bases[name][0] - v.address) for n, (name, v) in enumerate(views.items(), 1) if v is not None
+    }
     with launching(source):
-        addresses, at = {"src": src, "dst": dst}, {"weight": 0, "bias": 0}
-        for name, v in given.items():
-            addresses[name], at[name] = unit_base(v)
-        run = _loaded(ask, src_at, dst_at, at["weight"], at["bias"])
-        if run.scratch_bytes:
-            scratch = new_array(source, (-(-run.scratch_bytes // source.form.itemsize),))
-            addresses[SCRATCH] = scratch.address
-        run(addresses, stream_of(source))
+        run = _loaded(ask, at["src"], at["dst"], at["weight"], at["bias"])
+        return launched(call, source, tuple(views.values())[1:-1], target, [(run, {})], pointers)
 
 
 @functools.lru_cache(LOADED_PLANS)

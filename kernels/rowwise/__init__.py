@@ -19,6 +19,7 @@ from layoutalg.kernels.rowwise.norm_plan import NormConfig
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
     OPS,
+    PARAMETERS,
     AxesProblem,
     NormProblem,
     ReduceProblem,
@@ -35,6 +36,7 @@ from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan
 __all__ = [
     "FOLD",
     "OPS",
+    "PARAMETERS",
     "ROWWISE_FAMILIES",
     "SEED",
     "AxesProblem",
