@@ -253,7 +253,7 @@ class _Writer:
             self.leave(acc, (row * c.tile_m + group * c.consumer_m, column * c.tile_n))
         if c.through == "tma":
             with k.If(thread.eq(0)):
-                k.bulk_wait(0)
+                k.bulk_wait(0, read=True)
 
     def _boxes(self) -> Leave:
         """Results through shared memory in boxes that TMA stores."""

@@ -33,8 +33,8 @@ _COUNTS = "total", "ideal_total"
 class Joined:
     """The accesses that a row is: their lines and arrays, and what was predicted of them.
 
-    `predicted` is wavefronts or sectors of the whole launch, `ideal` the least of them, both None where an
-    access was not read; `why` says why not.  `pitch` is bytes between rows of the array, where it has rows;
+    `predicted` is wavefronts or sectors of the whole launch, `ideal` the least of them, `instructions` how many
+    the source has, all None where an access was not read; `why` says why not.  `pitch` is bytes between rows of the array, where it has rows;
     `fixes` are its layouts without conflicts. `exact`: the ops are the same, else the compiler chose
     another.
     """
@@ -48,6 +48,7 @@ class Joined:
     predicted: int | None
     ideal: int | None
     why: str | None
+    instructions: int | None = None
 
     @property
     def counter(self) -> str:
@@ -105,6 +106,9 @@ def join(
         blocks * sum(each["total"] - _bias(each) for each in kind) if read else None,
         blocks * sum(each["ideal_total"] - _bias(each) for each in kind) if read else None,
         why,
+        blocks * sum(each["instructions"] for each in kind)
+        if all(isinstance(each.get("instructions"), int) for each in kind)
+        else None,
     )
 
 

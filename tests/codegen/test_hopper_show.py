@@ -59,9 +59,9 @@ def programs() -> dict[str, tuple[Any, str]]:
     return documented()
 
 
-def given_for(name: str) -> tuple[dict[str, Any], Any]:
+def given_for(name: str, sizes: dict[str, int] | None = None) -> tuple[dict[str, Any], Any]:
     """Arguments of a documented program, by name, and the array that it should write last."""
-    sizes, rng = SIZES[name], np.random.default_rng(11)
+    sizes, rng = sizes or SIZES[name], np.random.default_rng(11)
     m, n = sizes["m"], sizes["n"]
     x = rng.integers(-9, 10, (m, n)).astype("f2" if name == "tma_copy" else "f4")
     match name:

@@ -1,0 +1,118 @@
+"""Copies by TMA, shared wavefronts and tensor instructions of programs for Hopper: simulated and counted.
+
+python -m tests.gpu.async_counters              the table; the exit status is 1 when a number is other
+python -m tests.gpu.async_counters launch       launch every program once
+
+The programs are those of docs/hopper.md and docs/hopper_wgmma.md, of whole boxes and of boxes that stick out.
+What is expected of TMA and of the tensor cores is what the simulator has run; wavefronts are those of its
+trace.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from layoutalg import codegen as cg
+from layoutalg.codegen.gpu import to_device
+from tests.codegen.test_hopper_show import SIZES, documented, given_for
+from tests.gpu.counters import BY_INSTRUCTION, Row, count_launches, table
+from tests.wgmma_programs import cases, multicast, one_block, operands, result, ring, ring_operands
+
+COUNTED = {
+    "TMA loads": ("smsp__sass_inst_executed_op_tma_ld.sum", "instructions"),
+    "TMA stores": ("smsp__sass_inst_executed_op_tma_st.sum", "instructions"),
+    "read by TMA": ("l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum", "bytes"),
+    "written by TMA": ("l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum", "bytes"),
+    "wgmma": ("sm__inst_executed_pipe_tensor_op_gmma.sum", "instructions"),
+    "shared memory": (BY_INSTRUCTION, "wavefronts"),
+}
+"""What is compared: the metric of Nsight Compute, and its unit."""
+
+WHOLE = {
+    "tma_copy": {"m": 128, "n": 192},
+    "tma_transpose": {"m": 128, "n": 96},
+}
+"""Sizes of whole boxes, where the documented ones stick out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A program and the arguments of one launch."""
+
+    name: str
+    kernel: Any
+    args: Mapping[str, Any]
+
+    def on(self, place: Callable[[Any], Any]) -> dict[str, Any]:
+        """The arguments with arrays that were copied somewhere."""
+        return {name: place(x) if isinstance(x, np.ndarray) else x for name, x in self.args.items()}
+
+
+def all_cases() -> Iterator[Case]:
+    """The programs in the order of their launches."""
+    for name, (kernel, _) in documented().items():
+        for sizes in (WHOLE.get(name, SIZES[name]), SIZES[name])[: 1 + (name in WHOLE)]:
+            args, _ = given_for(name, sizes)
+            yield Case(f"{name} {'x'.join(map(str, sizes.values()))}", kernel, args)
+    for case in cases():
+        a, b = operands(case)
+        yield Case(f"one block, {case}", one_block(case), {"a": a.stored, "b": b.stored, "d": result(case)})
+    m, n, depth = 256, 128, 320
+    a, b = ring_operands(m, n, depth)
+    for stages, lag in ((2, 0), (3, 1), (4, 1), (5, 2)):
+        args = {"a": a.stored, "b": b.stored, "d": np.zeros((m, n), np.float32), "m": m, "n": n, "k": depth}
+        yield Case(f"ring of {stages}", ring(stages, lag=lag), args)
+    args = {"a": a.stored, "b": b.stored, "d": np.zeros((m, n), np.float32), "m": m, "n": n, "k": depth}
+    yield Case("multicast", multicast(), args)
+
+
+def expected(case: Case) -> dict[str, int]:
+    """What the simulator says of a launch."""
+    run = cg.simulate(case.kernel, case.on(np.copy))
+    counts = {name: sum(by_warp) for name, by_warp in run.executed.items()}
+
+    def of(prefix: str) -> int:
+        return sum(count for name, count in counts.items() if name.startswith(prefix))
+
+    shared = [
+        access.total
+        for access in run.trace.totals()
+        if any(word in access.site.op for word in ("shared", "matrix"))
+    ]
+    return {
+        "TMA loads": of("tma_load"), "TMA stores": of("tma_store"),
+        "read by TMA": run.moved["load"], "written by TMA": run.moved["store"],
+        "wgmma": of("wgmma_m64"), "shared memory": sum(shared),
+    }  # fmt: skip
+
+
+def main(args: list[str]) -> int:
+    """Print the table."""
+    found = list(all_cases())
+    if args == ["launch"]:
+        for case in found:
+            cg.launch(case.kernel, case.on(to_device))
+        return 0
+    names = "|".join(sorted({case.kernel.name for case in found}))
+    metrics = tuple(metric for metric, _ in COUNTED.values())
+    launches = count_launches(f"^({names})$", metrics, "tests.gpu.async_counters", "launch")
+    if len(launches) != len(found):
+        raise RuntimeError(f"{len(launches)} launches were counted, {len(found)} were made")
+
+    def rows() -> Iterator[Row]:
+        for case, counters in zip(found, launches, strict=True):
+            said = expected(case)
+            for what, (metric, unit) in COUNTED.items():
+                if said[what] or counters.get(metric):
+                    yield Row(case.name, what, unit, said[what], int(counters.get(metric, -1)))
+
+    return 1 if table("program", rows()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
