@@ -77,7 +77,9 @@ class Simulation:
 
     `grid` in blocks, `blocks` how many of them were run; `group` the way they were run in the end;
     `executed[name][w]` how often warp w of a block executed an instruction, over all blocks; `moved` the
-    bytes that TMA has loaded and stored, whole boxes.
+    bytes that TMA has loaded and stored, whole boxes; `counted` bytes as a profiler counts them: of global
+    sectors that TMA has loaded, each block of a multicast its own, and stored, and of shared memory that
+    wgmma has read.
     """
 
     kernel: Kernel
@@ -88,6 +90,7 @@ class Simulation:
     executed: Mapping[str, tuple[int, ...]]
     traced: MemTrace | None
     moved: Mapping[str, int]
+    counted: Mapping[str, int]
 
     @property
     def trace(self) -> MemTrace:
@@ -195,10 +198,13 @@ def _launch(
         for s, counts in zip(unit.program.statements, unit.program.executed, strict=True):
             executed[s.instr.name] = executed.get(s.instr.name, 0) + counts
     per_warp = {name: tuple(counts.tolist()) for name, counts in executed.items()}
-    moved = {way: sum(u.machine.tma.moved[way] for u in units if u.asynchronous) for way in ("load", "store")}
+    own = [u.machine for u in units if u.asynchronous]
+    moved = {way: sum(machine.tma.moved[way] for machine in own) for way in ("load", "store")}
+    counted = {way: sum(machine.tma.sectors[way] for machine in own) for way in ("load", "store")}
+    counted["wgmma"] = sum(machine.matrix.read_bytes for machine in own)
     return Simulation(
         kernel, chip, grid, done, way, MappingProxyType(per_warp), units[0].program.trace,
-        MappingProxyType(moved),
+        MappingProxyType(moved), MappingProxyType(counted),
     )  # fmt: skip
 
 

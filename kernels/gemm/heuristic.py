@@ -43,6 +43,7 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     Sums,
     Tile,
+    tile_count,
 )
 from layoutalg.kernels.gemm.validate import check_config, check_element
 
@@ -61,11 +62,6 @@ SM90_LAUNCH_NS = 1500
 
 TMA_SECTOR_BYTES = 32
 """What rows start at multiples of where TMA reads them in whole sectors."""
-
-
-def tile_count(p: GemmProblem, c: Config) -> int:
-    """Tiles of D, of all products of a batch."""
-    return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
 
 
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
@@ -238,7 +234,7 @@ SM90: Choice[Sm90Config] = Choice(
     SM90_SUMS,
     _fit_sm90,
     ("through", "result_vec"),
-    parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n)),
+    parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
 )
 """The families: without tensor cores, with mma.sync, and with wgmma."""
 

@@ -29,9 +29,10 @@ from typing import TypeAlias
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import Arch, atom_layout, find_arch
 from layoutalg.atoms import TiledMMA, make_tiled_mma
-from layoutalg.codegen.expr import Const, Expr, minus
+from layoutalg.codegen.expr import Const, Expr, Operand, as_expr, minus
 from layoutalg.codegen.instr import (
     LDS,
+    ST_ASYNC,
     STMATRIX,
     STS,
     WARP_SYNC,
@@ -44,20 +45,17 @@ from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_ti
 from layoutalg.codegen.program import BarrierRef, Kernel
 from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.heuristic import tile_count
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
 from layoutalg.kernels.gemm.rasterize import tile_place
 from layoutalg.kernels.gemm.sm80 import stage_copies
-from layoutalg.kernels.gemm.splitk import declare_part, part_problem
+from layoutalg.kernels.gemm.splitk import declare_part, part_problem, share_of
 from layoutalg.kernels.gemm.suggest import check_or_suggest
-from layoutalg.kernels.gemm.tiles import Sm90Config
-from layoutalg.layout import AnyLayout
+from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config, tile_count
+from layoutalg.kernels.gemm.validate import MOST_BLOCKS as CLUSTERED_BLOCKS
+from layoutalg.layout import AnyLayout, Layout
 
 ROWS = 64
 """Rows of one wgmma, and of a box of results."""
-
-PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
-"""Registers per thread of the roles, where there are two consumers: 65,536 in all."""
 
 L2_PROMOTION_BYTES = 128
 """What the L2 fetches at least where an operand is not there."""
@@ -80,8 +78,11 @@ def block_count(p: GemmProblem, c: Sm90Config, arch: str | Arch = "sm_90") -> in
     >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
     [32, 132]
     """
-    board = find_arch(arch).board
-    return max(1, min(tile_count(p, c), (board.sms if board else MOST_BLOCKS) // c.splits, MOST_BLOCKS))
+    if c.cluster_k > 1:
+        return tile_count(p, c) * c.cluster_k
+    board, size = find_arch(arch).board, c.cluster
+    clusters = min(-(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)), MOST_BLOCKS)
+    return size * max(1, min(clusters, (board.sms if board else MOST_BLOCKS) // c.splits // size))
 
 
 def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
@@ -147,7 +148,8 @@ class _Operand:
         multiple = TMA_BYTES // p.operand.nbytes
         ld = k.param(f"ld{name}", lead, multiple, multiple)
         strides = (ld, 1) if major == "k" else (1, ld)
-        self.k, self.box = k, (rows if major == "k" else ROWS, c.tile_k)
+        self.sharing = c.cluster_n if name == "a" else c.cluster_m
+        self.k, self.box = k, (rows // self.sharing if major == "k" else ROWS, c.tile_k)
         self.source = k.tensor(name, p.operand, extents, strides)
         self.map = k.tensor_map(
             f"load_{name}", self.source, self.box, mode="128B", l2_promotion_bytes=L2_PROMOTION_BYTES
@@ -157,12 +159,14 @@ class _Operand:
         self.boxes, self.nbytes = rows // self.box[0], rows * c.tile_k * p.operand.nbytes
 
     def load(self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef) -> None:
-        """Start the copies of a tile of rows and a step of k into a stage."""
-        for i in range(self.boxes):
-            there = local_tile(self.ring[None, None, stage], self.box, (i, 0))
-            self.k.tma_load(
-                self.map, local_tile(self.source, self.box, (tile * self.boxes + i, step)), there, full
-            )
+        """Start the copies of a tile of rows and a step of k into a stage: the block's share of them."""
+        k, own = self.k, self.boxes // self.sharing
+        first = k.rank * own if self.sharing > 1 else Const(0)
+        blocks = (1 << self.sharing) - 1 if self.sharing > 1 else None
+        for i in range(own):
+            there = local_tile(self.ring[None, None, stage], self.box, (first + i, 0))
+            here = local_tile(self.source, self.box, (tile * self.boxes + first + i, step))
+            k.tma_load(self.map, here, there, full, blocks=blocks)
 
 
 class _Writer:
@@ -175,36 +179,65 @@ class _Writer:
         depth = k.param("k", p.k)
         self.a = _Operand(k, p, c, "a", (self.m, depth))
         self.b = _Operand(k, p, c, "b", (self.n, depth))
-        self.blocks = k.param("blocks", MOST_BLOCKS)
+        k.cluster(c.cluster)
+        most = CLUSTERED_BLOCKS if c.cluster_k > 1 else MOST_BLOCKS
+        self.blocks = k.param("blocks", most, c.cluster, c.cluster)
         self.block = k.block(0, self.blocks)
-        self.part = declare_part(k, (depth + (c.tile_k - 1)) // c.tile_k, c.splits)
-        self.output = Output(k, p, c.result_vec, self.m, self.n, part=self.part.which)
+        steps = (depth + (c.tile_k - 1)) // c.tile_k
+        if c.cluster_k > 1:
+            self.part = share_of(k, k.let("rank", k.rank), c.cluster_k, steps)
+        else:
+            self.part = declare_part(k, steps, c.splits)
+        parted = self.part.which if c.splits > 1 else None
+        self.output = Output(k, p, c.result_vec, self.m, self.n, part=parted)
         self.mma = tiled_mma(p, c.tile_n)
         self.leave = (self._boxes if c.through == "tma" else self._rows)()
-        self.full, self.empty = k.mbarrier("full", 1, c.stages), k.mbarrier("empty", c.consumers, c.stages)
+        self.full = k.mbarrier("full", 1, c.stages)
+        self.empty = k.mbarrier("empty", c.readers * c.sharing, c.stages)
+        self.order = k.mbarrier("order", 1, c.consumers) if c.pingpong else None
 
     def write(self) -> Kernel:
         """The whole program."""
         k, c = self.k, self.c
-        k.init(self.full, self.empty)
-        few, many = (PRODUCER_REGISTERS, CONSUMER_REGISTERS) if c.consumers == 2 else (0, 0)
+        self.came = k.mbarrier("came") if c.cluster_k > 1 else None
+        k.init(self.full, self.empty, *filter(None, (self.order, self.came)))
+        few, many = ROLE_REGISTERS[c.consumers]
         with k.roles() as roles:
             with roles.role("producer", 4, registers=few), k.If(k.thread.eq(0)):
                 self._fill()
             with roles.role("consumer", 4 * c.consumers, registers=many):
                 self._consume()
+        if c.sharing > 1:
+            k.cluster_sync()  # a block's shared memory is written and arrived at by its peers
         return k.build()
 
     @contextmanager
-    def _tiles(self) -> Iterator[tuple[Expr, Expr, Expr]]:
-        """For each tile of the block: the steps of k before it, and its row and column among the tiles."""
+    def _tiles(self, first: Operand = 0, every: int = 1) -> Iterator[tuple[Expr, Expr, Expr, Expr]]:
+        """For every so many of the block's tiles, from the `first` on: its number among these, the steps of k
+        before it, and its row and column.  Clusters walk tiles of their own, of which each block has one.
+        """
         k, c = self.k, self.c
-        grid = (self.m + (c.tile_m - 1)) // c.tile_m, (self.n + (c.tile_n - 1)) // c.tile_n
-        count = k.let("tiles", grid[0] * grid[1])
-        with k.For("turn", minus(count + (self.blocks - 1), self.block) // self.blocks) as turn:
-            row, column = tile_place(k, k.let("tile", self.block + turn * self.blocks), grid, c.panel)
+        wide, high = c.tile_n * c.cluster_n, c.tile_m * c.cluster_m
+        grid = (self.m + (high - 1)) // high, (self.n + (wide - 1)) // wide
+        clusters, mine = self.blocks // c.cluster, self.block // c.cluster
+        if c.cluster_k > 1:  # one tile each
+            row, column = tile_place(k, k.let("tile", mine), grid, c.panel)
             row, column = (_below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
-            yield k.let("before", turn * self.part.tiles), k.let("row", row), k.let("column", column)
+            yield Const(0), Const(0), k.let("row", row), k.let("column", column)
+            return
+        count = k.let("tiles", grid[0] * grid[1])
+        turns = minus(count + (clusters - 1), mine) // clusters
+        if every > 1:
+            turns = minus(turns + (every - 1), as_expr(first)) // every
+        with k.For("turn", turns) as n:
+            turn = k.let("nth", n * every + first) if every > 1 else n
+            row, column = tile_place(k, k.let("tile", mine + turn * clusters), grid, c.panel)
+            row, column = (_below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
+            if c.cluster_m > 1:
+                row = row * c.cluster_m + k.rank
+            if c.cluster_n > 1:
+                column = column * c.cluster_n + k.rank
+            yield n, k.let("before", turn * self.part.tiles), k.let("row", row), k.let("column", column)
 
     @contextmanager
     def _steps(self, before: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
@@ -216,7 +249,7 @@ class _Writer:
 
     def _fill(self) -> None:
         k = self.k
-        with self._tiles() as (before, row, column), self._steps(before) as (kt, stage, parity):
+        with self._tiles() as (_, before, row, column), self._steps(before) as (kt, stage, parity):
             k.wait(self.empty[stage], 1 - parity)
             k.expect(self.full[stage], self.a.nbytes + self.b.nbytes)
             step = self.part.first_tile + kt
@@ -228,32 +261,82 @@ class _Writer:
         group, thread = k.thread // 128, k.thread % 128
         me = k.get_slice(self.mma, thread)
         acc = me.fragment_C("acc", (c.consumer_m, c.tile_n))
+        part = Const(0) if c.pingpong else group  # of a tile
 
         def release(stage: Expr) -> None:
-            with k.If(thread.eq(0)):
-                k.arrive(self.empty[stage])
+            with k.If(thread < c.sharing):
+                k.arrive(self.empty[stage], thread if c.sharing > 1 else None)
 
-        with self._tiles() as (before, row, column):
-            if c.splits > 1:  # where there are fewer steps of k than parts, the last have none
+        tiles = self._tiles(group, c.consumers) if c.pingpong else self._tiles()
+        with tiles as (nth, before, row, column):
+            if self.order:  # a wait for a phase holds only behind the one before: steps are taken in order
+                k.wait(self.order[group], (nth + 1 + group) % 2)
+            if self.part.which is not None:  # where there are fewer steps of k than parts, the last have none
                 with k.If(self.part.tiles.eq(0)):
                     k.clear(acc)
             with self.part.work(k):
                 with self._steps(before) as (kt, stage, parity):
                     k.wait(self.full[stage], parity)
                     k.do(WGMMA_FENCE)
-                    mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (group, 0))
+                    mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (part, 0))
                     there = self.b.ring[None, None, stage]
                     k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
                     k.do(WGMMA_COMMIT)
                     k.do(WGMMA_WAIT, 1)
                     with k.If(Const(0) < kt):
                         release((stage + (c.stages - 1)) % c.stages)
-                k.do(WGMMA_WAIT, 0)
+                if self.order:
+                    with k.If(thread.eq(0)):
+                        k.arrive(self.order[1 - group])
+                k.warpgroup_wait(0, acc)
                 release((before + self.part.tiles + (c.stages - 1)) % c.stages)
-            self.leave(acc, (row * c.tile_m + group * c.consumer_m, column * c.tile_n))
+            corner = row * c.tile_m + part * c.consumer_m, column * c.tile_n
+            if c.cluster_k > 1:
+                acc, corner = self._joined(acc), (corner[0], corner[1] + k.rank * c.written_n)
+            self.leave(acc, corner)
         if c.through == "tma":
             with k.If(thread.eq(0)):
                 k.bulk_wait(0, read=True)
+
+    def _joined(self, acc: Fragment) -> Fragment:
+        """The sums of the columns that the block writes: each block of the cluster sends the others theirs,
+        and all add them up in the order of the ranks.
+        """
+        k, c, came = self.k, self.c, self.came
+        assert came is not None
+        blocks, threads, rows = c.cluster_k, 128 * c.consumers, c.consumer_m // ROWS
+        eights = c.written_n // 8
+        parts = acc.view(Layout((4, eights, rows, blocks), (1, 4, c.tile_n // 2, c.written_n // 2)))
+        sums = k.shared("sums", "f32", Layout((4, threads, eights, rows, blocks - 1)), align_bytes=128)
+        own = k.get_slice(tiled_mma(self.p, c.written_n), k.thread % 128).fragment_C(
+            "own", (c.consumer_m, c.written_n)
+        )
+        mine = own.view(Layout((4, eights, rows), (1, 4, c.written_n // 2)))
+        got = k.fragment("got", "f32", 4)
+
+        def other(r: int) -> Expr:
+            return Const(0) < (k.rank + (blocks - r)) % blocks
+
+        def slot(sent_by: Operand, to: Operand) -> Expr:  # 0 for the next rank, and so on around
+            return (as_expr(sent_by) + as_expr(to) * (blocks - 1) + (blocks - 1)) % blocks % (blocks - 1)
+
+        with k.If(k.thread.eq(0)):
+            k.expect(came[0], (blocks - 1) * c.tile_m * c.written_n * 4)
+        for r in range(blocks):
+            with k.If(other(r)), k.Unroll("i", rows) as i, k.Unroll("j", eights) as j:
+                there = sums.at(0, k.thread, j, i, slot(k.rank, r))
+                k.do(ST_ASYNC[16], there, came[0], Const(r), parts.at(0, j, i, r, values=4))
+        k.wait(came[0], 0, cluster=True)
+        k.clear(own)
+        for r in range(blocks):
+            with k.Unroll("i", rows) as i, k.Unroll("j", eights) as j:
+                four = mine[None, j, i]
+                with k.If(k.rank.eq(r)):
+                    k.map(four + parts[None, j, i, r], into=four)
+                with k.Else():
+                    k.do(LDS[16], got.words, sums.at(0, k.thread, j, i, slot(r, k.rank)))
+                    k.map(four + got, into=four)
+        return own
 
     def _boxes(self) -> Leave:
         """Results through shared memory in boxes that TMA stores."""
@@ -283,7 +366,7 @@ class _Writer:
 
         def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
             group, thread = k.thread // 128, k.thread % 128
-            places = [(i, q) for i in range(c.consumer_m // ROWS) for q in range(c.tile_n // columns)]
+            places = [(i, q) for i in range(c.consumer_m // ROWS) for q in range(c.written_n // columns)]
             for number, (i, q) in enumerate(places):
                 mine = ring[None, None, group * 2 + number % 2]
                 with k.If(
@@ -323,7 +406,7 @@ class _Writer:
             _, rows, across = taken.shape
             row = k.let("first_row", corner[0] + warp % 4 * 16)
             column = k.let("first_column_of_tile", corner[1])
-            with k.Unroll("i", c.consumer_m // ROWS) as i, k.Unroll("q", c.tile_n // columns) as q:
+            with k.Unroll("i", c.consumer_m // ROWS) as i, k.Unroll("q", c.written_n // columns) as q:
                 tile = self.output.tile((row + i * ROWS, column + q * columns), (16, columns))
                 there = k.get_slice(take, lane).partition_D(tile)
                 with k.Unroll("j", columns // 8) as j, k.Unroll("h", 2) as h:

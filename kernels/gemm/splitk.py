@@ -24,7 +24,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import gcd
 
-from layoutalg.codegen.expr import Const, Expr, Select, Var
+from layoutalg.codegen.expr import Const, Expr, Operand, Select, Var, as_expr
 from layoutalg.codegen.instr import CLEAR, LDG
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
@@ -43,7 +43,7 @@ THREADS = 256
 class Part:
     """A block's tiles of k: the number of the first, and how many; `which` part, None for the whole k."""
 
-    which: Var | None
+    which: Expr | None
     first_tile: Expr
     tiles: Var
 
@@ -89,7 +89,17 @@ def declare_part(k: KernelBuilder, tiles: Expr, splits: int) -> Part:
     if splits == 1:
         return Part(None, Const(0), k.let("trips", tiles))
     parts = k.param("splits", MOST_SPLITS)
-    which = k.block(1, parts)
+    return share_of(k, k.block(1, parts), parts, tiles)
+
+
+def share_of(k: KernelBuilder, which: Expr, parts: Operand, tiles: Expr) -> Part:
+    """The tiles of k of one of so many parts.
+
+    >>> k = KernelBuilder("parts", threads=32)
+    >>> share_of(k, k.block(0, 4), 4, k.param("tiles", 100)).tiles.facts.hi
+    26
+    """
+    parts = as_expr(parts)
     each, over = k.let("each", tiles // parts), k.let("over", tiles % parts)
     first = which * each + Select(which < over, which, over)
     reach = (

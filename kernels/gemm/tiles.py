@@ -179,7 +179,10 @@ class Sm90Config:
     tiles in shared memory.  `panel` columns of tiles are walked together.  Results leave `through` "tma",
     stored by TMA from shared memory in boxes, or "shared", in rows of `result_vec` elements that threads
     write, so that D may be stored in any way and C be read.  `splits` blocks share a tile, each with a part
-    of k, see splitk.
+    of k, see splitk.  Blocks come in clusters of `cluster_m` below each other, which load B for each other,
+    or of `cluster_n` beside each other, which load A, or of `cluster_k` that share a tile, each with a part
+    of k: they add their sums up through shared memory, and each writes some of the columns.  With `pingpong` each consumer has tiles of its own,
+    in turn, and writes one while the others multiply.
 
     >>> Sm90Config(128, 256, 4).threads
     384
@@ -193,6 +196,10 @@ class Sm90Config:
     through: Literal["tma", "shared"] = "tma"
     result_vec: int = 8
     splits: int = 1
+    cluster_m: int = 1
+    cluster_n: int = 1
+    cluster_k: int = 1
+    pingpong: bool = False
 
     # what other families choose, and every configuration of this one has
     tile_k, min_blocks, edges, static_ld, via = 64, 1, True, False, "tma"
@@ -203,16 +210,44 @@ class Sm90Config:
         return 128 * (1 + self.consumers)
 
     @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster_m * self.cluster_n * self.cluster_k
+
+    @property
+    def sharing(self) -> int:
+        """Blocks of a cluster that load for each other."""
+        return self.cluster_m * self.cluster_n
+
+    @property
+    def written_n(self) -> int:
+        """Columns of a tile that a block writes."""
+        return self.tile_n // self.cluster_k
+
+    @property
+    def readers(self) -> int:
+        """Consumers that read a stage."""
+        return 1 if self.pingpong else self.consumers
+
+    @property
     def consumer_m(self) -> int:
-        """Rows of a consumer's part of a tile."""
-        return self.tile_m // self.consumers
+        """Rows of a consumer's part of a tile, or of its tile."""
+        return self.tile_m // self.readers
 
     def box_columns(self, nbytes: int) -> int:
         """Columns of results of `nbytes` that go through shared memory at once: rows of up to 128 bytes."""
-        return gcd(self.tile_n, 128 // nbytes if self.through == "tma" else 64)
+        return gcd(self.written_n, 128 // nbytes if self.through == "tma" else 64)
 
     def __str__(self) -> str:
-        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages"
+        shape = f"{self.cluster_m}x{self.cluster_n}x{self.cluster_k}"
+        cluster = f", clusters of {shape}" if self.cluster > 1 else ""
+        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}" + (
+            ", ping-pong" if self.pingpong else ""
+        )
+
+
+ROLE_REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}
+"""Registers per thread of the producer and of so many consumers, 65,536 in all; 0 where none are moved."""
 
 
 def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
@@ -342,6 +377,17 @@ def vectors(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int]:
 
 Config: TypeAlias = SimtConfig | Sm80Config | Sm90Config
 """A way to compute a product, of any family."""
+
+
+def tile_count(p: GemmProblem, c: Config) -> int:
+    """Tiles of D, of all products of a batch.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> tile_count(gemm_problem(300, 256, 64), Sm90Config(128, 256, 4))
+    3
+    """
+    return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
+
 
 C = TypeVar("C", SimtConfig, Sm80Config, Sm90Config)
 

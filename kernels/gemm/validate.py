@@ -17,14 +17,22 @@ from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
 from layoutalg.kernels.gemm.tiles import (
+    ROLE_REGISTERS,
     Config,
     SimtConfig,
     Sm80Config,
     Sm90Config,
     mma_of,
     operand_tile,
+    tile_count,
     vectors,
 )
+
+MOST_CLUSTER = 8
+"""Blocks of a cluster that every GPU that has clusters takes."""
+
+MOST_BLOCKS = 1 << 24
+"""Blocks of a launch whose blocks compute one tile each."""
 
 FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 """Registers of a thread that addresses and counters need beside sums, fragments and copies; with ldmatrix."""
@@ -193,6 +201,38 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         )
 
 
+def _clusters(p: GemmProblem, c: Sm90Config) -> None:
+    """Clusters of up to 4 blocks along one side of D, each of which loads whole boxes of what they share."""
+    for name, blocks, major, tile in (
+        ("cluster_m", c.cluster_m, p.b_major, c.tile_n), ("cluster_n", c.cluster_n, p.a_major, c.tile_m)
+    ):  # fmt: skip
+        if blocks not in (1, 2, 4):
+            raise UnsupportedError(f"{name} = {blocks}: clusters of 1, 2 and 4 blocks are accepted")
+        least = 8 if major == "k" else 64
+        if tile % (blocks * least):
+            _multiple(f"the tile that {name} = {blocks} shares", tile, blocks * least, "boxes of each block")
+    if c.cluster not in (c.cluster_m, c.cluster_n, c.cluster_k):
+        raise UnsupportedError(
+            f"clusters of {c.cluster_m}x{c.cluster_n}x{c.cluster_k}: they are along m, n or k, the others are 1"
+        )
+    if not 1 <= c.cluster_k <= MOST_CLUSTER:
+        raise UnsupportedError(f"cluster_k = {c.cluster_k}: 1 to {MOST_CLUSTER} blocks share a tile")
+    if c.cluster_k > 1:
+        _multiple("tile_n", c.tile_n, 16 * c.cluster_k, "16 columns of each block of cluster_k")
+        if c.splits > 1 or c.pingpong:
+            raise UnsupportedError(
+                "cluster_k with parts of k or ping-pong: take splits = 1, pingpong = False"
+            )
+        if (most := tile_count(p, c) * c.cluster_k) > MOST_BLOCKS:
+            raise ResourceError(
+                f"blocks of {c}, which compute one tile each,", most, MOST_BLOCKS, hint="take cluster_k = 1"
+            )
+    if c.pingpong and (c.consumers != 2 or c.splits > 1):
+        raise UnsupportedError(
+            f"ping-pong of {c.consumers} consumers, {c.splits} parts: take consumers = 2, splits = 1"
+        )
+
+
 def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     """TMA and wgmma of 16-bit elements, one product, and what fits a multiprocessor."""
     if chip.compute_capability != (9, 0):
@@ -207,9 +247,10 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     for name, extent in (("m", p.m), ("n", p.n), ("k", p.k)):
         if extent > MOST_EXTENT:
             raise ResourceError(f"{name} of gemm-sm90", extent, MOST_EXTENT, hint="take gemm-sm80")
-    if c.consumers not in (1, 2):
-        raise UnsupportedError(f"consumers = {c.consumers}: 1 and 2 warpgroups multiply")
-    _multiple("tile_m", c.tile_m, 64 * c.consumers, "64 rows of each consumer")
+    if c.consumers not in ROLE_REGISTERS:
+        raise UnsupportedError(f"consumers = {c.consumers}: 1, 2 and 3 warpgroups multiply")
+    _multiple("tile_m", c.tile_m, 64 * c.readers, "64 rows of each consumer")
+    _clusters(p, c)
     _multiple("tile_n", c.tile_n, 64 if p.b_major == "mn" else 16, "columns of wgmma and of boxes")
     if not 16 <= c.tile_n <= 256:
         raise UnsupportedError(f"tile_n = {c.tile_n}: wgmma has 16 to 256 columns")
@@ -250,10 +291,9 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             most,
             hint=f"{(most - results) // stage} stages fit",
         )  # fmt: skip
-    if registers(p, c) > MOST_REGISTERS:
-        raise ResourceError(
-            f"registers per thread of {c}", registers(p, c), MOST_REGISTERS, hint="take a smaller tile"
-        )
+    held = ROLE_REGISTERS[c.consumers][1] or MOST_REGISTERS
+    if registers(p, c) > held:
+        raise ResourceError(f"registers per thread of {c}", registers(p, c), held, hint="take a smaller tile")
 
 
 def _rows_for_tma(name: str, leading: int, start: int, nbytes: int) -> None:
@@ -363,7 +403,10 @@ def shared_bytes(p: GemmProblem, c: Config) -> int:
         part = part_problem(p) if c.splits > 1 else p
         columns = c.box_columns(part.result.nbytes)
         results = 64 * c.consumers * columns * (2 * part.result.nbytes if c.through == "tma" else 4)
-        return c.stages * ((c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes + 16) + results
+        barriers = 16 * c.stages + (8 * c.consumers if c.pingpong else 0)
+        if c.cluster_k > 1:
+            results, barriers = results + c.tile_m * (c.tile_n - c.written_n) * 4, barriers + 8
+        return c.stages * (c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes + barriers + results
     if c.via == "global":
         return 0
     ring = (operand_tile(p, c, "a").stage_elems + operand_tile(p, c, "b").stage_elems) * c.stages
@@ -378,7 +421,8 @@ def registers(p: GemmProblem, c: Config) -> int:
     200
     """
     if isinstance(c, Sm90Config):
-        return FREE_REGISTERS + c.consumer_m * c.tile_n // 128
+        sums = c.consumer_m * c.tile_n // 128
+        return FREE_REGISTERS + sums + (2 * sums // c.cluster_k if c.cluster_k > 1 else 0)
     tiles = operand_tile(p, c, "a"), operand_tile(p, c, "b")
     held = FREE_REGISTERS + c.fragments * sum(t.fragments * t.words for t in tiles)
     if isinstance(c, Sm80Config):

@@ -129,3 +129,20 @@ def test_boxes_are_written_where_a_gpu_writes_them() -> None:
             if (chunk != 0xEEEE).any()
         ]
         assert written == row["chunks"], row
+
+
+COUNTED = {
+    (65, 304): (81920, 39520), (161, 40): (29728, 15456), (199, 184): (111008, 82752),
+    (257, 8): (49184, 8224), (4, 32): (8192, 256), (29, 136): (26400, 9248),
+}  # fmt: skip
+"""By the sizes of the copy by TMA, the bytes that Nsight Compute counted as read and written by it.
+
+MEASURED on an H200, 2026-11-23, by `python -m tests.gpu.async_counters`, which counts 20 such copies."""
+
+
+@pytest.mark.parametrize("size", COUNTED, ids=str)
+def test_bytes_of_sectors_are_as_counted(programs: dict[str, tuple[Any, str]], size: tuple[int, int]) -> None:
+    m, n = size
+    args, _ = given_for("tma_copy", {"m": m, "n": n})
+    run = cg.simulate(programs["tma_copy"][0], args, trace=False)
+    assert (run.counted["load"], run.counted["store"]) == COUNTED[size]

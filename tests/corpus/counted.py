@@ -1,9 +1,9 @@
 """What a GPU counted of the sources beside what is expected: python -m tests.corpus.counted FOLDER
 
 FOLDER has the reports of the programs that `python -m tests.corpus.launches` writes.  A table by line and op;
-the exit status is 1 where a report is missing, or a counter of the instructions that the source has is neither
-the expected number nor the expected ratio to the ideal.  Where the compiler has made other instructions of an
-access (wider ones, or fewer), the numbers stand side by side and nothing is concluded.
+the exit status is 1 where a report is missing, or a counter of the instructions that the source has is
+neither the expected number nor the expected ratio to the ideal.  Where the compiler has made other
+instructions of an access (wider ones, or fewer), the numbers stand side by side and nothing is concluded.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from layoutalg import codegen as cg
 from layoutalg.codegen.gpu import to_device
 from tests.codegen.test_hopper_show import SIZES, documented, given_for
 from tests.gpu.counters import BY_INSTRUCTION, Row, count_launches, table
-from tests.wgmma_programs import cases, multicast, one_block, operands, result, ring, ring_operands
+from tests.wgmma_programs import Case as Product
+from tests.wgmma_programs import cases, epilogue, multicast, one_block, operands, result, ring, ring_operands
 
 COUNTED = {
     "TMA loads": ("smsp__sass_inst_executed_op_tma_ld.sum", "instructions"),
@@ -32,6 +34,12 @@ COUNTED = {
     "shared memory": (BY_INSTRUCTION, "wavefronts"),
 }
 """What is compared: the metric of Nsight Compute, and its unit."""
+
+WAVEFRONT_BYTES = 128
+"""What wgmma reads of shared memory in a wavefront, in every mode and major."""
+
+SEED = 20261124
+"""Of the sizes of more copies."""
 
 WHOLE = {
     "tma_copy": {"m": 128, "n": 192},
@@ -59,6 +67,14 @@ def all_cases() -> Iterator[Case]:
         for sizes in (WHOLE.get(name, SIZES[name]), SIZES[name])[: 1 + (name in WHOLE)]:
             args, _ = given_for(name, sizes)
             yield Case(f"{name} {'x'.join(map(str, sizes.values()))}", kernel, args)
+    rng = np.random.default_rng(SEED)
+    kernel, _ = documented()["tma_copy"]
+    for _ in range(20):
+        sizes = {"m": int(rng.integers(1, 300)), "n": 8 * int(rng.integers(1, 40))}
+        args, _ = given_for("tma_copy", sizes)
+        yield Case(f"tma_copy {sizes['m']}x{sizes['n']}", kernel, args)
+    a, b = operands(Product("f16", "f16", "f32", n=128))
+    yield Case("epilogue", epilogue(), {"a": a.stored, "b": b.stored, "d": np.zeros((64, 128), np.float16)})
     for case in cases():
         a, b = operands(case)
         yield Case(f"one block, {case}", one_block(case), {"a": a.stored, "b": b.stored, "d": result(case)})
@@ -79,15 +95,16 @@ def expected(case: Case) -> dict[str, int]:
     def of(prefix: str) -> int:
         return sum(count for name, count in counts.items() if name.startswith(prefix))
 
-    shared = [
+    shared = sum(
         access.total
         for access in run.trace.totals()
         if any(word in access.site.op for word in ("shared", "matrix"))
-    ]
+    )
+    own = of("lds32_remote") // prod(case.kernel.cluster)  # of the block itself; a peer's are not counted
     return {
         "TMA loads": of("tma_load"), "TMA stores": of("tma_store"),
-        "read by TMA": run.moved["load"], "written by TMA": run.moved["store"],
-        "wgmma": of("wgmma_m64"), "shared memory": sum(shared),
+        "read by TMA": run.counted["load"], "written by TMA": run.counted["store"],
+        "wgmma": of("wgmma_m64"), "shared memory": shared + own + run.counted["wgmma"] // WAVEFRONT_BYTES,
     }  # fmt: skip
 
 

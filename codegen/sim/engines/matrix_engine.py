@@ -99,6 +99,8 @@ class MatrixEngine:
             raise UnsupportedError("wgmma needs clocks that know of engines")
         self.machine, self.clocks, self.first_engine = machine, machine.clocks, first_engine
         self._queues: dict[int, _Queue] = {}
+        self.read_bytes = 0
+        """What products have read of shared memory, 128 bytes in a wavefront."""
 
     def start_block(self) -> None:
         """A new block begins."""
@@ -123,6 +125,7 @@ class MatrixEngine:
             _check_written(group, lanes, product.a, ())
             engine = self.first_engine + number
             addresses = tuple(self._chunks(group, lanes, engine, *tile) for tile in product.tiles)
+            self.read_bytes += CHUNK_BYTES * sum(chunks.size for chunks in addresses)
             queue.flights.append(_Flight(product, group.statement(), addresses, accumulates))
             queue.shapes[product.d.start, product.d.words] = product.shape
             for place in _held(product):
