@@ -10,6 +10,7 @@
     formula    formulas of vectors, one instruction each
     functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
+    folds      the same of values of several words: 64-bit integers, indices, moments
     norm       the steps of softmax and layer norm
     sm90       Hopper: TMA, mbarriers, clusters, wgmma
 
@@ -19,6 +20,7 @@ An architecture that adds instructions adds records here; nothing else knows wha
 from __future__ import annotations
 
 from layoutalg.codegen.instr.arith import fma_outer, pack, scale, unpack
+from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join
 from layoutalg.codegen.instr.formula import (
     OPERATIONS,
     Apply,
@@ -153,6 +155,7 @@ __all__ = [
     "CP_WAIT",
     "FENCE_BARRIER_INIT",
     "FENCE_PROXY_ASYNC",
+    "FOLDS",
     "GELU",
     "GRID_WAIT",
     "LDG",
@@ -170,6 +173,7 @@ __all__ = [
     "NEUTRAL",
     "OPERATIONS",
     "PACKED",
+    "PARTIAL",
     "RELU",
     "SELECT",
     "SETMAXNREG_DEC",
@@ -214,6 +218,7 @@ __all__ = [
     "ScalarFunction",
     "SharedTile",
     "Word",
+    "absorb",
     "add_exp",
     "add_one",
     "add_square",
@@ -227,9 +232,11 @@ __all__ = [
     "deviation",
     "element_of",
     "elementwise",
+    "empty",
     "encode",
     "fill",
     "find_wgmma",
+    "finish",
     "float_literal",
     "fma_outer",
     "fold",
@@ -237,6 +244,7 @@ __all__ = [
     "hold",
     "imm",
     "into",
+    "join",
     "merge_moments",
     "moves",
     "multiply",

@@ -1,7 +1,7 @@
 """What is asked: a tensor of which some modes are reduced, and what is made of it.
 
     tensors       tensors with reduced modes, and their normal form
-    reductions    sum, max, mean: what they reduce to, by definition
+    reductions    sums, extremes, indices, variances: what they fold, and what they are by definition
     norms         softmax, layer norm, rms norm, by definition
 
 Each checks once what is asked.
@@ -17,7 +17,18 @@ from layoutalg.kernels.rowwise.problems.norms import (
     norm_problem,
     normed,
 )
-from layoutalg.kernels.rowwise.problems.reductions import FOLD, ReduceProblem, reduce_problem, reduced
+from layoutalg.kernels.rowwise.problems.reductions import (
+    FOLD,
+    INTEGERS,
+    OF_INTEGERS,
+    WAY,
+    ReduceProblem,
+    fold_of,
+    reduce_problem,
+    reduced,
+    results_of,
+    share_of,
+)
 from layoutalg.kernels.rowwise.problems.tensors import (
     ELEMENTS,
     AxesProblem,
@@ -32,8 +43,11 @@ from layoutalg.kernels.rowwise.problems.tensors import (
 __all__ = [
     "ELEMENTS",
     "FOLD",
+    "INTEGERS",
+    "OF_INTEGERS",
     "OPS",
     "PARAMETERS",
+    "WAY",
     "AxesProblem",
     "Form",
     "Mode",
@@ -43,9 +57,12 @@ __all__ = [
     "checked_eps",
     "fewest",
     "find_axes",
+    "fold_of",
     "norm_problem",
     "normalise",
     "normed",
     "reduce_problem",
     "reduced",
+    "results_of",
+    "share_of",
 ]
