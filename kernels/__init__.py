@@ -11,10 +11,10 @@
     config_fields          fields of configurations, and which configurations are near
     elements               elements as bits and numbers, and how they are rounded
 
->>> print(*list(FAMILIES)[:9])
-tiled_copy transpose permute sum mean max softmax layer_norm rms_norm
->>> print(*list(FAMILIES)[9:])
-relu gelu silu add gemm-simt gemm-sm80 gemm-sm90
+>>> print(*list(FAMILIES)[:12])
+tiled_copy transpose permute sum mean max min prod argmax argmin var logsumexp
+>>> print(*list(FAMILIES)[12:])
+softmax layer_norm rms_norm relu gelu silu add gemm-simt gemm-sm80 gemm-sm90
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ from layoutalg.codegen.gpu.preparation import (
 from layoutalg.codegen.gpu.runtime import (
     Launch,
     Loaded,
+    Picks,
     array_assign,
     array_reduction,
     current_stream,
@@ -107,6 +108,7 @@ __all__ = [
     "Loaded",
     "LoadedSequence",
     "MapImages",
+    "Picks",
     "Prepared",
     "ReadySequence",
     "SassFunction",

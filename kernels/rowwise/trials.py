@@ -24,8 +24,8 @@ Bounds.  A sum whose elements pass through at most `d` additions differs from th
 with u = 2^-24, since all sums are of floats.  A mean is a sum, a maximum is exact, and a result that is
 narrower than a float is rounded once more.  A product of n numbers is rounded n - 1 times, whatever the
 order.  A variance is off by what the mean is: at each join by u of the largest element, in d of them.  A
-logsumexp is off by the rounding of its exponents, which grows with their size, and of the logarithm.  Integers
-and indices are exact.  A softmax is off by the rounding of its exponents, which grows
+logsumexp is off by the rounding of its exponents, which grows with their size, and of the logarithm.
+Integers and indices are exact.  A softmax is off by the rounding of its exponents, which grows
 with their size; a layer norm by that of the centred elements, which grows with the largest of a row.
 
 Notes.  Offsets of 8192 lie under the spikes of every third group.  Partial sums stay far from overflow.
