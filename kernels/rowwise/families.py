@@ -346,7 +346,7 @@ def _check(p: Problem, arrays: Mapping[str, Any], ours: Launch) -> str:
     if p.result.name in INTEGERS:
         found = arrays["dst"][: p.axes.target_elems]
         wrong = torch_wrong_indices(p.op, x, p.axes.axes, element, found)
-        return f"{wrong} indices are not of the first that is asked for" if wrong else ""
+        return f"{wrong} indices are not those of the definition" if wrong else ""
     seen, largest = torch_difference(p.op, x, p.axes.axes, element, arrays["dst"][: p.axes.target_elems])
     spread = sqrt(p.axes.count)
     usual = {"sum": spread, "mean": 1 / spread}.get(p.op, 0.0)
@@ -374,7 +374,9 @@ def rowwise_cases(dtypes: Sequence[str] | None = None) -> Iterator[tuple[str, st
 def _cases(
     op: str, dtypes: Sequence[str] | None, sizes: Sequence[int] | None
 ) -> Iterator[tuple[str, Problem]]:
-    yield from ((name, p) for of, name, p in rowwise_cases(dtypes) if of == op)
+    found = [(name, p) for of, name, p in rowwise_cases(dtypes) if of == op]
+    more = (Case(op, shape, axes, dtype) for shape, axes, every in REDUCED[:6] for dtype in every)
+    yield from found or ((str(c), _problem(*c)) for c in more if c.dtype in (dtypes or DTYPES))
 
 
 # --- the records ---------------------------------------------------------------------------------------

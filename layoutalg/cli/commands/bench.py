@@ -26,7 +26,8 @@ def bench_command(
         str,
         typer.Argument(
             help="tiled_copy, transpose, permute, gemm-simt, gemm-sm80, gemm-sm90; relu, gelu, silu, add; "
-            "sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six.",
+            "sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six; min, prod, argmax, argmin, var, "
+            "logsumexp.",
             show_default=False,
             autocompletion=families,
         ),

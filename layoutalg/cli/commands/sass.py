@@ -21,8 +21,8 @@ def sass_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="tiled_copy, transpose, gemm-simt, gemm-sm80, gemm-sm90; permute, sum, max, mean, softmax, "
-            "layer_norm, rms_norm, relu, gelu, silu, add.",
+            help="tiled_copy, transpose, gemm-simt, gemm-sm80, gemm-sm90; permute, sum, max, mean, min, prod, "
+            "argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, relu, gelu, silu, add.",
             show_default=False,
             autocompletion=families,
         ),
