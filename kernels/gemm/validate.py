@@ -25,13 +25,14 @@ from layoutalg.kernels.gemm.tiles import (
     mma_of,
     operand_tile,
     tile_count,
+    usual_schedule,
     vectors,
 )
 
 MOST_CLUSTER = 8
 """Blocks of a cluster that every GPU that has clusters takes."""
 
-MOST_BLOCKS = 1 << 24
+MOST_BLOCKS = (1 << 31) - 1
 """Blocks of a launch whose blocks compute one tile each."""
 
 FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
@@ -59,6 +60,7 @@ def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
     chip = find_arch(arch)
     check_fields(c)
     check_splits(p, c.splits)
+    check_schedule(p, c)
     if isinstance(c, Sm90Config):
         _sm90(p, c, chip)
         return
@@ -77,6 +79,31 @@ def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
         _copies(p, c)
     _alignment(part_problem(p) if c.splits > 1 and isinstance(c, Sm80Config) else p, c)
     _resources(p, c, chip)
+
+
+def check_schedule(p: GemmProblem, c: Config) -> None:
+    """Raise UnsupportedError for a schedule that the problem or another field rules out.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> check_schedule(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4, schedule="streamk"))
+    """
+    usual = usual_schedule(c)
+    if c.schedule == usual:
+        return
+    if c.splits > 1:
+        raise UnsupportedError(
+            f"splits = {c.splits} with schedule = {c.schedule!r}: either cuts k; take splits = 1 or {usual!r}"
+        )
+    if p.batch:
+        raise UnsupportedError(f"schedule = {c.schedule!r} of a batch: take {usual!r}")
+    if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
+        raise UnsupportedError(
+            f"schedule = {c.schedule!r} of {c}: without clusters and ping-pong, or take {usual!r}"
+        )
+    if c.schedule == "streamk" and p.accumulator.name not in ("f32", "s32"):
+        raise UnsupportedError(
+            f"schedule = 'streamk' with {p.accumulator} sums: f32 and s32 are added up; take {usual!r}"
+        )
 
 
 def check_element(p: GemmProblem) -> None:
@@ -213,7 +240,7 @@ def _clusters(p: GemmProblem, c: Sm90Config) -> None:
             _multiple(f"the tile that {name} = {blocks} shares", tile, blocks * least, "boxes of each block")
     if c.cluster not in (c.cluster_m, c.cluster_n, c.cluster_k):
         raise UnsupportedError(
-            f"clusters of {c.cluster_m}x{c.cluster_n}x{c.cluster_k}: they are along m, n or k, the others are 1"
+            f"clusters of {c.cluster_m}x{c.cluster_n}x{c.cluster_k}: two of the three are 1"
         )
     if not 1 <= c.cluster_k <= MOST_CLUSTER:
         raise UnsupportedError(f"cluster_k = {c.cluster_k}: 1 to {MOST_CLUSTER} blocks share a tile")

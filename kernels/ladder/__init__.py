@@ -2,9 +2,12 @@
 
     steps      the ladders as data: options on a base configuration, one after the other
     gemm       what each step of a product's ladder will execute, and what bounds it
+    sm90       what a launch of gemm-sm90 makes the hardware do, in closed form; sm90_steps its ladder,
+               wgmma the steps of it at a problem
     counters   accesses as counters of the hardware show them
 
-Each step is a configuration of the kernels that users run.
+Each step is a configuration of the kernels that users run, but the first of gemm-sm90, which has one tile
+per block.
 """
 
 from __future__ import annotations

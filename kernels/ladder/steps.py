@@ -7,6 +7,7 @@ of the last step.  Sizes are multiples of the tile.
     gemm-simt    v1 to v8 as published, then what brings it to the kernel that is chosen
     gemm-sm80    a tensor-core GEMM in six kernels for a T4, shares of cuBLAS as published, 8 to 96 %; two
                  more steps need sm_80
+    gemm-sm90    see sm90_steps
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from layoutalg.kernels.gemm import SimtConfig, Sm80Config
+from layoutalg.kernels.ladder.sm90_steps import BASE, OPTIONS, Sm90Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Sm80Step(Sm80Config):
     epilogue: Literal["shared", "direct"] = "shared"
 
 
-C = TypeVar("C", SimtStep, Sm80Step)
+C = TypeVar("C", SimtStep, Sm80Step, Sm90Step)
 
 
 def ladder(base: C, options: Mapping[str, Mapping[str, Any]]) -> Mapping[str, C]:
@@ -121,6 +123,6 @@ accumulators of that tile do not fit eight warps, so that it keeps 256 x 128 her
 
 
 LADDERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"gemm-simt": SIMT_LADDER, "gemm-sm80": SM80_LADDER}
+    {"gemm-simt": SIMT_LADDER, "gemm-sm80": SM80_LADDER, "gemm-sm90": ladder(BASE, OPTIONS)}
 )
 """By the name of the family."""

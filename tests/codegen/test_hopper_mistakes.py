@@ -59,7 +59,8 @@ MISTAKES = {
         "remote wait": "a block waits at its own barriers; let that block arrive",
     },
     "ring": {
-        "low count": "loads a box into byte .* of tiles: thread .* read it, with no barrier in between",
+        "low count": "loads a box into byte .* of tiles: thread .* read it, with no barrier in between|may "
+        "come too late for phase 0 of empty[0]: nothing keeps phase 1 from being complete before",
         "no empty wait": "arrives at full[0], whose phase 0 has all of its 1 arrivals, .* with t = 3",
         "producer's parity": "deadlock .* for parity 0 of empty[0]: phase 0 of empty[0] lacks 2 of 2 "
         "arrivals",
@@ -120,7 +121,8 @@ MISTAKES = {
         "it",
     },
     "handed": {
-        "overwrites": "read it, with no barrier in between|wrote it, with no barrier in between|deadlock",
+        "overwrites": "read it, with no barrier in between|wrote it, with no barrier in between|deadlock|"
+        "may meet other threads at named barrier 2: warp 1 met some there",
         "reads early": "wrote it, with no barrier in between|read it|uninitialised|deadlock|which then has",
         "other threads": "arrives at named barrier 2 of",
     },

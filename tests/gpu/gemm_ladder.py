@@ -19,7 +19,7 @@ from layoutalg.codegen.gpu import device_array, in_processes, load_prepared, pre
 from layoutalg.kernels import Family, find_family
 from layoutalg.kernels.gemm.family import STEPS_SIZE
 from layoutalg.kernels.gemm.problem import GemmProblem, scalar_words
-from layoutalg.kernels.ladder.gemm import TARGET, Step, effects, predict_steps
+from layoutalg.kernels.ladder.gemm import ARCH, TARGET, Step, effects, predict_steps
 from tests.gpu.counters import BY_INSTRUCTION, count_launches, idle_most
 
 EXECUTED = "smsp__inst_executed.sum"
@@ -99,8 +99,9 @@ def launch_all(family: Family, p: GemmProblem, configs: Iterable[Any]) -> None:
     given |= {x: random_normal(n, 1, p.operand.name).view(word) for x, n in elems.items()}
     given["d"] = device_array((p.m, p.n), f"uint{8 * p.result.nbytes}")
     for config in configs:
-        loaded = load_prepared(prepare(family.build(p, config), TARGET))
-        loaded(**{q.name: given[q.name] for q in loaded.kernel.params})
+        one = family.launches(p, config, ARCH)
+        loaded, known = load_prepared(prepare(one.kernels[0], TARGET)), given | dict(one.scalars)
+        loaded(**{q.name: known[q.name] for q in loaded.kernel.params})
 
 
 def compile_step(what: tuple[str, int, str]) -> str:

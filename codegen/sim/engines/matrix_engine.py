@@ -127,6 +127,9 @@ class MatrixEngine:
             addresses = tuple(self._chunks(group, lanes, engine, *tile) for tile in product.tiles)
             self.read_bytes += CHUNK_BYTES * sum(chunks.size for chunks in addresses)
             queue.flights.append(_Flight(product, group.statement(), addresses, accumulates))
+            for warp in range(WARPS):
+                here = group.first_agent + lanes.start // WARP + warp
+                self.machine.mbarriers.work_started(here, ALL_LANES, engine)
             queue.shapes[product.d.start, product.d.words] = product.shape
             for place in _held(product):
                 group.registers.lock(lanes, place.part, 1)

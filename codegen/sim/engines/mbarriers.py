@@ -12,6 +12,16 @@ A barrier remembers what those who arrived at its running phase know, and of all
 What may not be: a barrier that nobody has initialised, or not visibly; a second initialisation; more arrivals
 than a phase takes; more bytes than it announces.  A wait that never ends says what is missing (see Wait).
 
+A wait means one phase, and says only its parity.  Two rules keep it to that phase in every order, whichever
+the simulator runs:
+
+    not early    who waits for phase n knows that phase n - 1 is complete; n - 2 has the same parity
+    not late     phase n + 1 is completed by somebody who knows that the wait is over; who comes later waits
+                 for n + 2
+
+A wait counts as a read of the barrier.  It is over, too, when work is done that was started behind it.  Who
+arrives at a named barrier has to know, in the same way, of all that met there before.
+
 Sources: PTX ISA 9.0, 9.7.13.15 (mbarrier: phases, tx-count, expect-tx and complete-tx operations).
 """
 
@@ -40,18 +50,55 @@ class Flight(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
+class Waited:
+    """A wait of lanes of a warp for a phase; `epoch` once it is over.
+
+    `behind` are engines, and in which epoch they were first given work behind the wait.  `late` is what is
+    raised where the next phase may be complete before.
+    """
+
+    phase: int
+    warp: int
+    lanes: int
+    late: SimulationError
+    epoch: int = 0
+    behind: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def threads(self) -> tuple[int, int]:
+        """The first and the last of its lanes."""
+        first = (self.lanes & -self.lanes).bit_length() - 1
+        return WARP * self.warp + first, WARP * self.warp + self.lanes.bit_length() - 1
+
+    def over_in(self, order: Knowledge, first_read: int) -> bool:
+        """Whether it is known to be over: the lanes have read the barrier, or what they started is done."""
+        if not self.epoch:
+            return False
+        if any(order.seen[engine] >= epoch for engine, epoch in self.behind.items()):
+            return True
+        return all(order.has(thread + (first_read << WARP_BITS), self.epoch) for thread in self.threads)
+
+
+@dataclass(slots=True, eq=False)
 class Phases:
-    """One mbarrier: `phase` counts the phases that are complete."""
+    """One mbarrier: `phase` counts the phases that are complete.
+
+    `gathering` is what those know who arrived at the running phase, `brought` those who started its copies;
+    `ends` are the engine's epochs of complete phases, `waits` are for the newest of them and the running one.
+    """
 
     name: str
     count: int
     engine: int
     gathering: Knowledge
+    brought: Knowledge
     done: Knowledge
     phase: int = 0
     missing: int = 0
     announced: int = 0
     flights: list[Flight] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    waits: list[Waited] = field(default_factory=list)
     init_thread: int = -1
     init_epoch: int = 0
     init_fenced: bool = False
@@ -94,7 +141,7 @@ class Mbarriers:
             for stage in range(bar.stages):
                 name = f"{bar.name}[{stage}]" if bar.stages > 1 else bar.name
                 self.of[bar.name].append(
-                    Phases(name, bar.count, first_engine, nothing.copy(), nothing.copy())
+                    Phases(name, bar.count, first_engine, nothing.copy(), nothing.copy(), nothing.copy())
                 )
                 first_engine += 1
 
@@ -102,10 +149,11 @@ class Mbarriers:
         """A new block begins: no barrier is initialised."""
         self._named.clear()
         for bar in self.all():
-            bar.gathering, bar.done = (Knowledge.nothing(self.clocks.agents) for _ in range(2))
+            bar.gathering, bar.brought, bar.done = (Knowledge.nothing(self.clocks.agents) for _ in range(3))
             bar.phase = bar.missing = bar.announced = bar.init_epoch = 0
             bar.init_thread, bar.init_fenced = -1, False
-            bar.flights.clear()
+            for part in (bar.flights, bar.ends, bar.waits):
+                part.clear()
 
     def all(self) -> Iterator[Phases]:
         """Every mbarrier of the block."""
@@ -177,7 +225,7 @@ class Mbarriers:
             if asked - {0, 1}:
                 raise group.fail(f"waits for parity {max(asked)} of {bar.name}: 0 and 1 are there", i)
             for one in sorted(asked):
-                group.waits.append(self._wait(bar, one, warp, lanes, cluster=cluster))
+                group.waits.append(self._wait(group, bar, one, warp, lanes, i, cluster=cluster))
 
     def passed(self, group: Group) -> bool:
         """Whether all that a group waits for has happened; from then on it knows of it."""
@@ -207,8 +255,11 @@ class Mbarriers:
             )  # fmt: skip
 
     def bring(self, group: Group, bar: Phases, flight: Flight, i: int) -> None:
-        """Bytes are on their way to a barrier."""
+        """Bytes are on their way to a barrier, started by active lane i."""
+        warp, lane = divmod(int(group.active.threads[i, 0]), WARP)
         bar.flights.append(flight)
+        bar.brought.join(self.clocks.release(warp, 1 << lane))
+        self.work_started(warp, 1 << lane, bar.engine)
         self._check_bytes(group, bar, i)
 
     def _arrived(
@@ -236,21 +287,63 @@ class Mbarriers:
             )  # fmt: skip
 
     def _complete(self, bar: Phases) -> None:
+        self._check_late(bar)
         for flight in bar.flights:
             flight.land()
         bar.done.join(bar.gathering)
+        bar.ends.append(int(self.clocks.now[bar.engine]))
         bar.done.join(self.clocks.engine_done(bar.engine))
-        bar.gathering = Knowledge.nothing(self.clocks.agents)
+        bar.gathering, bar.brought = (Knowledge.nothing(self.clocks.agents) for _ in range(2))
         bar.flights.clear()
         bar.phase, bar.missing, bar.announced = bar.phase + 1, bar.count, 0
 
-    def _wait(self, bar: Phases, parity: int, warp: int, lanes: int, *, cluster: bool) -> Wait:
+    def _check_late(self, bar: Phases) -> None:
+        """Raise unless the running phase is completed by somebody who knows that waits for the one before are
+        over."""
+        order = bar.gathering
+        if bar.flights:
+            order = order.copy()
+            order.join(bar.brought)
+        for wait in bar.waits:
+            if wait.phase < bar.phase and not wait.over_in(order, self.clocks.first_read):
+                raise wait.late
+        bar.waits = [wait for wait in bar.waits if wait.phase == bar.phase]
+
+    def work_started(self, warp: int, lanes: int, engine: int) -> None:
+        """Lanes have given work to an engine, behind all that they have waited for."""
+        for barriers in self.peers:
+            for bar in barriers.all():
+                for wait in bar.waits:
+                    if wait.warp == warp and wait.epoch and not wait.lanes & ~lanes:
+                        wait.behind.setdefault(engine, int(self.clocks.now[engine]))
+
+    def _wait(
+        self, group: Group, bar: Phases, parity: int, warp: int, lanes: int, i: int, *, cluster: bool
+    ) -> Wait:
+        meant = bar.phase - (bar.phase & 1 != parity)
+        one = f"phase {meant}" if meant >= 0 else "the phase before the first"
+        late = group.fail(
+            f"may come too late for {one} of {bar.name}: nothing keeps phase {meant + 1} from being "
+            f"complete before, and then it waits for phase {meant + 2}", i,
+        )  # fmt: skip
+        wait = Waited(meant, warp, lanes, late)
+        bar.waits.append(wait)
+
         def asked() -> bool:
             if bar.phase & 1 == parity and not bar.missing and bar.in_flight == bar.announced:
                 self._complete(bar)
             return bar.phase & 1 != parity
 
         def passed() -> None:
+            if meant > 0 and not all(
+                self.clocks.knows(thread, bar.engine << WARP_BITS, bar.ends[meant - 1])
+                for thread in wait.threads
+            ):
+                raise group.fail(
+                    f"waits for phase {meant} of {bar.name}, and may go on before phase {meant - 1} is "
+                    "complete, of which it does not know: phases two apart have the same parity", i,
+                )  # fmt: skip
+            wait.epoch = int(self.clocks.now[warp])
             known = bar.done if cluster else bar.done.only(self.clocks.not_of_peers[self.machine.rank])
             self.clocks.acquire(warp, lanes, known)
 
@@ -308,6 +401,8 @@ class Mbarriers:
         warps = (group.first_agent + numpy.flatnonzero(group.active.warps)).tolist()
         generation = barrier.generation
         for warp in warps:
+            self._check_meeting(group, number, barrier, warp)
+            barrier.came[warp] = int(self.clocks.now[warp])
             barrier.gathering.join(self.clocks.release(warp, ALL_LANES))
         barrier.arrived += WARP * len(warps)
         if barrier.arrived > threads:
@@ -317,7 +412,19 @@ class Mbarriers:
         if barrier.arrived == threads:
             barrier.done.append(barrier.gathering)
             barrier.gathering, barrier.arrived, barrier.generation = nothing.copy(), 0, generation + 1
+            barrier.before, barrier.came = barrier.came, {}
         return warps, barrier, generation
+
+    def _check_meeting(self, group: Group, number: int, barrier: _Named, warp: int) -> None:
+        """Raise unless a warp that arrives knows of all arrivals of the generation before: it may have been
+        one of them otherwise."""
+        for other, epoch in barrier.before.items():
+            if other != warp and not self.clocks.warp_knows(warp, other << WARP_BITS, epoch):
+                i = int(numpy.count_nonzero(group.active.mask[: WARP * (warp - group.first_agent)]))
+                raise group.fail(
+                    f"may meet other threads at named barrier {number}: warp {self.clocks.warp_name(other)} "
+                    "met some there, and nothing keeps this one from being among them", i,
+                )  # fmt: skip
 
     # --- the end ---------------------------------------------------------------------------------------
 
@@ -334,10 +441,13 @@ class Mbarriers:
 
 @dataclass(slots=True, eq=False)
 class _Named:
-    """A named barrier: how often it has been complete, and what those knew who arrived."""
+    """A named barrier: how often it has been complete, what those knew who arrived, and which warps `came` in
+    which epochs, in the running generation and in the one `before`."""
 
     threads: int
     gathering: Knowledge
     arrived: int = 0
     generation: int = 0
     done: list[Knowledge] = field(default_factory=list)
+    came: dict[int, int] = field(default_factory=dict)
+    before: dict[int, int] = field(default_factory=dict)

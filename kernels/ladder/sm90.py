@@ -1,0 +1,212 @@
+"""What a launch of gemm-sm90 makes the hardware do: copies by TMA, products, wavefronts, sectors of the L2.
+
+The idea.  Blocks bring whole tiles of A and B step by step, whatever sticks out, so that everything follows
+from how many tiles and steps there are.  An operand is lines that its boxes cut into chunks of 128 bytes:
+
+    stored along k     lines are rows, chunks are steps of k
+    stored along m, n  lines are k, chunks are 64 rows
+
+    TMA in    for each line and chunk the sectors of 32 bytes that it touches, and whole sectors of zeros
+              for what is out of bounds; every block of a cluster counts what it gets
+    TMA out   the sectors of D that boxes touch, in bounds
+    wgmma     4 warps * tile_m / 64 * 4 for each tile and step; each reads its 64 rows of A and all of B
+              of 16 k in shared memory, 128 bytes a wavefront
+    L2        what is in bounds, of a cluster once, and the accesses of threads
+
+Wavefronts and sectors of threads are read off the program (see codegen.costs).  Lines that start at odd
+multiples of 16 bytes touch one sector more per chunk.
+
+Notes.  Arrays are taken to start at multiples of 32 bytes.  How often waits are asked again is not known, and
+so is no total of instructions.
+
+Source: what TMA and wgmma count was measured on an H200, see docs/hopper.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from layoutalg.arch import find_arch
+from layoutalg.codegen.costs import Prediction, traffic
+from layoutalg.codegen.gpu import Cubin, prepare
+from layoutalg.codegen.program import Kernel
+from layoutalg.kernels.gemm import GemmProblem, Sm90Config
+from layoutalg.model import Occupancy, occupancy_of
+
+ARCH, TARGET = "sm_90", "sm_90a"
+
+SECTOR_BYTES, CHUNK_BYTES, WAVEFRONT_BYTES = 32, 128, 128
+"""What global memory, boxes along a line, and wgmma's reads of shared memory come in."""
+
+ROWS, DEEP, WARPS = 64, 16, 4
+"""Rows and k of a wgmma, and the warps that execute it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A matrix as boxes walk it: `lines` of `nbytes` bytes, whose starts are `pitch_bytes` apart, cut into
+    chunks of `chunk_bytes`; boxes cover `covered` lines and `chunks` chunks of each.
+
+    >>> rows = Lines(100, 2 * 72, 2 * 72, 128, 2)  # 100 rows of 72 elements of 16 bits, in tiles of 64 rows
+    >>> rows.sectors, rows.zeros
+    (550, 624)
+    """
+
+    lines: int
+    nbytes: int
+    pitch_bytes: int
+    covered: int
+    chunks: int
+    chunk_bytes: int = CHUNK_BYTES
+
+    @property
+    def sectors(self) -> int:
+        """Sectors in bounds that all chunks touch, each chunk by itself."""
+        odd = self.lines // 2 if self.pitch_bytes % SECTOR_BYTES else 0
+        whole, rest = divmod(self.nbytes, self.chunk_bytes)
+        return sum(
+            count * (whole * _touched(start, self.chunk_bytes) + _touched(start, rest))
+            for start, count in ((0, self.lines - odd), (self.pitch_bytes % SECTOR_BYTES, odd))
+        )
+
+    @property
+    def zeros(self) -> int:
+        """Sectors of zeros, for what boxes cover out of bounds."""
+        whole, rest = divmod(self.nbytes, self.chunk_bytes)
+        empty, part = self.chunks - whole - bool(rest), self.chunk_bytes - rest if rest else 0
+        per_chunk = self.chunk_bytes // SECTOR_BYTES
+        inside = empty * per_chunk - (-part // SECTOR_BYTES)
+        return self.lines * inside + (self.covered - self.lines) * self.chunks * per_chunk
+
+
+def _touched(start: int, nbytes: int) -> int:
+    return (start + nbytes - 1) // SECTOR_BYTES - start // SECTOR_BYTES + 1 if nbytes else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a launch does; instructions are those of warps, `accesses` those of threads by instruction.
+
+    `tiles` are all that blocks compute, those out of bounds at the edge of a cluster included; `steps` are
+    the steps of k of each.  `copied_wavefronts` are those of tiles that threads copy to shared memory, of the
+    ladder's first step alone.
+    """
+
+    problem: GemmProblem
+    config: Sm90Config
+    tiles: int
+    steps: int
+    wgmma: int
+    tma_loads: int
+    tma_stores: int
+    read_bytes: int
+    written_bytes: int
+    operand_wavefronts: int
+    copied_wavefronts: int
+    l2_read_sectors: int
+    l2_written_sectors: int
+    accesses: Prediction
+
+    @property
+    def thread_wavefronts(self) -> int:
+        """Wavefronts of shared memory of threads: results on their way, and tiles that they copy."""
+        return sum(cost.total for op, cost in self.accesses.items() if "global" not in op)
+
+    @property
+    def result_wavefronts(self) -> int:
+        """Those of results."""
+        return self.thread_wavefronts - self.copied_wavefronts
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What counters say of it, under the names of the tables; nothing that it does not do.
+
+        "TMA in" and "TMA out" are bytes, "L2 in" and "L2 out" sectors that it is read and written.
+        """
+        found = {
+            "wgmma": self.wgmma, "TMA loads": self.tma_loads, "TMA stores": self.tma_stores,
+            "TMA in": self.read_bytes, "TMA out": self.written_bytes,
+            "shared wavefronts": self.operand_wavefronts + self.thread_wavefronts,
+            "L2 in": self.l2_read_sectors, "L2 out": self.l2_written_sectors,
+            "sectors stored": _sectors(self.accesses, "st.global"),
+        }  # fmt: skip
+        return MappingProxyType({what: n for what, n in found.items() if n})
+
+
+def _sectors(accesses: Prediction, op: str) -> int:
+    return sum(cost.total for name, cost in accesses.items() if name.startswith(op))
+
+
+def operand_lines(p: GemmProblem, c: Sm90Config, name: str, tiles: int, steps: int) -> Lines:
+    """A or B as the boxes of all tiles along it and all steps of k cover it, once.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> operand_lines(gemm_problem(100, 88, 72), Sm90Config(64, 64, 3, 1), "a", 2, 2).covered
+    128
+    """
+    size = p.operand.nbytes
+    major, rows, lead, tile = (
+        (p.a_major, p.m, p.lda, c.tile_m) if name == "a" else (p.b_major, p.n, p.ldb, c.tile_n)
+    )
+    if major == "k":
+        return Lines(rows, p.k * size, lead * size, tiles * tile, steps)
+    return Lines(p.k, rows * size, lead * size, steps * c.tile_k, tiles * tile * size // CHUNK_BYTES)
+
+
+def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int]) -> Work:
+    """What a launch of a configuration's first kernel does, of any size.  Raises as `traffic` does.
+
+    >>> from layoutalg.kernels.registry import find_family
+    >>> family = find_family("gemm-sm90")
+    >>> p = family.problem(4096)
+    >>> one = family.launches(p, family.choose(p, "sm_90"), "sm_90")
+    >>> found = work(p, family.choose(p, "sm_90"), *one.kernels, {**dict(one.scalars), "alpha": 1})
+    >>> found.wgmma, found.read_bytes
+    (1048576, 1610612736)
+    """
+    clusters = -(-p.m // (c.tile_m * c.cluster_m)), -(-p.n // (c.tile_n * c.cluster_n))
+    down, across = clusters[0] * c.cluster_m, clusters[1] * c.cluster_n
+    tiles, steps = down * across, -(-p.k // c.tile_k)
+    a, b = (operand_lines(p, c, x, n, steps) for x, n in (("a", down), ("b", across)))
+    boxes = sum(
+        rows // (rows // shared if major == "k" else ROWS) // shared
+        for rows, major, shared in ((c.tile_m, p.a_major, c.cluster_n), (c.tile_n, p.b_major, c.cluster_m))
+    )
+    accesses = traffic(kernel, params, ARCH)
+    groups = tiles * steps * c.tile_m // ROWS * (c.tile_k // DEEP)
+    size, out, stores, copied = p.result.nbytes, 0, 0, 0
+    if c.through == "tma":
+        columns = c.box_columns(size)
+        stores = tiles * (c.tile_m // ROWS) * (c.tile_n // columns)
+        out = Lines(p.m, p.n * size, p.ldd * size, p.m, 0, columns * size).sectors
+    loads = tiles * steps * boxes
+    received = (a.sectors + a.zeros) * across + (b.sectors + b.zeros) * down
+    read = a.sectors * across // c.cluster_n + b.sectors * down // c.cluster_m
+    if c.loop == "threads":
+        copied = sum(cost.total for op, cost in accesses.items() if "shared" in op)
+        loads = received = read = 0
+    return Work(
+        p, c, tiles, steps, WARPS * groups, loads, stores, SECTOR_BYTES * received, SECTOR_BYTES * out,
+        groups * (ROWS + c.tile_n) * DEEP * p.operand.nbytes // WAVEFRONT_BYTES, copied,
+        read + _sectors(accesses, "ld.global"), out + _sectors(accesses, "st.global"), accesses,
+    )  # fmt: skip
+
+
+def held(kernel: Kernel) -> tuple[Cubin, Occupancy]:
+    """The machine code of a kernel, with its registers, and what a multiprocessor holds of it.
+
+    Compiles; needs no GPU.  Raises UnsupportedError without NVRTC.
+
+    >>> from layoutalg.kernels.registry import find_family
+    >>> family = find_family("gemm-sm90")
+    >>> cubin, occupancy = held(family.build(family.problem(4096), Sm90Config(128, 256, 4)))
+    >>> cubin.registers, occupancy.blocks_per_sm
+    (168, 1)
+    """
+    cubin = prepare(kernel, TARGET).cubin
+    return cubin, occupancy_of(
+        find_arch(ARCH), threads=kernel.threads, registers_per_thread=cubin.registers,
+        shared_bytes=kernel.shared_bytes,
+    )  # fmt: skip

@@ -1,0 +1,154 @@
+"""What each step of gemm-sm90's ladder will execute and where it will be held up, before anything runs.
+
+The idea.  What a launch does is known in closed form (see sm90); divided by what a multiprocessor does in a
+cycle, one step of k of one tile takes at least
+
+    tensor     operations / 4096: a wgmma of 64 x N x 16 takes N / 2 cycles
+    L1         wavefronts of 128 bytes: what wgmma reads of shared memory, what is written there for it, and
+               what threads that copy load through the L1
+    L2, DRAM   bytes of the tiles, of a cluster once / bytes per cycle; DRAM divides by how often the L2
+               serves a panel again
+    results    what writing the tile's results takes of the L1, divided by its steps, while nobody multiplies
+
+cycles.  Steps of k that are loaded while others are multiplied take the largest of these, and the results;
+without, loading and multiplying add up.  Ping-pong multiplies one tile while the results of another leave.
+What a measurement takes beyond that is latency, and the rounding of tiles to multiprocessors.
+
+Notes.  4096 is the documented rate; that copies write 128 bytes of shared memory in a cycle, on the pipe that
+wgmma reads by, and 64 bytes per cycle from the L2, are assumed.  Sizes are multiples of the tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.arch import find_arch
+from layoutalg.codegen.gpu import count_classes, disassemble, main_loop, parse_sass
+from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.kernels.family import Family
+from layoutalg.kernels.gemm import GemmProblem, Sm90Config
+from layoutalg.kernels.ladder.gemm import Step
+from layoutalg.kernels.ladder.sm90 import ARCH, CHUNK_BYTES, SECTOR_BYTES, WAVEFRONT_BYTES, Work, held, work
+from layoutalg.model import Occupancy, tile_intensity
+
+FLOPS_PER_CYCLE = 4096.0
+"""Dense operations of f16 and bf16 of a multiprocessor.  Source: NVIDIA H100 Tensor Core GPU Architecture."""
+
+L2_BYTES_PER_CYCLE = 64.0
+"""What the port of a multiprocessor to the L2 takes in: two sectors.  Assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaStep(Step):
+    """One step at one problem: a Step whose `work` is known in closed form.
+
+    `loop` has the instructions of a warp that multiplies in one pass of its loop; `multiplies` are wgmmas.
+    How often waits are asked again is not known, so that nothing is said of all instructions.
+    """
+
+    config: Any
+    work: Work
+
+    @property
+    def blocks(self) -> int:
+        """Tiles of D: blocks, or what blocks compute one after the other."""
+        return self.work.tiles
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What the launch executes, under the names of the tables; nothing that it does not."""
+        loaded = sum(c.total for op, c in self.work.accesses.items() if op.startswith("ld.global"))
+        return MappingProxyType({**self.work.counts, **({"sectors loaded": loaded} if loaded else {})})
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte of A and B that the L2 is read for."""
+        c = self.config
+        return tile_intensity((c.tile_m * c.cluster_m, c.tile_n * c.cluster_n), self.problem.operand)
+
+    @property
+    def cycles(self) -> Mapping[str, float]:
+        """Cycles that one step of k of one tile takes of each resource of a multiprocessor."""
+        w, c, board = self.work, self.config, find_arch(ARCH).board
+        if board is None:
+            raise UnsupportedError(f"the rates of a board with {ARCH} are not known")
+        chip, size = find_arch(ARCH), self.problem.operand.nbytes
+        passes = w.tiles * w.steps
+        brought = (c.tile_m + c.tile_n) * c.tile_k * size
+        read = (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m) * c.tile_k * size
+        clock = board.f32_flops_per_s / (board.sms * 2 * chip.lanes * chip.sm_partitions)
+        copied = w.copied_wavefronts + self._through_l1("ld") if c.loop == "threads" else 0
+        results = w.result_wavefronts + self._through_l1("st")
+        return MappingProxyType(
+            {
+                "tensor": 2.0 * c.tile_m * c.tile_n * c.tile_k / FLOPS_PER_CYCLE,
+                "L1": (w.operand_wavefronts + copied) / passes + (0 if copied else brought / WAVEFRONT_BYTES),
+                "L2": read / L2_BYTES_PER_CYCLE,
+                "DRAM": brought / self.reuse / (board.dram_bytes_per_s / board.sms / clock),
+                "results": 0.0 if c.pingpong else results / passes,
+            }
+        )
+
+    def _through_l1(self, way: str) -> int:
+        """Cycles that loads or stores of global memory take of the L1."""
+        found = [x for op, x in self.work.accesses.items() if op.startswith(f"{way}.global")]
+        return sum(max(x.instructions, x.total * SECTOR_BYTES // CHUNK_BYTES) for x in found)
+
+    @property
+    def overlapped(self) -> bool:
+        """Whether steps of k are loaded while others are multiplied, by the block itself or by neighbours."""
+        return self.config.stages > 1 or self.occupancy.blocks_per_sm > 1
+
+    @property
+    def least_cycles(self) -> float:
+        """Cycles that one step of k of one tile takes at least."""
+        found = self.cycles
+        load, multiply = max(found["L2"], found["DRAM"]), max(found["tensor"], found["L1"])
+        return found["results"] + (max(load, multiply) if self.overlapped else load + multiply)
+
+    @property
+    def share(self) -> float:
+        """What the step reaches at most of the tensor cores' rate."""
+        return self.cycles["tensor"] / self.least_cycles
+
+    @property
+    def flops_per_cycle(self) -> float:
+        """Operations per cycle and multiprocessor that are reached at most."""
+        return FLOPS_PER_CYCLE * self.share
+
+
+def predict_wgmma(
+    family: Family, p: GemmProblem, name: str, config: Sm90Config, reuse: Callable[[Occupancy], float]
+) -> WgmmaStep:
+    """What one configuration will do, under a name; `reuse` says how often the L2 serves a panel.
+
+    Raises ShapeError for sizes that are no multiples of the tiles, UnsupportedError without NVRTC or a
+    disassembler.
+
+    >>> from layoutalg.kernels.registry import find_family
+    >>> family = find_family("gemm-sm90")
+    >>> step = predict_wgmma(family, family.problem(512), "5", family.steps["5 tile 128x256"], lambda _: 8.0)
+    >>> step.bound, step.cycles["tensor"]
+    ('tensor', 1024.0)
+    """
+    for what, extent, tile in (
+        ("m", p.m, config.tile_m * config.cluster_m), ("n", p.n, config.tile_n * config.cluster_n),
+        ("k", p.k, config.tile_k),
+    ):  # fmt: skip
+        if extent % tile:
+            raise ShapeError(f"{what} = {extent} is not a multiple of {tile}: whole tiles are predicted")
+    sequence = family.launches(p, config, ARCH)
+    kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.bench.scalars(p)}
+    cubin, occupancy = held(kernel)
+    (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == cubin.name)
+    loop = {kind: float(n) for kind, n in count_classes(main_loop(function)).items()}
+    found = work(p, config, kernel, params)
+    return WgmmaStep(
+        family=family.name, name=name, problem=p, config=config, cubin=cubin, loop=MappingProxyType(loop),
+        executed=0, multiplies=found.wgmma, written_loads=0, fragment_loads=0, idle_loads=0, idle_once=0,
+        barriers=0, accesses=found.accesses, occupancy=occupancy, reuse=reuse(occupancy), index=(0.0, 0.0),
+        work=found,
+    )  # fmt: skip

@@ -1,0 +1,91 @@
+"""Every tile of gemm-sm90 at a small ragged size, simulated, with every option beside every other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm.heuristic import SM90
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm.tiles import SM90_TILES, Sm90Config
+from layoutalg.kernels.gemm.validate import check_config
+from tests.kernels.test_gemm_epilogue_steps import computed
+from tests.sweeps import each
+
+OPTIONS = ("through", "a_major", "b_major", "result", "dtype", "activation", "parts")
+
+
+def drawn(i: int) -> dict[str, bool]:
+    """Seven options by three bits of a number: of eight numbers every pair of options has all four values."""
+    bits = [i & 1, i >> 1 & 1, i >> 2 & 1]
+    columns = [*bits, bits[0] ^ bits[1], bits[0] ^ bits[2], bits[1] ^ bits[2], bits[0] ^ bits[1] ^ bits[2]]
+    return dict(zip(OPTIONS, map(bool, columns), strict=True))
+
+
+def case(i: int, tile: Sm90Config) -> tuple[GemmProblem, Sm90Config]:
+    """A product of a little less than a tile and than two steps of k, and the tile as it takes it."""
+    on = drawn(i)
+    by_rows, result = on["through"], "f32" if on["result"] else None
+    m, n = tile.cluster_m * tile.tile_m - 3, tile.cluster_n * tile.tile_n - 8 + 3 * by_rows
+    k = 104
+    if on["a_major"]:
+        m -= m % 8
+    adds = by_rows and on["activation"]
+    dtype = "f16" if on["dtype"] else "bf16"
+    p = gemm_problem(
+        m, n, k, dtype, a_major="mn" if on["a_major"] else "k", b_major="mn" if on["b_major"] else "k",
+        result=result, reads_c=adds, bias="m" if adds else "none",
+        activation="relu" if on["activation"] else "none", ldb=-(-n // 8) * 8 if on["b_major"] else k,
+    )  # fmt: skip
+    c = SM90.fitted(p, tile)
+    if by_rows and c.through == "tma":
+        c = replace(c, through="shared", result_vec=1)
+    return p, SM90.parted(p, replace(c, splits=2)) if on["parts"] else c
+
+
+TILES = sorted((tile.config for tile in SM90_TILES), key=lambda c: c.tile_n % 64 == 0)
+"""First those that do not take B along its columns: the first numbers do not ask for it."""
+
+CASES = [case(i, tile) for i, tile in enumerate(TILES)]
+
+
+SCHEDULED = (
+    Sm90Config(64, 48, 3, pingpong=True), Sm90Config(64, 32, 3, 1, cluster_m=2),
+    Sm90Config(128, 48, 3, cluster_n=2), Sm90Config(64, 64, 3, cluster_m=4, pingpong=True),
+    Sm90Config(64, 32, 3, 1, cluster_n=4), Sm90Config(64, 64, 2, 1, cluster_k=4), Sm90Config(192, 32, 2, 3),
+)  # fmt: skip
+"""Ways to share tiles out among blocks and consumers: small tiles, since each runs with several options."""
+
+
+def accepted(tile: Sm90Config, most: int) -> Iterator[tuple[GemmProblem, Sm90Config]]:
+    """The first cases of a tile that are no refused combination."""
+    for i in (0, 7, 5, 4, 3, 1):
+        p, c = case(i, tile)
+        try:
+            check_config(p, c)
+        except LayoutAlgError:
+            continue
+        yield p, c
+        if (most := most - 1) == 0:
+            return
+
+
+CASES += [found for tile in SCHEDULED for found in accepted(tile, 2)]
+
+
+@each("number", range(len(CASES)))
+def test_every_tile_at_a_ragged_size(number: int) -> None:
+    p, c = CASES[number]
+    check_config(p, c)
+    got, value, allowed = computed(p, c, number)
+    assert np.all(np.abs(got - value) <= allowed)
+
+
+def test_every_option_stands_beside_every_other() -> None:
+    for one, other in combinations(OPTIONS, 2):
+        assert len({(drawn(i)[one], drawn(i)[other]) for i in range(len(TILES))}) == 4
+    assert {c.through for _, c in CASES} == {"tma", "shared"} and {c.splits for _, c in CASES} == {1, 2}

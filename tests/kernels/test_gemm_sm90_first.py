@@ -1,0 +1,90 @@
+"""The steps of gemm-sm90's ladder: each multiplies, at ragged sizes too, and predictions by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.kernels import find_family
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.ladder.gemm import effects, predict_steps
+from layoutalg.kernels.ladder.sm90_steps import Sm90Step
+from layoutalg.kernels.ladder.wgmma import WgmmaStep
+from tests.kernels.test_gemm_epilogue_steps import computed
+from tests.sweeps import each
+
+FAMILY = find_family("gemm-sm90")
+FIRST = [name for name, c in FAMILY.steps.items() if c.loop != "persistent"]
+
+
+@each("number", range(len(FIRST)))
+def test_every_first_step_multiplies(number: int) -> None:
+    """Tiles are made smaller, so that there are several, whole and ragged, and rings go around."""
+    c = FAMILY.steps[FIRST[number]]
+    small = replace(c, tile_m=64 * c.consumers, tile_n=48, stages=min(c.stages, 2))
+    p = gemm_problem(64 * c.consumers + 9, 50, 200, "bf16", bias=number % 2 == 1, activation="relu")
+    for seed in (0, 1):
+        got, value, allowed = computed(p, small, seed)
+        assert np.all(np.abs(got - value) <= allowed)
+
+
+def test_operands_along_rows_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="stored along k"):
+        FAMILY.build(gemm_problem(64, 64, 64, "bf16", a_major="mn"), FAMILY.steps[FIRST[0]])
+
+
+@cache
+def steps() -> dict[str, Any]:
+    return {step.name: step for step in predict_steps(FAMILY, 1024)}
+
+
+def test_cycles_by_hand() -> None:
+    """128 x 256 x 64: 8 wgmma of 128 cycles, each reads 10,240 bytes, and 49,152 bytes come."""
+    step = steps()["10 one tile for both"]
+    found = step.cycles
+    assert found["tensor"] == 8 * 128
+    assert found["L1"] == 8 * 10240 / 128 + 49152 / 128
+    assert found["L2"] == 49152 / 64
+    assert found["results"] == 128 * 256 * 2 / 128 / 16
+    assert step.least_cycles == 1024 + 32 and step.bound == "tensor"
+    assert step.flops_per_cycle == 4096 * 1024 / 1056
+
+
+def test_effects_of_the_steps() -> None:
+    found = steps()
+    names = list(found)
+    changed = {name: effects(found[names[i]], found[name]) for i, name in enumerate(names[1:])}
+    assert changed["3 ring of 4"] == changed["4 roles"] == {}
+    assert changed["7 clusters of 2"] == {"L2 in": pytest.approx(2 / 3)}
+    assert changed["5 tile 128x256"]["wgmma"] == 0.5 and changed["5 tile 128x256"]["L2 in"] == 0.75
+    assert found["2 TMA"].flops_per_cycle > 1.3 * found["1 wgmma"].flops_per_cycle
+    assert found["8 ping-pong"].cycles["results"] == 0 < found["7 clusters of 2"].cycles["results"]
+    assert found["7 clusters of 2"].intensity == 1.5 * found["6 persistent"].intensity
+
+
+def test_one_stage_and_one_block_load_and_multiply_in_turn() -> None:
+    step: WgmmaStep = steps()["2 TMA"]
+    assert step.overlapped and step.occupancy.blocks_per_sm == 3
+    alone = replace(step, occupancy=replace(step.occupancy, registers_per_thread=255, threads=256))
+    if alone.occupancy.blocks_per_sm == 1:
+        c = alone.cycles
+        assert alone.least_cycles == c["results"] + c["L2"] + c["L1"]
+
+
+def test_sizes_that_tiles_do_not_divide_are_refused() -> None:
+    with pytest.raises(ShapeError, match="whole tiles are predicted"):
+        next(predict_steps(FAMILY, 1000, ("10 one tile for both",)))
+
+
+def test_the_ladder_ends_where_products_are_chosen() -> None:
+    last = list(FAMILY.steps.values())[-1]
+    assert isinstance(last, Sm90Step)
+    chosen = FAMILY.choose(FAMILY.problem(8192), "sm_90")
+    assert (last.tile_m, last.tile_n, last.stages, last.through) == (
+        chosen.tile_m, chosen.tile_n, chosen.stages, chosen.through,
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""What is predicted of gemm-sm90 in closed form is what the simulator counts, and brute force."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from layoutalg.codegen.costs import sequence_traffic
+from layoutalg.codegen.program import printed
+from layoutalg.codegen.sim import simulate
+from layoutalg.kernels.gemm.launches import launches
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm.tiles import Sm90Config
+from layoutalg.kernels.ladder.sm90 import Lines, work
+from layoutalg.kernels.ladder.sm90_steps import Sm90Step
+from tests.gemm_cases import arguments, taken
+
+SMALL = Sm90Config(64, 64, 3, 1)
+FIRST = Sm90Step(64, 48, 2, 1, through="shared", result_vec=2, loop="tma")
+CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
+    "TN": (gemm_problem(100, 88, 136, "bf16"), SMALL),
+    "odd starts": (gemm_problem(100, 88, 72, "bf16", ldd=104), replace(SMALL, tile_n=48)),
+    "NT": (gemm_problem(136, 72, 72, "f16", a_major="mn", b_major="mn"), Sm90Config(128, 64, 2)),
+    "f32 result": (gemm_problem(72, 100, 72, "f16", result="f32"), replace(SMALL, result_vec=4)),
+    "by rows": (gemm_problem(67, 71, 40, "bf16", ldd=75), replace(SMALL, through="shared", result_vec=1)),
+    "parts": (gemm_problem(72, 88, 400, "bf16"), replace(SMALL, through="shared", result_vec=4, splits=3)),
+    "ping-pong": (gemm_problem(150, 88, 104, "bf16"), Sm90Config(64, 48, 2, pingpong=True)),
+    "cluster below": (gemm_problem(150, 88, 104, "bf16"), replace(SMALL, cluster_m=2)),
+    "cluster along k": (gemm_problem(72, 88, 264, "bf16"), replace(SMALL, cluster_k=2)),
+    "first step": (gemm_problem(100, 72, 136, "bf16"), replace(FIRST, stages=1, loop="threads")),
+    "third step": (gemm_problem(100, 72, 136, "bf16"), FIRST),
+    "three consumers": (gemm_problem(300, 40, 72, "bf16"), Sm90Config(192, 32, 2, 3)),
+    "cluster beside": (gemm_problem(72, 200, 104, "bf16", b_major="mn"), replace(SMALL, cluster_n=2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_simulator_counts_what_is_predicted(name: str) -> None:
+    p, c = CASES[name]
+    one = launches(p, c)
+    scalars = {**dict(one.scalars), "alpha": 1}
+    found = work(p, c, one.kernels[0], scalars)
+    kernel = printed(one.kernels[0])
+    args: dict[str, Any] = taken(kernel, arguments(p)) | {
+        x: n for x, n in scalars.items() if x in {q.name for q in kernel.params}
+    }
+    if "sums" in {q.name for q in kernel.params}:
+        import numpy as np
+
+        args["sums"] = np.zeros(one.scratch_bytes // 4, np.uint32)
+    run = simulate(kernel, args)
+    counts = {key: sum(by_warp) for key, by_warp in run.executed.items()}
+
+    def of(start: str) -> int:
+        return sum(n for key, n in counts.items() if key.startswith(start))
+
+    assert (found.wgmma, found.tma_loads, found.tma_stores) == (
+        of("wgmma_m"),
+        of("tma_load"),
+        of("tma_store"),
+    )
+    assert found.read_bytes == run.counted["load"] and found.written_bytes == run.counted["store"]
+    assert found.operand_wavefronts * 128 == run.counted["wgmma"]
+    shared = sum(
+        t.total for t in run.trace.totals() if "global" not in t.site.op and "matrix" in t.site.op + "matrix"
+    )
+    assert found.thread_wavefronts == shared
+    assert found.accesses == sequence_traffic(one, {"alpha": 1})[0]
+
+
+def brute(x: Lines) -> tuple[int, int]:
+    """Sectors and zeros, byte by byte."""
+    sectors = zeros = 0
+    for line in range(x.covered):
+        for chunk in range(x.chunks):
+            there = range(chunk * x.chunk_bytes, (chunk + 1) * x.chunk_bytes)
+            inside = [line * x.pitch_bytes + n for n in there if line < x.lines and n < x.nbytes]
+            sectors += len({n // 32 for n in inside})
+            zeros += -(-(len(there) - len(inside)) // 32)
+    return sectors, zeros
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_lines_are_counted_as_byte_by_byte(seed: int) -> None:
+    rng = random.Random(seed)
+    nbytes, chunk = 2 * rng.randint(1, 200), rng.choice([32, 64, 128])
+    pitch = -(-nbytes // 16) * 16 + 16 * rng.randint(0, 2)
+    lines = rng.randint(1, 9)
+    x = Lines(lines, nbytes, pitch, lines + rng.randint(0, 5), -(-nbytes // chunk) + rng.randint(0, 2), chunk)
+    assert (x.sectors, x.zeros) == brute(x)
