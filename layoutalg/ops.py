@@ -2,7 +2,7 @@
 
 Each takes NumPy, CuPy or PyTorch arrays, or what speaks DLPack: on a GPU it runs a generated kernel, on the
 CPU it computes the definition, or with simulate=True runs the kernel in the simulator.  `prepare` works a
-call out, to be run many times.  See docs/ops.md.
+call out, to be run many times, and `plan_matmul` says which kernels a matmul would run.  See docs/ops.md.
 
 >>> import numpy as np
 >>> permute(np.arange(6, dtype=np.float32).reshape(2, 3), (1, 0)).tolist()
@@ -14,6 +14,7 @@ from layoutalg.kernels import (
     layer_norm,
     matmul,
     permute,
+    plan_matmul,
     prepare,
     reduce,
     relayout,
@@ -27,6 +28,7 @@ __all__ = [
     "layer_norm",
     "matmul",
     "permute",
+    "plan_matmul",
     "prepare",
     "reduce",
     "relayout",

@@ -20,6 +20,7 @@ from layoutalg.kernels.gemm.tiles import (
     ROLE_REGISTERS,
     Config,
     SimtConfig,
+    Sm75Config,
     Sm80Config,
     Sm90Config,
     mma_of,
@@ -40,6 +41,9 @@ FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 
 MOST_EXTENT = 1 << 20
 """Rows, columns and k of gemm-sm90, whose coordinates have 32 bits."""
+
+MOST_MODES = 3
+"""Modes of a batch of gemm-sm90: what a tensor map has beside rows and columns."""
 
 REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 255
@@ -116,6 +120,18 @@ def check_element(p: GemmProblem) -> None:
         raise UnsupportedError(f"fused multiply-adds of {p.operand}: f32 and f64 are accepted")
 
 
+def check_half(p: GemmProblem) -> None:
+    """Raise UnsupportedError for operands that mma.sync of k = 8 does not take before sm_80.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> check_half(gemm_problem(256, 256, 64))
+    """
+    if p.operand.name != "f16":
+        raise UnsupportedError(
+            f"mma.sync of {p.operand} needs sm_80; sm_75 does not have it: gemm-sm75 multiplies f16"
+        )
+
+
 def _multiple(name: str, value: int, part: int, what: str) -> None:
     if part < 1 or value < part or value % part:
         nearest = max(1, round(value / part)) * part if part > 0 else value
@@ -150,8 +166,7 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
         _multiple(f"thread_{name}", thread, run, f"run_{name}")
         _multiple(f"tile_{name}", tile, lanes * thread, f"{lanes} lanes of {thread}")
     _threads(c.threads, chip)
-    if c.fragments == 2:
-        _multiple("tile_k", c.tile_k, 2, "a step of each fragment")
+    _multiple("tile_k", c.tile_k, c.fragments, "a step of each fragment")
     size = p.operand.nbytes
     _multiple("run_n", c.run_n, c.result_vec, "result_vec")
     for name, elems in (
@@ -174,6 +189,8 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
 
 
 def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
+    if isinstance(c, Sm75Config):
+        check_half(p)
     rows = [m for m in MMAS if (m.operand, m.accumulator) == (p.operand.name, p.accumulator.name)]
     if not rows:
         known = ", ".join(sorted({f"{m.operand} into {m.accumulator}" for m in MMAS}))
@@ -183,7 +200,17 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     major, minor = chip.compute_capability
     mma = mma_of(p, c)
     if 10 * major + minor < mma.sm:
-        raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it")
+        instead = {
+            "sm_70": ": its mma.m8n8k4 is there in layoutalg.codegen, and gemm-simt for products",
+            "sm_75": ": take gemm-sm75" if p.operand.name == "f16" else "",
+        }.get(chip.name, "")
+        raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it{instead}")
+    if major == 10:
+        raise UnsupportedError(
+            f"{chip.name} multiplies by tcgen05.mma, which is described (layoutalg.arch.tcgen05) and not "
+            f"generated: gemm-simt is generated for it; mma.sync, at a part of the rate, by --arch sm_90 "
+            f"--compile {chip.name}"
+        )
     if p.operand.nbytes != 2 and "mn" in (p.a_major, p.b_major):
         raise UnsupportedError(
             f"ldmatrix.trans turns 16-bit elements; {p.operand} operands must both be stored along k"
@@ -211,6 +238,10 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         raise UnsupportedError(
             f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
             f"tile needs two steps of 32 bytes; take tile_k = {64 // size}"
+        )
+    if c.fragments > 2:
+        _multiple(
+            "tile_k", c.tile_k, 32 * c.fragments // size, "a step of 32 bytes for each set of fragments"
         )
     widths = (4, 8, 16) if c.via == "cp.async" else (1, 2, 4, 8, 16)
     for name, nbytes in (("a_bytes", c.a_bytes), ("b_bytes", c.b_bytes)):
@@ -244,6 +275,8 @@ def _clusters(p: GemmProblem, c: Sm90Config) -> None:
         )
     if not 1 <= c.cluster_k <= MOST_CLUSTER:
         raise UnsupportedError(f"cluster_k = {c.cluster_k}: 1 to {MOST_CLUSTER} blocks share a tile")
+    if c.cluster_k > 1 and p.batch:
+        raise UnsupportedError(f"cluster_k = {c.cluster_k} of a batch: take cluster_k = 1")
     if c.cluster_k > 1:
         _multiple("tile_n", c.tile_n, 16 * c.cluster_k, "16 columns of each block of cluster_k")
         if c.splits > 1 or c.pingpong:
@@ -269,8 +302,11 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
             "take gemm-sm80"
         )
-    if p.batch:
-        raise UnsupportedError("gemm-sm90 computes one product, not a batch: take gemm-sm80")
+    if len(p.batch) > MOST_MODES:
+        raise UnsupportedError(
+            f"a batch of {len(p.batch)} modes: tensor maps have room for {MOST_MODES}; take gemm-sm80, or "
+            f"launch for each place along {len(p.batch) - MOST_MODES} of them"
+        )
     for name, extent in (("m", p.m), ("n", p.n), ("k", p.k)):
         if extent > MOST_EXTENT:
             raise ResourceError(f"{name} of gemm-sm90", extent, MOST_EXTENT, hint="take gemm-sm80")
@@ -284,7 +320,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.stages < 2:
         raise UnsupportedError(f"stages = {c.stages}: one is multiplied while another is loaded; take 2")
     for name, lead, start in (("a", p.lda, p.align_bytes[0]), ("b", p.ldb, p.align_bytes[1])):
-        _rows_for_tma(name, lead, start, p.operand.nbytes)
+        _rows_for_tma(name, lead, start, p.operand.nbytes, p.steps(name))
     one = part_problem(p) if c.splits > 1 else p
     size = one.result.nbytes
     if c.through == "tma":
@@ -292,7 +328,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             raise UnsupportedError("through = 'tma' with parts of k: take 'shared'")
         if p.reads_c or p.epilogue.vectors:
             raise UnsupportedError("through = 'tma' adds no matrix and no vectors: take 'shared'")
-        _rows_for_tma("d", p.ldd, p.align_bytes[2], size)
+        _rows_for_tma("d", p.ldd, p.align_bytes[2], size, p.steps("d"))
         if p.n * size % 16:
             raise AlignmentError(
                 f"through = 'tma' with rows of {p.n} elements of {one.result}: TMA writes 16-byte chunks, "
@@ -307,6 +343,9 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             )
         for name, elems in (("ldd", one.ldd), ("n", p.n), *[("ldc", p.ldc)] * p.reads_c):
             _multiple(name, elems, c.result_vec, "result_vec")
+        for name in "dc" if p.reads_c else "d":
+            for step in filter(None, p.steps(name)):
+                _multiple(f"a step of {name}", step, c.result_vec, "result_vec")
     else:
         raise UnsupportedError(f"through = {c.through!r}: 'tma' and 'shared' are accepted")
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
@@ -323,9 +362,12 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         raise ResourceError(f"registers per thread of {c}", registers(p, c), held, hint="take a smaller tile")
 
 
-def _rows_for_tma(name: str, leading: int, start: int, nbytes: int) -> None:
+def _rows_for_tma(name: str, leading: int, start: int, nbytes: int, steps: tuple[int, ...]) -> None:
     """TMA takes rows that start at multiples of 16 bytes."""
-    for what, at in ((f"ld{name} = {leading}", leading * nbytes), (f"the start of {name}", start)):
+    for what, at in (
+        (f"ld{name} = {leading}", leading * nbytes), (f"the start of {name}", start),
+        *((f"a step of {name} = {step}", step * nbytes) for step in steps),
+    ):  # fmt: skip
         if at % 16:
             raise AlignmentError(
                 f"{what} is no multiple of 16 bytes, which TMA needs: take gemm-sm80, or pad the rows",
