@@ -41,11 +41,14 @@ _TORCH_FLOAT = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "f
 
 
 def torch_matmul(d: Any, a: Any, b: Any, element: str) -> Launch | None:
-    """PyTorch's matmul(a, b, out=d), which calls cuBLAS; TF32 for the element "tf32" alone."""
-    if import_trouble("torch", "") or element not in _TORCH_FLOAT:
+    """PyTorch's matmul(a, b, out=d), or _int_mm of bytes, of cuBLAS; TF32 for the element "tf32" alone."""
+    if import_trouble("torch", "") or element not in (*_TORCH_FLOAT, "s8"):
         return None
     import torch
 
+    if element == "s8":
+        to, left, right = (torch.as_tensor(x, device="cuda") for x in (d, a, b))
+        return lambda: torch._int_mm(left, right, out=to)
     kind = getattr(torch, _TORCH_FLOAT[element])
     to, left, right = (torch.as_tensor(x, device="cuda") for x in (d, a, b))
     if element == "bf16":

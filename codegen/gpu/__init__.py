@@ -93,6 +93,7 @@ from layoutalg.codegen.gpu.runtime import (
 from layoutalg.codegen.gpu.sass import (
     CLASSES,
     OTHER,
+    Control,
     SassFunction,
     SassInstruction,
     count_classes,
@@ -117,6 +118,7 @@ __all__ = [
     "TARGETS",
     "CompiledSequence",
     "Conditions",
+    "Control",
     "Cubin",
     "Entry",
     "Launch",

@@ -424,10 +424,14 @@ def random_bytes(nbytes: int, seed: int) -> Any:
 
 
 def random_normal(elems: int, seed: int, element: str) -> Any:
-    """Standard normal numbers on the GPU: f64, f32 or f16, or bf16 as uint16.  Raises UnknownNameError."""
+    """Standard normal numbers on the GPU: f64, f32 or f16, or bf16 as uint16; of integers, s8 and s32, those
+    that a byte holds.  Raises UnknownNameError."""
     require_gpu()
     import cupy
 
+    ints = {"s8": cupy.int8, "s32": cupy.int32}
+    if element in ints:
+        return cupy.random.RandomState(seed).randint(-128, 128, elems).astype(ints[element])
     kinds = {"f64": cupy.float64, "f32": cupy.float32, "tf32": cupy.float32, "f16": cupy.float16}
     if element not in (*kinds, "bf16"):
         raise UnknownNameError("element of random numbers", element, (*kinds, "bf16"))

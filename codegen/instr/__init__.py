@@ -3,7 +3,7 @@
     record     Instr, Operand: what every instruction states
     words      numbers in the 32-bit words that carry them, and device functions that several helpers call
     memory     loads, stores, asynchronous copies, barriers, waiting for the kernel in front
-    mma        mma.sync and ldmatrix
+    mma        mma.sync, ldmatrix and movmatrix
     shuffle    warp shuffles and byte permutes
     arith      f32 arithmetic, conversions
     double     f64 arithmetic
@@ -56,7 +56,16 @@ from layoutalg.codegen.instr.memory import (
     TRANSPOSE_16,
     WARP_SYNC,
 )
-from layoutalg.codegen.instr.mma import LDMATRIX, LDMATRIX_TRANS, MMA_SYNC, MMAS, Mma
+from layoutalg.codegen.instr.mma import (
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    MMA_SYNC,
+    MMAS,
+    MOVMATRIX,
+    Mma,
+    find_mma,
+    mma_instruction,
+)
 from layoutalg.codegen.instr.norm import (
     add_exp,
     add_one,
@@ -170,6 +179,7 @@ __all__ = [
     "MMAS",
     "MMA_SYNC",
     "MOVE",
+    "MOVMATRIX",
     "NAMED_ARRIVE",
     "NAMED_BARRIER",
     "NEUTRAL",
@@ -239,6 +249,7 @@ __all__ = [
     "empty",
     "encode",
     "fill",
+    "find_mma",
     "find_wgmma",
     "finish",
     "float_literal",
@@ -250,6 +261,7 @@ __all__ = [
     "into",
     "join",
     "merge_moments",
+    "mma_instruction",
     "moves",
     "multiply",
     "out",
