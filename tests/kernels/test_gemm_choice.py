@@ -19,10 +19,9 @@ from layoutalg.kernels.gemm.heuristic import (
     Choice,
     expected_ns,
     offered_splits,
-    tile_count,
 )
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.tiles import Sm80Config, Sums, Tile
+from layoutalg.kernels.gemm.tiles import Sm80Config, Sums, Tile, tile_count
 
 CONFIG = Sm80Config(128, 128, 64, 2, 2, 3)
 TILE = Tile(CONFIG, (100.0, 150.0), (1000.0, 1200.0))

@@ -81,7 +81,8 @@ def drawn(rng: random.Random) -> tuple[GemmProblem, Any]:
         )
         along = rng.choice(["", "", "cluster_m", "cluster_n", "cluster_k"])
         if along:
-            base = replace(base, **{along: rng.choice([2, 2, 3, 4])})
+            many: Any = {along: rng.choice([2, 2, 3, 4])}
+            base = replace(base, **many)
         if rng.random() < 0.25:
             base = replace(base, pingpong=True)
         found = SM90.fitted(p, replace(base, panel=rng.randint(1, 8)))

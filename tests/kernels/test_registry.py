@@ -71,7 +71,7 @@ def test_shared_launches_are_those_of_the_problem_by_other_kernels(name: str) ->
         assert (shared.scalars, shared.buffers) == (exact.scalars, exact.buffers)
 
 
-TURING = {
+TURING: dict[str, dict[str, Any]] = {
     "tiled_copy": {"m": 64, "n": 72}, "transpose": {"m": 64, "n": 72, "dtype": "f16"},
     "permute": {"shape": (8, 64, 16), "axes": (1, 2, 0), "dtype": "f16"}, "sum": {"dtype": "f16"},
     "mean": {"dtype": "bf16"}, "max": {"dtype": "f16"}, "softmax": {"dtype": "bf16"},
