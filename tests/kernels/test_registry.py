@@ -74,7 +74,9 @@ def test_shared_launches_are_those_of_the_problem_by_other_kernels(name: str) ->
 TURING: dict[str, dict[str, Any]] = {
     "tiled_copy": {"m": 64, "n": 72}, "transpose": {"m": 64, "n": 72, "dtype": "f16"},
     "permute": {"shape": (8, 64, 16), "axes": (1, 2, 0), "dtype": "f16"}, "sum": {"dtype": "f16"},
-    "mean": {"dtype": "bf16"}, "max": {"dtype": "f16"}, "softmax": {"dtype": "bf16"},
+    "mean": {"dtype": "bf16"}, "max": {"dtype": "f16"}, "min": {"dtype": "f16"}, "prod": {"dtype": "s8"},
+    "argmax": {"dtype": "bf16"}, "argmin": {"dtype": "s64"}, "var": {"dtype": "f16"},
+    "logsumexp": {"dtype": "f32"}, "softmax": {"dtype": "bf16"},
     "layer_norm": {"dtype": "f16"}, "rms_norm": {"dtype": "f32"}, "relu": {"dtype": "bf16"},
     "gelu": {"dtype": "f16"}, "silu": {"dtype": "f32"}, "add": {"dtype": "bf16"},
     "gemm-simt": {"m": 64, "n": 72, "k": 40}, "gemm-sm75": {"m": 64, "n": 72, "k": 40},

@@ -15,7 +15,7 @@ Notes.  In a butterfly of moments lanes differ in the last place: the first one'
 not finite counts as 0 while exponentials are made, so that one of -infinity has a sum of 0, and one of
 infinity a sum that is infinite.
 
-Sources: PTX ISA 9.0, 9.7.3.12 (max.NaN, sm_80), 9.7.3.21 (ex2.approx); T. F. Chan, G. H. Golub,
+Sources: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.21 (ex2.approx); T. F. Chan, G. H. Golub,
 R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 """
 
@@ -182,7 +182,7 @@ FOLDS: Mapping[str, Fold] = MappingProxyType(
         ),
         "arg_s64": Fold((0, 0, 0, 0), _FOUR_TEXT, _greater_of_four),
         "logsumexp": Fold(
-            (0xFF800000, 0), _EXPONENTIALS_TEXT, _add_exponentials, (MAX_NAN, EXP2), 80
+            (0xFF800000, 0), _EXPONENTIALS_TEXT, _add_exponentials, (MAX_NAN, EXP2)
         ),
         "moments": Fold((0, 0, 0, 0), _MERGE_TEXT, _merge),
     }
