@@ -3,7 +3,8 @@
     decode(words, "f16")    (lanes, n) uint32 -> (lanes, 2 n) float64
     encode(values, "f16")   the inverse, rounding to the nearest, ties to even; not of e4m3 and e5m2
 
-Integers decode to int64 and encode modulo their width.  A double is two words, low half first.  What NaN a
+Integers decode to int64 and encode modulo their width, the first from the low bits on.  A double is two
+words, low half first.  What NaN a
 NaN becomes is left open.  Device functions that the helpers of several instructions call:
 
     MAX_NAN     float max_nan(float a, float b)             NaN when either is
@@ -13,7 +14,10 @@ NaN becomes is left open.  Device functions that the helpers of several instruct
 
 `f16x2` and `bf16x2` are PTX's packed types: two elements in 32 bits, low half first.
 
-Source: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.21 (ex2.approx), 9.7.9.21 (cvt).
+Before sm_80 there is neither max.NaN nor a cvt of two floats: NaN is found by setp.nan, and each float is
+rounded by itself, to bf16 in integers.
+
+Source: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.21 (ex2.approx), 9.7.9.21 (cvt), 9.7.5.2 (setp.nan).
 """
 
 from __future__ import annotations
@@ -39,6 +43,9 @@ WORD_ELEMS = {
     "u8": 4,
     "e4m3": 4,
     "e5m2": 4,
+    "s4": 8,
+    "u4": 8,
+    "b1": 32,
 }
 """Elements in a 32-bit word."""
 
@@ -70,6 +77,13 @@ def decode(words: Array, element: str) -> Array:
             )
         case "e4m3":
             return _e4m3(words.view(numpy.uint8))
+        case "s4" | "u4":
+            some = words.view(numpy.uint8)
+            nibbles = numpy.stack([some & 15, some >> 4], axis=-1).reshape(*words.shape[:-1], -1)
+            found: Array = nibbles.astype(numpy.int64)
+            return found - (found >> 3 << 4) if element == "s4" else found
+        case "b1":
+            return numpy.unpackbits(words.view(numpy.uint8), axis=-1, bitorder="little").astype(numpy.int64)
         case _ if element in _NUMPY:
             wide = numpy.int64 if element in ("s32", "s8", "u8") else numpy.float64
             with numpy.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
@@ -96,6 +110,12 @@ def encode(values: Array, element: str) -> Array:
             if element == "tf32":
                 return (rounded << drop).astype(numpy.uint32)
             return numpy.ascontiguousarray(rounded.astype(numpy.uint16)).view(numpy.uint32)
+        case "s4" | "u4":
+            low, high = (values[..., i::2].astype(numpy.int64) & 15 for i in (0, 1))
+            return numpy.ascontiguousarray((low | high << 4).astype(numpy.uint8)).view(numpy.uint32)
+        case "b1":
+            odd = (values.astype(numpy.int64) & 1).astype(numpy.uint8)
+            return numpy.ascontiguousarray(numpy.packbits(odd, axis=-1, bitorder="little")).view(numpy.uint32)
         case _ if element in _NUMPY:
             return numpy.ascontiguousarray(values.astype(_NUMPY[element])).view(numpy.uint32)
         case _:
@@ -144,13 +164,26 @@ def _to_odd(values: Array) -> Array:
 
 # --- text --------------------------------------------------------------------------------------------------
 
-MAX_NAN = """float max_nan(float a, float b) {
-    float d;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
-    return d;
-}"""
 
-MIN_NAN = MAX_NAN.replace("max", "min")
+def _either(new: str, old: str) -> str:
+    """Lines for GPUs from sm_80 on, and for those before."""
+    return f"#if __CUDA_ARCH__ >= 800\n{new}#else\n{old}#endif\n"
+
+
+def _with_nan(op: str) -> str:
+    old = (
+        f'"{{.reg .pred p; .reg .f32 t; {op}.f32 t, %1, %2; setp.nan.f32 p, %1, %2; "\n'
+        '        "selp.f32 %0, 0f7FFFFFFF, t, p;}"'
+    )
+    registers = ': "=f"(d) : "f"(a), "f"(b));\n'
+    return (
+        f"float {op}_nan(float a, float b) {{\n    float d;\n"
+        + _either(f'    asm("{op}.NaN.f32 %0, %1, %2;" {registers}', f"    asm({old}\n        {registers}")
+        + "    return d;\n}"
+    )
+
+
+MAX_NAN, MIN_NAN = _with_nan("max"), _with_nan("min")
 
 EXP2 = """float exp2_approx(float x) {
     float d;
@@ -170,9 +203,20 @@ PACKED: Mapping[str, str] = MappingProxyType({"f16": "f16x2", "bf16": "bf16x2"})
 
 def _pack(element: str) -> str:
     pair = PACKED[element]
+    registers = ': "=r"(d) : "f"(high), "f"(low));\n'
+    old = (
+        '    asm("{.reg .b16 l, h; cvt.rn.f16.f32 h, %1; cvt.rn.f16.f32 l, %2; mov.b32 %0, {l, h};}"\n'
+        f"        {registers}"
+    )
+    if element == "bf16":
+        old = (
+            "    const u32 l = __float_as_uint(low), h = __float_as_uint(high);\n"
+            "    d = low != low ? 0x7FFFu : (l + 0x7FFFu + (l >> 16 & 1u)) >> 16;\n"
+            "    d |= high != high ? 0x7FFF0000u : (h + 0x7FFFu + (h >> 16 & 1u)) & 0xFFFF0000u;\n"
+        )
+    new = f'    asm("cvt.rn.{pair}.f32 %0, %1, %2;" {registers}'
     return (
-        f"{pair} pack_{pair}(float low, float high) {{\n    {pair} d;\n"
-        f'    asm("cvt.rn.{pair}.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));\n    return d;\n}}'
+        f"{pair} pack_{pair}(float low, float high) {{\n    {pair} d;\n{_either(new, old)}    return d;\n}}"
     )
 
 
@@ -187,7 +231,7 @@ def _half(element: str, which: str) -> str:
 
 
 PACK: Mapping[str, str] = MappingProxyType({e: _pack(e) for e in PACKED})
-"""Two floats to a word, by element; needs sm_80."""
+"""Two floats to a word, by element: one instruction from sm_80 on, two roundings and a move before."""
 
 LOW: Mapping[str, str] = MappingProxyType({e: _half(e, "low") for e in PACKED})
 HIGH: Mapping[str, str] = MappingProxyType({e: _half(e, "high") for e in PACKED})

@@ -1,4 +1,4 @@
-"""The families of matrix products, as records: gemm-simt, gemm-sm80, gemm-sm90.
+"""The families of matrix products, as records: gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90.
 
 D = activation(alpha A B + beta C + bias) is computed in float64 from the operands as they are stored, and a
 result may differ from it by what rounding can do, element by element:
@@ -30,14 +30,18 @@ from typing import Any
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import device_array, largest_difference, random_normal
+from layoutalg.codegen.instr import decode, encode
+from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
-from layoutalg.kernels.gemm.heuristic import SIMT, SM80, SM90, Choice
-from layoutalg.kernels.gemm.launches import called_launches, launches, shared_launches
+from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
+from layoutalg.kernels.gemm.heuristic import SIMT, SM75, SM80, SM90, Choice
+from layoutalg.kernels.gemm.launches import AnyConfig, called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import (
+    PACKED_BYTES,
     GemmProblem,
     gemm_problem,
     matrices,
@@ -45,7 +49,7 @@ from layoutalg.kernels.gemm.problem import (
     scalar_value,
     scalar_words,
 )
-from layoutalg.kernels.gemm.tiles import Config, Sm90Config, usual_schedule
+from layoutalg.kernels.gemm.tiles import Sm90Config, usual_schedule
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
@@ -66,6 +70,9 @@ VERIFIED = (
 
 VERIFIED_BY_TMA = tuple((m, n, -(-k // 8) * 8) for m, n, k in VERIFIED)
 """The same with rows of A and B that start at multiples of 16 bytes."""
+
+VERIFIED_FEW = ((1, 37, 2053), (1, 64, 1024), (3, 40, 1100), (8, 21, 517))
+"""m, n and k of products of few rows: columns and k that threads and rounds do not divide."""
 
 LARGEST, SIDE = 16384, 4096
 """m and n, and k, of a generated kernel at most, by default."""
@@ -109,10 +116,11 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
     rng = np.random.default_rng(seed)
 
     def draw(elems: int, name: str) -> Any:
-        if name.startswith("s"):
-            low, high = -(1 << int(name[1:]) - 1), (1 << int(name[1:]) - 1) - 1
+        if p.accumulator.name == "s32":
+            low, high = integer_range(name)
             some = rng.integers(low, high + 1, elems)
-            return bits_of(np.array([low, high])[some % 2] if trial == "extremes" else some, name)
+            some = np.array([low, high])[some % 2] if trial == "extremes" else some
+            return packed_bytes(some, name) if name in PACKED_BYTES else bits_of(some, name)
         values = rng.standard_normal(elems)
         if trial == "not numbers":
             values[rng.permutation(elems)[: 1 + elems // 500]] = np.inf
@@ -123,7 +131,7 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
     alpha, beta = _factors(p)
     beta = 0 if trial == "beta = 0" else beta
     given = {
-        "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
+        "a": draw(p.a_elems * p.packed, p.element), "b": draw(p.b_elems * p.packed, p.element),
         "c": draw(p.c_elems, p.result.name), "bias": draw(lengths.get("bias", p.n), p.result.name),
         "d": ~np.zeros(p.d_elems, CARRIER[p.result.nbytes]),
         **scalar_words(p, "alpha", alpha), **scalar_words(p, "beta", beta),
@@ -177,7 +185,7 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
     """
     import numpy as np
 
-    a, b = matrices(p, *(numbers_of(given[x], p.operand.name) for x in "ab"))
+    a, b = factors(p, given)
     exact: dict[str, Any] = {}
     for step in p.epilogue.steps:
         match step:
@@ -193,10 +201,57 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
     sums, last = (EPSILON.get(x.name, 0.0) for x in (p.accumulator, p.result))
     with np.errstate(all="ignore"):
         error = 2 * (p.k + 4) * sums * (np.abs(a) @ np.abs(b))
+        product = a @ b
+        if p.arithmetic == "xor":  # x ^ y = x + y - 2 x y of bits
+            product = a.sum(axis=-1, keepdims=True) + b.sum(axis=-2, keepdims=True) - 2 * product
         value, error = p.epilogue.definition(
-            a @ b, error, exact, 2 * sums, integers=p.accumulator.name == "s32"
+            product, error, exact, 2 * sums, integers=p.accumulator.name == "s32"
         )  # fmt: skip
         return value, error + 2 * last * np.abs(value) + LEAST[p.result.name]
+
+
+def factors(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
+    """A and B as m x k and k x n numbers, of which bytes may hold several.
+
+    >>> p = gemm_problem(1, 1, 8, "s4")
+    >>> factors(p, {x: packed_bytes([-8, 7, 0, 1, 2, 3, 4, 5], "s4") for x in "ab"})[0].astype(int)
+    array([[-8,  7,  0,  1,  2,  3,  4,  5]])
+    """
+    import numpy as np
+
+    if p.packed == 1:
+        return matrices(p, *(numbers_of(given[x], p.operand.name) for x in "ab"))
+
+    def unpacked(rows: Any) -> Any:
+        words = np.pad(rows.reshape(-1), (0, -rows.size % 4)).view("u4")
+        return decode(words[None], p.element)[0][: rows.size * p.packed].reshape(*rows.shape[:-1], -1) * 1.0
+
+    a, b = matrices(p, *(given[x].view("u1") for x in "ab"))
+    return unpacked(np.ascontiguousarray(a)), unpacked(np.ascontiguousarray(b.swapaxes(-1, -2))).swapaxes(
+        -1, -2
+    )
+
+
+def packed_bytes(numbers: Any, element: str) -> Any:
+    """Numbers that are narrower than a byte, a multiple of what one holds, as bytes.
+
+    >>> packed_bytes([1, -1, 0, 3], "s4")
+    array([241,  48], dtype=uint8)
+    """
+    import numpy as np
+
+    flat, per = np.asarray(numbers), 8 // find_dtype(element).bits
+    return encode(np.pad(flat, (0, -flat.size % (4 * per)))[None], element).view("u1")[0, : flat.size // per]
+
+
+def integer_range(element: str) -> tuple[int, int]:
+    """The least and the largest number of an integer type.
+
+    >>> integer_range("s8"), integer_range("b1")
+    ((-128, 127), (0, 1))
+    """
+    bits = find_dtype(element).bits
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if element.startswith("s") else (0, (1 << bits) - 1)
 
 
 def _places(p: GemmProblem, name: str, leading: int) -> Any:
@@ -220,15 +275,20 @@ def _expected(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Expected:
 # --- configurations ------------------------------------------------------------------------------------
 
 
-def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
+def _candidates(choice: Choice[Any] | GemvChoice, p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
+    if choice.accepts is not None:
+        choice.accepts(p)
+    first = choice.fastest(p, arch)
+    if first is not None:
+        yield Candidate(first[1])
     found, refused = choice.tried(p, arch)
-    yield from map(Candidate, found[:1])
-    yield from (Candidate(config) for _, config in choice.streamk(p, arch))  # tried, but not yet chosen
+    if isinstance(choice, Choice):
+        yield from (Candidate(config) for _, config in choice.streamk(p, arch))  # tried, but not yet chosen
     yield from map(Candidate, found[1:])
     yield from (Candidate(config, refusal) for config, refusal in refused)
 
 
-def way(config: Config) -> str:
+def way(config: AnyConfig) -> str:
     """A configuration in a word: its tile, its clusters, its parts of k, ping-pong, its schedule if another.
 
     >>> from layoutalg.kernels.gemm.tiles import SimtConfig, Sm90Config
@@ -237,6 +297,8 @@ def way(config: Config) -> str:
     >>> way(Sm90Config(128, 256, 4, schedule="streamk"))
     '128x256x64 streamk'
     """
+    if isinstance(config, GemvConfig):
+        return str(config)
     tile = f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
     if isinstance(config, Sm90Config):
         shape = f"{config.cluster_m}x{config.cluster_n}x{config.cluster_k}"
@@ -250,7 +312,7 @@ def way(config: Config) -> str:
 
 
 def _arrays(p: GemmProblem, n: int) -> dict[str, Any]:
-    operand, to = p.operand.name, p.result.name
+    operand, to = "s8" if p.packed > 1 else p.operand.name, p.result.name
     a, b = random_normal(p.a_elems, 2 * n + 1, operand), random_normal(p.b_elems, 2 * n + 2, operand)
     d = device_array((p.m, p.n), random_normal(1, 0, to).dtype)
     return {name: x.view(CARRIER[x.itemsize]) for name, x in (("a", a), ("b", b), ("d", d))}
@@ -258,7 +320,10 @@ def _arrays(p: GemmProblem, n: int) -> dict[str, Any]:
 
 def _by_cublas(p: GemmProblem, arrays: Mapping[str, Any], into: Any = None) -> Launch | None:
     element = p.operand.name
-    kinds = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "uint16"}
+    kinds = {
+        "f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "uint16",
+        "s8": "int8", "s32": "int32",
+    }  # fmt: skip
     if element not in kinds:
         return None
     a, b = (arrays[x].view(kinds[element]) for x in "ab")
@@ -279,7 +344,9 @@ def differs(got: Any, expected: Any, p: GemmProblem) -> str:
     ...     assert not differs(x, x, gemm_problem(4, 4, 4, "f32"))
     """
     sums = EPSILON["f64" if p.accumulator.name == "f64" else "tf32" if p.operand.name == "tf32" else "f32"]
-    allowed = 2 * 8 * p.k**0.5 * (p.k**0.5 * sums + EPSILON[p.result.name])
+    if p.accumulator.name == "s32":
+        sums = 0.0
+    allowed = 2 * 8 * p.k**0.5 * (p.k**0.5 * sums + EPSILON.get(p.result.name, 0.0))
     seen = largest_difference(got, expected, p.result.name)
     return "" if seen <= allowed else f"differs from cuBLAS by {seen}, more than the {allowed} of rounding"
 
@@ -300,11 +367,11 @@ def _pace(p: GemmProblem) -> Pace:
     return Pace(max(5, min(15, round(ROUND_FLOPS / (p.flops * inner)))), inner, sets=1)
 
 
-def _bench(problem: Callable[..., GemmProblem]) -> Bench:
+def _bench(problem: Callable[..., GemmProblem], rows: int) -> Bench:
     def cases(dtypes: Sequence[str] | None, sizes: Sequence[int] | None) -> Iterator[tuple[str, GemmProblem]]:
         for dtype in dtypes or (None,):
             for size in sizes or SIZES:
-                p = problem(size) if dtype is None else problem(size, dtype=dtype)
+                p = problem(min(size, rows), size, size, **({} if dtype is None else {"dtype": dtype}))
                 yield str(p), p
 
     return Bench(
@@ -325,8 +392,9 @@ def _bench(problem: Callable[..., GemmProblem]) -> Bench:
 
 
 def _family(
-    name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any],
-    verified: Sequence[tuple[int, int, int]] = VERIFIED,
+    name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any] | GemvChoice,
+    verified: Sequence[tuple[int, int, int]] = VERIFIED, rows: int = LARGEST,
+    sums: str | None = None,
 ) -> Family:  # fmt: skip
     def problem(
         m: int, n: int | None = None, k: int | None = None, dtype: Any = usual, c: bool | None = None,
@@ -335,7 +403,7 @@ def _family(
         n, k = (m if x is None else x for x in (n, k))
         if c is not None:
             rest["reads_c"] = c
-        return gemm_problem(m, n, k, dtype, **{"b_major": b_major, **rest})
+        return gemm_problem(m, n, k, dtype, **{"b_major": b_major, "accumulator": sums, **rest})
 
     return Family(
         name,
@@ -348,8 +416,8 @@ def _family(
         expected=_expected,
         array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.products * p.m * p.n),
         verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in verified),
-        asks={"m": LARGEST, "n": LARGEST, "k": SIDE} | dict.fromkeys(OPTIONS),
-        bench=_bench(problem),
+        asks={"m": rows, "n": LARGEST, "k": SIDE} | dict.fromkeys(OPTIONS),
+        bench=_bench(problem, rows),
         shared=shared_launches,
         called=called_launches,
         way=way,
@@ -359,9 +427,18 @@ def _family(
 
 GEMM_FAMILIES = (
     _family("gemm-simt", "D = alpha A B + beta C + bias without tensor cores", "f32", "mn", SIMT),
+    _family(
+        "gemm-sm75",
+        "D = alpha A B + beta C + bias by mma.sync, without cp.async",
+        "f16",
+        "mn",
+        SM75,
+        sums="f16",
+    ),
     _family("gemm-sm80", "D = alpha A B + beta C + bias by mma.sync", "f16", "k", SM80),
     _family(
         "gemm-sm90", "D = alpha A B + beta C + bias by wgmma and TMA", "bf16", "k", SM90, VERIFIED_BY_TMA
     ),
+    _family("gemv", "D = alpha A B + beta C + bias of up to 8 rows", "bf16", "k", GEMV, VERIFIED_FEW, rows=1),
 )
 """The families of this room."""

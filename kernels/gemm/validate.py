@@ -17,12 +17,16 @@ from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
 from layoutalg.kernels.gemm.tiles import (
+    PERSISTENT,
     ROLE_REGISTERS,
     Config,
     SimtConfig,
+    Sm75Config,
     Sm80Config,
     Sm90Config,
+    fragment_k,
     mma_of,
+    mmas_of,
     operand_tile,
     tile_count,
     usual_schedule,
@@ -40,6 +44,12 @@ FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 
 MOST_EXTENT = 1 << 20
 """Rows, columns and k of gemm-sm90, whose coordinates have 32 bits."""
+
+MOST_MODES = 3
+"""Modes of a batch of gemm-sm90: what a tensor map has beside rows and columns."""
+
+MOST_CALLING = 1024
+"""Sums of a warp whose mma is a call: more would be spilled around it (as NVRTC 13 compiles it)."""
 
 REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 255
@@ -96,9 +106,10 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
         )
     if p.batch:
         raise UnsupportedError(f"schedule = {c.schedule!r} of a batch: take {usual!r}")
-    if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
+    if isinstance(c, Sm90Config) and c.cluster_k > 1:
         raise UnsupportedError(
-            f"schedule = {c.schedule!r} of {c}: without clusters and ping-pong, or take {usual!r}"
+            f"cluster_k = {c.cluster_k} with schedule = {c.schedule!r}: either cuts k; take cluster_k = 1 or "
+            f"{usual!r}"
         )
     if c.schedule == "streamk" and p.accumulator.name not in ("f32", "s32"):
         raise UnsupportedError(
@@ -114,6 +125,18 @@ def check_element(p: GemmProblem) -> None:
     """
     if p.operand.name not in ("f32", "f64"):
         raise UnsupportedError(f"fused multiply-adds of {p.operand}: f32 and f64 are accepted")
+
+
+def check_half(p: GemmProblem) -> None:
+    """Raise UnsupportedError for operands that mma.sync of k = 8 does not take before sm_80.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> check_half(gemm_problem(256, 256, 64))
+    """
+    if p.operand.name != "f16":
+        raise UnsupportedError(
+            f"mma.sync of {p.operand} needs sm_80; sm_75 does not have it: gemm-sm75 multiplies f16"
+        )
 
 
 def _multiple(name: str, value: int, part: int, what: str) -> None:
@@ -150,8 +173,7 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
         _multiple(f"thread_{name}", thread, run, f"run_{name}")
         _multiple(f"tile_{name}", tile, lanes * thread, f"{lanes} lanes of {thread}")
     _threads(c.threads, chip)
-    if c.fragments == 2:
-        _multiple("tile_k", c.tile_k, 2, "a step of each fragment")
+    _multiple("tile_k", c.tile_k, c.fragments, "a step of each fragment")
     size = p.operand.nbytes
     _multiple("run_n", c.run_n, c.result_vec, "result_vec")
     for name, elems in (
@@ -174,29 +196,39 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
 
 
 def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
-    rows = [m for m in MMAS if (m.operand, m.accumulator) == (p.operand.name, p.accumulator.name)]
-    if not rows:
+    if isinstance(c, Sm75Config):
+        check_half(p)
+    all_rows = mmas_of(p)
+    if not all_rows:
         known = ", ".join(sorted({f"{m.operand} into {m.accumulator}" for m in MMAS}))
-        raise UnsupportedError(f"no mma.sync multiplies {p.operand} into {p.accumulator}: there are {known}")
+        raise UnsupportedError(f"no mma.sync multiplies {p.element} into {p.accumulator}: there are {known}")
+    rows = [m for m in all_rows if m.rows == c.mma_m]
+    if not rows:
+        raise UnsupportedError(f"mma_m = {c.mma_m} of {p.element}: {all_rows[0].rows} is accepted")
     if c.mma_k and c.mma_k not in (ks := [m.k for m in rows]):
-        raise UnsupportedError(f"mma_k = {c.mma_k} of {p.operand}: {' and '.join(map(str, ks))} are accepted")
+        raise UnsupportedError(f"mma_k = {c.mma_k} of {p.element}: {' and '.join(map(str, ks))} are accepted")
     major, minor = chip.compute_capability
     mma = mma_of(p, c)
     if 10 * major + minor < mma.sm:
-        volta = ": its mma.m8n8k4 is there in layoutalg.codegen, and gemm-simt for products"
-        raise UnsupportedError(
-            f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it"
-            f"{volta if chip.name == 'sm_70' else ''}"
-        )
+        instead = {
+            "sm_70": ": its mma.m8n8k4 is there in layoutalg.codegen, and gemm-simt for products",
+            "sm_75": ": take gemm-sm75" if p.operand.name == "f16" else "",
+        }.get(chip.name, "")
+        raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it{instead}")
     if major == 10:
         raise UnsupportedError(
             f"{chip.name} multiplies by tcgen05.mma, which is described (layoutalg.arch.tcgen05) and not "
             f"generated: gemm-simt is generated for it; mma.sync, at a part of the rate, by --arch sm_90 "
             f"--compile {chip.name}"
         )
-    if p.operand.nbytes != 2 and "mn" in (p.a_major, p.b_major):
+    if mma.emulated_from and 10 * major + minor >= mma.emulated_from and c.warp_m * c.warp_n > MOST_CALLING:
+        raise ResourceError(
+            f"sums of a warp by {mma.ptx}, which {chip.name} has no tensor core for and calls a function,",
+            c.warp_m * c.warp_n, MOST_CALLING, hint="take warps of 32 x 32",
+        )  # fmt: skip
+    if p.operand.nbytes < 2 and "mn" in (p.a_major, p.b_major):
         raise UnsupportedError(
-            f"ldmatrix.trans turns 16-bit elements; {p.operand} operands must both be stored along k"
+            f"ldmatrix.trans turns 16-bit elements; {p.element} operands must both be stored along k"
         )
     if c.via == "registers" and c.stages not in (1, 2):
         raise ResourceError("stages through registers", c.stages, 2)
@@ -205,22 +237,27 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
 
 
 def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
-    size = p.operand.nbytes
+    size, step = p.operand.nbytes, fragment_k(p, c)
     _threads(c.threads, chip)
     for name, tile, part in (
         ("tile_m", c.tile_m, 16 * c.warps_m), ("tile_n", c.tile_n, 16 * c.warps_n),
-        ("tile_k", c.tile_k, 32 // size),
+        ("tile_k", c.tile_k, step),
     ):  # fmt: skip
-        _multiple(name, tile, part, "fragments of its warps" if name != "tile_k" else "fragments of 32 bytes")
+        rows = name != "tile_k"
+        _multiple(name, tile, part, "fragments of its warps" if rows else f"fragments of {step * size} bytes")
         if tile & (tile - 1):
             nearest = 1 << tile.bit_length() - 1
             raise DivisibilityError(
                 f"{name} = {tile} is not a power of two, which the swizzle needs; the nearest is {nearest}"
             )
-    if c.via == "cp.async" and c.fragments == 2 and c.tile_k * size < 64:
+    if c.via == "cp.async" and c.fragments == 2 and c.tile_k < 2 * step:
         raise UnsupportedError(
             f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
-            f"tile needs two steps of 32 bytes; take tile_k = {64 // size}"
+            f"tile needs two steps of {step * size} bytes; take tile_k = {2 * step}"
+        )
+    if c.fragments > 2:
+        _multiple(
+            "tile_k", c.tile_k, 32 * c.fragments // size, "a step of 32 bytes for each set of fragments"
         )
     widths = (4, 8, 16) if c.via == "cp.async" else (1, 2, 4, 8, 16)
     for name, nbytes in (("a_bytes", c.a_bytes), ("b_bytes", c.b_bytes)):
@@ -254,6 +291,8 @@ def _clusters(p: GemmProblem, c: Sm90Config) -> None:
         )
     if not 1 <= c.cluster_k <= MOST_CLUSTER:
         raise UnsupportedError(f"cluster_k = {c.cluster_k}: 1 to {MOST_CLUSTER} blocks share a tile")
+    if c.cluster_k > 1 and p.batch:
+        raise UnsupportedError(f"cluster_k = {c.cluster_k} of a batch: take cluster_k = 1")
     if c.cluster_k > 1:
         _multiple("tile_n", c.tile_n, 16 * c.cluster_k, "16 columns of each block of cluster_k")
         if c.splits > 1 or c.pingpong:
@@ -275,12 +314,19 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if chip.compute_capability != (9, 0):
         raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
     if (p.operand.name, p.accumulator.name) not in (("f16", "f32"), ("bf16", "f32")):
+        other = "gemm-simt" if p.operand.name in ("f32", "f64") else "gemm-sm80"
+        near = "; of f16 the nearest is a sum in f32" if p.operand.name == "f16" else ""
         raise UnsupportedError(
             f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
-            "take gemm-sm80"
+            f"take {other}{near}"
         )
-    if p.batch:
-        raise UnsupportedError("gemm-sm90 computes one product, not a batch: take gemm-sm80")
+    if p.batch and c.loop != PERSISTENT:
+        raise UnsupportedError(f"loop = {c.loop!r} of a batch: take {PERSISTENT!r}")
+    if len(p.batch) > MOST_MODES:
+        raise UnsupportedError(
+            f"a batch of {len(p.batch)} modes: tensor maps have room for {MOST_MODES}; take gemm-sm80, or "
+            f"launch for each place along {len(p.batch) - MOST_MODES} of them"
+        )
     for name, extent in (("m", p.m), ("n", p.n), ("k", p.k)):
         if extent > MOST_EXTENT:
             raise ResourceError(f"{name} of gemm-sm90", extent, MOST_EXTENT, hint="take gemm-sm80")
@@ -294,7 +340,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.stages < 2:
         raise UnsupportedError(f"stages = {c.stages}: one is multiplied while another is loaded; take 2")
     for name, lead, start in (("a", p.lda, p.align_bytes[0]), ("b", p.ldb, p.align_bytes[1])):
-        _rows_for_tma(name, lead, start, p.operand.nbytes)
+        _rows_for_tma(name, lead, start, p.operand.nbytes, p.steps(name))
     one = part_problem(p) if c.splits > 1 else p
     size = one.result.nbytes
     if c.through == "tma":
@@ -302,7 +348,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             raise UnsupportedError("through = 'tma' with parts of k: take 'shared'")
         if p.reads_c or p.epilogue.vectors:
             raise UnsupportedError("through = 'tma' adds no matrix and no vectors: take 'shared'")
-        _rows_for_tma("d", p.ldd, p.align_bytes[2], size)
+        _rows_for_tma("d", p.ldd, p.align_bytes[2], size, p.steps("d"))
         if p.n * size % 16:
             raise AlignmentError(
                 f"through = 'tma' with rows of {p.n} elements of {one.result}: TMA writes 16-byte chunks, "
@@ -317,6 +363,9 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             )
         for name, elems in (("ldd", one.ldd), ("n", p.n), *[("ldc", p.ldc)] * p.reads_c):
             _multiple(name, elems, c.result_vec, "result_vec")
+        for name in "dc" if p.reads_c else "d":
+            for step in filter(None, p.steps(name)):
+                _multiple(f"a step of {name}", step, c.result_vec, "result_vec")
     else:
         raise UnsupportedError(f"through = {c.through!r}: 'tma' and 'shared' are accepted")
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
@@ -333,12 +382,17 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         raise ResourceError(f"registers per thread of {c}", registers(p, c), held, hint="take a smaller tile")
 
 
-def _rows_for_tma(name: str, leading: int, start: int, nbytes: int) -> None:
+def _rows_for_tma(name: str, leading: int, start: int, nbytes: int, steps: tuple[int, ...]) -> None:
     """TMA takes rows that start at multiples of 16 bytes."""
-    for what, at in ((f"ld{name} = {leading}", leading * nbytes), (f"the start of {name}", start)):
+    begin = f"the start of {name}, at a multiple of {start} bytes,"
+    asked = [(begin, start, "copy it to one")]
+    for what, elems in ((f"ld{name}", leading), *((f"a step of {name}", step) for step in steps)):
+        near = -(-elems * nbytes // 16) * 16 // nbytes
+        asked.append((f"{what} = {elems}", elems * nbytes, f"the nearest is {near}, with padded rows"))
+    for what, at, mend in asked:
         if at % 16:
             raise AlignmentError(
-                f"{what} is no multiple of 16 bytes, which TMA needs: take gemm-sm80, or pad the rows",
+                f"{what} is no multiple of 16 bytes, which TMA needs: {mend}; or take gemm-sm80",
                 offset=at, required_bytes=16,
             )  # fmt: skip
 
@@ -447,7 +501,8 @@ def shared_bytes(p: GemmProblem, c: Config) -> int:
     if c.via == "global":
         return 0
     ring = (operand_tile(p, c, "a").stage_elems + operand_tile(p, c, "b").stage_elems) * c.stages
-    return max(ring * p.operand.nbytes, c.stage_bytes if isinstance(c, Sm80Config) else 0)
+    words = p.accumulator.nbytes // 4 or 1
+    return max(ring * p.operand.nbytes, words * c.stage_bytes if isinstance(c, Sm80Config) else 0)
 
 
 def registers(p: GemmProblem, c: Config) -> int:
@@ -463,7 +518,7 @@ def registers(p: GemmProblem, c: Config) -> int:
     tiles = operand_tile(p, c, "a"), operand_tile(p, c, "b")
     held = FREE_REGISTERS + c.fragments * sum(t.fragments * t.words for t in tiles)
     if isinstance(c, Sm80Config):
-        held += FRAGMENT_REGISTERS + c.warp_m // 16 * (c.warp_n // 8) * mma_of(p, c).words[2]
+        held += FRAGMENT_REGISTERS + c.warp_m * c.warp_n * p.accumulator.bits // (32 * 32)
     else:
         held += c.thread_m * c.thread_n * p.operand.nbytes // 4
     return held + sum(t.passes * t.vector * p.operand.nbytes // 4 for t in tiles if t.via == "registers")

@@ -12,15 +12,17 @@ import pytest
 from layoutalg.codegen.expr import Const, Expr, Select, Var, children, substitute, variables
 from layoutalg.codegen.expr.trees import rebuild
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
-from layoutalg.codegen.program import Do, For, Kernel, Let, Stmt, check_argument, lower
+from layoutalg.codegen.program import Do, For, Kernel, Let, Stmt, check_argument, lower, printed
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.lowering import map_arg
 from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
+from layoutalg.kernels.gemm.heuristic import SM75, SM80
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.gemm.tiles import SM75_TILES, Sm75Config, Sm80Config
+from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.ladder.steps import SM75_LADDER, Sm80Step
 from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
-from layoutalg.kernels.ladder.steps import Sm80Step
 from tests import mutate
 from tests.gemm_cases import expected as reference
 from tests.hostshim import KernelFault
@@ -31,6 +33,8 @@ SMALL = Sm80Step(64, 64, 32, 2, 2, 3, panel=2)
 EDGES = replace(SMALL, edges=True)
 REGISTERS = replace(SMALL, via="registers")
 SINGLE = replace(REGISTERS, stages=2, edges=True, a_bytes=2, b_bytes=2, result_vec=1)
+DOUBLE = replace(SMALL, tile_k=16, mma_k=4, result_vec=2)
+NARROW = replace(SMALL, tile_k=64, result_vec=4)
 
 
 def edged(**options: Any) -> GemmProblem:
@@ -62,12 +66,62 @@ CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
     "f16 sums": (whole(accumulator="f16"), SMALL),
     "tf32": (whole("tf32"), replace(SMALL, tile_k=16, result_vec=4)),
     "s8": (gemm_problem(128, 64, 192, "s8"), replace(SMALL, tile_k=64, result_vec=4)),
+    "s8 by 8 rows": (
+        gemm_problem(64, 64, 192, "s8"),
+        replace(REGISTERS, tile_k=64, stages=2, result_vec=4, mma_m=8),
+    ),
+    "tf32 along the rows, edges": (
+        edged(dtype="tf32", a_major="mn", b_major="mn", reads_c=True),
+        replace(EDGES, tile_k=16, result_vec=4),
+    ),
+    "tf32 NN": (whole("tf32", a_major="mn"), replace(SMALL, tile_k=16, result_vec=4)),
+    "f64": (whole("f64"), replace(SMALL, tile_k=16, mma_k=4, result_vec=2)),
+    "f64, C, bias, edges": (edged(dtype="f64", reads_c=True, bias=True), replace(DOUBLE, edges=True)),
+    "f64 along the rows, edges": (
+        edged(dtype="f64", a_major="mn", b_major="mn"),
+        replace(DOUBLE, edges=True, result_vec=1),
+    ),
+    "f64 by k8": (whole("f64"), replace(DOUBLE, mma_k=8)),
+    "f64 by k16": (whole("f64"), replace(DOUBLE, tile_k=32, mma_k=16)),
+    "f64 by 8 rows, edges": (
+        edged(dtype="f64", b_major="mn", activation="relu"),
+        replace(DOUBLE, edges=True, mma_m=8),
+    ),
+    "f64 through registers": (
+        gemm_problem(67, 71, 21, "f64"),
+        replace(DOUBLE, via="registers", stages=2, edges=True, a_bytes=8, b_bytes=8, result_vec=1),
+    ),
+    "f64, direct": (edged(dtype="f64"), replace(DOUBLE, edges=True, epilogue="direct")),
+    "s4": (gemm_problem(128, 64, 384, "s4"), NARROW),
+    "s4 by k32": (gemm_problem(64, 64, 128, "s4"), replace(NARROW, mma_k=32)),
+    "s4 by 8 rows, edges": (
+        gemm_problem(67, 72, 184, "s4"),
+        replace(NARROW, edges=True, mma_m=8, a_bytes=4, b_bytes=4),
+    ),
+    "u4, one byte at a time": (
+        gemm_problem(67, 71, 146, "u4", bias=True),
+        replace(NARROW, via="registers", stages=2, edges=True, a_bytes=1, b_bytes=1, result_vec=1),
+    ),
+    "b1, and": (gemm_problem(64, 64, 1536, "b1", reads_c=True), NARROW),
+    "b1, and, by k128": (gemm_problem(64, 64, 512, "b1"), replace(NARROW, mma_k=128)),
+    "b1, xor, edges": (
+        gemm_problem(67, 72, 1184, "b1", arithmetic="xor"),
+        replace(NARROW, edges=True, a_bytes=4, b_bytes=4),
+    ),
+    "b1, xor, by 8 rows": (gemm_problem(64, 64, 512, "b1", arithmetic="xor"), replace(NARROW, mma_m=8)),
     "one step a tile, one fragment, 2 stages": (whole(), replace(SMALL, tile_k=16, fragments=1, stages=2)),
     "mma of half the depth": (whole(), replace(SMALL, mma_k=8)),
     "2 stages": (whole(), replace(SMALL, stages=2)),
     "4 stages": (whole(), replace(SMALL, stages=4)),
     "5 stages": (whole(), replace(SMALL, stages=5)),
     "one fragment": (whole(), replace(SMALL, fragments=1)),
+    "four fragments": (gemm_problem(64, 64, 256), replace(SMALL, tile_k=64, fragments=4)),
+    "four fragments, edges": (edged(reads_c=True), replace(EDGES, tile_k=64, fragments=4, stages=4)),
+    "four fragments, 1 buffer": (
+        gemm_problem(64, 64, 128),
+        replace(REGISTERS, tile_k=64, stages=1, fragments=4),
+    ),
+    "eight fragments": (gemm_problem(64, 64, 384), replace(SMALL, tile_k=128, stages=2, fragments=8)),
     "one fragment, more tiles than stages": (gemm_problem(64, 64, 192), replace(SMALL, fragments=1)),
     "one step a tile, more tiles than stages": (
         gemm_problem(64, 64, 96),
@@ -84,6 +138,8 @@ CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
 }
 ON_HOST = (
     "NT, edges", "TT, edges", "C, relu", "bf16, C", "f16 sums", "tf32", "registers, edges", "direct",
+    "s8 by 8 rows", "tf32 NN", "f64, C, bias, edges", "f64 by k16", "f64 by 8 rows, edges",
+    "s4 by 8 rows, edges", "b1, and", "b1, xor, edges",
 )  # fmt: skip
 
 
@@ -118,6 +174,63 @@ def test_every_step_of_the_ladder_multiplies(step: str) -> None:
     p = gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k)
     x = inputs(p)
     np.testing.assert_array_equal(simulated(lower(build(p, c)), p, x), reference(p, x))
+
+
+TURING: dict[str, tuple[GemmProblem, Sm80Config]] = {
+    "whole": (gemm_problem(256, 256, 64, accumulator="f16", b_major="mn"), Sm75Config(256, 256, 32, 4, 2)),
+    "f32 sums, C": (gemm_problem(64, 64, 96, reads_c=True), Sm75Config(64, 64, 32, 2, 2)),
+    "edges, C": (
+        edged(accumulator="f16", b_major="mn", reads_c=True, bias=True),
+        Sm75Config(64, 64, 32, 2, 2, edges=True),
+    ),
+    "single elements, parts of k": (
+        gemm_problem(67, 71, 97, a_major="mn"),
+        Sm75Config(64, 64, 32, 2, 2, a_bytes=2, b_bytes=2, result_vec=1, edges=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TURING)
+def test_without_cp_async_the_simulator_and_the_text_give_the_definition(name: str) -> None:
+    """What sm_75 runs: packing, conversions and mma of k = 8 in the forms that it has."""
+    p, c = TURING[name]
+    kernel = build(p, c)
+    check(kernel, "sm_75")
+    x = inputs(p)
+    expected, lowered = reference(p, x), lower(kernel)
+    np.testing.assert_array_equal(simulated(lowered, p, x), expected)
+    np.testing.assert_array_equal(host_run(lowered, p, x), expected)
+
+
+@each("step", SM75_LADDER)
+def test_every_step_of_the_turing_ladder_multiplies(step: str) -> None:
+    """As it is printed: the first four as they are written, the others lowered."""
+    c = SM75_LADDER[step]
+    p = gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k, accumulator="f16", b_major="mn", reads_c=True)
+    x, kernel = inputs(p), build(p, c)
+    shown = printed(kernel, "sm_75")
+    assert (shown == kernel) == (not c.lowered) == (int(step[0]) < 5)
+    np.testing.assert_array_equal(simulated(shown, p, x), reference(p, x))
+
+
+def test_the_turing_ladder_is_refused_on_volta_by_name() -> None:
+    p = gemm_problem(256, 256, 64, accumulator="f16")
+    with pytest.raises(UnsupportedError, match=r"needs sm_75; sm_70 does not have it"):
+        check_config(p, Sm75Config(256, 256, 32, 4, 2), "sm_70")
+    with pytest.raises(UnsupportedError, match=r"mma.sync of bf16 needs sm_80; sm_75 does not have it"):
+        check_config(gemm_problem(256, 256, 64, "bf16"), Sm75Config(256, 256, 32, 4, 2), "sm_75")
+    with pytest.raises(UnsupportedError, match=r"needs sm_80; sm_75 does not have it: take gemm-sm75"):
+        SM80.configs(p, "sm_75")
+
+
+@pytest.mark.parametrize("sums", ["f16", "f32"])
+def test_every_tile_of_turing_fits_it_and_is_offered(sums: str) -> None:
+    """256 x 256 holds f16 sums alone; the others hold both."""
+    p = gemm_problem(4096, 4096, 4096, accumulator=sums)
+    found, refused = SM75.tried(p, "sm_75")
+    tiles = {(c.tile_m, c.tile_n) for c in found}
+    assert len(tiles) == len(SM75_TILES) - (sums == "f32") and len(refused) == (sums == "f32")
+    assert all(c.via == "registers" and c.mma_k == 8 for c in found)
 
 
 def test_a_kernel_serves_smaller_problems() -> None:
