@@ -11,7 +11,8 @@ what is a pattern of the shape:
 so that what 16x256b leaves in registers is what mma.sync and wgmma leave there.  Bits are counted along the
 columns of a lane, lane after lane; as in CuTe every thread is shown the whole of tensor memory.
 
-Source: PTX ISA 9.0, 9.7.16.2.3.1 (matrix fragments for shapes .32x32b to .16x256b); CUTLASS, include/cute/atom/copy_traits_sm100.hpp.
+Source: PTX ISA 9.0, 9.7.16.2.3.1 (matrix fragments for shapes .32x32b to .16x256b); CUTLASS,
+include/cute/atom/copy_traits_sm100.hpp.
 """
 
 from __future__ import annotations
