@@ -196,6 +196,11 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
 
 
 def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
+    if chip.name == "sm_70":
+        raise UnsupportedError(
+            "mma.sync of a whole warp needs sm_75; sm_70 does not have it: its mma.m8n8k4 is there in "
+            "layoutalg.codegen, and gemm-simt for products"
+        )
     if isinstance(c, Sm75Config):
         check_half(p)
     all_rows = mmas_of(p)
@@ -210,10 +215,7 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     major, minor = chip.compute_capability
     mma = mma_of(p, c)
     if 10 * major + minor < mma.sm:
-        instead = {
-            "sm_70": ": its mma.m8n8k4 is there in layoutalg.codegen, and gemm-simt for products",
-            "sm_75": ": take gemm-sm75" if p.operand.name == "f16" else "",
-        }.get(chip.name, "")
+        instead = ": take gemm-sm75" if chip.name == "sm_75" and p.operand.name == "f16" else ""
         raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it{instead}")
     if major == 10:
         raise UnsupportedError(
