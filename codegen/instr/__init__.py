@@ -10,6 +10,7 @@
     formula    formulas of vectors, one instruction each
     functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
+    folds      the same of values of several words: 64-bit integers, indices, moments
     norm       the steps of softmax and layer norm
     sm70       Volta: mma.m8n8k4 of four quad pairs
     sm90       Hopper: TMA, mbarriers, clusters, wgmma
@@ -20,6 +21,7 @@ An architecture that adds instructions adds records here; nothing else knows wha
 from __future__ import annotations
 
 from layoutalg.codegen.instr.arith import fma_outer, pack, scale, unpack
+from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join
 from layoutalg.codegen.instr.formula import (
     OPERATIONS,
     Apply,
@@ -164,6 +166,7 @@ __all__ = [
     "CP_WAIT",
     "FENCE_BARRIER_INIT",
     "FENCE_PROXY_ASYNC",
+    "FOLDS",
     "GELU",
     "GRID_WAIT",
     "LDG",
@@ -182,6 +185,7 @@ __all__ = [
     "NEUTRAL",
     "OPERATIONS",
     "PACKED",
+    "PARTIAL",
     "QUAD_PAIR_MMA",
     "REDUX",
     "RELU",
@@ -228,6 +232,7 @@ __all__ = [
     "ScalarFunction",
     "SharedTile",
     "Word",
+    "absorb",
     "add_exp",
     "add_one",
     "add_square",
@@ -241,10 +246,12 @@ __all__ = [
     "deviation",
     "element_of",
     "elementwise",
+    "empty",
     "encode",
     "fill",
     "find_mma",
     "find_wgmma",
+    "finish",
     "float_literal",
     "fma_outer",
     "fold",
@@ -252,6 +259,7 @@ __all__ = [
     "hold",
     "imm",
     "into",
+    "join",
     "merge_moments",
     "mma_instruction",
     "moves",

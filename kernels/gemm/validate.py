@@ -17,6 +17,7 @@ from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
 from layoutalg.kernels.gemm.tiles import (
+    PERSISTENT,
     ROLE_REGISTERS,
     Config,
     SimtConfig,
@@ -105,9 +106,10 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
         )
     if p.batch:
         raise UnsupportedError(f"schedule = {c.schedule!r} of a batch: take {usual!r}")
-    if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
+    if isinstance(c, Sm90Config) and c.cluster_k > 1:
         raise UnsupportedError(
-            f"schedule = {c.schedule!r} of {c}: without clusters and ping-pong, or take {usual!r}"
+            f"cluster_k = {c.cluster_k} with schedule = {c.schedule!r}: either cuts k; take cluster_k = 1 or "
+            f"{usual!r}"
         )
     if c.schedule == "streamk" and p.accumulator.name not in ("f32", "s32"):
         raise UnsupportedError(
@@ -312,10 +314,14 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if chip.compute_capability != (9, 0):
         raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
     if (p.operand.name, p.accumulator.name) not in (("f16", "f32"), ("bf16", "f32")):
+        other = "gemm-simt" if p.operand.name in ("f32", "f64") else "gemm-sm80"
+        near = "; of f16 the nearest is a sum in f32" if p.operand.name == "f16" else ""
         raise UnsupportedError(
             f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
-            "take gemm-sm80"
+            f"take {other}{near}"
         )
+    if p.batch and c.loop != PERSISTENT:
+        raise UnsupportedError(f"loop = {c.loop!r} of a batch: take {PERSISTENT!r}")
     if len(p.batch) > MOST_MODES:
         raise UnsupportedError(
             f"a batch of {len(p.batch)} modes: tensor maps have room for {MOST_MODES}; take gemm-sm80, or "
@@ -378,13 +384,15 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
 
 def _rows_for_tma(name: str, leading: int, start: int, nbytes: int, steps: tuple[int, ...]) -> None:
     """TMA takes rows that start at multiples of 16 bytes."""
-    for what, at in (
-        (f"ld{name} = {leading}", leading * nbytes), (f"the start of {name}", start),
-        *((f"a step of {name} = {step}", step * nbytes) for step in steps),
-    ):  # fmt: skip
+    begin = f"the start of {name}, at a multiple of {start} bytes,"
+    asked = [(begin, start, "copy it to one")]
+    for what, elems in ((f"ld{name}", leading), *((f"a step of {name}", step) for step in steps)):
+        near = -(-elems * nbytes // 16) * 16 // nbytes
+        asked.append((f"{what} = {elems}", elems * nbytes, f"the nearest is {near}, with padded rows"))
+    for what, at, mend in asked:
         if at % 16:
             raise AlignmentError(
-                f"{what} is no multiple of 16 bytes, which TMA needs: take gemm-sm80, or pad the rows",
+                f"{what} is no multiple of 16 bytes, which TMA needs: {mend}; or take gemm-sm80",
                 offset=at, required_bytes=16,
             )  # fmt: skip
 

@@ -86,14 +86,15 @@ SIDE = 4096
 
 
 def whole_size_options(family: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that are given, and SIDE for extents that the family asks for and that are not.
+    """The options that are given, and for extents that are not SIDE, or less where the family has less.
 
     >>> whole_size_options("transpose", {"m": 64, "dtype": None})
     {'m': 64, 'n': 4096}
     """
     from layoutalg.kernels.registry import find_family
 
-    usual = {name: SIDE for name in ("m", "n", "k") if name in find_family(family).asks}
+    asks = find_family(family).asks
+    usual = {name: min(SIDE, asks[name]) for name in ("m", "n", "k") if name in asks}
     return usual | {name: value for name, value in options.items() if value is not None}
 
 
