@@ -310,7 +310,8 @@ def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
     tile_k = c.tile_k if p.element in SM80.special else c.tile_k * 2 // size
     a, b, across = _vectors(p)
     major, minor = chip.compute_capability
-    if mmas_of(p) and not any(m.rows == c.mma_m and m.sm <= 10 * major + minor for m in mmas_of(p)):
+    rows = {m.rows for m in mmas_of(p) if m.sm <= 10 * major + minor}  # those that the architecture has
+    if c.mma_m not in rows and 8 in rows:
         c = replace(c, mma_m=8)
     if p.element == "f64" and c.mma_k == 0:
         c = replace(c, mma_k=min(m.k for m in mmas_of(p)))  # of a deeper one fragments take the registers
