@@ -5,8 +5,8 @@ bfloat16: words) and return a launch, or None where the library is not installed
 This is the only module that imports torch.
 
 What moves data is limited by bytes of memory, or by the load-store unit of a multiprocessor, which takes one
-wavefront of shared memory per cycle, or one request to global memory; cycles are those of the peak clock,
-which the board's rate of multiply-adds gives:
+wavefront of shared memory per cycle, or one request to global memory; cycles are those of the board's clock,
+or where no document states that, of the one that its rate of multiply-adds gives:
 
     least_us = max(bytes / bandwidth, (wavefronts + requests) / (multiprocessors * clock))
 """
@@ -61,7 +61,10 @@ def torch_matmul(d: Any, a: Any, b: Any, element: str) -> Launch | None:
     return launch
 
 
-_TORCH_REDUCTION = {"sum": "sum", "max": "amax", "mean": "mean"}
+_TORCH_REDUCTION = {
+    "sum": "sum", "max": "amax", "min": "amin", "mean": "mean", "logsumexp": "logsumexp", "prod": "prod",
+    "argmax": "argmax", "argmin": "argmin",
+}  # fmt: skip
 
 LAYER_NORM_EPS = 1e-5
 """PyTorch's default, and ours."""
@@ -70,16 +73,22 @@ LAYER_NORM_EPS = 1e-5
 def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Launch | None:
     """PyTorch's sum, amax, mean or norm; the launch returns its result, a new tensor.
 
-    Axes of a norm that PyTorch does not take are moved to the end, and stay there in the result.
+    None where PyTorch has no such thing: products and indices over several axes.  Axes of a norm that PyTorch
+    does not take are moved to the end, and stay there in the result.
     """
     if import_trouble("torch", ""):
         return None
     import torch
 
     y = _tensor(x, element)
+    if op in ("prod", "argmax", "argmin"):
+        single = getattr(torch, op)
+        return (lambda: single(y, dim=axes[0])) if len(axes) == 1 else None
     if op in _TORCH_REDUCTION:
         reduction = getattr(torch, _TORCH_REDUCTION[op])
         return lambda: reduction(y, dim=axes)
+    if op == "var":
+        return lambda: torch.var(y, dim=axes, correction=0)
     if op == "softmax" and len(axes) == 1:
         return lambda: torch.softmax(y, axes[0])
     last = tuple(range(y.ndim - len(axes), y.ndim))
@@ -94,7 +103,9 @@ def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours:
     """How far `ours` is from the definition in float64 at most, and the largest result; needs PyTorch."""
     y = _tensor(x, element).double()
     if op in _TORCH_REDUCTION:
-        wanted = {"sum": y.sum, "max": y.amax, "mean": y.mean}[op](dim=axes)
+        wanted = getattr(y, _TORCH_REDUCTION[op])(dim=axes[0] if op == "prod" else axes)
+    elif op == "var":
+        wanted = y.var(dim=axes, correction=0)
     elif op == "softmax":
         powers = (y - y.amax(axes, keepdim=True)).exp()
         wanted = powers / powers.sum(axes, keepdim=True)
@@ -103,6 +114,17 @@ def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours:
         wanted = centred / (centred.square().mean(axes, keepdim=True) + LAYER_NORM_EPS).sqrt()
     got = _tensor(ours, element).double().reshape(wanted.shape)
     return float((got - wanted).abs().max()), float(wanted.abs().max())
+
+
+def torch_wrong_indices(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> int:
+    """How many indices are not those of the first "argmax" or "argmin" along one axis; needs PyTorch."""
+    import torch
+
+    y, (axis,) = _tensor(x, element), axes
+    best = (y.amax if op == "argmax" else y.amin)(axis, keepdim=True)
+    places = torch.arange(y.shape[axis], device=y.device).reshape(-1, *[1] * (y.ndim - 1 - axis))
+    first = torch.where(y == best, places, y.shape[axis]).amin(axis)
+    return int((torch.as_tensor(ours.view("int64"), device="cuda").reshape(first.shape) != first).sum())
 
 
 def _tensor(x: Any, element: str) -> Any:
@@ -171,7 +193,7 @@ def limits(
     ['bytes of memory: 134217728, 28.0 us', 'load-store cycles: 0, 0.0 us']
     """
     board = find_board(arch)
-    clock = board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
+    clock = board.boost_hz or board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
     cycles = sum(
         cost.instructions if "global" in op else cost.total for one in predictions for op, cost in one.items()
     )

@@ -10,6 +10,7 @@
     preparation     kernels made ready to load, by all cores
     runtime         arrays and launches through CuPy
     launch          sequences of launches: compiled, loaded, launched
+    monitor         clocks, power, temperature and what holds clocks back, while something runs
 
 Only `runtime` and what `launch` loads need a GPU; text and machine code are made anywhere.
 """
@@ -33,6 +34,16 @@ from layoutalg.codegen.gpu.launch import (
     compile_sequence,
     load_sequence,
 )
+from layoutalg.codegen.gpu.monitor import (
+    REASONS,
+    Conditions,
+    Monitor,
+    Reading,
+    Span,
+    conditions,
+    reason_names,
+    watching,
+)
 from layoutalg.codegen.gpu.nvrtc import (
     TARGETS,
     Cubin,
@@ -53,15 +64,18 @@ from layoutalg.codegen.gpu.preparation import (
 from layoutalg.codegen.gpu.runtime import (
     Launch,
     Loaded,
+    Picks,
     array_assign,
     array_reduction,
     current_stream,
     device_array,
     device_copy,
     device_empty,
+    device_getter,
     device_view,
     gpu_status,
     largest_difference,
+    later_half_times_ms,
     load,
     load_cubin,
     load_launch,
@@ -70,7 +84,9 @@ from layoutalg.codegen.gpu.runtime import (
     on_device,
     random_bytes,
     random_normal,
+    repeat_for,
     require_gpu,
+    stream_getter,
     to_device,
     to_host,
 )
@@ -98,8 +114,10 @@ __all__ = [
     "CLASSES",
     "LIMIT_BYTES",
     "OTHER",
+    "REASONS",
     "TARGETS",
     "CompiledSequence",
+    "Conditions",
     "Control",
     "Cubin",
     "Entry",
@@ -108,10 +126,14 @@ __all__ = [
     "Loaded",
     "LoadedSequence",
     "MapImages",
+    "Monitor",
+    "Picks",
     "Prepared",
+    "Reading",
     "ReadySequence",
     "SassFunction",
     "SassInstruction",
+    "Span",
     "array_assign",
     "array_reduction",
     "cache_folder",
@@ -121,11 +143,13 @@ __all__ = [
     "compile_ptx",
     "compile_sequence",
     "compile_target",
+    "conditions",
     "count_classes",
     "current_stream",
     "device_array",
     "device_copy",
     "device_empty",
+    "device_getter",
     "device_view",
     "disassemble",
     "encode_tensor_map",
@@ -136,6 +160,7 @@ __all__ = [
     "in_processes",
     "kernel_target",
     "largest_difference",
+    "later_half_times_ms",
     "launchable",
     "load",
     "load_cubin",
@@ -152,10 +177,14 @@ __all__ = [
     "prepare",
     "random_bytes",
     "random_normal",
+    "reason_names",
+    "repeat_for",
     "require_gpu",
+    "stream_getter",
     "to_cuda",
     "to_device",
     "to_host",
     "usage",
     "version",
+    "watching",
 ]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from layoutalg.arch import ARCHS, find_target
+from layoutalg.arch import ARCHS, find_arch, find_target
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
 
 OLDEST = (7, 5)
@@ -104,19 +104,19 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     return Cubin(name, arch, image, int(used.group(1)), stack, stores + loads, shared, log)
 
 
-def compile_ptx(source: str, name: str, arch: str = "sm_75") -> bytes:
-    """PTX of the kernel `name` of a CUDA source for an architecture, ended by a zero.
+def compile_ptx(source: str, name: str, arch: str = "sm_90a") -> str:
+    """The PTX of the kernel `name` of a CUDA source for an architecture.
 
     A driver that knows its version of PTX compiles it when it loads it, for any GPU that is as new or newer.
 
     Raises UnsupportedError when NVRTC is not installed, CompileError when the source does not compile.
 
-    >>> b".target sm_75" in compile_ptx('extern "C" __global__ void nothing() {}', "nothing", "sm_75")
+    >>> ".target sm_75" in compile_ptx('extern "C" __global__ void nothing() {}', "nothing", "sm_75")
     True
     """
     target = compile_target(arch)
     options = (f"--gpu-architecture={target.replace('sm', 'compute')}", "--std=c++17")
-    return _compile(source, name, target, options, "PTX")[0]
+    return _compile(source, name, target, options, "PTX")[0].rstrip(b"\0").decode()
 
 
 def _compile(source: str, name: str, arch: str, options: tuple[str, ...], what: str) -> tuple[bytes, str]:
@@ -147,7 +147,9 @@ def compile_target(arch: str) -> str:
     """
     target = find_target(arch)
     if target not in TARGETS:
-        raise UnknownNameError("compile target", target, TARGETS)
+        older = find_arch(target).compute_capability < OLDEST
+        hint = "NVRTC 13 has none below sm_75: simulate the kernel, or compile its text with CUDA 12; "
+        raise UnknownNameError("compile target", target, TARGETS, hint=hint if older else "")
     return target
 
 

@@ -10,7 +10,9 @@
     formula    formulas of vectors, one instruction each
     functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
+    folds      the same of values of several words: 64-bit integers, indices, moments
     norm       the steps of softmax and layer norm
+    sm70       Volta: mma.m8n8k4 of four quad pairs
     sm90       Hopper: TMA, mbarriers, clusters, wgmma
 
 An architecture that adds instructions adds records here; nothing else knows what an instruction does.
@@ -19,6 +21,7 @@ An architecture that adds instructions adds records here; nothing else knows wha
 from __future__ import annotations
 
 from layoutalg.codegen.instr.arith import fma_outer, pack, scale, unpack
+from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join
 from layoutalg.codegen.instr.formula import (
     OPERATIONS,
     Apply,
@@ -96,7 +99,8 @@ from layoutalg.codegen.instr.record import (
     write,
 )
 from layoutalg.codegen.instr.reduce import NEUTRAL, butterfly, fill, fold, window, within
-from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
+from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, REDUX, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
+from layoutalg.codegen.instr.sm70 import QUAD_PAIR_MMA
 from layoutalg.codegen.instr.sm90 import (
     ARRIVE,
     ARRIVE_EXPECT_TX,
@@ -162,6 +166,7 @@ __all__ = [
     "CP_WAIT",
     "FENCE_BARRIER_INIT",
     "FENCE_PROXY_ASYNC",
+    "FOLDS",
     "GELU",
     "GRID_WAIT",
     "LDG",
@@ -180,6 +185,9 @@ __all__ = [
     "NEUTRAL",
     "OPERATIONS",
     "PACKED",
+    "PARTIAL",
+    "QUAD_PAIR_MMA",
+    "REDUX",
     "RELU",
     "SELECT",
     "SETMAXNREG_DEC",
@@ -224,6 +232,7 @@ __all__ = [
     "ScalarFunction",
     "SharedTile",
     "Word",
+    "absorb",
     "add_exp",
     "add_one",
     "add_square",
@@ -237,10 +246,12 @@ __all__ = [
     "deviation",
     "element_of",
     "elementwise",
+    "empty",
     "encode",
     "fill",
     "find_mma",
     "find_wgmma",
+    "finish",
     "float_literal",
     "fma_outer",
     "fold",
@@ -248,6 +259,7 @@ __all__ = [
     "hold",
     "imm",
     "into",
+    "join",
     "merge_moments",
     "mma_instruction",
     "moves",

@@ -36,6 +36,7 @@ from layoutalg.codegen.instr import (
     LDMATRIX,
     LDMATRIX_TRANS,
     LDS,
+    QUAD_PAIR_MMA,
     STG,
     STMATRIX,
     STMATRIX_TRANS,
@@ -291,7 +292,8 @@ def mma(
         raise UnsupportedError(
             f"{tiled.atom} adds products of fragments; tensors and sums from zero need wgmma"
         )
-    instr = mma_instruction(tiled.atom)
+    volta = QUAD_PAIR_MMA.get(tiled.atom.name)
+    instr = mma_instruction(tiled.atom) if volta is None else volta
     (_, rows), (_, columns) = (modes(x.layout) for x in (a, b))
     with k.Unroll(k.fresh("i"), layout_size(rows)) as i, k.Unroll(k.fresh("j"), layout_size(columns)) as j:
         k.do(instr, acc[None, i, j], a[None, i], b[None, j])

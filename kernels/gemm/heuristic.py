@@ -142,7 +142,7 @@ def _streamk_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
 def _is_narrow(p: GemmProblem, c: Config) -> bool:
     if isinstance(c, SimtConfig):
         return min(c.a_vector, c.b_vector) == 1
-    return min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
+    return isinstance(c, Sm80Config) and min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +348,7 @@ SM90: Choice[Sm90Config] = Choice(
     ("through", "result_vec"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
     expected=expected_sm90_ns,
-    shared=lambda c: replace(c, schedule="streamk", cluster_m=1, cluster_n=1, cluster_k=1, pingpong=False),
+    shared=lambda c: replace(c, schedule="streamk"),
 )
 """The families: without tensor cores, with mma.sync, with mma.sync before cp.async, and with wgmma."""
 

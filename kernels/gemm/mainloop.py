@@ -267,7 +267,7 @@ class Mainloop:
         self.copied = [x for x in self.operands if x.tile.via == "cp.async"]
 
     def write(self, multiply: Callable[[int], None]) -> None:
-        """Write the loop, where the block has k to multiply; `multiply` takes set 0 or 1 of fragments."""
+        """Write the loop, where the block has k to multiply; `multiply` takes the number of a set."""
         with self.part.work(self.k):
             if self.c.via == "global":
                 self._direct(multiply)
@@ -275,8 +275,14 @@ class Mainloop:
                 self._tiled(multiply)
 
     def _tiled(self, multiply: Callable[[int], None]) -> None:
-        """The tiles, one after the other; `across` tiles fragments are loaded a step ahead."""
+        """The tiles, one after the other; fragments are loaded `lead` steps ahead, `across` tiles or within.
+
+        The next tile has to be there at the step whose fragments it has first, the last one or `lead` before
+        the end.
+        """
         k, c, tiles, stages = self.k, self.c, self.part.tiles, self.c.stages
+        lead = c.fragments - 1
+        turn = self.steps - max(1, lead)
         across = self.copied != [] or (isinstance(c, SimtConfig) and stages > 1)
         ahead, staged = across or c.ahead, len(self.copied) < 2
         opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges and ahead)
@@ -292,8 +298,8 @@ class Mainloop:
                     k.do(CP_COMMIT)
             self._store(Const(0))
             self._wait()
-        if across and c.fragments == 2:
-            self._fetch(0, Const(0), 0)
+        for step in range(lead if across else 0):
+            self._fetch(step, Const(0), step)
         with k.For("kt", tiles) as kt:
             here, after, before = ((kt + x) % stages for x in (0, 1, stages - 1))
             if not ahead:
@@ -303,25 +309,23 @@ class Mainloop:
             elif staged:
                 with k.If(kt + 1 < tiles):
                     self._load(second + kt)
-            if not across and c.fragments == 2:
-                self._fetch(0, here, 0)
+            for step in range(0 if across else lead):
+                self._fetch(step, here, step)
             for step in range(self.steps):
-                last = step == self.steps - 1
-                if c.fragments == 1:
-                    self._fetch(0, here, step)
-                elif not last:
-                    self._fetch((step + 1) % 2, here, step + 1)
+                due = step + lead
+                if due < self.steps:
+                    self._fetch(due % c.fragments, here, due)
                 if self.copied and step == 0:
                     with k.If(kt + (stages - 1) < tiles):
                         self._start(second + kt + (stages - 2), before)
                     k.do(CP_COMMIT)
-                if across and last:
+                if across and step == turn:
                     if staged:
                         with k.If(kt + 1 < tiles):
                             self._store(after)
                     self._wait()
-                    if c.fragments == 2:
-                        self._fetch((step + 1) % 2, after, 0)
+                if across and due >= self.steps:
+                    self._fetch(due % c.fragments, after, due - self.steps)
                 multiply(step % c.fragments)
             if not across:
                 if ahead:

@@ -277,9 +277,9 @@ class Sm90Config:
     def __str__(self) -> str:
         shape = f"{self.cluster_m}x{self.cluster_n}x{self.cluster_k}"
         cluster = f", clusters of {shape}" if self.cluster > 1 else ""
-        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}" + (
-            ", ping-pong" if self.pingpong else ", streamk" if self.schedule == "streamk" else ""
-        )
+        turns = ", ping-pong" if self.pingpong else ""
+        schedule = ", streamk" if self.schedule == "streamk" else ""
+        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}{turns}{schedule}"
 
 
 ROLE_REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}

@@ -17,6 +17,7 @@ from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
 from layoutalg.kernels.gemm.tiles import (
+    PERSISTENT,
     ROLE_REGISTERS,
     Config,
     SimtConfig,
@@ -41,11 +42,11 @@ FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 MOST_EXTENT = 1 << 20
 """Rows, columns and k of gemm-sm90, whose coordinates have 32 bits."""
 
-MOST_CALLING = 1024
-"""Sums of a warp whose mma is a call: more would be spilled around it (as NVRTC 13 compiles it)."""
-
 MOST_MODES = 3
 """Modes of a batch of gemm-sm90: what a tensor map has beside rows and columns."""
+
+MOST_CALLING = 1024
+"""Sums of a warp whose mma is a call: more would be spilled around it (as NVRTC 13 compiles it)."""
 
 REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 255
@@ -102,9 +103,10 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
         )
     if p.batch:
         raise UnsupportedError(f"schedule = {c.schedule!r} of a batch: take {usual!r}")
-    if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
+    if isinstance(c, Sm90Config) and c.cluster_k > 1:
         raise UnsupportedError(
-            f"schedule = {c.schedule!r} of {c}: without clusters and ping-pong, or take {usual!r}"
+            f"cluster_k = {c.cluster_k} with schedule = {c.schedule!r}: either cuts k; take cluster_k = 1 or "
+            f"{usual!r}"
         )
     if c.schedule == "streamk" and p.accumulator.name not in ("f32", "s32"):
         raise UnsupportedError(
@@ -168,8 +170,7 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
         _multiple(f"thread_{name}", thread, run, f"run_{name}")
         _multiple(f"tile_{name}", tile, lanes * thread, f"{lanes} lanes of {thread}")
     _threads(c.threads, chip)
-    if c.fragments == 2:
-        _multiple("tile_k", c.tile_k, 2, "a step of each fragment")
+    _multiple("tile_k", c.tile_k, c.fragments, "a step of each fragment")
     size = p.operand.nbytes
     _multiple("run_n", c.run_n, c.result_vec, "result_vec")
     for name, elems in (
@@ -206,8 +207,17 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     major, minor = chip.compute_capability
     mma = mma_of(p, c)
     if 10 * major + minor < mma.sm:
-        instead = ": take gemm-sm75" if (major, minor) == (7, 5) and p.operand.name == "f16" else ""
+        instead = {
+            "sm_70": ": its mma.m8n8k4 is there in layoutalg.codegen, and gemm-simt for products",
+            "sm_75": ": take gemm-sm75" if p.operand.name == "f16" else "",
+        }.get(chip.name, "")
         raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it{instead}")
+    if major == 10:
+        raise UnsupportedError(
+            f"{chip.name} multiplies by tcgen05.mma, which is described (layoutalg.arch.tcgen05) and not "
+            f"generated: gemm-simt is generated for it; mma.sync, at a part of the rate, by --arch sm_90 "
+            f"--compile {chip.name}"
+        )
     if mma.emulated_from and 10 * major + minor >= mma.emulated_from and c.warp_m * c.warp_n > MOST_CALLING:
         raise ResourceError(
             f"sums of a warp by {mma.ptx}, which {chip.name} has no tensor core for and calls a function,",
@@ -241,6 +251,10 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         raise UnsupportedError(
             f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
             f"tile needs two steps of {step * size} bytes; take tile_k = {2 * step}"
+        )
+    if c.fragments > 2:
+        _multiple(
+            "tile_k", c.tile_k, 32 * c.fragments // size, "a step of 32 bytes for each set of fragments"
         )
     widths = (4, 8, 16) if c.via == "cp.async" else (1, 2, 4, 8, 16)
     for name, nbytes in (("a_bytes", c.a_bytes), ("b_bytes", c.b_bytes)):
@@ -297,10 +311,14 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if chip.compute_capability != (9, 0):
         raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
     if (p.operand.name, p.accumulator.name) not in (("f16", "f32"), ("bf16", "f32")):
+        other = "gemm-simt" if p.operand.name in ("f32", "f64") else "gemm-sm80"
+        near = "; of f16 the nearest is a sum in f32" if p.operand.name == "f16" else ""
         raise UnsupportedError(
             f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
-            "take gemm-sm80"
+            f"take {other}{near}"
         )
+    if p.batch and c.loop != PERSISTENT:
+        raise UnsupportedError(f"loop = {c.loop!r} of a batch: take {PERSISTENT!r}")
     if len(p.batch) > MOST_MODES:
         raise UnsupportedError(
             f"a batch of {len(p.batch)} modes: tensor maps have room for {MOST_MODES}; take gemm-sm80, or "
@@ -363,13 +381,15 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
 
 def _rows_for_tma(name: str, leading: int, start: int, nbytes: int, steps: tuple[int, ...]) -> None:
     """TMA takes rows that start at multiples of 16 bytes."""
-    for what, at in (
-        (f"ld{name} = {leading}", leading * nbytes), (f"the start of {name}", start),
-        *((f"a step of {name} = {step}", step * nbytes) for step in steps),
-    ):  # fmt: skip
+    begin = f"the start of {name}, at a multiple of {start} bytes,"
+    asked = [(begin, start, "copy it to one")]
+    for what, elems in ((f"ld{name}", leading), *((f"a step of {name}", step) for step in steps)):
+        near = -(-elems * nbytes // 16) * 16 // nbytes
+        asked.append((f"{what} = {elems}", elems * nbytes, f"the nearest is {near}, with padded rows"))
+    for what, at, mend in asked:
         if at % 16:
             raise AlignmentError(
-                f"{what} is no multiple of 16 bytes, which TMA needs: take gemm-sm80, or pad the rows",
+                f"{what} is no multiple of 16 bytes, which TMA needs: {mend}; or take gemm-sm80",
                 offset=at, required_bytes=16,
             )  # fmt: skip
 

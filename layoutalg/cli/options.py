@@ -26,6 +26,15 @@ LayoutArgument: TypeAlias = Annotated[
 DtypeOption: TypeAlias = Annotated[
     str, typer.Option("--dtype", help="Element type: f16, bf16, f32, u8, ...", autocompletion=dtypes)
 ]
+KernelDtypeOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        help="Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90 and gemv, else f32.",
+        show_default=False,
+        autocompletion=dtypes,
+    ),
+]
 ArchOption: TypeAlias = Annotated[
     str,
     typer.Option(

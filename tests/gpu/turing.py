@@ -30,7 +30,7 @@ from tests.gemm_cases import arguments, expected
 from tests.gpu.gemm_launch import Way, launcher, result
 
 TURING = "sm_75"
-PTX_VERSION = b".version 7.0"
+PTX_VERSION = ".version 7.0"
 """What the PTX is said to be, which drivers know that are older than the compiler; it has nothing newer."""
 
 
@@ -40,7 +40,7 @@ def by_ptx(way: Way) -> CompiledSequence:
     made = []
     for one in compiled.prepared:
         ptx = compile_ptx(one.source, one.kernel.name, TURING)
-        image = re.sub(rb"\.version \d+\.\d+", PTX_VERSION, ptx, count=1)
+        image = re.sub(r"\.version \d+\.\d+", PTX_VERSION, ptx, count=1).encode() + b"\0"
         made.append(replace(one, cubin=replace(one.cubin, image=image)))
     return replace(compiled, prepared=tuple(made))
 

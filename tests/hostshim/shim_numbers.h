@@ -19,6 +19,9 @@ inline float __fadd_rn(float x, float y) { return x + y; }
 inline float __frcp_rn(float x) { return 1.0f / x; }
 inline float __frsqrt_rn(float x) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(x))); }
 inline float __fsub_rn(float x, float y) { return x - y; }
+inline float __fdiv_rn(float x, float y) { return x / y; }
+inline float fabsf(float x) { return __builtin_fabsf(x); }
+inline float logf(float x) { return static_cast<float>(__builtin_log(static_cast<double>(x))); }
 inline float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 inline double __dadd_rn(double x, double y) { return x + y; }
 inline float expf(float x) { return __builtin_expf(x); }

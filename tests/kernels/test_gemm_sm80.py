@@ -115,6 +115,13 @@ CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
     "4 stages": (whole(), replace(SMALL, stages=4)),
     "5 stages": (whole(), replace(SMALL, stages=5)),
     "one fragment": (whole(), replace(SMALL, fragments=1)),
+    "four fragments": (gemm_problem(64, 64, 256), replace(SMALL, tile_k=64, fragments=4)),
+    "four fragments, edges": (edged(reads_c=True), replace(EDGES, tile_k=64, fragments=4, stages=4)),
+    "four fragments, 1 buffer": (
+        gemm_problem(64, 64, 128),
+        replace(REGISTERS, tile_k=64, stages=1, fragments=4),
+    ),
+    "eight fragments": (gemm_problem(64, 64, 384), replace(SMALL, tile_k=128, stages=2, fragments=8)),
     "one fragment, more tiles than stages": (gemm_problem(64, 64, 192), replace(SMALL, fragments=1)),
     "one step a tile, more tiles than stages": (
         gemm_problem(64, 64, 96),

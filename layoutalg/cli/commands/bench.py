@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from layoutalg.cli.completions import archs, dtypes, families
+from layoutalg.cli.completions import archs, dtypes, families, one_of
+from layoutalg.cli.conditions import condition_tables, method_fields, run_fields
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import progress, say, say_json, table
 from layoutalg.cli.predictions import predict_command
 from layoutalg.cli.refusals import header
-from layoutalg.errors import UnsupportedError
+from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +28,8 @@ def bench_command(
         str,
         typer.Argument(
             help="tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; relu, "
-            "gelu, silu, add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six.",
+            "gelu, silu, add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six; min, prod, "
+            "argmax, argmin, var, logsumexp.",
             show_default=False,
             autocompletion=families,
         ),
@@ -46,6 +49,28 @@ def bench_command(
             show_default=False,
         ),
     ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="Sides from first to last, by a step: 1024:12800:128, beside those of --size.",
+            show_default=False,
+        ),
+    ] = None,
+    launches: Annotated[
+        str,
+        typer.Option(
+            help="rounds: contenders in turn, the median; later-half: one after another, 1000 "
+            "exp((1024 - n) / 3100) launches of a product, the mean of their later half.",
+            autocompletion=one_of("rounds", "later-half"),
+        ),
+    ] = "rounds",
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Rotate buffers through four L2 caches, so that data is cold.")
+    ] = False,
+    energy: Annotated[
+        bool,
+        typer.Option("--energy", help="Run each contender alone a second more: work per joule."),
+    ] = False,
     predict: Annotated[
         bool, typer.Option("--predict", help="Predict the steps of a product instead; needs no GPU.")
     ] = False,
@@ -60,33 +85,71 @@ def bench_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Time kernels beside a device copy, PyTorch, CuPy and cuBLAS, in one run. Needs a GPU."""
+    """Time kernels beside a device copy, PyTorch, CuPy and cuBLAS, in one run. Needs a GPU.
+
+    Beside each row stand the clocks, the power, the temperature and what held clocks back while it was timed,
+    as far as they can be read. Clocks are never set.
+
+    layoutalg bench gemm-simt --sizes 1024:12800:128 --launches later-half --cold --energy --json
+    """
+    if launches not in _RULES:
+        raise UnknownNameError("rule of launches", launches, _RULES)
+    if sizes is not None:
+        size = [*(size or ()), *_read_sizes(sizes)]
     if predict:
         predict_command(family, size, arch, as_json)
         return
     if arch is not None:
         raise UnsupportedError("--arch is of --predict: kernels are timed on the GPU that is there")
     from layoutalg.codegen.gpu import require_gpu
-    from layoutalg.kernels.bench import benchmark, benchmark_ways, timed_problems
+    from layoutalg.kernels.bench import Method, benchmark, benchmark_ways, check_method, timed_problems
     from layoutalg.kernels.registry import find_family
 
     asked = timed_problems(family, dtype, size)
+    method = Method(_RULES[launches], cold, energy)
+    for timed in asked:
+        check_method(method, timed)
     chosen, status = find_family(asked[0].family), require_gpu()
     steps: list[BenchRow] = []
     rows: list[BenchRow] = []
     if chosen.steps and size is None:
-        steps = benchmark_ways(family, chosen.problem(chosen.bench.steps_size), chosen.steps)
+        steps = benchmark_ways(family, chosen.problem(chosen.bench.steps_size), chosen.steps, method)
     with progress(f"timing {family}", len(asked), quiet=as_json) as step:
-        for row in benchmark(asked):
+        for row in benchmark(asked, method):
             rows.append(row)
             step()
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     tables, fields = RECORDS[chosen.bench.record]
     if as_json:
         where = {"family": family, "device": status.name, "arch": status.arch, "date": today}
-        say_json(header("bench") | where | fields(steps, rows))
+        how = {"method": method_fields([*steps, *rows], method)}
+        say_json(header("bench") | where | how | fields(steps, rows))
     else:
-        say(*tables(family, f"on {status.name}, {today}", steps, rows))
+        said = tables(family, f"on {status.name}, {today}", steps, rows)
+        say(*said, *condition_tables([*steps, *rows], method))
+
+
+_RULES: Mapping[str, Literal["rounds", "later half"]] = {"rounds": "rounds", "later-half": "later half"}
+
+MOST_SIZES = 1000
+"""Of one sweep."""
+
+
+def _read_sizes(text: str) -> range:
+    """Sizes from the first to the last, both included.  Raises ParseError, ResourceError for too many."""
+    found = re.fullmatch(r"\s*(\d{1,6}):(\d{1,6}):(\d{1,6})\s*", text, re.ASCII)
+    first, last, step = map(int, found.groups()) if found else (0, 0, 0)
+    if not 0 < first <= last or not step:
+        raise ParseError(
+            f"cannot read the sizes {text[:80]!r}: expected FIRST:LAST:STEP, such as 1024:12800:128, none of "
+            "them 0 and the first no larger than the last",
+            text=text,
+            position=0,
+        )
+    sizes = range(first, last + 1, step)
+    if len(sizes) > MOST_SIZES:
+        raise ResourceError("sizes of a sweep", len(sizes), MOST_SIZES)
+    return sizes
 
 
 Rows: TypeAlias = "Sequence[BenchRow]"
@@ -130,7 +193,7 @@ def _moved_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
         "rows": [
             {"problem": row.problem}
             | {f"{name}_gb_per_s": row.rates[name] for name in _MOVED}
-            | {"share_of_copy": row.share}
+            | {"share_of_copy": row.share, "run": run_fields(row)}
             for row in rows
         ]
     }
@@ -188,6 +251,7 @@ def _reduced_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
                 "cupy_gb_per_s": row.rates["cupy"],
                 "moved_bytes": row.notes["moved bytes"],
                 "predicted_memory_bytes": row.notes["memory bytes"],
+                "run": run_fields(row),
             }
             for row in rows
         ]
@@ -223,6 +287,7 @@ def _product_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
             "ours_tflop_per_s": row.ours,
             "cublas_tflop_per_s": row.rates["cublas"],
             "ratio": row.ratio("cublas"),
+            "run": run_fields(row),
         }
 
     return {"steps": [fields(row) for row in steps], "rows": [fields(row) for row in rows]}
