@@ -31,6 +31,7 @@ from layoutalg.kernels.gemm.problem import (
     Major,
     gemm_problem,
     matrices,
+    mma_of,
     scalar_words,
 )
 from layoutalg.kernels.gemm.simt import tiled_mma
@@ -41,7 +42,6 @@ from layoutalg.kernels.gemm.tiles import (
     Sm75Config,
     Sm80Config,
     Sm90Config,
-    mma_of,
     operand_tile,
 )
 

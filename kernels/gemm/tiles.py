@@ -1,7 +1,7 @@
 """How products are cut into tiles: the configurations of all families.
 
     SimtConfig    fused multiply-adds of threads
-    Sm80Config    mma.sync of warps                  `mma_of`, `fragment_k`, `stored`
+    Sm80Config    mma.sync of warps                  `stored`
     Sm75Config    the same on GPUs without cp.async
     Sm90Config    wgmma of warpgroups, fed by TMA
     OperandTile   what either means for one operand
@@ -31,9 +31,8 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import Literal, TypeAlias
 
-from layoutalg.codegen.instr import MMAS, Mma
 from layoutalg.dtype import DType
-from layoutalg.kernels.gemm.problem import GemmProblem, Major
+from layoutalg.kernels.gemm.problem import GemmProblem, Major, fragment_k
 from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.layout import Layout
 
@@ -294,43 +293,6 @@ def usual_schedule(c: Config) -> Schedule:
     'persistent'
     """
     return "persistent" if isinstance(c, Sm90Config) else ALL_AT_ONCE
-
-
-def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
-    """The mma of a configuration: `mma_k`, or the largest k there is.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> mma_of(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).k
-    16
-    """
-    fitting = [m for m in mmas_of(p) if m.rows == c.mma_m and c.mma_k in (0, m.k)]
-    return max(fitting, key=lambda m: m.k)
-
-
-def mmas_of(p: GemmProblem) -> list[Mma]:
-    """Every mma that multiplies a problem's elements into its sums.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> [m.k for m in mmas_of(gemm_problem(256, 256, 64))]
-    [8, 16]
-    """
-    kind = p.element, p.accumulator.name, p.arithmetic
-    return [m for m in MMAS if (m.operand, m.accumulator, m.arithmetic) == kind]
-
-
-FRAGMENT_BYTES = 32
-"""Bytes of k that fragments cover, unless one mma takes more."""
-
-
-def fragment_k(p: GemmProblem, c: Sm80Config) -> int:
-    """Stored elements of k that fragments cover at once.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> c = Sm80Config(64, 64, 16, 2, 2, 4)
-    >>> fragment_k(gemm_problem(256, 256, 64), c), fragment_k(gemm_problem(64, 64, 64, "f64"), c)
-    (16, 16)
-    """
-    return max(FRAGMENT_BYTES // p.operand.nbytes, mma_of(p, c).k // p.packed)
 
 
 def stored(p: GemmProblem, c: Sm80Config) -> tuple[GemmProblem, Sm80Config]:

@@ -14,7 +14,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr import MMAS
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.config_fields import check_fields
-from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
 from layoutalg.kernels.gemm.tiles import (
     PERSISTENT,
@@ -24,9 +24,6 @@ from layoutalg.kernels.gemm.tiles import (
     Sm75Config,
     Sm80Config,
     Sm90Config,
-    fragment_k,
-    mma_of,
-    mmas_of,
     operand_tile,
     tile_count,
     usual_schedule,
