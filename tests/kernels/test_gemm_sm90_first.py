@@ -47,6 +47,7 @@ def steps() -> dict[str, Any]:
     """The steps, with one machine code for all: it is the program that the numbers are read off."""
     p = FAMILY.problem(1024)
     cubin, _ = held(FAMILY.build(p, FAMILY.steps["2 TMA"]))
+    text = disassemble(cubin.image)
 
     def like(kernel: Any) -> Any:
         return cubin, occupancy_of(
@@ -55,7 +56,7 @@ def steps() -> dict[str, Any]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(wgmma, "held", like)
-        patched.setattr(wgmma, "disassemble", lambda image, text=disassemble(cubin.image): text)
+        patched.setattr(wgmma, "disassemble", lambda image: text)
         return {step.name: step for step in predict_steps(FAMILY, 1024)}
 
 
