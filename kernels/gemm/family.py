@@ -45,7 +45,7 @@ from layoutalg.kernels.gemm.problem import (
     scalar_value,
     scalar_words,
 )
-from layoutalg.kernels.gemm.tiles import Config
+from layoutalg.kernels.gemm.tiles import Config, Sm90Config
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
@@ -227,13 +227,16 @@ def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterat
 
 
 def way(config: Config) -> str:
-    """A configuration in a word: its tile, and its parts of k where there are some.
+    """A configuration in a word: its tile, its clusters and parts of k where there are some, and ping-pong.
 
     >>> from layoutalg.kernels.gemm.tiles import SimtConfig
     >>> way(SimtConfig(128, 256, 8, 16, 8, 4)), way(SimtConfig(64, 64, 16, 8, 4, 4, splits=3))
     ('128x256x8', '64x64x16 by 3')
     """
     tile = f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
+    if isinstance(config, Sm90Config):
+        shape = f"{config.cluster_m}x{config.cluster_n}x{config.cluster_k}"
+        tile += f" in {shape}" * (config.cluster > 1) + " ping-pong" * config.pingpong
     return tile if config.splits == 1 else f"{tile} by {config.splits}"
 
 

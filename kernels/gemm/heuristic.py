@@ -28,6 +28,7 @@ from typing import Any, Generic
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.sm90_time import expected_sm90_ns
 from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.kernels.gemm.tiles import (
     SIMT_SUMS,
@@ -57,13 +58,6 @@ MOST_ROUNDS = 12
 """Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
 
 
-SM90_LAUNCH_NS = 1500
-"""What a launch of gemm-sm90 takes beside its tiles, which the other families count with their blocks."""
-
-TMA_SECTOR_BYTES = 32
-"""What rows start at multiples of where TMA reads them in whole sectors."""
-
-
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
     """Numbers of parts worth trying for a problem in tiles of a configuration, on `sms` multiprocessors.
 
@@ -72,6 +66,8 @@ def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
     (1, 2, 3, 4, 6, 8)
     """
     if p.accumulator.name == "f16" or p.batch:
+        return (1,)
+    if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
         return (1,)
     tiles = tile_count(p, c)
     return tuple(s for s in OFFERED if s == 1 or (s * LEAST_K <= p.k and s * tiles <= MOST_ROUNDS * sms))
@@ -100,8 +96,6 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
 
 
 def _is_narrow(p: GemmProblem, c: Config) -> bool:
-    if isinstance(c, Sm90Config):
-        return any(lead * p.operand.nbytes % TMA_SECTOR_BYTES for lead in (p.lda, p.ldb))
     if isinstance(c, SimtConfig):
         return min(c.a_vector, c.b_vector) == 1
     return min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
@@ -120,6 +114,7 @@ class Choice(Generic[C]):
     fields: tuple[str, ...]
     accepts: Callable[[GemmProblem], None] | None = None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
+    expected: Callable[[GemmProblem, C, Tile[C], Sums, int], float] = expected_ns
 
     @property
     def whole(self) -> dict[str, Any]:
@@ -176,7 +171,7 @@ class Choice(Generic[C]):
                 continue
             for splits in offered_splits(p, config, sms):
                 choice = config if splits == 1 else self.parted(p, replace(config, splits=splits))
-                found.append((expected_ns(p, choice, tile, self.sums, sms), choice))
+                found.append((self.expected(p, choice, tile, self.sums, sms), choice))
         return sorted(found, key=lambda pair: pair[0]), tuple(refused)
 
 
@@ -235,6 +230,7 @@ SM90: Choice[Sm90Config] = Choice(
     _fit_sm90,
     ("through", "result_vec"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
+    expected=expected_sm90_ns,
 )
 """The families: without tensor cores, with mma.sync, and with wgmma."""
 
@@ -266,5 +262,5 @@ def tensor_core_family(p: GemmProblem, arch: str | Arch = "sm_90") -> str:
     by_wgmma, by_mma = SM90.timed(p, arch)[0], SM80.timed(p, arch)[0]
     if not by_wgmma:
         return "gemm-sm80"
-    faster = not by_mma or by_wgmma[0][0] + SM90_LAUNCH_NS < by_mma[0][0]
+    faster = not by_mma or by_wgmma[0][0] < by_mma[0][0]
     return "gemm-sm90" if faster else "gemm-sm80"

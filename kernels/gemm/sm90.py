@@ -44,6 +44,7 @@ from layoutalg.codegen.instr import (
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import BarrierRef, Kernel
 from layoutalg.dtype import DType
+from layoutalg.errors import IRError
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
 from layoutalg.kernels.gemm.rasterize import tile_place
@@ -192,6 +193,10 @@ class _Writer:
         self.output = Output(k, p, c.result_vec, self.m, self.n, part=parted)
         self.mma = tiled_mma(p, c.tile_n)
         self.leave = (self._boxes if c.through == "tma" else self._rows)()
+        self.sums: Tensor | None = None
+        if c.cluster_k > 1:  # what the peers send: fours of each thread, of each peer
+            fours = (4, 128 * c.consumers, c.written_n // 8, c.consumer_m // ROWS, c.cluster_k - 1)
+            self.sums = k.shared("sums", "f32", Layout(fours), align_bytes=128)
         self.full = k.mbarrier("full", 1, c.stages)
         self.empty = k.mbarrier("empty", c.readers * c.sharing, c.stages)
         self.order = k.mbarrier("order", 1, c.consumers) if c.pingpong else None
@@ -302,12 +307,12 @@ class _Writer:
         """The sums of the columns that the block writes: each block of the cluster sends the others theirs,
         and all add them up in the order of the ranks.
         """
-        k, c, came = self.k, self.c, self.came
-        assert came is not None
-        blocks, threads, rows = c.cluster_k, 128 * c.consumers, c.consumer_m // ROWS
+        k, c, came, sums = self.k, self.c, self.came, self.sums
+        if came is None or sums is None:
+            raise IRError("cluster_k", c.cluster_k, "one block computes a tile: nothing is joined")
+        blocks, rows = c.cluster_k, c.consumer_m // ROWS
         eights = c.written_n // 8
         parts = acc.view(Layout((4, eights, rows, blocks), (1, 4, c.tile_n // 2, c.written_n // 2)))
-        sums = k.shared("sums", "f32", Layout((4, threads, eights, rows, blocks - 1)), align_bytes=128)
         own = k.get_slice(tiled_mma(self.p, c.written_n), k.thread % 128).fragment_C(
             "own", (c.consumer_m, c.written_n)
         )

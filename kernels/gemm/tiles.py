@@ -183,8 +183,8 @@ class Sm90Config:
     write, so that D may be stored in any way and C be read.  `splits` blocks share a tile, each with a part
     of k, see splitk.  Blocks come in clusters of `cluster_m` below each other, which load B for each other,
     or of `cluster_n` beside each other, which load A, or of `cluster_k` that share a tile, each with a part
-    of k: they add their sums up through shared memory, and each writes some of the columns.  With `pingpong` each consumer has tiles of its own,
-    in turn, and writes one while the others multiply.
+    of k: they add their sums up through shared memory, and each writes some of the columns.  With `pingpong`
+    each consumer has tiles of its own, in turn, and writes one while the other multiplies.
 
     >>> Sm90Config(128, 256, 4).threads
     384
@@ -194,7 +194,7 @@ class Sm90Config:
     tile_n: int
     stages: int
     consumers: int = 2
-    panel: int = 8
+    panel: int = 4
     through: Literal["tma", "shared"] = "tma"
     result_vec: int = 8
     splits: int = 1
@@ -401,13 +401,15 @@ C = TypeVar("C", SimtConfig, Sm80Config, Sm90Config)
 class Tile(Generic[C]):
     """A configuration and its measured numbers, in nanoseconds, for 1, 2, ... blocks on a multiprocessor.
 
-    There are as many as a multiprocessor holds.  `narrow` is how much longer copies of single elements take.
+    There are as many as a multiprocessor holds.  `narrow` is how much longer copies of single elements take,
+    `start` what a launch takes beside its blocks.
     """
 
     config: C
     step: tuple[float, ...]
     block: tuple[float, ...]
     narrow: float = 1.0
+    start: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,21 +452,54 @@ SM80_TILES: tuple[Tile[Sm80Config], ...] = (
 )  # fmt: skip
 """The tiles, for operands of 16 bits; the last takes single elements."""
 
-SM90_SUMS = Sums(115, 0.000194)
+SM90_SUMS = Sums(849, 0.000325)
 """What writing parts of k and adding them up cost."""
 
 SM90_TILES: tuple[Tile[Sm90Config], ...] = (
-    Tile(Sm90Config(128, 256, 4), (625,), (3404,), 1.24),
-    Tile(Sm90Config(128, 208, 4), (550,), (5718,), 1.44),
-    Tile(Sm90Config(128, 192, 4), (493,), (2955,), 1.16),
-    Tile(Sm90Config(128, 160, 5), (445,), (3226,), 1.30),
-    Tile(Sm90Config(256, 128, 4), (640,), (3805,), 1.12),
-    Tile(Sm90Config(128, 128, 6), (392,), (1915,), 1.36),
-    Tile(Sm90Config(128, 96, 6), (342,), (2033,), 1.34),
-    Tile(Sm90Config(128, 64, 8), (290,), (1097,), 1.46),
-    Tile(Sm90Config(64, 256, 5, 1), (443,), (2074,), 1.40),
-    Tile(Sm90Config(64, 128, 8, 1), (258,), (914,), 1.62),
-    Tile(Sm90Config(64, 64, 10, 1), (199,), (528,), 1.44),
+    Tile(Sm90Config(128, 256, 4), (562,), (3861,), start=4629),
+    Tile(Sm90Config(128, 256, 4, cluster_m=2), (573,), (2938,), start=5499),
+    Tile(Sm90Config(256, 128, 4), (580,), (3673,), start=4474),
+    Tile(Sm90Config(256, 128, 4, cluster_n=2), (580,), (3149,), start=5094),
+    Tile(Sm90Config(256, 192, 3), (886,), (9000,), start=5334),
+    Tile(Sm90Config(256, 192, 3, cluster_n=2), (872,), (4612,), start=4984),
+    Tile(Sm90Config(256, 160, 4), (704,), (8008,), start=3000),
+    Tile(Sm90Config(256, 160, 4, cluster_m=2), (732,), (4638,), start=5501),
+    Tile(Sm90Config(192, 192, 3, 3), (667,), (5542,), start=3744),
+    Tile(Sm90Config(192, 192, 3, 3, cluster_m=2), (706,), (2698,), start=5534),
+    Tile(Sm90Config(192, 176, 4, 3), (600,), (3946,), start=5029),
+    Tile(Sm90Config(192, 128, 4, 3), (437,), (1581,), start=5246),
+    Tile(Sm90Config(128, 192, 4), (425,), (1617,), start=5412),
+    Tile(Sm90Config(128, 192, 4, pingpong=True), (413,), (1484,), start=6500),
+    Tile(Sm90Config(128, 192, 4, cluster_m=2, pingpong=True), (432,), (1742,), start=6500),
+    Tile(Sm90Config(128, 160, 5), (377,), (1082,), start=5886),
+    Tile(Sm90Config(128, 160, 5, pingpong=True), (368,), (1928,), start=6500),
+    Tile(Sm90Config(128, 160, 5, cluster_m=2, pingpong=True), (396,), (2170,), start=6500),
+    Tile(Sm90Config(128, 144, 5), (348,), (1118,), start=6104),
+    Tile(Sm90Config(128, 144, 5, pingpong=True), (340,), (4419,), start=6500),
+    Tile(Sm90Config(128, 128, 6), (298,), (874,), start=5849),
+    Tile(Sm90Config(128, 128, 6, pingpong=True), (284,), (1129,), start=6105),
+    Tile(Sm90Config(128, 128, 6, cluster_m=2, pingpong=True), (327,), (1406,), start=6081),
+    Tile(Sm90Config(128, 128, 5, cluster_k=2), (319,), (4012,), start=3995),
+    Tile(Sm90Config(128, 128, 5, cluster_k=4), (336,), (4444,), start=3915),
+    Tile(Sm90Config(128, 128, 4, cluster_k=8), (387,), (5169,), start=4706),
+    Tile(Sm90Config(128, 192, 3, cluster_k=4), (497,), (5874,), start=4585),
+    Tile(Sm90Config(128, 96, 6), (253,), (800,), start=5561),
+    Tile(Sm90Config(128, 96, 5, cluster_k=2), (283,), (3942,), start=3593),
+    Tile(Sm90Config(128, 96, 5, cluster_k=3), (312,), (3845,), start=3570),
+    Tile(Sm90Config(128, 96, 5, cluster_k=6), (337,), (4656,), start=3546),
+    Tile(Sm90Config(128, 64, 8), (199,), (800,), start=5502),
+    Tile(Sm90Config(128, 64, 7, cluster_k=2), (250,), (2990,), start=4021),
+    Tile(Sm90Config(128, 64, 7, cluster_k=4), (256,), (3261,), start=4179),
+    Tile(Sm90Config(64, 256, 5, 1), (305,), (1697,), start=5225),
+    Tile(Sm90Config(64, 192, 6, 1), (234,), (1075,), start=5403),
+    Tile(Sm90Config(64, 192, 5, 1, cluster_k=2), (304,), (4033,), start=3111),
+    Tile(Sm90Config(64, 192, 5, 1, cluster_k=3), (350,), (3771,), start=3593),
+    Tile(Sm90Config(64, 128, 8, 1), (152,), (800,), start=5307),
+    Tile(Sm90Config(64, 128, 7, 1, cluster_k=2), (225,), (3007,), start=3764),
+    Tile(Sm90Config(64, 128, 7, 1, cluster_k=4), (256,), (3027,), start=4402),
+    Tile(Sm90Config(64, 128, 7, 1, cluster_k=8), (294,), (3523,), start=4654),
+    Tile(Sm90Config(64, 64, 10, 1), (100,), (800,), start=5239),
+    Tile(Sm90Config(64, 64, 10, 1, cluster_k=2), (152,), (2597,), start=3794),
+    Tile(Sm90Config(64, 64, 10, 1, cluster_k=4), (172,), (2651,), start=4503),
 )  # fmt: skip
-"""The tiles, for operands of 16 bits, fitted to 26 random products on an H200 (2026-11-23, see
-tests/gpu/tune_gemm); narrow are rows that start at odd multiples of 16 bytes, read in more requests."""
+"""The tiles, for operands of 16 bits: see sm90_time."""

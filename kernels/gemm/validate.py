@@ -31,7 +31,7 @@ from layoutalg.kernels.gemm.tiles import (
 MOST_CLUSTER = 8
 """Blocks of a cluster that every GPU that has clusters takes."""
 
-MOST_BLOCKS = 1 << 24
+MOST_BLOCKS = (1 << 31) - 1
 """Blocks of a launch whose blocks compute one tile each."""
 
 FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
@@ -213,7 +213,7 @@ def _clusters(p: GemmProblem, c: Sm90Config) -> None:
             _multiple(f"the tile that {name} = {blocks} shares", tile, blocks * least, "boxes of each block")
     if c.cluster not in (c.cluster_m, c.cluster_n, c.cluster_k):
         raise UnsupportedError(
-            f"clusters of {c.cluster_m}x{c.cluster_n}x{c.cluster_k}: they are along m, n or k, the others are 1"
+            f"clusters of {c.cluster_m}x{c.cluster_n}x{c.cluster_k}: two of the three are 1"
         )
     if not 1 <= c.cluster_k <= MOST_CLUSTER:
         raise UnsupportedError(f"cluster_k = {c.cluster_k}: 1 to {MOST_CLUSTER} blocks share a tile")

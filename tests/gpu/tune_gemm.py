@@ -2,7 +2,6 @@
 
 python -m tests.gpu.tune_gemm gemm-simt out.json            the 24 problems that the selector is fitted to
 python -m tests.gpu.tune_gemm gemm-sm80 out.json fresh      10 others
-python -m tests.gpu.tune_gemm gemm-sm90 out.json            26 random problems; with `fresh`, 26 others
 
 Launches of a sample are recorded into a graph first, so that what is timed is the GPU's work, and not how
 fast Python launches.  All choices of a problem run in turn, round by round.
@@ -38,22 +37,8 @@ FRESH = (
     (384, 384, 384), (768, 768, 768), (1280, 1280, 1280), (1920, 1920, 1920), (2688, 2688, 2688),
     (3712, 3712, 3712), (4999, 4999, 4999), (5120, 5120, 5120), (320, 320, 8192), (96, 2048, 8192),
 )  # fmt: skip
-SAMPLE_FLOPS = {"gemm-simt": 4e10, "gemm-sm80": 3e11, "gemm-sm90": 6e11}
+SAMPLE_FLOPS = {"gemm-simt": 4e10, "gemm-sm80": 3e11}
 """About a millisecond."""
-
-SEEDS = {"fitted": 20261123, "fresh": 20261201}
-"""Of the problems that gemm-sm90 is fitted to, and judged on."""
-
-
-def drawn(seed: int, count: int = 26) -> tuple[tuple[int, int, int], ...]:
-    """Random m, n and k from 64 to 16384, multiples of 8, of 1e9 to 1.2e12 operations."""
-    rng = random.Random(seed)
-    found: list[tuple[int, int, int]] = []
-    while len(found) < count:
-        m, n, k = (8 * round(2 ** rng.uniform(3, 11)) for _ in range(3))
-        if 1e9 <= 2 * m * n * k <= 1.2e12:
-            found.append((m, n, k))
-    return tuple(found)
 
 
 def some(configs: Sequence[Config], name: str) -> list[Config]:
@@ -118,7 +103,7 @@ def main(args: list[str]) -> int:
     family, out = find_family(args[0]), Path(args[1])
     status = require_gpu()
     which = "fresh" if "fresh" in args else "fitted"
-    sizes = drawn(SEEDS[which]) if family.name == "gemm-sm90" else FRESH if which == "fresh" else FITTED
+    sizes = FRESH if which == "fresh" else FITTED
     problems = [family.problem(m, n, k) for m, n, k in sizes]
     began = time.perf_counter()
     ways = [(p, c) for p in problems for c in some(family.configs(p, status.arch), str(p))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -52,16 +53,17 @@ def test_the_first_choice_is_good_on_problems_it_was_not_fitted_to(family: str) 
     assert fmean(found) <= 0.01 and max(found) <= 0.05
 
 
-@pytest.mark.parametrize("part", ["fitted", "fresh"])
-def test_choices_of_wgmma_against_the_best_of_24(part: str) -> None:
-    """Of 26 random products each: the first 12 choices of an earlier model and 12 others were measured."""
+@pytest.mark.parametrize(("part", "problems"), [("fitted", 96), ("fresh", 48)])
+def test_choices_of_wgmma_against_all_of_them(part: str, problems: int) -> None:
+    """All choices were measured; those of more than three times the best are not in the file."""
     measured = json.loads((DATA / "gemm_choice_sm90.json").read_text(encoding="utf-8"))
     first, eight = [], []
     for row in measured[part]:
         times, p = row["choices"], gemm_problem(row["m"], row["n"], row["k"], "bf16")
-        tried = [times[way(c)] for c in SM90.configs(p) if way(c) in times]
-        assert len(tried) == len(times)
+        ways = [way(c) for c in SM90.configs(p)]
+        assert set(times) <= set(ways)
+        tried = [times.get(name, inf) for name in ways]
         first.append(min(tried) / tried[0])
         eight.append(min(tried) / min(tried[:8]))
-    assert len(first) == 26
-    assert fmean(first) >= 0.95 and min(first) >= 0.8 and fmean(eight) >= 0.99
+    assert len(first) == problems
+    assert fmean(first) >= 0.95 and min(first) >= 0.7 and fmean(eight) >= 0.99

@@ -35,6 +35,15 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "bias, gelu": (gemm_problem(72, 88, 72, "f16", bias=True, activation="gelu"), ROWS),
     "relu in boxes": (gemm_problem(72, 88, 72, "f16", activation="relu"), SMALL),
     "odd rows of D": (gemm_problem(67, 71, 40, "bf16", ldd=75), replace(ROWS, result_vec=1)),
+    "clusters below": (gemm_problem(304, 200, 136, "bf16"), replace(SMALL, cluster_m=2)),
+    "clusters beside": (
+        gemm_problem(304, 200, 136, "bf16", a_major="mn"), Sm90Config(128, 64, 2, cluster_n=2)
+    ),
+    "clusters of four": (gemm_problem(304, 200, 136, "bf16"), replace(SMALL, cluster_m=4)),
+    "clusters along k": (gemm_problem(130, 200, 456, "bf16"), Sm90Config(128, 64, 3, cluster_k=4)),
+    "along short k": (gemm_problem(70, 88, 72, "f16", bias=True), replace(ROWS, tile_n=48, cluster_k=3)),
+    "ping-pong": (gemm_problem(304, 200, 136, "bf16"), Sm90Config(128, 64, 3, pingpong=True)),
+    "three": (gemm_problem(300, 200, 136, "bf16"), Sm90Config(192, 96, 2, 3)),
     "parts": (gemm_problem(72, 88, 400, "bf16", bias=True), replace(ROWS, result_vec=4, splits=3)),
 }  # fmt: skip
 
@@ -67,8 +76,13 @@ def drawn(rng: random.Random) -> tuple[GemmProblem, Any]:
         }
         p = gemm_problem(m, n, k, rng.choice(["f16", "bf16"]), **(asked | lead))
         base = Sm90Config(
-            64 * (c := rng.choice([1, 1, 2])), rng.choice([16, 48, 64, 128]), rng.randint(2, 4), c
+            64 * (c := rng.choice([1, 1, 2, 3])), rng.choice([16, 48, 64, 128]), rng.randint(2, 4), c
         )
+        along = rng.choice(["", "", "cluster_m", "cluster_n", "cluster_k"])
+        if along:
+            base = replace(base, **{along: rng.choice([2, 2, 3, 4])})
+        if rng.random() < 0.25:
+            base = replace(base, pingpong=True)
         found = SM90.fitted(p, replace(base, panel=rng.randint(1, 8)))
         if rng.random() < 0.2:
             found = SM90.parted(p, replace(found, splits=rng.randint(2, 3)))

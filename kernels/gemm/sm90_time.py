@@ -1,0 +1,77 @@
+"""How long a product by gemm-sm90 is expected to take: tensor cores, L2 and memory, each with its own rate.
+
+The idea.  Three things go on beside each other, and none hides the others wholly:
+
+    tensor cores    rounds * (steps of k * step + block), of what a multiprocessor computes in turn
+    L2              bytes that TMA brings to all blocks, over the rate of the L2; rows that start at odd
+                    multiples of 16 or 32 bytes are read in more requests
+    memory          each operand once, and D, whose rows leave in runs of the boxes' width
+
+They add up to (a^q + b^q + c^q)^(1/q): with a large q the longest of them, with q = 1 their sum.  Starting,
+the first loads and the last results come on top, and parts of k their own kernel.
+
+Notes.  A cluster of 4 or 8 does not find all multiprocessors: those of a graphics processing cluster that are
+left over stay idle.
+
+Fitted to the times of every choice on 96 random problems on an H200 with a cold L2 (2026-11-23,
+tests/gpu/tune_wgmma; judged on 48 others, tests/data/gemm_choice_sm90.json).
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.tiles import Sm90Config, Sums, Tile
+
+L2_BYTES_PER_NS, MEMORY_BYTES_PER_NS = 16004.0, 4849.0
+"""What the L2 gives to all multiprocessors, and the memory, in bytes per nanosecond."""
+
+REQUESTS = {16: 2.06, 32: 1.32}
+"""Requests to the L2 for rows that start at odd multiples of so many bytes, over those of others."""
+
+RUNS = {32: 5.57, 64: 3.06}
+"""Bytes of memory that a byte of D costs where its rows leave in runs of so many bytes."""
+
+TOGETHER = 2.132
+"""The power q by which the three add up."""
+
+RESIDENT = {1: 132, 2: 66, 3: 42, 4: 30, 6: 20, 8: 15}
+"""Clusters of so many blocks, one per multiprocessor, that 132 multiprocessors hold at once."""
+
+
+def resident_clusters(sms: int, blocks: int) -> int:
+    """Clusters of `blocks` blocks that `sms` multiprocessors hold at once, one block on each.
+
+    >>> resident_clusters(132, 4), resident_clusters(114, 2)
+    (30, 57)
+    """
+    return RESIDENT.get(blocks, sms // blocks) if sms == RESIDENT[1] else sms // blocks
+
+
+def expected_sm90_ns(p: GemmProblem, c: Sm90Config, tile: Tile[Sm90Config], sums: Sums, sms: int) -> float:
+    """Nanoseconds that the model of the module's text expects.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.tiles import SM90_SUMS, SM90_TILES
+    >>> p, tile = gemm_problem(4096, 4096, 4096, "bf16"), SM90_TILES[0]
+    >>> round(expected_sm90_ns(p, tile.config, tile, SM90_SUMS, 132), -3)
+    190000.0
+    """
+    size, parts = p.operand.nbytes, c.splits * c.cluster_k
+    rows, columns = -(-p.m // (c.tile_m * c.cluster_m)), -(-p.n // (c.tile_n * c.cluster_n))
+    blocks = rows * columns * c.cluster * c.splits * p.products
+    steps_of_all = -(-p.k // c.tile_k)
+    steps = -(-steps_of_all // parts)
+    rounds = -(-blocks // (resident_clusters(sms, c.cluster) * c.cluster))
+    tensor = rounds * (steps * tile.step[0] + tile.block[0])
+    start = min(gcd(lead * size, 64) for lead in (p.lda, p.ldb))
+    brought = blocks * steps * c.tile_k * size * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
+    l2 = brought * REQUESTS.get(start, 1.0) / L2_BYTES_PER_NS
+    run = c.box_columns(p.result.nbytes) * p.result.nbytes if c.through == "tma" else 128
+    written = p.m * p.n * p.result.nbytes * RUNS.get(run, 1.0)
+    memory = p.products * ((p.m + p.n) * p.k * size + written) / MEMORY_BYTES_PER_NS
+    ns: float = (tensor**TOGETHER + l2**TOGETHER + memory**TOGETHER) ** (1 / TOGETHER) + tile.start
+    if c.splits > 1:
+        ns += sums.launch + c.splits * p.m * p.n * 4 * sums.byte
+    return ns
