@@ -52,6 +52,9 @@ RENAMED: Mapping[str, str] = {
 OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
 """Fields of all products when choices were stored, and now of steps of ladders alone; "spread" is gone."""
 
+LATER = {"schedule": "data_parallel"}
+"""Fields that products have had only since choices were stored, with what all of these stand for."""
+
 Case: TypeAlias = Mapping[str, Any]
 
 
@@ -174,6 +177,7 @@ def _choice(p: Any, config: Any) -> dict[str, Any]:
     found: dict[str, Any] = plain(config)
     if isinstance(config, SimtConfig | Sm80Config):
         options = {x: plain(getattr(config, x)) for x in OPTIONS if hasattr(config, x)}
+        found = {x: value for x, value in found.items() if value != LATER.get(x, ...)}
         return {**found, **options, **({"spread": 1} if isinstance(config, SimtConfig) else {})}
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from layoutalg.codegen.expr import Expr, Var, substitute, variables
-from layoutalg.codegen.program import Do, For, If, Kernel, Let, Stmt, Unroll, walk
+from layoutalg.codegen.program import Do, For, If, Kernel, Let, Roles, Stmt, Unroll, walk
 from layoutalg.codegen.program.lowering import map_arg
 
 Change = Callable[[Stmt], tuple[Stmt, ...]]
@@ -25,6 +25,8 @@ def _rewrite(body: tuple[Stmt, ...], change: Change) -> tuple[Stmt, ...]:
                 s = replace(s, body=_rewrite(s.body, change))
             case If():
                 s = replace(s, body=_rewrite(s.body, change), orelse=_rewrite(s.orelse, change))
+            case Roles(parts):
+                s = Roles(tuple(replace(part, body=_rewrite(part.body, change)) for part in parts))
             case Do() | Let():
                 pass
         out += change(s)

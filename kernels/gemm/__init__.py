@@ -11,6 +11,7 @@
     sm90_first  the same with one tile per block, for the first steps of its ladder
     rasterize   which tile of D a block computes
     splitk      parts of k, and the kernel that adds them up
+    streamk     schedules: persistent blocks, and those that share the last wave's steps of k
     launches    the kernels of a product
     family      the records of both families: data, definition, contenders
 

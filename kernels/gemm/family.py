@@ -45,7 +45,7 @@ from layoutalg.kernels.gemm.problem import (
     scalar_value,
     scalar_words,
 )
-from layoutalg.kernels.gemm.tiles import Config, Sm90Config
+from layoutalg.kernels.gemm.tiles import Config, Sm90Config, usual_schedule
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
@@ -222,21 +222,27 @@ def _expected(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Expected:
 
 def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
     found, refused = choice.tried(p, arch)
-    yield from map(Candidate, found)
+    yield from map(Candidate, found[:1])
+    yield from (Candidate(config) for _, config in choice.streamk(p, arch))  # tried, but not yet chosen
+    yield from map(Candidate, found[1:])
     yield from (Candidate(config, refusal) for config, refusal in refused)
 
 
 def way(config: Config) -> str:
-    """A configuration in a word: its tile, its clusters and parts of k where there are some, and ping-pong.
+    """A configuration in a word: its tile, its clusters, its parts of k, ping-pong, its schedule if another.
 
-    >>> from layoutalg.kernels.gemm.tiles import SimtConfig
+    >>> from layoutalg.kernels.gemm.tiles import SimtConfig, Sm90Config
     >>> way(SimtConfig(128, 256, 8, 16, 8, 4)), way(SimtConfig(64, 64, 16, 8, 4, 4, splits=3))
     ('128x256x8', '64x64x16 by 3')
+    >>> way(Sm90Config(128, 256, 4, schedule="streamk"))
+    '128x256x64 streamk'
     """
     tile = f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
     if isinstance(config, Sm90Config):
         shape = f"{config.cluster_m}x{config.cluster_n}x{config.cluster_k}"
         tile += f" in {shape}" * (config.cluster > 1) + " ping-pong" * config.pingpong
+    if config.schedule != usual_schedule(config):
+        return f"{tile} {config.schedule}"
     return tile if config.splits == 1 else f"{tile} by {config.splits}"
 
 
@@ -347,7 +353,7 @@ def _family(
         shared=shared_launches,
         called=called_launches,
         way=way,
-        written=lambda config: bool(config.splits == 1),
+        written=lambda config: bool(config.splits == 1 and config.schedule != "streamk"),
     )
 
 

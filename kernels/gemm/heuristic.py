@@ -10,7 +10,14 @@ step[r] is what r blocks take together for a tile of k, block[r] what they take 
 writing results.  Parts of k (see splitk) are more blocks with fewer tiles; writing their sums, reading
 them again and launching the kernel that adds them up come on top.
 
+Stream-K (see there) has W whole waves of R blocks per multiprocessor, and then each block its share of steps:
+
+    time = W * (tiles of k * step[R] + block[R]) + share * step[R] + u * block[R] + launch + bytes * byte
+
+u is 1 or 2, the tiles that a block has a part of; launch and byte are those of parts of k.
+
     SIMT.configs(p), SM80.configs(p)      the configurations that fit, the one expected to be fastest first
+    SM80.streamk(p)                       those by stream-K that are expected to be faster than all of them
     SM80.fitted(p, config)                a tile with vectors and edges as a problem needs them
 
 Notes.  step and block are data, fitted to the times of every choice on 24 published problems on an H200; the
@@ -30,6 +37,7 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.sm90_time import expected_sm90_ns
 from layoutalg.kernels.gemm.splitk import part_problem
+from layoutalg.kernels.gemm.streamk import part_count, share_of
 from layoutalg.kernels.gemm.tiles import (
     SIMT_SUMS,
     SIMT_TILES,
@@ -58,6 +66,10 @@ MOST_ROUNDS = 12
 """Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
 
 
+STREAMK_GAIN = 0.03
+"""Share of the expected time that stream-K has to save to be tried."""
+
+
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
     """Numbers of parts worth trying for a problem in tiles of a configuration, on `sms` multiprocessors.
 
@@ -82,6 +94,8 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
     >>> expected_ns(p, c, tile, Sums(2000.0, 0.001), 132)
     2600.0
     """
+    if c.schedule == "streamk":
+        return _streamk_ns(p, c, tile, sums, sms)
     blocks, tiles = tile_count(p, c) * c.splits, -(-p.k // c.tile_k)
     steps = -(-tiles // c.splits)
     rounds, rest = divmod(-(-blocks // sms), len(tile.step))
@@ -95,6 +109,21 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
     return ns
 
 
+def _streamk_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> float:
+    """Whole waves; each block's share, which fills the ring and is written once or twice; the sums."""
+    tiles, steps, blocks = tile_count(p, c), -(-p.k // c.tile_k), sms * c.min_blocks
+    waves, share = tiles // blocks, share_of(tiles, steps, blocks)
+    step, block = tile.step[c.min_blocks - 1], tile.block[c.min_blocks - 1]
+    ns = waves * (steps * step + block)
+    if share:
+        ns += share * step + block * (1 if steps % share == 0 else 2)
+    if _is_narrow(p, c):
+        ns *= tile.narrow
+    if parts := part_count(tiles, steps, blocks):
+        ns += sums.launch + parts * c.tile_m * c.tile_n * p.accumulator.nbytes * sums.byte
+    return ns
+
+
 def _is_narrow(p: GemmProblem, c: Config) -> bool:
     if isinstance(c, SimtConfig):
         return min(c.a_vector, c.b_vector) == 1
@@ -105,7 +134,8 @@ def _is_narrow(p: GemmProblem, c: Config) -> bool:
 class Choice(Generic[C]):
     """The tiles of a family; `fit` gives a tile the vectors, elements and edges that a problem needs.
 
-    `fields` are those that depend on the problem alone; `parted` makes a configuration one for parts of k.
+    `fields` are those that depend on the problem alone; `parted` makes a configuration one for parts of k,
+    and `shared` one by stream-K, of families that have it.
     """
 
     tiles: tuple[Tile[C], ...]
@@ -115,6 +145,7 @@ class Choice(Generic[C]):
     accepts: Callable[[GemmProblem], None] | None = None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
     expected: Callable[[GemmProblem, C, Tile[C], Sums, int], float] = expected_ns
+    shared: Callable[[C], C] | None = None
 
     @property
     def whole(self) -> dict[str, Any]:
@@ -153,6 +184,29 @@ class Choice(Generic[C]):
             self.accepts(p)
         found, refused = self.timed(p, arch)
         return tuple(config for _, config in found), refused
+
+    def streamk(self, p: GemmProblem, arch: str | Arch = "sm_90") -> list[tuple[float, C]]:
+        """Each tile by stream-K, behind its nanoseconds, where it is expected to save STREAMK_GAIN of the
+        time of all that `timed` has; the fastest first.
+
+        >>> from layoutalg.kernels.gemm.problem import gemm_problem
+        >>> [[str(c) for _, c in SM80.streamk(gemm_problem(n, n, n))][:1] for n in (2304, 4096)]
+        [['256x128x64, 4 stages, streamk'], []]
+        """
+        usual, chip = self.timed(p, arch)[0], find_arch(arch)
+        if not usual or not chip.board or not self.shared:
+            return []
+        found: list[tuple[float, C]] = []
+        for tile in self.tiles:
+            choice = self.shared(self.fit(p, tile.config, chip))
+            try:
+                check_config(p, choice, chip)
+            except LayoutAlgError:
+                continue
+            ns = self.expected(p, choice, tile, self.sums, chip.board.sms)
+            if ns * (1 + STREAMK_GAIN) <= usual[0][0]:
+                found.append((ns, choice))
+        return sorted(found, key=lambda pair: pair[0])
 
     def timed(
         self, p: GemmProblem, arch: str | Arch = "sm_90"
@@ -223,7 +277,13 @@ def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
 SIMT: Choice[SimtConfig] = Choice(
     SIMT_TILES, SIMT_SUMS, _fit_simt, ("a_vector", "b_vector", "result_vec"), check_element
 )
-SM80: Choice[Sm80Config] = Choice(SM80_TILES, SM80_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"))
+SM80: Choice[Sm80Config] = Choice(
+    SM80_TILES,
+    SM80_SUMS,
+    _fit_sm80,
+    ("a_bytes", "b_bytes", "result_vec"),
+    shared=lambda c: replace(c, schedule="streamk"),
+)
 SM90: Choice[Sm90Config] = Choice(
     SM90_TILES,
     SM90_SUMS,
@@ -231,6 +291,7 @@ SM90: Choice[Sm90Config] = Choice(
     ("through", "result_vec"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
     expected=expected_sm90_ns,
+    shared=lambda c: replace(c, schedule="streamk", cluster_m=1, cluster_n=1, cluster_k=1, pingpong=False),
 )
 """The families: without tensor cores, with mma.sync, and with wgmma."""
 

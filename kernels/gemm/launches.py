@@ -1,4 +1,4 @@
-"""The launches that compute a product: one kernel; or the parts of k, and the kernel that adds them up.
+"""The launches that compute a product: one kernel; or parts of k, and the kernel that adds them up.
 
 A kernel is built for the extents and leading dimensions of a problem and below, so that one kernel serves
 many problems: `covering` widens a problem to the next sizes that its neighbours share.
@@ -17,6 +17,7 @@ from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.sm90_first import build_first
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
+from layoutalg.kernels.gemm.streamk import block_count, build_fixup, slot_count
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 
@@ -38,8 +39,12 @@ def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSeq
     >>> [kernel.name for kernel in one.kernels], one.scratch_bytes
     (['gemm_sm80_f16', 'gemm_combine_f16'], 65536)
     """
-    product = _product(p, c)
-    return sequence_of(p, c, (product,) if c.splits == 1 else (product, build_combine(p)), arch)
+    kernels = [_product(p, c)]
+    if c.splits > 1:
+        kernels.append(build_combine(p))
+    if not isinstance(c, SimtConfig) and c.schedule == "streamk":
+        kernels.append(build_fixup(p, c))
+    return sequence_of(p, c, tuple(kernels), arch)
 
 
 def _product(p: GemmProblem, c: Config) -> Kernel:
@@ -113,7 +118,8 @@ def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
         by_m, by_n, _ = multiples(p, c)
         m = most if p.m >= c.tile_m else c.tile_m - by_m
         n = most if p.n >= c.tile_n else c.tile_n - by_n
-    ldd = most + (combine_vector(p) if c.splits > 1 else 0)  # what cuts the rows of the sums that are added
+    added_up = c.splits > 1 or c.schedule == "streamk"
+    ldd = most + (combine_vector(p) if added_up else 0)  # what cuts the rows of the sums that are added
     batch = (BatchMode(*WIDEST_BATCH),) * len(p.batch)
     return replace(
         p, m=m, n=n, k=k, lda=most, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED
@@ -132,9 +138,11 @@ def sequence_of(
     splits = c.splits
     scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
     scalars |= batch_scalars(p)
-    if isinstance(c, Sm90Config):
-        scalars["blocks"] = sm90.block_count(p, c, arch or "sm_90")
     scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
+    if not isinstance(c, SimtConfig) and c.schedule != "data_parallel":
+        scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")
+        if c.schedule == "streamk":
+            scratch = slot_count(blocks) * c.tile_m * c.tile_n * p.accumulator.nbytes
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 
 

@@ -39,7 +39,7 @@ from layoutalg.codegen.program import MemRef, Reg
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch, declare_tile
 from layoutalg.kernels.gemm.splitk import Part, declare_part
-from layoutalg.kernels.gemm.tiles import OperandTile, Side, SimtConfig, Sm80Config
+from layoutalg.kernels.gemm.tiles import Config, OperandTile, Side, SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import multiples
 from layoutalg.layout import AnyLayout, Layout
 
@@ -216,6 +216,9 @@ class Mainloop:
     Declares m, n and k (`depth`), the leading dimensions, the operands' tiles, the block's `part` of k, and
     registers for `fragments` of both.  The block's tile of D is at `corner` of the product at `batch`; with
     `inward` operands are read from as far inward as `tile_start` says, at `first`.
+
+    Where a block has several tiles it is written in the loop over these, behind m, n and k: `extents` are
+    they, `unit` the tile's corner and the steps of k.
     """
 
     def __init__(
@@ -227,21 +230,14 @@ class Mainloop:
         *,
         inward: bool,
         align_bytes: int,
+        extents: tuple[Var, Var, Var] | None = None,
+        unit: tuple[tuple[Expr, Expr], Part] | None = None,
     ) -> None:
         self.k, self.c = k, c
-        edges = c.edges and inward
-        least = least_extent(p.m, c.tile_m, edges=edges), least_extent(p.n, c.tile_n, edges=edges), 1
-        self.m, self.n, self.depth = (
-            k.param(name, most, max(fewest, of), multiple=of)
-            for name, most, fewest, of in zip("mnk", (p.m, p.n, p.k), least, multiples(p, c), strict=True)
-        )
-        self.corner = self.first = declare_tile(k, self.m, self.n, (c.tile_m, c.tile_n), c.panel)
+        self.m, self.n, self.depth = extents or declare_extents(k, p, c, multiples(p, c), inward=inward)
+        self.corner = unit[0] if unit else declare_tile(k, self.m, self.n, (c.tile_m, c.tile_n), c.panel)
         self.batch = declare_batch(k, p)
-        if inward:
-            self.first = (
-                tile_start(k, "a_row", self.corner[0], c.tile_m, self.m, edges=c.edges),
-                tile_start(k, "b_row", self.corner[1], c.tile_n, self.n, edges=c.edges),
-            )
+        self.first = inward_corner(k, self.corner, (self.m, self.n), c) if inward else self.corner
 
         def operand(side: Side, ld: int, first: Expr, extent: Var) -> Operand:
             one, name = plan(side), f"ld{side}"
@@ -254,7 +250,7 @@ class Mainloop:
             )  # fmt: skip
 
         self.operands = operand("a", p.lda, self.first[0], self.m), operand("b", p.ldb, self.first[1], self.n)
-        self.part = declare_part(k, (self.depth + (c.tile_k - 1)) // c.tile_k, c.splits)
+        self.part = unit[1] if unit else declare_part(k, k_tiles(self.depth, c.tile_k), c.splits)
         self.fragments = tuple(
             k.reg(f"r{side}", c.fragments, x.tile.fragments, x.tile.words)
             for side, x in zip("ab", self.operands, strict=True)
@@ -361,6 +357,41 @@ class Mainloop:
         """Load both operands' fragments of a step."""
         for x, into in zip(self.operands, self.fragments, strict=True):
             x.fetch(into, which, stage, step)
+
+
+def k_tiles(depth: Expr, tile_k: int) -> Expr:
+    """Tiles that k has."""
+    return (depth + (tile_k - 1)) // tile_k
+
+
+def declare_extents(
+    k: KernelBuilder, p: GemmProblem, c: Config, multiple: tuple[int, int, int], *, inward: bool
+) -> tuple[Var, Var, Var]:
+    """The parameters m, n and k, multiples of so much; with `inward` and edges as `least_extent` says.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> c = Sm80Config(64, 64, 64, 2, 2, 3, edges=True)
+    >>> k = KernelBuilder("extents", threads=32)
+    >>> [x.facts.lo for x in declare_extents(k, gemm_problem(100, 40, 80), c, (1, 8, 1), inward=True)]
+    [64, 8, 1]
+    """
+    edges = c.edges and inward
+    least = least_extent(p.m, c.tile_m, edges=edges), least_extent(p.n, c.tile_n, edges=edges), 1
+    m, n, depth = (
+        k.param(name, most, max(fewest, of), multiple=of)
+        for name, most, fewest, of in zip("mnk", (p.m, p.n, p.k), least, multiple, strict=True)
+    )
+    return m, n, depth
+
+
+def inward_corner(
+    k: KernelBuilder, corner: tuple[Expr, Expr], extents: tuple[Var, Var], c: Config
+) -> tuple[Expr, Expr]:
+    """Where a tile is read and computed that D has at `corner`: `tile_start` of both its extents."""
+    return (
+        tile_start(k, "a_row", corner[0], c.tile_m, extents[0], edges=c.edges),
+        tile_start(k, "b_row", corner[1], c.tile_n, extents[1], edges=c.edges),
+    )
 
 
 def least_extent(extent: int, rows: int, *, edges: bool) -> int:

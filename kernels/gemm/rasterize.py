@@ -37,10 +37,31 @@ def declare_tile(
     >>> m0.facts.stride, n0.facts.stride
     (32, 16)
     """
-    tile_m, tile_n = tile
-    rows, columns = (m + (tile_m - 1)) // tile_m, (n + (tile_n - 1)) // tile_n
-    row, column = tile_place(k, k.block(0, rows * columns), (rows, columns), panel)
-    return k.let("m0", row * tile_m), k.let("n0", column * tile_n)
+    grid = tile_grid(m, n, tile)
+    return declare_corner(k, k.block(0, grid[0] * grid[1]), grid, tile, panel)
+
+
+def tile_grid(m: Expr, n: Expr, tile: tuple[int, int]) -> tuple[Expr, Expr]:
+    """Rows and columns of tiles that D has, which is m x n.
+
+    >>> k = KernelBuilder("grid", threads=32)
+    >>> [str(x) for x in tile_grid(k.param("m", 100), k.param("n", 100), (32, 16))]
+    ['(m + 31) // 32', '(n + 15) // 16']
+    """
+    return (m + (tile[0] - 1)) // tile[0], (n + (tile[1] - 1)) // tile[1]
+
+
+def declare_corner(
+    k: KernelBuilder, number: Expr, grid: tuple[Expr, Expr], tile: tuple[int, int], panel: int = PANEL
+) -> tuple[Expr, Expr]:
+    """The first row and column of D in the tile of a number, in a grid of (rows, columns) of tiles.
+
+    >>> k = KernelBuilder("order", threads=32)
+    >>> print(*declare_corner(k, k.param("tile", 9), (k.param("rows", 3), k.param("columns", 3)), (32, 16)))
+    m0 n0
+    """
+    row, column = tile_place(k, number, grid, panel)
+    return k.let("m0", row * tile[0]), k.let("n0", column * tile[1])
 
 
 def tile_place(

@@ -36,6 +36,7 @@ from layoutalg.codegen.instr import (
     MMA_SYNC,
     MMAS,
     MOVE,
+    STG_WHOLE,
     STS,
     WARP_SYNC,
     Mma,
@@ -45,10 +46,14 @@ from layoutalg.codegen.language import KernelBuilder, partition
 from layoutalg.codegen.program import Kernel, Reg
 from layoutalg.dtype import DType, dtype
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.mainloop import Mainloop, OperandPlan, operand_copy
+from layoutalg.kernels.gemm.mainloop import Mainloop, OperandPlan, declare_extents, k_tiles, operand_copy
 from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.rasterize import declare_corner, tile_grid
+from layoutalg.kernels.gemm.splitk import Part
+from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, each_unit
 from layoutalg.kernels.gemm.suggest import check_or_suggest
 from layoutalg.kernels.gemm.tiles import OperandTile, Side, Sm80Config, mma_of, operand_tile, stored
+from layoutalg.kernels.gemm.validate import multiples
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.synthesis import synthesize
 
@@ -118,10 +123,30 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     check_or_suggest(p, c)
     notes = _notes(p, c)
     p, c = stored(p, c)
-    mma = mma_of(p, c)
     k = KernelBuilder(f"gemm_sm80_{p.operand}", c.threads, notes=notes, min_blocks=c.min_blocks)
-    loop = Mainloop(k, p, c, partial(operand_plan, p, c), inward=True, align_bytes=1024)
-    ra, rb = loop.fragments
+    plan = partial(operand_plan, p, c)
+    if c.schedule == "data_parallel":
+        _write_tile(k, p, c, Mainloop(k, p, c, plan, inward=True, align_bytes=1024))
+        return k.build()
+    extents = m, n, depth = declare_extents(k, p, c, multiples(p, c), inward=True)
+    grid, blocks = tile_grid(m, n, (c.tile_m, c.tile_n)), k.param("blocks", MOST_BLOCKS)
+    tiles, steps = k.let("tiles", grid[0] * grid[1]), k.let("steps", k_tiles(depth, c.tile_k))
+    with each_unit(k, c.schedule, tiles, steps, blocks, k.block(0, blocks)) as unit:
+        corner = declare_corner(k, unit.tile, grid, (c.tile_m, c.tile_n), c.panel)
+        part = Part(None, unit.first, unit.steps)
+        loop = Mainloop(
+            k, p, c, plan, inward=True, align_bytes=1024, extents=extents, unit=(corner, part)
+        )  # fmt: skip
+        _write_tile(k, p, c, loop, unit)
+        k.do(BAR)  # the next tile is copied to where this one's sums went through
+    return k.build()
+
+
+def _write_tile(
+    k: KernelBuilder, p: GemmProblem, c: Sm80Config, loop: Mainloop, unit: Work | None = None
+) -> None:
+    """A tile of D, or what a unit of work has of it."""
+    mma, (ra, rb) = mma_of(p, c), loop.fragments
     output = Output(
         k, p, c.result_vec, loop.m, loop.n, first=loop.corner if c.edges else None, part=loop.part.which,
         batch=loop.batch, static=c.static_ld,
@@ -140,8 +165,17 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
 
     loop.write(multiply)
     through = _through_shared if c.epilogue == "shared" else _direct
-    through(k, p, c, acc, _Sums(k, p, c.result_vec), output, loop.first)
-    return k.build()
+    sums = _Sums(k, p, c.result_vec)
+    if unit is None or c.schedule != "streamk":
+        through(k, p, c, acc, sums, output, loop.first)
+        return
+    parts = Workspace.declare(k, p, (c.tile_m, c.tile_n), writable=True)
+    with k.If(unit.whole):
+        through(k, p, c, acc, sums, output, loop.first)
+    with k.Else():
+        there = k.get_slice(tiled_mma(p, c)).partition_C(parts.slot(unit.slot))
+        with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j, k.Unroll("h", 2) as h:
+            k.do(STG_WHOLE[8], there.at((0, h), i, j), acc.slice(i, j, h * 2, count=2))
 
 
 def _notes(p: GemmProblem, c: Sm80Config) -> list[str]:

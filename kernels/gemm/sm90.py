@@ -27,12 +27,13 @@ from contextlib import contextmanager, nullcontext
 from typing import TypeAlias
 
 from layoutalg.algebra import tile_to_shape
-from layoutalg.arch import Arch, atom_layout, find_arch
+from layoutalg.arch import atom_layout
 from layoutalg.atoms import TiledMMA, make_tiled_mma
 from layoutalg.codegen.expr import Const, Expr, Operand, as_expr, minus
 from layoutalg.codegen.instr import (
     LDS,
     ST_ASYNC,
+    STG_WHOLE,
     STMATRIX,
     STS,
     WARP_SYNC,
@@ -46,12 +47,14 @@ from layoutalg.codegen.program import BarrierRef, Kernel
 from layoutalg.dtype import DType
 from layoutalg.errors import IRError
 from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.mainloop import k_tiles
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
-from layoutalg.kernels.gemm.rasterize import tile_place
+from layoutalg.kernels.gemm.rasterize import tile_grid, tile_place
 from layoutalg.kernels.gemm.sm80 import stage_copies
-from layoutalg.kernels.gemm.splitk import declare_part, part_problem, share_of
+from layoutalg.kernels.gemm.splitk import Part, declare_part, part_problem, share_of
+from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, below, each_unit
 from layoutalg.kernels.gemm.suggest import check_or_suggest
-from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config, tile_count
+from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_BLOCKS as CLUSTERED_BLOCKS
 from layoutalg.layout import AnyLayout, Layout
 
@@ -67,23 +70,6 @@ TMA_BYTES = 16
 
 Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
 """What is written for the sums of a consumer, whose first row and column of D are given."""
-
-MOST_BLOCKS = 1 << 10
-"""Blocks that a launch has at most."""
-
-
-def block_count(p: GemmProblem, c: Sm90Config, arch: str | Arch = "sm_90") -> int:
-    """Blocks along the grid's first axis: one per multiprocessor, its parts of k together, or one per tile.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
-    [32, 132]
-    """
-    if c.cluster_k > 1:
-        return tile_count(p, c) * c.cluster_k
-    board, size = find_arch(arch).board, c.cluster
-    clusters = min(-(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)), MOST_BLOCKS)
-    return size * max(1, min(clusters, (board.sms if board else MOST_BLOCKS) // c.splits // size))
 
 
 def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
@@ -134,11 +120,6 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
     ]
 
 
-def _below(value: Expr, most: int) -> Expr:
-    """A value of at most `most`; where its facts do not say so, a modulus does, which changes nothing."""
-    return value if value.facts.hi <= most else value % (1 << most.bit_length())
-
-
 class _Operand:
     """A, or B with its columns as rows: its tensor map, its ring in shared memory, how a tile is loaded."""
 
@@ -184,11 +165,12 @@ class _Writer:
         most = CLUSTERED_BLOCKS if c.cluster_k > 1 else MOST_BLOCKS
         self.blocks = k.param("blocks", most, c.cluster, c.cluster)
         self.block = k.block(0, self.blocks)
-        steps = (depth + (c.tile_k - 1)) // c.tile_k
+        steps = k_tiles(depth, c.tile_k)
         if c.cluster_k > 1:
             self.part = share_of(k, k.let("rank", k.rank), c.cluster_k, steps)
         else:
             self.part = declare_part(k, steps, c.splits)
+        self.tile_steps = self.part.tiles
         parted = self.part.which if c.splits > 1 else None
         self.output = Output(k, p, c.result_vec, self.m, self.n, part=parted)
         self.mma = tiled_mma(p, c.tile_n)
@@ -197,6 +179,9 @@ class _Writer:
         if c.cluster_k > 1:  # what the peers send: fours of each thread, of each peer
             fours = (4, 128 * c.consumers, c.written_n // 8, c.consumer_m // ROWS, c.cluster_k - 1)
             self.sums = k.shared("sums", "f32", Layout(fours), align_bytes=128)
+        self.unit: Work  # that is being written, of stream-K
+        if c.schedule == "streamk":
+            self.leave = self._or_part(self.leave)
         self.full = k.mbarrier("full", 1, c.stages)
         self.empty = k.mbarrier("empty", c.readers * c.sharing, c.stages)
         self.order = k.mbarrier("order", 1, c.consumers) if c.pingpong else None
@@ -223,21 +208,32 @@ class _Writer:
         """
         k, c = self.k, self.c
         wide, high = c.tile_n * c.cluster_n, c.tile_m * c.cluster_m
-        grid = (self.m + (high - 1)) // high, (self.n + (wide - 1)) // wide
+        grid = tile_grid(self.m, self.n, (high, wide))
         clusters, mine = self.blocks // c.cluster, self.block // c.cluster
+
+        def place(number: Expr) -> tuple[Expr, Expr]:
+            row, column = tile_place(k, number, grid, c.panel)
+            return below(row, grid[0].facts.hi), below(column, grid[1].facts.hi)
+
         if c.cluster_k > 1:  # one tile each
-            row, column = tile_place(k, k.let("tile", mine), grid, c.panel)
-            row, column = (_below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
+            row, column = place(k.let("tile", mine))
             yield Const(0), Const(0), k.let("row", row), k.let("column", column)
             return
         count = k.let("tiles", grid[0] * grid[1])
+        if c.schedule == "streamk":
+            with each_unit(k, c.schedule, count, self.tile_steps, self.blocks, self.block) as unit:
+                self.unit, self.part = unit, Part(None, unit.first, unit.steps)
+                row, column = place(unit.tile)
+                # a unit has steps, but the compiler serializes products where it does not see that it has
+                with k.If(Const(0) < unit.steps):
+                    yield Const(0), k.let("before", unit.before), k.let("row", row), k.let("column", column)
+            return
         turns = minus(count + (clusters - 1), mine) // clusters
         if every > 1:
             turns = minus(turns + (every - 1), as_expr(first)) // every
         with k.For("turn", turns) as n:
             turn = k.let("nth", n * every + first) if every > 1 else n
-            row, column = tile_place(k, k.let("tile", mine + turn * clusters), grid, c.panel)
-            row, column = (_below(x, n.facts.hi) for x, n in zip((row, column), grid, strict=True))
+            row, column = place(k.let("tile", mine + turn * clusters))
             if c.cluster_m > 1:
                 row = row * c.cluster_m + k.rank
             if c.cluster_n > 1:
@@ -302,6 +298,23 @@ class _Writer:
         if c.through == "tma":
             with k.If(thread.eq(0)):
                 k.bulk_wait(0, read=True)
+
+    def _or_part(self, whole_tile: Leave) -> Leave:
+        """What a unit of work has of a tile: the whole, or a part, from the registers to its slot."""
+        k, c = self.k, self.c
+        parts = Workspace.declare(k, self.p, (c.tile_m, c.tile_n), writable=True)
+
+        def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
+            with k.If(self.unit.whole):
+                whole_tile(acc, corner)
+            with k.Else():
+                mine = local_tile(parts.slot(self.unit.slot), (c.consumer_m, c.tile_n), (k.thread // 128, 0))
+                there = k.get_slice(self.mma, k.thread % 128).partition_C(mine)
+                rows, columns = c.consumer_m // ROWS, c.tile_n // 8
+                with k.Unroll("i", rows) as i, k.Unroll("j", columns) as j, k.Unroll("h", 2) as h:
+                    k.do(STG_WHOLE[8], there.at((0, h, j), i, 0), acc.at((0, h, j), i, 0, values=2))
+
+        return leave
 
     def _joined(self, acc: Fragment) -> Fragment:
         """The sums of the columns that the block writes: each block of the cluster sends the others theirs,

@@ -22,6 +22,7 @@ from __future__ import annotations
 from math import gcd
 
 from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.streamk import part_count, share_of
 from layoutalg.kernels.gemm.tiles import Sm90Config, Sums, Tile
 
 L2_BYTES_PER_NS, MEMORY_BYTES_PER_NS = 16004.0, 4849.0
@@ -63,8 +64,15 @@ def expected_sm90_ns(p: GemmProblem, c: Sm90Config, tile: Tile[Sm90Config], sums
     blocks = rows * columns * c.cluster * c.splits * p.products
     steps_of_all = -(-p.k // c.tile_k)
     steps = -(-steps_of_all // parts)
-    rounds = -(-blocks // (resident_clusters(sms, c.cluster) * c.cluster))
-    tensor = rounds * (steps * tile.step[0] + tile.block[0])
+    if c.schedule == "streamk":
+        waves, share = blocks // sms, share_of(blocks, steps, sms)
+        tensor = waves * (steps * tile.step[0] + tile.block[0])
+        tensor += share * tile.step[0] + tile.block[0] * ((share > 0) + (share > 0 and steps % share > 0))
+        sums_written = part_count(blocks, steps, sms) * c.tile_m * c.tile_n
+    else:
+        rounds = -(-blocks // (resident_clusters(sms, c.cluster) * c.cluster))
+        tensor = rounds * (steps * tile.step[0] + tile.block[0])
+        sums_written = c.splits * p.m * p.n if c.splits > 1 else 0
     start = min(gcd(lead * size, 64) for lead in (p.lda, p.ldb))
     brought = blocks * steps * c.tile_k * size * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
     l2 = brought * REQUESTS.get(start, 1.0) / L2_BYTES_PER_NS
@@ -72,6 +80,6 @@ def expected_sm90_ns(p: GemmProblem, c: Sm90Config, tile: Tile[Sm90Config], sums
     written = p.m * p.n * p.result.nbytes * RUNS.get(run, 1.0)
     memory = p.products * ((p.m + p.n) * p.k * size + written) / MEMORY_BYTES_PER_NS
     ns: float = (tensor**TOGETHER + l2**TOGETHER + memory**TOGETHER) ** (1 / TOGETHER) + tile.start
-    if c.splits > 1:
-        ns += sums.launch + c.splits * p.m * p.n * 4 * sums.byte
+    if sums_written:
+        ns += sums.launch + sums_written * p.accumulator.nbytes * sums.byte
     return ns

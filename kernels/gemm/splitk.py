@@ -19,7 +19,7 @@ tiles than parts, the last parts have none, and write zeros.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import gcd
@@ -27,7 +27,7 @@ from math import gcd
 from layoutalg.codegen.expr import Const, Expr, Operand, Select, Var, as_expr
 from layoutalg.codegen.instr import CLEAR, LDG
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.program import Kernel, MemRef, Reg
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.epilogue import ARITHMETIC, Epilogue, Output, statement
 from layoutalg.kernels.gemm.problem import ALIGNED, GemmProblem
@@ -127,7 +127,7 @@ def build_combine(p: GemmProblem) -> Kernel:
     >>> build_combine(gemm_problem(64, 64, 512)).name
     'gemm_combine_f16'
     """
-    vec, do = combine_vector(p), ARITHMETIC[p.accumulator.name]
+    vec = combine_vector(p)
     part = part_problem(p).result
     notes = ["", f"{statement(p, '(sums[0] + sums[1] + ...)')}; sums[s] = A B over part s of k."]
     k = KernelBuilder(f"gemm_combine_{p.result}", THREADS, notes=notes)
@@ -137,11 +137,25 @@ def build_combine(p: GemmProblem) -> Kernel:
     block = k.block(0, (m * (n // vec) + (THREADS - 1)) // THREADS)
     at = k.let("at", block * THREADS + k.tid)
     row, column = k.let("row", at // (n // vec)), k.let("column", at % (n // vec) * vec)
-    total, one = k.reg("total", vec * do.words), k.reg("one", vec * do.words)
     with k.If(row < m):
-        k.do(CLEAR[part.nbytes * vec], total)
-        with k.For("s", splits, unroll=4) as s:
-            k.do(LDG[part.nbytes * vec], one, k.at(sums, s, row, column))
-            k.do(do.add_scaled(vec, part.name), total, one, *map(Const, do.one))
+        total = added(k, p, vec, splits, lambda s: k.at(sums, s, row, column))
         output.write(total, (row, column))
     return k.build()
+
+
+def added(k: KernelBuilder, p: GemmProblem, vec: int, count: Expr, place: Callable[[Var], MemRef]) -> Reg:
+    """`vec` sums of each of `count` parts added up, in the order of the parts.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> k = KernelBuilder("sum", threads=32)
+    >>> sums, parts = k.pointer("sums", 4, (128, 1)), k.param("parts", 8)
+    >>> added(k, gemm_problem(64, 64, 64), 4, parts, lambda s: k.at(sums, s, k.tid * 4)).name
+    'total'
+    """
+    do, nbytes = ARITHMETIC[p.accumulator.name], p.accumulator.nbytes * vec
+    total, one = k.reg("total", vec * do.words), k.reg("one", vec * do.words)
+    k.do(CLEAR[nbytes], total)
+    with k.For("s", count, unroll=4) as s:
+        k.do(LDG[nbytes], one, place(s))
+        k.do(do.add_scaled(vec, p.accumulator.name), total, one, *map(Const, do.one))
+    return total

@@ -40,6 +40,9 @@ Order: TypeAlias = Literal["mn", "matrix", "turned"]
 Side: TypeAlias = Literal["a", "b"]
 Through: TypeAlias = Literal["shared", "direct"]
 Loop: TypeAlias = Literal["threads", "tma", "roles", "persistent"]
+Schedule: TypeAlias = Literal["data_parallel", "persistent", "streamk"]
+
+ALL_AT_ONCE: Schedule = "data_parallel"
 
 ALONG_ROWS: Order = "mn"
 THROUGH_SHARED: Through = "shared"
@@ -91,6 +94,9 @@ class SimtConfig:
     # what only steps of the ladder have otherwise: options of ladder.steps.SimtStep
     weave, ahead, fragments, order = 2, False, 2, ALONG_ROWS
 
+    # what other families choose, and every configuration of this one has
+    schedule = ALL_AT_ONCE
+
     @property
     def lanes_n(self) -> int:
         """Lanes of a warp along n."""
@@ -121,7 +127,9 @@ class Sm80Config:
     stage or two.  `mma_k` is the k of one mma, 0 for the largest.  `edges` is for sizes that are not
     multiples of the tile.
     `static_ld` builds the kernel for the problem's leading dimensions alone.  `splits` blocks share a tile
-    of D, each with a part of k, see splitk.
+    of D, each with a part of k, see splitk.  `schedule` is "data_parallel", a block per tile; "persistent",
+    as many blocks as run at a time, each with tile after tile; or "streamk", where these share the last
+    wave's steps of k, see streamk.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("gemm-sm80")
@@ -145,6 +153,7 @@ class Sm80Config:
     min_blocks: int = 1
     static_ld: bool = False
     splits: int = 1
+    schedule: Schedule = "data_parallel"
 
     # what only steps of the ladder have otherwise: options of ladder.steps.Sm80Step
     ahead, fragments, swizzled, epilogue = True, 2, True, THROUGH_SHARED
@@ -170,7 +179,8 @@ class Sm80Config:
         return 16 * self.warp_n * 4 * self.threads // 32 if self.epilogue == "shared" else 0
 
     def __str__(self) -> str:
-        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages"
+        schedule = "" if self.schedule == ALL_AT_ONCE else f", {self.schedule}"
+        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{schedule}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +191,11 @@ class Sm90Config:
     tiles in shared memory.  `panel` columns of tiles are walked together.  Results leave `through` "tma",
     stored by TMA from shared memory in boxes, or "shared", in rows of `result_vec` elements that threads
     write, so that D may be stored in any way and C be read.  `splits` blocks share a tile, each with a part
-    of k, see splitk.  Blocks come in clusters of `cluster_m` below each other, which load B for each other,
-    or of `cluster_n` beside each other, which load A, or of `cluster_k` that share a tile, each with a part
-    of k: they add their sums up through shared memory, and each writes some of the columns.  With `pingpong`
-    each consumer has tiles of its own, in turn, and writes one while the other multiplies.
+    of k, see splitk; by the `schedule` "streamk" all blocks share the last wave's steps of k, see streamk.
+    Blocks come in clusters of `cluster_m` below each other, which load B for each other, or of `cluster_n`
+    beside each other, which load A, or of `cluster_k` that share a tile, each with a part of k: they add
+    their sums up through shared memory, and each writes some of the columns.  With `pingpong` each consumer
+    has tiles of its own, in turn, and writes one while the others multiply.
 
     >>> Sm90Config(128, 256, 4).threads
     384
@@ -202,6 +213,7 @@ class Sm90Config:
     cluster_n: int = 1
     cluster_k: int = 1
     pingpong: bool = False
+    schedule: Literal["persistent", "streamk"] = "persistent"
 
     # what other families choose, and every configuration of this one has
     tile_k, min_blocks, edges, static_ld, via = 64, 1, True, False, "tma"
@@ -247,12 +259,21 @@ class Sm90Config:
         shape = f"{self.cluster_m}x{self.cluster_n}x{self.cluster_k}"
         cluster = f", clusters of {shape}" if self.cluster > 1 else ""
         return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}" + (
-            ", ping-pong" if self.pingpong else ""
+            ", ping-pong" if self.pingpong else ", streamk" if self.schedule == "streamk" else ""
         )
 
 
 ROLE_REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}
 """Registers per thread of the producer and of so many consumers, 65,536 in all; 0 where none are moved."""
+
+
+def usual_schedule(c: Config) -> Schedule:
+    """The schedule of a configuration that does not say which.
+
+    >>> usual_schedule(Sm90Config(128, 256, 4, schedule="streamk"))
+    'persistent'
+    """
+    return "persistent" if isinstance(c, Sm90Config) else ALL_AT_ONCE
 
 
 def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:

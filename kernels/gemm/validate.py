@@ -25,6 +25,7 @@ from layoutalg.kernels.gemm.tiles import (
     mma_of,
     operand_tile,
     tile_count,
+    usual_schedule,
     vectors,
 )
 
@@ -59,6 +60,7 @@ def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
     chip = find_arch(arch)
     check_fields(c)
     check_splits(p, c.splits)
+    check_schedule(p, c)
     if isinstance(c, Sm90Config):
         _sm90(p, c, chip)
         return
@@ -77,6 +79,31 @@ def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
         _copies(p, c)
     _alignment(part_problem(p) if c.splits > 1 and isinstance(c, Sm80Config) else p, c)
     _resources(p, c, chip)
+
+
+def check_schedule(p: GemmProblem, c: Config) -> None:
+    """Raise UnsupportedError for a schedule that the problem or another field rules out.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> check_schedule(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4, schedule="streamk"))
+    """
+    usual = usual_schedule(c)
+    if c.schedule == usual:
+        return
+    if c.splits > 1:
+        raise UnsupportedError(
+            f"splits = {c.splits} with schedule = {c.schedule!r}: either cuts k; take splits = 1 or {usual!r}"
+        )
+    if p.batch:
+        raise UnsupportedError(f"schedule = {c.schedule!r} of a batch: take {usual!r}")
+    if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
+        raise UnsupportedError(
+            f"schedule = {c.schedule!r} of {c}: without clusters and ping-pong, or take {usual!r}"
+        )
+    if c.schedule == "streamk" and p.accumulator.name not in ("f32", "s32"):
+        raise UnsupportedError(
+            f"schedule = 'streamk' with {p.accumulator} sums: f32 and s32 are added up; take {usual!r}"
+        )
 
 
 def check_element(p: GemmProblem) -> None:

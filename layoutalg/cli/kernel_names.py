@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,11 +41,12 @@ def find_kernel(
     step: str | None = None,
     part: int = 1,
     tile: str | None = None,
+    schedule: str | None = None,
     *,
     linked: bool = False,
 ) -> Part:
-    """One kernel of the launches that a family chooses for a problem, in a tile where one is asked for, or of
-    a step on the way to its kernel.
+    """One kernel of the launches that a family chooses for a problem, in a tile and by a schedule where these
+    are asked for, or of a step on the way to its kernel.
 
     Kernels that are to be `linked` with others have names that no other problem's or configuration's have.
 
@@ -60,7 +61,7 @@ def find_kernel(
 
     found = find_family(family)
     problem = found.problem(**whole_options(found, options))
-    name, config = find_config(found, problem, arch, step, tile)
+    name, config = find_config(found, problem, arch, step, tile, schedule)
     sequence = found.launches(problem, config, arch)
     if linked:
         sequence = _renamed(sequence, f"{family} {problem} {config} {arch}")
@@ -80,12 +81,18 @@ def _renamed(sequence: LaunchSequence, what: str) -> LaunchSequence:
 
 
 def find_config(
-    family: Family, problem: Any, arch: str, step: str | None = None, tile: str | None = None
+    family: Family,
+    problem: Any,
+    arch: str,
+    step: str | None = None,
+    tile: str | None = None,
+    schedule: str | None = None,
 ) -> tuple[str | None, Any]:
-    """The name of a step, if one is asked for, and the configuration: its own, or the best, in a tile.
+    """The name of a step, if one is asked for, and the configuration: its own, or the best, in a tile; by a
+    `schedule` if one is asked for, in the tile that is the best of those that are tried with it.
 
     Raises UnknownNameError for a step or a tile that there is not, UnsupportedError for a family without
-    them, and for both at once, and what refuses a tile for the problem.
+    steps, tiles or schedules, and for a step and one of the others, and what refuses a tile for the problem.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["gemm-simt"]
@@ -100,6 +107,8 @@ def find_config(
             raise UnsupportedError(f"{family.name} has no {what}: {having} do")
     if step is not None and tile is not None:
         raise UnsupportedError("a step has a tile of its own: --step or --tile, not both")
+    if schedule is not None:
+        return None, _scheduled(family, problem, arch, step, tile, schedule)
     if step is not None:
         name = _step(family, step)
         return name, family.steps[name]
@@ -115,6 +124,24 @@ def find_config(
     if known[tile].dropped is not None:
         raise known[tile].dropped
     return None, known[tile].config
+
+
+def _scheduled(
+    family: Family, problem: Any, arch: str, step: str | None, tile: str | None, schedule: str
+) -> Any:
+    """The configuration that is tried with a schedule, or the best one by it, which building may refuse."""
+    if step is not None:
+        raise UnsupportedError("a step has a schedule of its own: --step or --schedule, not both")
+    best = find_config(family, problem, arch, None, tile)[1]
+    if "schedule" not in {f.name for f in fields(best)}:
+        raise UnsupportedError(f"{family.name} has no schedules: gemm-sm80 and gemm-sm90 have some")
+    if best.schedule == schedule:
+        return best
+    for candidate in family.candidates(problem, arch):
+        config, in_tile = candidate.config, tile in (None, family.way(candidate.config).split()[0])
+        if candidate.dropped is None and config.schedule == schedule and in_tile:
+            return config
+    return replace(best, schedule=schedule)
 
 
 def step_sizes(family: Family, step: str) -> dict[str, int]:

@@ -102,6 +102,13 @@ StepOption: TypeAlias = Annotated[
 TileOption: TypeAlias = Annotated[
     str | None, typer.Option(help="The tile of a product: 128x128x64. Default: the best.")
 ]
+ScheduleOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Which tiles a block of a product has: data_parallel, persistent, streamk. Default: the best.",
+        autocompletion=one_of("data_parallel", "persistent", "streamk"),
+    ),
+]
 BudgetOption: TypeAlias = Annotated[
     int, typer.Option("--budget", help="How many times the usual work a search may take, from 1 on.")
 ]

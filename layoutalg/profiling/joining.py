@@ -33,10 +33,10 @@ _COUNTS = "total", "ideal_total"
 class Joined:
     """The accesses that a row is: their lines and arrays, and what was predicted of them.
 
-    `predicted` is wavefronts or sectors of the whole launch, `ideal` the least of them, `instructions` how many
-    the source has, all None where an access was not read; `why` says why not.  `pitch` is bytes between rows of the array, where it has rows;
-    `fixes` are its layouts without conflicts. `exact`: the ops are the same, else the compiler chose
-    another.
+    `predicted` is wavefronts or sectors of the whole launch, `ideal` the least of them, `instructions` how
+    many the source has, all None where an access was not read; `why` says why not.  `pitch` is bytes between
+    rows of the array, where it has rows; `fixes` are its layouts without conflicts.  `exact`: the ops are the
+    same, else the compiler chose another.
     """
 
     lines: tuple[int, ...]

@@ -31,6 +31,7 @@ from layoutalg.cli.options import (
     LdsOption,
     OutputOption,
     ResultOption,
+    ScheduleOption,
     ShapeOption,
     StepOption,
     TileOption,
@@ -86,6 +87,7 @@ def generate_command(
     activation: ActivationOption = None,
     step: StepOption = None,
     tile: TileOption = None,
+    schedule: ScheduleOption = None,
     beta: Annotated[
         float | None, typer.Option(help="Refused: a kernel takes beta when it is launched; --c adds beta C.")
     ] = None,
@@ -131,6 +133,8 @@ def generate_command(
 
     layoutalg generate gemm-sm80 --dtype bf16 --b-major mn --bias n --activation gelu -o linear.cu
 
+    layoutalg generate gemm-sm90 --m 2304 --n 2304 --k 2304 --schedule streamk -o streamk.cu
+
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
     """
     from layoutalg.arch import find_target
@@ -149,7 +153,8 @@ def generate_command(
             f"--launcher {launcher} launches all kernels: --part is not accepted beside it"
         )
     with progress(f"writing {family}", quiet=as_json):
-        found = find_kernel(family, options, arch, step, 1 if part is None else part, tile, linked=True)
+        number = 1 if part is None else part
+        found = find_kernel(family, options, arch, step, number, tile, schedule, linked=True)
         problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
         chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
         source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)

@@ -24,6 +24,7 @@ from layoutalg.cli.options import (
     LddOption,
     LdsOption,
     ResultOption,
+    ScheduleOption,
     ShapeOption,
     StepOption,
     TileOption,
@@ -80,6 +81,7 @@ def verify_command(
     activation: ActivationOption = None,
     step: StepOption = None,
     tile: TileOption = None,
+    schedule: ScheduleOption = None,
     alpha: Annotated[
         float | None, typer.Option(help="The alpha of a product that is verified. Default: 2.")
     ] = None,
@@ -134,8 +136,8 @@ def verify_command(
         for where in targets:
             run_on = status.arch if where == "gpu" else "sm_90"
             for problem in problems:
-                asked = step is not None or tile is not None
-                config = find_config(chosen, problem, run_on, step, tile)[1] if asked else None
+                asked = (step, tile, schedule) != (None, None, None)
+                config = find_config(chosen, problem, run_on, step, tile, schedule)[1] if asked else None
                 reports.append(verify(chosen, problem, config, target=where, seed=seed))
                 advance()
     passed = all(report.passed for report in reports)

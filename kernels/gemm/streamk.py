@@ -1,0 +1,279 @@
+"""Schedules: which tiles of D a block computes, and which steps of k of each.
+
+    data_parallel    a block per tile
+    persistent       block b of G computes tiles b, b + G, b + 2 G, ...
+    streamk          the same for whole waves of G tiles; the steps of k of the tiles that are left are one
+                     line, of which each block takes an equal share
+
+The idea.  T tiles of S steps of k each are W = T // G whole waves and R = T % G tiles that are left, which as
+a wave of their own keep R of G blocks busy.  As a line of R S steps, step x belonging to tile W G + x // S,
+every block has
+
+    share    ceil(R S / G) steps, which are no more than S: block b those from b * share on
+
+so that a block has at most two parts of tiles behind its whole ones.  9 tiles of 6 steps by 4 blocks:
+
+    block 0    tile 0    tile 4    steps 0, 1 of tile 8
+    block 1    tile 1    tile 5    steps 2, 3
+    block 2    tile 2    tile 6    steps 4, 5
+    block 3    tile 3    tile 7
+
+A part's sums go to its slot of a workspace, a tile of sums.  Along the line the tile, the block or both go up
+by one from part to part; so their sum numbers the parts, and those of a tile lie side by side, in order of k:
+
+    slot     (tile of the line) + (block)
+
+`gemm_fixup` adds the parts of each tile in this order and finishes D: blocks wait for nobody, and equal
+calls give equal bits.  A tile that one block has whole goes to D at once.
+
+Source: Osama, Merrill, Cecka, Garland, Owens, "Stream-K", PPoPP 2023.  There the block that opens a tile
+waits for the others, by flags, which saves one part of each tile and the second launch.  Here nothing is
+cleared before a launch, and no block has to run while another one waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from math import gcd
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.expr import Const, Expr, Select, Var, minus
+from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
+from layoutalg.codegen.program import Global, Kernel
+from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.mainloop import declare_extents, inward_corner, k_tiles
+from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.rasterize import declare_corner, tile_grid
+from layoutalg.kernels.gemm.splitk import THREADS, added, combine_vector
+from layoutalg.kernels.gemm.tiles import Schedule, Sm80Config, Sm90Config, tile_count
+
+NOTHING, ALWAYS = Const(0), Const(1)
+
+MOST_BLOCKS = 1 << 10
+"""Blocks that a launch of a schedule has at most."""
+
+
+# --- the decomposition, by definition ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WorkUnit:
+    """What a block computes at a time: `steps` steps of k of a tile, the `first` one on.
+
+    `slot` is where its sums go; None where they are the whole tile, which goes to D.
+    """
+
+    tile: int
+    first: int
+    steps: int
+    slot: int | None
+
+
+def work_units(tiles: int, steps: int, blocks: int) -> tuple[tuple[WorkUnit, ...], ...]:
+    """What each block computes, in order, by "streamk": the line is written out and cut.
+
+    >>> for mine in work_units(9, 6, 4)[:2]:
+    ...     print(*((x.tile, x.first, x.steps, x.slot) for x in mine))
+    (0, 0, 6, None) (4, 0, 6, None) (8, 0, 2, 0)
+    (1, 0, 6, None) (5, 0, 6, None) (8, 2, 2, 1)
+    """
+    waves = tiles // blocks
+    line = [(tile, step) for tile in range(waves * blocks, tiles) for step in range(steps)]
+    share = -(-len(line) // blocks)
+    found = []
+    for block in range(blocks):
+        mine = [WorkUnit(wave * blocks + block, 0, steps, None) for wave in range(waves)]
+        for tile, part in groupby(line[block * share : (block + 1) * share], lambda x: x[0]):
+            some = [step for _, step in part]
+            slot = None if len(some) == steps else tile - waves * blocks + block
+            mine.append(WorkUnit(tile, some[0], len(some), slot))
+        found.append(tuple(mine))
+    return tuple(found)
+
+
+def share_of(tiles: int, steps: int, blocks: int) -> int:
+    """Steps of the line that a block has at most.
+
+    >>> share_of(9, 6, 4), share_of(8, 6, 4)
+    (2, 0)
+    """
+    return -(-(tiles % blocks * steps) // blocks)
+
+
+def slot_count(blocks: int) -> int:
+    """Slots of the workspace, enough for any number of tiles: fewer than blocks are left, a block cuts once.
+
+    >>> slot_count(132)
+    262
+    """
+    return max(1, 2 * (blocks - 1))
+
+
+def part_count(tiles: int, steps: int, blocks: int) -> int:
+    """Slots that are written: parts of tiles that no block has whole.
+
+    >>> part_count(9, 6, 4), part_count(10, 6, 4), part_count(8, 6, 4)
+    (3, 4, 0)
+    """
+    left, share = tiles % blocks, share_of(tiles, steps, blocks)
+    if share in (0, steps):
+        return 0
+    cuts = -(-left * steps // share) - 1
+    return left + cuts - cuts // (steps // gcd(share, steps))  # a cut between two tiles makes no part
+
+
+def block_count(p: GemmProblem, c: Sm80Config | Sm90Config, arch: str | Arch = "sm_90") -> int:
+    """Blocks along the grid's first axis where each computes several tiles: as many as run at a time, the
+    parts of k together; but one per tile at most, or of stream-K one per step of k.  Clusters are whole, and
+    those that share a tile have one.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
+    [32, 132]
+    """
+    size, work = 1, tile_count(p, c)
+    if isinstance(c, Sm90Config):
+        if c.cluster_k > 1:
+            return work * c.cluster_k
+        size = c.cluster
+        work = -(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)) * p.products
+    if c.schedule == "streamk":
+        work *= -(-p.k // c.tile_k)
+    board = find_arch(arch).board
+    together = board.sms * c.min_blocks if board else MOST_BLOCKS
+    return size * max(1, min(work, MOST_BLOCKS, together // c.splits // size))
+
+
+# --- the same in a kernel ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A unit in a kernel: its tile, its steps of k, and those that the block has made `before`.
+
+    `whole` is a predicate, that the sums are the tile's; else they go to `slot`.
+    """
+
+    tile: Expr
+    first: Expr
+    steps: Var
+    before: Expr
+    slot: Expr = NOTHING
+    whole: Expr = ALWAYS
+
+
+def least(a: Expr, b: Expr) -> Expr:
+    """The smaller one of two."""
+    return Select(a < b, a, b)
+
+
+def below(value: Expr, most: int) -> Expr:
+    """A value of at most `most`; where its facts do not say so, a modulus does, which changes nothing."""
+    return value if value.facts.hi <= most else value % (1 << most.bit_length())
+
+
+@contextmanager
+def each_unit(
+    k: KernelBuilder, schedule: Schedule, tiles: Expr, steps: Var, blocks: Var, block: Var
+) -> Iterator[Work]:
+    """The loop over a block's units: of "streamk" the closed form of `work_units`, else whole tiles.
+
+    >>> k = KernelBuilder("loop", threads=32)
+    >>> tiles, steps, blocks = k.param("tiles", 99), k.param("steps", 9), k.param("blocks", 4)
+    >>> with each_unit(k, "persistent", tiles, steps, blocks, k.block(0, blocks)) as unit:
+    ...     print(unit.first, unit.whole)
+    0 1
+    """
+    if schedule != "streamk":
+        with k.For("turn", minus(tiles + (blocks - 1), block) // blocks) as turn:
+            yield Work(k.let("tile", block + turn * blocks), Const(0), steps, turn * steps)
+        return
+    waves, line = k.let("waves", tiles // blocks), k.let("line", tiles % blocks * steps)
+    share = k.let("share", _share(line, steps, blocks))
+    start = k.let("start", least(block * share, line))
+    stop = k.let("stop", least(start + share, line))
+    opened = k.let("opened", start // steps)
+    with k.For("turn", waves + minus((stop + (steps - 1)) // steps, opened)) as turn:
+        at = k.let("at_line", opened + minus(turn, waves))  # the tile of the line
+        begin = k.let("begin", at * steps)
+        shared = waves <= turn
+        first = k.let("first", Select(shared, minus(start, begin), Const(0)))
+        end = k.let("end", Select(shared, least(minus(stop, begin), steps), steps))
+        many = k.let("unit_steps", below(minus(end, first), steps.facts.hi))
+        tile = k.let("tile", Select(shared, waves * blocks + at, block + turn * blocks))
+        before = least(turn, waves) * steps + minus(begin, start)
+        yield Work(tile, first, many, before, at + block, many.eq(steps))
+
+
+def _share(line: Expr, steps: Expr, blocks: Expr) -> Expr:
+    """Steps of a share: `share_of`, and 1 where nothing is left."""
+    return below(minus(line, 1) // blocks, steps.facts.hi) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The parameter `sums` of both kernels: slots of a tile of sums each, in rows.
+
+    >>> k = KernelBuilder("parts", threads=32)
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> [str(x) for x in Workspace.declare(k, gemm_problem(64, 64, 64), (64, 32), writable=True).sums.strides]
+    ['2048', '32', '1']
+    """
+
+    k: KernelBuilder
+    sums: Global
+    tile: tuple[int, int]
+
+    @classmethod
+    def declare(cls, k: KernelBuilder, p: GemmProblem, tile: tuple[int, int], *, writable: bool) -> Workspace:
+        """Declare the parameter."""
+        rows, columns = tile
+        sums = k.pointer("sums", p.accumulator.nbytes, (rows * columns, columns, 1), writable=writable)
+        return cls(k, sums, tile)
+
+    def slot(self, number: Expr) -> Tensor:
+        """The tile of a slot."""
+        slots = whole(self.sums, extents=(None,) * 3)
+        return local_tile(slots[number, None, None], self.tile, (0, 0))
+
+
+def build_fixup(p: GemmProblem, c: Sm80Config | Sm90Config) -> Kernel:
+    """The kernel that adds the parts of the line's tiles up and finishes D there.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> c = Sm80Config(64, 64, 32, 2, 2, 3, schedule="streamk")
+    >>> build_fixup(gemm_problem(64, 64, 512), c).name
+    'gemm_fixup_f16'
+    """
+    vec, tile = combine_vector(p), (c.tile_m, c.tile_n)
+    notes = [
+        "",
+        f"{statement(p, '(sums[0] + sums[1] + ...)')}, of the tiles that several blocks share;",
+        f"sums[s] = A B over a part of k, of a tile of {tile[0]} x {tile[1]}.",
+    ]
+    k = KernelBuilder(f"gemm_fixup_{p.result}", THREADS, notes=notes)
+    inward = isinstance(c, Sm80Config)
+    m, n, depth = declare_extents(k, p, c, (1, vec, 1), inward=inward)
+    blocks = k.param("blocks", MOST_BLOCKS)
+    parts = Workspace.declare(k, p, tile, writable=False)
+    grid = tile_grid(m, n, tile)
+    tiles, steps = k.let("tiles", grid[0] * grid[1]), k.let("steps", k_tiles(depth, c.tile_k))
+    left = k.let("left", tiles % blocks)
+    share = k.let("share", _share(left * steps, steps, blocks))
+    chunks = -(-tile[0] * tile[1] // (vec * THREADS))
+    number = k.block(0, (minus(grid[0] * grid[1] % blocks, 1) + 1) * chunks)  # a launch has blocks
+    line = k.let("at_line", number // chunks)
+    opens = k.let("opens", line * steps // share)  # the block that opens the tile
+    count = k.let("count", minus((line * steps + (steps - 1)) // share + 1, opens))
+    corner = declare_corner(k, tiles // blocks * blocks + line, grid, tile, c.panel)
+    first = inward_corner(k, corner, (m, n), c) if inward else corner
+    output = Output(k, p, vec, m, n, first=corner if c.edges and inward else None)
+    at = k.let("at", number % chunks * THREADS + k.tid)
+    row, column = k.let("row", at // (tile[1] // vec)), k.let("column", at % (tile[1] // vec) * vec)
+    with k.If((line < left) & (Const(1) < count) & (row < tile[0])):
+        total = added(k, p, vec, count, lambda s: k.at(parts.sums, line + opens + s, row, column))
+        output.write(total, (first[0] + row, first[1] + column))
+    return k.build()

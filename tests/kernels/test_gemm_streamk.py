@@ -1,0 +1,324 @@
+"""Stream-K: the decomposition against its definition, and products by it against theirs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from layoutalg.codegen import compile as compile_program
+from layoutalg.codegen.expr import Var, evaluate, minus
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import For, If, Let, printed
+from layoutalg.codegen.sim import simulate_sequence
+from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels import find_family
+from layoutalg.kernels.config_fields import difference
+from layoutalg.kernels.gemm import heuristic as choices
+from layoutalg.kernels.gemm.heuristic import expected_ns
+from layoutalg.kernels.gemm.launches import called_launches, launches
+from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
+from layoutalg.kernels.gemm.streamk import WorkUnit, each_unit, part_count, share_of, slot_count, work_units
+from layoutalg.kernels.gemm.suggest import check_or_suggest, suggest_config
+from layoutalg.kernels.gemm.tiles import SM80_TILES, SM90_TILES, Config, Sm80Config, Sm90Config, Sums, Tile
+from tests.gemm_cases import arguments, expected, packed
+from tests.mutate import rewrite
+from tests.sweeps import each
+
+COUNTS = st.integers(1, 60), st.integers(1, 20), st.integers(1, 20)
+
+
+@given(*COUNTS)
+@example(1, 1, 20)  # fewer steps than blocks
+@example(40, 3, 20)  # nothing is left
+@example(39, 7, 20)  # nearly a wave is left
+def test_every_step_of_every_tile_is_computed_once(tiles: int, steps: int, blocks: int) -> None:
+    units = work_units(tiles, steps, blocks)
+    done = Counter((x.tile, x.first + i) for mine in units for x in mine for i in range(x.steps))
+    assert done == Counter((tile, step) for tile in range(tiles) for step in range(steps))
+    assert len(units) == blocks
+
+
+@given(*COUNTS)
+def test_shares_are_equal_and_parts_of_a_tile_lie_side_by_side(tiles: int, steps: int, blocks: int) -> None:
+    units = work_units(tiles, steps, blocks)
+    left = tiles - tiles % blocks
+    shares = [sum(x.steps for x in mine if x.tile >= left) for mine in units]
+    share = share_of(tiles, steps, blocks)
+    line = tiles % blocks * steps
+    assert share <= steps and shares == [max(0, min(share, line - block * share)) for block in range(blocks)]
+    assert max(len(mine) for mine in units) <= tiles // blocks + 2
+    parts: dict[int, list[WorkUnit]] = {}
+    for mine in units:
+        for x in mine:
+            parts.setdefault(x.tile, []).append(x)
+    slots: list[int] = []
+    for tile in sorted(parts):
+        assert [x.first for x in parts[tile]] == sorted(x.first for x in parts[tile])
+        own = [x.slot for x in parts[tile] if x.slot is not None]
+        assert len(own) == (len(parts[tile]) if len(parts[tile]) > 1 else 0)
+        assert own == [own[0] + i for i in range(len(own))]
+        slots += own
+    assert len(set(slots)) == len(slots) == part_count(tiles, steps, blocks)
+    assert max(slots, default=-1) < slot_count(blocks)
+
+
+def closed_form(tiles: int, steps: int, blocks: int, most: tuple[int, int, int]) -> list[list[Any]]:
+    """What the loop of a kernel makes of numbers, by block: units, and the steps before each."""
+    k = KernelBuilder("work", threads=32)
+    given = tuple(k.param(name, n) for name, n in zip(("tiles", "steps", "blocks"), most, strict=True))
+    with each_unit(k, "streamk", given[0], given[1], given[2], k.block(0, given[2])) as unit:
+        k.let("slot", unit.slot)
+    *before, loop = k.build().body
+    assert isinstance(loop, For)
+    found = []
+    for block in range(blocks):
+        env: dict[Var, Any] = dict(zip(given, (tiles, steps, blocks), strict=True))
+        env[k.block_var(0)] = block
+
+        def run(body: Any, env: dict[Var, Any] = env) -> None:
+            for s in body:
+                assert isinstance(s, Let)
+                env[s.var] = evaluate(s.value, env)
+
+        run(before)
+        mine = []
+        for turn in range(evaluate(loop.count, env)):
+            env[loop.var] = turn
+            run(loop.body)
+            tile, first, many, whole, done = (
+                evaluate(x, env) for x in (unit.tile, unit.first, unit.steps, unit.whole, unit.before)
+            )
+            (slot,) = (env[v] for v in env if v.name == "slot")
+            mine.append((WorkUnit(tile, first, many, None if whole else slot), done))
+        found.append(mine)
+    return found
+
+
+@given(*COUNTS, st.sampled_from([(60, 20, 20), (99999, 16384, 1024)]))
+@example(1, 1, 20, (60, 20, 20))
+@example(40, 3, 20, (60, 20, 20))
+def test_the_closed_form_is_the_definition(tiles: int, steps: int, blocks: int, most: Any) -> None:
+    found = closed_form(tiles, steps, blocks, most)
+    assert [tuple(unit for unit, _ in mine) for mine in found] == list(work_units(tiles, steps, blocks))
+    for mine in found:
+        assert [done for _, done in mine] == [sum(x.steps for x, _ in mine[:i]) for i in range(len(mine))]
+
+
+SM80 = Sm80Config(32, 32, 32, 1, 2, 3, edges=True, schedule="streamk")
+SM90 = Sm90Config(64, 32, 3, 1, schedule="streamk")
+ROWS = replace(SM90, through="shared")
+NARROW = replace(SM80, stages=2, via="registers", a_bytes=2, b_bytes=2)
+
+CASES: dict[str, tuple[GemmProblem, Config, int]] = {
+    "a wave and a part": (gemm_problem(66, 72, 136), SM80, 4),
+    "no whole wave": (gemm_problem(50, 40, 328, reads_c=True, bias=True, activation="relu", ldd=48), SM80, 7),
+    "more blocks than steps": (gemm_problem(32, 32, 64), replace(SM80, edges=False), 5),
+    "nothing left": (gemm_problem(32, 64, 104), SM80, 2),
+    "one tile left of many": (gemm_problem(96, 104, 72), SM80, 3),
+    "fewer rows than a tile": (gemm_problem(20, 40, 200), SM80, 3),
+    "rows of one": (gemm_problem(32, 35, 64), replace(SM80, result_vec=1), 3),
+    "integers": (gemm_problem(32, 64, 320, "s8"), replace(SM80, tile_k=64, result_vec=4), 3),
+    "through registers": (gemm_problem(40, 40, 97), NARROW, 3),
+    "persistent": (gemm_problem(66, 72, 136, reads_c=True), replace(SM80, schedule="persistent"), 4),
+    "boxes": (gemm_problem(72, 72, 200, "bf16"), SM90, 4),
+    "boxes, many waves": (gemm_problem(200, 72, 136, "bf16"), SM90, 2),
+    "boxes, two consumers": (gemm_problem(136, 40, 328, "f16"), replace(SM90, tile_m=128, consumers=2), 3),
+    "rows, C": (gemm_problem(72, 40, 264, "bf16", reads_c=True, bias=True, ldc=96), ROWS, 3),
+    "odd rows of D": (gemm_problem(67, 39, 200, "bf16", ldd=43), replace(ROWS, result_vec=1), 3),
+}  # fmt: skip
+
+
+def by(p: GemmProblem, c: Config, blocks: int) -> Any:
+    """The launches by so many blocks, as they are printed."""
+    one = launches(p, c)
+    scratch = slot_count(blocks) * c.tile_m * c.tile_n * 4 if c.schedule == "streamk" else 0
+    return replace(
+        one, kernels=tuple(map(printed, one.kernels)), scratch_bytes=scratch,
+        scalars=tuple((dict(one.scalars) | {"blocks": blocks}).items()),
+    )  # fmt: skip
+
+
+@each("name", CASES)
+def test_what_is_simulated_is_the_definition(name: str) -> None:
+    p, c, blocks = CASES[name]
+    args = arguments(p)
+    want = expected(p, args)
+    simulate_sequence(by(p, c, blocks), args, group="warp", trace=False)
+    np.testing.assert_array_equal(args["d"], want)
+
+
+def test_kernels_of_larger_problems_compute_this_one() -> None:
+    """As calls launch them: one kernel for all sizes, whose rows of D are cut as this problem's are."""
+    for c in (replace(SM80, result_vec=1), replace(ROWS, result_vec=1)):
+        p = gemm_problem(67, 39, 200, "f16", ldd=43)
+        one = replace(by(p, c, 5), kernels=tuple(map(printed, called_launches(p, c).kernels)))
+        args = arguments(p)
+        want = expected(p, args)
+        simulate_sequence(one, args, trace=False)
+        np.testing.assert_array_equal(args["d"], want)
+
+
+def test_equal_calls_give_equal_bits() -> None:
+    """Whatever the order of warps and blocks: numbers whose sums depend on the order of additions."""
+    for c in (SM80, SM90):
+        p = gemm_problem(72, 40, 328, "f16", result="f32")
+        c = replace(c, result_vec=4)
+        rng = np.random.default_rng(7)
+        args = arguments(p) | {
+            name: packed(rng.standard_normal(n), "f16") for name, n in (("a", p.a_elems), ("b", p.b_elems))
+        }
+        found, one = [], by(p, c, 5)
+        for seed in range(2):
+            mine = args | {"d": args["d"].copy()}
+            simulate_sequence(one, mine, group="warp", seed=seed, trace=False)
+            found.append(mine["d"].tobytes())
+        assert len(set(found)) == 1
+
+
+def later(name: str, by: int = 1) -> Any:
+    """A mistake: a value that has a name is one more."""
+
+    def change(s: Any) -> tuple[Any, ...]:
+        wrong = isinstance(s, Let) and s.var.name == name
+        return (replace(s, value=s.value + by if by > 0 else minus(s.value, -by)) if wrong else s,)
+
+    return change
+
+
+def always_whole(s: Any) -> tuple[Any, ...]:
+    """A mistake: parts of tiles go to D."""
+    return s.body if isinstance(s, If) and s.orelse and str(s.condition).startswith("unit_steps") else (s,)
+
+
+def without_last_barrier(s: Any) -> tuple[Any, ...]:
+    """A mistake: the next tile is copied while this one's sums go through shared memory."""
+    return (replace(s, body=s.body[:-1]) if isinstance(s, For) and s.var.name == "turn" else s,)
+
+
+MISTAKES: dict[str, tuple[int, Any]] = {
+    "a wrong first step": (0, later("first")),
+    "a dropped step": (0, later("end", -1)),
+    "shares of another length": (0, later("share")),
+    "a tile of the line too far": (0, later("at_line")),
+    "another tile": (0, later("tile")),
+    "parts into D": (0, always_whole),
+    "a dropped part": (1, later("count", -1)),
+    "the first part is dropped": (1, later("opens")),
+    "parts of another length": (1, later("share")),
+    "the last tile is dropped": (1, later("left", -1)),
+    "another place in D": (1, later("first_column")),
+}
+
+
+@cache
+def spoilt(family: str) -> tuple[GemmProblem, Any, Any]:
+    """A product in which mistakes are planted: its kernels as they are written, and its launches."""
+    p, c = (gemm_problem(66, 72, 136), SM80) if family == "sm80" else (gemm_problem(130, 72, 296), SM90)
+    return p, launches(p, c).kernels, by(p, c, 7)
+
+
+# the kernel that adds up is the same for both
+@each(
+    ("mistake", "family"),
+    [*((x, "sm80") for x in MISTAKES), *((x, "sm90") for x, (i, _) in MISTAKES.items() if not i)],
+)
+def test_mistakes_are_found(mistake: str, family: str) -> None:
+    (p, kernels, one), (number, change) = spoilt(family), MISTAKES[mistake]
+    wrong = rewrite(kernels[number], change)
+    assert wrong != kernels[number]
+    assert differs(p, one, number, wrong)
+
+
+def test_a_missing_barrier_between_tiles_is_found() -> None:
+    p, kernels, one = spoilt("sm80")
+    one = replace(one, scalars=tuple((dict(one.scalars) | {"blocks": 3}).items()))
+    assert not differs(p, one, 0, kernels[0])
+    assert differs(p, one, 0, rewrite(kernels[0], without_last_barrier))
+
+
+def differs(p: GemmProblem, one: Any, number: int, other: Any) -> bool:
+    """Whether with another kernel the simulator refuses launches, or they leave something else in D."""
+    args = arguments(p)
+    want = expected(p, args)
+    try:
+        kernels = (*one.kernels[:number], printed(other), *one.kernels[number + 1 :])
+        simulate_sequence(replace(one, kernels=kernels), args, group="warp", trace=False)
+    except LayoutAlgError:
+        return True
+    return bool(args["d"].tobytes() != want.tobytes())
+
+
+REFUSED: dict[str, tuple[GemmProblem, Config, dict[str, Any]]] = {
+    "either cuts k": (gemm_problem(128, 128, 512), replace(SM80, splits=2), {"schedule": "data_parallel"}),
+    "either cuts k; take splits = 1 or 'persistent'": (
+        gemm_problem(128, 128, 512), replace(ROWS, splits=2, result_vec=4), {"schedule": "persistent"}
+    ),
+    "of a batch": (
+        gemm_problem(128, 128, 64, batch=[BatchMode(2, 8192, 8192, 0, 16384)]), SM80,
+        {"schedule": "data_parallel"},
+    ),
+    "without clusters and ping-pong": (
+        gemm_problem(256, 256, 512, "bf16"), replace(ROWS, cluster_m=2), {"cluster_m": 1}
+    ),
+    "f16 sums": (gemm_problem(128, 128, 64, accumulator="f16"), SM80, {"schedule": "data_parallel"}),
+    "'data_parallel' and 'persistent'": (
+        gemm_problem(128, 128, 64), replace(SM80, schedule="split"),  # type: ignore[arg-type]
+        {"schedule": "data_parallel"},
+    ),
+}  # fmt: skip
+
+
+@each("why", REFUSED)
+def test_what_a_schedule_rules_out_is_refused_with_the_nearest_that_works(why: str) -> None:
+    p, c, works = REFUSED[why]
+    with pytest.raises(LayoutAlgError, match=why):
+        check_or_suggest(p, c)
+    found = suggest_config(p, c)
+    assert found is not None and difference(c, found) == works
+
+
+def test_stream_k_is_tried_where_waves_are_bad_and_is_not_the_first() -> None:
+    p = gemm_problem(2304, 2304, 2304)
+    best, _ = choices.SM80.timed(p)[0][0]
+    (ns, first), *_ = choices.SM80.streamk(p)
+    assert first.schedule == "streamk" and ns * 1.03 <= best
+    assert choices.SM80.streamk(gemm_problem(4096, 4096, 4096)) == []
+    family = find_family("gemm-sm80")
+    shown = [family.way(c) for c in family.configs(p)]
+    assert shown.index(family.way(first)) == 1 and "streamk" not in shown[0]
+
+
+def test_tiles_of_wgmma_of_other_heights_fill_the_waves_that_stream_k_would() -> None:
+    for n in (2304, 2560, 4096, 5120):
+        assert choices.SM90.streamk(gemm_problem(n, n, n, "bf16")) == []
+
+
+def test_what_is_expected_of_stream_k_is_counted_in_whole_waves_and_shares() -> None:
+    c = Sm80Config(128, 128, 64, 2, 2, 3, schedule="streamk")
+    p, tile, sums = gemm_problem(128 * 5, 128, 1024), Tile(c, (100.0,), (1000.0,)), Sums(2000.0, 0.001)
+    # 5 tiles of 16 steps by 2 blocks: two waves, then 8 steps each, in two parts of one tile
+    assert (
+        expected_ns(p, c, tile, sums, 2)
+        == 2 * (16 * 100 + 1000) + 8 * 100 + 1000 + 2000 + 2 * 128 * 128 * 4 * 0.001
+    )
+    # 5 tiles by 3 blocks: a wave, then shares of 11 of 32 steps: of two tiles each at most; 4 parts
+    assert (
+        expected_ns(p, c, tile, sums, 3) == 1600 + 1000 + 11 * 100 + 2000 + 2000 + 4 * 128 * 128 * 4 * 0.001
+    )
+
+
+def test_the_largest_tiles_compile_without_spills() -> None:
+    for p, c in (
+        (gemm_problem(4104, 4104, 4104), SM80_TILES[0].config),
+        (gemm_problem(4104, 4104, 4104, "bf16"), SM90_TILES[0].config),
+    ):
+        choice: Any = choices.choice_of(c)
+        for kernel in launches(p, replace(choice.fitted(p, c), schedule="streamk")).kernels:
+            assert compile_program(kernel).spill_bytes == 0
