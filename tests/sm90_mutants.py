@@ -49,6 +49,7 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "ping-pong": (gemm_problem(8, 56, 136, "bf16"), Sm90Config(64, 16, 2, pingpong=True)),
     "cluster below": (gemm_problem(72, 24, 136, "bf16"), replace(ONE, cluster_m=2)),
     "cluster beside": (gemm_problem(72, 24, 136, "bf16"), replace(ONE, cluster_n=2)),
+    "stream-K": (gemm_problem(8, 72, 136, "bf16"), replace(ONE, schedule="streamk")),
     "cluster along k": (gemm_problem(8, 32, 456, "bf16"), replace(ONE, tile_n=32, cluster_k=2)),
 }
 """Products of several tiles that one block or cluster computes, of more steps of k than stages."""
@@ -127,7 +128,8 @@ def case(name: str) -> Case:
     args = arguments(p)
     one = launches(p, c)
     if c.cluster_k == 1:
-        one = replace(one, scalars=(*one.scalars, ("blocks", c.cluster)))
+        blocks = 2 if c.schedule == "streamk" else c.cluster
+        one = replace(one, scalars=(*one.scalars, ("blocks", blocks)))
     later = tuple(map(printed, one.kernels[1:]))
     return Case(replace(one, kernels=(one.kernels[0], *later)), args, expected(p, args))
 

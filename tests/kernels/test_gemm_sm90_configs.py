@@ -49,6 +49,7 @@ def case(i: int, tile: Sm90Config) -> tuple[GemmProblem, Sm90Config]:
 BESIDE = (
     Sm90Config(64, 48, 3, pingpong=True), Sm90Config(128, 48, 3, cluster_n=4),
     Sm90Config(64, 64, 3, cluster_m=4, pingpong=True), Sm90Config(192, 32, 2, 3),
+    Sm90Config(64, 48, 3, 1, schedule="streamk"),
 )  # fmt: skip
 """What users may ask for beside the offered tiles, in small tiles."""
 

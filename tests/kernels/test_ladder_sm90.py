@@ -33,6 +33,7 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "first step": (gemm_problem(100, 72, 136, "bf16"), replace(FIRST, stages=1, loop="threads")),
     "third step": (gemm_problem(100, 72, 136, "bf16"), FIRST),
     "three consumers": (gemm_problem(300, 40, 72, "bf16"), Sm90Config(192, 32, 2, 3)),
+    "stream-K": (gemm_problem(72, 200, 264, "bf16"), replace(SMALL, schedule="streamk")),
     "cluster beside": (gemm_problem(72, 200, 104, "bf16", b_major="mn"), replace(SMALL, cluster_n=2)),
 }  # fmt: skip
 
