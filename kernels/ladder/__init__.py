@@ -4,6 +4,7 @@
     gemm       what each step of a product's ladder will execute, and what bounds it
     sm90       what a launch of gemm-sm90 makes the hardware do, in closed form; sm90_steps its ladder,
                wgmma the steps of it at a problem
+    steps_of   the steps of any family
     counters   accesses as counters of the hardware show them
 
 Each step is a configuration of the kernels that users run, but the first of gemm-sm90, which has one tile
@@ -12,7 +13,8 @@ per block.
 
 from __future__ import annotations
 
-from layoutalg.kernels.ladder.gemm import ARCH, Step, effects, predict_steps
+from layoutalg.kernels.ladder.gemm import ARCH, Step, effects
 from layoutalg.kernels.ladder.steps import LADDERS
+from layoutalg.kernels.ladder.steps_of import predict_steps
 
 __all__ = ["ARCH", "LADDERS", "Step", "effects", "predict_steps"]

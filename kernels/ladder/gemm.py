@@ -49,7 +49,7 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, Sm90Config, mma_of
+from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, mma_of
 from layoutalg.kernels.ladder.counters import counted, vectorized_loads
 from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
 
@@ -219,10 +219,6 @@ def predict_step(family: Family, p: GemmProblem, name: str, config: Any) -> Step
     >>> step.multiplies, step.bound, step.occupancy.warps_per_sm
     (524288, 'L1', 16)
     """
-    if isinstance(config, Sm90Config):
-        from layoutalg.kernels.ladder.wgmma import predict_wgmma  # it makes Steps
-
-        return predict_wgmma(family, p, name, config, lambda held: _reuse(p, config, held))
     count = multiplies(p, config)
     sequence = family.launches(p, config, ARCH)
     kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.bench.scalars(p)}

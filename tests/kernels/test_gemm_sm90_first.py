@@ -13,8 +13,7 @@ from layoutalg.codegen.gpu import disassemble
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.ladder import wgmma
-from layoutalg.kernels.ladder.gemm import effects, predict_steps
+from layoutalg.kernels.ladder import effects, predict_steps, wgmma
 from layoutalg.kernels.ladder.sm90 import held
 from layoutalg.kernels.ladder.sm90_steps import Sm90Step
 from layoutalg.kernels.ladder.wgmma import WgmmaStep
