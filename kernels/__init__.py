@@ -14,7 +14,7 @@
 >>> print(*list(FAMILIES)[:9])
 tiled_copy transpose permute sum mean max softmax layer_norm rms_norm
 >>> print(*list(FAMILIES)[9:])
-relu gelu silu add gemm-simt gemm-sm80 gemm-sm90
+relu gelu silu add gemm-simt gemm-sm80 gemm-sm90 gemv
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from layoutalg.kernels.calls import (
     layer_norm,
     matmul,
     permute,
+    plan_matmul,
     reduce,
     relayout,
     rms_norm,
@@ -45,6 +46,7 @@ __all__ = [
     "layer_norm",
     "matmul",
     "permute",
+    "plan_matmul",
     "reduce",
     "relayout",
     "rms_norm",

@@ -31,8 +31,13 @@ FAR = 10.0
 
 
 @cache
-def _kinds(of: Any) -> Mapping[str, Any]:
-    return get_type_hints(of)
+def _kinds(of: Any) -> tuple[tuple[str, Any, tuple[Any, ...], int], ...]:
+    """By field: its type, what it may be where that is a Literal, and the least of a count."""
+    hints = get_type_hints(of).items()
+    return tuple(
+        (name, kind, get_args(kind) if get_origin(kind) is Literal else (), LEAST.get(name, 1))
+        for name, kind in hints
+    )
 
 
 def check_fields(config: Any) -> None:
@@ -45,16 +50,16 @@ def check_fields(config: Any) -> None:
     >>> check_fields(Sm80Config(128, 256, 64, 2, 4, 4))
     """
     record: Any = type(config)
-    for name, kind in _kinds(record).items():
+    for name, kind, names, least in _kinds(record):
         value = getattr(config, name)
-        if get_origin(kind) is Literal:
-            if isinstance(value, bool) or value not in get_args(kind):
-                accepted = " and ".join(map(repr, get_args(kind)))
+        if names:
+            if isinstance(value, bool) or value not in names:
+                accepted = " and ".join(map(repr, names))
                 raise UnsupportedError(f"{name} = {value!r}: {accepted} are accepted")
         elif type(value) is not kind:
             raise ArgumentTypeError(f"{name} = {value!r}: {kind.__name__} is needed")
-        elif kind is int and value < LEAST.get(name, 1):
-            raise ShapeError(f"{name} = {value}: at least {LEAST.get(name, 1)} is needed")
+        elif kind is int and value < least:
+            raise ShapeError(f"{name} = {value}: at least {least} is needed")
 
 
 def difference(a: C, b: C) -> dict[str, Any]:
@@ -98,9 +103,9 @@ def neighbours(config: C, known: Iterable[C], changes: int) -> Iterator[C]:
     single: list[tuple[str, Any, float]] = []
     record: Any = type(config)
     models = tuple(known)
-    for name, kind in _kinds(record).items():
+    for name, kind, names, _ in _kinds(record):
         old = getattr(config, name)
-        tried = [*(getattr(x, name) for x in models), *get_args(kind)]
+        tried = [*(getattr(x, name) for x in models), *names]
         if kind is bool:
             tried += [False, True]
         elif kind is int and type(old) is int:

@@ -24,7 +24,7 @@ VECTOR_BYTES = 16
 class MatrixProblem:
     """Move an m x n matrix; `lds`, `ldd` are the leading dimensions in elements.
 
-    The destination is m x n, or n x m where `turned`.
+    The destination is m x n, or n x m where `turned`.  The buffers start at multiples of `align_bytes`.
 
     >>> from layoutalg.dtype import dtype
     >>> MatrixProblem(4, 6, dtype("f32"), lds=6, ldd=4, turned=True).target_shape
@@ -37,6 +37,7 @@ class MatrixProblem:
     lds: int
     ldd: int
     turned: bool
+    align_bytes: int = VECTOR_BYTES
 
     @property
     def element_bytes(self) -> int:
@@ -69,12 +70,14 @@ class MatrixProblem:
 
 
 def matrix_problem(
-    m: int, n: int, dtype: str | DType, lds: int | None = None, ldd: int | None = None, *, turned: bool
-) -> MatrixProblem:
+    m: int, n: int, dtype: str | DType, lds: int | None = None, ldd: int | None = None, *, turned: bool,
+    align_bytes: int = VECTOR_BYTES,
+) -> MatrixProblem:  # fmt: skip
     """A checked problem; leading dimensions default to the row lengths.
 
-    Raises ShapeError for extents and leading dimensions that make no matrix, UnsupportedError for elements
-    that are not 1, 2, 4, 8 or 16 bytes, UnknownNameError for an unknown dtype.
+    Raises ShapeError for extents, leading dimensions and starts that make no matrix, UnsupportedError for
+    elements that are not 1, 2, 4, 8 or 16 bytes and for a transpose that starts between vectors,
+    UnknownNameError for an unknown dtype.
 
     >>> print(matrix_problem(3, 5, "f16", turned=True))
     3 x 5 f16, ld 5 -> 3
@@ -93,7 +96,15 @@ def matrix_problem(
         raise ShapeError(f"lds = {lds} is less than the row length {n} of the source")
     if ldd < columns:
         raise ShapeError(f"ldd = {ldd} is less than the row length {columns} of the destination")
-    return MatrixProblem(m, n, element, lds, ldd, turned)
+    if align_bytes not in (1, 2, 4, 8, 16) or align_bytes < element.nbytes:
+        raise ShapeError(
+            f"align_bytes = {align_bytes!r}: a power of two from {element.nbytes} to 16 is needed"
+        )
+    if turned and align_bytes < VECTOR_BYTES:
+        raise UnsupportedError(
+            f"a transpose from {align_bytes} bytes on: multiples of 16 are accepted; permute takes any"
+        )
+    return MatrixProblem(m, n, element, lds, ldd, turned, align_bytes)
 
 
 def vector_elems(leading: int, element_bytes: int) -> int:

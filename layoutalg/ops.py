@@ -1,7 +1,8 @@
 """Functions on arrays: permute, transpose, relayout, reduce, softmax, layer_norm, rms_norm, matmul.
 
 Each takes NumPy, CuPy or PyTorch arrays, or what speaks DLPack: on a GPU it runs a generated kernel, on the
-CPU it computes the definition, or with simulate=True runs the kernel in the simulator.  See docs/ops.md.
+CPU it computes the definition, or with simulate=True runs the kernel in the simulator.  plan_matmul says
+which kernels a matmul would run.  See docs/ops.md.
 
 >>> import numpy as np
 >>> permute(np.arange(6, dtype=np.float32).reshape(2, 3), (1, 0)).tolist()
@@ -12,6 +13,7 @@ from layoutalg.kernels import (
     layer_norm,
     matmul,
     permute,
+    plan_matmul,
     reduce,
     relayout,
     rms_norm,
@@ -19,4 +21,14 @@ from layoutalg.kernels import (
     transpose,
 )
 
-__all__ = ["layer_norm", "matmul", "permute", "reduce", "relayout", "rms_norm", "softmax", "transpose"]
+__all__ = [
+    "layer_norm",
+    "matmul",
+    "permute",
+    "plan_matmul",
+    "reduce",
+    "relayout",
+    "rms_norm",
+    "softmax",
+    "transpose",
+]

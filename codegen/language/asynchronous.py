@@ -322,7 +322,8 @@ def _start(tensor_map: TensorMapParam, tile: Tensor, shared: Tensor) -> MemRef:
     if not isinstance(buffer, Shared):
         raise IRError("TMA", shared, f"TMA copies between global and shared memory; {buffer.name} is global")
     written = written_layout(tensor_map)
-    whole = shared.coordinates == make_identity_layout(tuple(tile.shape)) and size(buffer.layout) == tile.size
+    shapes = tuple(tile.shape), tuple(n for n in tile.shape if n > 1)  # modes of 1 may be left out
+    whole = shared.coordinates in map(make_identity_layout, shapes) and size(buffer.layout) == tile.size
     if whole and (c := find_difference(buffer.layout, written)) is not None:
         raise IRError(
             "TMA layout", buffer, f"{buffer.name} is {buffer.layout}; {tensor_map} in mode {tensor_map.mode} "

@@ -4,6 +4,7 @@
     api             permute, transpose, relayout
     reduce_api      reduce, softmax, layer_norm, rms_norm
     product_api     matmul; product_plan: what is asked of its arrays, and the problem that a kernel computes
+    product_choice  the ways to compute it, padded copies among them; product_report: plan_matmul says them
 
 A form is looked at once; what is launched for it is kept.
 """
@@ -12,6 +13,18 @@ from __future__ import annotations
 
 from layoutalg.kernels.calls.api import permute, relayout, transpose
 from layoutalg.kernels.calls.product_api import matmul
+from layoutalg.kernels.calls.product_report import MatmulPlan, plan_matmul
 from layoutalg.kernels.calls.reduce_api import layer_norm, reduce, rms_norm, softmax
 
-__all__ = ["layer_norm", "matmul", "permute", "reduce", "relayout", "rms_norm", "softmax", "transpose"]
+__all__ = [
+    "MatmulPlan",
+    "layer_norm",
+    "matmul",
+    "permute",
+    "plan_matmul",
+    "reduce",
+    "relayout",
+    "rms_norm",
+    "softmax",
+    "transpose",
+]

@@ -15,13 +15,13 @@ is asked for.  int8 is added up in int32, modulo 2^32.  Every result is rounded 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
-from layoutalg.codegen.gpu import Launch, LoadedSequence
+from layoutalg.codegen.gpu import LoadedSequence
 from layoutalg.codegen.program import SCRATCH, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import ArgumentTypeError, shown
@@ -29,6 +29,7 @@ from layoutalg.kernels.calls.api import permute_on_gpu
 from layoutalg.kernels.calls.arrays import (
     KEPT_FORMS,
     UNIT_BYTES,
+    Form,
     View,
     form_of,
     in_simulator,
@@ -41,15 +42,19 @@ from layoutalg.kernels.calls.arrays import (
     unit_base,
     view,
 )
+from layoutalg.kernels.calls.product_choice import ways
 from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, find_product, plan_of
 from layoutalg.kernels.elements import CARRIER, ELEMENT, bits_of, kind_of, whole_units
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm import GemmProblem, expected_family, gemm_problem, scalar_words
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.plan_cache import LOADED_PLANS, gpu_arch, sequence_on_gpu
 from layoutalg.kernels.registry import FAMILIES
 
 MOST_PRODUCTS = 65535
 """Products of one launch, as many as a grid's third axis has blocks."""
+
+MOST_TILES, LEAST_TILE = 1 << 21, 64
+"""Tiles of all products of one launch where there are several, and the rows and columns of the smallest."""
 
 
 def matmul(
@@ -78,15 +83,7 @@ def matmul(
     >>> matmul(x, w, bias=numpy.array([0, 3], "f4"), activation="relu").tolist()
     [[1.0, 1.0], [3.0, 0.0]]
     """
-    given = {"a": view(a), "b": view(b)}
-    for name, array in (("c", c), ("bias", bias), ("out", out)):
-        if array is not None:
-            given[name] = view(array)
-    product = _product(
-        given["a"].form, given["b"].form, *[given[x].form if x in given else None for x in _BESIDE],
-        _name(activation), None if out_dtype is None else kind_of(out_dtype), _flag("tf32", tf32),
-        _flag("copy", copy),
-    )  # fmt: skip
+    given, product = asked(a, b, out, c, bias, activation, out_dtype, tf32, copy)
     words = _words(product, alpha, beta)
     first = given["a"]
     if out is None:
@@ -105,6 +102,38 @@ def matmul(
         else:
             _launch(product, given, words)
     return of_library(a, given["out"]) if out is None else out
+
+
+def asked(
+    a: Any, b: Any, out: Any, c: Any, bias: Any, activation: Any, out_dtype: Any, tf32: Any, copy: Any
+) -> tuple[dict[str, View], Product]:  # fmt: skip
+    """The arrays of a call as views by name, and what is asked of them; arguments and errors as of `matmul`.
+
+    >>> import numpy
+    >>> given, product = asked(numpy.ones((3, 4)), numpy.ones((4, 2)), *[None] * 5, False, True)
+    >>> sorted(given), product.shape
+    (['a', 'b'], (3, 2))
+    """
+    given = {"a": view(a), "b": view(b)}
+    for name, array in (("c", c), ("bias", bias), ("out", out)):
+        if array is not None:
+            given[name] = view(array)
+    product = _product(
+        given["a"].form, given["b"].form, *[given[x].form if x in given else None for x in _BESIDE],
+        _name(activation), None if out_dtype is None else kind_of(out_dtype), _flag("tf32", tf32),
+        _flag("copy", copy),
+    )  # fmt: skip
+    return given, product
+
+
+def starts_of(given: Mapping[str, View]) -> tuple[tuple[str, int], ...]:
+    """How many bytes after a multiple of 16 each array of a call starts; 0 for one that is not given.
+
+    >>> import numpy
+    >>> starts_of({"b": view(numpy.zeros(64, "f4"))})[2:]
+    (('c', 0), ('bias', 0), ('out', 0))
+    """
+    return tuple([(x, given[x].address % UNIT_BYTES if x in given else 0) for x in _PARTS])
 
 
 _BESIDE = ("c", "bias", "out")
@@ -183,13 +212,19 @@ def _of_zeros(product: Product, given: Mapping[str, View]) -> tuple[dict[str, Vi
 # --- on a GPU ------------------------------------------------------------------------------------------
 
 
+class _Move(NamedTuple):
+    part: Copy
+    launch: Callable[[tuple[int, int], int | None], None]
+    by_units: bool
+
+
 @dataclass(frozen=True, slots=True)
 class _Run:
     """The launches of a product: its plan, moves of what is copied, and sequences, each with how far along
-    its addresses lie."""
+    its addresses lie.  A move takes the address of an array, or with `by_units` of its first 16-byte unit."""
 
     plan: Plan
-    moves: Mapping[str, tuple[Copy, Launch]]
+    moves: Mapping[str, _Move]
     sequences: tuple[tuple[LoadedSequence, Mapping[str, int]], ...]
     scratch_bytes: int
 
@@ -201,15 +236,15 @@ _PARTS = ("a", "b", "c", "bias", "out")
 def _launch(product: Product, given: Mapping[str, View], words: Mapping[str, int]) -> None:
     first = given["a"]
     with launching(first):
-        starts = tuple([given[x].address % UNIT_BYTES if x in given else 0 for x in _PARTS])
-        run, stream = _loaded(product, starts), stream_of(first)
+        run, stream = _loaded(product, starts_of(given)), stream_of(first)
         views = given
         if run.moves:
             views = dict(given)
-            for name, (part, move) in run.moves.items():
-                views[name] = new_array(given[name], part.shape)
+            for name, move in run.moves.items():
+                views[name] = new_array(given[name], move.part.room)
                 if name != "out":
-                    move((unit_base(given[name])[0], views[name].address), stream)
+                    start = unit_base(given[name])[0] if move.by_units else given[name].address
+                    move.launch((start, views[name].address), stream)
         addresses = {x: v.address for x, v in views.items()}
         addresses["d"] = addresses.pop("out")
         if run.plan.turned:
@@ -222,44 +257,55 @@ def _launch(product: Product, given: Mapping[str, View], words: Mapping[str, int
             at = {x: n + further.get(x, 0) for x, n in addresses.items()} if further else addresses
             sequence(at, stream)
         if "out" in run.moves:
-            run.moves["out"][1]((views["out"].address, unit_base(given["out"])[0]), stream)
+            run.moves["out"].launch((views["out"].address, unit_base(given["out"])[0]), stream)
 
 
 @functools.lru_cache(LOADED_PLANS)
-def _loaded(product: Product, starts: tuple[int, ...]) -> _Run:
+def _loaded(product: Product, starts: tuple[tuple[str, int], ...]) -> _Run:
     """The launches of arrays that start at these bytes of their 16-byte units, on the current GPU."""
-    plan, device = plan_of(product, dict(zip(_PARTS, starts, strict=True))), product.forms["a"].device
-    moves = {}
-    for name, part in plan.copies.items():
-        form = product.forms[name]
-        steps = compact_strides(part.shape)
-        here, dense = (
-            form_of(form.library, form.device, form.kind, form.itemsize, part.shape, strides)
-            for strides in (part.strides, tuple(d * form.itemsize for d in steps))
-        )
-        at = (starts[_PARTS.index(name)] + here.low) % UNIT_BYTES - here.low
-        order = tuple(range(len(part.shape)))
-        if name == "out":
-            moves[name] = part, permute_on_gpu(dense, order, here, 0, at)
-        else:
-            moves[name] = part, permute_on_gpu(here, order, dense, at, 0)
+    arch, device, at = gpu_arch(), product.forms["a"].device, dict(starts)
+    plan = ways(product, starts, arch)[0].plan
+    moves = {name: _move(product.forms[name], name, part, at[name]) for name, part in plan.copies.items()}
     sequences = tuple(
-        (sequence_on_gpu(product.family_for(p, gpu_arch()), p, device), further)
-        for p, further in chunks(plan.p)
+        (sequence_on_gpu(expected_family(p, arch)[1], p, device), further) for p, further in chunks(plan.p)
     )
     return _Run(plan, moves, sequences, max(sequence.scratch_bytes for sequence, _ in sequences))
 
 
+def _move(form: Form, name: str, part: Copy, start: int) -> _Move:
+    """The launch that copies an operand, or `out` from its copy: of rows that only get another pitch by a
+    kernel for all sizes, of anything else by one of its own."""
+    rows = part.rows
+    if part.pitch and rows is not None and part.strides[-1] == form.itemsize:
+        p = FAMILIES["tiled_copy"].problem(
+            rows[0], part.shape[-1], f"u{8 * form.itemsize}", rows[1] // form.itemsize, part.pitch,
+            gcd(UNIT_BYTES, start),
+        )  # fmt: skip
+        ((launch, _),) = sequence_on_gpu("tiled_copy", p, form.device).steps
+        return _Move(part, launch, by_units=False)
+    steps = tuple(d * form.itemsize for d in compact_strides(part.room))
+    here, dense = (
+        form_of(form.library, form.device, form.kind, form.itemsize, part.shape, strides)
+        for strides in (part.strides, steps)
+    )
+    at, order = (start + here.low) % UNIT_BYTES - here.low, tuple(range(len(part.shape)))
+    if name == "out":
+        return _Move(part, permute_on_gpu(dense, order, here, 0, at), by_units=True)
+    return _Move(part, permute_on_gpu(here, order, dense, at, 0), by_units=True)
+
+
 def chunks(p: GemmProblem) -> Iterator[tuple[GemmProblem, Mapping[str, int]]]:
-    """Problems of as many products as a launch has, with the bytes from each operand's start to theirs.
+    """Problems of as many products as a launch has, with the bytes from each operand's start to theirs; a
+    product that has all tiles of a launch is no batch.
 
     >>> from layoutalg.kernels.gemm import BatchMode, gemm_problem
     >>> p = gemm_problem(2, 2, 2, "f32", batch=[BatchMode(100_000, a=4, d=4)])
     >>> [(str(q), dict(further)) for q, further in chunks(p)][1]
     ('50000 x 2 x 2 x 2 f32 TN', {'a': 800000, 'b': 0, 'c': 0, 'd': 800000})
     """
-    if p.products <= MOST_PRODUCTS:
-        yield p, {}
+    tiles = -(-p.m // LEAST_TILE) * -(-p.n // LEAST_TILE) * p.products
+    if p.products == 1 or (p.products <= MOST_PRODUCTS and tiles <= MOST_TILES):
+        yield p if p.products > 1 else replace(p, batch=()), {}
         return
     i = max(range(len(p.batch)), key=lambda i: p.batch[i].extent)
     mode = p.batch[i]
@@ -350,9 +396,7 @@ def _simulate(product: Product, given: Mapping[str, View], words: Mapping[str, i
     if plan.turned:
         memory["a"], memory["b"] = memory["b"], memory["a"]
     memory["d"] = memory.pop("out")
-    simulate_sequence(
-        _sequence(product.family_for(plan.p, "sm_90"), plan.p), {**memory, **words}, trace=False
-    )
+    simulate_sequence(_sequence(expected_family(plan.p)[1], plan.p), {**memory, **words}, trace=False)
     place = given["out"].host.view(CARRIER[given["out"].form.itemsize])
     place[...] = memory["d"][: prod(product.shape)].reshape(product.shape)
 

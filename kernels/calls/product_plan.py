@@ -10,7 +10,8 @@ that run backwards, is copied into dense rows of k; what none writes is computed
 
     a (5, 1, 40, 72), b (3, 72, 16)     batch (5, 3), steps of A (40*72, 0), of B (0, 72*16)
 
-Modes of the batch that step alike in all operands are one mode.
+Modes of the batch that step alike in all operands are one mode.  Products that share B, and whose rows follow
+one another in A and D, are one product of more rows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ from layoutalg.kernels.gemm import (
     Major,
     gemm_problem,
     named_epilogue,
-    tensor_core_family,
 )
 from layoutalg.kernels.modes import StridedMode, check_written, compact_strides, normal_form
 
@@ -56,6 +56,13 @@ NEAREST = MappingProxyType(
     }
 )  # fmt: skip
 """For types that are not multiplied, one that is and that holds their numbers, or the most of them."""
+
+FEW_ROWS, MANY_ROWS = 256, 1 << 14
+"""Products that share B are one of as many rows as the kernels of calls address with 32 bits; those of fewer
+rows than a tile has, of any."""
+
+PITCH_BYTES = 128
+"""Rows of operands of 16 bits that are copied start at multiples of it: a box of TMA reads whole lines."""
 
 MOST_LEADING, MOST_STEP = 1 << 30, 1 << 36
 """Leading dimensions and steps of a batch that a kernel takes, in elements."""
@@ -95,11 +102,6 @@ class Product:
     activation: str
     copy: bool
 
-    def family_for(self, p: GemmProblem, arch: str) -> str:
-        """The family of kernels: fused multiply-adds where there is no tensor core for the type, or the one
-        with tensor cores that is expected to be faster."""
-        return "gemm-simt" if self.element in ("f32", "f64") else tensor_core_family(p, arch)
-
     @property
     def integers(self) -> bool:
         """Whether sums are integers."""
@@ -132,8 +134,8 @@ def find_product(
     >>> f = form_of("numpy", None, "float32", 4, (5, 3, 4), (48, 16, 4))
     >>> g = form_of("numpy", None, "float32", 4, (4, 2), (8, 4))
     >>> p = find_product(f, g)
-    >>> p.shape, p.batch, p.sides["b"]
-    ((5, 3, 2), (5,), Side(batch=(0,), row=4, along=8))
+    >>> p.shape, p.m, p.batch, p.sides["b"]
+    ((5, 3, 2), 15, (), Side(batch=(), row=4, along=8))
     """
     element = _element(a, b, tf32=tf32)
     forms = {"a": a, "b": b} | {
@@ -172,6 +174,8 @@ def find_product(
         along = _along(bias.shape, m, n)
         length, step = (n, bias.strides[-1]) if along == "n" else (m, bias.strides[0])
         sides["bias"] = Side((), 0, step if length > 1 else bias.itemsize)
+    if along != "m":
+        m, batch, sides = _folded(element, DTYPES[ELEMENT[kind]].nbytes, (m, n, k), batch, sides)
     found = Product(
         forms, shape, kind, element, m, n, k, batch, sides, along, activation, copy
     )  # fmt: skip
@@ -282,14 +286,64 @@ def _along(shape: Shape, m: int, n: int) -> Literal["m", "n"]:
     )
 
 
+def _folded(
+    element: str, size: int, extents: Shape, batch: Shape, sides: Mapping[str, Side]
+) -> tuple[int, Shape, dict[str, Side]]:
+    """m, the batch and the sides, where products that share B and whose rows follow one another are one."""
+    m, n, k = extents
+    found = dict(sides)
+
+    def readable(name: str, side: Side, rows: int) -> bool:
+        if name == "a":
+            return _majors(element, k, side, rows, 0) is not None
+        ways = _leading(rows, n, side, size, 0), _leading(n, rows, side.turned, size, 0)
+        return any(way is not None for way in ways)
+
+    def merged(name: str, side: Side, extent: int) -> Side | None:
+        *rest, step = side.batch
+        if extent == 1 or (name == "b" and step == 0):
+            return side._replace(batch=tuple(rest))
+        if name == "b" or (m > 1 and step != m * side.row):
+            return None
+        wide = Side(tuple(rest), step if m == 1 else side.row, side.along)
+        return wide if readable(name, wide, m * extent) or not readable(name, side, m) else None
+
+    while batch and (m < FEW_ROWS or m * batch[-1] <= MANY_ROWS or batch[-1] == 1):
+        wide = {name: merged(name, side, batch[-1]) for name, side in found.items() if side.batch}
+        if None in wide.values():
+            break
+        found |= {name: side for name, side in wide.items() if side is not None}
+        m, batch = m * batch[-1], batch[:-1]
+    return m, batch, found
+
+
 # --- the problem of arrays that start somewhere --------------------------------------------------------
 
 
 class Copy(NamedTuple):
-    """Elements moved between an operand and a dense array: their shape, and the operand's strides."""
+    """Elements moved between an operand and an array of its own: their shape, and the operand's strides.
+
+    Rows of the copy are `pitch` elements apart, where it is not 0, which is as many as a row has.
+    """
 
     shape: Shape
     strides: Shape
+    pitch: int = 0
+
+    @property
+    def room(self) -> Shape:
+        """The shape of the array that holds the copy."""
+        return (*self.shape[:-1], self.pitch or self.shape[-1])
+
+    @property
+    def rows(self) -> tuple[int, int] | None:
+        """Rows, and bytes from one to the next, where they are all of one matrix; None where they are not."""
+        count, step = self.shape[-2:][0], self.strides[-2:][0]
+        for extent, stride in zip(reversed(self.shape[:-2]), reversed(self.strides[:-2]), strict=True):
+            if extent > 1 and stride != count * step:
+                return None
+            count *= extent
+        return count, step
 
 
 class Plan(NamedTuple):
@@ -300,17 +354,18 @@ class Plan(NamedTuple):
     copies: Mapping[str, Copy]
 
 
-def plan_of(product: Product, starts: Mapping[str, int]) -> Plan:
+def plan_of(product: Product, starts: Mapping[str, int], padded: Sequence[str] = ()) -> Plan:
     """The plan for arrays whose first elements lie `starts` bytes after multiples of 16, or 0.
 
-    Raises UnsupportedError where an operand has to be copied, and copies are not wanted.
+    Of a and b those `padded` are copied into rows that start at multiples of PITCH_BYTES.  Raises
+    UnsupportedError where an operand has to be copied, and copies are not wanted.
 
     >>> from layoutalg.kernels.calls.arrays import form_of
     >>> f = form_of("numpy", None, "float32", 4, (8, 8), (4, 32))
     >>> g = form_of("numpy", None, "float32", 4, (8, 8), (-32, 4))
     >>> plan = plan_of(find_product(f, g), {})
     >>> str(plan.p), dict(plan.copies)
-    ('8 x 8 x 8 f32 NN', {'b': Copy(shape=(8, 8), strides=(4, -32))})
+    ('8 x 8 x 8 f32 NN', {'b': Copy(shape=(8, 8), strides=(4, -32), pitch=0)})
     """
     sides, begin, copies = dict(product.sides), dict(starts), dict[str, Copy]()
     size = DTYPES[ELEMENT[product.kind]].nbytes
@@ -322,15 +377,23 @@ def plan_of(product: Product, starts: Mapping[str, int]) -> Plan:
         if not product.copy:
             raise _not_copied(product, name)
         unique = tuple(1 if d == 0 else x for x, d in zip(product.batch, side.batch, strict=True))
-        copies[name] = Copy((*unique, rows, columns), (*side.batch, side.row, side.along))
-        steps = tuple(product.forms[name].itemsize * d for d in compact_strides(copies[name].shape))
+        itemsize = product.forms[name].itemsize
+        whole_rows = name in ("a", "b") and product.element in ("f16", "bf16")
+        pitch = -(-columns * itemsize // PITCH_BYTES) * PITCH_BYTES // itemsize if whole_rows else columns
+        copies[name] = Copy(
+            (*unique, rows, columns), (*side.batch, side.row, side.along), 0 if pitch == columns else pitch
+        )
+        steps = tuple(itemsize * d for d in compact_strides(copies[name].room))
         begin[name] = 0
         batch = tuple(0 if x == 1 else d for x, d in zip(unique, steps[:-2], strict=True))
         return Side(batch, steps[-2], steps[-1])
 
     for name, rows in (("a", product.m), ("b", product.n)):
-        if _majors(product, sides[name], rows, begin.get(name, 0)) is None:
+        stored = _majors(product.element, product.k, sides[name], rows, begin.get(name, 0))
+        if stored is None or (name in padded and stored[0] == "k"):
             sides[name] = copied(name, sides[name], rows, product.k)
+        elif name in padded:
+            sides[name] = copied(name, sides[name].turned, product.k, rows).turned
     turned = _turned(product, sides["out"], begin.get("out", 0), size)
     if turned is None:
         if not product.copy:
@@ -350,6 +413,28 @@ def plan_of(product: Product, starts: Mapping[str, int]) -> Plan:
     return Plan(_problem(product, sides | rest, begin, m, n, turned=turned), turned, copies)
 
 
+def paddable(product: Product, starts: Mapping[str, int]) -> tuple[str, ...]:
+    """The operands that TMA does not read where they lie, or not in whole sectors: "a", "b", both or none.
+
+    >>> from layoutalg.kernels.calls.arrays import form_of
+    >>> f = form_of("cupy", 0, "float16", 2, (64, 72), (144, 2))
+    >>> g = form_of("cupy", 0, "float16", 2, (72, 65), (130, 2))
+    >>> paddable(find_product(f, g), {})
+    ('a', 'b')
+    """
+    found = []
+    for name, rows in (("a", product.m), ("b", product.n)):
+        side, start = product.sides[name], starts.get(name, 0)
+        stored = _majors(product.element, product.k, side, rows, start)
+        if stored is None or product.element not in ("f16", "bf16"):
+            continue
+        steps = [start, *side.batch]
+        lead = stored[1] * DTYPES[product.element].nbytes
+        if lead % (2 * UNIT_BYTES) or any(step % UNIT_BYTES for step in steps):
+            found.append(name)
+    return tuple(found)
+
+
 def _leading(rows: int, columns: int, side: Side, size: int, start: int) -> int | None:
     """The leading dimension of rows of neighbouring elements; None where an operand does not lie so."""
     if start % size or any(d < 0 or d % size or d > MOST_STEP * size for d in side.batch):
@@ -357,22 +442,22 @@ def _leading(rows: int, columns: int, side: Side, size: int, start: int) -> int 
     if columns > 1 and side.along != size:
         return None
     if rows == 1:
-        return columns
+        return -(-columns * size // UNIT_BYTES) * UNIT_BYTES // size  # there is no next row: any will do
     if side.row % size or not columns * size <= side.row <= MOST_LEADING * size:
         return None
     return side.row // size
 
 
-def _majors(product: Product, side: Side, rows: int, start: int) -> tuple[Major, int] | None:
+def _majors(element: str, k: int, side: Side, rows: int, start: int) -> tuple[Major, int] | None:
     """How an operand is stored and its leading dimension; that of the longest vectors where there are two."""
-    size = DTYPES[product.element].nbytes
-    along_k = _leading(rows, product.k, side, size, start)
-    across = _leading(product.k, rows, side.turned, size, start)
-    if product.element in ("s8", "tf32"):  # ldmatrix turns elements of 16 bits alone
+    size = DTYPES[element].nbytes
+    along_k = _leading(rows, k, side, size, start)
+    across = _leading(k, rows, side.turned, size, start)
+    if element in ("s8", "tf32"):  # ldmatrix turns elements of 16 bits alone
         across = None
     found: list[tuple[int, Major, int]] = []
     if along_k is not None:
-        found.append((gcd(UNIT_BYTES // size, along_k, product.k), "k", along_k))
+        found.append((gcd(UNIT_BYTES // size, along_k, k), "k", along_k))
     if across is not None:
         found.append((gcd(UNIT_BYTES // size, across, rows), "mn", across))
     if not found:
@@ -388,7 +473,7 @@ def _turned(product: Product, out: Side, start: int, size: int) -> bool | None:
     if plain is None or other is None:
         return None if plain is other else plain is None
     most = UNIT_BYTES // size
-    return gcd(most, other, product.m) > gcd(most, plain, product.n)
+    return product.n == 1 < product.m or gcd(most, other, product.m) > gcd(most, plain, product.n)
 
 
 def _problem(
@@ -398,7 +483,7 @@ def _problem(
     size, to = DTYPES[product.element].nbytes, DTYPES[ELEMENT[product.kind]].nbytes
     first, second = ("b", "a") if turned else ("a", "b")
     stored = {
-        name: _majors(product, sides[name], rows, starts.get(name, 0)) or ("k", product.k)
+        name: _majors(product.element, product.k, sides[name], rows, starts.get(name, 0)) or ("k", product.k)
         for name, rows in ((first, m), (second, n))
     }
     leading = {

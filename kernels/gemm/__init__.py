@@ -9,6 +9,7 @@
     mainloop    operands by partitions, and the loop over tiles of k
     simt        products without tensor cores;  sm80: with mma.sync;  sm90: with wgmma, fed by TMA
     sm90_first  the same with one tile per block, for the first steps of its ladder
+    gemv        products of few rows, at the speed of memory
     rasterize   which tile of D a block computes
     splitk      parts of k, and the kernel that adds them up
     streamk     schedules: persistent blocks, and those that share the last wave's steps of k
@@ -22,7 +23,8 @@ from __future__ import annotations
 
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, named_epilogue
 from layoutalg.kernels.gemm.family import GEMM_FAMILIES, with_factors
-from layoutalg.kernels.gemm.heuristic import tensor_core_family
+from layoutalg.kernels.gemm.gemv import GemvConfig
+from layoutalg.kernels.gemm.heuristic import expected_family
 from layoutalg.kernels.gemm.problem import (
     BatchMode,
     GemmProblem,
@@ -32,27 +34,37 @@ from layoutalg.kernels.gemm.problem import (
     scalar_words,
 )
 from layoutalg.kernels.gemm.simt import tiled_mma
-from layoutalg.kernels.gemm.tiles import Side, SimtConfig, Sm80Config, Sm90Config, mma_of, operand_tile
+from layoutalg.kernels.gemm.tiles import (
+    Config,
+    Side,
+    SimtConfig,
+    Sm80Config,
+    Sm90Config,
+    mma_of,
+    operand_tile,
+)
 
 __all__ = [
     "GEMM_FAMILIES",
     "AddMatrix",
     "AddVector",
     "BatchMode",
+    "Config",
     "Epilogue",
     "GemmProblem",
+    "GemvConfig",
     "Major",
     "Side",
     "SimtConfig",
     "Sm80Config",
     "Sm90Config",
+    "expected_family",
     "gemm_problem",
     "matrices",
     "mma_of",
     "named_epilogue",
     "operand_tile",
     "scalar_words",
-    "tensor_core_family",
     "tiled_mma",
     "with_factors",
 ]

@@ -35,8 +35,9 @@ from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
+from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80, SM90, Choice
-from layoutalg.kernels.gemm.launches import called_launches, launches, shared_launches
+from layoutalg.kernels.gemm.launches import AnyConfig, called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import (
     GemmProblem,
     gemm_problem,
@@ -45,7 +46,7 @@ from layoutalg.kernels.gemm.problem import (
     scalar_value,
     scalar_words,
 )
-from layoutalg.kernels.gemm.tiles import Config, Sm90Config, usual_schedule
+from layoutalg.kernels.gemm.tiles import Sm90Config, usual_schedule
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
@@ -66,6 +67,9 @@ VERIFIED = (
 
 VERIFIED_BY_TMA = tuple((m, n, -(-k // 8) * 8) for m, n, k in VERIFIED)
 """The same with rows of A and B that start at multiples of 16 bytes."""
+
+VERIFIED_FEW = ((1, 37, 2053), (1, 64, 1024), (3, 40, 1100), (8, 21, 517))
+"""m, n and k of products of few rows: columns and k that threads and rounds do not divide."""
 
 LARGEST, SIDE = 16384, 4096
 """m and n, and k, of a generated kernel at most, by default."""
@@ -220,15 +224,20 @@ def _expected(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Expected:
 # --- configurations ------------------------------------------------------------------------------------
 
 
-def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
+def _candidates(choice: Choice[Any] | GemvChoice, p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
+    if choice.accepts is not None:
+        choice.accepts(p)
+    first = choice.fastest(p, arch)
+    if first is not None:
+        yield Candidate(first[1])
     found, refused = choice.tried(p, arch)
-    yield from map(Candidate, found[:1])
-    yield from (Candidate(config) for _, config in choice.streamk(p, arch))  # tried, but not yet chosen
+    if isinstance(choice, Choice):
+        yield from (Candidate(config) for _, config in choice.streamk(p, arch))  # tried, but not yet chosen
     yield from map(Candidate, found[1:])
     yield from (Candidate(config, refusal) for config, refusal in refused)
 
 
-def way(config: Config) -> str:
+def way(config: AnyConfig) -> str:
     """A configuration in a word: its tile, its clusters, its parts of k, ping-pong, its schedule if another.
 
     >>> from layoutalg.kernels.gemm.tiles import SimtConfig, Sm90Config
@@ -237,6 +246,8 @@ def way(config: Config) -> str:
     >>> way(Sm90Config(128, 256, 4, schedule="streamk"))
     '128x256x64 streamk'
     """
+    if isinstance(config, GemvConfig):
+        return str(config)
     tile = f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
     if isinstance(config, Sm90Config):
         shape = f"{config.cluster_m}x{config.cluster_n}x{config.cluster_k}"
@@ -300,11 +311,11 @@ def _pace(p: GemmProblem) -> Pace:
     return Pace(max(5, min(15, round(ROUND_FLOPS / (p.flops * inner)))), inner, sets=1)
 
 
-def _bench(problem: Callable[..., GemmProblem]) -> Bench:
+def _bench(problem: Callable[..., GemmProblem], rows: int) -> Bench:
     def cases(dtypes: Sequence[str] | None, sizes: Sequence[int] | None) -> Iterator[tuple[str, GemmProblem]]:
         for dtype in dtypes or (None,):
             for size in sizes or SIZES:
-                p = problem(size) if dtype is None else problem(size, dtype=dtype)
+                p = problem(min(size, rows), size, size, **({} if dtype is None else {"dtype": dtype}))
                 yield str(p), p
 
     return Bench(
@@ -325,8 +336,8 @@ def _bench(problem: Callable[..., GemmProblem]) -> Bench:
 
 
 def _family(
-    name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any],
-    verified: Sequence[tuple[int, int, int]] = VERIFIED,
+    name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any] | GemvChoice,
+    verified: Sequence[tuple[int, int, int]] = VERIFIED, rows: int = LARGEST,
 ) -> Family:  # fmt: skip
     def problem(
         m: int, n: int | None = None, k: int | None = None, dtype: Any = usual, c: bool | None = None,
@@ -348,8 +359,8 @@ def _family(
         expected=_expected,
         array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.products * p.m * p.n),
         verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in verified),
-        asks={"m": LARGEST, "n": LARGEST, "k": SIDE} | dict.fromkeys(OPTIONS),
-        bench=_bench(problem),
+        asks={"m": rows, "n": LARGEST, "k": SIDE} | dict.fromkeys(OPTIONS),
+        bench=_bench(problem, rows),
         shared=shared_launches,
         called=called_launches,
         way=way,
@@ -363,5 +374,6 @@ GEMM_FAMILIES = (
     _family(
         "gemm-sm90", "D = alpha A B + beta C + bias by wgmma and TMA", "bf16", "k", SM90, VERIFIED_BY_TMA
     ),
+    _family("gemv", "D = alpha A B + beta C + bias of up to 8 rows", "bf16", "k", GEMV, VERIFIED_FEW, rows=1),
 )
 """The families of this room."""

@@ -29,14 +29,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from math import gcd
+from functools import lru_cache
+from math import gcd, inf, prod
 from typing import Any, Generic
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.sm90_time import expected_sm90_ns
-from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.kernels.gemm.streamk import part_count, share_of
 from layoutalg.kernels.gemm.tiles import (
     SIMT_SUMS,
@@ -69,6 +70,11 @@ MOST_ROUNDS = 12
 STREAMK_GAIN = 0.03
 """Share of the expected time that stream-K has to save to be tried."""
 
+COLD_NS, COLD_SHARE = 4000, 0.70
+"""What tiles take at least to read their operands from memory: so many nanoseconds, and the bytes at a share
+of the board's bandwidth.  Of docs/measured.md the products of 128 rows with 58 MB to 235 MB took this and up
+to 15 % more, on a cold L2."""
+
 
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
     """Numbers of parts worth trying for a problem in tiles of a configuration, on `sms` multiprocessors.
@@ -85,8 +91,11 @@ def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
     return tuple(s for s in OFFERED if s == 1 or (s * LEAST_K <= p.k and s * tiles <= MOST_ROUNDS * sms))
 
 
-def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> float:
-    """Nanoseconds that the model of the module's text expects of `tile` as the configuration `c` has it.
+def expected_ns(
+    p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int, splits: int | None = None
+) -> float:
+    """Nanoseconds that the model of the module's text expects of `tile` as the configuration `c` has it, with
+    so many parts of k, its own where none are given.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> c = Sm80Config(128, 128, 64, 2, 2, 3)
@@ -96,16 +105,17 @@ def expected_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
     """
     if c.schedule == "streamk":
         return _streamk_ns(p, c, tile, sums, sms)
-    blocks, tiles = tile_count(p, c) * c.splits, -(-p.k // c.tile_k)
-    steps = -(-tiles // c.splits)
+    splits = splits or c.splits
+    blocks, tiles = tile_count(p, c) * splits, -(-p.k // c.tile_k)
+    steps = -(-tiles // splits)
     rounds, rest = divmod(-(-blocks // sms), len(tile.step))
     ns = rounds * (steps * tile.step[-1] + tile.block[-1])
     if rest:
         ns += steps * tile.step[rest - 1] + tile.block[rest - 1]
     if _is_narrow(p, c):
         ns *= tile.narrow
-    if c.splits > 1:
-        ns += sums.launch + c.splits * p.m * p.n * part_problem(p).result.nbytes * sums.byte
+    if splits > 1:
+        ns += sums.launch + splits * p.m * p.n * p.accumulator.nbytes * sums.byte
     return ns
 
 
@@ -144,7 +154,7 @@ class Choice(Generic[C]):
     fields: tuple[str, ...]
     accepts: Callable[[GemmProblem], None] | None = None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
-    expected: Callable[[GemmProblem, C, Tile[C], Sums, int], float] = expected_ns
+    expected: Callable[..., float] = expected_ns
     shared: Callable[[C], C] | None = None
 
     @property
@@ -210,23 +220,47 @@ class Choice(Generic[C]):
 
     def timed(
         self, p: GemmProblem, arch: str | Arch = "sm_90"
-    ) -> tuple[list[tuple[float, C]], tuple[tuple[C, LayoutAlgError], ...]]:
+    ) -> tuple[tuple[tuple[float, C], ...], tuple[tuple[C, LayoutAlgError], ...]]:
         """The same, each configuration behind the nanoseconds that are expected of it."""
-        chip = find_arch(arch)
-        sms = chip.board.sms if chip.board else 1
-        found: list[tuple[float, C]] = []
-        refused: list[tuple[C, LayoutAlgError]] = []
-        for tile in self.tiles:
-            config = self.fit(p, tile.config, chip)
-            try:
-                check_config(p, config, chip)
-            except LayoutAlgError as error:
-                refused.append((config, error))
-                continue
-            for splits in offered_splits(p, config, sms):
-                choice = config if splits == 1 else self.parted(p, replace(config, splits=splits))
-                found.append((self.expected(p, choice, tile, self.sums, sms), choice))
-        return sorted(found, key=lambda pair: pair[0]), tuple(refused)
+        ranked, refused = _ranked(self, p, find_arch(arch))
+        return tuple((ns, self._parted(p, config, splits)) for ns, config, splits in ranked), refused
+
+    def fastest(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[float, C] | None:
+        """The first of `timed`, None where nothing fits; the others are not made.
+
+        >>> from layoutalg.kernels.gemm.problem import gemm_problem
+        >>> p = gemm_problem(256, 256, 16384, "bf16")
+        >>> SM90.fastest(p) == SM90.timed(p)[0][0]
+        True
+        """
+        ranked, _ = _ranked(self, p, find_arch(arch))
+        if not ranked:
+            return None
+        ns, config, splits = ranked[0]
+        return ns, self._parted(p, config, splits)
+
+    def _parted(self, p: GemmProblem, config: C, splits: int) -> C:
+        return config if splits == 1 else self.parted(p, replace(config, splits=splits))
+
+
+@lru_cache(maxsize=256)
+def _ranked(
+    choice: Choice[Any], p: GemmProblem, chip: Arch
+) -> tuple[list[tuple[float, Any, int]], tuple[tuple[Any, LayoutAlgError], ...]]:
+    """Nanoseconds, tile and parts of k of all that fit, the fastest first; and what does not fit."""
+    sms = chip.board.sms if chip.board else 1
+    found: list[tuple[float, Any, int]] = []
+    refused: list[tuple[Any, LayoutAlgError]] = []
+    for tile in choice.tiles:
+        config = choice.fit(p, tile.config, chip)
+        try:
+            check_config(p, config, chip)
+        except LayoutAlgError as error:
+            refused.append((config, error))
+            continue
+        for splits in offered_splits(p, config, sms):
+            found.append((choice.expected(p, config, tile, choice.sums, sms, splits), config, splits))
+    return sorted(found, key=lambda x: x[0]), tuple(refused)
 
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
@@ -270,7 +304,8 @@ def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
     """Boxes by TMA where D can be stored so, and nothing is added; otherwise rows, as wide as they can be."""
     most = 16 // p.result.nbytes
     across = gcd(_vectors(p)[2], most)
-    boxed = not (p.ldd % most or p.n % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors)
+    rows = gcd(p.ldd, p.n, *p.steps("d"))
+    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors)
     return replace(c, through="tma" if boxed else "shared", result_vec=most if boxed else across)
 
 
@@ -311,17 +346,48 @@ def choice_of(c: Config) -> Choice[Any]:
             return SM90
 
 
-def tensor_core_family(p: GemmProblem, arch: str | Arch = "sm_90") -> str:
-    """Which family with tensor cores is expected to be faster: wgmma where it can, or mma.sync.
+def expected_family(
+    p: GemmProblem, arch: str | Arch = "sm_90"
+) -> tuple[float, str, Config | GemvConfig | None]:
+    """The family that is expected to be fastest, behind the nanoseconds, with its configuration.
+
+    Tiles take at least as long as memory lets them.  Where no family fits a product there is no
+    configuration: infinity, and the family whose refusals say why.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> [tensor_core_family(gemm_problem(4096, 4096, k), "sm_90") for k in (4096, 4097)]
-    ['gemm-sm90', 'gemm-sm80']
-    >>> tensor_core_family(gemm_problem(4096, 4096, 4096), "sm_80")
-    'gemm-sm80'
+    >>> ns, family, config = expected_family(gemm_problem(4096, 4096, 4096, "bf16"))
+    >>> round(ns / 1000), family, str(config)
+    (175, 'gemm-sm90', '128x256x64, 4 stages')
+    >>> [expected_family(gemm_problem(m, 4096, 4097))[1] for m in (1, 4096)]
+    ['gemv', 'gemm-sm80']
     """
-    by_wgmma, by_mma = SM90.timed(p, arch)[0], SM80.timed(p, arch)[0]
-    if not by_wgmma:
-        return "gemm-sm80"
-    faster = not by_mma or by_wgmma[0][0] < by_mma[0][0]
-    return "gemm-sm90" if faster else "gemm-sm80"
+    chip = find_arch(arch)
+    simt = p.operand.name in ("f32", "f64")
+    families: tuple[tuple[str, Choice[Any]], ...] = (
+        (("gemm-simt", SIMT),) if simt else (("gemm-sm80", SM80), ("gemm-sm90", SM90))
+    )
+    found: list[tuple[float, float, str, Config | GemvConfig | None]] = []
+    least = memory_ns(p, chip)
+    for family, choice in families:
+        ns, config = choice.fastest(p, chip) or (inf, None)
+        bound = 0.0 if choice is SM90 else least  # whose model has the memory
+        found.append((max(ns, bound), ns, family, config))
+    if p.m <= MOST_ROWS and (fitting := GEMV.timed(p, chip)[0]):
+        found.append((fitting[0][0], 0.0, "gemv", fitting[0][1]))
+    ns, _, family, config = min(found, key=lambda x: x[:2])
+    return ns, family, config
+
+
+def memory_ns(p: GemmProblem, chip: Arch) -> float:
+    """What operands and result of a product take in tiles at least, on a cold cache.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> round(memory_ns(gemm_problem(128, 7168, 16384), find_arch("sm_90")) / 1000)
+    76
+    """
+    bandwidth = chip.board.dram_bytes_per_s if chip.board else inf
+    each = (p.m * p.k, p.steps("a")), (p.n * p.k, p.steps("b")), (p.m * p.n, p.steps("d"))
+    nbytes = 0
+    for (elems, steps), size in zip(each, (p.operand.nbytes, p.operand.nbytes, p.result.nbytes), strict=True):
+        nbytes += elems * size * prod(mode.extent for mode, step in zip(p.batch, steps, strict=True) if step)
+    return COLD_NS + 1e9 * nbytes / (COLD_SHARE * bandwidth)

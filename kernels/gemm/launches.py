@@ -9,16 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from math import gcd
+from typing import TypeAlias
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
-from layoutalg.kernels.gemm import simt, sm80, sm90
+from layoutalg.kernels.gemm import gemv, simt, sm80, sm90
+from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.sm90_first import build_first
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
 from layoutalg.kernels.gemm.streamk import block_count, build_fixup, slot_count
-from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm90Config
+from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 
 MOST_CALLED = 1 << 14
@@ -28,7 +30,11 @@ WIDEST_BATCH = (65535, 1 << 36, 1 << 36, 1 << 36, 1 << 36)
 """Each mode of a batch that kernels are built for: what a grid's third axis holds, steps past all memory."""
 
 
-def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSequence:
+AnyConfig: TypeAlias = Config | GemvConfig
+"""A configuration of any family of products."""
+
+
+def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
     """The launches of a configuration; what adds parts up starts early, where `arch` can.
 
     Raises what the family's `build` raises.
@@ -42,13 +48,15 @@ def launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSeq
     kernels = [_product(p, c)]
     if c.splits > 1:
         kernels.append(build_combine(p))
-    if not isinstance(c, SimtConfig) and c.schedule == "streamk":
+    if isinstance(c, Sm80Config | Sm90Config) and c.schedule == "streamk":
         kernels.append(build_fixup(p, c))
     return sequence_of(p, c, tuple(kernels), arch)
 
 
-def _product(p: GemmProblem, c: Config) -> Kernel:
+def _product(p: GemmProblem, c: AnyConfig) -> Kernel:
     match c:
+        case GemvConfig():
+            return gemv.build(p, c)
         case SimtConfig():
             return simt.build(p, c)
         case Sm90Config(loop="persistent"):
@@ -59,7 +67,7 @@ def _product(p: GemmProblem, c: Config) -> Kernel:
             return sm80.build(p, c)
 
 
-def shared_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSequence:
+def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
     """The same launches by the kernels of `covering(p, c)`, which compute neighbouring problems too.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -68,11 +76,13 @@ def shared_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
     >>> one.kernels == other.kernels, dict(one.scalars)["m"]
     (True, 5008)
     """
+    if isinstance(c, GemvConfig):
+        return called_launches(p, c, arch)
     wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)), arch)
     return sequence_of(p, c, wide.kernels)
 
 
-def called_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> LaunchSequence:
+def called_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
     """The launches for a call on arrays: leading dimensions are parameters too, and every problem of up to
     MOST_CALLED rows that is computed by this configuration has the same kernels.
 
@@ -83,6 +93,8 @@ def called_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
     >>> one.kernels == other.kernels
     True
     """
+    if isinstance(c, GemvConfig):
+        return sequence_of(p, c, _called(called_problem(p, c), c, arch).kernels)
     splits = min(c.splits, 2)
     free: Config = replace(c, splits=splits)
     if not isinstance(free, Sm90Config):
@@ -92,11 +104,11 @@ def called_launches(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> La
 
 
 @lru_cache(maxsize=256)
-def _called(p: GemmProblem, c: Config, arch: str | Arch) -> LaunchSequence:
+def _called(p: GemmProblem, c: AnyConfig, arch: str | Arch) -> LaunchSequence:
     return launches(p, c, arch)
 
 
-def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
+def called_problem(p: GemmProblem, c: AnyConfig) -> GemmProblem:
     """A problem whose kernels compute this one too, the same for all of its class.
 
     Classes differ where kernels do: fewer rows or columns than a tile has, and more than MOST_CALLED along
@@ -112,22 +124,41 @@ def called_problem(p: GemmProblem, c: Config) -> GemmProblem:
     rows = p.lda, p.ldb, p.ldc, p.ldd
     most = MOST_CALLED if max(p.m, p.n, p.k, *rows) <= MOST_CALLED else MOST_CALLED << 16
     m = n = k = most
-    if isinstance(c, Sm90Config):
+    if isinstance(c, GemvConfig):
+        m = p.m
+    elif isinstance(c, Sm90Config):
         m = n = k = MOST_CALLED if max(p.m, p.n, p.k) <= MOST_CALLED else MOST_EXTENT
     else:
         by_m, by_n, _ = multiples(p, c)
         m = most if p.m >= c.tile_m else c.tile_m - by_m
         n = most if p.n >= c.tile_n else c.tile_n - by_n
-    added_up = c.splits > 1 or c.schedule == "streamk"
+    added_up = c.splits > 1 or (isinstance(c, Sm80Config | Sm90Config) and c.schedule == "streamk")
     ldd = most + (combine_vector(p) if added_up else 0)  # what cuts the rows of the sums that are added
-    batch = (BatchMode(*WIDEST_BATCH),) * len(p.batch)
+    batch = widest_batch(p, c)
     return replace(
         p, m=m, n=n, k=k, lda=most, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED
     )  # fmt: skip
 
 
+def widest_batch(p: GemmProblem, c: AnyConfig) -> tuple[BatchMode, ...]:
+    """The batch that the kernels of neighbouring problems are built for: of gemm-sm90 an operand that all
+    products share stays one, since its tensor map has no dimension for the batch.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> p = gemm_problem(8, 8, 8, batch=[BatchMode(3, a=64, d=64)])
+    >>> widest_batch(p, Sm90Config(64, 64, 4, 1))[0].b
+    0
+    """
+    widest = BatchMode(*WIDEST_BATCH)
+    if not isinstance(c, Sm90Config):
+        return (widest,) * len(p.batch)
+    return tuple(
+        replace(widest, a=widest.a if mode.a else 0, b=widest.b if mode.b else 0) for mode in p.batch
+    )
+
+
 def sequence_of(
-    p: GemmProblem, c: Config, kernels: tuple[Kernel, ...], arch: str | Arch | None = None
+    p: GemmProblem, c: AnyConfig, kernels: tuple[Kernel, ...], arch: str | Arch | None = None
 ) -> LaunchSequence:
     """The sequence in which kernels that were built for this product, or for larger ones, compute it.
 
@@ -138,8 +169,10 @@ def sequence_of(
     splits = c.splits
     scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
     scalars |= batch_scalars(p)
+    if isinstance(c, Sm90Config):
+        scalars["all_tiles"] = sm90.cluster_tiles(p, c)
     scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
-    if not isinstance(c, SimtConfig) and c.schedule != "data_parallel":
+    if isinstance(c, Sm80Config | Sm90Config) and c.schedule != "data_parallel":
         scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")
         if c.schedule == "streamk":
             scratch = slot_count(blocks) * c.tile_m * c.tile_n * p.accumulator.nbytes
@@ -159,7 +192,7 @@ def covering(p: GemmProblem, c: Config) -> GemmProblem:
     (4104, 2048, 8193, 16385)
     """
     m, n, k = (_grown(x, x, tile) for x, tile in ((p.m, c.tile_m), (p.n, c.tile_n), (p.k, c.tile_k)))
-    wide = replace(p, m=m, n=n, k=k, batch=(BatchMode(*WIDEST_BATCH),) * len(p.batch))
+    wide = replace(p, m=m, n=n, k=k, batch=widest_batch(p, c))
     if c.static_ld:
         return wide
     rows = {

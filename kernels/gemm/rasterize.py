@@ -91,15 +91,44 @@ def declare_batch(k: KernelBuilder, p: GemmProblem) -> tuple[Expr, ...]:
     >>> print(*declare_batch(k, gemm_problem(2, 3, 4, batch=modes)))
     batch_at0 batch_at1
     """
-    extents = [k.param(f"batch{i}", mode.extent) for i, mode in enumerate(p.batch)]
+    extents = batch_extents(k, p)
     if not extents:
         return ()
-    rest: Expr = k.block(2, prod(extents[1:], start=extents[0]))
+    return batch_place(k, extents, k.block(2, prod(extents[1:], start=extents[0])))
+
+
+def batch_extents(k: KernelBuilder, p: GemmProblem) -> tuple[Var, ...]:
+    """The extents of the modes of the batch, parameters of a kernel; nothing without a batch.
+
+    >>> from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
+    >>> p = gemm_problem(2, 8, 8, batch=[BatchMode(3, a=16, d=16)])
+    >>> print(*batch_extents(KernelBuilder("batch", threads=32), p))
+    batch0
+    """
+    return tuple(k.param(f"batch{i}", mode.extent) for i, mode in enumerate(p.batch))
+
+
+def batch_place(k: KernelBuilder, extents: tuple[Var, ...], number: Expr) -> tuple[Expr, ...]:
+    """The place along each mode of the batch of the product of a number, the last mode fastest.
+
+    >>> k = KernelBuilder("batch", threads=32)
+    >>> print(*batch_place(k, (k.param("x", 3), k.param("y", 5)), k.param("number", 14)))
+    batch_at0 batch_at1
+    """
     found: list[Expr] = []
     for i, extent in reversed(list(enumerate(extents))):
-        found.append(k.let(f"batch_at{i}", rest % extent if i else rest))
-        rest = rest // extent
+        found.append(k.let(f"batch_at{i}", number % extent if i else below(number, extent.facts.hi)))
+        number = number // extent
     return tuple(reversed(found))
+
+
+def below(value: Expr, most: int) -> Expr:
+    """A value of at most `most`; where its facts do not say so, a modulus does, which changes nothing.
+
+    >>> print(below(Var("x", 100), 30), below(Var("x", 100), 200))
+    x % 32 x
+    """
+    return value if value.facts.hi <= most else value % (1 << most.bit_length())
 
 
 def batch_strides(k: KernelBuilder, p: GemmProblem, name: str, multiple: int) -> tuple[Expr, ...]:

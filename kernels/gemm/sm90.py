@@ -29,7 +29,7 @@ from typing import TypeAlias
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import atom_layout
 from layoutalg.atoms import TiledMMA, make_tiled_mma
-from layoutalg.codegen.expr import Const, Expr, Operand, as_expr, minus
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, minus
 from layoutalg.codegen.instr import (
     LDS,
     ST_ASYNC,
@@ -49,10 +49,10 @@ from layoutalg.errors import IRError
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.mainloop import k_tiles
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
-from layoutalg.kernels.gemm.rasterize import tile_grid, tile_place
+from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, tile_grid, tile_place
 from layoutalg.kernels.gemm.sm80 import stage_copies
 from layoutalg.kernels.gemm.splitk import Part, declare_part, part_problem, share_of
-from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, below, each_unit
+from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, each_unit
 from layoutalg.kernels.gemm.suggest import check_or_suggest
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_BLOCKS as CLUSTERED_BLOCKS
@@ -70,6 +70,23 @@ TMA_BYTES = 16
 
 Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
 """What is written for the sums of a consumer, whose first row and column of D are given."""
+
+MOST_TILES = 1 << 21
+"""Tiles of all products of a batch, whose numbers have 32 bits in every block."""
+
+Tile: TypeAlias = "tuple[Expr, Expr, Expr, Expr, tuple[Expr, ...]]"
+"""The number of a tile among those that are walked, the steps of k before it, its row and its column among
+the tiles, its place in the batch."""
+
+
+def cluster_tiles(p: GemmProblem, c: Sm90Config) -> int:
+    """Tiles of clusters, of all products of a batch.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> cluster_tiles(gemm_problem(512, 512, 64), Sm90Config(128, 256, 4, cluster_m=2))
+    4
+    """
+    return -(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)) * p.products
 
 
 def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
@@ -121,18 +138,30 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
 
 
 class _Operand:
-    """A, or B with its columns as rows: its tensor map, its ring in shared memory, how a tile is loaded."""
+    """A, or B with its columns as rows: its tensor map, its ring in shared memory, how a tile is loaded.
+
+    The map has a dimension for each mode of the batch that steps: one that all products share has none,
+    since a map has no stride of 0.
+    """
 
     def __init__(
-        self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, name: str, extents: tuple[Expr, Expr]
-    ) -> None:
+        self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, name: str, extents: tuple[Expr, Expr],
+        batch: tuple[Var, ...],
+    ) -> None:  # fmt: skip
         major, lead, rows = (p.a_major, p.lda, c.tile_m) if name == "a" else (p.b_major, p.ldb, c.tile_n)
         multiple = TMA_BYTES // p.operand.nbytes
         ld = k.param(f"ld{name}", lead, multiple, multiple)
         strides = (ld, 1) if major == "k" else (1, ld)
+        steps = {
+            i: k.param(f"stride_{name}{i}", step, multiple, multiple)
+            for i, step in enumerate(p.steps(name))
+            if step
+        }
+        self.modes, own = tuple(steps), tuple(batch[i] for i in steps)
         self.sharing = c.cluster_n if name == "a" else c.cluster_m
-        self.k, self.box = k, (rows // self.sharing if major == "k" else ROWS, c.tile_k)
-        self.source = k.tensor(name, p.operand, extents, strides)
+        high = rows // self.sharing if major == "k" else ROWS
+        self.k, self.box = k, (high, c.tile_k, *(1,) * len(own))
+        self.source = k.tensor(name, p.operand, (*extents, *own), (*strides, *steps.values()))
         self.map = k.tensor_map(
             f"load_{name}", self.source, self.box, mode="128B", l2_promotion_bytes=L2_PROMOTION_BYTES
         )
@@ -140,14 +169,18 @@ class _Operand:
         self.ring = k.shared(f"tile_{name}", p.operand, layout, stages=c.stages)
         self.boxes, self.nbytes = rows // self.box[0], rows * c.tile_k * p.operand.nbytes
 
-    def load(self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef) -> None:
-        """Start the copies of a tile of rows and a step of k into a stage: the block's share of them."""
+    def load(
+        self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef, batch: tuple[Expr, ...] = ()
+    ) -> None:
+        """Start the copies of a tile of rows and a step of k, of the product at `batch`, into a stage: the
+        block's share of them."""
         k, own = self.k, self.boxes // self.sharing
         first = k.rank * own if self.sharing > 1 else Const(0)
         blocks = (1 << self.sharing) - 1 if self.sharing > 1 else None
+        product = tuple(batch[i] for i in self.modes)
         for i in range(own):
-            there = local_tile(self.ring[None, None, stage], self.box, (first + i, 0))
-            here = local_tile(self.source, self.box, (tile * self.boxes + first + i, step))
+            there = local_tile(self.ring[None, None, stage], self.box[:2], (first + i, 0))
+            here = local_tile(self.source, self.box, (tile * self.boxes + first + i, step, *product))
             k.tma_load(self.map, here, there, full, blocks=blocks)
 
 
@@ -159,11 +192,13 @@ class _Writer:
         # rows of D end where vectors do, and of TMA where chunks of 16 bytes do, which it writes whole
         self.m, self.n = k.param("m", p.m), k.param("n", p.n, c.result_vec, c.result_vec)
         depth = k.param("k", p.k)
-        self.a = _Operand(k, p, c, "a", (self.m, depth))
-        self.b = _Operand(k, p, c, "b", (self.n, depth))
+        self.batch = batch_extents(k, p)
+        self.a = _Operand(k, p, c, "a", (self.m, depth), self.batch)
+        self.b = _Operand(k, p, c, "b", (self.n, depth), self.batch)
         k.cluster(c.cluster)
         most = CLUSTERED_BLOCKS if c.cluster_k > 1 else MOST_BLOCKS
         self.blocks = k.param("blocks", most, c.cluster, c.cluster)
+        self.all_tiles = k.param("all_tiles", MOST_TILES) if p.batch else None
         self.block = k.block(0, self.blocks)
         steps = k_tiles(depth, c.tile_k)
         if c.cluster_k > 1:
@@ -184,7 +219,7 @@ class _Writer:
             self.leave = self._or_part(self.leave)
         self.full = k.mbarrier("full", 1, c.stages)
         self.empty = k.mbarrier("empty", c.readers * c.sharing, c.stages)
-        self.order = k.mbarrier("order", 1, c.consumers) if c.pingpong else None
+        self.order = k.mbarrier("order", 128, c.consumers) if c.pingpong else None
 
     def write(self) -> Kernel:
         """The whole program."""
@@ -202,9 +237,9 @@ class _Writer:
         return k.build()
 
     @contextmanager
-    def _tiles(self, first: Operand = 0, every: int = 1) -> Iterator[tuple[Expr, Expr, Expr, Expr]]:
-        """For every so many of the block's tiles, from the `first` on: its number among these, the steps of k
-        before it, and its row and column.  Clusters walk tiles of their own, of which each block has one.
+    def _tiles(self, first: Operand = 0, every: int = 1) -> Iterator[Tile]:
+        """For every so many of the block's tiles, from the `first` on.  Clusters walk tiles of their own, of
+        which each block has one, those of a product of the batch one after the other.
         """
         k, c = self.k, self.c
         wide, high = c.tile_n * c.cluster_n, c.tile_m * c.cluster_m
@@ -217,7 +252,7 @@ class _Writer:
 
         if c.cluster_k > 1:  # one tile each
             row, column = place(k.let("tile", mine))
-            yield Const(0), Const(0), k.let("row", row), k.let("column", column)
+            yield Const(0), Const(0), k.let("row", row), k.let("column", column), ()
             return
         count = k.let("tiles", grid[0] * grid[1])
         if c.schedule == "streamk":
@@ -226,19 +261,31 @@ class _Writer:
                 row, column = place(unit.tile)
                 # a unit has steps, but the compiler serializes products where it does not see that it has
                 with k.If(Const(0) < unit.steps):
-                    yield Const(0), k.let("before", unit.before), k.let("row", row), k.let("column", column)
+                    at = k.let("row", row), k.let("column", column)
+                    yield Const(0), k.let("before", unit.before), *at, ()
             return
-        turns = minus(count + (clusters - 1), mine) // clusters
+        total = count if self.all_tiles is None else self.all_tiles
+        turns = minus(total + (clusters - 1), mine) // clusters
         if every > 1:
             turns = minus(turns + (every - 1), as_expr(first)) // every
         with k.For("turn", turns) as n:
             turn = k.let("nth", n * every + first) if every > 1 else n
-            row, column = place(k.let("tile", mine + turn * clusters))
+            tile: Expr = k.let("tile", mine + turn * clusters)
+            batch: tuple[Expr, ...] = ()
+            if self.all_tiles is not None:
+                batch, tile = batch_place(k, self.batch, tile // count), k.let("of_product", tile % count)
+            row, column = place(tile)
             if c.cluster_m > 1:
                 row = row * c.cluster_m + k.rank
             if c.cluster_n > 1:
                 column = column * c.cluster_n + k.rank
-            yield n, k.let("before", turn * self.part.tiles), k.let("row", row), k.let("column", column)
+            yield (
+                n,
+                k.let("before", turn * self.part.tiles),
+                k.let("row", row),
+                k.let("column", column),
+                batch,
+            )
 
     @contextmanager
     def _steps(self, before: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
@@ -250,12 +297,12 @@ class _Writer:
 
     def _fill(self) -> None:
         k = self.k
-        with self._tiles() as (_, before, row, column), self._steps(before) as (kt, stage, parity):
+        with self._tiles() as (_, before, row, column, batch), self._steps(before) as (kt, stage, parity):
             k.wait(self.empty[stage], 1 - parity)
             k.expect(self.full[stage], self.a.nbytes + self.b.nbytes)
             step = self.part.first_tile + kt
-            self.a.load(row, step, stage, self.full[stage])
-            self.b.load(column, step, stage, self.full[stage])
+            self.a.load(row, step, stage, self.full[stage], batch)
+            self.b.load(column, step, stage, self.full[stage], batch)
 
     def _consume(self) -> None:
         k, c = self.k, self.c
@@ -269,7 +316,7 @@ class _Writer:
                 k.arrive(self.empty[stage], thread if c.sharing > 1 else None)
 
         tiles = self._tiles(group, c.consumers) if c.pingpong else self._tiles()
-        with tiles as (nth, before, row, column):
+        with tiles as (nth, before, row, column, batch):
             if self.order:  # a wait for a phase holds only behind the one before: steps are taken in order
                 k.wait(self.order[group], (nth + 1 + group) % 2)
             if self.part.which is not None:  # where there are fewer steps of k than parts, the last have none
@@ -286,14 +333,14 @@ class _Writer:
                     k.do(WGMMA_WAIT, 1)
                     with k.If(Const(0) < kt):
                         release((stage + (c.stages - 1)) % c.stages)
-                if self.order:
-                    with k.If(thread.eq(0)):
-                        k.arrive(self.order[1 - group])
+                if self.order:  # every thread: a warp may be late, and the others' arrivals say nothing of it
+                    k.arrive(self.order[1 - group])
                 k.warpgroup_wait(0, acc)
                 release((before + self.part.tiles + (c.stages - 1)) % c.stages)
             corner = row * c.tile_m + part * c.consumer_m, column * c.tile_n
             if c.cluster_k > 1:
                 acc, corner = self._joined(acc), (corner[0], corner[1] + k.rank * c.written_n)
+            self.output.lead = batch or self.output.lead
             self.leave(acc, corner)
         if c.through == "tma":
             with k.If(thread.eq(0)):
@@ -360,11 +407,11 @@ class _Writer:
         """Results through shared memory in boxes that TMA stores."""
         k, p, c, size = self.k, self.p, self.c, self.p.result.nbytes
         columns = c.box_columns(size)
-        d = whole(self.output.d, p.result, (self.m, self.n))
-        box = (ROWS, columns)
+        d = whole(self.output.d, p.result, (*self.batch, self.m, self.n))
+        box = (*(1,) * len(self.batch), ROWS, columns)
         save = k.tensor_map("save", d, box, mode=f"{columns * size}B")
         atom = atom_layout(f"Layout_K_SW{columns * size}_Atom", p.result)
-        ring = k.shared("box", p.result, tile_to_shape(atom, box), stages=2 * c.consumers)
+        ring = k.shared("box", p.result, tile_to_shape(atom, (ROWS, columns)), stages=2 * c.consumers)
         packed = k.reg("packed", 4)
         per = c.result_vec // 4  # eights of columns that a vector of sums covers
 
@@ -396,7 +443,8 @@ class _Writer:
                 k.fence_async()
                 self._sync(group)
                 with k.If(thread.eq(0)):
-                    there = local_tile(d, box, (0, 0)).moved(corner[0] + i * ROWS, corner[1] + q * columns)
+                    there = local_tile(d, box, (0,) * len(box))
+                    there = there.moved(*self.output.lead, corner[0] + i * ROWS, corner[1] + q * columns)
                     k.tma_store(save, mine, there)
                     k.bulk_commit()
 

@@ -50,8 +50,10 @@ def resident_clusters(sms: int, blocks: int) -> int:
     return RESIDENT.get(blocks, sms // blocks) if sms == RESIDENT[1] else sms // blocks
 
 
-def expected_sm90_ns(p: GemmProblem, c: Sm90Config, tile: Tile[Sm90Config], sums: Sums, sms: int) -> float:
-    """Nanoseconds that the model of the module's text expects.
+def expected_sm90_ns(
+    p: GemmProblem, c: Sm90Config, tile: Tile[Sm90Config], sums: Sums, sms: int, splits: int | None = None
+) -> float:
+    """Nanoseconds that the model of the module's text expects, with another number of `splits` where given.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> from layoutalg.kernels.gemm.tiles import SM90_SUMS, SM90_TILES
@@ -59,9 +61,10 @@ def expected_sm90_ns(p: GemmProblem, c: Sm90Config, tile: Tile[Sm90Config], sums
     >>> round(expected_sm90_ns(p, tile.config, tile, SM90_SUMS, 132), -3)
     190000.0
     """
-    size, parts = p.operand.nbytes, c.splits * c.cluster_k
+    splits = splits or c.splits
+    size, parts = p.operand.nbytes, splits * c.cluster_k
     rows, columns = -(-p.m // (c.tile_m * c.cluster_m)), -(-p.n // (c.tile_n * c.cluster_n))
-    blocks = rows * columns * c.cluster * c.splits * p.products
+    blocks = rows * columns * c.cluster * splits * p.products
     steps_of_all = -(-p.k // c.tile_k)
     steps = -(-steps_of_all // parts)
     if c.schedule == "streamk":
@@ -72,11 +75,11 @@ def expected_sm90_ns(p: GemmProblem, c: Sm90Config, tile: Tile[Sm90Config], sums
     else:
         rounds = -(-blocks // (resident_clusters(sms, c.cluster) * c.cluster))
         tensor = rounds * (steps * tile.step[0] + tile.block[0])
-        sums_written = c.splits * p.m * p.n if c.splits > 1 else 0
+        sums_written = splits * p.m * p.n if splits > 1 else 0
     start = min(gcd(lead * size, 64) for lead in (p.lda, p.ldb))
     brought = blocks * steps * c.tile_k * size * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
     l2 = brought * REQUESTS.get(start, 1.0) / L2_BYTES_PER_NS
-    run = c.box_columns(p.result.nbytes) * p.result.nbytes if c.through == "tma" else 128
+    run = c.box_columns(p.result.nbytes) * p.result.nbytes if c.through == "tma" and splits == 1 else 128
     written = p.m * p.n * p.result.nbytes * RUNS.get(run, 1.0)
     memory = p.products * ((p.m + p.n) * p.k * size + written) / MEMORY_BYTES_PER_NS
     ns: float = (tensor**TOGETHER + l2**TOGETHER + memory**TOGETHER) ** (1 / TOGETHER) + tile.start

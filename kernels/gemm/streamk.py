@@ -46,7 +46,7 @@ from layoutalg.codegen.program import Global, Kernel
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.mainloop import declare_extents, inward_corner, k_tiles
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.rasterize import declare_corner, tile_grid
+from layoutalg.kernels.gemm.rasterize import below, declare_corner, tile_grid
 from layoutalg.kernels.gemm.splitk import THREADS, added, combine_vector
 from layoutalg.kernels.gemm.tiles import Schedule, Sm80Config, Sm90Config, tile_count
 
@@ -168,11 +168,6 @@ class Work:
 def least(a: Expr, b: Expr) -> Expr:
     """The smaller one of two."""
     return Select(a < b, a, b)
-
-
-def below(value: Expr, most: int) -> Expr:
-    """A value of at most `most`; where its facts do not say so, a modulus does, which changes nothing."""
-    return value if value.facts.hi <= most else value % (1 << most.bit_length())
 
 
 @contextmanager

@@ -41,6 +41,9 @@ FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 MOST_EXTENT = 1 << 20
 """Rows, columns and k of gemm-sm90, whose coordinates have 32 bits."""
 
+MOST_MODES = 3
+"""Modes of a batch of gemm-sm90: what a tensor map has beside rows and columns."""
+
 REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 255
 
@@ -244,6 +247,8 @@ def _clusters(p: GemmProblem, c: Sm90Config) -> None:
         )
     if not 1 <= c.cluster_k <= MOST_CLUSTER:
         raise UnsupportedError(f"cluster_k = {c.cluster_k}: 1 to {MOST_CLUSTER} blocks share a tile")
+    if c.cluster_k > 1 and p.batch:
+        raise UnsupportedError(f"cluster_k = {c.cluster_k} of a batch: take cluster_k = 1")
     if c.cluster_k > 1:
         _multiple("tile_n", c.tile_n, 16 * c.cluster_k, "16 columns of each block of cluster_k")
         if c.splits > 1 or c.pingpong:
@@ -269,8 +274,11 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
             "take gemm-sm80"
         )
-    if p.batch:
-        raise UnsupportedError("gemm-sm90 computes one product, not a batch: take gemm-sm80")
+    if len(p.batch) > MOST_MODES:
+        raise UnsupportedError(
+            f"a batch of {len(p.batch)} modes: tensor maps have room for {MOST_MODES}; take gemm-sm80, or "
+            f"launch for each place along {len(p.batch) - MOST_MODES} of them"
+        )
     for name, extent in (("m", p.m), ("n", p.n), ("k", p.k)):
         if extent > MOST_EXTENT:
             raise ResourceError(f"{name} of gemm-sm90", extent, MOST_EXTENT, hint="take gemm-sm80")
@@ -284,7 +292,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.stages < 2:
         raise UnsupportedError(f"stages = {c.stages}: one is multiplied while another is loaded; take 2")
     for name, lead, start in (("a", p.lda, p.align_bytes[0]), ("b", p.ldb, p.align_bytes[1])):
-        _rows_for_tma(name, lead, start, p.operand.nbytes)
+        _rows_for_tma(name, lead, start, p.operand.nbytes, p.steps(name))
     one = part_problem(p) if c.splits > 1 else p
     size = one.result.nbytes
     if c.through == "tma":
@@ -292,7 +300,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             raise UnsupportedError("through = 'tma' with parts of k: take 'shared'")
         if p.reads_c or p.epilogue.vectors:
             raise UnsupportedError("through = 'tma' adds no matrix and no vectors: take 'shared'")
-        _rows_for_tma("d", p.ldd, p.align_bytes[2], size)
+        _rows_for_tma("d", p.ldd, p.align_bytes[2], size, p.steps("d"))
         if p.n * size % 16:
             raise AlignmentError(
                 f"through = 'tma' with rows of {p.n} elements of {one.result}: TMA writes 16-byte chunks, "
@@ -307,6 +315,9 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             )
         for name, elems in (("ldd", one.ldd), ("n", p.n), *[("ldc", p.ldc)] * p.reads_c):
             _multiple(name, elems, c.result_vec, "result_vec")
+        for name in "dc" if p.reads_c else "d":
+            for step in filter(None, p.steps(name)):
+                _multiple(f"a step of {name}", step, c.result_vec, "result_vec")
     else:
         raise UnsupportedError(f"through = {c.through!r}: 'tma' and 'shared' are accepted")
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
@@ -323,9 +334,12 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         raise ResourceError(f"registers per thread of {c}", registers(p, c), held, hint="take a smaller tile")
 
 
-def _rows_for_tma(name: str, leading: int, start: int, nbytes: int) -> None:
+def _rows_for_tma(name: str, leading: int, start: int, nbytes: int, steps: tuple[int, ...]) -> None:
     """TMA takes rows that start at multiples of 16 bytes."""
-    for what, at in ((f"ld{name} = {leading}", leading * nbytes), (f"the start of {name}", start)):
+    for what, at in (
+        (f"ld{name} = {leading}", leading * nbytes), (f"the start of {name}", start),
+        *((f"a step of {name} = {step}", step * nbytes) for step in steps),
+    ):  # fmt: skip
         if at % 16:
             raise AlignmentError(
                 f"{what} is no multiple of 16 bytes, which TMA needs: take gemm-sm80, or pad the rows",

@@ -7,14 +7,15 @@ timed beside the driver's copy of as many bytes, and beside what CuPy and PyTorc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.gpu import array_assign, device_copy, random_bytes
-from layoutalg.codegen.program import LaunchSequence, launch_sequence
+from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
 from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, limits, torch_assign
@@ -43,6 +44,9 @@ VERIFIED_MATRICES = ((200, 136), (67, 259), (256, 256))
 LARGEST = 16384
 """The most rows and columns that a generated kernel takes, by default."""
 
+MOST_CALLED = 1 << 14
+"""Extents and leading dimensions of the kernels of calls, so that 32 bits address them."""
+
 VERIFIED_PERMUTES = (((13, 22, 35), (2, 0, 1)), ((16, 64, 48), (0, 2, 1)))
 
 
@@ -55,16 +59,31 @@ def _matrix(
     dtype: str | DType = "f32",
     lds: int | None = None,
     ldd: int | None = None,
+    align_bytes: int = 16,
     *,
     turned: bool,
 ) -> MatrixProblem:
-    return matrix_problem(m, n, dtype, lds, ldd, turned=turned)
+    return matrix_problem(m, n, dtype, lds, ldd, turned=turned, align_bytes=align_bytes)
 
 
 def _matrix_launches(
     build: Callable[..., Any], p: MatrixProblem, c: Any, arch: str | Arch = "sm_90"
 ) -> LaunchSequence:
-    return launch_sequence([build(p, c)], scalars={"m": p.m, "n": p.n, "lds": p.lds, "ldd": p.ldd})
+    return _matrix_sequence(build(p, c), p)
+
+
+def _matrix_sequence(kernel: Kernel, p: MatrixProblem) -> LaunchSequence:
+    return launch_sequence([kernel], scalars={"m": p.m, "n": p.n, "lds": p.lds, "ldd": p.ldd})
+
+
+def _called_copies(p: MatrixProblem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
+    """The launches for a call on arrays, by a kernel for all sizes that 32 bits address, or for all."""
+    largest = max(p.m, p.n, p.lds, p.ldd)
+    most = MOST_CALLED if largest <= MOST_CALLED else MOST_CALLED << 16
+    return _matrix_sequence(_called_copy(replace(p, m=most, n=most, lds=most, ldd=most), c), p)
+
+
+_called_copy = lru_cache(maxsize=64)(build_copy)
 
 
 def _matrix_views(p: MatrixProblem, arrays: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -209,7 +228,9 @@ def _bench(views: Views, **rest: Any) -> Bench:
     )
 
 
-def _matrix_family(name: str, summary: str, build: Any, candidates: Any, *, turned: bool) -> Family:
+def _matrix_family(
+    name: str, summary: str, build: Any, candidates: Any, called: Any = None, *, turned: bool
+) -> Family:
     problem = partial(_matrix, turned=turned)
 
     def cases(
@@ -233,6 +254,7 @@ def _matrix_family(name: str, summary: str, build: Any, candidates: Any, *, turn
         verified=tuple({"m": m, "n": n} for m, n in VERIFIED_MATRICES),
         asks={"m": LARGEST, "n": LARGEST, "lds": None, "ldd": None},
         bench=_bench(_matrix_views, arrays=partial(_arrays, _matrix_elems), cases=cases),
+        called=called,
     )
 
 
@@ -246,7 +268,7 @@ def _dense_bytes(p: PermuteProblem) -> int:
 MOVE_FAMILIES = (
     _matrix_family(
         "tiled_copy", "dst[m, n] = src[m, n] with leading dimensions",
-        build_copy, _copy_candidates, turned=False,
+        build_copy, _copy_candidates, _called_copies, turned=False,
     ),
     _matrix_family(
         "transpose", "dst[n, m] = src[m, n] with leading dimensions",

@@ -61,7 +61,7 @@ TRANSPOSE_WORDS: Mapping[int, Instr] = MappingProxyType({2: TRANSPOSE_16, 4: TRA
 
 
 def copy_problem(
-    m: int, n: int, dtype: str | DType, lds: int | None = None, ldd: int | None = None
+    m: int, n: int, dtype: str | DType, lds: int | None = None, ldd: int | None = None, align_bytes: int = 16
 ) -> MatrixProblem:
     """dst[m, n] = src[m, n]; leading dimensions default to the row length n.
 
@@ -70,7 +70,7 @@ def copy_problem(
     >>> copy_problem(3, 5, "f16", ldd=8).target_elems
     21
     """
-    return matrix_problem(m, n, dtype, lds, ldd, turned=False)
+    return matrix_problem(m, n, dtype, lds, ldd, turned=False, align_bytes=align_bytes)
 
 
 def transpose_problem(

@@ -94,8 +94,8 @@ def copy_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[CopyConf
     >>> copy_configs(matrix_problem(64, 64, "f32", turned=False), "sm_75")[0].via
     'registers'
     """
-    vec = vector_elems(p.lds, p.element_bytes)
-    vec = min(vec, vector_elems(p.ldd, p.element_bytes))
+    starts = p.align_bytes // p.element_bytes
+    vec = min(starts, *(vector_elems(lead, p.element_bytes) for lead in (p.lds, p.ldd)))
     rows = THREADS // LANES * PASSES
     ways: list[Via] = ["registers"]
     if find_arch(arch).compute_capability >= (8, 0) and vec * p.element_bytes >= 4:

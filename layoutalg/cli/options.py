@@ -67,7 +67,7 @@ AMajorOption: TypeAlias = Annotated[
 BMajorOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="The mode that B is stored along: mn (row-major), or k, the default of gemm-sm80 and gemm-sm90.",
+        help="The mode that B is stored along: mn (row-major), or k, the default of gemm-sm80, -sm90 and gemv.",
         autocompletion=one_of("mn", "k"),
     ),
 ]

@@ -286,8 +286,8 @@ def test_a_wrong_result_is_no_row(standin: Standin, name: str, monkeypatch: pyte
     monkeypatch.setattr(Simulated, "on_arrays", lambda self, arrays: lambda: None)
     family = FAMILIES[name]
     p = (
-        family.problem(64, dtype="f32" if "simt" in name else "f16")
-        if "gemm" in name
+        family.problem(1 if name == "gemv" else 64, 64, 64, dtype="f32" if "simt" in name else "f16")
+        if "gem" in name
         else family.problem(**family.verified[0])
     )
     with pytest.raises(

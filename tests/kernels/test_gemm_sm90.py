@@ -127,7 +127,10 @@ REFUSED: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "13 stages fit": (gemm_problem(64, 64, 64, "bf16"), replace(SMALL, stages=40)),
     "adds no matrix": (gemm_problem(64, 64, 64, "bf16", reads_c=True), SMALL),
     "columns of wgmma": (gemm_problem(64, 64, 64, "bf16"), replace(SMALL, tile_n=40)),
-    "not a batch": (gemm_problem(64, 64, 64, "bf16", batch=[BatchMode(2, 4096, 4096, 0, 4096)]), SMALL),
+    "a step of a = 4100": (gemm_problem(64, 64, 64, "bf16", batch=[BatchMode(2, 4100, 0, 0, 4096)]), SMALL),
+    "tensor maps have room for 3": (
+        gemm_problem(8, 8, 8, batch=[BatchMode(2, d=64 << i) for i in range(4)]), SMALL
+    ),
 }  # fmt: skip
 
 

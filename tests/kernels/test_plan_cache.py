@@ -200,7 +200,12 @@ def step(constant: int) -> Applied:
 def with_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     first = next(iter(FAMILIES.values()))
     family = replace(
-        first, name="applied", launches=applied, shared=None, candidates=lambda p, arch: [Candidate(None)]
+        first,
+        name="applied",
+        launches=applied,
+        shared=None,
+        called=None,
+        candidates=lambda p, arch: [Candidate(None)],
     )
     monkeypatch.setattr(plan_cache, "FAMILIES", {"applied": family})
 

@@ -99,11 +99,31 @@ def test_what_ldmatrix_does_not_turn_is_stored_along_k(kind: str, options: dict[
 def test_modes_of_a_batch_that_step_alike_are_one() -> None:
     dense = plan(form((5, 3, 32, 64)), form((5, 3, 64, 48))).p
     assert dense.batch == (BatchMode(15, 2048, 3072, 0, 1536),)
-    weights = plan(form((5, 3, 32, 64)), B).p
-    assert weights.batch == (BatchMode(15, 2048, 0, 0, 1536),)
     crossed = plan(form((5, 1, 32, 64)), form((3, 64, 48)), c=form((5, 1, 32, 48))).p
     assert crossed.batch == (BatchMode(5, 2048, 0, 1536, 4608), BatchMode(3, 0, 3072, 0, 1536))
     assert not plan(form((1, 1, 32, 64)), B).p.batch
+
+
+def test_products_that_share_b_are_one_of_more_rows() -> None:
+    weights = plan(form((5, 3, 32, 64)), B, c=form((5, 3, 32, 48))).p
+    assert (weights.m, weights.batch, weights.lda, weights.ldc, weights.ldd) == (480, (), 64, 48, 48)
+    padded = plan(form((5, 32, 64), (32 * 80, 80, 1)), B).p
+    assert (padded.m, padded.batch, padded.lda) == (160, (), 80)
+    rows = plan(form((7, 1, 64), (100, 1, 1)), B).p  # of one row each, however far apart
+    assert (rows.m, rows.batch, rows.lda, rows.ldd) == (7, (), 100, 48)
+    part = plan(form((5, 3, 32, 64), (9999, 2048, 64, 1)), B).p
+    assert (part.m, part.batch) == (96, (BatchMode(5, 9999, 0, 0, 4608),))
+    apart = BatchMode(5, 2048, 0, 0, 1536)
+    assert plan(form((5, 32, 64)), B, bias=form((32, 1))).p.batch == (apart,)  # a bias of each row
+    assert plan(form((5, 32, 64)), B, c=form((32, 48))).p.batch == (apart,)  # a C that all share
+    assert plan(form((5, 32, 64)), B, out=form((5, 32, 48), (2048, 48, 1))).p.batch == (
+        BatchMode(5, 2048, 0, 0, 2048),
+    )
+    overlapping = plan(form((5, 32, 64), (32, 1, 32)), B)  # read as it lies only one by one
+    assert not overlapping.copies and overlapping.p.batch == (BatchMode(5, 32, 0, 0, 1536),)
+    many = plan(form((600, 32, 64)), B).p
+    few = plan(form((60, 512, 64)), B).p  # past what 32 bits address
+    assert (many.m, many.batch, few.m) == (19200, (), 512)
 
 
 def test_a_batch_that_runs_backwards_is_copied_and_a_broadcast_one_only_once() -> None:

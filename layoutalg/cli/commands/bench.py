@@ -25,8 +25,8 @@ def bench_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="tiled_copy, transpose, permute, gemm-simt, gemm-sm80, gemm-sm90; relu, gelu, silu, add; "
-            "sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six.",
+            help="tiled_copy, transpose, permute, gemm-simt, gemm-sm80, gemm-sm90, gemv; relu, gelu, silu, "
+            "add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six.",
             show_default=False,
             autocompletion=families,
         ),

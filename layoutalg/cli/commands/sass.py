@@ -21,8 +21,8 @@ def sass_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="tiled_copy, transpose, gemm-simt, gemm-sm80, gemm-sm90; permute, sum, max, mean, softmax, "
-            "layer_norm, rms_norm, relu, gelu, silu, add.",
+            help="tiled_copy, transpose, gemm-simt, gemm-sm80, gemm-sm90, gemv; permute, sum, max, mean, "
+            "softmax, layer_norm, rms_norm, relu, gelu, silu, add.",
             show_default=False,
             autocompletion=families,
         ),
@@ -31,7 +31,7 @@ def sass_command(
         str | None,
         typer.Option(
             "--dtype",
-            help="Element type. Default: f16 for gemm-sm80, bf16 for gemm-sm90, else f32.",
+            help="Element type. Default: f16 for gemm-sm80, bf16 for gemm-sm90 and gemv, else f32.",
             show_default=False,
             autocompletion=dtypes,
         ),

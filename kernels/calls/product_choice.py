@@ -1,0 +1,100 @@
+"""Which kernels compute a product, and what is copied for them: all ways, best first.
+
+    ways(product, starts, "sm_90")[0]      the way of a call whose arrays start so
+
+The idea.  A product may be computed from where its operands lie, or from padded copies of those that are odd:
+TMA reads rows that start at multiples of 16 bytes, and reads those at odd multiples in more requests.
+Each way has a problem, the family and the configuration that the cost model expects to be fastest for it,
+and the copies, whose time is what they move by the bandwidth of memory, and a launch:
+
+    copy = launch + (bytes read + bytes written) / (share * bandwidth)
+
+Notes.  `share` is what copies reach of the bandwidth that is stated for the board: 0.85 in vectors of 16
+bytes and 0.58 in single elements, as the f16 permutes of docs/measured.md do on an H200 (a plain copy at
+4,097 and 31x63x127x255 at 2,773 of 4,800 GB/s).  A launch is what the second one of a product in parts was
+fitted to (SM80_SUMS).  Neither was fitted to copies of operands: the choice is between ways whose times
+differ by more.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf, prod
+
+from layoutalg.arch import find_arch
+from layoutalg.kernels.calls.arrays import KEPT_FORMS
+from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, paddable, plan_of
+from layoutalg.kernels.gemm import Config, GemvConfig, expected_family
+
+COPY_LAUNCH_NS = 1595
+"""What a launch more costs."""
+
+WIDE_SHARE, NARROW_SHARE = 0.85, 0.58
+"""Of the memory's bandwidth, what copies in 16-byte vectors reach, and those in single elements."""
+
+DEFAULT_BYTES_PER_S = 1e12
+"""The bandwidth of a board that is not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """A way to compute a product: its plan, the family and the configuration, and the time that is expected.
+
+    `kernel_ns` is the product's, `copies_ns` that of the operands that are copied.  `config` is None where no
+    configuration fits: the family then says why.
+    """
+
+    plan: Plan
+    family: str
+    config: Config | GemvConfig | None
+    kernel_ns: float
+    copies_ns: float
+
+    @property
+    def ns(self) -> float:
+        """Nanoseconds in all."""
+        return self.kernel_ns + self.copies_ns
+
+
+def copy_ns(part: Copy, itemsize: int, arch: str) -> float:
+    """Nanoseconds that are expected of a copy of an operand: see the module's text.
+
+    >>> round(copy_ns(Copy((4096, 4096), (8192, 2)), 2, "sm_90"))
+    18043
+    """
+    board = find_arch(arch).board
+    bandwidth = board.dram_bytes_per_s if board else DEFAULT_BYTES_PER_S
+    wide = part.strides[-1] == itemsize and not any(d % 16 for d in part.strides[:-1])
+    return COPY_LAUNCH_NS + 2e9 * prod(part.shape) * itemsize / bandwidth / (
+        WIDE_SHARE if wide else NARROW_SHARE
+    )
+
+
+@functools.lru_cache(KEPT_FORMS)
+def ways(product: Product, starts: tuple[tuple[str, int], ...], arch: str) -> tuple[Way, ...]:
+    """The ways to compute a product of arrays whose first elements lie so many bytes after multiples of 16.
+
+    Raises what `plan_of` raises.
+
+    >>> from layoutalg.kernels.calls.arrays import form_of
+    >>> from layoutalg.kernels.calls.product_plan import find_product
+    >>> f = form_of("cupy", 0, "bfloat16", 2, (4095, 4095), (8190, 2))
+    >>> [(way.family, sorted(way.plan.copies)) for way in ways(find_product(f, f), (), "sm_90")]
+    [('gemm-sm90', ['a', 'b']), ('gemm-sm80', [])]
+    """
+    return tuple(sorted(_each(product, dict(starts), arch), key=lambda way: way.ns))
+
+
+def _each(product: Product, starts: Mapping[str, int], arch: str) -> Iterator[Way]:
+    """As the operands lie, and from padded copies of all that are odd: one that is left slows as both do."""
+    odd = paddable(product, starts) if product.copy else ()
+    least = inf
+    for padded in ((), odd) if odd else ((),):
+        plan = plan_of(product, starts, padded)
+        copies = sum(copy_ns(part, product.forms[x].itemsize, arch) for x, part in plan.copies.items())
+        if copies < least:
+            ns, family, config = expected_family(plan.p, arch)
+            least = ns + copies
+            yield Way(plan, family, config, ns, copies)

@@ -1,0 +1,421 @@
+"""gemv: products with few rows of D, at the speed of memory: every element of B is read once and multiplied.
+
+    B stored along k       32 to 256 threads stream a few columns of B, vector by vector along k
+    B stored along n       4 to 32 lanes have a vector of columns each, the other threads other k
+
+The idea.  With m rows a product makes 2 m operations per element of B: up to some 8 rows memory is slower
+than fused multiply-adds, and tiles of 64 rows are mostly empty.  So B goes from global memory to registers,
+no shared memory between, with enough loads in flight; A, which all blocks read, comes from the caches.
+
+A thread adds its products up in order; then lanes join theirs by butterflies, and warps through shared
+memory, in the order of their numbers: equal calls give equal bits.  Sums are f32.
+
+    warp 0     | partials[0][m][column]      a thread per (m, column) adds the warps' partials, and applies
+    warp 1     | partials[1][m][column]      the epilogue
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd, hypot
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.expr import Const, Expr, Select, minus
+from layoutalg.codegen.instr import (
+    BAR,
+    CLEAR,
+    LDG,
+    LDS,
+    STS,
+    butterfly,
+    fill,
+    fma_outer,
+    fold,
+    unpack,
+)
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Global, Kernel, RegRef
+from layoutalg.errors import DivisibilityError, LayoutAlgError, ResourceError, UnsupportedError
+from layoutalg.kernels.config_fields import check_fields
+from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch
+from layoutalg.layout import Layout
+
+WARP, VECTOR_BYTES = 32, 16
+MOST_ROWS = 8
+"""Rows of D that a thread has sums for."""
+
+IN_FLIGHT = 8
+"""Vectors of B that a thread has in flight, of all its columns together; half as many of more than 4 rows."""
+
+LAUNCH_US, BARRIER_US, LATENCY_US, BYTE_US = 2.5, 0.1, 0.5, 0.003
+MEMORY_BYTES_PER_US, NARROW_BYTES, CYCLES_PER_US = 4.5e6, 0.3, 1900.0
+"""What the time model knows of a GPU: the numbers that reductions were fitted to on an H200 (`Rates` of
+rowwise/reduce_plan), since this reads as they do."""
+
+THREADS = {"k": (256, 1024), "mn": (1024, 2048)}
+"""By the order of B: threads of a block, and those that an SM has at once, as registers allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class GemvConfig:
+    """How a block works on `rows` rows of D.
+
+    Where B is stored along k, `lanes` threads share `columns` columns, and read vectors of `vec` elements
+    along k; where it is stored along n, `lanes` threads lie along n with `vec` columns each, `columns` is 1,
+    and the others take other k.  `depth` vectors of each column are in flight.
+
+    >>> GemvConfig(1, 2, 64, 8, 4).splits
+    1
+    """
+
+    rows: int
+    columns: int
+    lanes: int
+    vec: int
+    depth: int
+    threads: int = 256
+
+    # what other families choose, and every configuration of this one has
+    splits, min_blocks, edges, static_ld, via = 1, 1, True, False, "registers"
+
+    @property
+    def groups(self) -> int:
+        """Groups of threads: of different columns, or where B is stored along n of different k."""
+        return self.threads // self.lanes
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows, {self.columns} columns of {self.lanes} threads, vectors of {self.vec}"
+
+
+def block_columns(p: GemmProblem, c: GemvConfig) -> int:
+    """Columns of D that a block computes.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> block_columns(gemm_problem(1, 64, 64), GemvConfig(1, 2, 64, 8, 4))
+    8
+    """
+    return c.groups * c.columns if p.b_major == "k" else c.lanes * c.vec
+
+
+def check(p: GemmProblem, c: GemvConfig) -> None:
+    """Raise for the first rule that a configuration breaks for a problem.
+
+    Raises what `check_fields` raises, UnsupportedError for element types and orders of A that are not read,
+    ResourceError for more rows than threads have sums for, DivisibilityError for threads and vectors that do
+    not go together.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> check(gemm_problem(1, 64, 64), GemvConfig(1, 2, 64, 8, 4))
+    """
+    check_fields(c)
+    if (p.operand.name, p.accumulator.name) not in (("f16", "f32"), ("bf16", "f32"), ("f32", "f32")):
+        other = "gemm-simt" if p.operand.name == "f64" else "gemm-sm80"
+        raise UnsupportedError(
+            f"gemv multiplies f16, bf16 and f32 into f32, not {p.operand} into {p.accumulator}: take {other}"
+        )
+    if p.m > MOST_ROWS:
+        raise ResourceError("rows of gemv", p.m, MOST_ROWS, hint="take gemm-simt, gemm-sm80 or gemm-sm90")
+    if p.a_major != "k" and p.m * p.lda > 1:
+        raise UnsupportedError("gemv with A stored along m: store it along k, or take gemm-sm80 or gemm-simt")
+    if c.rows != p.m:
+        raise DivisibilityError(
+            f"rows = {c.rows} of a product of {p.m}: threads have sums for each; take {p.m}"
+        )
+    along_n = p.b_major == "mn"
+    if c.lanes not in ((4, 8, 16, 32) if along_n else (32, 64, 128, 256)):
+        raise UnsupportedError(
+            f"lanes = {c.lanes}: {'4, 8, 16 and 32' if along_n else '32, 64, 128 and 256'} are accepted"
+        )
+    if c.threads not in (256, 512, 1024):
+        raise UnsupportedError(f"threads = {c.threads}: 256, 512 and 1024 are accepted")
+    if along_n and c.columns != 1:
+        raise UnsupportedError(f"columns = {c.columns} of B stored along n: vectors have {c.vec}; take 1")
+    most = vector(p)
+    if most % c.vec:
+        raise DivisibilityError(f"vec = {c.vec}: rows of B start and end at multiples of {most} elements")
+
+
+def vector(p: GemmProblem) -> int:
+    """Elements of the longest vectors that A and B can be read in, up to 16 bytes.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> [vector(gemm_problem(1, 64, k)) for k in (100, 101, 104)]
+    [4, 1, 8]
+    """
+    size = p.operand.nbytes
+    of_b = VECTOR_BYTES // size, p.align_bytes[1] // size, p.ldb, *p.steps("b")
+    if p.b_major == "mn":
+        return gcd(*of_b, p.n)
+    return gcd(*of_b, p.align_bytes[0] // size, p.lda if p.m > 1 else 0, *p.steps("a"))
+
+
+def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
+    """Nanoseconds by the model of reductions: memory or instructions, and waiting for rounds of loads."""
+    size, sms = p.operand.nbytes, chip.board.sms if chip.board else 1
+    share = chip.board.dram_bytes_per_s / 4.8e12 if chip.board else 1.0
+    blocks = -(-p.n // block_columns(p, c)) * p.products
+    along, across = (p.k, p.n) if p.b_major == "k" else (p.n, p.k)
+    loads = -(-along // c.vec) * across * p.products
+    wide = c.vec * size
+    memory = loads * (wide + NARROW_BYTES) / (MEMORY_BYTES_PER_US * share)
+    if p.b_major == "k":
+        per_load = 2 + c.vec * (1 + c.rows) + c.rows / c.columns * (2 + c.vec)
+        ways = c.lanes
+    else:
+        per_load = 2 + c.vec * (1 + c.rows) + 3 * c.rows
+        ways = c.groups
+    issue = loads / WARP * per_load / (4 * sms * CYCLES_PER_US)
+    rounds = -(-p.k // ((c.vec if p.b_major == "k" else 1) * ways * c.depth))
+    waves = -(-blocks // (sms * (THREADS[p.b_major][1] // c.threads)))
+    waiting = waves * rounds * (LATENCY_US + BYTE_US * c.depth * c.columns * wide)
+    return 1e3 * (LAUNCH_US + BARRIER_US + hypot(max(memory, issue), waiting))
+
+
+class GemvChoice:
+    """The configurations of the family that fit a product, best first: what `Choice` is to tiles."""
+
+    def timed(
+        self, p: GemmProblem, arch: str | Arch = "sm_90"
+    ) -> tuple[tuple[tuple[float, GemvConfig], ...], tuple[tuple[GemvConfig, LayoutAlgError], ...]]:
+        """Configurations behind the nanoseconds that are expected of them, and those that do not fit.
+
+        >>> from layoutalg.kernels.gemm.problem import gemm_problem
+        >>> print(GEMV.timed(gemm_problem(1, 8192, 8192, "bf16"))[0][0][1])
+        1 rows, 1 columns of 32 threads, vectors of 8
+        """
+        return _timed(p, find_arch(arch))
+
+    def tried(
+        self, p: GemmProblem, arch: str | Arch = "sm_90"
+    ) -> tuple[tuple[GemvConfig, ...], tuple[tuple[GemvConfig, LayoutAlgError], ...]]:
+        """The same configurations without their times."""
+        found, refused = self.timed(p, arch)
+        return tuple(c for _, c in found), refused
+
+    accepts = None
+
+    def fastest(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[float, GemvConfig] | None:
+        """The first of `timed`, None where nothing fits."""
+        return next(iter(self.timed(p, arch)[0]), None)
+
+
+@lru_cache(maxsize=256)
+def _timed(
+    p: GemmProblem, chip: Arch
+) -> tuple[tuple[tuple[float, GemvConfig], ...], tuple[tuple[GemvConfig, LayoutAlgError], ...]]:
+    found, refused = [], []
+    for c in _offered(p):
+        try:
+            check(p, c)
+        except LayoutAlgError as error:
+            refused.append((c, error))
+            continue
+        found.append((expected_ns(p, c, chip), c))
+    return tuple(sorted(found, key=lambda pair: pair[0])), tuple(refused)
+
+
+GEMV = GemvChoice()
+"""The configurations of gemv."""
+
+
+def _offered(p: GemmProblem) -> Iterator[GemvConfig]:
+    flight, vec, threads = IN_FLIGHT if p.m <= 4 else IN_FLIGHT // 2, vector(p), THREADS[p.b_major][0]
+    columns, lanes = ((1,), (4, 8, 16)) if p.b_major == "mn" else ((1, 2, 4), (32, 64, 128, 256))
+    for some in columns:
+        for each in lanes:
+            yield GemvConfig(min(p.m, MOST_ROWS), some, each, vec, flight // some, threads)
+
+
+def build(p: GemmProblem, c: GemvConfig) -> Kernel:
+    """The tile program of a configuration, for the problem's n, k and leading dimensions and below.
+
+    `alpha` and `beta` are passed as the 32-bit words of floats.  Raises what `check` raises.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> build(gemm_problem(1, 64, 100, "bf16"), GemvConfig(1, 2, 64, 4, 4)).name
+    'gemv_bf16'
+    """
+    check(p, c)
+    notes = [
+        "", f"{statement(p)}.",
+        f"A block of {c.threads} threads makes {block_columns(p, c)} columns of D;",
+        f"a thread has {c.depth * c.columns} vectors of {c.vec} elements of B in flight.",
+    ]  # fmt: skip
+    k = KernelBuilder(f"gemv_{p.operand}", c.threads, notes=notes)
+    return (_AlongK if p.b_major == "k" else _AlongN)(k, p, c).write()
+
+
+class _Writer:
+    """What both orders of B share: operands, sums, and what becomes of them."""
+
+    def __init__(self, k: KernelBuilder, p: GemmProblem, c: GemvConfig, a_vec: int, own: int) -> None:
+        """A is read in vectors of `a_vec`; a thread has sums of `own` columns."""
+        self.k, self.p, self.c, self.own, self.across = k, p, c, own, block_columns(p, c)
+        self.m, self.n, self.depth = k.param("m", c.rows, c.rows), k.param("n", p.n), k.param("k", p.k)
+        self.batch = declare_batch(k, p)
+        self.a = self._operand("a", p.lda if c.rows > 1 else 0, a_vec)
+        self.b = self._operand("b", p.ldb, c.vec)
+        self.first = k.let("first", k.block(0, (self.n + (self.across - 1)) // self.across) * self.across)
+        self.output = Output(k, p, 1, self.m, self.n, batch=self.batch)
+        words, a_words = (max(1, vec * p.operand.nbytes // 4) for vec in (c.vec, a_vec))
+        self.b_words, self.b_floats = k.reg("b_words", c.depth, c.columns, words), k.reg("b_floats", c.vec)
+        self.a_words = k.reg("a_words", c.depth, c.rows, a_words)
+        self.a_floats = k.reg("a_floats", c.rows * a_vec)
+        self.acc = k.reg("acc", c.rows * own)
+        k.do(fill(c.rows * own), self.acc, Const(0))
+
+    def _operand(self, name: str, leading: int, vec: int) -> Global:
+        """A matrix whose rows start at vectors; of one row there is no leading dimension."""
+        ld: Expr = self.k.param(f"ld{name}", leading, vec, vec) if leading else Const(0)
+        strides = (*batch_strides(self.k, self.p, name, vec), ld, 1)
+        size = self.p.operand.nbytes
+        return self.k.pointer(name, size, strides, align_bytes=size * vec)
+
+    def fetch(self, to: RegRef, vec: int, of: Global, row: Expr, column: Expr, inside: Expr | None) -> None:
+        """Load `vec` elements at a row and a column, or zeros where they are not `inside`."""
+        k, nbytes = self.k, vec * self.p.operand.nbytes
+        if inside is None:
+            k.do(LDG[nbytes], to, k.at(of, *self.batch, row, column))
+            return
+        k.do(CLEAR[nbytes], to)
+        with k.If(inside):
+            k.do(LDG[nbytes], to, k.at(of, *self.batch, row, column))
+
+    def floats(self, words: RegRef, vec: int, into: RegRef) -> RegRef:
+        """Elements as floats: unpacked, or what they are."""
+        if self.p.operand.name == "f32":
+            return words
+        self.k.do(unpack(vec, self.p.operand.name), into, words)
+        return into
+
+    def finish(self, ways: int, way: Expr, lanes: tuple[int, ...], column: Expr) -> Kernel:
+        """Join the lanes whose numbers differ by `lanes`, then `ways` partials, and write D.
+
+        The first of a thread's columns is number `column` of the block.
+        """
+        k, c, across = self.k, self.c, self.across
+        layout = Layout((ways, c.rows, across), (c.rows * across, across, 1))
+        part = k.shared("partials", "f32", layout)
+        for mask in lanes:
+            k.do(butterfly("sum", c.rows * self.own), mask, self.acc)
+        first_lane = (k.tid // lanes[-1] % (WARP // lanes[-1])).eq(0) if lanes else Const(1)
+        with k.If(first_lane):
+            for r in range(c.rows):
+                for j in range(self.own):
+                    k.do(STS[4], part.at(way, r, column + j), self.acc[r * self.own + j])
+        k.do(BAR)
+        total, one, outputs = k.reg("total", 1), k.reg("one", 1), c.rows * across
+        with k.For("turn", -(-outputs // c.threads)) as turn:
+            number = k.let("number", turn * c.threads + k.tid)
+            with k.If(number < outputs):
+                row, place = k.let("row", number // across % c.rows), k.let("place", number % across)
+                k.do(CLEAR[4], total)
+                with k.Unroll("w", ways) as w:
+                    k.do(LDS[4], one, part.at(w, row, place))
+                    k.do(fold("sum", 1, 1), total, one)
+                self.output.write(total, (*self.batch, row, self.first + place))
+        return k.build()
+
+
+class _AlongK(_Writer):
+    """B stored along k: the threads of a column read neighbouring vectors of it, and of A."""
+
+    def __init__(self, k: KernelBuilder, p: GemmProblem, c: GemvConfig) -> None:
+        super().__init__(k, p, c, c.vec, c.columns)
+        group, self.y = k.let("group", k.tid // c.lanes), k.let("y", k.tid % c.lanes)
+        self.column = group * c.columns
+        self.columns = []
+        for j in range(c.columns):  # past the last one: its sums are not stored
+            at = self.first + self.column + j
+            self.columns.append(k.let(f"column{j}", Select(at < self.n, at, minus(self.n, 1))))
+
+    def write(self) -> Kernel:
+        """The whole program."""
+        k, c = self.k, self.c
+        vectors, step = k.let("vectors", self.depth // c.vec), c.lanes * c.depth
+        rounds = k.let("rounds", vectors // step)
+        if rounds.facts.hi:
+            with k.For("i", rounds) as i:
+                self._round(c.depth, c.vec, i * step, None)
+        with k.If(rounds * step < vectors):
+            self._round(c.depth, c.vec, rounds * step, vectors)
+        if c.vec > 1:
+            with k.If(vectors * c.vec < self.depth):
+                self._round(1, 1, vectors * c.vec, self.depth)
+        warps = c.lanes // WARP
+        return self.finish(warps, k.tid // WARP % warps, (16, 8, 4, 2, 1), self.column)
+
+    def _round(self, depth: int, vec: int, first: Expr, most: Expr | None) -> None:
+        """Multiply `depth` vectors from number `first` on, of those below `most`."""
+        k, c, words = self.k, self.c, max(1, vec * self.p.operand.nbytes // 4)
+        fa, fb = (x.slice(0, count=vec) for x in (self.a_floats, self.b_floats))
+        with k.Unroll("u", depth) as u:
+            number = first + u * c.lanes + self.y
+            inside = None if most is None else number < most
+            for j, column in enumerate(self.columns):
+                to = self.b_words.slice(u, j, 0, count=words)
+                self.fetch(to, vec, self.b, column, number * vec, inside)
+            for r in range(c.rows):
+                to = self.a_words.slice(u, r, 0, count=words)
+                self.fetch(to, vec, self.a, Const(r), number * vec, inside)
+        with k.Unroll("u", depth) as u:
+            for r in range(c.rows):
+                left = self.floats(self.a_words.slice(u, r, 0, count=words), vec, fa)
+                for j in range(c.columns):
+                    right = self.floats(self.b_words.slice(u, j, 0, count=words), vec, fb)
+                    with k.Unroll("e", vec) as e:
+                        one, other = (_element(x, e) for x in (left, right))
+                        k.do(fma_outer(1, 1), self.acc[r * c.columns + j], one, other)
+
+
+class _AlongN(_Writer):
+    """B stored along n: lanes have neighbouring columns, and groups of them different k."""
+
+    def __init__(self, k: KernelBuilder, p: GemmProblem, c: GemvConfig) -> None:
+        super().__init__(k, p, c, 1, c.vec)
+        self.group, y = k.let("group", k.tid // c.lanes), k.let("y", k.tid % c.lanes)
+        self.column = k.let("own", y * c.vec)
+        at = self.first + self.column
+        self.at = k.let(
+            "column", Select(at < self.n, at, Const(0))
+        )  # past the last one: its sums are not stored
+
+    def write(self) -> Kernel:
+        """The whole program."""
+        k, c = self.k, self.c
+        step = c.groups * c.depth
+        rounds = k.let("rounds", self.depth // step)
+        if rounds.facts.hi:
+            with k.For("i", rounds) as i:
+                self._round(i * step, None)
+        with k.If(rounds * step < self.depth):
+            self._round(rounds * step, self.depth)
+        masks = tuple(mask for mask in (16, 8, 4) if mask >= c.lanes)
+        return self.finish(c.threads // WARP, k.tid // WARP, masks, self.column)
+
+    def _round(self, first: Expr, most: Expr | None) -> None:
+        """Multiply `depth` vectors of rows from number `first` on, of those below `most`."""
+        k, c = self.k, self.c
+        with k.Unroll("u", c.depth) as u:
+            at = first + u * c.groups + self.group
+            inside = None if most is None else at < most
+            self.fetch(self.b_words[u, 0], c.vec, self.b, at, self.at, inside)
+            for r in range(c.rows):
+                self.fetch(self.a_words[u, r], 1, self.a, Const(r), at, inside)
+        with k.Unroll("u", c.depth) as u:
+            left = self.a_words[u]
+            for r in range(c.rows):
+                if self.floats(self.a_words[u, r], 1, self.a_floats[r]).reg == self.a_floats:
+                    left = self.a_floats[()]
+            right = self.floats(self.b_words[u, 0], c.vec, self.b_floats[()])
+            k.do(fma_outer(c.rows, c.vec), self.acc, left, right)
+
+
+def _element(floats: RegRef, e: Expr) -> RegRef:
+    """One of some floats that lie side by side."""
+    *before, last = floats.index
+    return RegRef(floats.reg, (*before, last + e))
