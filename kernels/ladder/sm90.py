@@ -159,7 +159,8 @@ def operand_lines(p: GemmProblem, c: Sm90Config, name: str, tiles: int, steps: i
 def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int]) -> Work:
     """What a launch of a configuration's first kernel does, of any size.
 
-    Raises as `traffic` does, UnsupportedError for stream-K, whose parts of tiles are not stored by TMA.
+    Raises as `traffic` does, UnsupportedError for batches, and for stream-K, whose parts of tiles are not
+    stored by TMA.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> family = find_family("gemm-sm90")
@@ -171,6 +172,8 @@ def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int
     """
     if c.schedule == "streamk":
         raise UnsupportedError("what stream-K stores is not predicted: take schedule = 'persistent'")
+    if p.batch:
+        raise UnsupportedError("what a batch makes of boxes is not predicted: take one product of it")
     clusters = -(-p.m // (c.tile_m * c.cluster_m)), -(-p.n // (c.tile_n * c.cluster_n))
     down, across = clusters[0] * c.cluster_m, clusters[1] * c.cluster_n
     tiles, steps = down * across, -(-p.k // c.tile_k)
