@@ -26,7 +26,7 @@ help:
 	@echo "make gpu     all that only a GPU can show, into build/gpu; GPU=cuda12 for CUDA 12"
 	@echo "make clean   remove .venv, caches and build products"
 
-demo: $(VENV)/.installed-nvrtc
+demo: $(VENV)/.installed-demo
 	@$(VENV)/bin/layoutalg demo
 
 test: lint pytest

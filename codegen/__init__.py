@@ -24,6 +24,8 @@ of its memory traffic.  Its layouts are the algebra's own, TiledCopy and TiledMM
     gpu        machine code, launches
     language   tensors, fragments, tiled copies, rings; what is done with a finished program
     relayout   values between register layouts
+    block_product  tile_product: the product of a block, from its tensors to its sums
+    reduction  maxima and sums of the rows of an accumulator
 
 docs/kernel_language.md teaches it by three kernels.
 """
@@ -38,6 +40,7 @@ if __name__ != "layoutalg.codegen":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.codegen")
 
 if TYPE_CHECKING:
+    from layoutalg.codegen.block_product import tile_product
     from layoutalg.codegen.costs import traffic
     from layoutalg.codegen.expr import minus
     from layoutalg.codegen.gpu import to_cuda
@@ -95,8 +98,10 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from layoutalg.codegen.program import MemRef
     from layoutalg.codegen.program.tile import Kernel as Program
+    from layoutalg.codegen.reduction import AlongRows, reduce_along, reduce_tile
 
 _PLACES = {
+    "block_product": "tile_product",
     "costs": "traffic",
     "expr": "minus",
     "gpu": "to_cuda",
@@ -111,16 +116,17 @@ _PLACES = {
         "reciprocal rsqrt simulate sqrt tanh verify"
     ),
     "program": "MemRef",
+    "reduction": "AlongRows reduce_along reduce_tile",
 }
 
 __all__ = [
     "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "FENCE_PROXY_ASYNC", "LDG", "LDS", "LDS_REMOTE",
     "NAMED_ARRIVE", "STG", "STG_WHOLE", "STS", "STS_REMOTE", "ST_ASYNC", "WARP_SYNC", "WGMMA_COMMIT",
-    "WGMMA_FENCE", "WGMMA_WAIT", "Fragment", "Instr", "Kernel", "MemRef", "Program", "Requires", "Tensor",
+    "WGMMA_FENCE", "WGMMA_WAIT", "AlongRows", "Fragment", "Instr", "Kernel", "MemRef", "Program", "Requires", "Tensor",
     "TmaRing", "compile", "exp", "exp2", "find_wgmma", "imm", "into", "launch", "local_tile", "maximum",
     "minimum", "minus", "out", "pipeline", "read",
-    "reciprocal", "rsqrt", "simulate", "sqrt", "tanh", "to_cuda", "traffic", "updated", "value", "verify",
-    "write",
+    "reciprocal", "reduce_along", "reduce_tile", "rsqrt", "simulate", "sqrt", "tanh", "tile_product", "to_cuda", "traffic", "updated",
+    "value", "verify", "write",
 ]  # fmt: skip
 
 __getattr__ = later(

@@ -230,7 +230,7 @@ class _Writer:
         out = list(values)
         target = self._fresh(len(moving), len(values[0]))
         if not pairs:
-            source = _linear(step.lane_columns, self.lane) ^ _linear(step.warp_columns, self.warp)
+            source = linear(step.lane_columns, self.lane) ^ linear(step.warp_columns, self.warp)
             lane = self.k.let(f"{target.name}_lane", source)
         for n, i in enumerate(moving):
             for word, value in enumerate(values[i]):
@@ -273,7 +273,7 @@ class _Writer:
 
     def _place(self, transfer: Transfer, base: int, size: int) -> Expr:
         """The index in the tile where a lane's vector starts."""
-        moved = _linear(transfer.lane_columns, self.lane) ^ _linear(transfer.warp_columns, self.warp)
+        moved = linear(transfer.lane_columns, self.lane) ^ linear(transfer.warp_columns, self.warp)
         return (moved ^ base) + self.k.tid // (WARP * self.warps) * size
 
     def _store(self, buffer: Shared, step: Store, given: list[Value], held: list[tuple[int, ...]]) -> None:
@@ -332,11 +332,16 @@ def _selector(pick: Sequence[int]) -> int:
 
 def _parity(x: Expr, mask: int) -> Expr:
     """The parity of the bits of x that the mask has."""
-    return _linear(tuple(mask >> j & 1 for j in range(mask.bit_length())), x)
+    return linear(tuple(mask >> j & 1 for j in range(mask.bit_length())), x)
 
 
-def _linear(columns: Columns, x: Expr) -> Expr:
-    """The XOR of the columns that the bits of x select; neighbouring bits that move together stay so."""
+def linear(columns: Columns, x: Expr) -> Expr:
+    """The XOR of the columns that the bits of x select; neighbouring bits that move together stay so.
+
+    >>> from layoutalg.codegen.expr import Var, simplify
+    >>> print(simplify(linear((4, 8, 1), Var("lane", 8))))
+    lane % 4 * 4 + lane // 4
+    """
     total: Expr = Const(0)
     j = 0
     while j < len(columns):

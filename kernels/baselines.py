@@ -5,8 +5,8 @@ bfloat16: words) and return a launch, or None where the library is not installed
 This is the only module that imports torch.
 
 What moves data is limited by bytes of memory, or by the load-store unit of a multiprocessor, which takes one
-wavefront of shared memory per cycle, or one request to global memory; cycles are those of the peak clock,
-which the board's rate of multiply-adds gives:
+wavefront of shared memory per cycle, or one request to global memory; cycles are those of the board's clock,
+or where no document states that, of the one that its rate of multiply-adds gives:
 
     least_us = max(bytes / bandwidth, (wavefronts + requests) / (multiprocessors * clock))
 """
@@ -168,7 +168,7 @@ def limits(
     ['bytes of memory: 134217728, 28.0 us', 'load-store cycles: 0, 0.0 us']
     """
     board = find_board(arch)
-    clock = board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
+    clock = board.boost_hz or board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
     cycles = sum(
         cost.instructions if "global" in op else cost.total for one in predictions for op, cost in one.items()
     )

@@ -7,27 +7,41 @@ an error before anything is timed.  All cores make the kernels before the first 
 
     rows = benchmark([Timed("softmax", p) for p in problems])             the best way of each
     rows = benchmark_ways("gemm-sm80", p, {"step 1": c, "step 2": d})     several ways, in turn
+
+A row has what it was measured under (`Run`): clocks, power, temperature and what held clocks back, read while
+the GPU worked; whether its data was cold; and where a `Method` asks for it, the energy of a launch.  Clocks
+are read and never set.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import geometric_mean
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import (
     CompiledSequence,
+    Conditions,
+    Monitor,
+    Reading,
     compile_sequence,
+    conditions,
     in_processes,
+    later_half_times_ms,
     load_sequence,
     median_times_ms,
+    repeat_for,
     require_gpu,
+    watching,
 )
-from layoutalg.errors import MismatchError, UnknownNameError
+from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.baselines import Launch
 from layoutalg.kernels.family import Bench
+from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.registry import FAMILIES, find_family
 from layoutalg.kernels.rowwise import rowwise_cases
 
@@ -44,6 +58,55 @@ class Timed(NamedTuple):
     problem: Any
     name: str = ""
     config: Any = None
+
+
+ROUNDS: Literal["rounds"] = "rounds"
+LATER_HALF: Literal["later half"] = "later half"
+
+MOST_SETS = 64
+"""Sets of buffers that cold data is spread over at most; so many of less than a sixteenth of the L2 are not
+cold, and are not called so."""
+
+ENERGY_MS = 1000.0
+"""How long a contender runs whose energy is measured: the counter moves every few tens of milliseconds."""
+
+
+class Method(NamedTuple):
+    """How launches are timed.
+
+    `rule` is "rounds", contenders in turn and the median of each; or "later half", one contender after
+    another, `launch_count` launches and the mean of their later half, for matrix products.  With `cold`,
+    buffers rotate through four times the L2 cache whatever the family's pace is.  With `energy`, each
+    contender then runs alone for `ENERGY_MS`, between two looks at the GPU's counter of energy.
+    """
+
+    rule: Literal["rounds", "later half"] = ROUNDS
+    cold: bool = False
+    energy: bool = False
+
+
+def launch_count(size: float) -> int:
+    """Launches of a matrix product of a size, as a published benchmark has it: fewer of larger ones.
+
+    >>> [launch_count(n) for n in (1024, 4096, 12800)]
+    [1000, 371, 22]
+    """
+    return max(2, int(1000 * math.exp((1024 - size) / 3100)))
+
+
+class Run(NamedTuple):
+    """What a row was measured under.
+
+    `conditions` are by contender, empty where nothing was read, and `unread` says why; `cold` where its
+    buffers rotated through four times the L2 cache; `launches` is their number by the rule of the later half,
+    0 by rounds; `joules` are those of a launch by contender, None where the counter cannot be read.
+    """
+
+    conditions: Mapping[str, Conditions] = MappingProxyType({})
+    unread: str = ""
+    cold: bool = False
+    launches: int = 0
+    joules: Mapping[str, float | None] = MappingProxyType({})
 
 
 REDUCE = "reduce"
@@ -72,7 +135,7 @@ class BenchRow:
     """One problem, computed one way: `rates` in `unit` by contender; None: not installed, or it cannot.
 
     `limit` names the contender that says what memory can do; `registers` are those of a thread of the kernel
-    that takes most; `notes` are what was predicted.
+    that takes most; `notes` are what was predicted.  `work` are the operations, or bytes, of a launch.
     """
 
     family: str
@@ -83,6 +146,8 @@ class BenchRow:
     limit: str
     registers: int
     notes: Mapping[str, Any]
+    work: int = 0
+    run: Run = field(default_factory=Run)
 
     @property
     def ours(self) -> float:
@@ -98,6 +163,11 @@ class BenchRow:
     def share(self) -> float | None:
         """Our rate as a share of the limit's."""
         return self.ratio(self.limit)
+
+    def per_joule(self, contender: str) -> float | None:
+        """Operations, or bytes, per joule of a contender, None where its energy was not measured."""
+        joules = self.run.joules.get(contender)
+        return self.work / joules if joules else None
 
 
 def mean_of(ratios: Iterable[float | None]) -> float | None:
@@ -136,21 +206,27 @@ def make(asked: tuple[Timed, str]) -> Made:
     return Made(timed, compile_sequence(sequence, arch), family.way(config), notes)
 
 
-def benchmark(problems: Iterable[Timed]) -> Iterator[BenchRow]:
+def benchmark(problems: Iterable[Timed], method: Method | None = None) -> Iterator[BenchRow]:
     """Measure every problem, in their order, each in turn with its contenders.
 
-    Raises UnsupportedError without a GPU, MismatchError where our result is not the libraries'.
+    Raises UnsupportedError without a GPU and for a method that is not for a problem, MismatchError where our
+    result is not the libraries'.
 
     >>> from layoutalg.codegen.gpu import gpu_status
     >>> if gpu_status().available:
     ...     row = next(benchmark([Timed("sum", find_family("sum").problem((512, 512), 1, "f32"))]))
     """
-    arch = require_gpu().arch
-    for made in in_processes(make, [(timed, arch) for timed in problems]):
-        yield from _rows({made.way: made}, arch)
+    arch, asked, method = require_gpu().arch, list(problems), method or Method()
+    for timed in asked:
+        check_method(method, timed)
+    with watching() as monitor:
+        for made in in_processes(make, [(timed, arch) for timed in asked]):
+            yield from _rows({made.way: made}, arch, method, monitor)
 
 
-def benchmark_ways(family: str, problem: Any, ways: Mapping[str, Any]) -> list[BenchRow]:
+def benchmark_ways(
+    family: str, problem: Any, ways: Mapping[str, Any], method: Method | None = None
+) -> list[BenchRow]:
     """Measure several configurations of one problem by name, all in turn with the contenders.
 
     Raises what `benchmark` raises.
@@ -159,13 +235,28 @@ def benchmark_ways(family: str, problem: Any, ways: Mapping[str, Any]) -> list[B
     >>> if gpu_status().available:
     ...     rows = benchmark_ways("gemm-simt", find_family("gemm-simt").problem(256), {})
     """
-    arch = require_gpu().arch
+    arch, method = require_gpu().arch, method or Method()
     asked = [(Timed(family, problem, config=config), arch) for config in ways.values()]
-    return _rows(dict(zip(ways, in_processes(make, asked), strict=True)), arch)
+    check_method(method, Timed(family, problem))
+    with watching() as monitor:
+        return _rows(dict(zip(ways, in_processes(make, asked), strict=True)), arch, method, monitor)
 
 
-def set_count(bench: Bench, problem: Any, nbytes: int, arch: str) -> int:
-    """Sets of buffers to rotate over: four times the L2 cache together, as many as the family's pace allows.
+def check_method(method: Method, timed: Timed) -> None:
+    """Raise UnsupportedError for the rule of the later half and a problem that is no matrix product.
+
+    >>> check_method(Method(), Timed("sum", find_family("sum").problem((512, 512), 1, "f32")))
+    """
+    if method.rule == LATER_HALF and not isinstance(timed.problem, GemmProblem):
+        raise UnsupportedError(
+            f"{timed.family} is no family of matrix products, of which the number of launches by size is a "
+            f"rule: {', '.join(name for name, one in FAMILIES.items() if one.steps)} have it"
+        )
+
+
+def set_count(bench: Bench, problem: Any, nbytes: int, arch: str, *, cold: bool = False) -> int:
+    """Sets of buffers to rotate over: four times the L2 cache together, as many as the family's pace allows,
+    or of `cold` data MOST_SETS.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> family = FAMILIES["transpose"]
@@ -173,11 +264,15 @@ def set_count(bench: Bench, problem: Any, nbytes: int, arch: str) -> int:
     >>> set_count(family.bench, p, p.moved_bytes, "sm_90")
     30
     """
+    return min(MOST_SETS if cold else bench.pace(problem).sets, 1 + 4 * _l2_bytes(arch) // (nbytes + 1))
+
+
+def _l2_bytes(arch: str) -> int:
     board = find_arch(arch).board
-    return min(bench.pace(problem).sets, 1 + 4 * (board.l2_bytes if board else 0) // (nbytes + 1))
+    return board.l2_bytes if board else 0
 
 
-def _rows(ways: Mapping[str, Made], arch: str) -> list[BenchRow]:
+def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: Monitor) -> list[BenchRow]:
     """The rows of some ways to compute one problem."""
     if not ways:
         return []
@@ -187,7 +282,8 @@ def _rows(ways: Mapping[str, Made], arch: str) -> list[BenchRow]:
     loaded = [load_sequence(made.compiled.ready(scalars)) for made in ways.values()]
     launches: list[list[Launch]] = [[] for _ in range(len(ways) + len(bench.contenders))]
     first = bench.arrays(p, 0)
-    count = set_count(bench, p, sum(x.nbytes for x in first.values()), arch)
+    nbytes = sum(x.nbytes for x in first.values())
+    count = set_count(bench, p, nbytes, arch, cold=method.cold)
     for n in range(count):
         arrays = bench.arrays(p, n) if n else first
         ours: list[Callable[[], object]] = [one.on_arrays(arrays) for one in loaded]
@@ -199,20 +295,69 @@ def _rows(ways: Mapping[str, Made], arch: str) -> list[BenchRow]:
         for own, one in zip(launches, [*ours, *others], strict=True):
             if one is not None:
                 own.append(one)
-    rates = _rates(launches, bench, p)
-    beside = dict(zip(bench.contenders, rates[len(ways) :], strict=True))
-    return [
-        BenchRow(
-            family.name, name, way, bench.unit, {OURS: rate, **beside}, bench.limit, made.compiled.registers,
-            made.notes,
-        )
-        for (way, made), rate in zip(ways.items(), rates, strict=False)
-    ]  # fmt: skip
+    found = _timings(launches, bench, p, method, monitor)
+    beside = dict(zip(bench.contenders, found[len(ways) :], strict=True))
+    cold = 0 < 4 * _l2_bytes(arch) <= count * nbytes
+    number = launch_count(_side(p)) if method.rule == LATER_HALF else 0
+
+    def row(way: str, made: Made, own: _Timing) -> BenchRow:
+        seen = {OURS: own, **beside}
+        run = Run(
+            {} if monitor.reason else {x: conditions(one.readings) for x, one in seen.items() if one.rate},
+            monitor.reason, cold, number,
+            {x: one.joules for x, one in seen.items() if one.rate} if method.energy else {},
+        )  # fmt: skip
+        rates = {x: one.rate for x, one in seen.items()}
+        return BenchRow(
+            family.name, name, way, bench.unit, rates, bench.limit, made.compiled.registers, made.notes,
+            bench.work(p), run,
+        )  # fmt: skip
+
+    return [row(way, made, own) for (way, made), own in zip(ways.items(), found, strict=False)]
 
 
-def _rates(launches: Sequence[Sequence[Launch]], bench: Bench, p: Any) -> list[float | None]:
-    """The rate of each contender, None of one without launches."""
+class _Timing(NamedTuple):
+    """Of a contender: its rate, None of one without launches, what was read meanwhile, and its energy."""
+
+    rate: float | None = None
+    readings: Sequence[Reading] = ()
+    joules: float | None = None
+
+
+def _timings(
+    launches: Sequence[Sequence[Launch]], bench: Bench, p: Any, method: Method, monitor: Monitor
+) -> list[_Timing]:
+    """How each contender did."""
     pace, running = bench.pace(p), [own for own in launches if own]
-    found = iter(median_times_ms(running, rounds=pace.rounds, inner=pace.inner, sample_ms=pace.sample_ms))
+    readings: list[list[Reading]] = [[] for _ in running]
+
+    def look(number: int) -> None:
+        readings[number].append(monitor.read())
+
+    if method.rule == LATER_HALF:
+        times = later_half_times_ms(running, launch_count(_side(p)), look)
+    else:
+        times = median_times_ms(
+            running, rounds=pace.rounds, inner=pace.inner, sample_ms=pace.sample_ms, meanwhile=look
+        )
     work = bench.work(p) / PER_MS[bench.unit]
-    return [work / next(found) if own else None for own in launches]
+    found = iter(
+        _Timing(work / ms, seen, _joules(own, ms, monitor) if method.energy else None)
+        for own, ms, seen in zip(running, times, readings, strict=True)
+    )
+    return [next(found) if own else _Timing() for own in launches]
+
+
+def _joules(contender: Sequence[Launch], ms: float, monitor: Monitor) -> float | None:
+    """The energy of a launch: of as many as take ENERGY_MS, behind a quarter as many."""
+    count = math.ceil(ENERGY_MS / ms)
+    repeat_for(contender, math.ceil(count / 4))
+    before = monitor.joules()
+    repeat_for(contender, count)
+    after = monitor.joules()
+    return None if before is None or after is None or after <= before else (after - before) / count
+
+
+def _side(p: GemmProblem) -> float:
+    """The side of the cube with as many multiplications."""
+    return round(math.cbrt(p.m * p.n * p.k), 6)

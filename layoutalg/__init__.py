@@ -46,7 +46,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.compose import Tiler, composition, normal_form
+from layoutalg.compose import Tiler, composition, normal_form, rotated_layout
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
@@ -398,6 +398,7 @@ __all__ = [
     "relayout",
     "replace",
     "right_inverse",
+    "rotated_layout",
     "same_function",
     "select",
     "shape_div",

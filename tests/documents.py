@@ -22,7 +22,7 @@ from typing import Any
 from tests.command import run
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 REPORTS = Path("reports")
 """What was profiled, which is there in the folder."""
 

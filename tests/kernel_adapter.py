@@ -52,8 +52,8 @@ RENAMED: Mapping[str, str] = {
 OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
 """Fields of all products when choices were stored, and now of steps of ladders alone; "spread" is gone."""
 
-LATER = {"schedule": "data_parallel"}
-"""Fields that products have had only since choices were stored, with what all of these stand for."""
+LATER = {"schedule": "data_parallel", "single": False, "lowered": True}
+"""Fields of products and steps that came after choices were stored, as all had them then."""
 
 Case: TypeAlias = Mapping[str, Any]
 

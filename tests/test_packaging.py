@@ -238,3 +238,16 @@ def test_every_package_is_listed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     folders = {Path(n).parent for n in _modules_of(ROOT / "layoutalg") if n.endswith("__init__.py")}
     assert sorted(project["tool"]["setuptools"]["packages"]) == sorted(".".join(f.parts) for f in folders)
+
+
+def test_what_make_demo_installs_answers_all_that_needs_no_gpu() -> None:
+    """After `make demo`, `sass` and `bench --predict` were refused for want of a disassembler."""
+    rule = next(
+        line
+        for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
+        if line.startswith("demo:")
+    )
+    extra = rule.rpartition("-")[2]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (needed,) = project["optional-dependencies"][extra]
+    assert {"nvrtc", "sass"} <= set(needed.partition("[")[2].rstrip("]").split(","))

@@ -1,6 +1,6 @@
 """The GPU: text of a tile program compiled, cached, loaded and launched.
 
-    nvrtc           compile_cubin: machine code from text
+    nvrtc           compile_cubin: machine code from text; compile_ptx, for a driver to compile
     trusted_folder  folders that only their owner can write
     cubin_cache     machine code on disk, by its text
     sass            disassembly, main loops, instruction classes
@@ -10,6 +10,7 @@
     preparation     kernels made ready to load, by all cores
     runtime         arrays and launches through CuPy
     launch          sequences of launches: compiled, loaded, launched
+    monitor         clocks, power, temperature and what holds clocks back, while something runs
 
 Only `runtime` and what `launch` loads need a GPU; text and machine code are made anywhere.
 """
@@ -33,11 +34,22 @@ from layoutalg.codegen.gpu.launch import (
     compile_sequence,
     load_sequence,
 )
+from layoutalg.codegen.gpu.monitor import (
+    REASONS,
+    Conditions,
+    Monitor,
+    Reading,
+    Span,
+    conditions,
+    reason_names,
+    watching,
+)
 from layoutalg.codegen.gpu.nvrtc import (
     TARGETS,
     Cubin,
     compile_cubin,
     compile_options,
+    compile_ptx,
     compile_target,
     version,
 )
@@ -61,6 +73,7 @@ from layoutalg.codegen.gpu.runtime import (
     device_view,
     gpu_status,
     largest_difference,
+    later_half_times_ms,
     load,
     load_cubin,
     load_launch,
@@ -69,6 +82,7 @@ from layoutalg.codegen.gpu.runtime import (
     on_device,
     random_bytes,
     random_normal,
+    repeat_for,
     require_gpu,
     to_device,
     to_host,
@@ -96,8 +110,10 @@ __all__ = [
     "CLASSES",
     "LIMIT_BYTES",
     "OTHER",
+    "REASONS",
     "TARGETS",
     "CompiledSequence",
+    "Conditions",
     "Cubin",
     "Entry",
     "Launch",
@@ -105,18 +121,23 @@ __all__ = [
     "Loaded",
     "LoadedSequence",
     "MapImages",
+    "Monitor",
     "Prepared",
+    "Reading",
     "ReadySequence",
     "SassFunction",
     "SassInstruction",
+    "Span",
     "array_assign",
     "array_reduction",
     "cache_folder",
     "clear",
     "compile_cubin",
     "compile_options",
+    "compile_ptx",
     "compile_sequence",
     "compile_target",
+    "conditions",
     "count_classes",
     "current_stream",
     "device_array",
@@ -132,6 +153,7 @@ __all__ = [
     "in_processes",
     "kernel_target",
     "largest_difference",
+    "later_half_times_ms",
     "launchable",
     "load",
     "load_cubin",
@@ -148,10 +170,13 @@ __all__ = [
     "prepare",
     "random_bytes",
     "random_normal",
+    "reason_names",
+    "repeat_for",
     "require_gpu",
     "to_cuda",
     "to_device",
     "to_host",
     "usage",
     "version",
+    "watching",
 ]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from layoutalg.arch import ARCHS, find_target
+from layoutalg.arch import ARCHS, find_arch, find_target
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
 
 OLDEST = (7, 5)
@@ -92,20 +92,7 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     0
     """
     arch = compile_target(arch)
-    lib = _library()
-    program = ctypes.c_void_p()
-    file_name = f"{name}.cu".encode()
-    _check(lib, lib.nvrtcCreateProgram(ctypes.byref(program), source.encode(), file_name, 0, None, None))
-    try:
-        options = [flag.encode() for flag in compile_options(arch)]
-        status = lib.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-        log = _text(lib, program, "ProgramLog")
-        if status != 0:
-            first = next((line for line in log.splitlines() if "error" in line), log.strip()[:200])
-            raise _failure(source, name, arch, log, f"{name} does not compile for {arch}: {first}")
-        image = _bytes(lib, program, "CUBIN")
-    finally:
-        lib.nvrtcDestroyProgram(ctypes.byref(program))
+    image, log = _compile(source, name, arch, compile_options(arch), "CUBIN")
     used, spills, smem = _USED.search(log), _SPILLS.search(log), _SMEM.search(log)
     if (lost := _LOSS.search(log)) is not None:
         what = f"{lost[1]}; {_cure(lost[1])}"
@@ -115,6 +102,39 @@ def compile_cubin(source: str, name: str, arch: str = "sm_90a") -> Cubin:
     stack, stores, loads = map(int, spills.groups())
     shared = int(smem.group(1)) if smem else 0
     return Cubin(name, arch, image, int(used.group(1)), stack, stores + loads, shared, log)
+
+
+def compile_ptx(source: str, name: str, arch: str = "sm_90a") -> str:
+    """The PTX of the kernel `name` of a CUDA source for an architecture.
+
+    A driver that knows its version of PTX compiles it when it loads it, for any GPU that is as new or newer.
+
+    Raises UnsupportedError when NVRTC is not installed, CompileError when the source does not compile.
+
+    >>> ".target sm_75" in compile_ptx('extern "C" __global__ void nothing() {}', "nothing", "sm_75")
+    True
+    """
+    target = compile_target(arch)
+    options = (f"--gpu-architecture={target.replace('sm', 'compute')}", "--std=c++17")
+    return _compile(source, name, target, options, "PTX")[0].rstrip(b"\0").decode()
+
+
+def _compile(source: str, name: str, arch: str, options: tuple[str, ...], what: str) -> tuple[bytes, str]:
+    """What a source is compiled to, "CUBIN" or "PTX", and the compiler's log."""
+    lib = _library()
+    program = ctypes.c_void_p()
+    file_name = f"{name}.cu".encode()
+    _check(lib, lib.nvrtcCreateProgram(ctypes.byref(program), source.encode(), file_name, 0, None, None))
+    try:
+        flags = [flag.encode() for flag in options]
+        status = lib.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
+        log = _text(lib, program, "ProgramLog")
+        if status != 0:
+            first = next((line for line in log.splitlines() if "error" in line), log.strip()[:200])
+            raise _failure(source, name, arch, log, f"{name} does not compile for {arch}: {first}")
+        return _bytes(lib, program, what), log
+    finally:
+        lib.nvrtcDestroyProgram(ctypes.byref(program))
 
 
 def compile_target(arch: str) -> str:
@@ -127,7 +147,9 @@ def compile_target(arch: str) -> str:
     """
     target = find_target(arch)
     if target not in TARGETS:
-        raise UnknownNameError("compile target", target, TARGETS)
+        older = find_arch(target).compute_capability < OLDEST
+        hint = "NVRTC 13 has none below sm_75: simulate the kernel, or compile its text with CUDA 12; "
+        raise UnknownNameError("compile target", target, TARGETS, hint=hint if older else "")
     return target
 
 

@@ -354,6 +354,14 @@ def current_stream() -> int:
     return int(cupy.cuda.get_current_stream().ptr)
 
 
+def pci_bus_id() -> str:
+    """Where the current GPU is plugged in, by which other libraries find it.  Raises UnsupportedError."""
+    require_gpu()
+    import cupy
+
+    return str(cupy.cuda.Device().pci_bus_id)
+
+
 def on_device(device: int) -> contextlib.AbstractContextManager[object]:
     """What is launched, loaded or allocated inside is so on a device."""
     import cupy
@@ -425,41 +433,98 @@ def array_reduction(op: str, x: Any, axes: tuple[int, ...]) -> Callable[[], Any]
     return lambda: reduction(axis=axes)
 
 
+Contender: TypeAlias = "Sequence[Callable[[], object]]"
+"""Launches of equal work on different buffers, walked in turn, so that no data is found in the cache."""
+
+
 def median_times_ms(
-    launches: Sequence[Sequence[Callable[[], object]]],
+    launches: Sequence[Contender],
     *,
     rounds: int = 15,
     inner: int = 8,
     warmup: int = 2,
     sample_ms: float = math.inf,
+    meanwhile: Callable[[int], object] | None = None,
 ) -> list[float]:
     """Median milliseconds of each contender, all interleaved round by round on one stream.
 
-    A contender is a list of launches of equal work on different buffers, walked in turn, so that no data
-    is found in the cache.  A sample is `inner` launches between two events, or as many fewer as take
-    `sample_ms`.  Raises UnsupportedError without a GPU.
+    A sample is `inner` launches between two events, or as many fewer as take `sample_ms`; `meanwhile` is
+    called with the contender's number while the GPU works on them.  Raises UnsupportedError without a GPU.
     """
-    require_gpu()
-    import cupy
-
-    start, stop = cupy.cuda.Event(), cupy.cuda.Event()
-
-    def mean_ms(contender: Sequence[Callable[[], object]], count: int) -> float:
-        start.record()
-        for n in range(count):
-            contender[n % len(contender)]()
-        stop.record()
-        stop.synchronize()
-        return float(cupy.cuda.get_elapsed_time(start, stop)) / count
-
+    timer = _Timer()
     counts = []
     for contender in launches:
-        for n in range(max(warmup, len(contender)) - 1):
-            contender[n % len(contender)]()
-        slowest = mean_ms(contender[-1:], 1)
+        timer.launch(contender, max(warmup, len(contender)) - 1)
+        slowest = timer.mean_ms(contender[-1:], 1)
         counts.append(max(1, min(inner, int(min(sample_ms / slowest, inner)))))
     samples: list[list[float]] = [[] for _ in launches]
     for _ in range(rounds):
-        for contender, count, own in zip(launches, counts, samples, strict=True):
-            own.append(mean_ms(contender, count))
+        for number, (contender, count) in enumerate(zip(launches, counts, strict=True)):
+            look = None if meanwhile is None else functools.partial(meanwhile, number)
+            samples[number].append(timer.mean_ms(contender, count, look))
     return [statistics.median(own) for own in samples]
+
+
+def later_half_times_ms(
+    launches: Sequence[Contender], count: int, meanwhile: Callable[[int], object] | None = None
+) -> list[float]:
+    """Mean milliseconds of the later half of `count` launches of each contender, one contender after another.
+
+    Raises UnsupportedError without a GPU.
+
+    >>> later_half_times_ms([], 371) if gpu_status().available else []
+    []
+    """
+    timer, later = _Timer(), max(1, count // 2)
+    found = []
+    for number, contender in enumerate(launches):
+        timer.launch(contender, count - later)
+        look = None if meanwhile is None else functools.partial(meanwhile, number)
+        found.append(timer.mean_ms(contender, later, look))
+    return found
+
+
+def repeat_for(contender: Contender, count: int) -> None:
+    """Launch so many times and wait for the last.  Raises UnsupportedError without a GPU.
+
+    >>> if gpu_status().available:
+    ...     repeat_for([lambda: None], 3)
+    """
+    timer = _Timer()
+    timer.launch(contender, count)
+    timer.wait()
+
+
+class _Timer:
+    """Two events on the current stream.  Every launch, of whichever contender, is on the set of buffers after
+    the one before, so that a set is touched again only when all others have been."""
+
+    def __init__(self) -> None:
+        require_gpu()
+        import cupy
+
+        self.start, self.stop = cupy.cuda.Event(), cupy.cuda.Event()
+        self.elapsed = cupy.cuda.get_elapsed_time
+        self.place = 0
+
+    def launch(self, contender: Contender, count: int) -> None:
+        first, sets = self.place, len(contender)
+        for n in range(first, first + count):
+            contender[n % sets]()
+        self.place = first + count
+
+    def wait(self) -> None:
+        self.stop.record()
+        self.stop.synchronize()
+
+    def mean_ms(
+        self, contender: Contender, count: int, meanwhile: Callable[[], object] | None = None
+    ) -> float:
+        """Milliseconds of one of `count` launches; what is called meanwhile runs while they are queued."""
+        self.start.record()
+        self.launch(contender, count)
+        self.stop.record()
+        if meanwhile is not None:
+            meanwhile()
+        self.stop.synchronize()
+        return float(self.elapsed(self.start, self.stop)) / count

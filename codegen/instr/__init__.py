@@ -11,6 +11,7 @@
     functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
     norm       the steps of softmax and layer norm
+    sm70       Volta: mma.m8n8k4 of four quad pairs
     sm90       Hopper: TMA, mbarriers, clusters, wgmma
 
 An architecture that adds instructions adds records here; nothing else knows what an instruction does.
@@ -87,7 +88,8 @@ from layoutalg.codegen.instr.record import (
     write,
 )
 from layoutalg.codegen.instr.reduce import NEUTRAL, butterfly, fill, fold, window, within
-from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
+from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, REDUX, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
+from layoutalg.codegen.instr.sm70 import QUAD_PAIR_MMA
 from layoutalg.codegen.instr.sm90 import (
     ARRIVE,
     ARRIVE_EXPECT_TX,
@@ -170,6 +172,8 @@ __all__ = [
     "NEUTRAL",
     "OPERATIONS",
     "PACKED",
+    "QUAD_PAIR_MMA",
+    "REDUX",
     "RELU",
     "SELECT",
     "SETMAXNREG_DEC",

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.record import Instr, Operand, Requires, into, out, updated, value
+from layoutalg.codegen.instr.record import Instr, Operand, into, out, updated, value
 from layoutalg.codegen.instr.words import (
     C_TYPE,
     HIGH,
@@ -113,11 +113,10 @@ def _elementwise(
     operands: tuple[Operand, ...],
     lines: str,
     effect: Any,
-    sm: int = 70,
     uses: tuple[str, ...] = (),
 ) -> Instr:
     text = f"void {name}({', '.join(map(_parameter, operands))}) {{\n{lines}}}"
-    return Instr(name, operands, text, effect, Requires(sm=sm), uses=uses)
+    return Instr(name, operands, text, effect, uses=uses)
 
 
 def _parameter(operand: Operand) -> str:
@@ -232,7 +231,7 @@ def pack(n: int, element: str) -> Instr:
             return encode(values if n > 1 else numpy.pad(values, ((0, 0), (0, 1))), element)
 
     operands = (out("d", words, PACKED[element]), into("v", n, "f32"))
-    return _elementwise(f"pack_{n}_{element}", operands, lines, effect, sm=80, uses=(PACK[element],))
+    return _elementwise(f"pack_{n}_{element}", operands, lines, effect, uses=(PACK[element],))
 
 
 @functools.cache

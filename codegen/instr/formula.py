@@ -32,7 +32,7 @@ from typing import Any, TypeAlias
 import numpy
 
 from layoutalg.codegen.instr.arith import sum_to_odd
-from layoutalg.codegen.instr.record import Instr, Operand, Requires, into, out, value
+from layoutalg.codegen.instr.record import Instr, Operand, into, out, value
 from layoutalg.codegen.instr.words import (
     C_TYPE,
     EXP2,
@@ -111,7 +111,6 @@ class Operation:
     effect: Callable[..., Array]
     integers: str = ""
     integer_effect: Callable[..., Array] | None = None
-    sm: int = 70
     uses: str = ""
 
 
@@ -147,11 +146,11 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "fma": Operation("__fmaf_rn({a}, {b}, {c})", _fma, "{a} * {b} + {c}", lambda a, b, c: a * b + c),
         "max": Operation(
             "max_nan({a}, {b})", numpy.maximum, "static_cast<u32>(max(static_cast<int>({a}), "
-            "static_cast<int>({b})))", _signed(numpy.maximum), 80, MAX_NAN,
+            "static_cast<int>({b})))", _signed(numpy.maximum), MAX_NAN,
         ),
         "min": Operation(
             "min_nan({a}, {b})", numpy.minimum, "static_cast<u32>(min(static_cast<int>({a}), "
-            "static_cast<int>({b})))", _signed(numpy.minimum), 80, MIN_NAN,
+            "static_cast<int>({b})))", _signed(numpy.minimum), MIN_NAN,
         ),
         "neg": Operation("-{a}", numpy.negative, "0u - {a}", lambda a: numpy.uint32(0) - a),
         "widen": Operation("{a}", lambda a: a),
@@ -275,8 +274,7 @@ def elementwise(formula: Formula, n: int) -> Instr:
             return encode(values, element) if kind == "f32" else numpy.ascontiguousarray(values)
 
     return Instr(
-        name, tuple(operands), writer.text(name, operands), effect, Requires(sm=writer.sm),
-        uses=tuple(dict.fromkeys(writer.uses)),
+        name, tuple(operands), writer.text(name, operands), effect, uses=tuple(dict.fromkeys(writer.uses))
     )  # fmt: skip
 
 
@@ -354,7 +352,6 @@ class _Writer:
         self.formula, self.n, self.element, self.inputs, self.given = formula, n, element, inputs, given
         packed = element in NARROW or any(x.element in NARROW and not x.single for x in inputs)
         self.step = 2 if packed and n > 1 else 1
-        self.sm = 80 if element in NARROW else 70
         self.ops: list[str] = []
         self.uses = [PACK[element]] if element in NARROW else []
         self._note(formula)
@@ -365,7 +362,6 @@ class _Writer:
                 for a in args:
                     self._note(a)
                 self.ops.append(op)
-                self.sm = max(self.sm, OPERATIONS[op].sm)
                 if OPERATIONS[op].uses and self.element != "s32":
                     self.uses.append(OPERATIONS[op].uses)
             case Cast(arg, element):

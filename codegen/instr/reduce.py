@@ -15,7 +15,7 @@ each adds the same pairs, and both operations commute.
 Notes.  Several values of one accumulator are joined as a tree, pairs of neighbours first, then added to it;
 text and effect walk the same tree, so that sums agree to the last bit.  A maximum is NaN when any value is.
 
-Sources: PTX ISA 9.0, 9.7.3.12 (max.NaN, sm_80), 9.7.3.3 (add.rn), 9.7.9.6 (shfl.sync.bfly).
+Sources: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.3 (add.rn), 9.7.9.6 (shfl.sync.bfly).
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ _JOIN: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
 )
 _CALL: Mapping[str, str] = MappingProxyType({"sum": "__fadd_rn", "max": "max_nan"})
 _USES: Mapping[str, tuple[str, ...]] = MappingProxyType({"sum": (), "max": (MAX_NAN,)})
-_SM = {"sum": 70, "max": 80}
 
 
 def tree(parts: Sequence[T], join: Callable[[T, T], T]) -> T:
@@ -203,7 +202,7 @@ def fold(op: str, n: int, accumulators: int) -> Instr:
     operands = (updated("d", accumulators, "f32"), into("v", n, "f32"))
     given = f"{ref('d', accumulators, 'f32')}, {ref('v', n, 'f32', const=True)}"
     body = f"void {name}({given}) {{\n{lines}}}"
-    return Instr(name, operands, body, effect, Requires(sm=_SM[op]), uses=_USES[op])
+    return Instr(name, operands, body, effect, uses=_USES[op])
 
 
 @functools.cache
@@ -224,5 +223,5 @@ def butterfly(op: str, n: int) -> Instr:
 
     name = f"butterfly_{op}_{n}"
     body = f"void {name}({ref('d', n, 'f32')}) {{\n{lines}}}"
-    requires = Requires(sm=_SM[op], warp_converged=True)
+    requires = Requires(warp_converged=True)
     return Instr(name, (imm("mask"), updated("d", n, "f32")), body, effect, requires, uses=_USES[op])

@@ -1,14 +1,15 @@
-"""Instructions that move words between the registers of a warp: select, byte permute, warp shuffle.
+"""Instructions that move words between the registers of a warp: select, byte permute, warp shuffle; redux.
 
     SELECT           d = odd ? b : a                       a lane chooses between two of its registers
     BYTE_PERMUTE     any four bytes of two registers       selector 0x5410: low halves of both
     SHUFFLE_XOR      d = v of lane ^ mask                  lanes exchange in pairs
     SHUFFLE_LANE     d = v of any lane                     every lane asks for one
+    REDUX            d = the sum, max or min of all lanes  integers, from sm_80 on
 
 Notes.  Shuffles are `sync` over the whole warp: a lane that does not arrive is an error.  They order no
 memory: what lanes wrote to shared memory still needs a barrier.
 
-Sources: PTX ISA 9.0, 9.7.9.6 (shfl.sync), 9.7.9.7 (prmt), 9.7.7.8 (selp).
+Sources: PTX ISA 9.0, 9.7.9.6 (shfl.sync), 9.7.9.7 (prmt), 9.7.7.8 (selp), 9.7.13 (redux.sync).
 """
 
 from __future__ import annotations
@@ -88,7 +89,34 @@ SHUFFLE_LANE = Instr(
 )
 """d = v of lane `lane`, modulo 32: shfl.sync.idx."""
 
+
+def _redux(op: str, call: str, join: Any) -> Instr:
+    """redux.sync of all lanes of a warp, of s32."""
+
+    def effect(machine: Any, group: Any, v: Any) -> Any:
+        with numpy.errstate(over="ignore"):
+            of_warp = join(v.view(numpy.int32).reshape(-1, WARP, 1), axis=1, dtype=numpy.int32)
+        return numpy.repeat(of_warp, WARP, axis=0).view(numpy.uint32)
+
+    name = f"redux_{op}_s32"
+    text = (
+        f"void {name}(u32& d, u32 v) {{\n"
+        f"    d = static_cast<u32>(__reduce_{call}_sync(0xFFFFFFFFu, static_cast<int>(v)));\n}}"
+    )
+    requires = Requires(sm=80, warp_converged=True)
+    return Instr(name, (out("d", 1), into("v", 1)), text, effect, requires)
+
+
+REDUX: Mapping[str, Instr] = MappingProxyType(
+    {
+        "sum": _redux("sum", "add", numpy.add.reduce),
+        "max": _redux("max", "max", numpy.maximum.reduce),
+        "min": _redux("min", "min", numpy.minimum.reduce),
+    }
+)
+"""redux.sync by operation: every lane gets the result of all 32; sums wrap."""
+
 INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
-    {i.name: i for i in (SELECT, BYTE_PERMUTE, SHUFFLE_XOR, SHUFFLE_LANE)}
+    {i.name: i for i in (SELECT, BYTE_PERMUTE, SHUFFLE_XOR, SHUFFLE_LANE, *REDUX.values())}
 )
 """Every instruction of this module by name."""

@@ -13,7 +13,10 @@ NaN becomes is left open.  Device functions that the helpers of several instruct
 
 `f16x2` and `bf16x2` are PTX's packed types: two elements in 32 bits, low half first.
 
-Source: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.21 (ex2.approx), 9.7.9.21 (cvt).
+Before sm_80 there is neither max.NaN nor a cvt of two floats: NaN is found by setp.nan, and each float is
+rounded by itself, to bf16 in integers.
+
+Source: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.21 (ex2.approx), 9.7.9.21 (cvt), 9.7.5.2 (setp.nan).
 """
 
 from __future__ import annotations
@@ -144,13 +147,26 @@ def _to_odd(values: Array) -> Array:
 
 # --- text --------------------------------------------------------------------------------------------------
 
-MAX_NAN = """float max_nan(float a, float b) {
-    float d;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
-    return d;
-}"""
 
-MIN_NAN = MAX_NAN.replace("max", "min")
+def _either(new: str, old: str) -> str:
+    """Lines for GPUs from sm_80 on, and for those before."""
+    return f"#if __CUDA_ARCH__ >= 800\n{new}#else\n{old}#endif\n"
+
+
+def _with_nan(op: str) -> str:
+    old = (
+        f'"{{.reg .pred p; .reg .f32 t; {op}.f32 t, %1, %2; setp.nan.f32 p, %1, %2; "\n'
+        '        "selp.f32 %0, 0f7FFFFFFF, t, p;}"'
+    )
+    registers = ': "=f"(d) : "f"(a), "f"(b));\n'
+    return (
+        f"float {op}_nan(float a, float b) {{\n    float d;\n"
+        + _either(f'    asm("{op}.NaN.f32 %0, %1, %2;" {registers}', f"    asm({old}\n        {registers}")
+        + "    return d;\n}"
+    )
+
+
+MAX_NAN, MIN_NAN = _with_nan("max"), _with_nan("min")
 
 EXP2 = """float exp2_approx(float x) {
     float d;
@@ -170,9 +186,20 @@ PACKED: Mapping[str, str] = MappingProxyType({"f16": "f16x2", "bf16": "bf16x2"})
 
 def _pack(element: str) -> str:
     pair = PACKED[element]
+    registers = ': "=r"(d) : "f"(high), "f"(low));\n'
+    old = (
+        '    asm("{.reg .b16 l, h; cvt.rn.f16.f32 h, %1; cvt.rn.f16.f32 l, %2; mov.b32 %0, {l, h};}"\n'
+        f"        {registers}"
+    )
+    if element == "bf16":
+        old = (
+            "    const u32 l = __float_as_uint(low), h = __float_as_uint(high);\n"
+            "    d = low != low ? 0x7FFFu : (l + 0x7FFFu + (l >> 16 & 1u)) >> 16;\n"
+            "    d |= high != high ? 0x7FFF0000u : (h + 0x7FFFu + (h >> 16 & 1u)) & 0xFFFF0000u;\n"
+        )
+    new = f'    asm("cvt.rn.{pair}.f32 %0, %1, %2;" {registers}'
     return (
-        f"{pair} pack_{pair}(float low, float high) {{\n    {pair} d;\n"
-        f'    asm("cvt.rn.{pair}.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));\n    return d;\n}}'
+        f"{pair} pack_{pair}(float low, float high) {{\n    {pair} d;\n{_either(new, old)}    return d;\n}}"
     )
 
 
@@ -187,7 +214,7 @@ def _half(element: str, which: str) -> str:
 
 
 PACK: Mapping[str, str] = MappingProxyType({e: _pack(e) for e in PACKED})
-"""Two floats to a word, by element; needs sm_80."""
+"""Two floats to a word, by element: one instruction from sm_80 on, two roundings and a move before."""
 
 LOW: Mapping[str, str] = MappingProxyType({e: _half(e, "low") for e in PACKED})
 HIGH: Mapping[str, str] = MappingProxyType({e: _half(e, "high") for e in PACKED})

@@ -37,6 +37,7 @@ from layoutalg.codegen.instr import (
     LDMATRIX_TRANS,
     LDS,
     MMA_SYNC,
+    QUAD_PAIR_MMA,
     STG,
     STMATRIX,
     STMATRIX_TRANS,
@@ -280,7 +281,8 @@ def mma(
         raise UnsupportedError(
             f"{tiled.atom} adds products of fragments; tensors and sums from zero need wgmma"
         )
-    instr = MMA_SYNC[Mma(tiled.atom)]
+    volta = QUAD_PAIR_MMA.get(tiled.atom.name)
+    instr = MMA_SYNC[Mma(tiled.atom)] if volta is None else volta
     (_, rows), (_, columns) = (modes(x.layout) for x in (a, b))
     with k.Unroll(k.fresh("i"), layout_size(rows)) as i, k.Unroll(k.fresh("j"), layout_size(columns)) as j:
         k.do(instr, acc[None, i, j], a[None, i], b[None, j])

@@ -7,6 +7,7 @@ wrap         lines that are too long
 record       LaunchRecord: kernels in order, their parameters, grids and buffers
 cpp          cpp_launcher: C++ that checks a launch and makes it
 python       python_launcher: the same for arrays of PyTorch and CuPy
+standalone   cpp_program: the same with a main that allocates, launches and times
 choice       with_launcher: one of them by name
 """
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from layoutalg.codegen.printing.cpp import cpp_launcher
 from layoutalg.codegen.printing.python import LIBRARIES, python_launcher
 from layoutalg.codegen.printing.record import LaunchRecord
+from layoutalg.codegen.printing.standalone import cpp_program
 from layoutalg.errors import UnknownNameError
 
 
 def with_launcher(source: str, record: LaunchRecord, launcher: str | None) -> str:
-    """The text of kernels with a launcher: "cpp", "torch", "cupy", or as it is for None.
+    """The text of kernels with a launcher: "cpp", with a "main" too, "torch", "cupy", or as it is for None.
 
     Raises UnknownNameError for another.
 
@@ -20,6 +21,8 @@ def with_launcher(source: str, record: LaunchRecord, launcher: str | None) -> st
         return source
     if launcher == "cpp":
         return cpp_launcher(record, source)
+    if launcher == "main":
+        return cpp_program(record, source)
     if launcher not in LIBRARIES:
-        raise UnknownNameError("launcher", launcher, ("cpp", *LIBRARIES))
+        raise UnknownNameError("launcher", launcher, ("cpp", "main", *LIBRARIES))
     return python_launcher(record, source, launcher)

@@ -101,7 +101,7 @@ def cpp_launcher(record: LaunchRecord, source: str) -> str:
 
 
 def _function(record: LaunchRecord) -> Iterator[str]:
-    parameters = [f"{_type(record, p)} {p.name}" for p in record.parameters]
+    parameters = [f"{parameter_type(record, p)} {p.name}" for p in record.parameters]
     for b in record.given:
         parameters += [f"{'' if b.written else 'const '}void* {b.name}", f"size {b.name}_bytes"]
     yield f"cudaError_t launch({', '.join((*parameters, 'cudaStream_t stream'))}) {{"
@@ -111,7 +111,7 @@ def _function(record: LaunchRecord) -> Iterator[str]:
     for condition, said in _conditions(record):
         yield f'    if (!({condition})) refuse("{said} is needed");'
     for b in record.given:
-        yield f"    const size {b.name}_needed = {_number(b.bytes)};"
+        yield f"    const size {b.name}_needed = {size_of(b.bytes)};"
         yield f'    check_buffer("{b.name}", {b.name}, {b.name}_bytes, {b.name}_needed, {b.align_bytes});'
     for a, b in combinations(record.given, 2):
         if a.written or b.written:
@@ -121,7 +121,7 @@ def _function(record: LaunchRecord) -> Iterator[str]:
     yield "    cudaError_t status = cudaSuccess;"
     for b in scratch:
         yield "    void* scratch = nullptr;"
-        yield f"    status = cudaMallocAsync(&scratch, {_number(b.bytes)}, stream);"
+        yield f"    status = cudaMallocAsync(&scratch, {size_of(b.bytes)}, stream);"
         yield "    if (status != cudaSuccess) return status;"
     for step in record.steps:
         yield from _launch(step, {b.name: b for b in record.buffers})
@@ -133,7 +133,7 @@ def _function(record: LaunchRecord) -> Iterator[str]:
     yield "}"
 
 
-def _type(record: LaunchRecord, p: Parameter) -> str:
+def parameter_type(record: LaunchRecord, p: Parameter) -> str:
     """The C++ type of an integer, wide so that every value can be refused, or of a scalar."""
     if p.kind == "int":
         return "size"
@@ -141,7 +141,7 @@ def _type(record: LaunchRecord, p: Parameter) -> str:
     return kind if kind == "float" else "unsigned"
 
 
-def _number(e: Expr) -> str:
+def size_of(e: Expr) -> str:
     """An expression in C++; all integers of a launcher have 64 bits."""
     return to_c(e).replace("(u64)", "")
 
@@ -149,7 +149,7 @@ def _number(e: Expr) -> str:
 def _conditions(record: LaunchRecord) -> Iterator[tuple[str, str]]:
     """What has to hold between integers, each once, in C++ and for people."""
     for c in dict.fromkeys(c for step in record.steps for c in step.terms.conditions):
-        yield _number(c), text(c)
+        yield size_of(c), text(c)
 
 
 def _launch(step: Step, buffers: dict[str, LaunchBuffer]) -> Iterator[str]:
@@ -161,7 +161,7 @@ def _launch(step: Step, buffers: dict[str, LaunchBuffer]) -> Iterator[str]:
     for m in terms.maps:
         yield from (f"{pad}{line}" for line in _encoded(m, step.buffers[m.source.name]))
     yield f"{pad}cudaLaunchConfig_t config = {{}};"
-    grid = ", ".join(f"static_cast<unsigned>({_number(n)})" for n in terms.grid)
+    grid = ", ".join(f"static_cast<unsigned>({size_of(n)})" for n in terms.grid)
     yield f"{pad}config.gridDim = dim3({grid});"
     yield f"{pad}config.blockDim = dim3({', '.join(map(str, terms.block))});"
     yield f"{pad}config.dynamicSmemBytes = {terms.dynamic_shared_bytes};"
@@ -191,9 +191,9 @@ def _encoded(m: TensorMapParam, buffer: str) -> Iterator[str]:
         return f"const {kind} {m.name}_{name}[] = {{{', '.join(values)}}};"
 
     steps = m.element_strides or (1,) * m.rank
-    yield array("cuuint64_t", "dims", map(_number, m.dims))
+    yield array("cuuint64_t", "dims", map(size_of, m.dims))
     if m.strides_bytes:
-        yield array("cuuint64_t", "strides", map(_number, m.strides_bytes))
+        yield array("cuuint64_t", "strides", map(size_of, m.strides_bytes))
     yield array("cuuint32_t", "box", map(str, m.box))
     yield array("cuuint32_t", "steps", map(str, steps))
     names = {name: value.name for name, value in map_enumerators(m).items()}

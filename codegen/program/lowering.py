@@ -98,14 +98,16 @@ def lower(kernel: Kernel) -> Kernel:
 
 
 def printed(kernel: Kernel, arch: str | Arch = "sm_90") -> Kernel:
-    """The program whose text is printed for a kernel.  Raises what `check` raises.
+    """The program whose text is printed for a kernel: lowered, unless it is to be `as_written`.
+
+    Raises what `check` raises.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> printed(KernelBuilder("empty", threads=32).build()).name
     'empty'
     """
     check(kernel, arch)
-    return lower(kernel)
+    return kernel if kernel.as_written else lower(kernel)
 
 
 def _flatten(

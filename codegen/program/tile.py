@@ -389,7 +389,7 @@ class Kernel:
     pointers, by name, may start while the one in front of it ends: it waits itself before it touches these.
 
     `cluster` blocks per cluster along each side of the grid; `maps` and `barriers` are tensor maps and
-    mbarriers.
+    mbarriers.  `as_written`: its addresses are printed as they stand, without what `lower` makes of them.
 
     What the kernel is right for, beside the parameters' own declarations: `conditions` between integer
     parameters; `constants` by name, built into its statements where a parameter could be; `scalars`, the
@@ -412,6 +412,7 @@ class Kernel:
     cluster: tuple[int, int, int] = (1, 1, 1)
     maps: tuple[TensorMapParam, ...] = ()
     barriers: tuple[Mbarrier, ...] = ()
+    as_written: bool = False
 
     @property
     def declared(self) -> tuple[Global | Var | TensorMapParam | Shared | Mbarrier | Reg, ...]:

@@ -9,12 +9,14 @@
     statements   statements compiled to generators
     simulator    simulate: all blocks of a launch
     sequence     simulate_sequence: all launches of a sequence
+    main_loops   timeline: what the stages and registers of a main loop hold, step by step
 
 What the simulator runs is the program that is printed.
 """
 
 from __future__ import annotations
 
+from layoutalg.codegen.sim.main_loops import Timeline, Use, timeline
 from layoutalg.codegen.sim.memtrace import MemTrace
 from layoutalg.codegen.sim.sequence import simulate_sequence
 from layoutalg.codegen.sim.simulator import Simulation, simulate
@@ -22,6 +24,9 @@ from layoutalg.codegen.sim.simulator import Simulation, simulate
 __all__ = [
     "MemTrace",
     "Simulation",
+    "Timeline",
+    "Use",
     "simulate",
     "simulate_sequence",
+    "timeline",
 ]

@@ -1,4 +1,4 @@
-"""The families of matrix products, as records: gemm-simt, gemm-sm80, gemm-sm90.
+"""The families of matrix products, as records: gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90.
 
 D = activation(alpha A B + beta C + bias) is computed in float64 from the operands as they are stored, and a
 result may differ from it by what rounding can do, element by element:
@@ -36,7 +36,7 @@ from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
 from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
-from layoutalg.kernels.gemm.heuristic import SIMT, SM80, SM90, Choice
+from layoutalg.kernels.gemm.heuristic import SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.launches import AnyConfig, called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import (
     GemmProblem,
@@ -338,6 +338,7 @@ def _bench(problem: Callable[..., GemmProblem], rows: int) -> Bench:
 def _family(
     name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any] | GemvChoice,
     verified: Sequence[tuple[int, int, int]] = VERIFIED, rows: int = LARGEST,
+    sums: str | None = None,
 ) -> Family:  # fmt: skip
     def problem(
         m: int, n: int | None = None, k: int | None = None, dtype: Any = usual, c: bool | None = None,
@@ -346,7 +347,7 @@ def _family(
         n, k = (m if x is None else x for x in (n, k))
         if c is not None:
             rest["reads_c"] = c
-        return gemm_problem(m, n, k, dtype, **{"b_major": b_major, **rest})
+        return gemm_problem(m, n, k, dtype, **{"b_major": b_major, "accumulator": sums, **rest})
 
     return Family(
         name,
@@ -370,6 +371,14 @@ def _family(
 
 GEMM_FAMILIES = (
     _family("gemm-simt", "D = alpha A B + beta C + bias without tensor cores", "f32", "mn", SIMT),
+    _family(
+        "gemm-sm75",
+        "D = alpha A B + beta C + bias by mma.sync, without cp.async",
+        "f16",
+        "mn",
+        SM75,
+        sums="f16",
+    ),
     _family("gemm-sm80", "D = alpha A B + beta C + bias by mma.sync", "f16", "k", SM80),
     _family(
         "gemm-sm90", "D = alpha A B + beta C + bias by wgmma and TMA", "bf16", "k", SM90, VERIFIED_BY_TMA

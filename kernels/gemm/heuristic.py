@@ -31,7 +31,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from math import gcd, inf, prod
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
@@ -42,6 +42,8 @@ from layoutalg.kernels.gemm.streamk import part_count, share_of
 from layoutalg.kernels.gemm.tiles import (
     SIMT_SUMS,
     SIMT_TILES,
+    SM75_SUMS,
+    SM75_TILES,
     SM80_SUMS,
     SM80_TILES,
     SM90_SUMS,
@@ -49,13 +51,14 @@ from layoutalg.kernels.gemm.tiles import (
     C,
     Config,
     SimtConfig,
+    Sm75Config,
     Sm80Config,
     Sm90Config,
     Sums,
     Tile,
     tile_count,
 )
-from layoutalg.kernels.gemm.validate import check_config, check_element
+from layoutalg.kernels.gemm.validate import check_config, check_element, check_half
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of parts that are tried."""
@@ -289,7 +292,10 @@ def _fit_simt(p: GemmProblem, c: SimtConfig, chip: Arch) -> SimtConfig:
     return c
 
 
-def _fit_sm80(p: GemmProblem, c: Sm80Config, chip: Arch) -> Sm80Config:
+M = TypeVar("M", Sm80Config, Sm75Config)
+
+
+def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
     size = p.operand.nbytes
     tile_k = c.tile_k * 2 // size
     a, b, across = _vectors(p)
@@ -319,6 +325,9 @@ SM80: Choice[Sm80Config] = Choice(
     ("a_bytes", "b_bytes", "result_vec"),
     shared=lambda c: replace(c, schedule="streamk"),
 )
+SM75: Choice[Sm75Config] = Choice(
+    SM75_TILES, SM75_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"), check_half
+)
 SM90: Choice[Sm90Config] = Choice(
     SM90_TILES,
     SM90_SUMS,
@@ -328,7 +337,7 @@ SM90: Choice[Sm90Config] = Choice(
     expected=expected_sm90_ns,
     shared=lambda c: replace(c, schedule="streamk", cluster_m=1, cluster_n=1, cluster_k=1, pingpong=False),
 )
-"""The families: without tensor cores, with mma.sync, and with wgmma."""
+"""The families: without tensor cores, with mma.sync, with mma.sync before cp.async, and with wgmma."""
 
 
 def choice_of(c: Config) -> Choice[Any]:
@@ -340,6 +349,8 @@ def choice_of(c: Config) -> Choice[Any]:
     match c:
         case SimtConfig():
             return SIMT
+        case Sm75Config():
+            return SM75
         case Sm80Config():
             return SM80
         case Sm90Config():
@@ -360,12 +371,15 @@ def expected_family(
     (175, 'gemm-sm90', '128x256x64, 4 stages')
     >>> [expected_family(gemm_problem(m, 4096, 4097))[1] for m in (1, 4096)]
     ['gemv', 'gemm-sm80']
+    >>> expected_family(gemm_problem(4096, 4096, 4096), "sm_75")[1]
+    'gemm-sm75'
     """
     chip = find_arch(arch)
-    simt = p.operand.name in ("f32", "f64")
-    families: tuple[tuple[str, Choice[Any]], ...] = (
-        (("gemm-simt", SIMT),) if simt else (("gemm-sm80", SM80), ("gemm-sm90", SM90))
-    )
+    families: tuple[tuple[str, Choice[Any]], ...] = ("gemm-sm80", SM80), ("gemm-sm90", SM90)
+    if p.operand.name in ("f32", "f64"):
+        families = (("gemm-simt", SIMT),)
+    elif chip.compute_capability < (8, 0):
+        families = (("gemm-sm75", SM75),)
     found: list[tuple[float, float, str, Config | GemvConfig | None]] = []
     least = memory_ns(p, chip)
     for family, choice in families:

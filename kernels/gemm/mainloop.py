@@ -54,7 +54,7 @@ def operand_copy(tile: OperandTile) -> TiledCopy:
     >>> print(operand_copy(tile).get_layoutD_TV())
     ((8,32),(8,1)):((256,1),(32,0))
     """
-    bits = 8 * tile.vector * tile.element.nbytes
+    bits = 8 * tile.access * tile.element.nbytes
     atom = f"UniversalCopy<uint{bits}_t>"
     if tile.via == "cp.async":
         atom = f"SM80_CP_ASYNC_CACHE{'GLOBAL' if bits == 128 else 'ALWAYS'}<uint{bits}_t>"
@@ -109,7 +109,7 @@ class Operand:
     ) -> None:
         self.k, self.plan, self.tile, self.extent, self.stages = k, plan, plan.tile, extent, stages
         size, strides = self.tile.element.nbytes, (*steps, leading, 1)
-        self.nbytes = self.tile.vector * size
+        self.nbytes = self.tile.access * size
         self.matrix = k.tensor(
             name, self.tile.element, (None,) * len(strides), strides, align_bytes=self.nbytes
         )
@@ -133,7 +133,7 @@ class Operand:
         )
         self.target, self.fragment = copy.partition_D(ring), read.partition_S(ring)
         if self.tile.via == "registers":
-            self.staged = k.reg(f"staged_{name}", self.tile.passes, max(1, self.nbytes // 4))
+            self.staged = k.reg(f"staged_{name}", self.tile.passes, max(1, self.tile.vector * size // 4))
 
     def start(self, base: Expr, stage: Value, bound: Expr | None) -> None:
         """Start copying the tile whose first k is `base`; from `bound` on, k reads as zero."""
@@ -150,22 +150,24 @@ class Operand:
         k, staged = self.k, self.staged
         if staged is None:
             return
-        with k.Unroll("p", self.tile.passes) as p:
-            of, there = self._place(simplify(p * self.tile.vector), base, bound)
+        words = max(1, self.nbytes // 4)
+        with k.Unroll("p", self.tile.passes) as p, k.Unroll("e", self.tile.vector // self.tile.access) as e:
+            of, there = self._place(simplify(p * self.tile.vector + e * self.tile.access), base, bound)
+            into = staged.slice(p, e * words, count=words)
             if there is None:
-                k.do(LDG[self.nbytes], staged[p], of)
+                k.do(LDG[self.nbytes], into, of)
             else:
                 with k.If(there):
-                    k.do(LDG[self.nbytes], staged[p], of)
+                    k.do(LDG[self.nbytes], into, of)
                 with k.Else():
-                    k.do(CLEAR[self.nbytes], staged[p])
+                    k.do(CLEAR[self.nbytes], into)
 
     def store(self, stage: Value) -> None:
         """Store the loaded tile: whole vectors, or where the copy turns the tile, element by element."""
         k, vector, staged = self.k, self.tile.vector, self.staged
         if staged is None:
             return
-        run = 1 if self.tile.turned else vector
+        run = 1 if self.tile.turned else self.tile.access
         target, nbytes = self._stage(self.target, stage), run * self.tile.element.nbytes
         with k.Unroll("p", self.tile.passes) as p:
             if run == vector:
@@ -259,7 +261,7 @@ class Mainloop:
         self.copied = [x for x in self.operands if x.tile.via == "cp.async"]
 
     def write(self, multiply: Callable[[int], None]) -> None:
-        """Write the loop, where the block has k to multiply; `multiply` takes set 0 or 1 of fragments."""
+        """Write the loop, where the block has k to multiply; `multiply` takes the number of a set."""
         with self.part.work(self.k):
             if self.c.via == "global":
                 self._direct(multiply)
@@ -267,8 +269,14 @@ class Mainloop:
                 self._tiled(multiply)
 
     def _tiled(self, multiply: Callable[[int], None]) -> None:
-        """The tiles, one after the other; `across` tiles fragments are loaded a step ahead."""
+        """The tiles, one after the other; fragments are loaded `lead` steps ahead, `across` tiles or within.
+
+        The next tile has to be there at the step whose fragments it has first, the last one or `lead` before
+        the end.
+        """
         k, c, tiles, stages = self.k, self.c, self.part.tiles, self.c.stages
+        lead = c.fragments - 1
+        turn = self.steps - max(1, lead)
         across = self.copied != [] or (isinstance(c, SimtConfig) and stages > 1)
         ahead, staged = across or c.ahead, len(self.copied) < 2
         opening, second = tile_order(k, self.depth, c.tile_k, self.part, edges=c.edges and ahead)
@@ -284,8 +292,8 @@ class Mainloop:
                     k.do(CP_COMMIT)
             self._store(Const(0))
             self._wait()
-        if across and c.fragments == 2:
-            self._fetch(0, Const(0), 0)
+        for step in range(lead if across else 0):
+            self._fetch(step, Const(0), step)
         with k.For("kt", tiles) as kt:
             here, after, before = ((kt + x) % stages for x in (0, 1, stages - 1))
             if not ahead:
@@ -295,25 +303,23 @@ class Mainloop:
             elif staged:
                 with k.If(kt + 1 < tiles):
                     self._load(second + kt)
-            if not across and c.fragments == 2:
-                self._fetch(0, here, 0)
+            for step in range(0 if across else lead):
+                self._fetch(step, here, step)
             for step in range(self.steps):
-                last = step == self.steps - 1
-                if c.fragments == 1:
-                    self._fetch(0, here, step)
-                elif not last:
-                    self._fetch((step + 1) % 2, here, step + 1)
+                due = step + lead
+                if due < self.steps:
+                    self._fetch(due % c.fragments, here, due)
                 if self.copied and step == 0:
                     with k.If(kt + (stages - 1) < tiles):
                         self._start(second + kt + (stages - 2), before)
                     k.do(CP_COMMIT)
-                if across and last:
+                if across and step == turn:
                     if staged:
                         with k.If(kt + 1 < tiles):
                             self._store(after)
                     self._wait()
-                    if c.fragments == 2:
-                        self._fetch((step + 1) % 2, after, 0)
+                if across and due >= self.steps:
+                    self._fetch(due % c.fragments, after, due - self.steps)
                 multiply(step % c.fragments)
             if not across:
                 if ahead:

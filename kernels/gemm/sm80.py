@@ -14,6 +14,7 @@ Results leave the registers
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 from typing import Literal
 
@@ -52,7 +53,15 @@ from layoutalg.kernels.gemm.rasterize import declare_corner, tile_grid
 from layoutalg.kernels.gemm.splitk import Part
 from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, each_unit
 from layoutalg.kernels.gemm.suggest import check_or_suggest
-from layoutalg.kernels.gemm.tiles import OperandTile, Side, Sm80Config, mma_of, operand_tile, stored
+from layoutalg.kernels.gemm.tiles import (
+    OperandTile,
+    Side,
+    Sm75Config,
+    Sm80Config,
+    mma_of,
+    operand_tile,
+    stored,
+)
 from layoutalg.kernels.gemm.validate import multiples
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.synthesis import synthesize
@@ -123,11 +132,12 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
     check_or_suggest(p, c)
     notes = _notes(p, c)
     p, c = stored(p, c)
-    k = KernelBuilder(f"gemm_sm80_{p.operand}", c.threads, notes=notes, min_blocks=c.min_blocks)
+    name = "gemm_sm75" if isinstance(c, Sm75Config) else "gemm_sm80"
+    k = KernelBuilder(f"{name}_{p.operand}", c.threads, notes=notes, min_blocks=c.min_blocks)
     plan = partial(operand_plan, p, c)
     if c.schedule == "data_parallel":
         _write_tile(k, p, c, Mainloop(k, p, c, plan, inward=True, align_bytes=1024))
-        return k.build()
+        return replace(k.build(), as_written=not c.lowered)
     extents = m, n, depth = declare_extents(k, p, c, multiples(p, c), inward=True)
     grid, blocks = tile_grid(m, n, (c.tile_m, c.tile_n)), k.param("blocks", MOST_BLOCKS)
     tiles, steps = k.let("tiles", grid[0] * grid[1]), k.let("steps", k_tiles(depth, c.tile_k))
@@ -139,7 +149,7 @@ def build(p: GemmProblem, c: Sm80Config) -> Kernel:
         )  # fmt: skip
         _write_tile(k, p, c, loop, unit)
         k.do(BAR)  # the next tile is copied to where this one's sums went through
-    return k.build()
+    return replace(k.build(), as_written=not c.lowered)
 
 
 def _write_tile(

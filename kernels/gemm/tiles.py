@@ -2,6 +2,7 @@
 
     SimtConfig    fused multiply-adds of threads
     Sm80Config    mma.sync of warps                  `mma_of`, `stored`
+    Sm75Config    the same on GPUs without cp.async
     Sm90Config    wgmma of warpgroups, fed by TMA
     OperandTile   what either means for one operand
 
@@ -16,8 +17,8 @@ and makes thread_m * thread_n fused multiply-adds.  Each dimension of a thread's
 
 With run = 4 the lanes of a warp read neighbouring 16-byte vectors (no bank conflict); with run = thread_m a
 thread's rows are contiguous.  A tile in shared memory is stored [k][row] (order "mn", where fragments are
-vectors), like its matrix ("matrix"), or the other way round ("turned").  Where the tile's order is not
-the matrix's, the copy turns it.
+vectors), [row][k] ("k"), like its matrix ("matrix"), or the other way round ("turned").  Where the tile's
+order is not the matrix's, the copy turns it.
 
 With tensor cores a warp multiplies fragments of 16 x 8, which come from shared memory by ldmatrix.x4: 16 rows
 by 32 bytes of k, four core matrices.
@@ -36,7 +37,7 @@ from layoutalg.kernels.gemm.splitk import part_problem
 from layoutalg.layout import Layout
 
 Via: TypeAlias = Literal["global", "registers", "cp.async"]
-Order: TypeAlias = Literal["mn", "matrix", "turned"]
+Order: TypeAlias = Literal["mn", "k", "matrix", "turned"]
 Side: TypeAlias = Literal["a", "b"]
 Through: TypeAlias = Literal["shared", "direct"]
 Loop: TypeAlias = Literal["threads", "tma", "roles", "persistent"]
@@ -92,7 +93,7 @@ class SimtConfig:
     splits: int = 1
 
     # what only steps of the ladder have otherwise: options of ladder.steps.SimtStep
-    weave, ahead, fragments, order = 2, False, 2, ALONG_ROWS
+    weave, ahead, fragments, order, single = 2, False, 2, ALONG_ROWS, False
 
     # what other families choose, and every configuration of this one has
     schedule = ALL_AT_ONCE
@@ -156,7 +157,7 @@ class Sm80Config:
     schedule: Schedule = "data_parallel"
 
     # what only steps of the ladder have otherwise: options of ladder.steps.Sm80Step
-    ahead, fragments, swizzled, epilogue = True, 2, True, THROUGH_SHARED
+    ahead, fragments, swizzled, epilogue, lowered = True, 2, True, THROUGH_SHARED, True
 
     @property
     def threads(self) -> int:
@@ -181,6 +182,23 @@ class Sm80Config:
     def __str__(self) -> str:
         schedule = "" if self.schedule == ALL_AT_ONCE else f", {self.schedule}"
         return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{schedule}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sm75Config(Sm80Config):
+    """How one block works on a GPU without cp.async: through registers into one tile or two, by mma of k = 8.
+
+    Fragments are loaded when they are needed, so that the registers are left for sums: 256 x 256 of f16 fit
+    eight warps.
+
+    >>> Sm75Config(256, 256, 32, 4, 2).via
+    'registers'
+    """
+
+    stages: int = 2
+    via: Literal["cp.async", "registers"] = "registers"
+    mma_k: int = 8
+    fragments = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,8 +326,8 @@ class OperandTile:
     """A tile of an operand, `rows` rows by `deep` k of a matrix that is stored along its `major` mode.
 
     `threads` threads copy `vector` elements each: single elements where the tile's `order` is not the
-    matrix's.  Stored rows of the tile are `pitch` elements apart.  Of a step of k a thread loads `fragments`
-    fragments of `fragment` elements.
+    matrix's; with `single` they are moved one by one.  Stored rows of the tile are `pitch` elements apart.
+    Of a step of k a thread loads `fragments` fragments of `fragment` elements.
     """
 
     rows: int
@@ -323,6 +341,12 @@ class OperandTile:
     pitch: int
     fragment: int
     fragments: int
+    single: bool = False
+
+    @property
+    def access(self) -> int:
+        """Elements that one instruction copies: a vector, or of a thread's neighbours each by itself."""
+        return 1 if self.single else self.vector
 
     @property
     def turned(self) -> bool:
@@ -379,7 +403,12 @@ def operand_tile(p: GemmProblem, c: SimtConfig | Sm80Config, side: Side) -> Oper
             c.tile_k if major == "k" else rows, 16 // size, warp_rows // 16,
         )  # fmt: skip
     run, thread, vector = (c.run_m, c.thread_m, c.a_vector) if first else (c.run_n, c.thread_n, c.b_vector)
-    orders: dict[Order, Major] = {"mn": "mn", "matrix": major, "turned": "mn" if major == "k" else "k"}
+    orders: dict[Order, Major] = {
+        "mn": "mn",
+        "k": "k",
+        "matrix": major,
+        "turned": "mn" if major == "k" else "k",
+    }
     order = orders[c.order]
     turned = major != order
     via = c.turn if turned and c.via != "global" else c.via
@@ -388,6 +417,7 @@ def operand_tile(p: GemmProblem, c: SimtConfig | Sm80Config, side: Side) -> Oper
         rows, c.tile_k, p.operand, major, order, via, c.threads,
         1 if via == "global" or (turned and via == "cp.async") else vector,
         (rows if order == "mn" else c.tile_k) + (c.pad if turned else 0), fragment, thread // fragment,
+        c.single and via == "registers",
     )  # fmt: skip
 
 
@@ -415,7 +445,7 @@ def tile_count(p: GemmProblem, c: Config) -> int:
     return -(-p.m // c.tile_m) * -(-p.n // c.tile_n) * p.products
 
 
-C = TypeVar("C", SimtConfig, Sm80Config, Sm90Config)
+C = TypeVar("C", SimtConfig, Sm80Config, Sm75Config, Sm90Config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,6 +502,42 @@ SM80_TILES: tuple[Tile[Sm80Config], ...] = (
     Tile(Sm80Config(64, 64, 32, 2, 2, 2, via="registers"), (443, 495, 703, 1415), (15, 10, 5, 0)),
 )  # fmt: skip
 """The tiles, for operands of 16 bits; the last takes single elements."""
+
+TURING_GHZ, TURING_FLOPS, TURING_WAVEFRONT, TURING_L2_BYTES, TURING_DRAM_BYTES = 1.59, 1024, 2.0, 20.0, 3.5
+"""A multiprocessor of a T4: its boost clock and f16 operations per cycle of its tensor cores as documented;
+cycles per wavefront of shared memory, bytes per cycle from the L2 and from DRAM as published (T4_ACHIEVED).
+"""
+
+
+def _turing(config: Sm75Config, blocks: int) -> Tile[Sm75Config]:
+    """A tile whose times follow from rates; none was measured."""
+    c, halves = config, (config.tile_m + config.tile_n) * config.tile_k
+    fragments = (c.warp_m + c.warp_n) // 16 * (c.tile_k // 16) * c.warps_m * c.warps_n
+    step = max(
+        2 * c.tile_m * c.tile_n * c.tile_k / TURING_FLOPS,
+        (4 * fragments + 2 * halves // 128) * TURING_WAVEFRONT,
+        2 * halves / TURING_L2_BYTES,
+    )
+    block = 2 * c.tile_m * c.tile_n / TURING_DRAM_BYTES
+    turns = range(1, blocks + 1)
+    return Tile(
+        config, tuple(n * step / TURING_GHZ for n in turns), tuple(n * block / TURING_GHZ for n in turns)
+    )
+
+
+SM75_SUMS = Sums(2000, 0.0045)
+"""What writing parts of k and adding them up cost, by the bandwidth of DRAM; not measured."""
+
+SM75_TILES: tuple[Tile[Sm75Config], ...] = (
+    _turing(Sm75Config(256, 256, 32, 4, 2), 1),
+    _turing(Sm75Config(256, 128, 32, 4, 2), 1),
+    _turing(Sm75Config(128, 256, 32, 2, 4), 1),
+    _turing(Sm75Config(128, 128, 32, 2, 4), 1),
+    _turing(Sm75Config(128, 64, 32, 2, 2, min_blocks=2), 2),
+    _turing(Sm75Config(64, 128, 32, 2, 2, min_blocks=2), 2),
+    _turing(Sm75Config(64, 64, 32, 2, 2, min_blocks=3), 3),
+)
+"""The tiles, for f16; the first holds f16 sums alone.  Their times are computed, no Turing was measured."""
 
 SM90_SUMS = Sums(849, 0.000325)
 """What writing parts of k and adding them up cost."""

@@ -20,6 +20,7 @@ from layoutalg.kernels.gemm.tiles import (
     ROLE_REGISTERS,
     Config,
     SimtConfig,
+    Sm75Config,
     Sm80Config,
     Sm90Config,
     mma_of,
@@ -119,6 +120,18 @@ def check_element(p: GemmProblem) -> None:
         raise UnsupportedError(f"fused multiply-adds of {p.operand}: f32 and f64 are accepted")
 
 
+def check_half(p: GemmProblem) -> None:
+    """Raise UnsupportedError for operands that mma.sync of k = 8 does not take before sm_80.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> check_half(gemm_problem(256, 256, 64))
+    """
+    if p.operand.name != "f16":
+        raise UnsupportedError(
+            f"mma.sync of {p.operand} needs sm_80; sm_75 does not have it: gemm-sm75 multiplies f16"
+        )
+
+
 def _multiple(name: str, value: int, part: int, what: str) -> None:
     if part < 1 or value < part or value % part:
         nearest = max(1, round(value / part)) * part if part > 0 else value
@@ -153,8 +166,7 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
         _multiple(f"thread_{name}", thread, run, f"run_{name}")
         _multiple(f"tile_{name}", tile, lanes * thread, f"{lanes} lanes of {thread}")
     _threads(c.threads, chip)
-    if c.fragments == 2:
-        _multiple("tile_k", c.tile_k, 2, "a step of each fragment")
+    _multiple("tile_k", c.tile_k, c.fragments, "a step of each fragment")
     size = p.operand.nbytes
     _multiple("run_n", c.run_n, c.result_vec, "result_vec")
     for name, elems in (
@@ -177,6 +189,8 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
 
 
 def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
+    if isinstance(c, Sm75Config):
+        check_half(p)
     rows = [m for m in MMAS if (m.operand, m.accumulator) == (p.operand.name, p.accumulator.name)]
     if not rows:
         known = ", ".join(sorted({f"{m.operand} into {m.accumulator}" for m in MMAS}))
@@ -186,7 +200,17 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     major, minor = chip.compute_capability
     mma = mma_of(p, c)
     if 10 * major + minor < mma.sm:
-        raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it")
+        instead = {
+            "sm_70": ": its mma.m8n8k4 is there in layoutalg.codegen, and gemm-simt for products",
+            "sm_75": ": take gemm-sm75" if p.operand.name == "f16" else "",
+        }.get(chip.name, "")
+        raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it{instead}")
+    if major == 10:
+        raise UnsupportedError(
+            f"{chip.name} multiplies by tcgen05.mma, which is described (layoutalg.arch.tcgen05) and not "
+            f"generated: gemm-simt is generated for it; mma.sync, at a part of the rate, by --arch sm_90 "
+            f"--compile {chip.name}"
+        )
     if p.operand.nbytes != 2 and "mn" in (p.a_major, p.b_major):
         raise UnsupportedError(
             f"ldmatrix.trans turns 16-bit elements; {p.operand} operands must both be stored along k"
@@ -214,6 +238,10 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         raise UnsupportedError(
             f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
             f"tile needs two steps of 32 bytes; take tile_k = {64 // size}"
+        )
+    if c.fragments > 2:
+        _multiple(
+            "tile_k", c.tile_k, 32 * c.fragments // size, "a step of 32 bytes for each set of fragments"
         )
     widths = (4, 8, 16) if c.via == "cp.async" else (1, 2, 4, 8, 16)
     for name, nbytes in (("a_bytes", c.a_bytes), ("b_bytes", c.b_bytes)):

@@ -2,6 +2,7 @@
 
     steps      the ladders as data: options on a base configuration, one after the other
     gemm       what each step of a product's ladder will execute, and what bounds it
+    machines   what a multiprocessor does in a cycle, and where each rate is from
     sm90       what a launch of gemm-sm90 makes the hardware do, in closed form; sm90_steps its ladder,
                wgmma the steps of it at a problem
     steps_of   the steps of any family
@@ -13,8 +14,12 @@ per block.
 
 from __future__ import annotations
 
-from layoutalg.kernels.ladder.gemm import ARCH, Step, effects
-from layoutalg.kernels.ladder.steps import LADDERS
+from layoutalg.kernels.ladder.gemm import ARCH, Step, effects, usual_arch
+from layoutalg.kernels.ladder.machines import Machine, find_machine
+from layoutalg.kernels.ladder.steps import LADDERS, PUBLISHED
 from layoutalg.kernels.ladder.steps_of import predict_steps
 
-__all__ = ["ARCH", "LADDERS", "Step", "effects", "predict_steps"]
+__all__ = [
+    "ARCH", "LADDERS", "PUBLISHED", "Machine", "Step", "effects", "find_machine", "predict_steps",
+    "usual_arch",
+]  # fmt: skip

@@ -12,7 +12,9 @@ Divided by what a multiprocessor does in a cycle, the work of one pass over a ti
     issue          instructions of all warps / 4
     L2, DRAM       bytes of the tiles / bytes a cycle; DRAM divides by how often the L2 serves a panel again
 
-cycles.  The largest bounds the step; what a measurement takes beyond it is latency that nothing covers.
+cycles.  The largest bounds the step.  Where a block has a multiprocessor to itself and copies between two
+barriers, nothing is multiplied meanwhile, and the cycles of both phases add up.  What a measurement takes
+beyond that is latency that nothing covers.  Rates are those of a machine, see machines.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> second, third = predict_steps(find_family("gemm-sm80"), 512, ("2 vectors", "3 swizzle"))
@@ -35,7 +37,7 @@ from typing import Any
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import Prediction
-from layoutalg.codegen.expr import Const, index_cost, substitute
+from layoutalg.codegen.expr import Const, index_cost, simplify, substitute
 from layoutalg.codegen.gpu import (
     Cubin,
     SassFunction,
@@ -47,20 +49,16 @@ from layoutalg.codegen.gpu import (
     prepare,
 )
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
-from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, mma_of
 from layoutalg.kernels.ladder.counters import counted, vectorized_loads
+from layoutalg.kernels.ladder.machines import Machine, find_machine
+from layoutalg.kernels.ladder.steps import PUBLISHED
 from layoutalg.model import Occupancy, l2_locality, occupancy_of, tile_intensity
 
 ARCH, TARGET = "sm_90", "sm_90a"
-
-FLOPS_PER_CYCLE: Mapping[str, float] = MappingProxyType({"f16.k16": 2699.0, "f16.k8": 2010.0, "ffma": 252.0})
-"""Floating-point operations a cycle and multiprocessor on registers alone, on an H200: six cycles of a
-partition for an mma of k = 16, four for one of k = 8.  Counted by `python -m tests.gpu.peak`."""
-
-L2_BYTES_PER_CYCLE = 64.0
-"""What the port of a multiprocessor to the L2 takes in: two sectors.  Assumed."""
+"""What is predicted for unless something else is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +96,12 @@ class Step:
     occupancy: Occupancy
     reuse: float
     index: tuple[float, float]
+    machine: Machine
+
+    @property
+    def by_mma(self) -> bool:
+        """Whether tensor cores multiply."""
+        return isinstance(self.config, Sm80Config)
 
     @property
     def blocks(self) -> int:
@@ -137,8 +141,8 @@ class Step:
         stores = [c for op, c in self.accesses.items() if op.startswith("st.global")]
         found = {
             "instructions": self.executed,
-            "mma" if self.family == "gemm-sm80" else "ffma": self.multiplies,
-            "ldmatrix" if self.family == "gemm-sm80" else "lds": self.fragment_loads,
+            "mma" if self.by_mma else "ffma": self.multiplies,
+            "ldmatrix" if self.by_mma else "lds": self.fragment_loads,
             "shared wavefronts": sum(c.total for c in shared),
             "global loads": sum(c.instructions for c in reads),
             "sectors loaded": sum(c.total for c in reads),
@@ -150,26 +154,58 @@ class Step:
     @property
     def cycles(self) -> Mapping[str, float]:
         """Cycles that one pass over a tile of k of one block takes of each resource of a multiprocessor."""
-        c, chip = self.config, find_arch(ARCH)
-        board = chip.board
-        if board is None:
-            raise UnsupportedError(f"the rates of a board with {ARCH} are not known")
-        flops = self.problem.flops / self.passes
+        c, chip, machine = self.config, find_arch(self.machine.arch), self.machine
         loaded = (c.tile_m + c.tile_n) * c.tile_k * self.problem.operand.nbytes
-        through_l1 = [c for op, c in self.accesses.items() if op.startswith("ld.global")]
-        wavefronts = self.counts.get("shared wavefronts", 0) + sum(
-            max(x.instructions, x.total * chip.sector_bytes // chip.line_bytes) for x in through_l1
-        )
-        clock = board.f32_flops_per_s / (board.sms * 2 * chip.lanes * chip.sm_partitions)
         return MappingProxyType(
             {
-                "tensor" if self.family == "gemm-sm80" else "fma": flops / FLOPS_PER_CYCLE[self.rate_name],
-                "L1": wavefronts / self.passes,
+                "tensor" if self.by_mma else "fma": self._flops / machine.flops_of(self.rate_name),
+                "L1": sum(self._l1_cycles),
                 "issue": sum(self.loop.values()) * c.threads / chip.lanes / chip.sm_partitions,
-                "L2": loaded / L2_BYTES_PER_CYCLE,
-                "DRAM": loaded / self.reuse / (board.dram_bytes_per_s / board.sms / clock),
+                "L2": loaded / machine.l2,
+                "DRAM": loaded / self.reuse / machine.dram,
             }
         )
+
+    @property
+    def _flops(self) -> float:
+        """Operations of a pass."""
+        return self.problem.flops / self.passes
+
+    @property
+    def _l1_cycles(self) -> tuple[float, float]:
+        """What copies and what fragments take of the L1 in a pass."""
+        chip = find_arch(self.machine.arch)
+        through = [c for op, c in self.accesses.items() if op.startswith("ld.global")]
+        all_shared = self.counts.get("shared wavefronts", 0)
+        fragments = sum(c.total for op, c in self.accesses.items() if op.startswith(_FRAGMENT[self.by_mma]))
+        copies = sum(max(x.instructions, x.total * chip.sector_bytes // chip.line_bytes) for x in through)
+        stored = all_shared - fragments
+        each = self.machine.wavefront_cycles / self.passes
+        if self.config.via == "global":  # fragments are loaded from there
+            return stored * each, copies * each
+        return (stored + copies) * each, fragments * each
+
+    @property
+    def overlapped(self) -> bool:
+        """Whether tiles are copied while others are multiplied, by the block itself or by its neighbours."""
+        c = self.config
+        ahead = c.via in ("global", "cp.async") or c.stages > 1 or c.ahead
+        return ahead or self.occupancy.blocks_per_sm > 1
+
+    @property
+    def least_cycles(self) -> float:
+        """Cycles of a pass at least: of the bound, or of copying and multiplying one after another."""
+        found = self.cycles
+        if self.overlapped:
+            return found[self.bound]
+        copies, fragments = self._l1_cycles
+        multiplied = max(found["tensor" if self.by_mma else "fma"], fragments)
+        return max(found["issue"], max(copies, found["L2"], found["DRAM"]) + multiplied)
+
+    @property
+    def share(self) -> float:
+        """What the step reaches at most of what registers alone allow."""
+        return self.cycles["tensor" if self.by_mma else "fma"] / self.least_cycles
 
     @property
     def rate_name(self) -> str:
@@ -177,6 +213,12 @@ class Step:
         if isinstance(self.config, SimtConfig):
             return "ffma"
         return f"{self.problem.operand}.k{mma_of(self.problem, self.config).k}"
+
+    @property
+    def published(self) -> float | None:
+        """What the author of the step reached of cuBLAS, if the step was published for this machine."""
+        of_it = self.family == "gemm-sm75" and self.machine.arch == "sm_75"
+        return PUBLISHED.get(self.name) if of_it else None
 
     @property
     def bound(self) -> str:
@@ -189,16 +231,27 @@ class Step:
         return self.problem.flops / self.passes / self.cycles[self.bound]
 
 
-_FRAGMENT = MappingProxyType({"gemm-sm80": "ldmatrix", "gemm-simt": "ld.shared"})
-_LOADS = MappingProxyType({"gemm-sm80": "ldsm", "gemm-simt": "lds"})
-"""How a family loads fragments, in the analysis' name and in the machine code's classes."""
+_FRAGMENT = MappingProxyType({True: "ldmatrix", False: "ld.shared"})
+_LOADS = MappingProxyType({True: "ldsm", False: "lds"})
+"""How fragments are loaded for an mma, or for multiply-adds, in the analysis' name and in the machine code's
+classes."""
 
 
-def predict_steps(family: Family, n: int, names: Sequence[str] = ()) -> Iterator[Step]:
+def usual_arch(family: str) -> str:
+    """What the steps of a family are predicted for unless something else is asked for.
+
+    >>> usual_arch("gemm-sm75"), usual_arch("gemm-sm80")
+    ('sm_75', 'sm_90')
+    """
+    return "sm_75" if family == "gemm-sm75" else ARCH
+
+
+def predict_steps(family: Family, n: int, names: Sequence[str] = (), arch: str = ARCH) -> Iterator[Step]:
     """The steps of a family's ladder, all or those named, on n x n x n.  Compiles each; needs no GPU.
 
     Raises UnknownNameError for a step there is not, ShapeError for an `n` that tiles do not divide,
-    UnsupportedError without NVRTC or a disassembler.
+    UnsupportedError without NVRTC or a disassembler, and for an architecture without rates or that lacks an
+    instruction.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> [step.bound for step in predict_steps(find_family("gemm-sm80"), 256, ("2 vectors",))]
@@ -207,10 +260,10 @@ def predict_steps(family: Family, n: int, names: Sequence[str] = ()) -> Iterator
     for name in names or family.steps:
         if name not in family.steps:
             raise UnknownNameError(f"step of {family.name}", name, family.steps)
-        yield predict_step(family, family.problem(n), name, family.steps[name])
+        yield predict_step(family, family.problem(n), name, family.steps[name], arch)
 
 
-def predict_step(family: Family, p: GemmProblem, name: str, config: Any) -> Step:
+def predict_step(family: Family, p: GemmProblem, name: str, config: Any, arch: str = ARCH) -> Step:
     """What one configuration will do, under a name.  Raises what `predict_steps` raises.
 
     >>> from layoutalg.kernels.registry import find_family
@@ -219,30 +272,32 @@ def predict_step(family: Family, p: GemmProblem, name: str, config: Any) -> Step
     >>> step.multiplies, step.bound, step.occupancy.warps_per_sm
     (524288, 'L1', 16)
     """
+    machine, by_mma = find_machine(arch), isinstance(config, Sm80Config)
     count = multiplies(p, config)
-    sequence = family.launches(p, config, ARCH)
+    sequence = family.launches(p, config, machine.arch)
     kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.bench.scalars(p)}
-    accesses = counted(kernel, params, ARCH)
-    cubin = prepare(kernel, TARGET).cubin
+    accesses = counted(kernel, params, machine.arch)
+    cubin = prepare(kernel, machine.target).cubin
     blocks, tiles_k = (p.m // config.tile_m) * (p.n // config.tile_n), p.k // config.tile_k
-    warps = blocks * kernel.threads // find_arch(ARCH).lanes
+    warps = blocks * kernel.threads // find_arch(machine.arch).lanes
     code = _Code.read(cubin, count / warps)
-    loads = round(warps * code.executed(lambda i: i.kind == _LOADS[family.name]))
-    written = sum(x.instructions for op, x in accesses.items() if op.startswith(_FRAGMENT[family.name]))
+    loads = round(warps * code.executed(lambda i: i.kind == _LOADS[by_mma]))
+    written = sum(x.instructions for op, x in accesses.items() if op.startswith(_FRAGMENT[by_mma]))
     if loads < written and isinstance(config, SimtConfig):
-        accesses = vectorized_loads(p, config, kernel, params, ARCH)
+        accesses = vectorized_loads(p, config, kernel, params, machine.arch)
     idle, once = code.idle_loads
     held = occupancy_of(
-        ARCH, threads=kernel.threads, registers_per_thread=cubin.registers, shared_bytes=kernel.shared_bytes
-    )
+        machine.arch, threads=kernel.threads, registers_per_thread=cubin.registers,
+        shared_bytes=kernel.shared_bytes,
+    )  # fmt: skip
     return Step(
         family.name, name, p, config, cubin,
         MappingProxyType({x: n * code.turns / tiles_k for x, n in count_classes(code.loop).items()}),
         round(warps * code.executed(lambda _: True)), count, written, loads,
         round(warps * idle), round(warps * once),
         round(warps * code.executed(lambda i: i.opcode.startswith("BAR"))),
-        accesses, held, _reuse(p, config, held),
-        (index_operations(kernel, family.name), index_operations(lower(kernel), family.name)),
+        accesses, held, _reuse(p, config, held, machine.sms),
+        (index_operations(kernel, by_mma=by_mma), index_operations(lower(kernel), by_mma=by_mma)), machine,
     )  # fmt: skip
 
 
@@ -292,23 +347,24 @@ class _Code:
         return once + len(inner) * self.turns, once
 
 
-def index_operations(kernel: Kernel, family: str) -> float:
-    """Integer instructions for the address of a load of a fragment in the main loop, in the mean.
+def index_operations(kernel: Kernel, *, by_mma: bool) -> float:
+    """Integer instructions for the address of a load of a fragment in the main loop, in the mean; a constant
+    that is added counts, though the load itself adds it.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> chosen = find_family("gemm-sm80")
     >>> kernel = chosen.build(chosen.problem(512), chosen.steps["4 copy ahead"])
-    >>> index_operations(kernel, chosen.name), index_operations(lower(kernel), chosen.name)
-    (11.625, 1.0)
+    >>> index_operations(kernel, by_mma=True), index_operations(lower(kernel), by_mma=True)
+    (10.625, 0.75)
     """
     loops = [s for s in walk(kernel.body) if isinstance(s, For)]
     costs = [
-        index_cost(substitute(arg.index, {unroll.var: Const(value)}))
+        index_cost(simplify(substitute(arg.index, {unroll.var: Const(value)})))
         for unroll in (s for loop in loops for s in walk(loop.body) if isinstance(s, Unroll))
         for do in unroll.body
         if isinstance(do, Do)
         for operand, arg in zip(do.instr.operands, do.args, strict=True)
-        if isinstance(arg, MemRef) and operand.op.startswith(_FRAGMENT[family])
+        if isinstance(arg, MemRef) and operand.op.startswith(_FRAGMENT[by_mma])
         for value in range(unroll.count)
     ]
     return sum(costs) / len(costs) if costs else 0.0
@@ -329,10 +385,8 @@ def effects(before: Step, after: Step, least: float = 0.02) -> Mapping[str, floa
     return MappingProxyType({what: f for what, f in factors.items() if abs(f - 1) > least})
 
 
-def _reuse(p: GemmProblem, config: Any, held: Occupancy) -> float:
+def _reuse(p: GemmProblem, config: Any, held: Occupancy, sms: int) -> float:
     """How often a panel is loaded that came from DRAM once: blocks go down panels of tile columns."""
-    board = find_arch(ARCH).board
-    sms = board.sms if board else 1
     grid = p.n // config.tile_n, p.m // config.tile_m
     found = l2_locality(
         grid, in_flight=sms * held.blocks_per_sm, order=min(config.panel, grid[0]),

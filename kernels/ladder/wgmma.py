@@ -31,6 +31,7 @@ from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config
 from layoutalg.kernels.ladder.gemm import Step
+from layoutalg.kernels.ladder.machines import find_machine
 from layoutalg.kernels.ladder.sm90 import ARCH, CHUNK_BYTES, SECTOR_BYTES, WAVEFRONT_BYTES, Work, held, work
 from layoutalg.model import Occupancy, l2_locality, tile_intensity
 
@@ -147,8 +148,8 @@ def predict_wgmma(family: Family, p: GemmProblem, name: str, config: Sm90Config)
     return WgmmaStep(
         family=family.name, name=name, problem=p, config=config, cubin=cubin, loop=MappingProxyType(loop),
         executed=0, multiplies=found.wgmma, written_loads=0, fragment_loads=0, idle_loads=0, idle_once=0,
-        barriers=0, accesses=found.accesses, occupancy=occupancy,
-        reuse=_reuse(found, occupancy), index=(0.0, 0.0), work=found,
+        barriers=0, accesses=found.accesses, occupancy=occupancy, reuse=_reuse(found, occupancy),
+        index=(0.0, 0.0), machine=find_machine(ARCH), work=found,
     )  # fmt: skip
 
 

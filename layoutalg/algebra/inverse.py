@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn, overload
 
 from layoutalg.algebra.left_search import EXHAUSTIVE_REACH, search_left_inverse
-from layoutalg.compose import complement_symbols, composition, need_normal_form, normal_form
+from layoutalg.compose import complement_symbols, composition, find_rotation, need_normal_form, normal_form
 from layoutalg.decide import find_collision
 from layoutalg.errors import (
     DivisibilityError,
@@ -178,6 +178,9 @@ def right_inverse(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout
     if isinstance(layout, Layout):
         return _right_inverse(layout, trace)
     check_layouts("right_inverse", layout)
+    rotation = find_rotation(layout)
+    if rotation is not None:
+        return rotation.inverse()
     swizzles, offset, inner = need_normal_form("right_inverse", layout, trace=trace)
     if offset:
         raise DivisibilityError(
@@ -280,6 +283,9 @@ def left_inverse(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout:
     if isinstance(layout, Layout):
         return _left_inverse(layout, layout, 0, trace)
     check_layouts("left_inverse", layout)
+    rotation = find_rotation(layout)
+    if rotation is not None:
+        return rotation.inverse()
     swizzles, offset, inner = need_normal_form("left_inverse", layout, trace=trace)
     result = _left_inverse(layout, inner, offset, trace)
     undo = swizzles.inverse()

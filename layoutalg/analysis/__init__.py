@@ -13,6 +13,7 @@
     enumerated   every instruction counted: the definition
     classes/     sums over classes of instructions that cost the same: digit classes, footprints, guards
     report       SharedReport, GlobalReport, Witness, how they print, and the notes they carry
+    reuse        what several requests ask together: sectors that the L1 serves again
     words        a count of conflicts in words, at the layout in hand
 
 >>> wavefronts("ld.shared.b32", [128 * lane for lane in range(32)])
@@ -67,6 +68,7 @@ from layoutalg.analysis.report import (
     shared_report,
     swizzle_notes,
 )
+from layoutalg.analysis.reuse import Reuse, reuse_of
 from layoutalg.analysis.words import conflict_words
 from layoutalg.moved import moved
 
@@ -81,6 +83,7 @@ __all__ = [
     "Place",
     "Report",
     "Residues",
+    "Reuse",
     "SharedReport",
     "TmaAccess",
     "Wanted",
@@ -102,6 +105,7 @@ __all__ = [
     "report_notes",
     "report_rows",
     "report_text",
+    "reuse_of",
     "sectors",
     "sectors_batch",
     "sentence",

@@ -219,6 +219,8 @@ def _linear(found: AccessStrides) -> CostClass | None:
     whole: AnyLayout = found.whole
     if found.swizzles or found.offset:
         whole = ComposedLayout(found.swizzles, found.offset, found.whole)
+    if found.outer is not None:
+        whole = ComposedLayout(found.outer, 0, whole)
     try:
         _, columns = affine_f2(whole)
     except NotLinearError:

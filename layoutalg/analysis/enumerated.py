@@ -180,7 +180,7 @@ def count_all(
     found: dict[tuple[int, ...], tuple[int, int]] = {}
     for start in range(0, extent.instructions, step):
         number = np.arange(start, min(start + step, extent.instructions))
-        offsets, mask = _block(layout, access, rule, machine, extent, number)
+        offsets, mask = lane_addresses(layout, access, rule, machine, extent, number)
         lanes = batch_lanes(rule, machine, np.where(mask, offsets + shift_bytes, 0), mask)
         if rule.space == "shared":
             costs = np.stack(served_batch(rule, machine, *lanes), axis=1)
@@ -200,10 +200,19 @@ def _place(extent: Extent, number: int) -> Place:
     return Place(warp, register, iteration)
 
 
-def _block(
+def lane_addresses(
     layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, extent: Extent, number: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Byte offsets and mask, (count, lanes), of the instructions `number`."""
+    """Byte offsets and mask, (count, lanes), of the instructions `number`.
+
+    >>> import numpy
+    >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
+    >>> access, rule = Access("ld.shared.b32", Layout((32, 2), (1, 32)), "f32"), INSTRUCTIONS["ld.shared.b32"]
+    >>> machine, tile = ARCHS["sm_90"], Layout(64)
+    >>> extent = access_extent(tile, access, rule, machine)
+    >>> lane_addresses(tile, access, rule, machine, extent, numpy.arange(2))[0][:, :3].tolist()
+    [[0, 4, 8], [128, 132, 136]]
+    """
     import numpy as np
 
     lane = np.arange(machine.lanes)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from layoutalg.arch import Instruction
-from layoutalg.compose import find_normal_form
+from layoutalg.compose import find_normal_form, find_rotation
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ShapeError, UnsupportedError
 from layoutalg.layout import AnyLayout, Layout, check_integers, coalesce, leaves, modes
@@ -78,7 +78,14 @@ def vector_elems(rule: Instruction, element: DType) -> int:
 
 
 def _tile_modes(op: str, layout: AnyLayout) -> list[TileMode]:
-    """The modes of the layout under its swizzles, each coalesced; a rank-1 layout gives its own leaves."""
+    """The modes of the layout under its swizzles, each coalesced; a rank-1 layout gives its own leaves.
+
+    A rotation has those of the rows that it turns.
+    """
+    rotation = find_rotation(layout)
+    if rotation is not None:
+        rows, columns = rotation.rows, rotation.columns
+        return [[(rows, columns, 1)], [(columns, 1, rows)]]
     form = find_normal_form(layout)
     if form is None:
         raise UnsupportedError(

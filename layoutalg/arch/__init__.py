@@ -7,12 +7,13 @@ What follows from them is worked out in layoutalg.analysis and layoutalg.legalit
     instructions   INSTRUCTIONS: every memory instruction that is analysed; ADD A MEMORY INSTRUCTION HERE
     instruction_names  their names in PTX, SASS and CuTe; find_instruction
     architectures  ARCHS: banks, sectors, sizes, limits and boards; ADD AN ARCHITECTURE HERE; find_arch
-    rates          operations per cycle, bandwidths and clocks of boards
+    rates          operations per cycle, bandwidths and clocks of boards; tensor cores per SM and their shapes
     swizzle_modes  SWIZZLE_MODES: the four modes of TMA and wgmma, 32, 64, 128 bytes and none
     smem_atoms     SMEM_ATOMS: the canonical shared memory layouts of wgmma
     tensor_map     TensorMap: the arguments of cuTensorMapEncodeTiled
     descriptor     SmemDescriptor: the fields of a wgmma shared memory descriptor
     wgmma          WGMMA_TYPES: the types and extents of wgmma
+    tcgen05        TCGEN05_KINDS: Blackwell's products, shapes, data paths in tensor memory, scale factors
 
 >>> find_arch("sm_90a").name, ARCHS["sm_80"].instructions["cp.async.16"].width_bytes
 ('sm_90', 16)
@@ -35,7 +36,7 @@ from layoutalg.arch.descriptor import (
 from layoutalg.arch.instruction_names import INSTRUCTION_ALIASES, find_instruction, instruction_name
 from layoutalg.arch.instructions import INSTRUCTIONS, instruction_table
 from layoutalg.arch.model import Arch, Board, Instruction, Provenance, Space
-from layoutalg.arch.rates import T4_ACHIEVED, Rates, board_rates
+from layoutalg.arch.rates import T4_ACHIEVED, TENSOR_CORES, Rates, TensorCores, board_rates
 from layoutalg.arch.smem_atoms import SMEM_ATOMS, Major, SmemAtom, atom_layout, find_smem_atom
 from layoutalg.arch.swizzle_modes import (
     CHUNK_BYTES,
@@ -43,6 +44,17 @@ from layoutalg.arch.swizzle_modes import (
     SWIZZLE_MODES,
     SwizzleMode,
     find_swizzle_mode,
+)
+from layoutalg.arch.tcgen05 import (
+    TCGEN05_KINDS,
+    TMEM_COLUMNS,
+    TMEM_LANES,
+    DataPath,
+    Tcgen05Kind,
+    check_tcgen05,
+    scale_factor_layout,
+    tmem_accumulator,
+    tmem_columns,
 )
 from layoutalg.arch.tensor_map import (
     FLOAT_TYPES,
@@ -74,11 +86,16 @@ __all__ = [
     "SOURCE",
     "SWIZZLE_MODES",
     "T4_ACHIEVED",
+    "TCGEN05_KINDS",
+    "TENSOR_CORES",
     "TENSOR_MAP_TYPES",
+    "TMEM_COLUMNS",
+    "TMEM_LANES",
     "WGMMA_M",
     "WGMMA_TYPES",
     "Arch",
     "Board",
+    "DataPath",
     "Enumerator",
     "Instruction",
     "Major",
@@ -88,10 +105,13 @@ __all__ = [
     "SmemDescriptor",
     "Space",
     "SwizzleMode",
+    "Tcgen05Kind",
+    "TensorCores",
     "TensorMap",
     "WgmmaType",
     "atom_layout",
     "board_rates",
+    "check_tcgen05",
     "decode_descriptor",
     "descriptor_text",
     "encode_descriptor",
@@ -104,8 +124,11 @@ __all__ = [
     "find_target",
     "instruction_name",
     "instruction_table",
+    "scale_factor_layout",
     "tensor_map_arguments",
     "tensor_map_text",
+    "tmem_accumulator",
+    "tmem_columns",
 ]
 
 _moved = moved("layoutalg.arch", {"require_atom": "layoutalg.atoms"})

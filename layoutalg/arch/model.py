@@ -61,7 +61,12 @@ class Instruction:
 class Board:
     """A card that carries the architecture, and its peak rates: what rooflines are drawn with.
 
-    Rates are per second, dense (no structured sparsity), None where `source`, the data sheet, states none.
+    Rates are per second, dense (no structured sparsity), None where `source`, the data sheet, states none;
+    they are those at `boost_hz`, the clock of a multiprocessor, and scale with it.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> ARCHS["sm_86"].board.boost_hz / 1e6
+    1695.0
     """
 
     name: str
@@ -71,6 +76,7 @@ class Board:
     f32_flops_per_s: float
     f16_tensor_flops_per_s: float | None
     source: str
+    boost_hz: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from layoutalg.arch.model import Board
+from layoutalg.arch.model import Board, Provenance
 from layoutalg.errors import check_type
 
 
@@ -37,6 +37,64 @@ class Rates:
         object.__setattr__(self, "units", MappingProxyType(dict(self.units)))
         object.__setattr__(self, "levels", MappingProxyType(dict(self.levels)))
 
+
+@dataclass(frozen=True, slots=True)
+class TensorCores:
+    """The tensor cores of an architecture: `per_sm` of them, each `shape` (m,n,k) of f16 per cycle, dense.
+
+    >>> TENSOR_CORES["sm_80"].fmas_per_cycle
+    1024
+    """
+
+    arch: str
+    generation: int
+    per_sm: int
+    shape: tuple[int, int, int]
+    source: str
+    provenance: Provenance = "documented"
+
+    @property
+    def fmas_per_cycle(self) -> int:
+        """Products of f16 that an SM adds per cycle."""
+        m, n, k = self.shape
+        return self.per_sm * m * n * k
+
+    def clock_hz(self, board: Board) -> float | None:
+        """The clock at which the board's stated rate of f16 is reached; None where it states none.
+
+        >>> from layoutalg.arch import ARCHS
+        >>> round(TENSOR_CORES["sm_70"].clock_hz(ARCHS["sm_70"].board) / 1e6)
+        1526
+        """
+        rate = board.f16_tensor_flops_per_s
+        return None if rate is None else rate / (2 * board.sms * self.fmas_per_cycle)
+
+
+TENSOR_CORES: Mapping[str, TensorCores] = MappingProxyType(
+    {
+        cores.arch: cores
+        for cores in (
+            TensorCores(
+                "sm_70", 1, 8, (4, 4, 4), "NVIDIA Tesla V100 GPU Architecture white paper, Tensor Cores"
+            ),
+            TensorCores(
+                "sm_75", 2, 8, (4, 4, 4), "NVIDIA Turing GPU Architecture white paper, table 1: 64 FMA"
+            ),
+            TensorCores(
+                "sm_80", 3, 4, (8, 4, 8), "NVIDIA A100 GPU Architecture white paper, table 1: 256 FMA"
+            ),
+            TensorCores(
+                "sm_89", 4, 4, (8, 4, 4), "NVIDIA Ada GPU Architecture white paper, appendix A: 128 FMA"
+            ),
+            TensorCores("sm_90", 4, 4, (8, 4, 16), "NVIDIA H100 GPU Architecture white paper: 512 FMA"),
+            TensorCores(
+                "sm_100", 5, 4, (8, 4, 32), "NVIDIA DGX B200 data sheet: 1024 FMA at its rate and clock"
+            ),
+        )
+    }
+)
+"""By architecture, read only.  The product of a shape is documented, and its split where a white paper draws
+it (4 x 4 x 4 of Volta, 8 x 4 x 8 of Ampere); the others keep 8 x 4, or 4 x 4, and say K."""
 
 T4_ACHIEVED = Rates(
     "T4, achieved",

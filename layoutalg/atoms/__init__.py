@@ -7,6 +7,7 @@ tables/      the rows of the registry, one file per architecture; ADD AN MMA OR 
 rows         how a row of a table becomes an atom
 core_matrix  the 8 x 16 byte matrix from which every fragment is built
 tensor       Tensor: values with a layout; copy_tensor
+tensor_memory  tmem_load_tv: who has what of an accumulator of sm_100 after tcgen05.ld
 tiling       what TiledCopy and TiledMMA share; make_fragment_like
 tiled_copy   TiledCopy, make_tiled_copy and its relatives
 tiled_mma    TiledMMA, make_tiled_mma
@@ -18,6 +19,7 @@ from layoutalg.atoms.atom import CopyAtom, MMAAtom, Operand
 from layoutalg.atoms.effect import collect, hold, places, run_copy, run_mma
 from layoutalg.atoms.registry import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom, require_atom
 from layoutalg.atoms.tensor import Tensor, copy_tensor
+from layoutalg.atoms.tensor_memory import tmem_load_tv
 from layoutalg.atoms.tiled_copy import (
     TiledCopy,
     make_tiled_copy,
@@ -60,4 +62,5 @@ __all__ = [
     "run_copy",
     "run_mma",
     "tile_copy",
+    "tmem_load_tv",
 ]

@@ -113,8 +113,11 @@ def _copy_builders() -> dict[str, Callable[[], CopyAtom]]:
     from layoutalg.atoms.tables import (
         sm90 as atoms_sm90,
     )
+    from layoutalg.atoms.tables import (
+        sm100 as atoms_sm100,
+    )
 
-    generations = (atoms_sm61, atoms_sm75, atoms_sm80, atoms_sm90)
+    generations = (atoms_sm61, atoms_sm75, atoms_sm80, atoms_sm90, atoms_sm100)
     atoms = (atom for generation in generations for atom in generation.COPY_ATOMS)
     return {atom.name: functools.partial(_itself, atom) for atom in atoms}
 
@@ -180,7 +183,7 @@ def find_copy_atom(name: str | CopyAtom) -> CopyAtom:
 def require_atom(atom: MMAAtom | CopyAtom, machine: Arch) -> None:
     """Raise UnsupportedError when `machine` lacks the instruction, naming one of the same types that it has.
 
-    wgmma exists on sm_90 alone.
+    wgmma exists on sm_90 alone, tcgen05 on sm_100 and sm_103.
 
     >>> from layoutalg.arch import ARCHS
     >>> require_atom(find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"), ARCHS["sm_90"])
@@ -206,6 +209,8 @@ it has SM75_16x8x8_F32F16F16F32_TN
 def _has(machine: Arch, atom: MMAAtom | CopyAtom) -> bool:
     if atom.ptx.startswith("wgmma"):
         return machine.compute_capability == (9, 0)
+    if atom.ptx.startswith("tcgen05"):
+        return machine.compute_capability[0] == 10
     return machine.compute_capability >= divmod(int(atom.arch.removeprefix("sm_")), 10)
 
 

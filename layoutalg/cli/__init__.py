@@ -1,5 +1,5 @@
 """The `layoutalg` command: analyze, solve, synthesize, explain, code, identify, check, ci, generate, verify,
-bench, sass, draw, glossary, cache, doctor, demo.
+bench, chart, sass, occupancy, roofline, l2, registers, pipeline, draw, glossary, cache, doctor, demo.
 
 Every command answers with tables, or with `--json` as one JSON object that follows
 layoutalg/schema/output.json, and exits 0 when it answered or the check passed, 1 when the checked property
@@ -13,6 +13,8 @@ fails, 2 on bad input, 3 when there is no answer for another reason, 130 on an i
     explicit      accesses given lane by lane
     kernel_names  kernels by the names the command line gives them
     kernel_words  kernels, compilations and verified problems, for people and as JSON
+    conditions    the state the GPU was in while a bench ran
+    predictions   the steps of a product's ladder, predicted
     reports       reports of accesses, as tables and as JSON
     output        tables, one JSON object, files written whole or not at all
     refusals      errors in one sentence on stderr or one JSON object; exit codes

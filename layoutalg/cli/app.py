@@ -15,6 +15,7 @@ from layoutalg.cli.commands import (
     analyze,
     bench,
     cache,
+    chart,
     check,
     ci,
     convert,
@@ -27,8 +28,13 @@ from layoutalg.cli.commands import (
     identify,
     index_code,
     kernel,
+    l2_order,
     legal,
+    occupancy,
+    pipeline,
     profile_kernel,
+    registers,
+    roofline,
     sass,
     solve,
     synthesize,
@@ -137,7 +143,13 @@ app.command("kernel", epilog=_TERMS)(budgeted(kernel.kernel_command))
 app.command("generate")(budgeted(generate.generate_command))
 app.command("verify")(budgeted(verify.verify_command))
 app.command("bench")(bench.bench_command)
+app.command("chart")(chart.chart_command)
 app.command("sass")(sass.sass_command)
+app.command("occupancy", epilog=_TERMS)(occupancy.occupancy_command)
+app.command("roofline")(roofline.roofline_command)
+app.command("l2")(l2_order.l2_command)
+app.command("registers")(registers.registers_command)
+app.command("pipeline")(pipeline.pipeline_command)
 app.command("profile")(budgeted(profile_kernel.profile_command))
 app.command("draw")(budgeted(draw.draw_command))
 app.command("glossary")(glossary.glossary_command)

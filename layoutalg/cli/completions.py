@@ -112,5 +112,16 @@ def atoms(incomplete: str) -> list[str]:
     return _begun(COPY_ATOMS, incomplete)
 
 
+def operands(incomplete: str) -> list[str]:
+    """An operand of an MMA atom.
+
+    >>> operands("SM80_8x8x4_F64F64F64F64_TN:")
+    ['SM80_8x8x4_F64F64F64F64_TN:A', 'SM80_8x8x4_F64F64F64F64_TN:B', 'SM80_8x8x4_F64F64F64F64_TN:C']
+    """
+    from layoutalg.atoms import MMA_ATOMS
+
+    return _begun((f"{name}:{operand}" for name in MMA_ATOMS for operand in "ABC"), incomplete)
+
+
 def _begun(words: Iterable[str], incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]

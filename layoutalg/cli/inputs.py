@@ -238,6 +238,22 @@ def read_shape(text: str | None, names: str | None) -> tuple[IntTuple | None, tu
     return shape, tuple(extents)
 
 
+def read_sides(name: str, text: str) -> tuple[int, int]:
+    """Two sides, 256x128.  Raises ParseError.
+
+    >>> read_sides("tile", "256x128")
+    (256, 128)
+    """
+    found = re.fullmatch(r"\s*([0-9]{1,9})\s*x\s*([0-9]{1,9})\s*", text, re.ASCII)
+    if found is None or not int(found[1]) or not int(found[2]):
+        raise ParseError(
+            f"cannot read the {name} {text[:80]!r}: two positive sides are expected, such as 256x128",
+            text=text,
+            position=0,
+        )
+    return int(found[1]), int(found[2])
+
+
 def _text_rows(name: str, text: str) -> list[tuple[str, Offsets]]:
     """(place, row) of each line that has entries."""
     rows: list[tuple[str, Offsets]] = []

@@ -80,6 +80,22 @@ def _renamed(sequence: LaunchSequence, what: str) -> LaunchSequence:
     return replace(sequence, kernels=tuple(replace(k, name=f"{k.name}_{digest}") for k in sequence.kernels))
 
 
+SIDE = 4096
+"""Extents that are not given, where any will do."""
+
+
+def whole_size_options(family: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are given, and SIDE for extents that the family asks for and that are not.
+
+    >>> whole_size_options("transpose", {"m": 64, "dtype": None})
+    {'m': 64, 'n': 4096}
+    """
+    from layoutalg.kernels.registry import find_family
+
+    usual = {name: SIDE for name in ("m", "n", "k") if name in find_family(family).asks}
+    return usual | {name: value for name, value in options.items() if value is not None}
+
+
 def find_config(
     family: Family,
     problem: Any,

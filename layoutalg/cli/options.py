@@ -26,6 +26,15 @@ LayoutArgument: TypeAlias = Annotated[
 DtypeOption: TypeAlias = Annotated[
     str, typer.Option("--dtype", help="Element type: f16, bf16, f32, u8, ...", autocompletion=dtypes)
 ]
+KernelDtypeOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        help="Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90 and gemv, else f32.",
+        show_default=False,
+        autocompletion=dtypes,
+    ),
+]
 ArchOption: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -67,13 +76,17 @@ AMajorOption: TypeAlias = Annotated[
 BMajorOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="The mode that B is stored along: mn (row-major), or k, the default of gemm-sm80, -sm90 and gemv.",
+        help="The mode that B is stored along: mn (row-major), or k, the default of gemm-sm80, gemm-sm90 and "
+        "gemv.",
         autocompletion=one_of("mn", "k"),
     ),
 ]
 AccumulatorOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(help="Type of a product's sums. Default: f32; f64, s32 of s8.", autocompletion=dtypes),
+    typer.Option(
+        help="Type of a product's sums. Default: f32; f64, s32 of s8, f16 of gemm-sm75.",
+        autocompletion=dtypes,
+    ),
 ]
 ResultOption: TypeAlias = Annotated[
     str | None,

@@ -2,6 +2,7 @@
 
     composed     composition, by mode and with swizzles
     normal       normal_form: a chain of swizzles over an offset and a layout, and what finds it
+    rotation     rotated_layout: rows turned by their number, modulo a length that is no power of two
     digits       composition of two plain layouts, digit by digit, or the coordinate where there is none
     coordinates  composition and products of layouts whose strides are coordinates
     fields       vectors in the fields of one integer: strides along several modes compose as integers do
@@ -19,12 +20,14 @@ from layoutalg.compose.coordinates import axes_of
 from layoutalg.compose.digits import compose_layouts
 from layoutalg.compose.fields import Fields
 from layoutalg.compose.normal import NormalForm, find_normal_form, need_normal_form, normal_form
+from layoutalg.compose.rotation import Rotation, find_rotation, rotated_layout
 from layoutalg.compose.symbolic import complement_symbols, require_same
 
 __all__ = [
     "Chain",
     "Fields",
     "NormalForm",
+    "Rotation",
     "Tiler",
     "axes_of",
     "by_mode",
@@ -32,9 +35,11 @@ __all__ = [
     "compose_layouts",
     "composition",
     "find_normal_form",
+    "find_rotation",
     "fitting_modes",
     "need_normal_form",
     "normal_form",
     "require_same",
+    "rotated_layout",
     "tiler_text",
 ]

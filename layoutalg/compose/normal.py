@@ -34,6 +34,7 @@ from layoutalg.layout import (
     check_layouts,
     concat,
     layout_of,
+    layout_size,
     merge_open,
     span,
 )
@@ -67,15 +68,38 @@ class NormalForm(NamedTuple):
 def normal_form(layout: AnyLayout, *, trace: Trace | None = None) -> AnyLayout:
     """The same function as a Layout, or as swizzles over a Layout, wherever one is found; else `layout`.
 
+    Of a layout that has neither form, layouts that follow each other outside are composed where they can be.
+
     >>> print(normal_form(ComposedLayout(Layout(8, 2), 1, Layout(4, 1))))
     Sw<0,0,0> o 2 o 4:2
+    >>> skewed = ComposedLayout(Layout((6, 2, 4), (1, 0, 6)), 0, Layout((4, 6), (13, 1)))
+    >>> print(normal_form(ComposedLayout(Layout((6, 4), (4, 1)), 0, skewed)))
+    (6,2,4):(4,0,1) o 0 o (4,6):(13,1)
     """
     check_layouts("normal_form", layout)
     form = None if isinstance(layout, Layout) else find_normal_form(layout, trace=trace)
-    result = layout if form is None else form.whole
+    result = _joined(layout) if form is None else form.whole
     if trace is not None:
         trace.note("normal form", layout=layout, result=result)
     return result
+
+
+def _joined(layout: AnyLayout) -> AnyLayout:
+    """A o B o (k + M) as (A o B) o (k + M), where A o B is a layout and k + M stays in the domain of B."""
+    if not isinstance(layout, ComposedLayout) or not isinstance(layout.inner, ComposedLayout):
+        return layout
+    a, below = layout.outer, _joined(layout.inner)
+    if not (isinstance(a, Layout) and isinstance(below, ComposedLayout) and isinstance(below.outer, Layout)):
+        return layout
+    if layout.offset or not isinstance(below.inner, Layout):
+        return layout
+    low, high = span(below.inner)
+    if below.offset + low < 0 or below.offset + high >= layout_size(below.outer):
+        return layout
+    try:
+        return ComposedLayout(compose_layouts(a, below.outer), below.offset, below.inner)
+    except (DivisibilityError, UndecidedError, ShapeError):
+        return layout
 
 
 def find_normal_form(layout: AnyLayout, *, trace: Trace | None = None) -> NormalForm | None:

@@ -2,9 +2,11 @@
 
     picture   Picture, Panel, Cell; layout_picture, swizzle_picture, linear_picture, tv_picture
     access    access_picture: the lanes, banks and phases of one warp instruction
-    tile      layout_access_picture: the worst instruction of an access on a tile, before and after a swizzle
+    tile      layout_access_picture: the worst instruction of an access on a tile, before and after a swizzle;
+              memory_picture: a tile in the order of memory, by bank
     atoms     copy_picture, mma_picture
     svg, text, page   as_svg, as_text, as_html
+    chart     chart_svg: lines and points over two axes; roofline_chart
     shown     picture_of: what a notebook shows of any value
     graph     as_dot, render: the tree of a layout, with graphviz
     palette   the colours
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 from layoutalg.draw.access import Service, access_picture, schedule
 from layoutalg.draw.atoms import copy_picture, mma_picture
+from layoutalg.draw.chart import MOST_POINTS, Chart, Series, chart_svg, rising, roofline_chart
 from layoutalg.draw.graph import as_dot, render
 from layoutalg.draw.page import as_html
 from layoutalg.draw.picture import (
@@ -34,25 +37,32 @@ from layoutalg.draw.picture import (
 from layoutalg.draw.shown import picture_of
 from layoutalg.draw.svg import as_svg
 from layoutalg.draw.text import as_text
-from layoutalg.draw.tile import layout_access_picture, tile_panel
+from layoutalg.draw.tile import layout_access_picture, memory_picture, tile_panel
 
 __all__ = [
+    "MOST_POINTS",
     "Cell",
+    "Chart",
     "Panel",
     "Picture",
+    "Series",
     "Service",
     "access_picture",
     "as_dot",
     "as_html",
     "as_svg",
     "as_text",
+    "chart_svg",
     "copy_picture",
     "layout_access_picture",
     "layout_picture",
     "linear_picture",
+    "memory_picture",
     "mma_picture",
     "picture_of",
     "render",
+    "rising",
+    "roofline_chart",
     "schedule",
     "swizzle_picture",
     "tile_panel",

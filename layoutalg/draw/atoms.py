@@ -12,6 +12,7 @@ once by who receives them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Literal
 
@@ -20,7 +21,7 @@ from layoutalg.compose import compose_layouts
 from layoutalg.decide import cosize
 from layoutalg.draw.picture import Panel, Picture, tv_picture
 from layoutalg.errors import DivisibilityError, check_type
-from layoutalg.layout import Layout
+from layoutalg.layout import Layout, concat, modes
 
 _OPERANDS: tuple[Operand, ...] = ("A", "B", "C")
 
@@ -67,18 +68,26 @@ def copy_picture(atom: CopyAtom) -> Picture:
     """
     check_type("copy_picture", atom, CopyAtom, "a copy atom")
     bits = _width_bits(atom)
-    row_bits = _ROW_BITS if "matrix" in atom.ptx else cosize(atom.src_tv) // atom.threads
+    row_bits = _ROW_BITS if "matrix" in atom.ptx else cosize(atom.src_tv) // _rows(atom)
     columns, rows = row_bits // bits, cosize(atom.src_tv) // row_bits
     by_rows = Layout((columns, rows), (rows, 1))  # element counted along rows -> counted down columns
     panels: list[Panel] = []
     notes = [atom.ptx, _NOTE]
     for side, title in _SIDES:
-        drawn = tv_picture(
-            compose_layouts(by_rows, atom.bits_as(side, bits)), (rows, columns), atom.thr_layout
-        )
+        tv, threads = atom.bits_as(side, bits), atom.thr_layout
+        thread, value = modes(tv)
+        if thread.shape == 32 and thread.stride == 0:  # all of it is shown to every thread: drawn once
+            tv, threads, title = concat(Layout(1, 0), value), Layout(1, 0), "in tensor memory"
+        drawn = tv_picture(compose_layouts(by_rows, tv), (rows, columns), threads)
         panels.append(replace(drawn.panels[0], title=f"{title}, elements of {bits} bits"))
         notes += drawn.notes[1:]
     return Picture(atom.name, tuple(panels), tuple(notes))
+
+
+def _rows(atom: CopyAtom) -> int:
+    """Rows of the picture: the lanes of tensor memory that tcgen05 reads, else the threads."""
+    lanes = re.search(r"tcgen05.*\.(\d+)x\d+b", atom.ptx)
+    return int(lanes[1]) if lanes else atom.threads
 
 
 def _width_bits(atom: CopyAtom) -> int:

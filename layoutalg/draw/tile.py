@@ -15,17 +15,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product as combinations
 from typing import TypeAlias
 
 from layoutalg.analysis import Access, Place, SharedReport, analyze_access, instruction_offsets, vector_elems
-from layoutalg.arch import Arch, find_arch, find_instruction
+from layoutalg.arch import CHUNK_BYTES, Arch, find_arch, find_instruction
 from layoutalg.draw.access import access_picture
 from layoutalg.draw.picture import EMPTY, HUES, Cell, Panel, Picture, check_cells
-from layoutalg.errors import LayoutAlgError
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import LayoutAlgError, ShapeError
 from layoutalg.layout import AnyLayout, ComposedLayout, Swizzles, modes, product
 
 MAX_TILE_CELLS = 64 * 64
 """Beside an access, the part of the tile it touches is drawn up to this many cells."""
+
+CHUNKS = 8
+"""Runs of 16 bytes in a line of all banks."""
 
 MAX_WHOLE = 32
 """Up to so many vectors a side of a tile is drawn whole."""
@@ -158,6 +163,46 @@ def _banks(
 
     cells = tuple(tuple(cell(row, column) for column in widths) for row in heights)
     return [Panel(title, _names(heights), _names(widths), cells)]
+
+
+def memory_picture(layout: AnyLayout, element: str | DType) -> Picture:
+    """A tile in the order of memory: a line of all banks per row, by the first element of each 16 bytes.
+
+    The colour is the core matrix, 8 rows by 16 bytes of the tile, so that a line of one colour conflicts
+    where a core matrix is read, and one of eight colours does not.  `.` marks 16 bytes that hold nothing.
+    Raises ShapeError for a layout that has not two modes, ResourceError for more cells than a picture has.
+
+    >>> from layoutalg.layout import Layout, Swizzle
+    >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
+    >>> [cell.text for cell in memory_picture(tile, "f16").panels[0].cells[1]]
+    ['1,8', '1,0', '1,24', '1,16', '1,40', '1,32', '1,56', '1,48']
+    """
+    what = dtype(element)
+    shape = layout.shape
+    if not isinstance(shape, tuple) or len(shape) != 2:
+        raise ShapeError(f"memory_picture of {layout}: rows and columns are needed, two modes")
+    check_cells(product(shape))
+    rows, columns = product(shape[0]), product(shape[1])
+    first: dict[int, tuple[int, Crd]] = {}
+    for row, column in combinations(range(rows), range(columns)):
+        offset = layout(row, column)
+        at = offset * what.bits // (8 * CHUNK_BYTES)
+        first[at] = min(first.get(at, (offset, (row, column))), (offset, (row, column)))
+    wide = max(1, 8 * CHUNK_BYTES // what.bits)
+    matrices = -(-columns // wide)
+
+    def cell(at: int) -> Cell:
+        if at not in first:
+            return Cell(".")
+        row, column = first[at][1]
+        return Cell(f"{row},{column}", (row // 8 * matrices + column // wide) % HUES)
+
+    lines = range(max(first) // CHUNKS + 1)
+    cells = tuple(tuple(cell(line * CHUNKS + chunk) for chunk in range(CHUNKS)) for line in lines)
+    banks = tuple(f"{4 * chunk}-{4 * chunk + 3}" for chunk in range(CHUNKS))
+    panel = Panel("memory, columns are banks", tuple(str(128 * line) for line in lines), banks, cells)
+    note = "rows are lines of 128 bytes, by their address; a cell is the row,column of its first element"
+    return Picture(str(layout), (panel,), (note, f"the colour is the core matrix mod {HUES}"))
 
 
 def _window(starts: range, touched: set[int]) -> range:

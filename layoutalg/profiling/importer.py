@@ -42,8 +42,10 @@ SUMS = {
     "conflicts_copies": f"{_CLASHES}_op_ldgsts.sum",
     "sectors_loads": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
     "sectors_stores": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "nanoseconds": "gpu__time_duration.sum",
+    "cycles": "gpc__cycles_elapsed.max",
 }
-"""Of whole launches: counters of the hardware, in the section MemoryWorkloadAnalysis_Tables."""
+"""Of whole launches: counters of the hardware, in the section MemoryWorkloadAnalysis_Tables, and times."""
 
 _MEMORY = ("wavefronts", "sectors")
 _SIDES = ("x", "y", "z")

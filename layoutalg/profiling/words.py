@@ -65,6 +65,7 @@ def finding_notes(launch: Launch, findings: Sequence[Finding]) -> list[str]:
     if not launch.has_lines:
         lines.append(WITHOUT_LINES)
     lines += [pipe_words(pipe) for pipe in pipe_counters(launch)]
+    lines += clock_words(launch)
     if launch.missing:
         lines.append(f"Not recorded: {', '.join(launch.missing)}.")
     return lines
@@ -74,6 +75,17 @@ def pipe_words(pipe: Pipe) -> str:
     """A counter of the launch that is not the sum over instructions, in a sentence."""
     name = pipe.counter.replace("_", " of ")
     return f"{name}: {pipe.launch:,}, where instructions have {pipe.instructions:,}: {pipe.why}."
+
+
+def clock_words(launch: Launch) -> list[str]:
+    """How long the launch took, and the clock by its cycles; nothing where that was not recorded."""
+    time, cycles = launch.sums.get("nanoseconds"), launch.sums.get("cycles")
+    if not time:
+        return []
+    clock = f", {cycles:,} cycles at {cycles / time:.2f} GHz" if cycles else ""
+    return [
+        f"{time / 1000:,.1f} us{clock}: of one run under the profiler, which by default sets base clocks."
+    ]
 
 
 def launch_fields(launch: Launch, findings: Sequence[Finding]) -> dict[str, Any]:
@@ -86,6 +98,8 @@ def launch_fields(launch: Launch, findings: Sequence[Finding]) -> dict[str, Any]
         "grid": list(launch.grid),
         "device": launch.device,
         "missing": list(launch.missing),
+        "nanoseconds": launch.sums.get("nanoseconds"),
+        "cycles": launch.sums.get("cycles"),
         "lines": [_finding_fields(launch, each) for each in findings],
         "instructions": [_measured_fields(each) for each in launch.instructions],
         "beyond": [

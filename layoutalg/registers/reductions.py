@@ -57,7 +57,7 @@ class Reduction:
     `groups` are the registers of a lane that belong to one row, one tuple a row; `exchanges` run between
     lanes.  `warps_together` warps share a row; a warp's slot among them is the XOR of the `warp_slots` that
     its bits select.  `wavefronts` are those of the stores and loads of partial results, `shared_bytes` the
-    memory they need.
+    memory they need.  `thread_slots` is the same of all threads that share a row, with their number.
     """
 
     tile: Fragment
@@ -68,6 +68,7 @@ class Reduction:
     warps_together: int
     wavefronts: int
     shared_bytes: int
+    thread_slots: tuple[Columns, int] = ((), 1)
 
     @property
     def lane_operations(self) -> int:
@@ -199,7 +200,39 @@ def reduction_of(tile: Fragment, *, along: str, arch: str | Arch = "sm_90") -> R
         size = WORD_BYTES * count << len(masks)
         served = sum(_wavefronts(tile, rows, group[0], len(masks), machine) for group in groups)
     slots = _slots(masks, alike, tile.layout.in_bits["warp"])
-    return Reduction(tile, along, groups, tuple(exchanges), slots, 1 << len(masks), served, size)
+    threads = [one.distance for one in exchanges] + [mask << rows.lanes for mask in masks]
+    whole = rows.lanes + tile.layout.in_bits["warp"]
+    every = _slots(threads, _repeated(rows), whole), 1 << len(threads)
+    return Reduction(tile, along, groups, tuple(exchanges), slots, 1 << len(masks), served, size, every)
+
+
+def _repeated(rows: _Rows) -> list[int]:
+    """Differences of threads that hold the same elements in some of their registers."""
+    both = [n << max(rows.position).bit_length() | p for n, p in zip(rows.number, rows.position, strict=True)]
+    return [vector >> rows.registers for vector in kernel(both) if vector >> rows.registers]
+
+
+def numbers_of(tile: Fragment, along: str) -> Columns:
+    """The number of the row of a place, as columns of the bits of register, lane and warp.
+
+    >>> from layoutalg.registers import fragment
+    >>> from layoutalg.layout import Layout
+    >>> numbers_of(fragment(Layout(((4, 8), (2, 2)), ((32, 1), (16, 8))), (16, 8)), "n")
+    (0, 8, 0, 0, 1, 2, 4)
+    """
+    return _Rows(tile, along).number
+
+
+def row_numbers(found: Reduction) -> int:
+    """Rows of a fragment: how many results there are in all.
+
+    >>> from layoutalg.registers import fragment
+    >>> from layoutalg.layout import Layout
+    >>> row_numbers(reduction_of(fragment(Layout(((4, 8), 2), ((16, 1), 8)), (8, 8)), along="n"))
+    8
+    """
+    sizes = found.tile.layout.out_bits
+    return 1 << sum(bits for name, bits in sizes.items() if name != found.along)
 
 
 def _slots(masks: list[int], alike: list[int], warp_bits: int) -> Columns:

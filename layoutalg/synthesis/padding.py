@@ -1,4 +1,4 @@
-"""Padding: rows set apart so that they start in different banks, at a cost in memory.
+"""Padding: rows set apart so that they start in different banks, at a cost in memory; or turned, at none.
 
 The idea.  A pitch of `row + pad` instead of `row` moves row r by r * pad.  What conflicts depends on the
 pitch modulo one row of all banks (128 bytes), so at most 128 / vector pads are worth trying, and none is
@@ -9,6 +9,10 @@ left out:
 
 Pads keep every vector aligned.  Whether a pitch serves is asked of the analysis, whose gcd and digit-class
 forms answer for tiles of any shape.
+
+A rotation is padding modulo the row: row m is turned by step (m / rows per step) elements, and what leaves it
+on the right comes back on the left.  It takes no memory and needs no power of two, and serves blocks of lanes
+that are none, 3 x 8 or 5 x 6, where no swizzle does.
 """
 
 from __future__ import annotations
@@ -25,8 +29,9 @@ from layoutalg.analysis import (
     served_batch,
 )
 from layoutalg.arch import Arch, find_instruction
+from layoutalg.compose import Rotation
 from layoutalg.dtype import DType
-from layoutalg.layout import AnyLayout, IntTuple, Layout, product
+from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, product
 from layoutalg.synthesis.result import Order, storage_layout
 
 
@@ -97,6 +102,42 @@ def promising(
         taken, ideal = served_batch(rule, machine, *lanes)
         free &= taken == ideal
     return [tile for tile, ok in zip(tiles, free.tolist(), strict=True) if ok]
+
+
+def rotated_tiles(
+    shape: tuple[int, int], accesses: Sequence[Access], element: DType, machine: Arch
+) -> Iterator[ComposedLayout]:
+    """The rotations of a tile stored by rows on which the first instruction of every access has no conflict.
+
+    Steps are multiples of the widest vector; the fewest rows per step come first, then the smallest step.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.dtype import dtype
+    >>> block = Access("ld.shared.b128", Layout(((6, 4), 4, (5, 2)), ((1, 48), 12, (192, 6))), "f32")
+    >>> print(*rotated_tiles((12, 80), [block], dtype("f32"), ARCHS["sm_90"]))
+    (80,1,12):(1,0,80) o 0 o ((2,6),80):((80,172),1)
+    """
+    import numpy as np
+
+    rows, columns = shape
+    vector = _step(accesses, element, machine)
+    if columns % vector:
+        return
+    steps = np.arange(vector, columns, vector)
+    first = [instruction_offsets(storage_layout(shape, "row"), a, Place(0, 0, 0), machine) for a in accesses]
+    for many in (n for n in range(1, rows) if rows % n == 0):
+        free = np.ones(len(steps), dtype=bool)
+        for access, one in zip(accesses, first, strict=True):
+            rule, mask = find_instruction(access.op, machine), np.array([x is not None for x in one])
+            start = np.array([8 * (x or 0) // element.bits for x in one])
+            row, column = start // columns, start % columns
+            offsets = row * columns + (column + steps[:, None] * (row // many)) % columns
+            wide = np.broadcast_to(mask, offsets.shape)
+            lanes = batch_lanes(rule, machine, offsets * element.bits // 8, wide)
+            taken, ideal = served_batch(rule, machine, *lanes)
+            free &= taken == ideal
+        for step in steps[free].tolist():
+            yield Rotation(rows, columns, step, many).layout()
 
 
 def reports_if_free(

@@ -26,8 +26,8 @@ from layoutalg.layout import AnyLayout, IntTuple, Layout, flatten_tree, to_text
 from layoutalg.notebook import Shown
 
 Order: TypeAlias = Literal["row", "col"]
-Form: TypeAlias = Literal["any", "single", "tma"]
-Kind: TypeAlias = Literal["plain", "swizzle", "xor", "padding", "none"]
+Form: TypeAlias = Literal["any", "single", "tma", "rotation"]
+Kind: TypeAlias = Literal["plain", "swizzle", "xor", "padding", "rotation", "none"]
 
 Reason: TypeAlias = Literal[
     "ranks", "counted", "classes", "repeated-word", "narrow-banks", "exhausted", "forms"
@@ -56,6 +56,8 @@ class Certificate:
         single-swizzle                           Sw<B,M,S> of the storage order, any B, M and S, in the tile's
                                                  memory and `max_extra_bytes`
         plain, tma                               storage order; what tensor-map copies write
+        rotation                                 rows turned by multiples of the widest vector, every so many
+                                                 rows by as much more
         padding up to 4096 bytes                 rows longer by multiples of the widest vector, with so many
                                                  bytes more in all
 

@@ -8,6 +8,8 @@ them is taken, in this order, each step only if the one before has nothing:
     xor        under a XOR matrix: a chain of swizzles, and permuted strides where rows cannot stay whole
     padding    rows set apart, if the caller allows memory for it
 
+and where the caller asks for it, a rotation: rows turned by their number.
+
 >>> tile = synthesize((32, 128), ["st.shared.b32@row", "ld.shared.b32@col"], element="f32")
 >>> print(tile.layout, tile.certificate.reason)
 Sw<5,0,7> o 0 o (32,128):(128,1) ranks
@@ -39,13 +41,23 @@ from layoutalg.errors import (
     ShapeError,
     UndecidedError,
     UnknownNameError,
+    UnsupportedError,
 )
 from layoutalg.f2 import intersection
-from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, normalize, product, to_text
+from layoutalg.layout import (
+    AnyLayout,
+    ComposedLayout,
+    IntTuple,
+    Layout,
+    flatten_tree,
+    normalize,
+    product,
+    to_text,
+)
 from layoutalg.synthesis.alternatives import OTHERS, Other, free_swizzles, other_swizzles, ranked, serves
 from layoutalg.synthesis.constraints import with_constraints
 from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile
-from layoutalg.synthesis.padding import padded_tiles, promising, reports_if_free
+from layoutalg.synthesis.padding import padded_tiles, promising, reports_if_free, rotated_tiles
 from layoutalg.synthesis.patterns import BitTile, Pattern, check_access, make_patterns, make_tile
 from layoutalg.synthesis.result import (
     Certificate,
@@ -118,8 +130,9 @@ def synthesize(
     An access is an Access on the flat index of `shape`, a TmaAccess, or a text OP[@row|col|TV] as of
     `Access.of`.  `order` is the storage order that is swizzled ("row": last mode contiguous).  `form`
     narrows the answer: "single" one Sw<B,M,S>, "tma" what a tensor-map copy can write (implied by a
-    TmaAccess), "any" all of them.  `max_extra_bytes` admits padding.  Words, and the vectors of all
-    accesses, stay whole.  Two more constraints are taken as further accesses, after those asked for:
+    TmaAccess), "rotation" rows turned by their number, "any" all but rotations.  `max_extra_bytes` admits
+    padding.  Words, and the vectors of all accesses, stay whole.  Two more constraints are taken as further
+    accesses, after those asked for:
     `vector_bytes` keeps vectors of so many bytes whole although nobody reads them, and `whole_rows` keeps
     every 128 contiguous bytes in as many banks, so that rows are stored as they are, bank ^= N row.
 
@@ -142,8 +155,12 @@ def synthesize(
     wanted = with_constraints(shape, accesses, what, order, vector_bytes, whole_rows, machine)
     question = _question(shape, wanted, what, order, max_extra_bytes, form, machine)
     others: list[Other] = []
+    padding: _Padding | None = None
     if question.copies or form == "tma":
         answer = _among_tma(question)
+    elif form == "rotation":
+        padding = _cheapest_padding(question)
+        answer = _among_rotations(question)
     else:
         try:
             tile = make_tile(question.shape, question.element.bits, order, machine)
@@ -156,6 +173,7 @@ def synthesize(
             padding = _cheapest_padding(question)
             answer = _linear(question, tile, patterns, padding)
             others += other_swizzles(tile, patterns, question.lanes, question.element, order, machine)
+    if not question.copies and form != "tma":
         others.append((storage_layout(question.shape, order), "plain", 0))
         if padding is not None:
             others.append((padding.layout, "padding", padding.extra_bytes))
@@ -402,6 +420,25 @@ def _among_tma(question: _Question) -> _Answer:
                 proved = _proved(q, tile, layout, _kind(layout), footprints, "tma")
                 return proved._replace(extra_bytes=extra_bytes)
     return _Answer(None, "none", 0, (), Certificate(False, "forms", ("tma",), footprints=footprints))
+
+
+def _among_rotations(question: _Question) -> _Answer:
+    """The first rotation that serves every access; storage order where that does."""
+    q = question
+    base = storage_layout(q.shape, q.order)
+    if q.order != "row" or not (isinstance(q.shape, tuple) and list(map(type, q.shape)) == [int, int]):
+        raise UnsupportedError(
+            f"a rotation turns the rows of a tile (M,N) that is stored by rows, not of {base}: swap its modes"
+        )
+    reports = reports_if_free(base, q.lanes, q.machine)
+    if reports is not None:
+        return _Answer(base, "plain", 0, reports, Certificate(True, "counted", ("plain",)))
+    rows, columns = (int(n) for n in flatten_tree(q.shape))
+    for layout in rotated_tiles((rows, columns), q.lanes, q.element, q.machine):
+        reports = reports_if_free(layout, q.lanes, q.machine)
+        if reports is not None:
+            return _Answer(layout, "rotation", 0, reports, Certificate(True, "counted", ("rotation",)))
+    return _Answer(None, "none", 0, (), Certificate(False, "forms", ("rotation",)))
 
 
 def _kind(layout: AnyLayout) -> Kind:

@@ -41,6 +41,7 @@ _KINDS = {
     "swizzle": "one swizzle of the storage order",
     "xor": "a XOR matrix: a chain of swizzles, or permuted strides",
     "padding": "the storage order with longer rows",
+    "rotation": "the storage order with rows turned by their number",
 }
 
 
@@ -77,7 +78,12 @@ def _question(synthesis: Synthesis) -> str:
     subject = "this access has" if len(ops) == 1 else f"these {len(ops)} accesses have"
     own, room = tile_bytes(synthesis), room_bytes(synthesis)
     more = f", and {room - own} more" if room > own else ""
-    form = {"any": "", "single": " One swizzle was wanted.", "tma": " Tensor-map copies have to write it."}
+    form = {
+        "any": "",
+        "single": " One swizzle was wanted.",
+        "tma": " Tensor-map copies have to write it.",
+        "rotation": " A rotation of its rows was wanted.",
+    }
     return (
         f"Asked: a layout of the tile {to_text(synthesis.shape)} of {synthesis.element}, stored by {order}, "
         f"on which {subject} no bank conflict: {_and(ops)}. It may take the tile's own {own} bytes{more}."

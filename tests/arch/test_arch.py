@@ -181,3 +181,28 @@ def test_the_toy_padded_and_swizzled() -> None:
 def test_banks_come_in_powers_of_two() -> None:
     with pytest.raises(ShapeError, match=r"banks of architecture odd is 6"):
         dataclasses.replace(TOY, name="odd", banks=6)
+
+
+FMA_LANES = {"sm_70": 64, "sm_75": 64, "sm_80": 64}
+"""Results of 32-bit multiply-adds per clock and multiprocessor (CUDA Programming Guide, "Arithmetic
+Instructions"); 128 elsewhere."""
+
+
+@pytest.mark.parametrize("name", [n for n, one in ARCHS.items() if one.board and one.board.boost_hz])
+def test_a_board_s_rate_of_multiply_adds_is_that_of_its_lanes_at_its_clock(name: str) -> None:
+    """Three facts of each data sheet, which nothing here derives from each other."""
+    board = ARCHS[name].board
+    assert board is not None and board.boost_hz is not None
+    lanes = board.sms * FMA_LANES.get(name, 128)
+    assert 2 * lanes * board.boost_hz == pytest.approx(board.f32_flops_per_s, rel=0.006)
+
+
+def test_the_card_of_the_published_sgemm() -> None:
+    """A GeForce RTX 3090: 82 multiprocessors at 1695 MHz, 6 MiB of L2, 936 GB/s; 48 warps and 16 blocks."""
+    machine = find_arch("RTX 3090")
+    board = machine.board
+    assert board is not None and machine.name == "sm_86"
+    assert (board.sms, board.boost_hz, board.l2_bytes) == (82, 1695e6, 6 << 20)
+    assert board.dram_bytes_per_s == 936e9
+    assert (machine.shared_bytes_per_sm, machine.max_shared_bytes_per_block) == (100 << 10, 99 << 10)
+    assert (machine.max_warps_per_sm, machine.max_blocks_per_sm) == (48, 16)

@@ -112,5 +112,5 @@ def test_a_cache_that_others_may_write_to(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_extras_that_it_names_exist() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     named = {name for part in doctor.OPTIONAL for name in re.findall(r"\[(\w+)\]", part.get)}
-    assert {"nvrtc", "sass", "source", "profile", "testing"} <= named
+    assert {"nvrtc", "sass", "source", "profile", "testing", "monitor"} <= named
     assert named <= set(project["project"]["optional-dependencies"])

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from layoutalg.codegen import gpu
-from layoutalg.codegen.gpu import gpu_status, runtime
+from layoutalg.codegen.gpu import Reading, conditions, gpu_status, runtime
 from layoutalg.errors import SimulationError
 from layoutalg.kernels import FAMILIES, bench, verification
-from layoutalg.kernels.bench import BenchRow, Timed
+from layoutalg.kernels.bench import BenchRow, Method, Run, Timed
 from layoutalg.kernels.gemm.family import SIZES
 from layoutalg.kernels.rowwise.families import CASES
 from layoutalg.kernels.verification import Check, VerifyReport
@@ -46,6 +46,21 @@ def test_compiling_needs_no_gpu() -> None:
     payload = answer("generate", "transpose", "--compile", "sm_80", "--compile", "sm_90a")
     assert [c["arch"] for c in payload["compiled"]] == ["sm_80", "sm_90a"]
     assert all(c["registers"] > 0 and c["spill_bytes"] == 0 for c in payload["compiled"])
+
+
+def test_generate_writes_ptx() -> None:
+    """What the machine code is made of, for the target that was asked for; two kernels are two texts."""
+    small = ("--m", "64", "--n", "64")
+    payload = answer("generate", "transpose", *small, "--arch", "sm_86", "--ptx")
+    assert payload["language"] == "ptx" and f".entry {payload['kernel']}(" in payload["source"]
+    assert ".target sm_86" in payload["source"] and "ld.global" in payload["source"]
+    assert answer("generate", "transpose", *small)["language"] == "cuda"
+    hopper = answer(
+        "generate", "gemm-sm90", "--m", "256", "--n", "256", "--k", "128", "--arch", "sm_90a", "--ptx"
+    )
+    assert ".target sm_90a" in hopper["source"] and "wgmma.mma_async" in hopper["source"]
+    assert refusal("generate", "transpose", "--ptx", "--launcher", "cpp")[0] == "UnsupportedError"
+    assert refusal("generate", "transpose", "--ptx", "--arch", "sm_70")[0] == "UnknownNameError"
 
 
 def test_large_matrices_get_wide_indices() -> None:
@@ -151,12 +166,23 @@ def test_a_process_verifies() -> None:
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
+SEEN = conditions([Reading(1980, 2619, 412.3, 54, 0), Reading(1755, 2619, 688.0, 61, 0x5)])
+READ = Run({"ours": SEEN, "cublas": SEEN}, "", True, 371, {"ours": 2.0, "cublas": None})
+NOT_READ: dict[str, Any] = {
+    "cold": False,
+    "launches": None,
+    "contenders": {},
+    "joules": {},
+    "work_per_joule": {},
+}
+
+
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[Timed]:
     """What is timed; rows are made up, measuring itself needs a GPU."""
     asked: list[Timed] = []
 
-    def one(timed: Timed, way: str = "64x64", ours: float = 3000.0) -> BenchRow:
+    def one(timed: Timed, method: Method, way: str = "64x64", ours: float = 3000.0) -> BenchRow:
         asked.append(timed)
         family = FAMILIES[timed.family]
         rates: dict[str, float | None] = dict.fromkeys(family.bench.contenders)
@@ -173,12 +199,19 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Timed]:
         elif family.bench.record == "reduced_rate":
             notes = {"moved bytes": 1000, "memory bytes": 1500}
         shown = timed.name or str(timed.problem)
-        return BenchRow(timed.family, shown, way, family.bench.unit, rates, family.bench.limit, 90, notes)
+        run = READ if method.energy else Run(unread="nothing to read by")
+        return BenchRow(
+            timed.family, shown, way, family.bench.unit, rates, family.bench.limit, 90, notes, 4 * 10**9, run
+        )
 
     monkeypatch.setattr(gpu, "require_gpu", lambda: runtime.GpuStatus(True, "Some GPU", "sm_90a"))
-    monkeypatch.setattr(bench, "benchmark", lambda problems: map(one, problems))
     monkeypatch.setattr(
-        bench, "benchmark_ways", lambda name, p, ways: [one(Timed(name, p), way) for way in ways]
+        bench, "benchmark", lambda problems, method: (one(timed, method) for timed in problems)
+    )
+    monkeypatch.setattr(
+        bench,
+        "benchmark_ways",
+        lambda name, p, ways, method: [one(Timed(name, p), method, way) for way in ways],
     )
     return asked
 
@@ -193,6 +226,7 @@ def test_the_table_of_a_bench(measured: list[Timed]) -> None:
         "torch_gb_per_s": None,
         "cupy_gb_per_s": 900.5,
         "share_of_copy": 0.75,
+        "run": NOT_READ,
     }
     text = run("bench", "transpose", "--dtype", "f32", "--size", "64").stdout
     assert text.startswith("transpose on Some GPU, ") and re.search(
@@ -236,9 +270,70 @@ def test_the_tables_of_the_bench_of_products(measured: list[Timed]) -> None:
     assert payload["steps"][0] == {
         "problem": "4096 x 4096 x 4096 f32 TT", "way": next(iter(steps)), "registers": 90,
         "ours_tflop_per_s": 2.0, "cublas_tflop_per_s": 4.0, "ratio": 0.5,
+        "run": NOT_READ,
     }  # fmt: skip
     assert answer("bench", "gemm-simt", "--size", "8")["steps"] == []
     text = run("bench", "gemm-simt", "--size", "8").stdout
     assert text.startswith("gemm-simt, sizes, on Some GPU, ")
     assert re.search(r"8 x 8 x 8 f32 TT +64x64 +90 +2\.0 +4\.0 +0\.500", text)
     assert "Geometric mean of the ratios: 0.500." in text
+
+
+@pytest.mark.parametrize("arch", ["sm_86", "RTX 3090", "sm_87", "sm_89", "sm_120"])
+def test_what_can_be_compiled_for_is_known_everywhere(arch: str) -> None:
+    """sm_86 could be compiled for, and nothing else could be asked of it."""
+    generated = answer("generate", "transpose", "--m", "64", "--n", "64", "--arch", arch, "--compile", arch)
+    assert [one["arch"] for one in generated["compiled"]] == [generated["arch"]]
+    analysed = answer("analyze", "(32,32):(32,1)", "--access", "ld.shared.b32@col", "--arch", arch)
+    assert analysed["arch"] == generated["arch"]
+
+
+def test_the_conditions_of_a_row_stand_beside_it(measured: list[Timed]) -> None:
+    words = ("bench", "gemm-simt", "--sizes", "64:192:64", "--energy", "--cold", "--launches", "later-half")
+    payload = answer(*words)
+    assert [timed.problem.m for timed in measured] == [64, 128, 192] and payload["steps"] == []
+    assert payload["method"] == {"rule": "later half", "cold": True, "energy": True, "not_read": None}
+    run_of = payload["rows"][0]["run"]
+    assert (run_of["cold"], run_of["launches"]) == (True, 371)
+    assert run_of["joules"] == {"ours": 2.0, "cublas": None}
+    assert run_of["work_per_joule"] == {"ours": 2e9, "cublas": None}
+    assert run_of["contenders"]["ours"] == {
+        "readings": 2, "sm_mhz": {"least": 1755, "median": 1867.5, "most": 1980},
+        "memory_mhz": {"least": 2619, "median": 2619, "most": 2619},
+        "power_w": {"least": 412.3, "median": 550.15, "most": 688.0},
+        "temperature_c": {"least": 54, "median": 57.5, "most": 61},
+        "reasons": 5, "reason_names": ["idle", "power cap"], "held_back": 1,
+    }  # fmt: skip
+    text = run(*words).stdout
+    assert re.search(r"1755-1980 +2619 +412-688 +54-61 +power cap \(1 of 2\) +cold", text)
+    assert re.search(r"64 x 64 x 64 f32 TT +64x64 +2\.0 +-$", text, re.M) and "GFLOP/J" in text
+    said = " ".join(text.split())
+    assert "The SM clock moved between 1755 and 1980 MHz" in said and "Nothing here sets a clock." in said
+    assert "Launches: 371 to 371 by size" in text and "is not cold" not in text
+
+
+def test_what_was_not_read_is_said(measured: list[Timed]) -> None:
+    text = " ".join(run("bench", "transpose", "--size", "64", "--cold").stdout.split())
+    assert "The data of 3 rows is not cold: 64 sets of buffers are less than four L2s." in text
+    assert "Clocks, power and temperature were not read: nothing to read by." in text
+    assert answer("bench", "transpose", "--size", "64")["method"]["not_read"] == "nothing to read by"
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "part"),
+    [
+        (("--sizes", "1024"), "ParseError", "expected FIRST:LAST:STEP"),
+        (("--sizes", "0:8:1"), "ParseError", "none of them 0"),
+        (("--sizes", "8:4:1"), "ParseError", "the first no larger than the last"),
+        (("--sizes", "1:100000:1"), "ResourceError", "sizes of a sweep"),
+        (("--launches", "mean"), "UnknownNameError", "accepted are rounds, later-half"),
+    ],
+)
+def test_a_method_that_there_is_not_is_refused(words: tuple[str, ...], error: str, part: str) -> None:
+    found, sentence = refusal("bench", "gemm-simt", *words)
+    assert found == error and part in sentence
+
+
+def test_the_rule_of_the_later_half_is_one_of_products() -> None:
+    found, sentence = refusal("bench", "softmax", "--launches", "later-half")
+    assert found == "UnsupportedError" and sentence.endswith(" have it")

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-QUICK = {"cache", "convert", "draw", "glossary", "legal"}
+QUICK = {"cache", "chart", "convert", "draw", "glossary", "legal", "roofline"}
 """Commands that look up what is there or judge one layout; pictures have a limit on their cells."""
 
 

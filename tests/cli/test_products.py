@@ -108,8 +108,14 @@ def test_generate_writes_what_is_asked_for() -> None:
         ("generate gemm-sm90 --schedule data_parallel", "'persistent' and 'streamk' are accepted"),
         ("generate gemm-simt --schedule streamk", "gemm-simt has no schedules: gemm-sm80 and gemm-sm90"),
         ("generate softmax --shape 8,8 --schedule streamk", "softmax has no schedules"),
-        ("generate transpose --tile 64x64", "transpose has no tiles: gemm-simt, gemm-sm80 do"),
-        ("verify transpose --step 2", "transpose has no steps: gemm-simt, gemm-sm80 do"),
+        (
+            "generate transpose --tile 64x64",
+            "transpose has no tiles: gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90 do",
+        ),
+        (
+            "verify transpose --step 2",
+            "transpose has no steps: gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90 do",
+        ),
         ("verify permute --shape 6,4 --axes 1,0 --alpha 2", "permute has no alpha and no beta"),
         ("generate gemm-sm80 --dtype s8 --activation gelu", "gelu of s32"),
         ("generate gemm-simt --result f16", "a result of f16 from f32: f32 is accepted"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
-from layoutalg.codegen.instr import BYTE_PERMUTE, LDG, SELECT, SHUFFLE_LANE, SHUFFLE_XOR, STG
+from layoutalg.codegen.instr import BYTE_PERMUTE, LDG, REDUX, SELECT, SHUFFLE_LANE, SHUFFLE_XOR, STG
 from layoutalg.codegen.instr.shuffle import INSTRUCTIONS
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
@@ -32,7 +32,7 @@ def test_a_byte_permute_picks_bytes(a: int, b: int, pick: list[int]) -> None:
 
 
 def every_instruction() -> Kernel:
-    """Two warps: a select, a byte permute, a shuffle of either kind of their words."""
+    """Two warps: a select, a byte permute, a shuffle of either kind of their words, and each redux."""
     k = KernelBuilder("shuffles", 64)
     x, y = k.pointer("x", 4, (2, 1)), k.pointer("y", 4, (4, 1), writable=True)
     v, w = k.reg("v", 2), k.reg("w", 4)
@@ -42,19 +42,26 @@ def every_instruction() -> Kernel:
     k.do(SHUFFLE_XOR, w[2], v[0], 5)
     k.do(SHUFFLE_LANE, w[3], v[1], k.tid * 7 % 32)
     k.do(STG[16], k.at(y, k.tid, 0), w)
+    for n, instr in enumerate(REDUX.values()):
+        k.do(instr, w[n], v[0])
+    k.do(STG[16], k.at(y, k.tid + 64, 0), w)
     return k.build()
 
 
 @pytest.mark.parametrize("way", ["simulator", "text"])
 def test_what_each_does_is_what_its_text_says(way: str) -> None:
     x = np.random.default_rng(0).integers(0, 1 << 32, (64, 2), dtype=np.uint32)
-    y = np.zeros((64, 4), np.uint32)
+    y = np.zeros((128, 4), np.uint32)
     kernel = every_instruction()
     if way == "simulator":
         simulate(kernel, {"x": x, "y": y})
     else:
         run_cuda_text(to_cuda(kernel), kernel.name, (1,), (64,), (x, y))
-    t = np.arange(64)
+    warps = x[:, 0].view(np.int32).reshape(2, 32)
+    with np.errstate(over="ignore"):
+        joined = [np.add.reduce(warps, axis=1, dtype=np.int32), warps.max(axis=1), warps.min(axis=1)]
+    assert np.array_equal(y[64:, :3].view(np.int32), np.stack(joined, axis=1).repeat(32, axis=0))
+    y, t = y[:64], np.arange(64)
     odd = (t >> 1 & 1) ^ (t >> 5 & 1)
     raw = x.view(np.uint8).reshape(64, 8)
     assert np.array_equal(y[:, 0], x[t, odd])
@@ -71,4 +78,7 @@ def test_all_compile() -> None:
         "byte_permute",
         "shuffle_xor",
         "shuffle_lane",
+        "redux_sum_s32",
+        "redux_max_s32",
+        "redux_min_s32",
     }

@@ -14,7 +14,7 @@ from layoutalg.codegen.printing import LIBRARIES, LaunchRecord, with_launcher
 from layoutalg.errors import UnknownNameError
 from tests.command import answer, refusal
 from tests.launchers import SOFTMAX, TRANSPOSE, linked
-from tests.nvcc import needs_nvcc
+from tests.nvcc import needs_nvcc, nvcc
 from tests.sweeps import each
 
 BYTES = 256 * 128 * 4
@@ -36,6 +36,29 @@ def test_two_generated_files_and_a_program_are_linked_and_refuse(tmp_path: Path)
         "src starts at 0: an address that is a multiple of 16 is accepted",
         "src overlaps dst: buffers that lie apart are accepted",
     ]
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "words", [("gemm-simt", "--step", "v8", "--c"), ("softmax", "--shape", "40,512")], ids=str
+)
+def test_a_program_of_one_file_compiles_without_warnings_and_refuses(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """On a GPU it says how long a launch takes; without one what CUDA says."""
+    made, program = tmp_path / "kernel.cu", tmp_path / "kernel"
+    made.write_text(answer("generate", *words, "--launcher", "main")["source"], encoding="utf-8")
+    nvcc(["-arch=sm_90", "-o", program, made])
+
+    def said(*given: str) -> tuple[int, str]:
+        done = subprocess.run([program, *given], capture_output=True, text=True, check=False, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    assert said("mm=3")[0] == 1 and "mm=3: accepted are" in said("mm=3")[1]
+    status, text = said()
+    assert "ms per launch" in text if status == 0 else "CUDA" in text
+    if words[0] == "gemm-simt":
+        assert said("m=12x") == (1, "m=12x: a number is needed\n")
 
 
 class Array:

@@ -58,24 +58,15 @@ def scalar(version: int, block: tuple[int, ...], names: tuple[str, str], plain: 
     def place(t: int) -> tuple[int, int]:
         return t % 32, t // 32
 
-    def stored_b(t: int) -> int:
-        i, j = place(t)
-        return tile(i, j) if plain else tile(j, i)
-
-    def read_b(t: int, k: int) -> int:
-        j = place(t)[1]
-        return tile(k, j) if plain else tile(j, k)
-
-    b_store = f"sB({row}, {col}) = B(" if plain else f"sB({col}, {row}) = B("
-    b_read = f"sB(k, {col});" if plain else f"sB({col}, k);"
+    b_store, b_read = f"sB({col}, {row}) = B(", f"sB({col}, k);"
     return source(version, block, [
         Access(f"sA({row}, {col}) = A(", "ld.global.b32", "A",
                lambda t, k0: a(place(t)[0], k0 + place(t)[1]), (tiles,)),
         Access(f"sA({row}, {col}) = A(", "st.shared.b32", "sA", lambda t, k0: tile(*place(t)), (tiles,)),
         Access(b_store, "ld.global.b32", "B", lambda t, k0: b(k0 + place(t)[0], place(t)[1]), (tiles,)),
-        Access(b_store, "st.shared.b32", "sB", lambda t, k0: stored_b(t), (tiles,)),
+        Access(b_store, "st.shared.b32", "sB", lambda t, k0: tile(*place(t)[::-1]), (tiles,)),
         Access(b_read, "ld.shared.b32", "sA", lambda t, k0, k: tile(place(t)[0], k), (tiles, inner)),
-        Access(b_read, "ld.shared.b32", "sB", lambda t, k0, k: read_b(t, k), (tiles, inner)),
+        Access(b_read, "ld.shared.b32", "sB", lambda t, k0, k: tile(place(t)[1], k), (tiles, inner)),
         Access(f"C({row}, {col}) = ", "ld.global.b32", "C", lambda t: a(*place(t))),
         Access(f"C({row}, {col}) = ", "st.global.b32", "C", lambda t: a(*place(t))),
     ])  # fmt: skip

@@ -27,6 +27,7 @@ from layoutalg.draw import (
     layout_access_picture,
     layout_picture,
     linear_picture,
+    memory_picture,
     render,
     schedule,
     swizzle_picture,
@@ -509,3 +510,17 @@ def test_without_a_renderer_the_message_says_how_to_get_one(monkeypatch: pytest.
         render(as_dot(NESTED), "svg")
     with pytest.raises(UnknownNameError, match="accepted are svg, png, pdf"):
         render(as_dot(NESTED), "gif")
+
+
+def test_a_tile_in_the_order_of_memory() -> None:
+    """Rows of 128 bytes: core matrices stand over each other as they are, side by side under the swizzle."""
+    plain = Layout((8, 64), (64, 1))
+    swizzled = ComposedLayout(Swizzle(3, 3, 3), 0, plain)
+    for tile, columns_of_matrix in ((plain, 1), (swizzled, 8)):
+        (panel,) = memory_picture(tile, "f16").panels
+        of_zero = {c for cells in panel.cells for c, cell in enumerate(cells) if cell.hue == 0}
+        assert (len(panel.rows), len(panel.columns), len(of_zero)) == (8, 8, columns_of_matrix)
+    gaps = memory_picture(Layout((4, 8), (64, 1)), "f16").panels[0].cells
+    assert [cell.text for cell in gaps[1]] == ["1,0", *["."] * 7]
+    with pytest.raises(ShapeError, match="two modes"):
+        memory_picture(Layout(64), "f16")

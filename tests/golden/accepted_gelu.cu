@@ -22,7 +22,13 @@ using bf16x2 = unsigned int;  // two elements, low half first
 // -- device helpers
 __device__ __forceinline__ bf16x2 pack_bf16x2(float low, float high) {
     bf16x2 d;
+#if __CUDA_ARCH__ >= 800
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+#else
+    const u32 l = __float_as_uint(low), h = __float_as_uint(high);
+    d = low != low ? 0x7FFFu : (l + 0x7FFFu + (l >> 16 & 1u)) >> 16;
+    d |= high != high ? 0x7FFF0000u : (h + 0x7FFFu + (h >> 16 & 1u)) & 0xFFFF0000u;
+#endif
     return d;
 }
 __device__ __forceinline__ float low_bf16(bf16x2 w) { return __uint_as_float(w << 16); }

@@ -37,7 +37,12 @@ using f16x2 = unsigned int;  // two elements, low half first
 // -- device helpers
 __device__ __forceinline__ f16x2 pack_f16x2(float low, float high) {
     f16x2 d;
+#if __CUDA_ARCH__ >= 800
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+#else
+    asm("{.reg .b16 l, h; cvt.rn.f16.f32 h, %1; cvt.rn.f16.f32 l, %2; mov.b32 %0, {l, h};}"
+        : "=r"(d) : "f"(high), "f"(low));
+#endif
     return d;
 }
 __device__ __forceinline__ void clear128(float* d) { d[0] = 0; d[1] = 0; d[2] = 0; d[3] = 0; }

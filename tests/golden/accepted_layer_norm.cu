@@ -34,7 +34,12 @@ __device__ __forceinline__ float high_f16(f16x2 w) {
 }
 __device__ __forceinline__ f16x2 pack_f16x2(float low, float high) {
     f16x2 d;
+#if __CUDA_ARCH__ >= 800
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+#else
+    asm("{.reg .b16 l, h; cvt.rn.f16.f32 h, %1; cvt.rn.f16.f32 l, %2; mov.b32 %0, {l, h};}"
+        : "=r"(d) : "f"(high), "f"(low));
+#endif
     return d;
 }
 __device__ __forceinline__ void ldg128(u32* d, const void* p) {

@@ -19,7 +19,13 @@ using u32 = unsigned int;
 // -- device helpers
 __device__ __forceinline__ float max_nan(float a, float b) {
     float d;
+#if __CUDA_ARCH__ >= 800
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+#else
+    asm("{.reg .pred p; .reg .f32 t; max.f32 t, %1, %2; setp.nan.f32 p, %1, %2; "
+        "selp.f32 %0, 0f7FFFFFFF, t, p;}"
+        : "=f"(d) : "f"(a), "f"(b));
+#endif
     return d;
 }
 __device__ __forceinline__ float exp2_approx(float x) {

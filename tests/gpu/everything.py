@@ -21,6 +21,9 @@ from pathlib import Path
 SWEEP = [f"--size={n}" for n in (1024, *range(2048, 8193, 128), 10240, 12800)]
 """Sides of the squares on which f32 products are compared with cuBLAS."""
 
+CLOCKS = ("--sizes", "1024:12800:512", "--launches", "later-half", "--cold", "--energy", "--json")
+"""A published benchmark's method, at every fourth of its sizes: what `layoutalg chart` draws."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -42,11 +45,15 @@ STEPS = (
     bench("reduce"),
     bench("permute"),
     bench("gemm-sm80"),
+    bench("gemm-sm75"),
     bench("gemm-simt"),
     bench("gemm-simt", *SWEEP, name="bench-gemm-simt-sweep", seconds=180),
+    bench("gemm-simt", *CLOCKS, name="bench-gemm-simt-clocks", seconds=400),
     bench("transpose"),
     Step("ladder-gemm-sm80", "tests.gpu.gemm_ladder", ["gemm-sm80"], 120),
+    Step("ladder-gemm-sm75", "tests.gpu.gemm_ladder", ["gemm-sm75"], 120),
     Step("ladder-gemm-simt", "tests.gpu.gemm_ladder", ["gemm-simt", "2048"], 120),
+    Step("turing", "tests.gpu.turing", ["8192"], 90),
     Step("peak", "tests.gpu.peak", [], 90),
     Step("edges", "tests.gpu.edges", [], 60),
     Step("counters-parts", "tests.gpu.split_counters", [], 90),

@@ -11,7 +11,7 @@ from tests.gpu.tools import tool
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
 
-TYPES = {"gemm-sm80": ("f16", "bf16", "tf32", "s8"), "gemm-simt": ("f32", "f64")}
+TYPES = {"gemm-sm75": ("f16",), "gemm-sm80": ("f16", "bf16", "tf32", "s8"), "gemm-simt": ("f32", "f64")}
 
 
 @pytest.mark.parametrize(

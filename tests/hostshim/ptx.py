@@ -18,9 +18,19 @@ _MMA = re.compile(
 )
 _HALF = "{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, "
 
+_PACK = "{.reg .b16 l, h; cvt.rn.f16.f32 h, %1; cvt.rn.f16.f32 l, %2; mov.b32 %0, {l, h};}"
+_NAN = (
+    "{{.reg .pred p; .reg .f32 t; {op}.f32 t, %1, %2; setp.nan.f32 p, %1, %2; "
+    "selp.f32 %0, 0f7FFFFFFF, t, p;}}"
+)
+"""Before sm_80."""
+
 _FLOAT = {
     "max.NaN.f32 %0, %1, %2;": "shim::ptx_max_nan",
     "min.NaN.f32 %0, %1, %2;": "shim::ptx_min_nan",
+    _NAN.format(op="max"): "shim::ptx_max_nan",
+    _NAN.format(op="min"): "shim::ptx_min_nan",
+    _PACK: "shim::ptx_pack<shim::f16>",
     "rsqrt.approx.f32 %0, %1;": "shim::ptx_rsqrt",
     _HALF + "l;}": "shim::ptx_half<0>",
     _HALF + "h;}": "shim::ptx_half<1>",

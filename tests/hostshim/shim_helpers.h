@@ -23,6 +23,29 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask) {
     return __shfl_sync(mask, value, static_cast<int>(shim::current->lane) ^ lane_mask);
 }
 
+// redux.sync: every lane gets the sum, which wraps, the maximum or the minimum of all 32.
+inline int __reduce_add_sync(unsigned mask, int value) {
+    int all[32];
+    unsigned sum = 0;
+    shim::exchange(mask, value, all);
+    for (int one : all) sum += static_cast<unsigned>(one);
+    return static_cast<int>(sum);
+}
+
+inline int __reduce_max_sync(unsigned mask, int value) {
+    int all[32];
+    shim::exchange(mask, value, all);
+    for (int one : all) value = one > value ? one : value;
+    return value;
+}
+
+inline int __reduce_min_sync(unsigned mask, int value) {
+    int all[32];
+    shim::exchange(mask, value, all);
+    for (int one : all) value = one < value ? one : value;
+    return value;
+}
+
 inline void __syncwarp(unsigned mask = 0xFFFFFFFF) { __shfl_sync(mask, 0, 0); }
 
 // Byte i of the result is byte (s >> 4i) & 7 of the eight bytes of y:x; bit 3 would replicate the sign.

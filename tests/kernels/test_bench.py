@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -10,18 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status, in_processes
+from layoutalg.codegen.gpu import Monitor, Reading, gpu_status, in_processes
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.program import LaunchSequence, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.bench import (
+    LATER_HALF,
     REDUCE,
     BenchRow,
+    Method,
     Timed,
     benchmark,
     benchmark_ways,
+    launch_count,
     make,
     mean_of,
     set_count,
@@ -136,6 +140,18 @@ class Standin:
 
     def __init__(self) -> None:
         self.ran: list[str] = []
+        self.counts: list[int] = []
+        self.sets: list[int] = []
+        self.used, self.asked = 100.0, 0
+        self.monitor: Any = Monitor(reason="it is a stand-in")
+
+    def read(self) -> Reading:
+        """A clock that falls."""
+        self.asked += 1
+        return Reading(sm_mhz=2000 - self.asked, reasons=4 * (self.asked > 1))
+
+    def joules(self) -> float | None:
+        return self.used
 
     def normal(self, elems: int, seed: int, element: str) -> Any:
         numbers = np.random.default_rng(seed).standard_normal(elems)
@@ -168,10 +184,24 @@ class Standin:
 
         return launch
 
-    def times(self, contenders: list[list[Callable[[], Any]]], **_: Any) -> list[float]:
-        for launches in contenders:
+    def times(
+        self, contenders: list[list[Callable[[], Any]]], *, meanwhile: Callable[[int], object], **_: Any
+    ) -> list[float]:
+        for number, launches in enumerate(contenders):
             launches[0]()
+            meanwhile(number)
         return [1.0 + n for n in range(len(contenders))]
+
+    def later(
+        self, contenders: list[list[Callable[[], Any]]], count: int, meanwhile: Callable[[int], object]
+    ) -> list[float]:
+        self.counts.append(count)
+        self.sets.append(len(contenders[0]))
+        return self.times(contenders, meanwhile=meanwhile)
+
+    def repeated(self, contender: list[Callable[[], Any]], count: int) -> None:
+        self.counts.append(count)
+        self.used += 2.0 * count
 
 
 @pytest.fixture
@@ -191,6 +221,9 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
         "layoutalg.kernels.bench.load_sequence": lambda one: one,
         "layoutalg.kernels.bench.in_processes": lambda function, items: list(map(function, items)),
         "layoutalg.kernels.bench.median_times_ms": gpu.times,
+        "layoutalg.kernels.bench.later_half_times_ms": gpu.later,
+        "layoutalg.kernels.bench.repeat_for": gpu.repeated,
+        "layoutalg.kernels.bench.watching": lambda: contextlib.nullcontext(gpu.monitor),
         "layoutalg.kernels.bench.find_arch": lambda arch: SimpleNamespace(board=None),
         f"{rooms['move']}.random_bytes": lambda n, seed: random.integers(0, 256, n, np.uint8),
         f"{rooms['move']}.device_copy": gpu.noted("copy"),
@@ -294,3 +327,55 @@ def test_a_wrong_result_is_no_row(standin: Standin, name: str, monkeypatch: pyte
         MismatchError, match=r"from CuPy's|from the definition, more|from cuBLAS by|of the definition"
     ):
         list(benchmark([Timed(name, p)]))
+
+
+# --- what a row was measured under ---------------------------------------------------------------------
+
+
+def test_the_published_number_of_launches() -> None:
+    """1000 exp((1024 - n) / 3100): 371 at 4096, of which 185 count; 1000 at 1024 and 22 at 12,800."""
+    assert [launch_count(n) for n in (1024, 4096, 8192, 12800)] == [1000, 371, 99, 22]
+    assert launch_count(4096) // 2 == 185 and launch_count(10**6) == 2
+
+
+def test_a_row_has_what_was_read_while_each_contender_ran(standin: Standin) -> None:
+    standin.monitor = SimpleNamespace(reason="", read=standin.read, joules=standin.joules)
+    family = FAMILIES["gemm-simt"]
+    (found,) = benchmark([Timed("gemm-simt", family.problem(64))], Method(energy=True))
+    ours, cublas = found.run.conditions["ours"], found.run.conditions["cublas"]
+    assert [ours.sm_mhz, cublas.sm_mhz] == [(1999, 1999, 1999), (1998, 1998, 1998)]
+    assert (ours.names, ours.held_back, cublas.names, cublas.held_back) == ((), 0, ("power cap",), 1)
+    assert not ours.memory_mhz and found.run.unread == ""
+    assert found.run.joules == {"ours": 2.0, "cublas": 2.0}
+    assert found.per_joule("ours") == 2 * 64**3 / 2.0
+    assert standin.counts == [250, 1000, 125, 500]  # a second of 1 ms and of 2 ms each, behind a quarter
+
+
+def test_without_a_monitor_nothing_is_made_up(standin: Standin) -> None:
+    (found,) = benchmark([Timed("gemm-simt", FAMILIES["gemm-simt"].problem(64))], Method(energy=True))
+    assert found.run.unread == "it is a stand-in" and found.run.conditions == {}
+    assert found.run.joules == {"ours": None, "cublas": None} and found.per_joule("ours") is None
+
+
+def test_a_counter_that_stands_still_is_no_energy(standin: Standin) -> None:
+    standin.monitor = SimpleNamespace(reason="", read=standin.read, joules=lambda: 7.0)
+    (found,) = benchmark([Timed("gemm-simt", FAMILIES["gemm-simt"].problem(64))], Method(energy=True))
+    assert found.run.joules == {"ours": None, "cublas": None}
+
+
+@pytest.mark.parametrize(("l2_bytes", "sets", "cold"), [(30_000, 3, True), (3 << 20, 64, False)])
+def test_cold_data_is_four_caches_or_is_not_called_cold(
+    standin: Standin, monkeypatch: pytest.MonkeyPatch, l2_bytes: int, sets: int, cold: bool
+) -> None:
+    board = SimpleNamespace(board=SimpleNamespace(l2_bytes=l2_bytes))
+    monkeypatch.setattr("layoutalg.kernels.bench.find_arch", lambda arch: board)
+    p = FAMILIES["gemm-simt"].problem(64)
+    (found,) = benchmark([Timed("gemm-simt", p)], Method(LATER_HALF, cold=True))
+    assert (found.run.cold, standin.sets, standin.counts) == (cold, [sets], [launch_count(64)])
+    (warm,) = benchmark([Timed("gemm-simt", p)])
+    assert not warm.run.cold and warm.run.launches == 0
+
+
+def test_the_rule_of_products_is_refused_for_others(standin: Standin) -> None:
+    with pytest.raises(UnsupportedError, match="no family of matrix products"):
+        list(benchmark([Timed("sum", problem_of("sum", (24, 65), (1,), "f32"))], Method(LATER_HALF)))

@@ -34,8 +34,8 @@ def test_every_published_step_has_sensible_fields() -> None:
         ({"edges": 1}, ArgumentTypeError, "edges = 1: bool is needed"),
         ({"via": "tma"}, UnsupportedError, "via = 'tma': 'cp.async' and 'registers' are accepted"),
         ({"via": None}, UnsupportedError, "via = None: 'cp.async'"),
-        ({"fragments": 3}, UnsupportedError, "fragments = 3: 1 and 2 are accepted"),
-        ({"fragments": True}, UnsupportedError, "fragments = True: 1 and 2"),
+        ({"fragments": 3}, UnsupportedError, "fragments = 3: 1 and 2 and 4 and 8 are accepted"),
+        ({"fragments": True}, UnsupportedError, "fragments = True: 1 and 2 and 4 and 8"),
     ],
 )
 def test_senseless_fields_are_refused_by_name(

@@ -9,10 +9,11 @@ import pytest
 from layoutalg.codegen.costs import Cost
 from layoutalg.errors import UnknownNameError
 from layoutalg.kernels import find_family
-from layoutalg.kernels.ladder.gemm import ARCH, FLOPS_PER_CYCLE, Step, effects, predict_steps
+from layoutalg.kernels.ladder.gemm import ARCH, Step, effects, predict_steps
+from layoutalg.kernels.ladder.machines import FLOPS_PER_CYCLE
 
 SM80 = ("2 vectors", "3 swizzle", "5 tile 256x128x32", "6 two buffers", "7 cp.async ring, mma k16")
-SIMT = ("v4", "v8", "warp tiles", "cp.async")
+SIMT = ("v2", "v8", "warp tiles", "cp.async")
 
 
 @cache
@@ -33,8 +34,8 @@ def test_machine_code_multiplies_what_the_program_says(family: str) -> None:
 @pytest.mark.parametrize("family", ["gemm-sm80", "gemm-simt"])
 def test_machine_code_loads_fragments_as_the_program_says_unless_merged(family: str) -> None:
     merged = {name for name, step in steps(family).items() if step.merged != 1}
-    assert merged == ({"v4"} if family == "gemm-simt" else set())
-    assert steps("gemm-simt")["v4"].merged > 1
+    assert merged == ({"v2"} if family == "gemm-simt" else set())
+    assert steps("gemm-simt")["v2"].merged > 1
 
 
 def test_three_idle_loads_stand_before_every_group_of_copies() -> None:
@@ -57,6 +58,13 @@ def test_cycles_of_a_pass_by_hand() -> None:
     assert step.flops_per_cycle == 2 * 256 * 128 * 64 / found[step.bound]
 
 
+def test_a_thread_per_element_loads_what_it_multiplies_through_the_l1() -> None:
+    """32 warps, 32 k, a load of either operand each: a wavefront per load, and nothing in shared memory."""
+    (step,) = predict_steps(find_family("gemm-simt"), 256, ("v1",))
+    assert step.cycles["L1"] == 2 * 32 * 32 and step.overlapped
+    assert step.least_cycles == max(step.cycles.values())
+
+
 def test_rows_of_64_bytes_make_shared_memory_the_bound() -> None:
     step = steps("gemm-sm80")["7 cp.async ring, mma k16"]
     assert step.ways["cp.async.16"] == 2 and step.bound == "L1"
@@ -72,7 +80,7 @@ def test_the_swizzle_takes_away_an_eight_way_conflict_and_nothing_else() -> None
 def test_lowering_leaves_one_instruction_of_a_swizzled_address() -> None:
     """About thirteen integer operations an ldmatrix, as published, and one XOR."""
     step = steps("gemm-sm80")["5 tile 256x128x32"]
-    assert step.index[0] >= 10 and step.index[1] == 1
+    assert step.index[0] >= 10 and step.index[1] <= 1
 
 
 def test_two_buffers_halve_the_barriers() -> None:

@@ -30,6 +30,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "one stage": {"via": "registers", "turn": "registers", "stages": 1},
     "one stage ahead": {"via": "registers", "turn": "registers", "stages": 1, "ahead": True},
     "fragments of one step": {"fragments": 1, "stages": 4},
+    "fragments of four steps": {"fragments": 4, "stages": 3},
     "straight": {"via": "global"},
 }
 DOUBLE = SimtStep(

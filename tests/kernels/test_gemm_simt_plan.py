@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from layoutalg.kernels.gemm.problem import gemm_problem
@@ -20,9 +22,9 @@ def test_the_ladder_has_the_eight_versions_and_the_steps_after_them() -> None:
 @pytest.mark.parametrize(
     ("name", "threads", "order"),
     [
-        ("v1", 1024, "turned"),
-        ("v2", 1024, "turned"),
-        ("v5", 256, "matrix"),
+        ("v1", 1024, "k"),
+        ("v2", 1024, "k"),
+        ("v5", 256, "mn"),
         ("v8", 256, "mn"),
         ("wide", 256, "mn"),
     ],
@@ -34,10 +36,18 @@ def test_threads_and_orders(name: str, threads: int, order: str) -> None:
 
 def test_the_stored_order_decides_who_is_turned() -> None:
     turned = {
-        name: tuple(operand_tile(ROW_MAJOR, LADDER[name], side).turned for side in ("a", "b"))
-        for name in ("v2", "v4", "v7")
+        name: tuple(operand_tile(ROW_MAJOR, config, side).turned for side in ("a", "b"))
+        for name, config in {
+            **LADDER,
+            "turned": replace(LADDER["v2"], order="turned"),
+            "matrix": replace(LADDER["v2"], order="matrix"),
+        }.items()
+        if name in ("v2", "v4", "v7", "turned", "matrix")
     }
-    assert turned == {"v2": (True, True), "v4": (False, False), "v7": (True, False)}
+    assert turned == {
+        "v2": (False, True), "v4": (True, False), "v7": (True, False), "turned": (True, True),
+        "matrix": (False, False),
+    }  # fmt: skip
 
 
 def test_sizes_are_multiples_of_the_tile_without_edges() -> None:

@@ -37,7 +37,7 @@ REFUSED: tuple[tuple[dict[str, Any], type[LayoutAlgError], str], ...] = (
     ({"tile_k": 7}, DivisibilityError, "tile_k = 7 is not a multiple of 2"),
     ({"result_vec": 8}, DivisibilityError, "run_n = 4 is not a multiple of 8"),
     ({"b_vector": 3}, UnsupportedError, "b_vector = 3 of f32"),
-    ({"fragments": 3}, UnsupportedError, "fragments = 3: 1 and 2"),
+    ({"fragments": 3}, UnsupportedError, "fragments = 3: 1 and 2 and 4 and 8"),
     ({"stages": 1}, UnsupportedError, "take stages = 2"),
     ({"via": "registers", "turn": "global"}, UnsupportedError, "turn = 'global'"),
     ({"stages": 24}, ResourceError, "18 stages fit"),

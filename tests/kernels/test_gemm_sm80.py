@@ -12,15 +12,17 @@ import pytest
 from layoutalg.codegen.expr import Const, Expr, Select, Var, children, substitute, variables
 from layoutalg.codegen.expr.trees import rebuild
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
-from layoutalg.codegen.program import Do, For, Kernel, Let, Stmt, check_argument, lower
+from layoutalg.codegen.program import Do, For, Kernel, Let, Stmt, check_argument, lower, printed
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.lowering import map_arg
 from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
+from layoutalg.kernels.gemm.heuristic import SM75, SM80
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.gemm.tiles import SM75_TILES, Sm75Config, Sm80Config
+from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.ladder.steps import SM75_LADDER, Sm80Step
 from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
-from layoutalg.kernels.ladder.steps import Sm80Step
 from tests import mutate
 from tests.gemm_cases import expected as reference
 from tests.hostshim import KernelFault
@@ -68,6 +70,13 @@ CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
     "4 stages": (whole(), replace(SMALL, stages=4)),
     "5 stages": (whole(), replace(SMALL, stages=5)),
     "one fragment": (whole(), replace(SMALL, fragments=1)),
+    "four fragments": (gemm_problem(64, 64, 256), replace(SMALL, tile_k=64, fragments=4)),
+    "four fragments, edges": (edged(reads_c=True), replace(EDGES, tile_k=64, fragments=4, stages=4)),
+    "four fragments, 1 buffer": (
+        gemm_problem(64, 64, 128),
+        replace(REGISTERS, tile_k=64, stages=1, fragments=4),
+    ),
+    "eight fragments": (gemm_problem(64, 64, 384), replace(SMALL, tile_k=128, stages=2, fragments=8)),
     "one fragment, more tiles than stages": (gemm_problem(64, 64, 192), replace(SMALL, fragments=1)),
     "one step a tile, more tiles than stages": (
         gemm_problem(64, 64, 96),
@@ -118,6 +127,63 @@ def test_every_step_of_the_ladder_multiplies(step: str) -> None:
     p = gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k)
     x = inputs(p)
     np.testing.assert_array_equal(simulated(lower(build(p, c)), p, x), reference(p, x))
+
+
+TURING: dict[str, tuple[GemmProblem, Sm80Config]] = {
+    "whole": (gemm_problem(256, 256, 64, accumulator="f16", b_major="mn"), Sm75Config(256, 256, 32, 4, 2)),
+    "f32 sums, C": (gemm_problem(64, 64, 96, reads_c=True), Sm75Config(64, 64, 32, 2, 2)),
+    "edges, C": (
+        edged(accumulator="f16", b_major="mn", reads_c=True, bias=True),
+        Sm75Config(64, 64, 32, 2, 2, edges=True),
+    ),
+    "single elements, parts of k": (
+        gemm_problem(67, 71, 97, a_major="mn"),
+        Sm75Config(64, 64, 32, 2, 2, a_bytes=2, b_bytes=2, result_vec=1, edges=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TURING)
+def test_without_cp_async_the_simulator_and_the_text_give_the_definition(name: str) -> None:
+    """What sm_75 runs: packing, conversions and mma of k = 8 in the forms that it has."""
+    p, c = TURING[name]
+    kernel = build(p, c)
+    check(kernel, "sm_75")
+    x = inputs(p)
+    expected, lowered = reference(p, x), lower(kernel)
+    np.testing.assert_array_equal(simulated(lowered, p, x), expected)
+    np.testing.assert_array_equal(host_run(lowered, p, x), expected)
+
+
+@each("step", SM75_LADDER)
+def test_every_step_of_the_turing_ladder_multiplies(step: str) -> None:
+    """As it is printed: the first four as they are written, the others lowered."""
+    c = SM75_LADDER[step]
+    p = gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k, accumulator="f16", b_major="mn", reads_c=True)
+    x, kernel = inputs(p), build(p, c)
+    shown = printed(kernel, "sm_75")
+    assert (shown == kernel) == (not c.lowered) == (int(step[0]) < 5)
+    np.testing.assert_array_equal(simulated(shown, p, x), reference(p, x))
+
+
+def test_the_turing_ladder_is_refused_on_volta_by_name() -> None:
+    p = gemm_problem(256, 256, 64, accumulator="f16")
+    with pytest.raises(UnsupportedError, match=r"needs sm_75; sm_70 does not have it"):
+        check_config(p, Sm75Config(256, 256, 32, 4, 2), "sm_70")
+    with pytest.raises(UnsupportedError, match=r"mma.sync of bf16 needs sm_80; sm_75 does not have it"):
+        check_config(gemm_problem(256, 256, 64, "bf16"), Sm75Config(256, 256, 32, 4, 2), "sm_75")
+    with pytest.raises(UnsupportedError, match=r"needs sm_80; sm_75 does not have it: take gemm-sm75"):
+        SM80.configs(p, "sm_75")
+
+
+@pytest.mark.parametrize("sums", ["f16", "f32"])
+def test_every_tile_of_turing_fits_it_and_is_offered(sums: str) -> None:
+    """256 x 256 holds f16 sums alone; the others hold both."""
+    p = gemm_problem(4096, 4096, 4096, accumulator=sums)
+    found, refused = SM75.tried(p, "sm_75")
+    tiles = {(c.tile_m, c.tile_n) for c in found}
+    assert len(tiles) == len(SM75_TILES) - (sums == "f32") and len(refused) == (sums == "f32")
+    assert all(c.via == "registers" and c.mma_k == 8 for c in found)
 
 
 def test_a_kernel_serves_smaller_problems() -> None:

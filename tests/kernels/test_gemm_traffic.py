@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER, SimtStep, S
 from tests.gemm_cases import arguments
 from tests.sweeps import each, first
 
+SOURCES = Path(__file__).parents[1] / "data" / "sources" / "expected.json"
 WIDE = SimtStep(64, 64, 8, 8, 4, 4)
 DOUBLE = SimtStep(
     32, 64, 8, 4, 4, 4, run_m=2, run_n=2, a_vector=2, b_vector=2, fragment=2, pad=2, result_vec=2
@@ -128,17 +131,21 @@ def test_costs_are_proportional_to_blocks_and_tiles() -> None:
 OBSERVED: dict[str, dict[tuple[str, str], float]] = {
     # a thread an element: one operand is coalesced, the other one word for the whole warp
     "v1": {("b", "ld.global.b32"): 1, ("a", "ld.global.b32"): 1, ("d", "st.global.b32"): 1},
-    # tiles stored across: the lanes of a warp, a row each, meet in one bank
-    "v2": {("b", "ld.shared.b32"): 32, ("b", "st.shared.b32"): 32, ("a", "st.shared.b32"): 32,
+    # both tiles along k: of B, stored across, the lanes of a warp, a row each, meet in one bank; A is stored
+    # as it lies, and read one word at a time
+    "v2": {("b", "ld.shared.b32"): 32, ("b", "st.shared.b32"): 32, ("a", "st.shared.b32"): 1,
            ("a", "ld.shared.b32"): 1, ("b", "ld.global.b32"): 1, ("a", "ld.global.b32"): 1},
-    # tiles stored like the matrices: no conflict is left
-    "v4": {("b", "ld.shared.b32"): 1, ("b", "st.shared.b32"): 1, ("a", "st.shared.b32"): 1,
+    # both along rows: B has no conflict left; now A is stored across, which the author leaves
+    "v4": {("b", "ld.shared.b32"): 1, ("b", "st.shared.b32"): 1, ("a", "st.shared.b32"): 32,
            ("a", "ld.shared.b32"): 1},
-    # four rows of A in a warp, 32 words apart, meet in one bank; scalar stores of D, four elements apart,
-    # use a quarter of their sectors
-    "v5": {("a", "ld.shared.b32"): 4, ("b", "ld.shared.b32"): 1, ("d", "st.global.b32"): 4},
-    # vectors: D is coalesced, A's four-way conflict stays
-    "v6": {("a", "ld.shared.b32"): 4, ("b", "ld.shared.b128"): 1, ("d", "st.global.b128"): 1},
+    # four neighbours a thread, one by one: four elements apart they use a quarter of their sectors, and meet
+    # in pairs of pairs in a bank; turned, eight lanes do
+    "v5": {("a", "ld.global.b32"): 4, ("b", "ld.global.b32"): 4, ("a", "st.shared.b32"): 8,
+           ("b", "st.shared.b32"): 4, ("a", "ld.shared.b32"): 1, ("b", "ld.shared.b32"): 1,
+           ("d", "st.global.b32"): 4},
+    # vectors: D and both copies are coalesced, A's eight-way store stays
+    "v6": {("a", "ld.global.b128"): 1, ("b", "ld.global.b128"): 1, ("a", "st.shared.b32"): 8,
+           ("b", "st.shared.b128"): 1, ("b", "ld.shared.b128"): 1, ("d", "st.global.b128"): 1},
     # vectors of both fragments; turning A without padding costs its scalar stores four ways
     "v7": {("a", "ld.shared.b128"): 1, ("b", "ld.shared.b128"): 1, ("a", "st.shared.b32"): 4},
     # eight neighbours a thread: vectors 32 bytes apart collide in pairs, D's half-used sectors double
@@ -159,6 +166,29 @@ def test_what_the_author_of_the_ladder_observed(name: str) -> None:
         at: cost.total / cost.ideal for at, cost in by_buffer(p, SIMT_LADDER[name]).items()
     }
     assert {access: ways[access] for access in OBSERVED[name]} == OBSERVED[name]
+
+
+THEIRS = {"A": "b", "B": "a", "sA": "b", "sB": "a", "C": "c"}
+"""The published kernels are column-major: their C = A B is our D = A B with the operands exchanged."""
+
+
+@each("version", range(1, 9))
+def test_each_version_accesses_what_the_published_kernel_does(version: int) -> None:
+    """Instructions, wavefronts and sectors of every operand, against those counted of the kernel's source."""
+    counted = json.loads(SOURCES.read_text(encoding="utf-8"))[f"sgemm_v{version}.cu"]
+    config, theirs = SIMT_LADDER[f"v{version}"], dict[tuple[str, str], Cost]()
+    for x in counted["accesses"]:
+        operand = "d" if x["op"].startswith("st.global") else THEIRS[x["array"]]
+        cost = Cost(x["instructions"], x["total"], x["ideal_total"])
+        theirs[operand, x["op"]] = theirs.get((operand, x["op"]), Cost(0, 0, 0)) + cost
+    p = gemm_problem(256, 256, 64, "f32", b_major="mn", reads_c=True)
+    blocks = (256 // config.tile_m) * (256 // config.tile_n)  # of which the source's count is one
+    ours = {at: cost for at, cost in by_buffer(p, config).items() if cost.instructions}
+    assert ours == {at: cost * blocks for at, cost in theirs.items()}
+
+
+def test_version_3_is_version_2_with_other_indices() -> None:
+    assert SIMT_LADDER["v2"] == SIMT_LADDER["v3"]
 
 
 def test_what_each_step_of_the_ladder_does_to_shared_memory() -> None:

@@ -441,5 +441,7 @@ def test_an_architecture_without_the_instruction_is_named() -> None:
             matmul(x, x)
         (y,) = arrays(gpu, (16, 16))
         assert matmul(y, y).shape == (16, 16)
+        (half,) = arrays(gpu, (16, 16), kind="float16")
+        assert matmul(half, half).shape == (16, 16)  # by gemm-sm75
         with pytest.raises(UnsupportedError, match="needs sm_80; sm_75 does not have it"):
             matmul(y, y, tf32=True)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from layoutalg.codegen.costs import Cost, total_costs
+from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import (
@@ -32,7 +33,7 @@ def first(name: str) -> tuple[Family, Any]:
 
 def test_all_are_there_and_the_command_names_them() -> None:
     named = set(re.findall(r"[a-z][\w-]+", run("generate", "--help").stdout))
-    assert len(FAMILIES) == 17 and set(FAMILIES) <= named
+    assert len(FAMILIES) == 18 and set(FAMILIES) <= named
     for name in FAMILIES:
         assert find_family(name) is FAMILIES[name] and FAMILIES[name].name == name
     with pytest.raises(TypeError):
@@ -68,6 +69,30 @@ def test_shared_launches_are_those_of_the_problem_by_other_kernels(name: str) ->
         c = family.choose(p)
         exact, shared = family.launches(p, c, "sm_90"), family.shared(p, c, "sm_90")
         assert (shared.scalars, shared.buffers) == (exact.scalars, exact.buffers)
+
+
+TURING = {
+    "tiled_copy": {"m": 64, "n": 72}, "transpose": {"m": 64, "n": 72, "dtype": "f16"},
+    "permute": {"shape": (8, 64, 16), "axes": (1, 2, 0), "dtype": "f16"}, "sum": {"dtype": "f16"},
+    "mean": {"dtype": "bf16"}, "max": {"dtype": "f16"}, "softmax": {"dtype": "bf16"},
+    "layer_norm": {"dtype": "f16"}, "rms_norm": {"dtype": "f32"}, "relu": {"dtype": "bf16"},
+    "gelu": {"dtype": "f16"}, "silu": {"dtype": "f32"}, "add": {"dtype": "bf16"},
+    "gemm-simt": {"m": 64, "n": 72, "k": 40}, "gemm-sm75": {"m": 64, "n": 72, "k": 40},
+    "gemv": {"m": 4, "n": 256, "k": 256},
+}  # fmt: skip
+"""A problem of every family that sm_75 runs: all but gemm-sm80, which needs cp.async, and gemm-sm90."""
+
+
+def test_every_family_that_needs_nothing_newer_is_compiled_for_turing() -> None:
+    assert set(FAMILIES) - set(TURING) == {"gemm-sm80", "gemm-sm90"}
+    for name, asked in TURING.items():
+        family = FAMILIES[name]
+        given = asked if {"m", "shape"} & set(asked) else {"shape": (40, 136), "axes": (-1,), **asked}
+        if "axes" not in family.asks:
+            given.pop("axes", None)
+        p = family.problem(**given)
+        for kernel in family.launches(p, family.choose(p, "sm_75"), "sm_75").kernels:
+            assert prepare(kernel, "sm_75").cubin.spill_bytes == 0, name
 
 
 DROPPED: dict[str, tuple[dict[str, Any], str, type[LayoutAlgError], str]] = {

@@ -165,3 +165,12 @@ def _writes(s: Stmt) -> set[str]:
         for o, a in zip(s.instr.operands, s.args, strict=True)
         if o.role in ("out", "inout") and isinstance(a, RegRef)
     }
+
+
+@pytest.mark.parametrize("major", ["k", "mn"])
+@pytest.mark.parametrize("name", ["gemm-simt", "gemm-sm80"])
+def test_rows_that_no_vector_divides_are_predicted_as_they_are_traced(name: str, major: str) -> None:
+    """The prediction of a product whose lda is odd was refused for the vectors that it does not have."""
+    family = FAMILIES[name]
+    report = verify(family, family.problem(64, 64, 64, lda=65, a_major=major))
+    assert report.passed and any(c.name.startswith("accesses, ") for c in report.checks)

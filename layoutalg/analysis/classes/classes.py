@@ -62,7 +62,7 @@ class ClassTable(NamedTuple):
     @property
     def is_progression(self) -> bool:
         """True when all lanes are active and equally spaced in every warp and no swizzle moves them."""
-        return not self.found.swizzles and all(
+        return self.found.adds and all(
             c.active is None and _step(c.relative) is not None for c in self.classes
         )
 
@@ -163,8 +163,8 @@ def worst_alignment(table: ClassTable) -> int:
     """
     found, sector = table.found, table.found.machine.sector_bytes
     shifts = range(0, sector, found.rule.width_bytes)
-    # Without a swizzle only the place of the first lane within its sector matters.
-    moves = bool(found.swizzles)
+    # Where strides add, only the place of the first lane within its sector matters.
+    moves = not found.adds
     spots: dict[tuple[int, int], tuple[int, int]] = {}
     for which in range(len(table.classes)):
         for base, many in _bases(table, which):
@@ -194,7 +194,7 @@ def cost_period(found: AccessStrides) -> int:
     machine, width_bytes = found.machine, found.rule.width_bytes
     needed = machine.line_bytes if found.rule.space == "global" else machine.bank_bytes
     elems = max(1, 8 * max(needed, width_bytes) // found.bits)
-    return max(elems, found.swizzles.period)
+    return found.period(elems)
 
 
 def warp_families(
@@ -298,7 +298,7 @@ def _defined_costs(table: ClassTable, rows: list[tuple[int, int, int]]) -> list[
     out: list[tuple[int, ...]] = []
     for start in range(0, len(rows), _BLOCK):
         which, base, shift = np.array(rows[start : start + _BLOCK], dtype=np.int64).T
-        offsets = found.swizzles(base[:, None] * table.unit + relatives[which])
+        offsets = found.moved(base[:, None] * table.unit + relatives[which])
         offsets = offsets * found.bits // 8 + found.base_bytes + shift[:, None]
         lane_offsets, mask = batch_lanes(found.rule, found.machine, offsets, actives[which])
         if found.rule.space == "shared":

@@ -13,22 +13,38 @@ in them, whatever the size of the tile:
 
 Alignment and contiguity are decided here too, for all instructions at once: the vector must be the stride-1
 head of the values, and every other stride a multiple of it.
+
+A layout over a layout (a rotation, say) is three such lists too, of indices of the outer layout: outer(x + P)
+= outer(x) + C for P the product of its extents but the last, so that costs repeat with P as they do with the
+period of a swizzle.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.enumerated import Extent, access_extent
 from layoutalg.analysis.lanes import MAX_ADDRESS, misaligned, scattered
 from layoutalg.analysis.report import Place
 from layoutalg.arch import Arch, Instruction
-from layoutalg.compose import compose_layouts, find_normal_form
+from layoutalg.compose import NormalForm, compose_layouts, find_normal_form
 from layoutalg.errors import DivisibilityError, NotLinearError, ShapeError, UndecidedError
 from layoutalg.f2 import affine_f2
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, Swizzles, leaves, merge, modes, span
+from layoutalg.layout import (
+    AnyLayout,
+    ComposedLayout,
+    Layout,
+    Swizzle,
+    Swizzles,
+    leaves,
+    merge,
+    merge_open,
+    modes,
+    span,
+)
 
 LeafPairs: TypeAlias = "tuple[tuple[int, int], ...]"
 """(extent, stride in elements), extents at least 2, leftmost fastest."""
@@ -36,10 +52,10 @@ LeafPairs: TypeAlias = "tuple[tuple[int, int], ...]"
 
 @dataclass(frozen=True, slots=True)
 class AccessStrides:
-    """layout o tv as strides; element offset = swizzles(offset + threads + registers + iterations).
+    """layout o tv as strides; element offset = outer(swizzles(offset + threads + registers + iterations)).
 
     `whole` is the same as one layout of (thread, value[, iteration]), without swizzles and offset.  Lists
-    hold (extent, stride) with strides in elements.
+    hold (extent, stride) with strides in elements, or in indices of `outer` where there is such a layout.
     """
 
     rule: Instruction
@@ -53,12 +69,30 @@ class AccessStrides:
     threads: LeafPairs
     registers: LeafPairs
     iterations: LeafPairs
+    outer: Layout | None = None
 
-    def byte(self, offset: int) -> int:
-        """Byte address of an element offset before the swizzles."""
+    @property
+    def adds(self) -> bool:
+        """Whether strides add up to offsets: there is neither a swizzle nor an outer layout."""
+        return not self.swizzles and self.outer is None
+
+    def moved(self, offset: Any) -> Any:
+        """The element offset of a sum of strides, or of an array of them."""
         if self.swizzles.factors:
             offset = self.swizzles(offset)
-        return self.base_bytes + self.bits * offset // 8
+        return offset if self.outer is None else self.outer(offset)
+
+    def period(self, elems: int) -> int:
+        """P such that P more in a sum of strides adds a multiple of `elems` elements, and changes no more."""
+        period = max(elems, self.swizzles.period)
+        if self.outer is None:
+            return period
+        extents, weights = merge_open(self.outer)
+        return math.lcm(math.prod(extents) * (elems // math.gcd(weights[-1], elems)), self.swizzles.period)
+
+    def byte(self, offset: int) -> int:
+        """Byte address of an element offset before the swizzles and the outer layout."""
+        return self.base_bytes + self.bits * int(self.moved(offset)) // 8
 
     def lane_offsets(self, place: Place) -> list[int | None]:
         """Byte offsets of the lanes of one instruction; equal to `instruction_offsets`, from strides."""
@@ -67,11 +101,7 @@ class AccessStrides:
         first = place.warp * self.machine.lanes
         used = min(self.rule.lanes, self.extent.threads - first)
         out: list[int | None] = [None] * self.machine.lanes
-        moves = self.swizzles if self.swizzles.factors else int
-        out[:used] = [
-            self.base_bytes + self.bits * moves(start + value_at(self.threads, lane)) // 8
-            for lane in range(first, first + used)
-        ]
+        out[:used] = [self.byte(start + value_at(self.threads, n)) for n in range(first, first + used)]
         return out
 
 
@@ -93,8 +123,9 @@ def find_footprint(
 ) -> AccessStrides | None:
     """The strides of `access` on `layout`, or None when they do not compose to a layout.
 
-    None as well when a swizzle reaches inside a vector and the whole is not linear over F2: then more than
-    strides decides whether vectors stay contiguous.  Raises AlignmentError when a vector is not contiguous
+    None as well when a swizzle reaches inside a vector and the whole is not linear over F2, and when vectors
+    are not whole numbers of an outer layout's first extent: then more than strides decides whether they stay
+    contiguous.  Raises AlignmentError when a vector is not contiguous
     or not aligned, ShapeError when the access does not fit the layout.
 
     >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
@@ -105,8 +136,11 @@ def find_footprint(
     """
     extent = access_extent(layout, access, rule, machine)
     form = find_normal_form(layout)
+    outer: Layout | None = None
     if form is None:
-        return None
+        outer, form = _parts(layout)
+        if form is None:
+            return None
     swizzles, offset, inner = form
     try:
         whole = compose_layouts(inner, access.tv)
@@ -114,6 +148,8 @@ def find_footprint(
         return None
     low, high = span(whole)
     if offset + low < 0:
+        if outer is not None:
+            return None
         first_byte = access.base_bytes + access.element.bits * (offset + low) // 8
         if swizzles:
             return None
@@ -128,6 +164,8 @@ def find_footprint(
             acting.insert(0, Swizzle(bits, swizzle.base, swizzle.shift))
             reach = acting[0].most_offset(reach)
     swizzles = Swizzles(*acting)
+    if outer is not None:
+        reach = outer.most_offset(reach)
     if 256 * (reach + 1) + access.base_bytes >= MAX_ADDRESS or extent.instructions >= MAX_ADDRESS:
         raise ShapeError(f"{access.op} on {layout} does not fit the 2^62 bytes that are counted exactly")
     parts = [tuple(zip(*merge(*_unzip(mode)), strict=True)) for mode in modes(whole)]
@@ -136,10 +174,35 @@ def find_footprint(
         return None
     found = AccessStrides(
         rule, machine, extent, access.element.bits, access.base_bytes, swizzles, offset, whole,
-        parts[0], _registers(rule, extent.elems, parts[1]), parts[2] if len(parts) > 2 else (),
+        parts[0], _registers(rule, extent.elems, parts[1]), parts[2] if len(parts) > 2 else (), outer,
     )  # fmt: skip
+    if outer is not None:
+        return found if _whole_vectors(found, outer, extent.elems) else None
     _check_alignment(found)
     return found
+
+
+def _parts(layout: AnyLayout) -> tuple[Layout, NormalForm] | tuple[None, None]:
+    """A layout over what has a normal form, strides of both at least 0."""
+    if not isinstance(layout, ComposedLayout) or not isinstance(layout.outer, Layout):
+        return None, None
+    form = find_normal_form(layout.inner)
+    if form is None or (form.swizzles and layout.offset) or span(layout.outer)[0] < 0:
+        return None, None
+    return layout.outer, form._replace(offset=layout.offset + form.offset)
+
+
+def _whole_vectors(found: AccessStrides, outer: Layout, elems: int) -> bool:
+    """Whether an outer layout leaves vectors of `elems` elements whole and aligned: its first extent and all
+    its other strides are multiples of them, and so is every sum of strides."""
+    extents, weights = merge_open(outer)
+    inside = [found.offset] + [d for _, d in (*found.threads, *found.registers, *found.iterations)]
+    if elems > 1:
+        first = extents[0] if extents else 0
+        if weights[0] != 1 or first % elems or any(d % elems for d in (*weights[1:], *inside)):
+            return False
+    width_bits = 8 * found.rule.width_bytes
+    return 8 * found.base_bytes % width_bits == 0 and found.bits * elems % width_bits == 0
 
 
 def _vectors_survive(

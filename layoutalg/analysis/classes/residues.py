@@ -47,7 +47,7 @@ class ResidueFamily(NamedTuple):
 class Residues:
     """Histograms over Z_modulus x Z_lanes: offsets modulo `modulus`, thread numbers modulo `lanes`.
 
-    Both are powers of two.  Histograms of equal tails of digits are computed once.
+    Histograms of equal tails of digits are computed once.
     """
 
     def __init__(self, modulus: int, lanes: int) -> None:
@@ -105,23 +105,26 @@ class Residues:
 
     def _spread(self, hist: NDArray[Any], digit: ResidueDigit) -> NDArray[Any]:
         """The sum of `hist` shifted by every value of `digit`."""
-        order = max(
+        order = math.lcm(
             self.modulus // math.gcd(digit.stride, self.modulus),
             self.lanes // math.gcd(digit.moves[0], self.lanes),
         )
         cycles, rest = divmod(digit.extent, order)
         bits = order.bit_length() - 1
-        shifts = 1 + bits + (rest & ((1 << bits) - 1)).bit_count()
+        shifts = bits + order.bit_count() + (rest & ((1 << bits) - 1)).bit_count()
         cells = self.modulus * self.lanes
         spend(1 + cells // 96 + shifts * (4 + cells // 300))  # what is kept, and what is moved
-        block, total, done = self._shift(hist, digit, digit.first), 0 * hist, 0
-        for bit in range(bits):
+        counts = rest, order if cycles else 0
+        block, sums, done = self._shift(hist, digit, digit.first), [0 * hist, 0 * hist], [0, 0]
+        for bit in range(max(counts).bit_length()):
             # `block` is the sum over 2^bit values.
-            if rest >> bit & 1:
-                total = total + self._shift(block, digit, done)
-                done += 1 << bit
-            block = block + self._shift(block, digit, 1 << bit)
-        out: NDArray[Any] = total + cycles * block
+            for k, count in enumerate(counts):
+                if count >> bit & 1:
+                    sums[k] = sums[k] + self._shift(block, digit, done[k])
+                    done[k] += 1 << bit
+            if max(counts) >> (bit + 1):
+                block = block + self._shift(block, digit, 1 << bit)
+        out: NDArray[Any] = sums[0] + cycles * sums[1]
         return out
 
 

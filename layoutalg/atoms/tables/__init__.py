@@ -6,5 +6,6 @@ sm75     the first mma.sync of a whole warp; ldmatrix
 sm80     mma.sync of every type; cp.async
 sm89     mma.sync of 8-bit floating point
 sm90     mma.sync of f64, stmatrix
+sm100    tcgen05.ld and .st of tensor memory
 wgmma    wgmma.mma_async of sm_90a
 """

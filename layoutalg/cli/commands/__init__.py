@@ -1,4 +1,5 @@
-"""The commands of `layoutalg`, one per file: code in index_code, profile in profile_kernel, others by name.
+"""The commands of `layoutalg`, one per file: code in index_code, l2 in l2_order, profile in
+profile_kernel, others by name.
 
     analyze     what accesses cost on a layout, an index expression or explicit offsets
     solve       the strides, offsets or bases at which accesses have no conflicts or few sectors
@@ -14,7 +15,13 @@
     generate    the CUDA text of a kernel
     verify      run a kernel and compare it with its definition
     bench       kernels timed beside the libraries, and what was predicted
+    chart       rates of a bench over size, as a picture
     sass        what the machine code of a kernel is made of
+    occupancy   how many blocks a multiprocessor holds at once
+    roofline    the bounds of a tiled product at each level of memory
+    l2_order    panels from DRAM by the order of blocks
+    registers   reductions over tiles in registers, and their conversions
+    pipeline    what stages and registers of a main loop hold, step by step
     profile_kernel  a report of Nsight Compute, explained by line
     draw        a layout, an access, an atom or a composition as a picture
     glossary    what the words of reports and certificates mean

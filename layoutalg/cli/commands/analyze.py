@@ -12,11 +12,14 @@ import typer
 from layoutalg.analysis import (
     METHODS,
     Access,
+    GlobalReport,
     Report,
+    Reuse,
     SharedReport,
     Wanted,
     analyze_access,
     report_notes,
+    reuse_of,
     sentence,
 )
 from layoutalg.arch import Arch, find_arch
@@ -36,7 +39,8 @@ from layoutalg.cli.output import progress, say, say_json, say_verbatim
 from layoutalg.cli.refusals import header
 from layoutalg.cli.reports import report_fields, report_tables
 from layoutalg.dtype import dtype as element_type
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, ShapeError, UndecidedError, UnknownNameError
+from layoutalg.layout import AnyLayout
 from layoutalg.notation import parse_index
 
 FAILED = 1
@@ -135,23 +139,27 @@ def analyze_command(
                     f"--op goes with --index and --offsets; for a layout say --access {op}"
                 )
             element = "f32" if dtype is None else dtype
-            payload, named, hint = _of_layout(layout, access, element, machine, base, _method(method))
+            payload, named, hint, reuse = _of_layout(layout, access, element, machine, base, _method(method))
         else:
             if op is None or access:
                 raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")
             if _method(method) not in ("auto", "enumerated"):
                 raise ArgumentTypeError(f"--method {method} needs a layout; offsets are counted one by one")
             payload, named, hint = _of_offsets(index, offsets, op, dtype, machine, base, warps, regs)
+            reuse = None
     failed = [c.text for c in conditions if _fails(c, [report for _, report in named])]
     if as_json:
         say_json(
             header("analyze")
             | payload
             | {"arch": machine.name, "accesses": [{"access": n} | report_fields(r) for n, r in named]}
+            | {"reuse": None if reuse is None else _reuse_fields(reuse)}
             | {"failed": failed}
         )
     else:
         say(*report_tables(named), *(sentence(n, r) for n, r in named))
+        if reuse is not None and reuse.again:
+            say(f"Together: {reuse}")
         say(*report_notes(r for _, r in named))
         if hint and any(isinstance(r, SharedReport) and not r.conflict_free for _, r in named):
             say_verbatim(f"To look for one without conflicts: {hint}")
@@ -165,19 +173,41 @@ Named = list[tuple[str, Report]]
 
 def _of_layout(
     text: str, access: list[str] | None, dtype: str, machine: Arch, base: int, method: Wanted
-) -> tuple[dict[str, Any], Named, str]:
-    """The reports of accesses on a layout, and the command that looks for a better one."""
+) -> tuple[dict[str, Any], Named, str, Reuse | None]:
+    """The reports of accesses on a layout, the command that looks for a better one, and what those of global
+    memory ask for together."""
     layout, element = read_layout(text), element_type(dtype)
     loads = [f"ld.shared.b{element.bits}@row", f"ld.shared.b{element.bits}@col"]
     named: Named = []
+    moved: list[Access] = []
     for spec in access or loads:
         chosen = dataclasses.replace(Access.of(spec, layout, element), base_bytes=base)
-        named.append((spec, analyze_access(layout, chosen, machine, method)))
+        report = analyze_access(layout, chosen, machine, method)
+        named.append((spec, report))
+        moved += [chosen] if isinstance(report, GlobalReport) else []
+    reuse = _reuse(layout, moved, machine)
     words = ["layoutalg", "synthesize", text, "--dtype", element.name]
     for spec, report in named:
         words += ["--access", spec] if isinstance(report, SharedReport) else []
     payload = {"layout": str(layout), "index": None, "offsets": None, "dtype": element.name}
-    return payload, named, shlex.join(words) if storage_order(layout) is not None else ""
+    return payload, named, shlex.join(words) if storage_order(layout) is not None else "", reuse
+
+
+def _reuse(layout: AnyLayout, moved: list[Access], machine: Arch) -> Reuse | None:
+    """What accesses of global memory ask for together; None where that is more than can be listed."""
+    try:
+        return reuse_of(layout, moved, machine) if moved else None
+    except UndecidedError:
+        return None
+
+
+def _reuse_fields(reuse: Reuse) -> dict[str, int | str]:
+    return {
+        "requests": reuse.requests,
+        "asked": reuse.asked,
+        "different": reuse.different,
+        "method": reuse.method,
+    }
 
 
 def _method(name: str) -> Wanted:

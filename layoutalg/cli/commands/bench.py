@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from layoutalg.cli.completions import dtypes, families
+from layoutalg.cli.completions import archs, dtypes, families, one_of
+from layoutalg.cli.conditions import condition_tables, method_fields, run_fields
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import progress, say, say_json, table
+from layoutalg.cli.predictions import predict_command
 from layoutalg.cli.refusals import header
-from layoutalg.errors import UnknownNameError
+from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from layoutalg.kernels.bench import BenchRow
-    from layoutalg.kernels.ladder import Step
 
 
 def bench_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="tiled_copy, transpose, permute, gemm-simt, gemm-sm80, gemm-sm90, gemv; relu, gelu, silu, "
-            "add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six.",
+            help="tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; relu, "
+            "gelu, silu, add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six.",
             show_default=False,
             autocompletion=families,
         ),
@@ -46,36 +48,107 @@ def bench_command(
             show_default=False,
         ),
     ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="Sides from first to last, by a step: 1024:12800:128, beside those of --size.",
+            show_default=False,
+        ),
+    ] = None,
+    launches: Annotated[
+        str,
+        typer.Option(
+            help="rounds: contenders in turn, the median; later-half: one after another, 1000 "
+            "exp((1024 - n) / 3100) launches of a product, the mean of their later half.",
+            autocompletion=one_of("rounds", "later-half"),
+        ),
+    ] = "rounds",
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Rotate buffers through four L2 caches, so that data is cold.")
+    ] = False,
+    energy: Annotated[
+        bool,
+        typer.Option("--energy", help="Run each contender alone a second more: work per joule."),
+    ] = False,
     predict: Annotated[
         bool, typer.Option("--predict", help="Predict the steps of a product instead; needs no GPU.")
     ] = False,
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            "--arch",
+            help="What to predict for: sm_90 or sm_75, an H200 or a T4. Default: sm_90; sm_75 of gemm-sm75.",
+            show_default=False,
+            autocompletion=archs,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Time kernels beside a device copy, PyTorch, CuPy and cuBLAS, in one run. Needs a GPU."""
+    """Time kernels beside a device copy, PyTorch, CuPy and cuBLAS, in one run. Needs a GPU.
+
+    Beside each row stand the clocks, the power, the temperature and what held clocks back while it was timed,
+    as far as they can be read. Clocks are never set.
+
+    layoutalg bench gemm-simt --sizes 1024:12800:128 --launches later-half --cold --energy --json
+    """
+    if launches not in _RULES:
+        raise UnknownNameError("rule of launches", launches, _RULES)
+    if sizes is not None:
+        size = [*(size or ()), *_read_sizes(sizes)]
     if predict:
-        predict_command(family, size, as_json)
+        predict_command(family, size, arch, as_json)
         return
+    if arch is not None:
+        raise UnsupportedError("--arch is of --predict: kernels are timed on the GPU that is there")
     from layoutalg.codegen.gpu import require_gpu
-    from layoutalg.kernels.bench import benchmark, benchmark_ways, timed_problems
+    from layoutalg.kernels.bench import Method, benchmark, benchmark_ways, check_method, timed_problems
     from layoutalg.kernels.registry import find_family
 
     asked = timed_problems(family, dtype, size)
+    method = Method(_RULES[launches], cold, energy)
+    for timed in asked:
+        check_method(method, timed)
     chosen, status = find_family(asked[0].family), require_gpu()
     steps: list[BenchRow] = []
     rows: list[BenchRow] = []
     if chosen.steps and size is None:
-        steps = benchmark_ways(family, chosen.problem(chosen.bench.steps_size), chosen.steps)
+        steps = benchmark_ways(family, chosen.problem(chosen.bench.steps_size), chosen.steps, method)
     with progress(f"timing {family}", len(asked), quiet=as_json) as step:
-        for row in benchmark(asked):
+        for row in benchmark(asked, method):
             rows.append(row)
             step()
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     tables, fields = RECORDS[chosen.bench.record]
     if as_json:
         where = {"family": family, "device": status.name, "arch": status.arch, "date": today}
-        say_json(header("bench") | where | fields(steps, rows))
+        how = {"method": method_fields([*steps, *rows], method)}
+        say_json(header("bench") | where | how | fields(steps, rows))
     else:
-        say(*tables(family, f"on {status.name}, {today}", steps, rows))
+        said = tables(family, f"on {status.name}, {today}", steps, rows)
+        say(*said, *condition_tables([*steps, *rows], method))
+
+
+_RULES: Mapping[str, Literal["rounds", "later half"]] = {"rounds": "rounds", "later-half": "later half"}
+
+MOST_SIZES = 1000
+"""Of one sweep."""
+
+
+def _read_sizes(text: str) -> range:
+    """Sizes from the first to the last, both included.  Raises ParseError, ResourceError for too many."""
+    found = re.fullmatch(r"\s*(\d{1,6}):(\d{1,6}):(\d{1,6})\s*", text, re.ASCII)
+    first, last, step = map(int, found.groups()) if found else (0, 0, 0)
+    if not 0 < first <= last or not step:
+        raise ParseError(
+            f"cannot read the sizes {text[:80]!r}: expected FIRST:LAST:STEP, such as 1024:12800:128, none of "
+            "them 0 and the first no larger than the last",
+            text=text,
+            position=0,
+        )
+    sizes = range(first, last + 1, step)
+    if len(sizes) > MOST_SIZES:
+        raise ResourceError("sizes of a sweep", len(sizes), MOST_SIZES)
+    return sizes
 
 
 Rows: TypeAlias = "Sequence[BenchRow]"
@@ -119,7 +192,7 @@ def _moved_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
         "rows": [
             {"problem": row.problem}
             | {f"{name}_gb_per_s": row.rates[name] for name in _MOVED}
-            | {"share_of_copy": row.share}
+            | {"share_of_copy": row.share, "run": run_fields(row)}
             for row in rows
         ]
     }
@@ -177,6 +250,7 @@ def _reduced_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
                 "cupy_gb_per_s": row.rates["cupy"],
                 "moved_bytes": row.notes["moved bytes"],
                 "predicted_memory_bytes": row.notes["memory bytes"],
+                "run": run_fields(row),
             }
             for row in rows
         ]
@@ -212,6 +286,7 @@ def _product_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
             "ours_tflop_per_s": row.ours,
             "cublas_tflop_per_s": row.rates["cublas"],
             "ratio": row.ratio("cublas"),
+            "run": run_fields(row),
         }
 
     return {"steps": [fields(row) for row in steps], "rows": [fields(row) for row in rows]}
@@ -223,118 +298,3 @@ RECORDS: Mapping[str, tuple[Callable[..., Iterator[Table | str]], Callable[..., 
     "product_rate": (_product_tables, _product_fields),
 }
 """The tables, and what `--json` says, of each kind of row in the schema."""
-
-
-# --- predicted steps of a ladder -----------------------------------------------------------------------
-
-
-def predict_command(family: str, sizes: list[int] | None, as_json: bool) -> None:
-    """`layoutalg bench gemm-sm80 --predict`: every step at one size, before anything runs."""
-    from layoutalg.kernels.ladder import ARCH, predict_steps
-    from layoutalg.kernels.registry import FAMILIES, find_family
-
-    chosen, reports = find_family(family), []
-    if not chosen.steps:
-        stepped = [name for name, one in FAMILIES.items() if one.steps]
-        raise UnknownNameError("family with steps", family, stepped)
-    for size in sizes or [chosen.bench.steps_size]:
-        steps: list[Step] = []
-        with progress(f"predicting {family}", len(chosen.steps), quiet=as_json) as advance:
-            for step in predict_steps(chosen, size):
-                steps.append(step)
-                advance()
-        reports.append((str(chosen.problem(size)), steps))
-    if as_json:
-        say_json(
-            header("bench")
-            | {"family": family, "arch": ARCH}
-            | {"predicted": [{"problem": p, "steps": ladder_fields(steps)} for p, steps in reports]}
-        )
-        return
-    say(*(part for problem, steps in reports for part in ladder_tables(f"{problem} on {ARCH}", steps)))
-
-
-def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
-    """Three tables: what a launch executes, what each resource takes, and what a step changes."""
-    counted = list(dict.fromkeys(what for step in steps for what in step.counts))
-    executed = (
-        (
-            step.name,
-            str(step.cubin.registers),
-            str(step.occupancy.blocks_per_sm),
-            f"{_worst(step):.3g}",
-            *(_millions(step.counts.get(what, 0)) for what in counted),
-        )
-        for step in steps
-    )
-    resources = list(steps[0].cycles)
-    taken = (
-        (
-            step.name,
-            *(f"{step.cycles[what]:,.0f}" for what in resources),
-            step.bound,
-            f"{step.flops_per_cycle:,.0f}",
-            f"{step.intensity:.1f}",
-            f"{step.index[0]:.1f}",
-            f"{step.index[1]:.1f}",
-        )
-        for step in steps
-    )
-    changed = ((step.name, _effects(steps[i - 1], step) if i else "-") for i, step in enumerate(steps))
-    return [
-        table(
-            f"{problem}: a launch executes (millions)",
-            ("step", "regs", "blocks", "ways", *(_SHORT.get(what, what) for what in counted)),
-            executed,
-        ),
-        table(
-            "One block and tile of k takes at least (cycles of a multiprocessor)",
-            ("step", *resources, "bound", "flops/cycle", "flops/byte", "index", "lowered"),
-            taken,
-        ),
-        table("Against the step before", ("step", "changes by the factor"), changed, left=2),
-    ]
-
-
-def ladder_fields(steps: Sequence[Step]) -> list[dict[str, Any]]:
-    """What `--json` says of the steps."""
-    from layoutalg.kernels.ladder import effects
-
-    return [
-        {
-            "step": step.name,
-            "registers": step.cubin.registers,
-            "blocks_per_sm": step.occupancy.blocks_per_sm,
-            "counts": dict(step.counts),
-            "ways": dict(step.ways),
-            "main_loop": dict(step.loop),
-            "cycles": dict(step.cycles),
-            "bound": step.bound,
-            "flops_per_cycle": step.flops_per_cycle,
-            "flops_per_byte": step.intensity,
-            "index_operations": {"written": step.index[0], "lowered": step.index[1]},
-            "effects": dict(effects(steps[i - 1], step)) if i else {},
-        }
-        for i, step in enumerate(steps)
-    ]
-
-
-_SHORT = {
-    "instructions": "all", "shared wavefronts": "wavefr.", "global loads": "loads",
-    "sectors loaded": "sec. in", "sectors stored": "out",
-}  # fmt: skip
-
-
-def _worst(step: Step) -> float:
-    """The worst bank conflict of a step, 1.0 without."""
-    return max((n for op, n in step.ways.items() if "global" not in op), default=1.0)
-
-
-def _millions(n: int) -> str:
-    return f"{n / 1e6:,.4g}" if n < 1e9 else f"{n / 1e6:,.0f}"
-
-
-def _effects(before: Step, after: Step) -> str:
-    from layoutalg.kernels.ladder import effects
-
-    return ", ".join(f"{what} x {factor:.2f}" for what, factor in effects(before, after).items()) or "nothing"

@@ -249,6 +249,11 @@ OPTIONAL = (
         "pip install 'layoutalg[cuda13]', or [cuda12] for CUDA 12.", functools.partial(_library, "cupy"),
     ),
     Part(
+        "NVML", "clocks, power and temperature beside the rates of a bench",
+        "Rates are measured without it: pip install 'layoutalg[monitor]'.",
+        functools.partial(_library, "pynvml", wheel="nvidia-ml-py"),
+    ),
+    Part(
         "PyTorch", "timing beside PyTorch, and kernels called on its tensors",
         "Everything else works without it: pip install torch.", functools.partial(_library, "torch"),
     ),

@@ -25,6 +25,7 @@ from layoutalg.draw import (
     copy_picture,
     layout_access_picture,
     layout_picture,
+    memory_picture,
     mma_picture,
     render,
     swizzle_picture,
@@ -51,6 +52,9 @@ def draw_command(
     tile: Annotated[
         str | None, typer.Option(help="The layout maps (thread, value) into a tile of this shape: '(16,8)'.")
     ] = None,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Draw a tile in the order of memory, by bank, 16 bytes per cell.")
+    ] = False,
     format_: Annotated[
         str | None,
         typer.Option(
@@ -75,10 +79,12 @@ def draw_command(
     form = _format(format_, output)
     if access is not None and tile is not None:
         raise ArgumentTypeError("--access draws an access and --tile a thread-value layout: give one of them")
-    if form in ("dot", "png") and (access is not None or tile is not None):
+    if memory and (access is not None or tile is not None):
+        raise ArgumentTypeError("--memory draws a tile as it lies; --access and --tile draw something else")
+    if form in ("dot", "png") and (access is not None or tile is not None or memory):
         raise ArgumentTypeError(f"{form} draws the composition; --access and --tile are drawn as text or svg")
     drawn = _read_atom(layout) or read_layout(layout)
-    if isinstance(drawn, (MMAAtom, CopyAtom)) and (form in ("dot", "png") or access or tile):
+    if isinstance(drawn, (MMAAtom, CopyAtom)) and (form in ("dot", "png") or access or tile or memory):
         raise ArgumentTypeError(
             f"{drawn} is an instruction: it is drawn as text or svg, without other options"
         )
@@ -89,7 +95,7 @@ def draw_command(
                 raise UnsupportedError("a png does not go to the terminal: name a file with -o FILE.png")
             content = render(content.decode(), "png")
     else:
-        kind, picture = _picture(drawn, access, tile, dtype, arch)
+        kind, picture = _picture(drawn, access, tile, dtype, arch, memory=memory)
         if form == "svg":
             content = as_svg(picture).encode()
         else:
@@ -124,7 +130,13 @@ def _read_atom(text: str) -> MMAAtom | CopyAtom | None:
 
 
 def _picture(
-    layout: AnyLayout | MMAAtom | CopyAtom, access: str | None, tile: str | None, dtype: str, arch: str
+    layout: AnyLayout | MMAAtom | CopyAtom,
+    access: str | None,
+    tile: str | None,
+    dtype: str,
+    arch: str,
+    *,
+    memory: bool,
 ) -> tuple[str, Picture]:
     element = element_type(dtype)
     if isinstance(layout, MMAAtom):
@@ -133,6 +145,8 @@ def _picture(
         return "atom", copy_picture(layout)
     if access is not None:
         return "access", layout_access_picture(layout, Access.of(access, layout, element), arch)
+    if memory:
+        return "memory", memory_picture(layout, element)
     if tile is not None:
         return "tv", tv_picture(layout, parse_int_tuple(tile))
     if isinstance(layout, ComposedLayout) and layout.swizzles:

@@ -45,8 +45,8 @@ def generate_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="tiled_copy, transpose, gemm-simt, gemm-sm80, gemm-sm90, gemv; permute, sum, max, mean, "
-            "softmax, layer_norm, rms_norm, relu, gelu, silu, add.",
+            help="tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
+            "max, mean, softmax, layer_norm, rms_norm, relu, gelu, silu, add.",
             show_default=False,
             autocompletion=families,
         ),
@@ -55,7 +55,8 @@ def generate_command(
         str | None,
         typer.Option(
             "--dtype",
-            help="Element type. Default: f16 for gemm-sm80, bf16 for gemm-sm90 and gemv, else f32.",
+            help="Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90 and gemv, "
+            "else f32.",
             show_default=False,
             autocompletion=dtypes,
         ),
@@ -115,10 +116,14 @@ def generate_command(
         str | None,
         typer.Option(
             "--launcher",
-            help="Add a launcher that checks its arguments: cpp, or a Python module for torch or cupy.",
+            help="Add a launcher that checks its arguments: cpp, the same with a main that times it, or a "
+            "Python module for torch or cupy.",
             show_default=False,
         ),
     ] = None,
+    ptx: Annotated[
+        bool, typer.Option("--ptx", help="Write the PTX that it compiles to for --arch, by NVRTC.")
+    ] = False,
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -133,12 +138,14 @@ def generate_command(
 
     layoutalg generate gemm-sm80 --dtype bf16 --b-major mn --bias n --activation gelu -o linear.cu
 
+    layoutalg generate gemm-simt --m 256 --n 256 --k 256 --arch sm_86 --ptx
+
     layoutalg generate gemm-sm90 --m 2304 --n 2304 --k 2304 --schedule streamk -o streamk.cu
 
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
     """
     from layoutalg.arch import find_target
-    from layoutalg.codegen.gpu import prepare
+    from layoutalg.codegen.gpu import compile_ptx, kernel_target, prepare
     from layoutalg.codegen.printing import buffer_lines, launch_fields, print_kernels, with_launcher
     from layoutalg.codegen.program import printed
 
@@ -152,12 +159,17 @@ def generate_command(
         raise UnsupportedError(
             f"--launcher {launcher} launches all kernels: --part is not accepted beside it"
         )
+    if launcher is not None and ptx:
+        raise UnsupportedError(f"--launcher {launcher} is of CUDA text: --ptx is not accepted beside it")
     with progress(f"writing {family}", quiet=as_json):
         number = 1 if part is None else part
         found = find_kernel(family, options, arch, step, number, tile, schedule, linked=True)
         problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
         chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
         source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)
+        if ptx:
+            texts = [compile_ptx(print_kernels([k]), k.name, kernel_target(k, arch)) for k in chosen]
+            source = "\n".join(texts)
         compiled = [
             prepare(k, target, print_kernels([k])).cubin for target in compile_for or () for k in chosen
         ]
@@ -172,7 +184,7 @@ def generate_command(
             | {"launch": launches[found.part - 1], "kernels": launches}
             | {"shared": [{"name": s.name, "layout": str(s.layout)} for s in kernel.shared]}
             | {"output": None if output is None else str(output)}
-            | {"source": source if output is None else None}
+            | {"source": source if output is None else None, "language": "ptx" if ptx else "cuda"}
             | {"part": part if parts > 1 else 1, "parts": parts}
             | {"compiled": [cubin_fields(cubin) for cubin in compiled]}
         )

@@ -7,35 +7,24 @@ from typing import Annotated, Any
 
 import typer
 
-from layoutalg.cli.completions import archs, dtypes, families
-from layoutalg.cli.kernel_names import find_kernel
-from layoutalg.cli.options import AxesOption, JsonOption, ShapeOption
+from layoutalg.cli.completions import archs, families
+from layoutalg.cli.kernel_names import find_kernel, whole_size_options
+from layoutalg.cli.options import AxesOption, JsonOption, KernelDtypeOption, ShapeOption
 from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
-
-SIDE = 4096
-"""Extents that are not given."""
 
 
 def sass_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="tiled_copy, transpose, gemm-simt, gemm-sm80, gemm-sm90, gemv; permute, sum, max, mean, "
-            "softmax, layer_norm, rms_norm, relu, gelu, silu, add.",
+            help="tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
+            "max, mean, softmax, layer_norm, rms_norm, relu, gelu, silu, add.",
             show_default=False,
             autocompletion=families,
         ),
     ],
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            "--dtype",
-            help="Element type. Default: f16 for gemm-sm80, bf16 for gemm-sm90 and gemv, else f32.",
-            show_default=False,
-            autocompletion=dtypes,
-        ),
-    ] = None,
+    dtype: KernelDtypeOption = None,
     m: Annotated[int | None, typer.Option(help="Most rows. Default: 4096.", show_default=False)] = None,
     n: Annotated[int | None, typer.Option(help="Most columns. Default: 4096.", show_default=False)] = None,
     k: Annotated[
@@ -72,12 +61,10 @@ def sass_command(
         parse_sass,
         prepare,
     )
-    from layoutalg.kernels.registry import find_family
 
     arch = compile_target(arch)
-    usual = {name: SIDE for name in ("m", "n", "k") if name in find_family(family).asks}
     given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
-    options = usual | {name: value for name, value in given.items() if value is not None}
+    options = whole_size_options(family, given)
     with progress(f"compiling {family}", quiet=as_json):
         found = find_kernel(family, options, arch, step, part)
         problem, kernel = found.problem, found.kernel

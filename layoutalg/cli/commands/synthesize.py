@@ -34,6 +34,7 @@ _KINDS = {
     "swizzle": "one swizzle",
     "xor": "a chain of swizzles",
     "padding": "padded rows",
+    "rotation": "rows turned by their number",
 }
 
 
@@ -71,8 +72,9 @@ def synthesize_command(
     form: Annotated[
         str,
         typer.Option(
-            help="any, single (one swizzle) or tma (a mode that TMA and wgmma know).",
-            autocompletion=one_of("any", "single", "tma"),
+            help="any, single (one swizzle), tma (a mode that TMA and wgmma know) or rotation (rows turned "
+            "by their number, for tiles that are no power of two).",
+            autocompletion=one_of("any", "single", "tma", "rotation"),
         ),
     ] = "any",
     arch: ArchOption = "sm_90",
@@ -368,7 +370,7 @@ def _is_flat(base: Layout) -> bool:
     return isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(n, int) and n > 1 for n in shape)
 
 
-_FORMS: tuple[Form, ...] = ("any", "single", "tma")
+_FORMS: tuple[Form, ...] = ("any", "single", "tma", "rotation")
 
 
 def _order(name: str) -> Order:

@@ -43,8 +43,8 @@ def verify_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="tiled_copy, transpose, gemm-simt, gemm-sm80, gemm-sm90, gemv; permute, sum, max, mean, "
-            "softmax, layer_norm, rms_norm, relu, gelu, silu, add.",
+            help="tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
+            "max, mean, softmax, layer_norm, rms_norm, relu, gelu, silu, add.",
             show_default=False,
             autocompletion=families,
         ),
@@ -53,7 +53,8 @@ def verify_command(
         str | None,
         typer.Option(
             "--dtype",
-            help="Element type. Default: f16 for gemm-sm80, bf16 for gemm-sm90 and gemv, else f32.",
+            help="Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90 and gemv, "
+            "else f32.",
             show_default=False,
             autocompletion=dtypes,
         ),

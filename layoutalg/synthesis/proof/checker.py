@@ -48,7 +48,7 @@ from layoutalg.synthesis.proof.evidence import (
     log2,
     word_count_bits,
 )
-from layoutalg.synthesis.proof.forms import bytes_past, is_tma, paddings, room_bytes, tile_bytes
+from layoutalg.synthesis.proof.forms import bytes_past, is_tma, paddings, room_bytes, rotations, tile_bytes
 from layoutalg.synthesis.proof.refutation import check_refutation
 from layoutalg.synthesis.proof.tensor_maps import is_written, tiles_of_question
 from layoutalg.synthesis.result import Form, Kind, Order, Synthesis, padding_class, storage_layout
@@ -130,6 +130,8 @@ def _check_layout(synthesis: Synthesis, layout: AnyLayout) -> None:
         raise MismatchError(f"{layout} takes {synthesis.extra_bytes} extra bytes, which is more than allowed")
     if synthesis.form == "single" and synthesis.kind == "xor":
         raise MismatchError(f"{layout} is not a single swizzle, which was asked for")
+    if synthesis.form == "rotation" and synthesis.kind not in ("plain", "rotation"):
+        raise MismatchError(f"{layout} is not a rotation, which was asked for")
     if is_tma(synthesis) and not any(
         tile.extra_bytes == synthesis.extra_bytes and tile.is_layout(synthesis, layout)
         for tile in tiles_of_question(synthesis)
@@ -142,6 +144,9 @@ def _check_kind(synthesis: Synthesis, layout: AnyLayout, kind: Kind, extra_bytes
     base = storage_layout(synthesis.shape, synthesis.order)
     swizzles = layout.swizzles if isinstance(layout, ComposedLayout) else ()
     inner = layout.inner if isinstance(layout, ComposedLayout) else layout
+    if kind == "rotation":
+        _check_rotation(synthesis, layout, extra_bytes)
+        return
     if isinstance(layout, ComposedLayout) and (layout.offset or not swizzles):
         raise MismatchError(f"{layout} is not a chain of swizzles of a tile that starts at 0")
     found: tuple[Kind, int]
@@ -162,6 +167,18 @@ def _check_kind(synthesis: Synthesis, layout: AnyLayout, kind: Kind, extra_bytes
         raise MismatchError(
             f"{layout} is of kind {found[0]!r} with {found[1]} extra bytes, not {kind!r} with {extra_bytes}"
         )
+
+
+def _check_rotation(synthesis: Synthesis, layout: AnyLayout, extra_bytes: int) -> None:
+    """The layout must be one of the rotations of the question, in the tile's own memory."""
+    base = storage_layout(synthesis.shape, synthesis.order)
+    import numpy as np
+
+    flat = np.arange(product(synthesis.shape))
+    found = layout(flat) if size(layout) == flat.size else -flat
+    storage = base(flat)
+    if extra_bytes or not any((turned(storage) == found).all() for turned in rotations(synthesis)):
+        raise MismatchError(f"{layout} is not a rotation of {base} that keeps vectors whole")
 
 
 def _sides(layout: AnyLayout) -> list[int]:
@@ -258,7 +275,7 @@ def _check_reports(synthesis: Synthesis, layout: AnyLayout) -> None:
 
 def _check_counted(synthesis: Synthesis, layout: AnyLayout) -> str:
     """Storage order, plain or padded, or what a tensor map writes, on which every instruction is counted."""
-    classes = {"plain": "plain", "padding": padding_class(synthesis.max_extra_bytes)}
+    classes = {"plain": "plain", "padding": padding_class(synthesis.max_extra_bytes), "rotation": "rotation"}
     expected = "tma" if is_tma(synthesis) else classes.get(synthesis.kind)
     if synthesis.certificate.classes != (expected,):
         raise MismatchError(

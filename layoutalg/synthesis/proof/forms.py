@@ -5,6 +5,7 @@ of a form is recognised by finding it among them.  The lists are made here from 
 
     single-swizzle   every Sw<B,M,S> of the storage order that moves an offset within the memory
     padding          offset x moves to x + pad * (x // run), for every pad that keeps vectors aligned
+    rotation         (m, n) moves to m N + (n + step (m / rows)) mod N, for each step that keeps vectors whole
     tma              what tensor-map copies write (layoutalg.synthesis.proof.tensor_maps)
 
 Notes.  What is shared with the search is what the words of a claim mean: the storage order of a tile
@@ -13,12 +14,14 @@ Notes.  What is shared with the search is what the words of a claim mean: the st
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from layoutalg.analysis import Access, TmaAccess
 from layoutalg.arch import find_instruction
 from layoutalg.errors import ArgumentTypeError, check_type
-from layoutalg.layout import IntTuple, Layout, Swizzle, product, to_text
+from layoutalg.layout import IntTuple, Layout, Swizzle, flatten_tree, product, to_text
 from layoutalg.synthesis.result import Synthesis, padding_class, storage_layout
 
 
@@ -131,6 +134,30 @@ def paddings(synthesis: Synthesis, limit_bytes: int | None = None) -> Iterator[t
         yield extra, Layout(base.shape, _set_apart(base.stride, run, pad))
 
 
+def rotations(synthesis: Synthesis) -> Iterator[Callable[[Any], Any]]:
+    """Every rotation of the rows of a tile (M, N) by multiples of the widest vector, as a map of offsets.
+
+    >>> from layoutalg.synthesis import synthesize
+    >>> found = synthesize((6, 40), ["ld.shared.b128"], element="f32", form="rotation")
+    >>> len(list(rotations(found))), next(rotations(found))(41)
+    (27, 45)
+    """
+    sides = synthesis.shape if isinstance(synthesis.shape, tuple) else ()
+    if synthesis.order != "row" or len(sides) != 2 or not all(isinstance(n, int) for n in sides):
+        return
+    rows, length = (int(n) for n in flatten_tree(sides))
+    for step in range(pad_step(synthesis), length, pad_step(synthesis)):
+        for together in range(1, rows):
+            if rows % together == 0:
+                yield functools.partial(_turned, length, step, together)
+
+
+def _turned(length: int, step: int, together: int, offset: Any) -> Any:
+    """Where an offset goes whose row, of `length`, is turned by `step` for every `together` rows above."""
+    row, place = offset // length, offset % length
+    return row * length + (place + row // together * step) % length
+
+
 def _set_apart(stride: IntTuple, run: int, pad: int) -> IntTuple:
     """Strides with `pad` more for every whole run that they pass."""
     if isinstance(stride, tuple):
@@ -188,6 +215,8 @@ def class_in_words(synthesis: Synthesis, name: str) -> str:
         return f"the storage order {base}"
     if name == "single-swizzle":
         return f"single swizzles Sw<B,M,S> of {base} in {memory}"
+    if name == "rotation":
+        return f"rotations of the rows of {base} by multiples of {pad_step(synthesis)} elements"
     if name == "tma":
         return f"what tensor-map copies write of {to_text(synthesis.shape)} in {memory}"
     if name == padding_class(extra):

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from layoutalg.analysis import SharedReport, analyze_access
 from layoutalg.errors import MismatchError, UndecidedError
 from layoutalg.f2 import basis, intersection
-from layoutalg.layout import AnyLayout
+from layoutalg.layout import AnyLayout, to_text
 from layoutalg.synthesis.proof.evidence import (
     Phase,
     instructions_of,
@@ -38,6 +38,7 @@ from layoutalg.synthesis.proof.forms import (
     is_tma,
     paddings,
     room_bytes,
+    rotations,
     ruled_out,
     tile_bytes,
 )
@@ -101,6 +102,8 @@ def _check_complete(synthesis: Synthesis, linear: bool) -> None:
         return
     if is_tma(synthesis):
         complete = classes == ("tma",)
+    elif synthesis.form == "rotation":
+        complete = classes == ("rotation",)
     else:
         listed = ("single-swizzle", padding_class(extra)) if extra else ("single-swizzle",)
         maps = classes[: -len(listed)]
@@ -238,10 +241,15 @@ def _check_forms(synthesis: Synthesis) -> str:
     if certificate.clash:
         raise MismatchError(f"a list of layouts says nothing of a clash of the accesses {certificate.clash}")
     proper = _proper_classes(synthesis)
-    if proper not in ((), ("tma",)):
+    if proper not in ((), ("tma",), ("rotation",)):
         raise MismatchError(f"no list of layouts is known for {certificate.classes}")
-    if proper:
-        accesses = [instructions_of(synthesis, access) for access in lane_accesses(synthesis)]
+    accesses = [instructions_of(synthesis, access) for access in lane_accesses(synthesis)] if proper else []
+    if proper == ("rotation",):
+        _check_conflict(synthesis, storage_layout(synthesis.shape, synthesis.order))
+        for turned in rotations(synthesis):
+            if all(one.served(turned, one.offsets, one.mask, synthesis.arch).all() for one in accesses):
+                raise MismatchError(f"a rotation of {to_text(synthesis.shape)} is free of conflicts")
+    if proper == ("tma",):
         for tile in tiles_of_question(synthesis):
             if all(one.served(tile.at, one.offsets, one.mask, synthesis.arch).all() for one in accesses):
                 raise MismatchError(f"what tensor-map copies write in mode {tile.mode} is free of conflicts")

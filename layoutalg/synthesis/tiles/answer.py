@@ -214,7 +214,7 @@ class _Search:
         tried = [(self.tile.pitch, first)]
         if first.layout is not None:
             return tried, first
-        if first.certificate.classes == ("any-placement",) or self.form == "tma":
+        if first.certificate.classes == ("any-placement",) or self.form in ("tma", "rotation"):
             return tried, None
         for pitch in self.longer(covers, self.max_extra_bytes):
             one = self.ask(covers, pitch, "single", 0)
@@ -324,7 +324,7 @@ class _Search:
     ) -> Iterator[Offer]:
         """Other lane orders on the layout as given, then more memory than was allowed."""
         yield from self._lane_orders(asked, specs)
-        if tried[0][1].certificate.classes == ("any-placement",) or self.form == "tma":
+        if tried[0][1].certificate.classes == ("any-placement",) or self.form in ("tma", "rotation"):
             return
         seen = {pitch for pitch, _ in tried}
         room = self.machine.max_shared_bytes_per_block

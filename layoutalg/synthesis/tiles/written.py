@@ -27,8 +27,8 @@ from itertools import product
 from typing import NamedTuple
 
 from layoutalg.analysis import Access
-from layoutalg.compose import compose_layouts
-from layoutalg.errors import DivisibilityError, ShapeError
+from layoutalg.compose import compose_layouts, find_rotation
+from layoutalg.errors import DivisibilityError, ShapeError, UnsupportedError
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -139,6 +139,8 @@ class WrittenTile:
         `extra_elems` is what that layout takes beyond the buffer's own rows.  The strides of the stages are
         kept where a stage fits; otherwise they grow to whole periods.
         """
+        if find_rotation(buffer) is not None:
+            return self._turned(buffer, pitch)
         swizzles = buffer.swizzles if isinstance(buffer, ComposedLayout) else Swizzles()
         inner = buffer.inner if isinstance(buffer, ComposedLayout) else buffer
         if not isinstance(inner, Layout):
@@ -165,6 +167,14 @@ class WrittenTile:
             blocks = (steps[0], *(stage.extent for stage in self.stages))
             layout = ComposedLayout(Layout(blocks, (1, *strides)), 0, layout)
         return Placed(layout, room, tuple(strides), period, inside)
+
+    def _turned(self, buffer: AnyLayout, pitch: int) -> Placed:
+        """A rotation of the buffer, which is the tile: one stage with rows as long as they are given."""
+        if self.stages or (self.shape[0] * self.shape[1]) != size(buffer):
+            raise UnsupportedError(
+                f"a rotation of {self.given}: it turns all rows of one stage; give one stage, as (M,N)"
+            )
+        return Placed(buffer, self.rows * pitch, (), 1, True)
 
     def _nested(self, step: int) -> list[int]:
         """Strides of stages that follow each other every `step`."""

@@ -1,4 +1,5 @@
-// SGEMM, version 4: shared tiles column-major, as the matrices are: neighbours in a warp are neighbours in memory.
+// SGEMM, version 4: shared tiles column-major: the lanes of a warp read neighbours, and store those of A.  B's tile has
+// n along its columns, where the matrix has k: its store stays 32-way.
 // Block 1024, grid (M / 32, N / 32).
 #define A(i, j) A[(i) + (j) * lda]
 #define B(i, j) B[(i) + (j) * ldb]
@@ -21,13 +22,13 @@ __global__ __launch_bounds__(1024) void sgemm_v4(int M, int N, int K, float alph
     float sum = 0.f;
     for (int k0 = 0; k0 < K; k0 += TILE) {
         sA(row, col) = A(row, col);
-        sB(row, col) = B(row, col);
+        sB(col, row) = B(row, col);
         A += lda << 5;
         B += TILE;
         __syncthreads();
 #pragma unroll
         for (int k = 0; k < TILE; ++k)
-            sum += sA(row, k) * sB(k, col);
+            sum += sA(row, k) * sB(col, k);
         __syncthreads();
     }
     C(row, col) = alpha * sum + beta * C(row, col);

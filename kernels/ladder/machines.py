@@ -1,0 +1,131 @@
+"""Machines: what a multiprocessor does in a cycle, resource by resource, and where each number is from.
+
+The idea.  A prediction divides counts by rates.  Counts are exact; a rate is measured here, published by
+somebody else, only documented, or assumed, and a prediction is worth as much as its worst rate.  So each rate
+has its provenance beside it, and what has none of the first two says so.
+
+    H200    sm_90    registers alone counted by `python -m tests.gpu.peak`
+    T4      sm_75    rates of microbenchmarks, as the author of the published kernels gives them (T4_ACHIEVED)
+
+    >>> find_machine("sm_75").notes[0]
+    'tensor: 777 flops per cycle, published (1,022 documented)'
+
+Notes.  Bytes and operations per second become those per cycle and multiprocessor by the clock that the peaks
+of the data sheet are stated at.  A T4 of 70 W does not hold that clock under load; rates per second, and so
+shares, are right all the same, cycles are of the clock that is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from layoutalg.arch import T4_ACHIEVED, Arch, find_arch
+from layoutalg.errors import UnsupportedError
+
+Provenance = Literal["measured", "published", "documented", "assumed"]
+
+FLOPS_PER_CYCLE: Mapping[str, float] = MappingProxyType({"f16.k16": 2699.0, "f16.k8": 2010.0, "ffma": 252.0})
+"""Floating-point operations a cycle and multiprocessor on registers alone, on an H200: six cycles of a
+partition for an mma of k = 16, four for one of k = 8.  Counted by `python -m tests.gpu.peak`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a multiprocessor of a board does in a cycle of `clock_hz`.
+
+    `flops` by the name of what multiplies: the operand and k of an mma, or "ffma"; `wavefront_cycles` that a
+    wavefront of shared memory takes; bytes of the `l2` and of `dram`.  `notes` say of each where it is from.
+
+    >>> find_machine("sm_75").target, find_machine("sm_75").sms
+    ('sm_75', 40)
+    """
+
+    name: str
+    arch: str
+    target: str
+    sms: int
+    clock_hz: float
+    flops: Mapping[str, float]
+    wavefront_cycles: float
+    l2: float
+    dram: float
+    notes: tuple[str, ...]
+
+    def flops_of(self, name: str) -> float:
+        """The rate of a kind of multiplication.  Raises UnsupportedError for one that is not known.
+
+        >>> find_machine("sm_90").flops_of("f16.k16")
+        2699.0
+        """
+        if name not in self.flops:
+            known = ", ".join(self.flops)
+            raise UnsupportedError(f"no rate of {name} is known on a {self.name}: there are {known}")
+        return self.flops[name]
+
+
+def _h200() -> Machine:
+    chip = find_arch("sm_90")
+    board = chip.board
+    if board is None:
+        raise UnsupportedError("sm_90 has no board")
+    clock = board.f32_flops_per_s / (board.sms * 2 * chip.lanes * chip.sm_partitions)
+    dram = board.dram_bytes_per_s / board.sms / clock
+    return Machine(
+        "H200", "sm_90", "sm_90a", board.sms, clock, FLOPS_PER_CYCLE, 1.0, 64.0, dram,
+        (
+            "tensor and fma: measured on registers alone",
+            "L1: a wavefront per cycle, measured",
+            "L2: 64 bytes per cycle, assumed",
+            f"DRAM: {dram:.1f} bytes per cycle, documented",
+            "issue: 4 instructions per cycle, documented",
+        ),
+    )  # fmt: skip
+
+
+_T4_BOOST_HZ = 1.59e9
+"""What a T4's peaks are stated at: 65 TFLOP/s are 40 x 1.59 GHz x 1022.  NVIDIA T4 data sheet."""
+
+
+def _t4() -> Machine:
+    chip = find_arch("sm_75")
+    board = chip.board
+    if board is None or board.f16_tensor_flops_per_s is None:
+        raise UnsupportedError("sm_75 has no board")
+    cycles = board.sms * _T4_BOOST_HZ
+    units = {name: rate / cycles for name, rate in T4_ACHIEVED.units.items()}
+    levels = {name: rate / cycles for name, rate in T4_ACHIEVED.levels.items()}
+    stated = {"tensor": board.f16_tensor_flops_per_s / cycles, "f32": board.f32_flops_per_s / cycles}
+    dram = board.dram_bytes_per_s / cycles
+    return Machine(
+        "T4", "sm_75", "sm_75", board.sms, _T4_BOOST_HZ, {"f16.k8": units["tensor"], "ffma": units["f32"]},
+        chip.line_bytes / levels["shared"], levels["l2"], levels["dram"],
+        (
+            f"tensor: {units['tensor']:,.0f} flops per cycle, published ({stated['tensor']:,.0f} documented)",
+            f"fma: {units['f32']:,.0f}, published ({stated['f32']:,.0f} documented)",
+            f"L1: {levels['shared']:.1f} bytes per cycle, published",
+            f"L2: {levels['l2']:.1f} bytes per cycle, published",
+            f"DRAM: {levels['dram']:.2f} bytes per cycle, published ({dram:.2f} documented)",
+            "issue: 4 instructions per cycle, clock 1.59 GHz: documented only",
+            "wavefronts: the rules that were counted on sm_90, assumed here",
+        ),
+    )  # fmt: skip
+
+
+MACHINES: Mapping[str, Machine] = MappingProxyType({"sm_90": _h200(), "sm_75": _t4()})
+"""By architecture."""
+
+
+def find_machine(arch: str | Arch) -> Machine:
+    """The machine of an architecture.  Raises UnsupportedError for one whose rates are not known.
+
+    >>> find_machine("T4").name
+    'T4'
+    """
+    name = find_arch(arch).name
+    if name not in MACHINES:
+        known = " and ".join(MACHINES)
+        raise UnsupportedError(f"rates of {name} were neither measured nor published: {known} are predicted")
+    return MACHINES[name]

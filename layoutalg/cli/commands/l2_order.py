@@ -1,0 +1,92 @@
+"""`layoutalg l2`: how many panels of A and B come from DRAM, by the order in which blocks walk the grid."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from layoutalg.cli.completions import one_of
+from layoutalg.cli.inputs import read_sides
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import count, progress, say, say_json, table
+from layoutalg.cli.refusals import header
+from layoutalg.errors import ResourceError
+from layoutalg.model import L2Locality, best_band, l2_locality
+from layoutalg.notation import parse
+
+MOST_BLOCKS = 1 << 20
+"""Blocks of a grid that are looked at."""
+
+MOST_WAVES = 1 << 21
+"""Waves that are counted to find the best height of bands, of all heights together."""
+
+
+def l2_command(
+    grid: Annotated[str, typer.Argument(help="Rows and columns of tiles: 32x64.", show_default=False)],
+    in_flight: Annotated[
+        int, typer.Option(help="Blocks that run at a time: multiprocessors times blocks of each.")
+    ] = 132,
+    tile: Annotated[str, typer.Option(help="Rows and columns of a tile, by which panels weigh.")] = "1x1",
+    order: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="row, col, the height of bands, or a layout from block to place in the grid. Repeats.",
+            show_default=False,
+            autocompletion=one_of("col", "row"),
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count the panels of a product that come from DRAM, for orders of its blocks.
+
+    layoutalg l2 32x64 --in-flight 40 --tile 256x128 --order col --order row --order 4
+    """
+    sides, shape = read_sides("grid", grid), read_sides("tile", tile)
+    if sides[0] * sides[1] > MOST_BLOCKS:
+        raise ResourceError("blocks of a grid", sides[0] * sides[1], MOST_BLOCKS)
+    tried = sides[0] * -(-sides[0] * sides[1] // max(1, in_flight))
+    if tried > MOST_WAVES:
+        raise ResourceError("waves of all heights of bands", tried, MOST_WAVES)
+    with progress("counting", quiet=as_json):
+        best = best_band(sides, in_flight=in_flight, tile=shape)
+        names = order or ["col", "row", str(best)]
+        found = {x: l2_locality(sides, in_flight=in_flight, order=_order(x), tile=shape) for x in names}
+    if as_json:
+        say_json(
+            header("l2")
+            | {"grid": list(sides), "in_flight": in_flight, "tile": list(shape), "best_band": best}
+            | {"orders": [_fields(name, one) for name, one in found.items()]}
+        )
+        return
+    rows = (
+        (name, count(one.a_panels), count(one.b_panels), f"{one.reuse:.2f}", f"{one.hit_rate:.1%}")
+        for name, one in found.items()
+    )
+    first = next(iter(found.values()))
+    say(
+        table(
+            f"{grid} tiles of {tile}, {in_flight} blocks at a time: {first.waves} waves",
+            ("order", "panels of A", "of B", "reuse", "hits"),
+            rows,
+        ),
+        f"Bands of {best} have the most reuse. Each of {count(first.blocks)} blocks loads a panel of either.",
+    )
+
+
+def _order(text: str) -> Any:
+    """A band's height, a name, or a layout."""
+    if text.isdecimal() and text.isascii() and len(text) < 10:
+        return int(text)
+    return parse(text) if "(" in text or ":" in text else text
+
+
+def _fields(name: str, one: L2Locality) -> dict[str, Any]:
+    return {
+        "order": name,
+        "waves": one.waves,
+        "a_panels": one.a_panels,
+        "b_panels": one.b_panels,
+        "reuse": one.reuse,
+        "hit_rate": one.hit_rate,
+    }

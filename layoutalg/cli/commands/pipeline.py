@@ -1,0 +1,95 @@
+"""`layoutalg pipeline`: what the stages and registers of a product's main loop hold, step by step."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from layoutalg.cli.completions import families, one_of
+from layoutalg.cli.kernel_names import find_config
+from layoutalg.cli.options import (
+    ArchOption,
+    JsonOption,
+    KernelDtypeOption,
+    OutputOption,
+    StepOption,
+    TileOption,
+)
+from layoutalg.cli.output import PAGE, progress, say_json, write_whole
+from layoutalg.cli.refusals import header
+from layoutalg.draw import as_svg, as_text
+from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError, printable
+
+SIDE, MOST_TILES = 4096, 64
+"""The side of the product whose kernel is shown, and tiles along k at most."""
+
+
+def pipeline_command(
+    family: Annotated[
+        str, typer.Argument(help="gemm-simt or gemm-sm80.", show_default=False, autocompletion=families)
+    ],
+    dtype: KernelDtypeOption = None,
+    step: StepOption = None,
+    tile: TileOption = None,
+    tiles: Annotated[int, typer.Option(help="Tiles along k that are shown.")] = 4,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="text or svg.", autocompletion=one_of("text", "svg"))
+    ] = None,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="No box characters in text.")] = False,
+    output: OutputOption = None,
+    arch: ArchOption = "sm_90",
+    as_json: JsonOption = False,
+) -> None:
+    """Draw the pipeline of a product's main loop: copies, stages, fragments and multiplications by step.
+
+    A + begins to come in a step, a > is on its way, a * is read.
+
+    layoutalg pipeline gemm-sm80 --step 8 --tiles 6 -o pipeline.svg
+    """
+    from layoutalg.codegen.sim import timeline
+    from layoutalg.kernels.registry import FAMILIES, find_family
+
+    form = format_ or ("svg" if output is not None and output.suffix.lower() == ".svg" else "text")
+    if form not in ("text", "svg"):
+        raise UnknownNameError("picture format", form, ("text", "svg"))
+    found = find_family(family)
+    if "k" not in found.asks:
+        products = ", ".join(name for name, one in FAMILIES.items() if "k" in one.asks)
+        raise UnsupportedError(f"{family} is no matrix product: {products} have a main loop over k")
+    if not 1 <= tiles <= MOST_TILES:
+        raise ResourceError("tiles along k", tiles, MOST_TILES)
+    with progress(f"following {family}", quiet=as_json):
+        problem = found.problem(SIDE) if dtype is None else found.problem(SIDE, dtype=dtype)
+        name, config = find_config(found, problem, arch, step, tile)
+        sequence = found.launches(problem, config, arch)
+        given = {**dict(sequence.scalars), **found.bench.scalars(problem), "k": tiles * config.tile_k}
+        line = timeline(sequence.kernels[0], given)
+    picture = line.picture()
+    if form == "svg":
+        content = as_svg(picture).encode()
+    else:
+        printed = output is None and not as_json
+        boxes = not ascii_only and (not printed or "utf" in (sys.stdout.encoding or "").lower())
+        content = (as_text(picture, width=PAGE, unicode=boxes) + "\n").encode()
+    if output is not None:
+        write_whole(output, content)
+    if as_json:
+        say_json(
+            header("pipeline")
+            | {"family": family, "kernel": line.kernel, "step": name, "way": found.way(config)}
+            | {"steps": list(line.steps), "places": list(line.rows)}
+            | {
+                "uses": [
+                    {"place": row, "step": n, "tile": use.tile, "part": use.part, "begins": use.begins}
+                    | {"coming": use.coming, "read": use.read}
+                    for (row, n), use in line.uses.items()
+                ]
+            }
+            | {"output": None if output is None else str(output)}
+        )
+    elif output is not None:
+        print(printable(f"wrote {output} ({form}, {len(line.steps)} steps)"))
+    else:
+        sys.stdout.write(content.decode())

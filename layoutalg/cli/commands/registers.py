@@ -1,0 +1,184 @@
+"""`layoutalg registers`: which lanes hold a tile in registers, reductions over it, and conversions of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import typer
+
+from layoutalg.atoms import MMAAtom, find_mma_atom
+from layoutalg.cli.completions import operands
+from layoutalg.cli.inputs import read_layout, read_sides
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
+from layoutalg.cli.output import progress, say, say_json, table
+from layoutalg.cli.refusals import header
+from layoutalg.compose import composition
+from layoutalg.errors import ArgumentTypeError, DivisibilityError, ResourceError
+from layoutalg.layout import Layout
+from layoutalg.registers import (
+    Conversion,
+    Plan,
+    Reduction,
+    convert_layout,
+    fragment,
+    reduction_of,
+    register_layout,
+)
+
+MOST_ELEMENTS = 1 << 16
+"""Of a tile."""
+
+
+def registers_command(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="An operand of an instruction, SM80_16x8x16_F32F16F16F32_TN:C, or a layout of (thread, "
+            "value) onto the flat index of --shape, columns first.",
+            show_default=False,
+            autocompletion=operands,
+        ),
+    ],
+    shape: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows and columns of the tile, 16x32: several of an instruction's side by side. A layout "
+            "needs it.",
+            show_default=False,
+        ),
+    ] = None,
+    along: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Reduce along m (columns) or n (rows). Repeats. Default: both.", show_default=False
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            help="Another layout of the same tile in registers, to convert to.",
+            show_default=False,
+            autocompletion=operands,
+        ),
+    ] = None,
+    dtype: DtypeOption = "f32",
+    arch: ArchOption = "sm_90",
+    as_json: JsonOption = False,
+) -> None:
+    """Count what a reduction over a tile in registers costs, or its conversion to another register layout.
+
+    layoutalg registers SM80_16x8x16_F32F16F16F32_TN:C --shape 16x32
+
+    layoutalg registers SM80_16x8x16_F32F16F16F32_TN:C --to SM80_16x8x16_F32F16F16F32_TN:A --shape 16x16
+    """
+    sides = None if shape is None else read_sides("shape", shape)
+    tv, sides = _tile(source, sides)
+    if to is not None:
+        if along:
+            raise ArgumentTypeError("--along reduces and --to converts: give one of them")
+        target, _ = _tile(to, sides)
+        with progress("converting", quiet=as_json):
+            found = convert_layout(register_layout(tv, sides), register_layout(target, sides), dtype, arch)
+        _say_conversion(source, to, sides, found, as_json=as_json)
+        return
+    tile = fragment(tv, sides)
+    reports = [reduction_of(tile, along=name, arch=arch) for name in along or ("n", "m")]
+    if as_json:
+        say_json(
+            header("registers")
+            | {"source": source, "shape": list(sides), "layout": str(tv), "registers": tile.registers}
+            | {"warps": tile.warps, "reductions": [_reduction_fields(one) for one in reports]}
+        )
+        return
+    columns = ("along", "results", "operations", "shuffles", "lanes", "wavefronts", "barriers")
+    title = f"{source}, {sides[0]} x {sides[1]}: {tile.registers} values per lane, warps: {tile.warps}"
+    say(table(title, columns, map(_reduction_row, reports)))
+
+
+def _tile(text: str, sides: tuple[int, int] | None) -> tuple[Layout, tuple[int, int]]:
+    """The (thread, value) layout of a tile, and its sides."""
+    named = re.fullmatch(r"(SM\d+_\w+):([ABC])", text.strip())
+    if named is None:
+        layout = read_layout(text)
+        if sides is None:
+            raise ArgumentTypeError("a layout of (thread, value) needs the --shape of its tile, such as 16x8")
+        if not isinstance(layout, Layout):
+            raise ArgumentTypeError(f"{text} is a composed layout; a layout of (thread, value) is needed")
+        _check_size(sides)
+        return layout, sides
+    atom: MMAAtom = find_mma_atom(named[1])
+    rows, columns = atom.extents(named[2])  # type: ignore[arg-type]
+    tv = atom.tv(named[2])  # type: ignore[arg-type]
+    if sides is None:
+        return tv, (rows, columns)
+    _check_size(sides)
+    if sides[0] % rows or sides[1] % columns:
+        raise DivisibilityError(
+            f"a tile of {sides[0]} x {sides[1]} is not tiled by {rows} x {columns} of {text}"
+        )
+    whole = composition(Layout((rows, columns), (1, sides[0])), tv)
+    further = Layout((sides[0] // rows, sides[1] // columns), (rows, sides[0] * columns))
+    if not isinstance(whole, Layout):
+        raise ArgumentTypeError(f"{text} is not a plain layout of a tile of {sides[0]} x {sides[1]}")
+    threads, values = whole[0], whole[1]
+    return Layout(
+        (threads.shape, (values.shape, further.shape)), (threads.stride, (values.stride, further.stride))
+    ), sides
+
+
+def _check_size(sides: tuple[int, int]) -> None:
+    if sides[0] * sides[1] > MOST_ELEMENTS:
+        raise ResourceError("elements of a tile in registers", sides[0] * sides[1], MOST_ELEMENTS)
+
+
+def _reduction_row(one: Reduction) -> tuple[str, ...]:
+    lanes = " ".join(f"^{exchange.distance}" for exchange in one.exchanges) or "-"
+    counts = (len(one.groups), one.operations, one.shuffles)
+    return (one.along, *map(str, counts), lanes, str(one.wavefronts), str(one.barriers))
+
+
+def _reduction_fields(one: Reduction) -> dict[str, Any]:
+    return {
+        "along": one.along,
+        "results": len(one.groups),
+        "operations": one.operations,
+        "shuffles": one.shuffles,
+        "lane_distances": [exchange.distance for exchange in one.exchanges],
+        "wavefronts": one.wavefronts,
+        "barriers": one.barriers,
+        "shared_bytes": one.shared_bytes,
+    }
+
+
+def _say_conversion(
+    source: str, to: str, sides: tuple[int, int], found: Conversion, *, as_json: bool
+) -> None:
+    plans = (found.plan, *found.alternatives)
+    if as_json:
+        say_json(
+            header("registers")
+            | {"source": source, "to": to, "shape": list(sides), "dtype": str(found.element)}
+            | {"plans": [_plan_fields(plan) for plan in plans], "refused": list(found.refused)}
+        )
+        return
+    columns = ("plan", "selects", "permutes", "shuffles", "wavefronts", "barriers", "cycles")
+    say(
+        table(
+            f"{sides[0]} x {sides[1]} of {found.element}: {source} to {to}", columns, map(_plan_row, plans)
+        ),
+        *(f"Left out: {reason}." for reason in found.refused),
+    )
+
+
+_COUNTS = ("selects", "permutes", "shuffles", "wavefronts", "barriers")
+
+
+def _plan_row(plan: Plan) -> tuple[str, ...]:
+    return (plan.kind, *(str(getattr(plan.cost, name)) for name in _COUNTS), f"{plan.cost.cycles:g}")
+
+
+def _plan_fields(plan: Plan) -> dict[str, Any]:
+    counts = {name: getattr(plan.cost, name) for name in _COUNTS}
+    return {"kind": plan.kind, **counts, "cycles": plan.cost.cycles}

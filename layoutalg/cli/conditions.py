@@ -1,0 +1,128 @@
+"""What a bench says of the state that the GPU was in: a table, and the fields of its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from layoutalg.cli.output import table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from layoutalg.codegen.gpu import Conditions, Span
+    from layoutalg.kernels.bench import BenchRow, Method
+
+MOVED = 1.05
+"""A clock that rises by more has moved."""
+
+
+def condition_tables(rows: Sequence[BenchRow], method: Method) -> Iterator[Table | str]:
+    """What ours ran under, row by row, and the energy of all where it was measured; or why not."""
+    if not rows:
+        return
+    if method.rule != "rounds":
+        counts = [row.run.launches for row in rows]
+        yield (
+            f"Launches: {max(counts):,} to {min(counts):,} by size, one contender after another; the mean of "
+            "their later half."
+        )
+    warm = sum(1 for row in rows if not row.run.cold)
+    if method.cold and warm:
+        from layoutalg.kernels.bench import MOST_SETS
+
+        yield f"The data of {warm} rows is not cold: {MOST_SETS} sets of buffers are less than four L2s."
+    if rows[0].run.unread:
+        yield f"Clocks, power and temperature were not read: {rows[0].run.unread}."
+        return
+    columns = ("problem", "way", "SM MHz", "memory", "W", "C", "held back by", "L2")
+    yield table("What ours was timed under", columns, map(_condition_row, rows), left=2)
+    if moved := _moved(rows):
+        yield moved
+    contenders = list(dict.fromkeys(x for row in rows for x in row.run.joules))
+    if contenders:
+        unit = "GFLOP/J" if rows[0].unit == "TFLOP/s" else "GB/J"
+        cells = (
+            (row.problem, row.way, *(_number(_giga(row.per_joule(x)), 1) for x in contenders)) for row in rows
+        )
+        yield table(f"Work by energy, {unit}", ("problem", "way", *contenders), cells, left=2)
+
+
+def _condition_row(row: BenchRow) -> tuple[str, ...]:
+    seen = row.run.conditions.get("ours")
+    l2 = "cold" if row.run.cold else "warm"
+    if seen is None:
+        return (row.problem, row.way, *"----", "-", l2)
+    spans = (_span(x) for x in (seen.sm_mhz, seen.memory_mhz, seen.power_w, seen.temperature_c))
+    return (row.problem, row.way, *spans, _held(seen), l2)
+
+
+def _moved(rows: Sequence[BenchRow]) -> str:
+    """Advice where the clock moved while ours was timed; empty where it stood still, or was not read."""
+    spans = [one.sm_mhz for row in rows if (one := row.run.conditions.get("ours")) and one.sm_mhz]
+    low = min((span.least for span in spans), default=1.0)
+    high = max((span.most for span in spans), default=1.0)
+    if high <= MOVED * low:
+        return ""
+    return (
+        f"The SM clock moved between {low:.0f} and {high:.0f} MHz: ratios of contenders in turn hold, "
+        "rates of different rows were measured at different clocks. An administrator can hold it: nvidia-smi "
+        f"--lock-gpu-clocks={low:.0f}, and --reset-gpu-clocks afterwards. Nothing here sets a clock."
+    )
+
+
+def _held(seen: Conditions) -> str:
+    """What held clocks back, with the share of readings, or nothing; "-" where it cannot be read."""
+    if seen.reasons is None:
+        return "-"
+    names = [name for name in seen.names if name != "idle"]
+    return f"{', '.join(names)} ({seen.held_back} of {seen.readings})" if names else "nothing"
+
+
+def _span(span: Span | None) -> str:
+    if span is None:
+        return "-"
+    low, high = round(span.least), round(span.most)
+    return f"{low}" if low == high else f"{low}-{high}"
+
+
+def _giga(x: float | None) -> float | None:
+    return None if x is None else x / 1e9
+
+
+def _number(x: float | None, digits: int) -> str:
+    return "-" if x is None else f"{x:,.{digits}f}"
+
+
+def run_fields(row: BenchRow) -> dict[str, Any]:
+    """What `--json` says of the conditions of a row."""
+    run = row.run
+    return {
+        "cold": run.cold,
+        "launches": run.launches or None,
+        "contenders": {name: _fields(seen) for name, seen in run.conditions.items()},
+        "joules": dict(run.joules),
+        "work_per_joule": {name: row.per_joule(name) for name in run.joules},
+    }
+
+
+def _fields(seen: Conditions) -> dict[str, Any]:
+    return {
+        "readings": seen.readings,
+        **{
+            name: None if span is None else span._asdict()
+            for name, span in (
+                ("sm_mhz", seen.sm_mhz), ("memory_mhz", seen.memory_mhz), ("power_w", seen.power_w),
+                ("temperature_c", seen.temperature_c),
+            )
+        },
+        "reasons": seen.reasons,
+        "reason_names": list(seen.names),
+        "held_back": seen.held_back,
+    }  # fmt: skip
+
+
+def method_fields(rows: Sequence[BenchRow], method: Method) -> dict[str, Any]:
+    """What `--json` says of how all was timed, and why nothing was read where that is so."""
+    unread = rows[0].run.unread if rows else ""
+    return {"rule": method.rule, "cold": method.cold, "energy": method.energy, "not_read": unread or None}

@@ -1,0 +1,177 @@
+"""`layoutalg bench --predict`: every step of a product's ladder at one size, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from layoutalg.cli.output import progress, say, say_json, table
+from layoutalg.cli.refusals import header
+from layoutalg.errors import UnknownNameError, UnsupportedError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from layoutalg.kernels.ladder import Step
+
+
+def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_json: bool) -> None:
+    """`layoutalg bench gemm-sm75 --predict`: the steps at each size, on one architecture."""
+    from layoutalg.kernels.ladder import find_machine, predict_steps, usual_arch
+    from layoutalg.kernels.registry import FAMILIES, find_family
+
+    chosen, reports = find_family(family), []
+    if not chosen.steps:
+        stepped = [name for name, one in FAMILIES.items() if one.steps]
+        raise UnknownNameError("family with steps", family, stepped)
+    machine = find_machine(usual_arch(family) if arch is None else arch)
+    for size in sizes or [chosen.bench.steps_size]:
+        steps: list[Step] = []
+        refused: dict[str, UnsupportedError] = {}
+        with progress(f"predicting {family}", len(chosen.steps), quiet=as_json) as advance:
+            for name in chosen.steps:
+                try:
+                    steps += predict_steps(chosen, size, (name,), arch=machine.arch)
+                except UnsupportedError as error:
+                    refused[name] = error
+                advance()
+        if not steps:
+            raise next(iter(refused.values()))
+        reports.append((str(chosen.problem(size)), steps, refused))
+    if as_json:
+        say_json(
+            header("bench")
+            | {"family": family, "arch": machine.arch, "rates": list(machine.notes)}
+            | {
+                "predicted": [
+                    {"problem": p, "steps": ladder_fields(steps)}
+                    | {"refused": [{"step": name, "why": str(why)} for name, why in refused.items()]}
+                    for p, steps, refused in reports
+                ]
+            }
+        )
+        return
+    where = f"on {machine.arch} ({machine.name})"
+    parts: list[Table | str] = []
+    for problem, steps, refused in reports:
+        parts += ladder_tables(f"{problem} {where}", steps)
+        parts += [f"{name}: not on {machine.arch}: {why}." for name, why in refused.items()]
+    say(*parts, "Rates per multiprocessor and cycle. " + "; ".join(machine.notes) + ".")
+
+
+def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
+    """Tables: what a launch executes, what each resource takes, and what a step changes."""
+    counted = list(dict.fromkeys(what for step in steps for what in step.counts))
+    launch = f"{problem}: a launch executes (millions)"
+    executed = [
+        (
+            step.name,
+            str(step.cubin.registers),
+            str(step.occupancy.blocks_per_sm),
+            f"{_worst(step):.3g}",
+            *(_millions(step.counts.get(what, 0)) for what in counted[:MOST_COUNTS]),
+        )
+        for step in steps
+    ]
+    columns = [_SHORT.get(what, what) for what in counted]
+    tables = [table(launch, ("step", "regs", "blocks", "ways", *columns[:MOST_COUNTS]), executed)]
+    if len(counted) > MOST_COUNTS:
+        more = ((s.name, *(_millions(s.counts.get(x, 0)) for x in counted[MOST_COUNTS:])) for s in steps)
+        tables.append(table("and", ("step", *columns[MOST_COUNTS:]), more))
+    resources, published = list(steps[0].cycles), any(map(_published, steps))
+    taken = (
+        (
+            _number(step),
+            *(f"{step.cycles[what]:,.0f}" for what in resources),
+            step.bound,
+            f"{step.least_cycles:,.0f}",
+            f"{step.share:.0%}",
+            *([_published(step)] if published else []),
+            f"{step.intensity:.1f}",
+            f"{step.index[0]:.1f}",
+            f"{step.index[1]:.1f}",
+        )
+        for step in steps
+    )
+    changed = ((step.name, _effects(steps[i - 1], step) if i else "-") for i, step in enumerate(steps))
+    return [
+        *tables,
+        table(
+            "One block and tile of k takes at least (cycles of a multiprocessor; of the rate on registers)",
+            (
+                "step",
+                *resources,
+                "bound",
+                "cycles",
+                "at most",
+                *["was"] * published,
+                "flops/byte",
+                "index",
+                "lowered",
+            ),
+            taken,
+        ),
+        table("Against the step before", ("step", "changes by the factor"), changed, left=2),
+    ]
+
+
+def ladder_fields(steps: Sequence[Step]) -> list[dict[str, Any]]:
+    """What `--json` says of the steps."""
+    from layoutalg.kernels.ladder import effects
+
+    return [
+        {
+            "step": step.name,
+            "registers": step.cubin.registers,
+            "blocks_per_sm": step.occupancy.blocks_per_sm,
+            "counts": dict(step.counts),
+            "ways": dict(step.ways),
+            "main_loop": dict(step.loop),
+            "cycles": dict(step.cycles),
+            "bound": step.bound,
+            "flops_per_cycle": step.flops_per_cycle,
+            "least_cycles": step.least_cycles,
+            "overlapped": step.overlapped,
+            "share": step.share,
+            "published_share": step.published,
+            "flops_per_byte": step.intensity,
+            "index_operations": {"written": step.index[0], "lowered": step.index[1]},
+            "effects": dict(effects(steps[i - 1], step)) if i else {},
+        }
+        for i, step in enumerate(steps)
+    ]
+
+
+MOST_COUNTS = 8
+"""Of one table."""
+
+_SHORT = {
+    "instructions": "all", "shared wavefronts": "wavefr.", "global loads": "loads",
+    "sectors loaded": "sec. in", "sectors stored": "out",
+}  # fmt: skip
+
+
+def _number(step: Step) -> str:
+    """A step's number where it has one, or its name."""
+    first = step.name.split()[0]
+    return first if first.isdecimal() else step.name
+
+
+def _published(step: Step) -> str:
+    """The share of cuBLAS that the author of a step gives, if it is there."""
+    return "" if step.published is None else f"{step.published:.0%}"
+
+
+def _worst(step: Step) -> float:
+    """The worst bank conflict of a step, 1.0 without."""
+    return max((n for op, n in step.ways.items() if "global" not in op), default=1.0)
+
+
+def _millions(n: int) -> str:
+    return f"{n / 1e6:,.4g}" if n < 1e9 else f"{n / 1e6:,.0f}"
+
+
+def _effects(before: Step, after: Step) -> str:
+    from layoutalg.kernels.ladder import effects
+
+    return ", ".join(f"{what} x {factor:.2f}" for what, factor in effects(before, after).items()) or "nothing"

@@ -1,0 +1,277 @@
+"""Charts as SVG: lines and points over two axes, linear or logarithmic; one file, as pictures are.
+
+The idea.  A chart is data: series of points with names, and an axis for either coordinate.  Its scale follows
+from the points: ticks at 1, 2 and 5 times powers of ten, or on a logarithmic axis at powers of two or ten.
+
+    speed over size     a line for each contender of a bench
+    roofline            a bent line for each level of memory, T = min(beta I, tau), and programs as points
+
+>>> drawn = chart_svg(Chart("speed", "n", "TFLOP/s", (Series("ours", ((1024, 40.0), (2048, 48.0))),)))
+>>> drawn.count("<polyline"), drawn.count("<circle")
+(1, 2)
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+from layoutalg.arch import Rates
+from layoutalg.draw.picture import clean
+from layoutalg.errors import ResourceError, ShapeError, UnknownNameError, check_type
+
+MOST_POINTS = 20_000
+"""Of one chart."""
+
+_WIDTH, _HEIGHT = 640, 400
+_LEFT, _TOP, _RIGHT, _BOTTOM = 72, 44, 24, 52
+_FONT = "ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace"
+_COLORS = ("#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#666666", "#1f78b4")
+"""ColorBrewer's Dark2 and a blue: lines and points on white."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points (x, y) under a name, joined by a `line` in their order, each marked where `marks` says so.
+
+    >>> Series("roof", ((1.0, 2.0), (4.0, 2.0)), marks=False).line
+    True
+    """
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    line: bool = True
+    marks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Series over two axes with their labels, linear or `log_x` and `log_y`; notes stand below.
+
+    A linear y begins at 0.  Raises ShapeError for a number that is not finite, or is not positive on a
+    logarithmic axis, and for a chart without points, ResourceError for more than MOST_POINTS.
+
+    >>> Chart("empty", "n", "y", ())
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.ShapeError: chart empty has no points
+    """
+
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+    log_x: bool = False
+    log_y: bool = False
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        count = sum(len(one.points) for one in self.series)
+        if not count:
+            raise ShapeError(f"chart {self.title} has no points")
+        if count > MOST_POINTS:
+            raise ResourceError("points of a chart", count, MOST_POINTS)
+        for one in self.series:
+            for axis, log in ((0, self.log_x), (1, self.log_y)):
+                for point in one.points:
+                    if not math.isfinite(point[axis]) or point[axis] < 0 or (log and not point[axis]):
+                        needed = "positive" if log else "finite and not negative"
+                        raise ShapeError(
+                            f"{one.name} of chart {self.title} has a point at {point[axis]} on the "
+                            f"{'xy'[axis]} axis; a number that is {needed} is needed"
+                        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Where a number lies between 0 and 1, and which are marked."""
+
+    low: float
+    high: float
+    log: bool
+    ticks: tuple[float, ...]
+
+    def place(self, x: float) -> float:
+        low, high = (math.log(v) if self.log else v for v in (self.low, self.high))
+        return ((math.log(x) if self.log else x) - low) / (high - low)
+
+
+def chart_svg(chart: Chart) -> str:
+    """Render a chart as a standalone SVG document; all text is escaped.
+
+    >>> "a &lt; b" in chart_svg(Chart("a < b", "n", "y", (Series("one", ((1, 1),)),)))
+    True
+    """
+    check_type("chart_svg", chart, Chart, "a chart")
+    points = [point for one in chart.series for point in one.points]
+    across = _axis([x for x, _ in points], log=chart.log_x, from_zero=False)
+    up = _axis([y for _, y in points], log=chart.log_y, from_zero=True)
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        return _LEFT + across.place(x) * _WIDTH, _TOP + (1 - up.place(y)) * _HEIGHT
+
+    legend = max((len(one.name) for one in chart.series), default=0)
+    width = _LEFT + _WIDTH + _RIGHT + round(legend * 7.25) + 28
+    notes = [line for note in chart.notes for line in textwrap.wrap(clean(note), (width - _LEFT) * 4 // 29)]
+    height = _TOP + _HEIGHT + _BOTTOM + 18 * len(notes)
+    drawn = [
+        _text(_LEFT, 24, chart.title, 'font-weight="bold" font-size="14"'),
+        *_grid(across, up),
+        _text(_LEFT + _WIDTH / 2, _TOP + _HEIGHT + 38, chart.x, 'text-anchor="middle"'),
+        _text(
+            0, 0, chart.y, f'text-anchor="middle" transform="translate(16 {_TOP + _HEIGHT / 2}) rotate(-90)"'
+        ),
+    ]
+    for number, one in enumerate(chart.series):
+        drawn += _series(one, _COLORS[number % len(_COLORS)], [at(*point) for point in one.points], number)
+    drawn += [
+        _text(_LEFT, _TOP + _HEIGHT + _BOTTOM + 4 + 18 * n, note, 'fill="#555"')
+        for n, note in enumerate(notes)
+    ]
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" role="img" font-family="{_FONT}" font-size="12" fill="#111">',
+            f"<title>{_escape(chart.title)}</title>",
+            f'<rect width="{width}" height="{height}" fill="#fff"/>',
+            *drawn,
+            "</svg>",
+            "",
+        ]
+    )
+
+
+def _axis(values: Sequence[float], *, log: bool, from_zero: bool) -> _Axis:
+    """The axis of some numbers: its ends are ticks."""
+    low, high = min(values), max(values)
+    if log:
+        first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+        last += first == last
+        if last - first <= 2:
+            first, last = math.floor(math.log2(low)), math.ceil(math.log2(high))
+            last += first == last
+            ticks = tuple(2.0**n for n in range(first, last + 1))
+        else:
+            ticks = tuple(10.0**n for n in range(first, last + 1))
+        return _Axis(ticks[0], ticks[-1], log, ticks)
+    low = 0.0 if from_zero else low
+    step = _step((high - low) or high or 1.0)
+    first, last = math.floor(low / step), math.ceil(high / step)
+    last += first == last
+    return _Axis(first * step, last * step, log, tuple(n * step for n in range(first, last + 1)))
+
+
+def _step(extent: float) -> float:
+    """A distance of ticks: 1, 2 or 5 times a power of ten, so that there are 4 to 10."""
+    power = 10.0 ** math.floor(math.log10(extent))
+    return next(n * power for n in (0.1, 0.2, 0.5, 1.0) if extent <= 10 * n * power)
+
+
+def _grid(across: _Axis, up: _Axis) -> Iterable[str]:
+    """Lines at the ticks, and the numbers beside them."""
+    bottom, right = _TOP + _HEIGHT, _LEFT + _WIDTH
+    for x in across.ticks:
+        place = _LEFT + across.place(x) * _WIDTH
+        yield f'<line x1="{place:.1f}" y1="{_TOP}" x2="{place:.1f}" y2="{bottom}" stroke="#ddd"/>'
+        yield _text(place, bottom + 16, _tick(x), 'text-anchor="middle" fill="#555"')
+    for y in up.ticks:
+        place = _TOP + (1 - up.place(y)) * _HEIGHT
+        yield f'<line x1="{_LEFT}" y1="{place:.1f}" x2="{right}" y2="{place:.1f}" stroke="#ddd"/>'
+        yield _text(_LEFT - 6, place + 4, _tick(y), 'text-anchor="end" fill="#555"')
+    yield f'<rect x="{_LEFT}" y="{_TOP}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="#555"/>'
+
+
+def _series(one: Series, color: str, places: Sequence[tuple[float, float]], number: int) -> Iterable[str]:
+    """A line, marks, and the name at the right."""
+    if one.line and len(places) > 1:
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        yield f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>'
+    if one.marks:
+        yield from (
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{2.5 if one.line else 4}" fill="{color}"/>'
+            for x, y in places
+        )
+    top = _TOP + 8 + 18 * number
+    left = _LEFT + _WIDTH + 12
+    yield f'<rect x="{left}" y="{top - 5}" width="10" height="3" fill="{color}"/>'
+    yield _text(left + 16, top, one.name, f'fill="{color}"')
+
+
+def _tick(x: float) -> str:
+    if x and not 1e-3 <= x < 1e6:
+        return f"{x:.0e}".replace("e+0", "e").replace("e-0", "e-")
+    return f"{x:,.10g}" if x < 1 else f"{x:,.6g}"
+
+
+def _text(x: float, y: float, text: str, attributes: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}"{attributes and " "}{attributes}>{_escape(text)}</text>'
+
+
+def _escape(text: str) -> str:
+    return escape(clean(text), quote=False)
+
+
+# --- rooflines -----------------------------------------------------------------------------------------
+
+
+def roofline_chart(rates: Rates, programs: Mapping[str, Mapping[str, float]], unit: str = "tensor") -> Chart:
+    """The roofs of a board, one for each level of memory, and programs as points under them.
+
+    `programs` are operations per byte by level, of each program by name; a point is where the level's roof
+    bounds it.  Raises UnknownNameError for a unit without a rate, and ShapeError for an intensity that is not
+    positive.
+
+    >>> from layoutalg.arch import T4_ACHIEVED
+    >>> chart = roofline_chart(T4_ACHIEVED, {"256x128": {"dram": 85.3, "shared": 32.0}})
+    >>> [one.name for one in chart.series]
+    ['dram, 220 GB/s', 'l2, 1,280 GB/s', 'shared, 3,662 GB/s', '256x128']
+    """
+    check_type("roofline_chart", rates, Rates, "rates")
+    if unit not in rates.units:
+        raise UnknownNameError("unit", unit, rates.units)
+    peak = rates.units[unit]
+    balances = {level: peak / beta for level, beta in rates.levels.items()}
+    asked = [n for one in programs.values() for level, n in one.items() if level in balances]
+    for n in asked:
+        if not n > 0:
+            raise ShapeError(f"the intensity of a program is {n}; it must be positive")
+    known = [*balances.values(), *asked]
+    low, high = min(known) / 4, max(known) * 4
+    roofs = [
+        Series(
+            f"{level}, {beta / 1e9:,.0f} GB/s",
+            tuple((x, min(beta * x, peak) / 1e12) for x in (low, balances[level], high)),
+            marks=False,
+        )
+        for level, beta in rates.levels.items()
+    ]
+    points = [
+        Series(
+            name,
+            tuple((n, min(rates.levels[x] * n, peak) / 1e12) for x, n in one.items() if x in rates.levels),
+            line=False,
+        )
+        for name, one in programs.items()
+    ]
+    return Chart(
+        f"Roofline of {rates.name}, {unit} {peak / 1e12:,.4g} TFLOP/s",
+        "operations per byte", "TFLOP/s", (*roofs, *(one for one in points if one.points)), True, True,
+        (f"Rates: {rates.source}",),
+    )  # fmt: skip
+
+
+def rising(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Points by x.  Raises ShapeError for two at one x.
+
+    >>> rising([(2, 5.0), (1, 7.0)])
+    ((1, 7.0), (2, 5.0))
+    """
+    found = tuple(sorted(points))
+    for (x, _), (after, _) in pairwise(found):
+        if x == after:
+            raise ShapeError(f"two points of a line are at {x}")
+    return found
