@@ -22,6 +22,7 @@ of its memory traffic.  Its layouts are the algebra's own, TiledCopy and TiledMM
     costs      what memory accesses cost, read off the program
     printing   CUDA text and launchers
     gpu        machine code, launches
+    timing     how long a turn of a main loop takes: issue, pipes, latency
     language   tensors, fragments, tiled copies, rings; what is done with a finished program
     relayout   values between register layouts
     block_product  tile_product: the product of a block, from its tensors to its sums
@@ -108,8 +109,7 @@ _PLACES = {
     "instr": (
         "BAR CP_ASYNC CP_COMMIT CP_WAIT FENCE_PROXY_ASYNC LDG LDS LDS_REMOTE NAMED_ARRIVE STG STG_WHOLE STS "
         "STS_REMOTE ST_ASYNC WARP_SYNC WGMMA_COMMIT WGMMA_FENCE WGMMA_WAIT Instr Requires find_wgmma imm "
-        "into "
-        "out read updated value write"
+        "into out read updated value write"
     ),
     "language": (
         "Fragment Kernel Program Tensor TmaRing compile exp exp2 launch local_tile maximum minimum pipeline "
@@ -122,10 +122,10 @@ _PLACES = {
 __all__ = [
     "BAR", "CP_ASYNC", "CP_COMMIT", "CP_WAIT", "FENCE_PROXY_ASYNC", "LDG", "LDS", "LDS_REMOTE",
     "NAMED_ARRIVE", "STG", "STG_WHOLE", "STS", "STS_REMOTE", "ST_ASYNC", "WARP_SYNC", "WGMMA_COMMIT",
-    "WGMMA_FENCE", "WGMMA_WAIT", "AlongRows", "Fragment", "Instr", "Kernel", "MemRef", "Program", "Requires", "Tensor",
-    "TmaRing", "compile", "exp", "exp2", "find_wgmma", "imm", "into", "launch", "local_tile", "maximum",
-    "minimum", "minus", "out", "pipeline", "read",
-    "reciprocal", "reduce_along", "reduce_tile", "rsqrt", "simulate", "sqrt", "tanh", "tile_product", "to_cuda", "traffic", "updated",
+    "WGMMA_FENCE", "WGMMA_WAIT", "AlongRows", "Fragment", "Instr", "Kernel", "MemRef", "Program",
+    "Requires", "Tensor", "TmaRing", "compile", "exp", "exp2", "find_wgmma", "imm", "into", "launch",
+    "local_tile", "maximum", "minimum", "minus", "out", "pipeline", "read", "reciprocal", "reduce_along",
+    "reduce_tile", "rsqrt", "simulate", "sqrt", "tanh", "tile_product", "to_cuda", "traffic", "updated",
     "value", "verify", "write",
 ]  # fmt: skip
 

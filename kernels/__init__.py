@@ -11,10 +11,10 @@
     config_fields          fields of configurations, and which configurations are near
     elements               elements as bits and numbers, and how they are rounded
 
->>> print(*list(FAMILIES)[:9])
-tiled_copy transpose permute sum mean max softmax layer_norm rms_norm
->>> print(*list(FAMILIES)[9:])
-relu gelu silu add gemm-simt gemm-sm80 gemm-sm90 gemv
+>>> print(*list(FAMILIES)[:12])
+tiled_copy transpose permute sum mean max min prod argmax argmin var logsumexp
+>>> print(*list(FAMILIES)[12:])
+softmax layer_norm rms_norm relu gelu silu add gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ if __name__ != "layoutalg.kernels":
     raise ImportError(f"{__name__!r} is a part of layoutalg: import layoutalg.kernels")
 
 from layoutalg.kernels.calls import (
+    Prepared,
     layer_norm,
     matmul,
     permute,
     plan_matmul,
+    prepare,
     reduce,
     relayout,
     rms_norm,
@@ -41,12 +43,14 @@ __all__ = [
     "FAMILIES",
     "Candidate",
     "Family",
+    "Prepared",
     "VerifyReport",
     "find_family",
     "layer_norm",
     "matmul",
     "permute",
     "plan_matmul",
+    "prepare",
     "reduce",
     "relayout",
     "rms_norm",

@@ -41,11 +41,14 @@ _TORCH_FLOAT = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "f
 
 
 def torch_matmul(d: Any, a: Any, b: Any, element: str) -> Launch | None:
-    """PyTorch's matmul(a, b, out=d), which calls cuBLAS; TF32 for the element "tf32" alone."""
-    if import_trouble("torch", "") or element not in _TORCH_FLOAT:
+    """PyTorch's matmul(a, b, out=d), or _int_mm of bytes, of cuBLAS; TF32 for the element "tf32" alone."""
+    if import_trouble("torch", "") or element not in (*_TORCH_FLOAT, "s8"):
         return None
     import torch
 
+    if element == "s8":
+        to, left, right = (torch.as_tensor(x, device="cuda") for x in (d, a, b))
+        return lambda: torch._int_mm(left, right, out=to)
     kind = getattr(torch, _TORCH_FLOAT[element])
     to, left, right = (torch.as_tensor(x, device="cuda") for x in (d, a, b))
     if element == "bf16":
@@ -58,7 +61,10 @@ def torch_matmul(d: Any, a: Any, b: Any, element: str) -> Launch | None:
     return launch
 
 
-_TORCH_REDUCTION = {"sum": "sum", "max": "amax", "mean": "mean"}
+_TORCH_REDUCTION = {
+    "sum": "sum", "max": "amax", "min": "amin", "mean": "mean", "logsumexp": "logsumexp", "prod": "prod",
+    "argmax": "argmax", "argmin": "argmin",
+}  # fmt: skip
 
 LAYER_NORM_EPS = 1e-5
 """PyTorch's default, and ours."""
@@ -67,16 +73,22 @@ LAYER_NORM_EPS = 1e-5
 def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Launch | None:
     """PyTorch's sum, amax, mean or norm; the launch returns its result, a new tensor.
 
-    Axes of a norm that PyTorch does not take are moved to the end, and stay there in the result.
+    None where PyTorch has no such thing: products and indices over several axes.  Axes of a norm that PyTorch
+    does not take are moved to the end, and stay there in the result.
     """
     if import_trouble("torch", ""):
         return None
     import torch
 
     y = _tensor(x, element)
+    if op in ("prod", "argmax", "argmin"):
+        single = getattr(torch, op)
+        return (lambda: single(y, dim=axes[0])) if len(axes) == 1 else None
     if op in _TORCH_REDUCTION:
         reduction = getattr(torch, _TORCH_REDUCTION[op])
         return lambda: reduction(y, dim=axes)
+    if op == "var":
+        return lambda: torch.var(y, dim=axes, correction=0)
     if op == "softmax" and len(axes) == 1:
         return lambda: torch.softmax(y, axes[0])
     last = tuple(range(y.ndim - len(axes), y.ndim))
@@ -91,7 +103,9 @@ def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours:
     """How far `ours` is from the definition in float64 at most, and the largest result; needs PyTorch."""
     y = _tensor(x, element).double()
     if op in _TORCH_REDUCTION:
-        wanted = {"sum": y.sum, "max": y.amax, "mean": y.mean}[op](dim=axes)
+        wanted = getattr(y, _TORCH_REDUCTION[op])(dim=axes[0] if op == "prod" else axes)
+    elif op == "var":
+        wanted = y.var(dim=axes, correction=0)
     elif op == "softmax":
         powers = (y - y.amax(axes, keepdim=True)).exp()
         wanted = powers / powers.sum(axes, keepdim=True)
@@ -100,6 +114,17 @@ def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours:
         wanted = centred / (centred.square().mean(axes, keepdim=True) + LAYER_NORM_EPS).sqrt()
     got = _tensor(ours, element).double().reshape(wanted.shape)
     return float((got - wanted).abs().max()), float(wanted.abs().max())
+
+
+def torch_wrong_indices(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> int:
+    """How many indices are not those of the first "argmax" or "argmin" along one axis; needs PyTorch."""
+    import torch
+
+    y, (axis,) = _tensor(x, element), axes
+    best = (y.amax if op == "argmax" else y.amin)(axis, keepdim=True)
+    places = torch.arange(y.shape[axis], device=y.device).reshape(-1, *[1] * (y.ndim - 1 - axis))
+    first = torch.where(y == best, places, y.shape[axis]).amin(axis)
+    return int((torch.as_tensor(ours.view("int64"), device="cuda").reshape(first.shape) != first).sum())
 
 
 def _tensor(x: Any, element: str) -> Any:

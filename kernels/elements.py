@@ -22,9 +22,17 @@ CARRIER: Mapping[int, str] = MappingProxyType(
 """NumPy types that carry elements of a width in bytes; they are moved, never computed with."""
 
 ELEMENT = MappingProxyType(
-    {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64", "int8": "s8", "int32": "s32"}
-)
+    {
+        "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64", "int8": "s8", "uint8": "u8",
+        "int16": "s16", "int32": "s32", "int64": "s64",
+    }
+)  # fmt: skip
 """Element types by NumPy's names."""
+
+INTEGERS = MappingProxyType(
+    {short: long for long, short in ELEMENT.items() if short in ("s8", "u8", "s16", "s32", "s64")}
+)
+"""NumPy's names of integers."""
 
 WORD_BYTES, UNIT_BYTES = 4, 16
 
@@ -55,6 +63,31 @@ def bits_of(numbers: Any, element: str) -> Any:
     with numpy.errstate(all="ignore"):
         words = encode(padded[None, :], element)[0]
     return words.view(CARRIER[int(WORD_BYTES / WORD_ELEMS[element])])[: numbers.size].reshape(numbers.shape)
+
+
+def values_of(bits: Any, element: str) -> Any:
+    """What words of an element's width carry: float64 of floats, int64 of integers; of the same shape.
+
+    >>> import numpy
+    >>> values_of(numpy.array([255, 1], "u1"), "s8").tolist()
+    [-1, 1]
+    """
+    if element not in INTEGERS:
+        return numbers_of(bits, element)
+    return bits.view(INTEGERS[element]).astype("int64")
+
+
+def words_of(values: Any, element: str) -> Any:
+    """The inverse: floats are rounded, integers taken modulo their width.
+
+    >>> import numpy
+    >>> words_of(numpy.array([-1, 256]), "u8").tolist()
+    [255, 0]
+    """
+    if element not in INTEGERS:
+        return bits_of(values, element)
+    found = values.astype(INTEGERS[element])
+    return found.view(CARRIER[found.itemsize])
 
 
 def whole_units(array: Any) -> Any:

@@ -1,8 +1,8 @@
 """Functions on arrays: permute, transpose, relayout, reduce, softmax, layer_norm, rms_norm, matmul.
 
 Each takes NumPy, CuPy or PyTorch arrays, or what speaks DLPack: on a GPU it runs a generated kernel, on the
-CPU it computes the definition, or with simulate=True runs the kernel in the simulator.  plan_matmul says
-which kernels a matmul would run.  See docs/ops.md.
+CPU it computes the definition, or with simulate=True runs the kernel in the simulator.  `prepare` works a
+call out, to be run many times, and `plan_matmul` says which kernels a matmul would run.  See docs/ops.md.
 
 >>> import numpy as np
 >>> permute(np.arange(6, dtype=np.float32).reshape(2, 3), (1, 0)).tolist()
@@ -10,10 +10,12 @@ which kernels a matmul would run.  See docs/ops.md.
 """
 
 from layoutalg.kernels import (
+    Prepared,
     layer_norm,
     matmul,
     permute,
     plan_matmul,
+    prepare,
     reduce,
     relayout,
     rms_norm,
@@ -22,10 +24,12 @@ from layoutalg.kernels import (
 )
 
 __all__ = [
+    "Prepared",
     "layer_norm",
     "matmul",
     "permute",
     "plan_matmul",
+    "prepare",
     "reduce",
     "relayout",
     "rms_norm",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -107,13 +107,17 @@ class CubinGpu:
         self.ms += self.costs[image]
         self.launched.append(kernel.name)
 
-    def launch_dependent(
-        self, function: int, grid: tuple[int, int, int], threads: int, shared: int, stream: int, pointers: int
-    ) -> int:
+    def dependent_launcher(
+        self, function: int, grid: tuple[int, int, int], threads: int, shared: int, pointers: int
+    ) -> Callable[[int], int]:
         """The launch of a kernel that may start early."""
-        self.early += 1
-        self.launch(function, *grid, threads, 1, 1, shared, stream, pointers, 0)
-        return 0
+
+        def start(stream: int) -> int:
+            self.early += 1
+            self.launch(function, *grid, threads, 1, 1, shared, stream, pointers, 0)
+            return 0
+
+        return start
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[CubinGpu]:
@@ -123,7 +127,7 @@ class CubinGpu:
             patch.dict("sys.modules", cupy=self),
             patch.object(runtime, "gpu_status", lambda: status),
             patch.object(runtime, "_here", threading.local()),
-            patch.object(runtime, "launch_dependent", self.launch_dependent),
+            patch.object(runtime, "dependent_launcher", self.dependent_launcher),
         ):
             yield self
 

@@ -94,12 +94,15 @@ class Driver:
         self.launched.append((tuple(shape), stream, values))
         self.devices.append(self.current)
 
-    def launch_dependent(
-        self, function: int, grid: tuple[int, int, int], threads: int, shared: int, stream: int, pointers: int
-    ) -> int:
-        self.early.append(len(self.launched))
-        self.launchKernel(function, *grid, threads, 1, 1, shared, stream, pointers, 0)
-        return self.status
+    def dependent_launcher(
+        self, function: int, grid: tuple[int, int, int], threads: int, shared: int, pointers: int
+    ) -> Callable[[int], int]:
+        def start(stream: int) -> int:
+            self.early.append(len(self.launched))
+            self.launchKernel(function, *grid, threads, 1, 1, shared, stream, pointers, 0)
+            return self.status
+
+        return start
 
     class CUDADriverError(RuntimeError):
         """A status that is not 0."""

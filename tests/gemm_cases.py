@@ -32,6 +32,8 @@ def arguments(p: GemmProblem, seed: int = 0, most: int = 2) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
 
     def draw(elems: int, name: str) -> Any:
+        if p.packed > 1 and name == p.operand.name:
+            return rng.integers(0, 256, elems, dtype=np.uint8)
         return packed(rng.integers(-most, most + 1, elems), name)
 
     return {
@@ -49,10 +51,26 @@ def taken(kernel: Any, args: dict[str, Any]) -> dict[str, Any]:
     return {name: x.copy() if name == "d" else x for name, x in args.items() if name in names}
 
 
+def factors(p: GemmProblem, args: dict[str, Any]) -> tuple[Any, Any]:
+    """A and B as numbers; of a byte, the first from its low bits."""
+    if p.packed == 1:
+        return matrices(p, *(unpacked(args[x], p.operand.name) for x in "ab"))
+    bits = 8 // p.packed
+    shifts = bits * np.arange(p.packed)
+    a, b = matrices(p, args["a"], args["b"])
+    codes = [(x[:, :, None].astype(int) >> shifts) % (1 << bits) for x in (a, b.T)]
+    a, b = (x.reshape(len(x), -1) for x in codes)
+    if p.element == "s4":
+        a, b = (np.where(x < 8, x, x - 16) for x in (a, b))
+    return a.astype(float), b.T.astype(float)
+
+
 def expected(p: GemmProblem, args: dict[str, Any]) -> Any:
     """The bits of D that result, by definition; gaps between rows keep theirs."""
-    a, b = matrices(p, *(unpacked(args[x], p.operand.name) for x in "ab"))
+    a, b = factors(p, args)
     total = ALPHA * (a @ b)
+    if p.arithmetic == "xor":
+        total = ALPHA * (a[:, :, None] != b[None]).sum(axis=1)
     if p.reads_c:
         total += BETA * _rows(unpacked(args["c"], p.result.name), p.m, p.n, p.ldc)
     if p.bias:

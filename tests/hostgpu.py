@@ -30,7 +30,7 @@ from unittest.mock import patch
 import numpy as np
 
 from layoutalg.codegen.expr import Var
-from layoutalg.codegen.gpu import Launch, LoadedSequence, ReadySequence
+from layoutalg.codegen.gpu import LoadedSequence, Picks, ReadySequence
 from layoutalg.codegen.gpu.arguments import check_aligned
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.program import Global, Kernel, LaunchSequence, lower
@@ -142,9 +142,28 @@ class HostGpu:
         return max(found, key=len)
 
 
+class HostLaunch:
+    """A kernel as `codegen.gpu.Launch` is: a function of the addresses of its pointers, in order."""
+
+    def __init__(self, run: Callable[[Sequence[int]], None], count: int) -> None:
+        self.run, self.places = run, tuple(range(count))
+
+    def __call__(self, addresses: Sequence[int], stream: int | None) -> None:
+        self.run(addresses)
+
+    def check(self, addresses: Sequence[int]) -> None:
+        """Nothing: whoever runs checks, and knows of scratch memory too."""
+        assert len(addresses) == len(self.places)
+
+    def pick(self, addresses: Sequence[int], picks: Picks, stream: int) -> None:
+        """Run with what is picked of addresses."""
+        assert [place for place, _, _ in picks] == list(self.places)
+        self.run([addresses[number] + further for _, number, further in picks])
+
+
 def _simulated(
     gpu: HostGpu, kernel: Kernel, buffers: tuple[str, ...], scalars: dict[str, int], arch: str
-) -> tuple[Launch, tuple[str, ...]]:
+) -> tuple[Any, tuple[str, ...]]:
     """A kernel as a launch on the bytes at addresses, checked and lowered as for printing; what it takes."""
     check(kernel, arch)
     kernel = lower(kernel)
@@ -154,7 +173,7 @@ def _simulated(
     of = iter(buffers)
     names = tuple(next(of) if isinstance(p, Global) else p.name for p in taken)
 
-    def launch(addresses: Sequence[int], stream: int | None) -> None:
+    def launch(addresses: Sequence[int]) -> None:
         given: dict[str, Any] = dict(bound)
         for p, at in zip(taken, addresses, strict=True):
             if isinstance(p, Global):
@@ -165,7 +184,7 @@ def _simulated(
                 given[p.name] = at
         simulate(kernel, given, arch=arch, trace=False)
 
-    return launch, names
+    return HostLaunch(launch, len(names)), names
 
 
 def _module(gpu: HostGpu) -> ModuleType:
@@ -232,7 +251,7 @@ def planning_gpu(arch: str) -> Iterator[HostGpu]:
     """A GPU whose launches do nothing: their kernels are planned and compiled, and kept on disk."""
 
     def load(ready: ReadySequence) -> LoadedSequence:
-        steps = tuple((lambda addresses, stream: None, names) for names in ready.buffers)
+        steps: Any = tuple((HostLaunch(lambda _: None, len(names)), names) for names in ready.buffers)
         return LoadedSequence(steps, ready.scratch_bytes)
 
     with _standing_in(arch, plan_cache.ready_sequence, load) as gpu:

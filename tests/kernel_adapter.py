@@ -52,7 +52,7 @@ RENAMED: Mapping[str, str] = {
 OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
 """Fields of all products when choices were stored, and now of steps of ladders alone; "spread" is gone."""
 
-LATER = {"schedule": "data_parallel", "single": False, "lowered": True}
+LATER = {"schedule": "data_parallel", "single": False, "lowered": True, "mma_m": 16}
 """Fields of products and steps that came after choices were stored, as all had them then."""
 
 Case: TypeAlias = Mapping[str, Any]

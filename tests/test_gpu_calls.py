@@ -16,7 +16,7 @@ from layoutalg.codegen.gpu import ReadySequence, compile_sequence, runtime
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.errors import AlignmentError, ArgumentTypeError
 from layoutalg.kernels import FAMILIES, plan_cache
-from layoutalg.kernels.calls import api, product_api, reduce_api
+from layoutalg.kernels.calls import api, product_api, reduce_api, repeated
 from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
 from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
@@ -31,15 +31,17 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     status = GpuStatus(True, "a stand-in", "sm_90a")
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(runtime, "_here", threading.local())
-    monkeypatch.setattr(runtime, "launch_dependent", cupy.launch_dependent)
+    monkeypatch.setattr(runtime, "dependent_launcher", cupy.dependent_launcher)
     for module in (runtime, plan_cache):
         monkeypatch.setattr(module, "require_gpu", lambda: status)
     kept = (api.permute_on_gpu, reduce_api._loaded, product_api._loaded, plan_cache.sequence_on_gpu)
     for cache in kept:
         cache.cache_clear()
+    repeated.forget()
     yield cupy
     for cache in kept:
         cache.cache_clear()
+    repeated.forget()
 
 
 @pytest.fixture
@@ -200,6 +202,7 @@ def test_the_cache_on_disk_is_asked_by_the_problem(
     for _ in range(2):
         reduce_api.softmax(Array(0x4000, (6, 40)))
         api.transpose(Array(0x4000, (6, 40)))
+        repeated.forget()
         plan_cache.sequence_on_gpu.cache_clear()
         reduce_api._loaded.cache_clear()
         api.permute_on_gpu.cache_clear()

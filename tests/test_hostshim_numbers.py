@@ -106,7 +106,8 @@ MMA = (
 
 def test_a_statement_becomes_a_call_with_its_operands_in_order() -> None:
     text = in_cpp(MMA)
-    call = "shim::ptx_mma<shim::f16, shim::f32, 8>((d[0]), (d[1]), (d[2]), (d[3]), (a[0]), (a[1]), (b[0]));"
+    call = "shim::ptx_mma<shim::f16, shim::f32, 16, 8, 0>("
+    call += "(d[0]), (d[1]), (d[2]), (d[3]), (a[0]), (a[1]), (b[0]));"
     assert re.sub(r"\s+", "", call) in re.sub(r"\s+", "", text) and "asm" not in text
     pack = in_cpp('asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(f(v[1])), "f"(f(v[0])));')
     assert re.sub(r"\s+", "", pack) == "shim::ptx_pack<shim::bf16>((d),(f(v[1])),(f(v[0])));"

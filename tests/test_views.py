@@ -21,7 +21,7 @@ from tests.gpu.views import BOTH, Unguarded, cases, compiled, run_one
 from tests.hostgpu import KINDS, simulated_gpu
 from tests.sequences import called_of, launches_of
 from tests.view_judge import Host, Verdict, contents, judge, reasons, run_in_numpy, run_in_simulator
-from tests.views import FLOATS, FUNCTIONS, GUARD_BYTES, MOVES, Case, Placed, draw
+from tests.views import EVERY, FLOATS, FOLDS, FUNCTIONS, GUARD_BYTES, MOVES, Case, Placed, draw
 
 SAMPLE = range(7000, 7025)
 
@@ -35,13 +35,20 @@ def wrong_of(numbers: range, decide: Callable[[Case], Verdict], **asked: Any) ->
     return [f"case {case.seed}: {case}\n{v.why}" for case, v in found if v.kind == "wrong"]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("function", EVERY)
 def test_a_sample_by_the_code_of_a_gpu(function: str) -> None:
     assert wrong_of(SAMPLE, run_in_simulator, functions=(function,)) == []
 
 
 def test_a_sample_by_the_code_of_the_cpu() -> None:
     assert wrong_of(range(40), run_in_numpy, library="numpy") == []
+    assert wrong_of(range(120), run_in_numpy, functions=FOLDS, library="numpy") == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("function", FOLDS)
+def test_300_of_each_by_the_code_of_a_gpu(function: str) -> None:
+    assert wrong_of(range(8000, 8300), run_in_simulator, functions=(function,)) == []
 
 
 # --- the generator -------------------------------------------------------------------------------------
@@ -193,7 +200,7 @@ def test_what_is_compiled_ahead_is_what_is_launched() -> None:
 
     with patch.object(plan_cache, "ready_sequence", keep):
         for n in range(30):
-            compiled((n, BOTH, 200, "sm_90a"))
+            compiled((n, BOTH, 200, "sm_90a", FUNCTIONS))
     with patch("tests.hostgpu.called_of", count):
         for name, case in cases(0, 30, BOTH, 200):
             with simulated_gpu("sm_90a") as gpu:

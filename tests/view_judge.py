@@ -41,14 +41,16 @@ from layoutalg.errors import (
     NotInjectiveError,
     ShapeError,
 )
-from layoutalg.kernels.elements import bits_of, numbers_of
-from layoutalg.kernels.rowwise import norm_problem, reduce_problem
+from layoutalg.kernels.elements import bits_of, numbers_of, values_of, words_of
+from layoutalg.kernels.rowwise import norm_problem, reduce_problem, reduced
 from layoutalg.kernels.rowwise import normed as norm_reference
 from layoutalg.kernels.rowwise.trials import norm_bound, reduction_bound
 from tests.hostgpu import CARRIERS, KINDS, Bytes, HostGpu, allocation, simulated_gpu
 from tests.views import (
     FLOATS,
+    FOLDS,
     GUARD_BYTES,
+    INTEGERS,
     MOVES,
     NORMS,
     REDUCTIONS,
@@ -63,6 +65,9 @@ from tests.views import (
 MOST_RANK = 8
 """Modes that a reduction or a norm takes."""
 
+NONE_OF_NOTHING = ("max", "min", "argmax", "argmin", "int_max")
+"""What has no result of no elements."""
+
 
 def contents(case: Case) -> dict[str, Bytes]:
     """The bytes of every allocation before the call: random ones, numbers where the arrays are."""
@@ -71,8 +76,13 @@ def contents(case: Case) -> dict[str, Bytes]:
     if case.kind in FLOATS and case.function not in MOVES:
         for name, p in {"x": case.x, **case.parameters}.items():
             numbers = _numbers(rng, p.shape, case.numbers if name == "x" else "normal")
+            if case.function == "prod":  # near 1, so that no part of a product overflows
+                numbers = np.where(np.abs(numbers) < 100, 1 + np.tanh(numbers) / 64, numbers / 1000)
             short = FLOATS[case.kind]
             p.of(memory[p.allocation], KINDS[case.kind].itemsize)[...] = bits_of(numbers, short)
+    elif case.kind in INTEGERS and case.function not in MOVES and case.numbers != "special":
+        words = case.x.of(memory[case.x.allocation], KINDS[case.kind].itemsize)
+        words[...] = words_of(rng.integers(-3, 4, case.x.shape), INTEGERS[case.kind])  # ties
     return memory
 
 
@@ -104,7 +114,7 @@ def reasons(case: Case, *, aligned_buffers: bool = True) -> dict[type[LayoutAlgE
         if len(x.shape) > MOST_RANK:
             found[ShapeError] = "more than 8 modes"
         count = prod(x.shape[k] for k in case.over)
-        if case.function == "max" and count == 0 and 0 not in case.result_shape:
+        if case.function in NONE_OF_NOTHING and count == 0 and 0 not in case.result_shape:
             found[ShapeError] = "a maximum of nothing"
     if case.function not in MOVES:
         factors = case.parameters.values() if 0 not in x.shape else ()
@@ -151,6 +161,8 @@ def wanted(case: Case, memory: Mapping[str, Bytes]) -> tuple[Array, Array | None
         return made, None
     if case.function in MOVES:
         return x.transpose(case.order).copy(), None
+    if case.function in FOLDS:
+        return _folded(case, x)
     short, result = FLOATS[case.kind], FLOATS[case.result]
     numbers = numbers_of(x, short)
     with np.errstate(all="ignore"):
@@ -185,6 +197,25 @@ def _reduced(case: Case, x: Array, short: str, result: str) -> tuple[Array, Arra
         return rounded.reshape(shape), np.zeros(shape)
     p = reduce_problem(case.x.shape, over, case.function, short, result=result)
     return exact, reduction_bound(p, count + 2, x.ravel()).reshape(shape)
+
+
+def _folded(case: Case, x: Array) -> tuple[Array, Array | None]:
+    """A reduction of several words, a minimum or a product, by the definition of its problem."""
+    kinds = FLOATS | INTEGERS
+    short, result, op = kinds[case.kind], kinds[case.result], case.function.removeprefix("int_")
+    p = reduce_problem(case.x.shape, case.over, op, short, result=result)
+    count = prod(case.x.shape[k] for k in case.over)
+    values = np.ascontiguousarray(values_of(x, short)).ravel()
+    if p.of_nothing is not None or not x.size:
+        exact = np.full(case.result_shape, 0.0 if p.of_nothing is None else p.of_nothing)
+        return (
+            (words_of(exact, result), None) if result in INTEGERS.values() else (exact, np.zeros_like(exact))
+        )
+    exact = reduced(p, values).reshape(case.result_shape)
+    if result in INTEGERS.values():
+        return words_of(exact, result), None
+    exact, apart = exact.astype("f8"), reduction_bound(p, count + 2, values).reshape(case.result_shape)
+    return (numbers_of(bits_of(exact, result), result) if p.is_exact else exact), apart
 
 
 def judge(case: Case, before: Mapping[str, Bytes], after: Mapping[str, Bytes], result: Array | None) -> str:
@@ -284,7 +315,7 @@ def call(case: Case, arrays: Mapping[str, Any]) -> Any:
         case "layer_norm":
             w, b = arrays.get("weight"), arrays.get("bias")
             return layoutalg.layer_norm(x, case.axes, w, b, case.eps, out)
-    return layoutalg.reduce(x, case.function, case.axes, case.keepdims, out)
+    return layoutalg.reduce(x, case.function.removeprefix("int_"), case.axes, case.keepdims, out)
 
 
 FAULTS = (

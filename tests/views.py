@@ -26,13 +26,20 @@ Array = np.ndarray[Any, Any]
 Rng = np.random.Generator
 
 FUNCTIONS = ("permute", "transpose", "relayout", "sum", "max", "mean", "softmax", "layer_norm")
-MOVES, REDUCTIONS, NORMS = FUNCTIONS[:3], FUNCTIONS[3:6], FUNCTIONS[6:]
+FOLDS = ("min", "prod", "argmax", "argmin", "var", "logsumexp", "int_sum", "int_max")
+"""Reductions that are drawn where they are asked for: of floats, of integers, or both."""
+
+MOVES, REDUCTIONS, NORMS = FUNCTIONS[:3], (*FUNCTIONS[3:6], *FOLDS), FUNCTIONS[6:]
+EVERY = (*FUNCTIONS, *FOLDS)
 Library: TypeAlias = Literal["host", "numpy", "cupy", "torch"]
 LIBRARIES = get_args(Library)
 """Whose arrays a case is for."""
 
 FLOATS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 """Element types that are computed with, and their short names."""
+
+INTEGERS = {"uint8": "u8", "int8": "s8", "int16": "s16", "int32": "s32", "int64": "s64"}
+"""The same of integers."""
 
 GUARD_BYTES = 256
 """Bytes on either side of what an array reaches."""
@@ -141,7 +148,7 @@ def draw(
     NumPy and CuPy have no bfloat16; PyTorch has no negative strides, and counts starts and strides in
     elements; "host" has all of it.
     """
-    rng = np.random.default_rng([seed, most, *map(FUNCTIONS.index, functions), LIBRARIES.index(library)])
+    rng = np.random.default_rng([seed, most, *map(EVERY.index, functions), LIBRARIES.index(library)])
     function = functions[int(rng.integers(len(functions)))]
     return _Drawing(seed, rng, most, library).case(function)
 
@@ -191,6 +198,8 @@ class _Drawing:
             return self.relayout()
         floats = function not in MOVES
         kind = self.kind(FLOATS if floats else KINDS)
+        if function.startswith("int_") or (function in FOLDS[:4] and self.chance(0.5)):
+            kind = self.kind(INTEGERS)
         nbytes = KINDS[kind].itemsize
         x = self.skewed(nbytes) if function in NORMS and self.chance(0.12) else self.source(nbytes)
         rank = len(x.shape)
@@ -213,6 +222,8 @@ class _Drawing:
         x = Placed(x.shape, x.strides, x.start, "x")
         numbers = self.pick("normal", "normal", "integers", "special") if floats else "bytes"
         result = "float32" if function in REDUCTIONS and self.chance(0.25) else kind
+        if function.startswith("arg") or kind in INTEGERS:
+            result = "int64" if function.startswith("arg") or function in ("prod", "int_sum") else kind
         case = Case(
             self.seed, function, kind, result, x, None, axes, keepdims=self.chance(0.3),
             eps=self.pick(1e-5, 0.1), numbers=numbers,
@@ -223,7 +234,8 @@ class _Drawing:
             parameters = {
                 n: self.parameter(n, reduced, nbytes) for n in ("weight", "bias") if self.chance(0.4)
             }
-        out = None if self.chance(0.25) and result == kind else self.destination(case)
+        own = result == kind or kind in INTEGERS or function.startswith("arg")
+        out = None if self.chance(0.25) and own else self.destination(case)
         return self.settled(case, out, parameters)
 
     def settled(self, case: Case, out: Placed | None, parameters: Mapping[str, Placed]) -> Case:

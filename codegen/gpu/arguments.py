@@ -8,7 +8,7 @@ with, once, and a launch that is repeated does not check again.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from layoutalg.codegen.expr import GRID_LIMITS, Var, evaluate
@@ -85,14 +85,16 @@ class Packed:
     """Memory for the values of a launch and the address of the pointers to them.
 
     A value has 8 bytes, of which the driver reads as many as it needs; behind the values lie the tensor maps,
-    of 128 bytes at multiples of as many.  `sources` are the addresses of the tensors that the maps describe.
+    of 128 bytes at multiples of as many.  `sources` are the addresses of the tensors that the maps describe;
+    `early` launches with these values, where that needs memory of its own.
     """
 
-    __slots__ = ("_images", "_memory", "_table", "pointers", "sources", "values")
+    __slots__ = ("_images", "_memory", "_table", "early", "pointers", "sources", "values")
 
     def __init__(self, count: int, maps: int = 0) -> None:
         self.values: Any = (ctypes.c_uint64 * count)()
         self.sources: list[int | None] = [None] * maps
+        self.early: Callable[[int], int] | None = None
         first = ctypes.addressof(self.values)
         self._memory = ctypes.create_string_buffer(MAP_BYTES * maps + MAP_ALIGNMENT)
         self._images = -(-ctypes.addressof(self._memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT

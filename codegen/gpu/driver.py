@@ -1,12 +1,12 @@
 """The calls of the driver that CuPy does not offer.
 
-    launch_dependent(function, grid, threads, shared_bytes, stream, pointers) -> status
+    dependent_launcher(function, grid, threads, shared_bytes, pointers) -> a launch on a stream -> status
     active_clusters(function, cluster, threads, shared_bytes) -> how many the device can run at a time
     largest_cluster(function, threads, shared_bytes) -> blocks of the largest cluster that fits
     encode_tiled(tensor_map, address) -> status, 128 bytes
 
 The first calls `cuLaunchKernelEx` with the attribute of programmatic stream serialization, for a kernel that
-may start while the one in front ends; 0 is success.
+may start while the one in front ends; 0 is success.  What the call reads is made once, not per launch.
 
 Sources: CUDA Driver API 13.0, "Execution Control" (cuLaunchKernelEx), "Occupancy"
 (cuOccupancyMaxActiveClusters, cuOccupancyMaxPotentialClusterSize), "Tensor Map Object Management"
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from layoutalg.arch import Enumerator, TensorMap, tensor_map_arguments
@@ -101,27 +102,34 @@ def status_name(status: int, library: Any = None) -> str:
     return f"{(name.value or b'an unknown error').decode()} ({status})"
 
 
-def launch_dependent(
+def dependent_launcher(
     function: int,
     grid: tuple[int, int, int],
     threads: int,
     shared_bytes: int,
-    stream: int,
     pointers: int,
     library: Any = None,
-) -> int:
-    """Launch a function in the current context; `pointers` is the address of its arguments' addresses.
+) -> Callable[[int], int]:
+    """The launch of a function in the current context, by stream; it returns the driver's status.
 
-    Returns the driver's status.  `library` stands for libcuda, without which this raises OSError.
+    `pointers` is the address of its arguments' addresses.  One launch at a time: the stream stands in the
+    configuration until the driver has read it.  `library` stands for libcuda, without which this raises
+    OSError.
 
     >>> from types import SimpleNamespace
     >>> told = SimpleNamespace(cuLaunchKernelEx=lambda config, function, pointers, extra: function.value)
-    >>> launch_dependent(7, (4, 1, 1), 256, 0, 0, 0, told)
+    >>> dependent_launcher(7, (4, 1, 1), 256, 0, 0, told)(0)
     7
     """
-    config = dependent_config(grid, threads, shared_bytes, stream)
+    config = dependent_config(grid, threads, shared_bytes, 0)
     launch = (library or _libcuda()).cuLaunchKernelEx
-    return int(launch(ctypes.byref(config), ctypes.c_void_p(function), ctypes.c_void_p(pointers), None))
+    given = (ctypes.byref(config), ctypes.c_void_p(function), ctypes.c_void_p(pointers), None)
+
+    def start(stream: int) -> int:
+        config.stream = stream
+        return int(launch(*given))
+
+    return start
 
 
 def active_clusters(

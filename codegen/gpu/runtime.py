@@ -29,8 +29,8 @@ from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
 from layoutalg.codegen.gpu.driver import (
     NON_PORTABLE_CLUSTER,
     active_clusters,
+    dependent_launcher,
     largest_cluster,
-    launch_dependent,
 )
 from layoutalg.codegen.gpu.nvrtc import Cubin
 from layoutalg.codegen.gpu.preparation import Launchable, Prepared, dynamic_bytes, kernel_maps, prepare
@@ -161,34 +161,14 @@ _here = threading.local()
 """What a thread has taken up."""
 
 
-def _driver_launch() -> Callable[..., None]:
+def _take_up() -> Callable[..., None]:
     """The driver's `cuLaunchKernel`, as this thread may call it: with the context of its current GPU."""
-    launch: Callable[..., None] | None = getattr(_here, "launch", None)
-    if launch is None:
-        import cupy
+    import cupy
 
-        cupy.cuda.runtime.setDevice(cupy.cuda.runtime.getDevice())
-        launch = _here.launch = cupy.cuda.driver.launchKernel
+    cupy.cuda.runtime.setDevice(cupy.cuda.runtime.getDevice())
+    launch: Callable[..., None] = cupy.cuda.driver.launchKernel
+    _here.launch = launch
     return launch
-
-
-def _start(
-    function: Any, grid: tuple[int, int, int], threads: int, shared_bytes: int, *, early: bool = False
-) -> Callable[[int, Packed], None]:
-    """The launch of a function on a stream, with packed arguments; `early`, before what is in front ends."""
-    x, y, z = grid
-
-    def launch(stream: int, packed: Packed) -> None:
-        _driver_launch()(function.ptr, x, y, z, threads, 1, 1, shared_bytes, stream, packed.pointers, 0)
-
-    def launch_early(stream: int, packed: Packed) -> None:
-        _driver_launch()
-        if status := launch_dependent(function.ptr, grid, threads, shared_bytes, stream, packed.pointers):
-            import cupy
-
-            raise cupy.cuda.driver.CUDADriverError(status)
-
-    return launch_early if early else launch
 
 
 def _images(maps: Sequence[tuple[int, TensorMap]]) -> list[tuple[int, MapImages]]:
@@ -197,17 +177,93 @@ def _images(maps: Sequence[tuple[int, TensorMap]]) -> list[tuple[int, MapImages]
     return [(place, MapImages(tensor_map, arch)) for place, tensor_map in maps]
 
 
-def _place_maps(packed: Packed, maps: Sequence[tuple[int, MapImages]]) -> None:
-    """Put the images for the addresses among the values beside them, those that are not there already."""
-    for number, (place, images) in enumerate(maps):
-        address = packed.values[place]
-        if packed.sources[number] != address:
-            packed.place_map(number, address, images.at(address))
+class _Start:
+    """A function with its grid, block and shared memory: the launch of it with packed arguments.
+
+    `early`, before what is in front ends.
+    """
+
+    __slots__ = ("_early", "_function", "_maps", "_shape")
+
+    def __init__(
+        self, function: Any, grid: tuple[int, int, int], threads: int, shared_bytes: int,
+        maps: Sequence[tuple[int, TensorMap]], *, early: bool = False,
+    ) -> None:  # fmt: skip
+        self._function = function  # keeps the machine code loaded
+        self._shape = (function.ptr, *grid, threads, 1, 1, shared_bytes)
+        self._early, self._maps = early, _images(maps)
+
+    def packed(self, count: int) -> Packed:
+        """New memory for the arguments of a launch: of `count` values."""
+        made = Packed(count, len(self._maps))
+        if self._early:
+            function, x, y, z, threads, _, _, shared_bytes = self._shape
+            made.early = dependent_launcher(function, (x, y, z), threads, shared_bytes, made.pointers)
+        return made
+
+    def __call__(self, stream: int, packed: Packed) -> None:
+        for number, (place, images) in enumerate(self._maps):
+            address = packed.values[place]
+            if packed.sources[number] != address:
+                packed.place_map(number, address, images.at(address))
+        launch = getattr(_here, "launch", None) or _take_up()
+        if packed.early is None:
+            launch(*self._shape, stream, packed.pointers, 0)
+        elif status := packed.early(stream):
+            import cupy
+
+            raise cupy.cuda.driver.CUDADriverError(status)
 
 
-Launch: TypeAlias = "Callable[[Sequence[int], int | None], None]"
-"""A kernel, as a function of the addresses of its pointers in order, and of a stream (a cudaStream_t), CuPy's
-current one where that is None.  Raises AlignmentError."""
+Picks: TypeAlias = "tuple[tuple[int, int, int], ...]"
+"""What a launch packs, per pointer: its place among the values, the number of an address, and bytes from
+there."""
+
+
+class Launch:
+    """A kernel, as a function of the addresses of its pointers in order, and of a stream (a cudaStream_t),
+    CuPy's current one where that is None.  Raises AlignmentError."""
+
+    __slots__ = ("_all", "_below", "_count", "_kernel", "_start", "_unused", "places")
+
+    def __init__(self, kernel: Launchable, start: _Start) -> None:
+        self._kernel, self._start = kernel, start
+        self._below = max((align for _, align in kernel.pointers), default=1) - 1
+        self._count = len(kernel.pointers) + len(kernel.scalars)
+        integers = {place for place, _ in kernel.scalars}
+        self.places = tuple(place for place in range(self._count) if place not in integers)
+        """The places of pointers among the values of a launch."""
+        self._all: Picks = tuple((place, n, 0) for n, place in enumerate(self.places))
+        self._unused: list[
+            Packed
+        ] = []  # a launch takes one, so that no other, whoever starts it, writes there
+
+    def __call__(self, addresses: Sequence[int], stream: int | None) -> None:
+        bits = 0
+        for address in addresses:
+            bits |= address
+        if bits & self._below or len(addresses) != len(self.places):
+            self.check(addresses)
+        self.pick(addresses, self._all, current_stream() if stream is None else stream)
+
+    def check(self, addresses: Sequence[int]) -> None:
+        """Raise AlignmentError unless addresses are multiples of what the kernel was built for."""
+        for (name, align_bytes), address in zip(self._kernel.pointers, addresses, strict=True):
+            check_aligned(name, align_bytes, address)
+
+    def pick(self, addresses: Sequence[int], picks: Picks, stream: int) -> None:
+        """Launch with what is picked of addresses, whose alignment was checked when these were made."""
+        try:
+            packed = self._unused.pop()
+        except IndexError:
+            packed = self._start.packed(self._count)
+            for place, value in self._kernel.scalars:
+                packed.values[place] = value
+        values = packed.values
+        for place, number, further in picks:
+            values[place] = addresses[number] + further
+        self._start(stream, packed)
+        self._unused.append(packed)
 
 
 def load_launch(kernel: Launchable) -> Launch:
@@ -218,41 +274,8 @@ def load_launch(kernel: Launchable) -> Launch:
     function = _function(kernel.name, kernel.image, kernel.shared_bytes, math.prod(kernel.cluster))
     asked = kernel.cluster, kernel.threads, kernel.shared_bytes, kernel.source
     _require_cluster(kernel.name, function, *asked)
-    start = _start(function, kernel.grid, kernel.threads, kernel.shared_bytes, early=kernel.dependent)
-    below = max((align for _, align in kernel.pointers), default=1) - 1
-    unused: list[Packed] = []  # a launch takes one, so that no other, whoever starts it, writes there
-    count, integers = len(kernel.pointers) + len(kernel.scalars), {place for place, _ in kernel.scalars}
-    places = [place for place in range(count) if place not in integers]
-    maps = _images(kernel.maps)
-
-    def packed_scalars() -> Packed:
-        made = Packed(count, len(maps))
-        for place, value in kernel.scalars:
-            made.values[place] = value
-        return made
-
-    def launch(addresses: Sequence[int], stream: int | None) -> None:
-        bits = 0
-        for address in addresses:
-            bits |= address
-        if bits & below:
-            for (name, align_bytes), address in zip(kernel.pointers, addresses, strict=True):
-                check_aligned(name, align_bytes, address)
-        try:
-            packed = unused.pop()
-        except IndexError:
-            packed = packed_scalars()
-        if integers:
-            for place, address in zip(places, addresses, strict=True):
-                packed.values[place] = address
-        else:
-            packed.values[:] = addresses
-        if maps:
-            _place_maps(packed, maps)
-        start(current_stream() if stream is None else stream, packed)
-        unused.append(packed)
-
-    return launch
+    shape = kernel.grid, kernel.threads, kernel.shared_bytes
+    return Launch(kernel, _Start(function, *shape, kernel.maps, early=kernel.dependent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,11 +307,10 @@ class Loaded:
         values = self._values(args)
         integers = {k: v for k, v in args.items() if isinstance(v, int)}
         shape = launch_grid(self.kernel, integers), self.kernel.threads, dynamic_bytes(self.kernel)
-        start = _start(self.function, *shape, early=self.kernel.dependent)
-        maps = _images(kernel_maps(self.kernel, integers))
-        packed = Packed(len(values), len(maps))
+        maps = kernel_maps(self.kernel, integers)
+        start = _Start(self.function, *shape, maps, early=self.kernel.dependent)
+        packed = start.packed(len(values))
         packed.values[:] = values
-        _place_maps(packed, maps)
 
         def launch(kept: object = args) -> None:
             start(current_stream(), packed)
@@ -354,6 +376,26 @@ def current_stream() -> int:
     return int(cupy.cuda.get_current_stream().ptr)
 
 
+def device_getter() -> Callable[[], int]:
+    """What gives the number of the current GPU."""
+    import cupy
+
+    getter: Callable[[], int] = cupy.cuda.runtime.getDevice
+    return getter
+
+
+def stream_getter() -> Callable[[], int]:
+    """What gives CuPy's current stream, as `current_stream` does, without looking for CuPy again."""
+    import cupy
+
+    current = cupy.cuda.get_current_stream
+
+    def stream() -> int:
+        return current().ptr  # type: ignore[no-any-return]
+
+    return stream
+
+
 def pci_bus_id() -> str:
     """Where the current GPU is plugged in, by which other libraries find it.  Raises UnsupportedError."""
     require_gpu()
@@ -382,10 +424,14 @@ def random_bytes(nbytes: int, seed: int) -> Any:
 
 
 def random_normal(elems: int, seed: int, element: str) -> Any:
-    """Standard normal numbers on the GPU: f64, f32 or f16, or bf16 as uint16.  Raises UnknownNameError."""
+    """Standard normal numbers on the GPU: f64, f32 or f16, or bf16 as uint16; of integers, s8 and s32, those
+    that a byte holds.  Raises UnknownNameError."""
     require_gpu()
     import cupy
 
+    ints = {"s8": cupy.int8, "s32": cupy.int32}
+    if element in ints:
+        return cupy.random.RandomState(seed).randint(-128, 128, elems).astype(ints[element])
     kinds = {"f64": cupy.float64, "f32": cupy.float32, "tf32": cupy.float32, "f16": cupy.float16}
     if element not in (*kinds, "bf16"):
         raise UnknownNameError("element of random numbers", element, (*kinds, "bf16"))

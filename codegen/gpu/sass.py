@@ -26,7 +26,11 @@ move, and so is HFMA2 of zeros, which makes a constant.  Uniform instructions (U
 like their vector forms.  Counts are static: an instruction under a predicate that fails counts like any.
 A loop that a compiler has unrolled is counted as it stands.
 
-Source: CUDA Binary Utilities, instruction set references.
+With its encodings, an instruction shows what the compiler tells the scheduler (`Control`): how many cycles
+pass before the warp's next one, and which of six scoreboards it waits for or will release.
+
+Source: CUDA Binary Utilities, instruction set references; Jia, Maggioni, Staiger, Scarpazza, Dissecting the
+NVIDIA Volta GPU Architecture via Microbenchmarking, 2018, 2.1 (control information).
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -79,12 +83,42 @@ _LABEL = re.compile(r"^\s*(\.L_\w+):\s*$")
 _GUARD = re.compile(r"^@!?U?P\w+\s+")
 _TARGET = re.compile(r"\bBRA\b.*?(?:`\((?P<label>\.L_\w+)\)|\b0x(?P<address>[0-9a-f]+))")
 _CONSTANT = re.compile(r"^HFMA2(\.MMA)? R\d+, -?RZ, RZ,")
+_ENCODING = re.compile(r"/\*\s*0x(?P<word>[0-9a-f]{16})\s*\*/")
 _TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class Control:
+    """What an instruction of sm_70 and later tells the scheduler of its warp.
+
+    The next instruction issues `stall` cycles later at the earliest.  This one waits until the scoreboards
+    in `waits` are released; it releases `write` when its result is there, and `read` when it has read its
+    operands (None: neither).
+
+    >>> Control.of(0x044FEA0000001804)
+    Control(stall=5, waits=(2,), write=None, read=None)
+    """
+
+    stall: int
+    waits: tuple[int, ...] = ()
+    write: int | None = None
+    read: int | None = None
+
+    @classmethod
+    def of(cls, high: int) -> Control:
+        """From the upper 64 bits of an instruction's 128: bits 105 to 125 of all."""
+        word = high >> 41
+        write, read, mask = word >> 5 & 7, word >> 8 & 7, word >> 11 & 63
+        return cls(
+            word & 15, tuple(i for i in range(6) if mask >> i & 1), None if write == 7 else write,
+            None if read == 7 else read,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class SassInstruction:
-    """One instruction: its byte address in the function, and its text without guard and semicolon.
+    """One instruction: its byte address in the function, and its text without guard and semicolon; `control`
+    where its encoding was read.
 
     >>> SassInstruction(16, "IMAD.MOV.U32 R1, RZ, RZ, R2", "@P0").kind
     'move'
@@ -93,6 +127,7 @@ class SassInstruction:
     address: int
     text: str
     guard: str = ""
+    control: Control | None = None
 
     @property
     def opcode(self) -> str:
@@ -146,15 +181,20 @@ def _function(name: str, lines: Iterable[str]) -> SassFunction:
     instructions: list[SassInstruction] = []
     padding: list[SassInstruction] = []
     labels: dict[str, int] = {}
+    last = padding
     for line in lines:
         if label := _LABEL.match(line):
             labels[label[1]] = len(instructions)
         elif found := _LINE.search(line):
             guard = _GUARD.match(found["text"])
             text = found["text"][guard.end() if guard else 0 :]
-            instruction = SassInstruction(int(found["address"], 16), text, guard[0].strip() if guard else "")
+            under = guard[0].strip() if guard else ""
+            instruction = SassInstruction(int(found["address"], 16), text, under)
             idle = _is_padding(instruction, len(instructions), labels)
-            (padding if idle else instructions).append(instruction)
+            last = padding if idle else instructions
+            last.append(instruction)
+        elif last and (high := _ENCODING.search(line)):
+            last[-1] = replace(last[-1], control=Control.of(int(high["word"], 16)))
     return SassFunction(name, tuple(instructions), MappingProxyType(labels), tuple(padding))
 
 
@@ -206,8 +246,9 @@ def main_loop(function: SassFunction) -> tuple[SassInstruction, ...]:
     return best[1] if best else ()
 
 
-def disassemble(image: bytes) -> str:
-    """The SASS of a CUBIN, as nvdisasm or cuobjdump prints it.
+def disassemble(image: bytes, *, encodings: bool = False) -> str:
+    """The SASS of a CUBIN, as nvdisasm or cuobjdump prints it; with `encodings` the words of each
+    instruction, which cuobjdump prints always.
 
     Raises UnsupportedError when neither is installed, CompileError when it refuses the image.
 
@@ -221,7 +262,8 @@ def disassemble(image: bytes) -> str:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(image)
         try:
-            run = run_tool([tool, option, str(path)], timeout_s=_TIMEOUT_S)
+            words = ["-hex"] if encodings and option == "-c" else []
+            run = run_tool([tool, option, *words, str(path)], timeout_s=_TIMEOUT_S)
         except TimeoutError as error:
             raise CompileError(f"{tool} refused the image: {error}") from None
     if run.status != 0:

@@ -3,13 +3,14 @@
     record     Instr, Operand: what every instruction states
     words      numbers in the 32-bit words that carry them, and device functions that several helpers call
     memory     loads, stores, asynchronous copies, barriers, waiting for the kernel in front
-    mma        mma.sync and ldmatrix
+    mma        mma.sync, ldmatrix and movmatrix
     shuffle    warp shuffles and byte permutes
     arith      f32 arithmetic, conversions
     double     f64 arithmetic
     formula    formulas of vectors, one instruction each
     functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
+    folds      the same of values of several words: 64-bit integers, indices, moments
     norm       the steps of softmax and layer norm
     sm70       Volta: mma.m8n8k4 of four quad pairs
     sm90       Hopper: TMA, mbarriers, clusters, wgmma
@@ -20,6 +21,7 @@ An architecture that adds instructions adds records here; nothing else knows wha
 from __future__ import annotations
 
 from layoutalg.codegen.instr.arith import fma_outer, pack, scale, unpack
+from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join
 from layoutalg.codegen.instr.formula import (
     OPERATIONS,
     Apply,
@@ -54,7 +56,16 @@ from layoutalg.codegen.instr.memory import (
     TRANSPOSE_16,
     WARP_SYNC,
 )
-from layoutalg.codegen.instr.mma import LDMATRIX, LDMATRIX_TRANS, MMA_SYNC, MMAS, Mma
+from layoutalg.codegen.instr.mma import (
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    MMA_SYNC,
+    MMAS,
+    MOVMATRIX,
+    Mma,
+    find_mma,
+    mma_instruction,
+)
 from layoutalg.codegen.instr.norm import (
     add_exp,
     add_one,
@@ -155,6 +166,7 @@ __all__ = [
     "CP_WAIT",
     "FENCE_BARRIER_INIT",
     "FENCE_PROXY_ASYNC",
+    "FOLDS",
     "GELU",
     "GRID_WAIT",
     "LDG",
@@ -167,11 +179,13 @@ __all__ = [
     "MMAS",
     "MMA_SYNC",
     "MOVE",
+    "MOVMATRIX",
     "NAMED_ARRIVE",
     "NAMED_BARRIER",
     "NEUTRAL",
     "OPERATIONS",
     "PACKED",
+    "PARTIAL",
     "QUAD_PAIR_MMA",
     "REDUX",
     "RELU",
@@ -218,6 +232,7 @@ __all__ = [
     "ScalarFunction",
     "SharedTile",
     "Word",
+    "absorb",
     "add_exp",
     "add_one",
     "add_square",
@@ -231,9 +246,12 @@ __all__ = [
     "deviation",
     "element_of",
     "elementwise",
+    "empty",
     "encode",
     "fill",
+    "find_mma",
     "find_wgmma",
+    "finish",
     "float_literal",
     "fma_outer",
     "fold",
@@ -241,7 +259,9 @@ __all__ = [
     "hold",
     "imm",
     "into",
+    "join",
     "merge_moments",
+    "mma_instruction",
     "moves",
     "multiply",
     "out",

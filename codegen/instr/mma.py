@@ -1,4 +1,4 @@
-"""Tensor-core instructions of a warp: ldmatrix and mma.sync.
+"""Tensor-core instructions of a warp: mma.sync, ldmatrix and movmatrix.
 
 The idea.  An mma is one row of a table that names its atom; the atom's thread-value layouts onto
 column-major tiles, as CuTe writes them, say everything else: the words of each operand, the PTX text, and
@@ -10,9 +10,11 @@ the effect, which gathers A, B and C by those layouts, multiplies, and scatters 
     C ((4,8),(2,2)):((32,1),(16,8))
 
 Notes.  The simulator multiplies in float64 and rounds once; the hardware adds in an order of its own.  On
-small integers both are exact.  tf32 operands are float32 words whose low 13 bits are ignored.
+small integers both are exact.  tf32 operands are float32 words whose low 13 bits are ignored.  A double is
+two words.  Forms of 8 x 8 are on GPUs that have no 16 x 8 of a type: two of them are one.
 
-Source: PTX ISA 9.0, 9.7.14.5 (mma, ldmatrix): matrix fragments.
+Source: PTX ISA 9.0, 9.7.14.5 (mma, ldmatrix, movmatrix): matrix fragments; 9.7.14.5.14 (which architecture
+has which shape).
 """
 
 from __future__ import annotations
@@ -27,16 +29,19 @@ import numpy
 
 from layoutalg.atoms import MMAAtom, find_mma_atom, places
 from layoutalg.codegen.instr.record import Instr, Requires, into, out, read, updated
-from layoutalg.codegen.instr.words import PACKED, decode, encode, ref
-from layoutalg.errors import UnknownNameError
+from layoutalg.codegen.instr.words import PACKED, decode, double_at, encode, ref
+from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.layout import Layout
 
 Array = numpy.ndarray[Any, Any]
 
+ARITHMETIC: Mapping[str, str] = MappingProxyType({"multiply": "", "xor.popc": "xor", "and.popc": "and"})
+"""What the name of an mma says of its arithmetic, see layoutalg.atoms."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """An mma.sync of 16 x 8 x `k`, by its atom.
+    """An mma.sync of 16 x 8 x `k`, or of 8 x 8 x `k`, by its atom.
 
     >>> Mma(find_mma_atom("SM80_16x8x16_F32F16F16F32_TN")).name
     'mma_m16n8k16_f16_f32'
@@ -55,14 +60,31 @@ class Mma:
         return self.atom.dtypes.d.name
 
     @property
+    def rows(self) -> int:
+        """Rows of A: 16 or 8."""
+        return self.atom.shape_mnk[0]
+
+    @property
     def k(self) -> int:
         """Columns of A."""
         return self.atom.shape_mnk[2]
 
     @property
+    def arithmetic(self) -> str:
+        """What is summed: "" products, "xor" or "and" bits."""
+        return ARITHMETIC[self.atom.arithmetic]
+
+    @property
     def sm(self) -> int:
-        """The first architecture that has it."""
-        return int(self.atom.arch.removeprefix("sm_"))
+        """The first architecture that has it: CUTLASS names some of 8 x 8 after sm_80 that sm_75 has."""
+        early = self.rows == 8 and self.accumulator == "s32" and self.arithmetic != "and"
+        return 75 if early else int(self.atom.arch.removeprefix("sm_"))
+
+    @property
+    def emulated_from(self) -> int | None:
+        """The architecture from which on no tensor core has it, and machine code calls a function: Hopper's
+        multiply neither nibbles nor x ^ y of bits."""
+        return 90 if self.operand in ("s4", "u4") or self.arithmetic == "xor" else None
 
     @property
     def ptx(self) -> str:
@@ -71,8 +93,13 @@ class Mma:
 
     @property
     def cores(self) -> int:
-        """Core matrices along K, each 16 bytes wide: 1 or 2."""
-        return self.k * self.atom.dtype("A").bits // 128
+        """Core matrices along K, of four lanes: 1 to 4."""
+        return self.k * self.atom.dtype("A").bits // (128 * self.core_words)
+
+    @property
+    def core_words(self) -> int:
+        """32-bit words of a lane in a core matrix: 2 of doubles."""
+        return max(1, self.atom.dtype("A").bits // 32)
 
     @property
     def words(self) -> tuple[int, int, int]:
@@ -82,7 +109,8 @@ class Mma:
     @property
     def name(self) -> str:
         """Name of the helper."""
-        return f"mma_m16n8k{self.k}_{self.operand}_{self.accumulator}"
+        bits = f"_{self.arithmetic}" if self.arithmetic else ""
+        return f"mma_m{self.rows}n8k{self.k}_{self.operand}_{self.accumulator}{bits}"
 
 
 MMAS: tuple[Mma, ...] = tuple(
@@ -92,24 +120,30 @@ MMAS: tuple[Mma, ...] = tuple(
         "SM80_16x8x16_F32F16F16F32_TN", "SM80_16x8x16_F16F16F16F16_TN",
         "SM80_16x8x8_F32BF16BF16F32_TN", "SM80_16x8x16_F32BF16BF16F32_TN",
         "SM80_16x8x4_F32TF32TF32F32_TN", "SM80_16x8x8_F32TF32TF32F32_TN",
-        "SM80_16x8x16_S32S8S8S32_TN", "SM80_16x8x32_S32S8S8S32_TN",
-        "SM80_16x8x16_S32U8U8S32_TN", "SM80_16x8x32_S32U8U8S32_TN",
+        "SM80_8x8x4_F64F64F64F64_TN",
+        *(f"SM90_16x8x{k}_F64F64F64F64_TN" for k in (4, 8, 16)),
+        "SM75_8x8x16_S32S8S8S32_TN", "SM80_16x8x16_S32S8S8S32_TN", "SM80_16x8x32_S32S8S8S32_TN",
+        "SM80_8x8x16_S32U8U8S32_TN", "SM80_16x8x16_S32U8U8S32_TN", "SM80_16x8x32_S32U8U8S32_TN",
+        *(f"SM80_{shape}_S32{t}4{t}4S32_TN" for t in "SU" for shape in ("8x8x32", "16x8x32", "16x8x64")),
+        *(f"SM80_{shape}_S32U1U1S32_TN_{bits}POPC" for bits in ("XOR", "AND")
+          for shape in ("8x8x128", "16x8x128", "16x8x256")),
     )
 )  # fmt: skip
 """The shapes a generated kernel may use."""
 
 
-def find_mma(operand: str, accumulator: str, k: int) -> Mma:
+def find_mma(operand: str, accumulator: str, k: int, rows: int = 16, arithmetic: str = "") -> Mma:
     """The row of the table.  Raises UnknownNameError.
 
     >>> find_mma("f16", "f32", 16).words
     (4, 2, 4)
     """
+    asked = (operand, accumulator, k, rows, arithmetic)
     for row in MMAS:
-        if (row.operand, row.accumulator, row.k) == (operand, accumulator, k):
+        if (row.operand, row.accumulator, row.k, row.rows, row.arithmetic) == asked:
             return row
     known = [f"{m.operand}.{m.accumulator}.k{m.k}" for m in MMAS]
-    raise UnknownNameError("mma", f"{operand}.{accumulator}.k{k}", known)
+    raise UnknownNameError("mma", f"{operand}.{accumulator}.k{k}", list(dict.fromkeys(known)))
 
 
 _places = functools.cache(places)
@@ -125,82 +159,160 @@ def _gather(words: Array, tv: Layout, element: str, rows: int) -> Array:
 
 def _multiply(mma: Mma, machine: Any, group: Any, d: Array, a: Array, b: Array) -> Array:
     atom = mma.atom
-    left = _gather(a, atom.a_tv, mma.operand, 16)
+    left = _gather(a, atom.a_tv, mma.operand, mma.rows)
     right = _gather(b, atom.b_tv, mma.operand, 8).transpose(0, 2, 1)
     with numpy.errstate(all="ignore"):
-        tiles = left @ right + _gather(d, atom.c_tv, mma.accumulator, 16)
+        tiles = left @ right + _gather(d, atom.c_tv, mma.accumulator, mma.rows)
+        if mma.arithmetic == "xor":  # x ^ y = x + y - 2 x y;  x & y = x y
+            tiles += left.sum(axis=2, keepdims=True) + right.sum(axis=1, keepdims=True) - 3 * (left @ right)
         flat = tiles.transpose(0, 2, 1).reshape(len(tiles), -1)
         return encode(flat[:, _places(atom.c_tv)].reshape(len(d), -1), mma.accumulator)
 
 
 def _mma(mma: Mma) -> Instr:
+    return _doubles(mma) if mma.operand == "f64" else _words(mma)
+
+
+def _holes(counts: tuple[int, int, int]) -> str:
+    """The registers of an mma in the order d, a, b, d, as holes of its text."""
+    c, a, b = counts
+    d, left, right = (
+        "{" + ", ".join(f"%{i}" for i in range(first, first + n)) + "}"
+        for first, n in ((0, c), (c, a), (c + a, b))
+    )
+    return f"{d}, {left}, {right}, {d};"
+
+
+def _words(mma: Mma) -> Instr:
+    """Operands of 32 bits or less, packed."""
     a, b, c = mma.words
     given, floats = ("f", "f32") if mma.accumulator == "f32" else ("r", "")
     packed = PACKED.get(mma.operand, "")
-    names = [f"{x}{i}" for x, n in (("d", c), ("a", a), ("b", b)) for i in range(n)]
-    holes = {name: f"%{i}" for i, name in enumerate(names)}
-
-    def group(x: str, n: int) -> str:
-        return "{" + ", ".join(holes[f"{x}{i}"] for i in range(n)) + "}"
-
-    registers = f"{group('d', c)}, {group('a', a)}, {group('b', b)}, {group('d', c)};"
-    held = [*(f"a[{i}]" for i in range(a)), *((f"b[{i}]" for i in range(b)) if b > 1 else ["b"])]
+    lists = (("a", a), ("b", b))
+    held = [f"{x}[{i}]" if n > 1 else x for x, n in lists for i in range(n)]
     inputs = ", ".join(f'"r"({x})' for x in held)
     updates = ", ".join(f'"+{given}"(d[{i}])' for i in range(c))
-    signature = ", ".join(
-        (ref("d", c, floats), ref("a", a, packed, const=True), ref("b", b, packed, const=True))
-    )
+    signature = ", ".join((ref("d", c, floats), *(ref(x, n, packed, const=True) for x, n in lists)))
     text = (
         f"void {mma.name}({signature}) {{\n"
-        f'    asm volatile("{mma.ptx} "\n        "{registers}"\n'
+        f'    asm volatile("{mma.ptx} "\n        "{_holes((c, a, b))}"\n'
         f"        : {updates}\n        : {inputs});\n}}"
     )
-    operands = (updated("d", c, floats), into("a", a, packed), into("b", b, packed))
-    return Instr(
-        mma.name,
-        operands,
-        text,
-        functools.partial(_multiply, mma),
-        Requires(sm=mma.sm, warp_converged=True),
+    return _instr(mma, text, floats, packed)
+
+
+def _doubles(mma: Mma) -> Instr:
+    """Operands of 64 bits, two words each."""
+    a, b, c = (n // 2 for n in mma.words)
+    inputs = ", ".join(f'"d"({double_at(x, i)})' for x, n in (("a", a), ("b", b)) for i in range(n))
+    updates = ", ".join(f'"+d"(x{i})' for i in range(c))
+    loads = "".join(f"    double x{i} = {double_at('d', i)};\n" for i in range(c))
+    stores = "".join(
+        f"    d[{2 * i}] = __double2loint(x{i});\n    d[{2 * i + 1}] = __double2hiint(x{i});\n"
+        for i in range(c)
     )
+    text = (
+        f"void {mma.name}(u32* d, const u32* a, const u32* b) {{\n{loads}"
+        f'    asm volatile("{mma.ptx} "\n        "{_holes((c, a, b))}"\n'
+        f"        : {updates}\n        : {inputs});\n{stores}}}"
+    )
+    return _instr(mma, text, "", "")
+
+
+def _instr(mma: Mma, text: str, floats: str, packed: str) -> Instr:
+    a, b, c = mma.words
+    operands = (updated("d", c, floats), into("a", a, packed), into("b", b, packed))
+    effect = functools.partial(_multiply, mma)
+    return Instr(mma.name, operands, text, effect, Requires(sm=mma.sm, warp_converged=True))
 
 
 MMA_SYNC: Mapping[Mma, Instr] = MappingProxyType({m: _mma(m) for m in MMAS})
 """d += a b, by the row of the table."""
 
 
-def _rows(machine: Any, group: Any, rows: Array) -> Array:
+def mma_instruction(atom: MMAAtom) -> Instr:
+    """The mma.sync of an atom, by what PTX calls it.
+
+    Raises UnsupportedError for an atom of another kind and for one that no record has.
+
+    >>> mma_instruction(find_mma_atom("SM80_16x8x8_F32F16F16F32_TN")).name
+    'mma_m16n8k8_f16_f32'
+    """
+    for mma, instr in MMA_SYNC.items():
+        if (mma.ptx, mma.atom.dtypes) == (atom.ptx, atom.dtypes):
+            return instr
+    same = [m.atom.name for m in MMAS if m.operand == atom.dtypes.a.name]
+    known = f"; of {atom.dtypes.a} there are {', '.join(same)}" if same else ""
+    raise UnsupportedError(f"no instruction of generated kernels is {atom}{known}")
+
+
+def _rows(count: int, machine: Any, group: Any, rows: Array) -> Array:
     """Register r of lane l is word l % 4 of the row that lane 8 r + l // 4 addresses."""
-    matrices = rows.reshape(-1, 4, 8, 4)  # warp, matrix, row, word
-    return matrices.transpose(0, 2, 3, 1).reshape(-1, 4)
+    return _dealt(_matrices(rows, count))
 
 
-def _columns(machine: Any, group: Any, rows: Array) -> Array:
+def _columns(count: int, machine: Any, group: Any, rows: Array) -> Array:
     """Register r of lane l is elements (2 (l % 4), l // 4) and (2 (l % 4) + 1, l // 4) of matrix r."""
-    halves = numpy.ascontiguousarray(rows).view(numpy.uint16).reshape(-1, 4, 8, 8)
-    turned = numpy.ascontiguousarray(halves.transpose(0, 3, 2, 1).swapaxes(2, 3))  # warp, column, matrix, row
-    words = turned.view(numpy.uint32).reshape(-1, 8, 4, 4)
-    return numpy.ascontiguousarray(words.transpose(0, 1, 3, 2)).reshape(-1, 4)
+    return _dealt(_turned(_matrices(rows, count)))
 
 
-def _ldmatrix(*, turned: bool) -> Instr:
-    name, suffix = ("ldmatrix_x4_trans", ".trans") if turned else ("ldmatrix_x4", "")
-    ptx = f"ldmatrix.sync.aligned.m8n8.x4{suffix}.shared.b16 {{%0, %1, %2, %3}}, [%4];"
+def _matrices(rows: Array, count: int) -> Array:
+    """Words (warp, matrix, row, word) of the rows that the first 8 `count` lanes of each warp address."""
+    return rows.reshape(-1, 32, 4)[:, : 8 * count].reshape(-1, count, 8, 4)
+
+
+def _dealt(matrices: Array) -> Array:
+    """Registers (lane, matrix) of matrices (warp, matrix, row, word)."""
+    return numpy.ascontiguousarray(matrices.transpose(0, 2, 3, 1)).reshape(-1, matrices.shape[1])
+
+
+def _turned(matrices: Array) -> Array:
+    """8 x 8 matrices of 16-bit elements, as words (..., row, word), transposed."""
+    halves = numpy.ascontiguousarray(matrices).view(numpy.uint16)
+    return numpy.ascontiguousarray(halves.swapaxes(-1, -2)).view(numpy.uint32)
+
+
+def _ldmatrix(count: int, *, turned: bool) -> Instr:
+    name, suffix = f"ldmatrix_x{count}{'_trans' if turned else ''}", ".trans" if turned else ""
+    holes = ", ".join(f"%{i}" for i in range(count))
+    ptx = f"ldmatrix.sync.aligned.m8n8.x{count}{suffix}.shared.b16 {{{holes}}}, [%{count}];"
+    registers = ", ".join(f'"=r"(d[{i}])' for i in range(count)) if count > 1 else '"=r"(d)'
     text = (
-        f"void {name}(u32* d, const void* s) {{\n"
+        f"void {name}({ref('d', count)}, const void* s) {{\n"
         "    const u32 from = static_cast<u32>(__cvta_generic_to_shared(s));\n"
         f'    asm volatile("{ptx}"\n'
-        '        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(from) : "memory");\n'
+        f'        : {registers} : "r"(from) : "memory");\n'
         "}"
     )
-    operands = (out("d", 4), read("s", "shared", 16, f"ldmatrix.x4{suffix}"))
-    return Instr(name, operands, text, _columns if turned else _rows, Requires(sm=75, warp_converged=True))
+    operands = (out("d", count), read("s", "shared", 16, f"ldmatrix.x{count}{suffix}", lanes=8 * count))
+    effect = functools.partial(_columns if turned else _rows, count)
+    return Instr(name, operands, text, effect, Requires(sm=75, warp_converged=True))
 
 
-LDMATRIX, LDMATRIX_TRANS = _ldmatrix(turned=False), _ldmatrix(turned=True)
-"""Four 8 x 8 matrices of 16-bit elements: lane l addresses row l % 8 of matrix l // 8, 16 bytes."""
+LDMATRIX: Mapping[int, Instr] = MappingProxyType({n: _ldmatrix(n, turned=False) for n in (1, 2, 4)})
+"""By the number of 8 x 8 matrices of 16-bit elements: lane l addresses row l % 8 of matrix l // 8, 16 bytes.
+Lanes that there is no matrix for address what a lower one does: sm_75 asks for a valid address of each."""
+
+LDMATRIX_TRANS: Mapping[int, Instr] = MappingProxyType({n: _ldmatrix(n, turned=True) for n in (1, 2, 4)})
+"""The same, each matrix transposed on the way."""
+
+
+def _transpose(machine: Any, group: Any, words: Array) -> Array:
+    """Of a matrix, register l // 4 of whose row is lane l % 4's, the transposed one."""
+    return _turned(words.reshape(-1, 8, 4)).reshape(-1, 1)
+
+
+MOVMATRIX = Instr(
+    "movmatrix_trans",
+    (out("d", 1), into("v", 1)),
+    "void movmatrix_trans(u32& d, const u32& v) {\n"
+    '    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(d) : "r"(v));\n}',
+    _transpose,
+    Requires(sm=75, warp_converged=True),
+)
+"""An 8 x 8 matrix of 16-bit elements in registers, two of row l // 4 in lane l, transposed."""
 
 INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
-    {i.name: i for i in (*MMA_SYNC.values(), LDMATRIX, LDMATRIX_TRANS)}
+    {i.name: i for i in (*MMA_SYNC.values(), *LDMATRIX.values(), *LDMATRIX_TRANS.values(), MOVMATRIX)}
 )
 """Every instruction of this module by name."""

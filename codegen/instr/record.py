@@ -86,13 +86,14 @@ def into(name: str, words: int, element: str = "", *, deferred: bool = False) ->
     return Operand(name, "in", words, element=element, deferred=deferred)
 
 
-def read(name: str, space: Space, bytes_per_lane: int, op: str) -> Operand:
-    """Memory that is read, `bytes_per_lane` at each lane's address, aligned to as much.
+def read(name: str, space: Space, bytes_per_lane: int, op: str, *, lanes: int = WARP) -> Operand:
+    """Memory that is read, `bytes_per_lane` at each lane's address, aligned to as much; `lanes` of a warp
+    read, the first ones.
 
     >>> read("p", "global", 16, "ld.global.b128").words
     4
     """
-    return Operand(name, "read", max(1, bytes_per_lane // 4), space, bytes_per_lane, op)
+    return Operand(name, "read", max(1, bytes_per_lane // 4), space, bytes_per_lane, op, lanes=lanes)
 
 
 def write(name: str, space: Space, bytes_per_lane: int, op: str, *, lanes: int = WARP) -> Operand:

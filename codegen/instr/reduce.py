@@ -1,4 +1,4 @@
-"""Reductions of floats: within a lane's registers, and between the lanes of a warp.
+"""Reductions: within a lane's registers, and between the lanes of a warp.
 
 The idea.  A lane folds its values into accumulators, then the lanes of a warp exchange them in a butterfly:
 
@@ -10,10 +10,14 @@ The idea.  A lane folds its values into accumulators, then the lanes of a warp e
     butterfly("sum", 1)      d += d of the lane whose number differs in the bits of `mask`
 
 After butterflies with the masks 1, 2, 4, 8, 16 every lane has the sum of all 32, and all have the same bits:
-each adds the same pairs, and both operations commute.
+each adds the same pairs, and these operations commute.
+
+What a float does not hold is a value of several words, see `folds`: `butterfly` and `fold` know those by
+name, n words of them.
 
 Notes.  Several values of one accumulator are joined as a tree, pairs of neighbours first, then added to it;
-text and effect walk the same tree, so that sums agree to the last bit.  A maximum is NaN when any value is.
+text and effect walk the same tree, so that sums agree to the last bit.  A maximum and a minimum are NaN when
+any value is.
 
 Sources: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.3 (add.rn), 9.7.9.6 (shfl.sync.bfly).
 """
@@ -27,21 +31,37 @@ from typing import Any, TypeVar
 
 import numpy
 
+from layoutalg.codegen.instr.folds import FOLDS, exchange, join
 from layoutalg.codegen.instr.record import ANY, WARP, Instr, Requires, imm, into, updated, value
 from layoutalg.codegen.instr.record import out as output
-from layoutalg.codegen.instr.words import MAX_NAN, Array, at, each, float_words, floats, ref
+from layoutalg.codegen.instr.words import (
+    MAX_NAN,
+    MIN_NAN,
+    Array,
+    at,
+    each,
+    float_words,
+    floats,
+    ref,
+)
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 T = TypeVar("T")
 
-NEUTRAL: Mapping[str, int] = MappingProxyType({"sum": 0x00000000, "max": 0xFF800000})
-"""The word of each operation that changes nothing: 0.0f and -infinity."""
+NEUTRAL: Mapping[str, int] = MappingProxyType(
+    {"sum": 0x00000000, "max": 0xFF800000, "min": 0x7F800000, "prod": 0x3F800000}
+)
+"""The word of each operation that changes nothing: 0.0f, -infinity, infinity and 1.0f."""
 
 _JOIN: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
-    {"sum": numpy.add, "max": numpy.maximum}
+    {"sum": numpy.add, "max": numpy.maximum, "min": numpy.minimum, "prod": numpy.multiply}
 )
-_CALL: Mapping[str, str] = MappingProxyType({"sum": "__fadd_rn", "max": "max_nan"})
-_USES: Mapping[str, tuple[str, ...]] = MappingProxyType({"sum": (), "max": (MAX_NAN,)})
+_CALL: Mapping[str, str] = MappingProxyType(
+    {"sum": "__fadd_rn", "max": "max_nan", "min": "min_nan", "prod": "__fmul_rn"}
+)
+_USES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"sum": (), "max": (MAX_NAN,), "min": (MIN_NAN,), "prod": ()}
+)
 
 
 def tree(parts: Sequence[T], join: Callable[[T, T], T]) -> T:
@@ -68,7 +88,7 @@ def joined(op: str, a: Array, b: Array) -> Array:
 
 def _known(op: str) -> None:
     if op not in _JOIN:
-        raise UnknownNameError("reduction", op, _JOIN)
+        raise UnknownNameError("reduction", op, (*_JOIN, *FOLDS))
 
 
 def _call(op: str) -> Callable[[str, str], str]:
@@ -178,21 +198,24 @@ def window(n: int, element_bytes: int) -> Instr:
 
 @functools.cache
 def fold(op: str, n: int, accumulators: int) -> Instr:
-    """n floats joined into 1 accumulator (a tree of them), or into n, one by one; `op` is "sum" or "max".
+    """n floats joined into 1 accumulator (a tree of them), or into n, one by one; `op` is "sum", "max", "min"
+    or "prod", or a `Fold`, whose values are joined one by one, n words of them.
 
     Raises UnknownNameError for another operation, UnsupportedError for another number of accumulators.
 
     >>> fold("max", 8, 1).name, fold("sum", 4, 4).name
     ('fold_max_8_to_1', 'fold_sum_4_to_4')
     """
+    if op in FOLDS and accumulators == n:
+        return join(op, n // FOLDS[op].words)
     _known(op)
     if accumulators not in (1, n):
         raise UnsupportedError(f"fold of {n} values into {accumulators}: 1 or {n} are accepted")
-    join, d, v = _call(op), at("d", "i", accumulators), at("v", "i", n)
+    pair_of, d, v = _call(op), at("d", "i", accumulators), at("v", "i", n)
     if accumulators == 1 and n > 1:
-        lines = f"    d = {join('d', tree([f'v[{i}]' for i in range(n)], join))};\n"
+        lines = f"    d = {pair_of('d', tree([f'v[{i}]' for i in range(n)], pair_of))};\n"
     else:
-        lines = each(n, [f"{d} = {join(d, v)};"])
+        lines = each(n, [f"{d} = {pair_of(d, v)};"])
 
     def effect(machine: Any, group: Any, d: Array, v: Array) -> Array:
         pair = functools.partial(joined, op)
@@ -207,13 +230,16 @@ def fold(op: str, n: int, accumulators: int) -> Instr:
 
 @functools.cache
 def butterfly(op: str, n: int) -> Instr:
-    """d[i] joined with d[i] of lane ^ mask, for n floats; all lanes of the warp must take part.
+    """d[i] joined with d[i] of lane ^ mask, for n floats, or n words of a `Fold`; all lanes of the warp must
+    take part.
 
-    Raises UnknownNameError for another operation than "sum" and "max".
+    Raises UnknownNameError for another operation.
 
     >>> butterfly("sum", 1).name
     'butterfly_sum_1'
     """
+    if op in FOLDS:
+        return exchange(op, n // FOLDS[op].words)
     _known(op)
     d = at("d", "i", n)
     lines = each(n, [f"{d} = {_call(op)(d, f'__shfl_xor_sync(0xFFFFFFFFu, {d}, mask)')};"])

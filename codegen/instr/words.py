@@ -3,7 +3,8 @@
     decode(words, "f16")    (lanes, n) uint32 -> (lanes, 2 n) float64
     encode(values, "f16")   the inverse, rounding to the nearest, ties to even; not of e4m3 and e5m2
 
-Integers decode to int64 and encode modulo their width.  A double is two words, low half first.  What NaN a
+Integers decode to int64 and encode modulo their width, the first from the low bits on.  A double is two
+words, low half first.  What NaN a
 NaN becomes is left open.  Device functions that the helpers of several instructions call:
 
     MAX_NAN     float max_nan(float a, float b)             NaN when either is
@@ -42,6 +43,9 @@ WORD_ELEMS = {
     "u8": 4,
     "e4m3": 4,
     "e5m2": 4,
+    "s4": 8,
+    "u4": 8,
+    "b1": 32,
 }
 """Elements in a 32-bit word."""
 
@@ -73,6 +77,13 @@ def decode(words: Array, element: str) -> Array:
             )
         case "e4m3":
             return _e4m3(words.view(numpy.uint8))
+        case "s4" | "u4":
+            some = words.view(numpy.uint8)
+            nibbles = numpy.stack([some & 15, some >> 4], axis=-1).reshape(*words.shape[:-1], -1)
+            found: Array = nibbles.astype(numpy.int64)
+            return found - (found >> 3 << 4) if element == "s4" else found
+        case "b1":
+            return numpy.unpackbits(words.view(numpy.uint8), axis=-1, bitorder="little").astype(numpy.int64)
         case _ if element in _NUMPY:
             wide = numpy.int64 if element in ("s32", "s8", "u8") else numpy.float64
             with numpy.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
@@ -99,6 +110,12 @@ def encode(values: Array, element: str) -> Array:
             if element == "tf32":
                 return (rounded << drop).astype(numpy.uint32)
             return numpy.ascontiguousarray(rounded.astype(numpy.uint16)).view(numpy.uint32)
+        case "s4" | "u4":
+            low, high = (values[..., i::2].astype(numpy.int64) & 15 for i in (0, 1))
+            return numpy.ascontiguousarray((low | high << 4).astype(numpy.uint8)).view(numpy.uint32)
+        case "b1":
+            odd = (values.astype(numpy.int64) & 1).astype(numpy.uint8)
+            return numpy.ascontiguousarray(numpy.packbits(odd, axis=-1, bitorder="little")).view(numpy.uint32)
         case _ if element in _NUMPY:
             return numpy.ascontiguousarray(values.astype(_NUMPY[element])).view(numpy.uint32)
         case _:

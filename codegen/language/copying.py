@@ -36,14 +36,13 @@ from layoutalg.codegen.instr import (
     LDMATRIX,
     LDMATRIX_TRANS,
     LDS,
-    MMA_SYNC,
     QUAD_PAIR_MMA,
     STG,
     STMATRIX,
     STMATRIX_TRANS,
     STS,
     Instr,
-    Mma,
+    mma_instruction,
 )
 from layoutalg.codegen.language.fragment import Fragment
 from layoutalg.codegen.language.tensor import Side, Tensor, partition
@@ -76,6 +75,15 @@ MATRIX_BITS = 128
 _PLAIN: Mapping[tuple[type, str], Mapping[int, Instr]] = {
     (Global, "load"): LDG, (Shared, "load"): LDS, (Global, "store"): STG, (Shared, "store"): STS,
 }  # fmt: skip
+
+_MATRIX_MOVES: Mapping[str, Instr] = {
+    operand.op: instr
+    for table in (LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS)
+    for instr in table.values()
+    for operand in instr.operands
+    if operand.op
+}
+"""ldmatrix and stmatrix by what the analysis calls their accesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +225,13 @@ def load(
     matrix = _matrix_load(part)
     run = values if matrix else run_of(part)
     held = into or k.fragment(name or f"{part.buffer.name}_v", part.element, part.shape, values=values)
-    if held.size != part.size:
-        raise ShapeError(f"load of {part} into {held}: {part.size} elements are needed")
+    given = _held_values(matrix, part) if matrix else values
+    if held.size * values != part.size * given:
+        raise ShapeError(f"load of {part} into {held}: {part.size * given // values} elements are needed")
     chosen = matrix or _chosen(instr, part, "load", run)
     with k.Unroll(k.fresh("i"), part.size // values) as i, _pieces(k, values // run) as e:
         at = simplify(i * values + e * run)
-        target = held.at(at, values=run)
+        target = held.at(simplify(i * given + e * run), values=given if matrix else run)
         if where is None:
             k.do(chosen, target, part.at(at))
         else:
@@ -242,9 +251,10 @@ def store(
     instr: Instrs = None,
 ) -> None:
     """Store registers to a partition of the same places.  See `KernelBuilder.store`."""
-    if held.size != part.size:
-        raise ShapeError(f"store of {held} to {part}: {part.size} elements are needed")
     values, matrix = values_of(part), _matrix_store(part)
+    given = _held_values(matrix, part) if matrix else values
+    if held.size * values != part.size * given:
+        raise ShapeError(f"store of {held} to {part}: {part.size * given // values} elements are needed")
     run = values if matrix else run_of(part)
     if run % held.per_word:
         raise UnsupportedError(
@@ -259,11 +269,12 @@ def store(
     chosen = matrix or _chosen(instr, part, "store", run)
     with k.Unroll(k.fresh("i"), part.size // values) as i, _pieces(k, values // run) as e:
         at = simplify(i * values + e * run)
+        source = held.at(simplify(i * given + e * run), values=given if matrix else run)
         if where is None:
-            k.do(chosen, part.at(at), held.at(at, values=run))
+            k.do(chosen, part.at(at), source)
         else:
             with k.If(where(at)):
-                k.do(chosen, part.at(at), held.at(at, values=run))
+                k.do(chosen, part.at(at), source)
 
 
 def mma(
@@ -282,7 +293,7 @@ def mma(
             f"{tiled.atom} adds products of fragments; tensors and sums from zero need wgmma"
         )
     volta = QUAD_PAIR_MMA.get(tiled.atom.name)
-    instr = MMA_SYNC[Mma(tiled.atom)] if volta is None else volta
+    instr = mma_instruction(tiled.atom) if volta is None else volta
     (_, rows), (_, columns) = (modes(x.layout) for x in (a, b))
     with k.Unroll(k.fresh("i"), layout_size(rows)) as i, k.Unroll(k.fresh("j"), layout_size(columns)) as j:
         k.do(instr, acc[None, i, j], a[None, i], b[None, j])
@@ -337,11 +348,18 @@ def _bytes(part: Tensor) -> int:
     return own
 
 
+def _held_values(matrix: Instr, part: Tensor) -> int:
+    """Elements that ldmatrix leaves in the registers of a lane, or stmatrix takes of them: with .x1 and .x2
+    fewer than the row that the lane addresses has."""
+    words = next(o.words for o in matrix.operands if o.role in ("in", "out"))
+    return 4 * words // _bytes(part)
+
+
 def _matrix_load(part: Tensor) -> Instr | None:
     """ldmatrix, where the partition's copy is one."""
     if part.part is None or part.part.side != "src" or not isinstance(part.part.tiled, TiledCopy):
         return None
-    return {"ldmatrix.x4": LDMATRIX, "ldmatrix.x4.trans": LDMATRIX_TRANS}.get(part.part.tiled.atom.src_op)
+    return _MATRIX_MOVES.get(part.part.tiled.atom.src_op)
 
 
 def _matrix_store(part: Tensor) -> Instr | None:
@@ -349,7 +367,7 @@ def _matrix_store(part: Tensor) -> Instr | None:
     if part.part is None or part.part.side != "dst" or not isinstance(part.part.tiled, TiledCopy):
         return None
     tiled, values = part.part.tiled, values_of(part)
-    found = {"stmatrix.x4": STMATRIX[4], "stmatrix.x4.trans": STMATRIX_TRANS[4]}.get(tiled.atom.dst_op)
+    found = _MATRIX_MOVES.get(tiled.atom.dst_op)
     if found and tiled.element.bits != 16:
         raise UnsupportedError(
             f"{tiled.atom} of {tiled.element}: stmatrix moves elements of 16 bits; "

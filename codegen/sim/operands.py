@@ -84,7 +84,8 @@ class Operands:
             case "value", _ if isinstance(arg, Expr):
                 return partial(_value, scope.compile(arg)), None
             case "read", MemRef():
-                return partial(self._load, *self._access(operand, arg, s, statement, scope)), None
+                source = partial(self._load, *self._access(operand, arg, s, statement, scope))
+                return source if operand.lanes == WARP else partial(_from_first, source, operand.lanes), None
             case "write", MemRef() if s.instr.engine is None:
                 target = partial(self._store, *self._access(operand, arg, s, statement, scope))
                 return None, target if operand.lanes == WARP else partial(_of_first, target, operand.lanes)
@@ -176,6 +177,18 @@ def _of_first(target: Target, lanes: int, group: Group, value: Array, poison: Ar
         group.active = inner
         target(group, value, poison)
         group.active = outer
+
+
+def _from_first(source: Source, lanes: int, group: Group) -> tuple[Any, Array | None]:
+    """A load by the first lanes of each warp, zeros in the others."""
+    outer = group.active
+    inner = group.narrowed(numpy.arange(group.lanes) % WARP < lanes)
+    if inner is None:
+        return numpy.zeros((group.lanes, 4), dtype=numpy.uint32), None
+    group.active = inner
+    found = source(group)
+    group.active = outer
+    return found
 
 
 def _immediate(value: Any, group: Group) -> tuple[Any, None]:

@@ -5,6 +5,7 @@
     reduce_api      reduce, softmax, layer_norm, rms_norm
     product_api     matmul; product_plan: what is asked of its arrays, and the problem that a kernel computes
     product_choice  the ways to compute it, padded copies among them; product_report: plan_matmul says them
+    repeated        calls that were made before: from what arrays show to launches; preparing: prepare
 
 A form is looked at once; what is launched for it is kept.
 """
@@ -12,16 +13,20 @@ A form is looked at once; what is launched for it is kept.
 from __future__ import annotations
 
 from layoutalg.kernels.calls.api import permute, relayout, transpose
+from layoutalg.kernels.calls.preparing import prepare
 from layoutalg.kernels.calls.product_api import matmul
 from layoutalg.kernels.calls.product_report import MatmulPlan, plan_matmul
 from layoutalg.kernels.calls.reduce_api import layer_norm, reduce, rms_norm, softmax
+from layoutalg.kernels.calls.repeated import Prepared
 
 __all__ = [
     "MatmulPlan",
+    "Prepared",
     "layer_norm",
     "matmul",
     "permute",
     "plan_matmul",
+    "prepare",
     "reduce",
     "relayout",
     "rms_norm",

@@ -18,11 +18,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import gcd
 from typing import Any, SupportsIndex
 
-from layoutalg.codegen.gpu import Launch
+from layoutalg.codegen.gpu import LoadedSequence
 from layoutalg.codegen.program import Kernel, printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, shown
@@ -37,10 +37,10 @@ from layoutalg.kernels.calls.arrays import (
     launching,
     of_library,
     overlapping,
-    stream_of,
     unit_base,
     view,
 )
+from layoutalg.kernels.calls.repeated import Call, Prepared, launched, nothing, repeated
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move import (
     Moves,
@@ -73,7 +73,9 @@ def permute(x: Any, axes: Iterable[SupportsIndex], out: Any = None, *, simulate:
     >>> permute(numpy.arange(6).reshape(2, 3), (1, 0)).tolist()
     [[0, 3], [1, 4], [2, 5]]
     """
-    return _permuted(x, view(x), axes, out, simulate)
+    if simulate is False and (found := repeated("permute", axes, (), (x, out))) is not None:
+        return found
+    return prepare_move("permute", x, axes, out, simulate=simulate)()
 
 
 def transpose(
@@ -85,27 +87,43 @@ def transpose(
     >>> transpose(numpy.zeros((2, 3, 5))).shape
     (5, 3, 2)
     """
+    if simulate is False and (found := repeated("transpose", axes, (), (x, out))) is not None:
+        return found
+    return prepare_move("transpose", x, axes, out, simulate=simulate)()
+
+
+def prepare_move(
+    op: str, x: Any, axes: Iterable[SupportsIndex] | None, out: Any = None, *, simulate: bool = False
+) -> Prepared:
+    """A "permute" or a "transpose" that is worked out.  Raises as these do.
+
+    >>> import numpy
+    >>> x, y = numpy.arange(6).reshape(2, 3), numpy.zeros((3, 2), int)
+    >>> turn = prepare_move("transpose", x, None, y)
+    >>> x[0, 0] = 9
+    >>> turn().tolist()
+    [[9, 3], [1, 4], [2, 5]]
+    """
     source = view(x)
-    return _permuted(x, source, range(len(source.shape))[::-1] if axes is None else axes, out, simulate)
-
-
-def _permuted(x: Any, source: View, axes: Iterable[SupportsIndex], out: Any, simulate: bool) -> Any:
-    """`permute` of an array with its view."""
     form, simulated = source.form, in_simulator(simulate, source)
-    order, shape = _axes(axes, form.shape)
+    asked: Any = range(len(form.shape))[::-1] if axes is None and op == "transpose" else axes
+    order, shape = _axes(asked, form.shape)
     target = destination(source, shape, out)
+    run: Callable[[], object] = nothing
     if form.elems:
         if out is not None:
             _check_apart(source, target)
         (src, src_at), (dst, dst_at) = unit_base(source), unit_base(target)
         if form.device is None:
             _permute_of(form, order, target.form, src_at, dst_at)  # raises where `out` aliases
-            _bits(target.host)[...] = _permuted_here(_bits(source.host), order, simulated=simulated)
+            run = functools.partial(_permute_here, source, target, order, simulated=simulated)
         else:
             with launching(source):
-                launch = permute_on_gpu(form, order, target.form, src_at, dst_at)
-                launch((src, dst), stream_of(source))
-    return of_library(x, target) if out is None else out
+                sequence = permute_on_gpu(form, order, target.form, src_at, dst_at)
+                pointers = {"src": (1, src - source.address), "dst": (2, dst - target.address)}
+                call = Call(op, axes, (), (x, out))
+                run = launched(call, source, (), target, [(sequence, {})], pointers)
+    return Prepared(run, functools.partial(of_library, x, target) if out is None else lambda: out)
 
 
 def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None, *, simulate: bool = False) -> Any:
@@ -120,6 +138,23 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None, *, simulat
     >>> relayout(numpy.arange(6), Layout((2, 3), (3, 1)), Layout((2, 3))).tolist()
     [0, 3, 1, 4, 2, 5]
     """
+    if simulate is False and (found := repeated("relayout", None, (src, dst), (x, out))) is not None:
+        return found
+    return prepare_relayout(x, src, dst, out, simulate=simulate)()
+
+
+def prepare_relayout(
+    x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None, *, simulate: bool = False
+) -> Prepared:
+    """A `relayout` that is worked out.  Raises as that does.
+
+    >>> import numpy
+    >>> x = numpy.arange(4)
+    >>> turn = prepare_relayout(x, Layout((2, 2), (2, 1)), Layout((2, 2)), numpy.zeros(4, int))
+    >>> x[0] = 7
+    >>> turn().tolist()
+    [7, 2, 1, 3]
+    """
     for name, layout in (("src", src), ("dst", dst)):
         if not isinstance(layout, Layout | ComposedLayout):
             raise ArgumentTypeError(f"{name} is {shown(layout)}: a layout is needed")
@@ -131,9 +166,9 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None, *, simulat
     p = _relayout(src, dst, element, (source.shape[0], target.shape[0]))
     _check_apart(source, target)
     device = source.form.device
+    run: Callable[[], object]
     if device is None:
-        of, to = _bits(source.host).reshape(-1), _bits(target.host).reshape(-1)
-        to[...] = _run(p, of, to) if simulated else reference(p, of, to)
+        run = functools.partial(_relayout_here, p, source, target, simulated=simulated)
     else:
         for name, v, swizzles in (("x", source, p.src_swizzle), ("out", target, p.dst_swizzle)):
             required = UNIT_BYTES if swizzles else source.form.itemsize
@@ -147,8 +182,11 @@ def relayout(x: Any, src: AnyLayout, dst: AnyLayout, out: Any = None, *, simulat
         if src_at or dst_at:
             p = _moved_up(p, src_at // p.element_bytes, dst_at // p.element_bytes)
         with launching(source):
-            _kernel(p, device)((of, to), stream_of(source))
-    return of_library(x, target) if out is None else out
+            sequence = sequence_on_gpu("permute", p, device)
+            pointers = {"src": (1, of - source.address), "dst": (2, to - target.address)}
+            call = Call("relayout", None, (src, dst), (x, out))
+            run = launched(call, source, (), target, [(sequence, {})], pointers, zeros=True)
+    return Prepared(run, functools.partial(of_library, x, target) if out is None else lambda: out)
 
 
 # --- arguments -----------------------------------------------------------------------------------------
@@ -248,15 +286,11 @@ def _permute_of(
 
 
 @functools.lru_cache(LOADED_PLANS)
-def permute_on_gpu(src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int) -> Launch:
+def permute_on_gpu(
+    src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int
+) -> LoadedSequence:  # fmt: skip
     """Its kernel, on the current GPU."""
-    return _kernel(_permute_of(src, order, dst, src_at, dst_at), src.device)
-
-
-def _kernel(p: PermuteProblem, device: int | None) -> Launch:
-    """The kernel of a problem, on the current GPU, whose number is `device`."""
-    ((launch, _),) = sequence_on_gpu("permute", p, device).steps
-    return launch
+    return sequence_on_gpu("permute", _permute_of(src, order, dst, src_at, dst_at), src.device)
 
 
 # --- running -------------------------------------------------------------------------------------------
@@ -267,14 +301,22 @@ def _bits(host: Any) -> Any:
     return host.view(CARRIER[host.itemsize])
 
 
-def _permuted_here(data: Any, order: tuple[int, ...], *, simulated: bool) -> Any:
-    """A NumPy array of carriers permuted: by NumPy, or by the kernel in the simulator."""
+def _relayout_here(p: PermuteProblem, source: View, target: View, *, simulated: bool) -> None:
+    """Move between layouts on the CPU: by the definition, or by the kernel in the simulator."""
+    of, to = _bits(source.host).reshape(-1), _bits(target.host).reshape(-1)
+    to[...] = _run(p, of, to) if simulated else reference(p, of, to)
+
+
+def _permute_here(source: View, target: View, order: tuple[int, ...], *, simulated: bool) -> None:
+    """Permute on the CPU: by NumPy, or by the kernel in the simulator."""
     import numpy
 
+    data, place = _bits(source.host), _bits(target.host)
     if not simulated:
-        return data.transpose(order)
+        place[...] = data.transpose(order)
+        return
     p = permute_problem(data.shape, order, _DTYPE[data.itemsize])
-    return _run(p, data.ravel(), numpy.zeros(data.size, data.dtype)).reshape(p.shape)
+    place[...] = _run(p, data.ravel(), numpy.zeros(data.size, data.dtype)).reshape(p.shape)
 
 
 @functools.lru_cache(LOADED_PLANS)

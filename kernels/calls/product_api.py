@@ -44,6 +44,7 @@ from layoutalg.kernels.calls.arrays import (
 )
 from layoutalg.kernels.calls.product_choice import ways
 from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, find_product, plan_of
+from layoutalg.kernels.calls.repeated import Call, Prepared, launched, nothing, repeated
 from layoutalg.kernels.elements import CARRIER, ELEMENT, bits_of, kind_of, whole_units
 from layoutalg.kernels.gemm import GemmProblem, expected_family, gemm_problem, scalar_words
 from layoutalg.kernels.modes import compact_strides
@@ -83,6 +84,31 @@ def matmul(
     >>> matmul(x, w, bias=numpy.array([0, 3], "f4"), activation="relu").tolist()
     [[1.0, 1.0], [3.0, 0.0]]
     """
+    if simulate is False:
+        options = (alpha, beta, activation, out_dtype, tf32, copy)
+        found = repeated("matmul", None, options, (a, b, c, bias, out))
+        if found is not None:
+            return found
+    return prepare_matmul(
+        a, b, out, alpha=alpha, beta=beta, c=c, bias=bias, activation=activation, out_dtype=out_dtype,
+        tf32=tf32, copy=copy, simulate=simulate,
+    )()  # fmt: skip
+
+
+def prepare_matmul(
+    a: Any, b: Any, out: Any = None, *, alpha: Real | float = 1, beta: Real | float = 0, c: Any = None,
+    bias: Any = None, activation: str | None = None, out_dtype: Any = None, tf32: bool = False,
+    copy: bool = True, simulate: bool = False,
+) -> Prepared:  # fmt: skip
+    """A `matmul` that is worked out.  Raises as that does.
+
+    >>> import numpy
+    >>> x = numpy.eye(2, dtype="f4")
+    >>> product = prepare_matmul(x, x)
+    >>> x[0] = 3
+    >>> product().tolist()
+    [[9.0, 12.0], [0.0, 1.0]]
+    """
     given, product = asked(a, b, out, c, bias, activation, out_dtype, tf32, copy)
     words = _words(product, alpha, beta)
     first = given["a"]
@@ -92,16 +118,21 @@ def matmul(
     else:
         _check_apart(given, given["out"])
     simulated = in_simulator(simulate, *given.values())
+    run: Callable[[], object] = nothing
     if not product.empty:
-        if not product.k:
+        whole = product.k > 0
+        if not whole:
             given, product = _of_zeros(product, given)
         if simulated:
-            _simulate(product, given, words)
+            run = functools.partial(_simulate, product, given, words)
         elif first.form.device is None:
-            _compute(product, given, alpha, beta)
+            run = functools.partial(_compute, product, given, alpha, beta)
         else:
-            _launch(product, given, words)
-    return of_library(a, given["out"]) if out is None else out
+            options = (alpha, beta, activation, out_dtype, tf32, copy)
+            call = Call("matmul", None, options, (a, b, c, bias, out)) if whole else None
+            run = _launching(call, product, given, words)
+    target = given["out"]
+    return Prepared(run, functools.partial(of_library, a, target) if out is None else lambda: out)
 
 
 def asked(
@@ -233,10 +264,27 @@ _PARTS = ("a", "b", "c", "bias", "out")
 """The arrays of a call."""
 
 
-def _launch(product: Product, given: Mapping[str, View], words: Mapping[str, int]) -> None:
+def _launching(
+    call: Call | None, product: Product, given: Mapping[str, View], words: Mapping[str, int]
+) -> Callable[[], object]:
+    """What launches a product: a call that is kept, but for one whose arrays are copied first."""
+    with launching(given["a"]):
+        run = _loaded(product, starts_of(given))
+        if call is None or run.moves:
+            return functools.partial(_launch, run, given, words)
+        pointers = {name: (0, word) for name, word in words.items()}
+        numbered = {x: (n, 0) for n, x in enumerate(_PARTS, 1) if x in given}
+        numbered["d"] = numbered.pop("out")
+        if run.plan.turned:
+            numbered["a"], numbered["b"] = numbered["b"], numbered["a"]
+        others = [given.get(x) for x in _PARTS[1:-1]]
+        return launched(call, given["a"], others, given["out"], run.sequences, pointers | numbered)
+
+
+def _launch(run: _Run, given: Mapping[str, View], words: Mapping[str, int]) -> None:
     first = given["a"]
     with launching(first):
-        run, stream = _loaded(product, starts_of(given)), stream_of(first)
+        stream = stream_of(first)
         views = given
         if run.moves:
             views = dict(given)
@@ -290,8 +338,10 @@ def _move(form: Form, name: str, part: Copy, start: int) -> _Move:
     )
     at, order = (start + here.low) % UNIT_BYTES - here.low, tuple(range(len(part.shape)))
     if name == "out":
-        return _Move(part, permute_on_gpu(dense, order, here, 0, at), by_units=True)
-    return _Move(part, permute_on_gpu(here, order, dense, at, 0), by_units=True)
+        ((launch, _),) = permute_on_gpu(dense, order, here, 0, at).steps
+    else:
+        ((launch, _),) = permute_on_gpu(here, order, dense, at, 0).steps
+    return _Move(part, launch, by_units=True)
 
 
 def chunks(p: GemmProblem) -> Iterator[tuple[GemmProblem, Mapping[str, int]]]:

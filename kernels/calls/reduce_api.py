@@ -9,6 +9,7 @@ for it, compiled once and kept.
 
 Elements are float32, float16 or bfloat16, results of the same type; what is computed between is float32 on a
 GPU and in the simulator, for which simulate=True asks, and float64 for arrays on the CPU, rounded once.
+Integers are reduced exactly, in 64 bits: sums and products modulo 2^64.
 
 Notes.  Sums are made in a fixed order: equal calls give equal bits.  A maximum, a softmax and a layer norm of
 NaN are NaN.  A sum of nothing is 0, a mean of nothing NaN with a RuntimeWarning, a maximum of nothing is
@@ -20,13 +21,13 @@ from __future__ import annotations
 import functools
 import operator
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import isnan, prod
 from typing import Any, SupportsIndex, TypeAlias
 
 from layoutalg.codegen.gpu import LoadedSequence
-from layoutalg.codegen.program import SCRATCH, LaunchSequence, printed_sequence
+from layoutalg.codegen.program import LaunchSequence, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import (
     AlignmentError,
@@ -49,15 +50,24 @@ from layoutalg.kernels.calls.arrays import (
     new_array,
     of_library,
     overlapping,
-    stream_of,
     unit_base,
     view,
 )
-from layoutalg.kernels.elements import ELEMENT, bits_of, kind_of, numbers_of, whole_units
+from layoutalg.kernels.calls.repeated import Call, Prepared, launched, nothing, repeated
+from layoutalg.kernels.elements import (
+    CARRIER,
+    ELEMENT,
+    INTEGERS,
+    kind_of,
+    values_of,
+    whole_units,
+    words_of,
+)
 from layoutalg.kernels.plan_cache import LOADED_PLANS, sequence_on_gpu
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.rowwise import (
     FOLD,
+    OF_INTEGERS,
     OPS,
     NormProblem,
     ReduceProblem,
@@ -67,6 +77,7 @@ from layoutalg.kernels.rowwise import (
     normed,
     reduce_problem,
     reduced,
+    results_of,
 )
 
 Axes: TypeAlias = "SupportsIndex | Iterable[SupportsIndex] | None"
@@ -78,26 +89,54 @@ Place: TypeAlias = "tuple[Shape, Shape, int, int] | tuple[()]"
 """Strides of source and destination, and their offsets, in elements; (): dense arrays."""
 
 REDUCED = ("float32", "float16", "bfloat16")
-"""Element types that can be computed with, by NumPy's names."""
+"""Element types of floats that can be computed with, by NumPy's names."""
 
 
 def reduce(
     x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any = None, dtype: Any = None, *,
-    simulate: bool = False,
+    ddof: int = 0, simulate: bool = False,
 ) -> Any:  # fmt: skip
-    """The "sum", "max" or "mean" of x over some axes, all by default.
+    """The "sum", "max", "min", "mean", "prod", "var", "logsumexp", "argmax" or "argmin" of x over some axes,
+    all by default.
 
     With `keepdims` these stay, of extent 1.  The result has x's type, or `dtype` or that of `out`, which may
-    be float32.  `simulate` runs the kernel for an array on the CPU in the simulator, up to 2^16 elements.
-    Raises UnknownNameError for another operation, ShapeError for axes that x has not, another shape of `out`
-    and a maximum of nothing, UnsupportedError for other elements and results, NotInjectiveError for an `out`
-    that aliases, ArgumentTypeError for what is not an array and where x and `out` overlap, AlignmentError for
-    elements that do not start at multiples of their width, ResourceError where the result does not fit into
-    memory, or x is simulated and too large.
+    be float32.  Integers (uint8, and those with a sign) have sums and products in int64, and extremes of
+    their type.  An index is int64: that of the first of the largest or smallest, or of the first NaN, among
+    all that are reduced together, by rows.  A variance divides by their number less `ddof`.  `simulate` runs
+    the kernel for an array on the CPU in the simulator, up to 2^16 elements.
+
+    Raises UnknownNameError for another operation, ShapeError for axes that x has not, another shape of `out`,
+    a negative ddof and a maximum, minimum or index of nothing, UnsupportedError for other elements and
+    results, NotInjectiveError for an `out` that aliases, ArgumentTypeError for what is not an array and where
+    x and `out` overlap, AlignmentError for elements that do not start at multiples of their width,
+    ResourceError where the result does not fit into memory, x is simulated and too large, or an index or a
+    variance is of 2^31 elements and more.
 
     >>> import numpy
     >>> reduce(numpy.arange(6, dtype="f4").reshape(2, 3), "sum", 1).tolist()
     [3.0, 12.0]
+    >>> reduce(numpy.array([[3, 7, 7], [-1, -1, -2]], "i4"), "argmax", 1).tolist()
+    [1, 0]
+    """
+    if simulate is False:
+        found = repeated("reduce", axes, (op, keepdims, dtype, ddof), (x, out))
+        if found is not None:
+            return found
+    return prepare_reduce(x, op, axes, keepdims, out, dtype, ddof=ddof, simulate=simulate)()
+
+
+def prepare_reduce(
+    x: Any, op: str, axes: Axes = None, keepdims: bool = False, out: Any = None, dtype: Any = None, *,
+    ddof: int = 0, simulate: bool = False,
+) -> Prepared:  # fmt: skip
+    """A `reduce` that is worked out.  Raises as that does.
+
+    >>> import numpy
+    >>> x = numpy.ones((2, 3), "f4")
+    >>> total = prepare_reduce(x, "sum", 1)
+    >>> x[1] = 5
+    >>> total().tolist()
+    [3.0, 15.0]
     """
     if not isinstance(op, str) or op not in FOLD:
         raise UnknownNameError("reduction", op if isinstance(op, str) else shown(op), FOLD)
@@ -105,29 +144,38 @@ def reduce(
     form = source.form
     _element(form, op)
     simulated = in_simulator(simulate, source)
-    if not form.shape and op != "mean" and type(axes) is int and axes in (0, -1):
-        axes = ()  # NumPy reduces a number along its "last" axis, but for the mean
-    over, kept, shape = _axes(axes, form.shape)
-    kind = None if dtype is None else _result(form.kind, dtype)
+    asked = axes
+    if not form.shape and op not in ("mean", "var", "logsumexp") and type(axes) is int and axes in (0, -1):
+        asked = ()  # NumPy reduces a number along its "last" axis, but for a mean
+    over, kept, shape = _axes(asked, form.shape)
+    kinds = _results(op, form.kind, dtype)
     shape = kept if keepdims else shape
-    if out is None and kind is not None:
-        target = new_array(source, shape, kind="" if kind == form.kind else kind)
+    if out is None:
+        target = new_array(source, shape, kind="" if kinds[0] == form.kind else kinds[0])
     else:
-        target = destination(source, shape, out, kinds=(kind,) if kind else (form.kind, "float32"))
-    ask = _ask(op, form, over, target.form)
+        target = destination(source, shape, out, kinds=kinds)
+    if isinstance(ddof, bool) or not isinstance(ddof, int):
+        raise ArgumentTypeError(f"ddof is {shown(ddof)}: an int is needed")
+    ask = _ask(op, form, over, target.form, ddof=ddof)
+    run: Callable[[], object] = nothing
     if form.elems:
         if out is not None:
             _check_apart(source, target)
-        _compute(ask, source, target, {}, simulated=simulated)
+        call = Call("reduce", axes, (op, keepdims, dtype, ddof), (x, out))
+        run = _computing(call, ask, source, target, {}, simulated=simulated)
     else:
         p = ask.dense
         if isinstance(p, ReduceProblem) and p.of_nothing is not None:
             _check_whole(target, "out")
             ask.placed(0, unit_base(target)[1])  # raises where `out` aliases
-            if isnan(p.of_nothing):
-                warnings.warn("mean of nothing: the result is NaN", RuntimeWarning, stacklevel=2)
-            fill(target, p.of_nothing)
-    return of_library(x, target) if out is None else out
+            run = functools.partial(_of_nothing, op, target, p.of_nothing)
+    return Prepared(run, functools.partial(of_library, x, target) if out is None else lambda: out)
+
+
+def _of_nothing(op: str, target: View, value: float) -> None:
+    if isnan(value):
+        warnings.warn(f"{op} of nothing: the result is NaN", RuntimeWarning, stacklevel=4)
+    fill(target, value)
 
 
 def softmax(x: Any, axes: Axes = -1, out: Any = None, *, simulate: bool = False) -> Any:
@@ -139,7 +187,11 @@ def softmax(x: Any, axes: Axes = -1, out: Any = None, *, simulate: bool = False)
     >>> softmax(numpy.zeros((2, 4), "f4")).tolist()
     [[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]
     """
-    return _norm("softmax", x, axes, out, {}, 0.0, simulate)
+    if simulate is False:
+        found = repeated("softmax", axes, (), (x, None, None, out))
+        if found is not None:
+            return found
+    return prepare_norm("softmax", x, axes, out=out, simulate=simulate)()
 
 
 def layer_norm(
@@ -156,9 +208,11 @@ def layer_norm(
     >>> layer_norm(numpy.array([[1, 3], [2, 2]], "f4"), eps=3.0).tolist()
     [[-0.5, 0.5], [0.0, 0.0]]
     """
-    eps = checked_eps("layer_norm", eps)
-    given = {name: view(v) for name, v in (("weight", weight), ("bias", bias)) if v is not None}
-    return _norm("layer_norm", x, axes, out, given, eps, simulate)
+    if simulate is False:
+        found = repeated("layer_norm", axes, (eps,), (x, weight, bias, out))
+        if found is not None:
+            return found
+    return prepare_norm("layer_norm", x, axes, weight, bias, eps, out, simulate=simulate)()
 
 
 def rms_norm(
@@ -170,14 +224,28 @@ def rms_norm(
     >>> rms_norm(numpy.array([[1, 7], [5, 5]], "f4"), eps=0).tolist()
     [[0.20000000298023224, 1.399999976158142], [1.0, 1.0]]
     """
-    eps = checked_eps("rms_norm", eps)
-    given = {} if weight is None else {"weight": view(weight)}
-    return _norm("rms_norm", x, axes, out, given, eps, simulate)
+    if simulate is False:
+        found = repeated("rms_norm", axes, (eps,), (x, weight, None, out))
+        if found is not None:
+            return found
+    return prepare_norm("rms_norm", x, axes, weight, None, eps, out, simulate=simulate)()
 
 
-def _norm(
-    op: str, x: Any, axes: Axes, out: Any, given: Mapping[str, View], eps: float, simulate: bool
-) -> Any:
+def prepare_norm(
+    op: str, x: Any, axes: Axes = -1, weight: Any = None, bias: Any = None, eps: float | None = None,
+    out: Any = None, *, simulate: bool = False,
+) -> Prepared:  # fmt: skip
+    """A norm by its name that is worked out; a softmax has no eps.  Raises as the norm does.
+
+    >>> import numpy
+    >>> x = numpy.zeros((1, 4), "f4")
+    >>> prepare_norm("softmax", x, out=x)().tolist()
+    [[0.25, 0.25, 0.25, 0.25]]
+    """
+    options = () if eps is None else (eps,)
+    call = Call(op, axes, options, (x, weight, bias, out))
+    eps = 0.0 if eps is None else checked_eps(op, eps)
+    given = {name: view(v) for name, v in (("weight", weight), ("bias", bias)) if v is not None}
     source = view(x)
     form, simulated = source.form, in_simulator(simulate, source)
     _element(form, op)
@@ -190,31 +258,39 @@ def _norm(
         for v in (*given.values(), *(() if in_place else (source,))):
             _check_apart(v, target)
     ask = _ask(op, form, over, target.form, eps, "weight" in given, "bias" in given, in_place)
+    run: Callable[[], object] = nothing
     if form.elems:
         for name, v in given.items():
             _check_whole(v, name)
-        _compute(ask, source, target, given, simulated=simulated)
+        run = _computing(call, ask, source, target, given, simulated=simulated)
     else:
         _ = ask.dense  # raises what has to be refused of arrays without elements too
-    return of_library(x, target) if out is None else out
+    return Prepared(run, functools.partial(of_library, x, target) if out is None else lambda: out)
 
 
 # --- arguments -----------------------------------------------------------------------------------------
 
 
 def _element(form: Form, op: str) -> str:
-    if form.kind not in REDUCED:
-        raise UnsupportedError(f"{op} of {form.kind} elements: {', '.join(REDUCED)} are accepted")
+    accepted = (*REDUCED, *(INTEGERS.values() if op in OF_INTEGERS else ()))
+    if form.kind not in accepted:
+        raise UnsupportedError(f"{op} of {form.kind} elements: {', '.join(accepted)} are accepted")
     return ELEMENT[form.kind]
 
 
-def _result(kind: str, dtype: Any) -> str:
-    """The type that results are asked to have."""
-    asked, accepted = kind_of(dtype), tuple(dict.fromkeys((kind, "float32")))
+def _results(op: str, kind: str, dtype: Any) -> tuple[str, ...]:
+    """The types that results may have, or the one that is asked for."""
+    accepted = tuple(_KINDS[name] for name in results_of(op, ELEMENT[kind]))
+    if dtype is None:
+        return accepted
+    asked = kind_of(dtype)
     if asked not in accepted:
         are = "are" if len(accepted) > 1 else "is"
         raise UnsupportedError(f"results of {kind} as {asked}: {' and '.join(accepted)} {are} accepted")
-    return asked
+    return (asked,)
+
+
+_KINDS = {short: long for long, short in ELEMENT.items()}
 
 
 def _axes(axes: Axes, shape: Shape) -> tuple[Shape, Shape, Shape]:
@@ -276,6 +352,7 @@ class _Ask:
     weight: bool
     bias: bool
     in_place: bool
+    ddof: int
 
     @property
     def element(self) -> str:
@@ -312,7 +389,9 @@ class _Ask:
         shape, element = self.source.shape, self.element
         if self.op not in OPS:
             src, dst, at, to = place or (None, None, 0, 0)
-            return reduce_problem(shape, self.axes, self.op, element, src, dst, at, to, self.result)
+            return reduce_problem(
+                shape, self.axes, self.op, element, src, dst, at, to, self.result, self.ddof
+            )
         return norm_problem(
             self.op, shape, self.axes, element, *place,
             eps=self.eps, weight=self.weight, bias=self.bias, in_place=in_place,
@@ -323,29 +402,31 @@ class _Ask:
 @functools.lru_cache(KEPT_FORMS, typed=True)
 def _ask(
     op: str, source: Form, axes: Shape, target: Form, eps: float = 0.0,
-    weight: bool = False, bias: bool = False, in_place: bool = False,
+    weight: bool = False, bias: bool = False, in_place: bool = False, ddof: int = 0,
 ) -> _Ask:  # fmt: skip
-    return _Ask(op, source, axes, target, eps, weight, bias, in_place)
+    return _Ask(op, source, axes, target, eps, weight, bias, in_place, ddof)
 
 
-def _compute(ask: _Ask, source: View, target: View, given: Mapping[str, View], *, simulated: bool) -> None:
-    """Compute what is asked."""
+def _computing(
+    call: Call, ask: _Ask, source: View, target: View, given: Mapping[str, View], *, simulated: bool
+) -> Callable[[], object]:
+    """What computes what is asked."""
     _check_whole(source, "x")
     _check_whole(target, "out")
-    (src, src_at), (dst, dst_at) = unit_base(source), unit_base(target)
+    views = {"src": source, "weight": given.get("weight"), "bias": given.get("bias"), "dst": target}
+    if len(call.arrays) == 2:
+        del views["weight"], views["bias"]
+    bases = {name: unit_base(v) for name, v in views.items() if v is not None}
+    at = {name: bases[name][1] if name in bases else 0 for name in ("src", "dst", "weight", "bias")}
     if source.form.device is None:
-        ask.placed(src_at, dst_at)  # raises where `out` aliases
-        _compute_here(ask, source, target, given, simulated=simulated)
-        return
+        ask.placed(at["src"], at["dst"])  # raises where `out` aliases
+        return functools.partial(_compute_here, ask, source, target, given, simulated=simulated)
+    pointers = {
+        name: (n, bases[name][0] - v.address) for n, (name, v) in enumerate(views.items(), 1) if v is not None
+    }
     with launching(source):
-        addresses, at = {"src": src, "dst": dst}, {"weight": 0, "bias": 0}
-        for name, v in given.items():
-            addresses[name], at[name] = unit_base(v)
-        run = _loaded(ask, src_at, dst_at, at["weight"], at["bias"])
-        if run.scratch_bytes:
-            scratch = new_array(source, (-(-run.scratch_bytes // source.form.itemsize),))
-            addresses[SCRATCH] = scratch.address
-        run(addresses, stream_of(source))
+        run = _loaded(ask, at["src"], at["dst"], at["weight"], at["bias"])
+        return launched(call, source, tuple(views.values())[1:-1], target, [(run, {})], pointers)
 
 
 @functools.lru_cache(LOADED_PLANS)
@@ -371,17 +452,14 @@ def _in_elems(form: Form) -> Shape:
     return tuple(d // form.itemsize if n > 1 else 0 for n, d in zip(form.shape, form.strides, strict=True))
 
 
-WORDS = {"f32": "u4", "f16": "u2", "bf16": "u2"}
-"""NumPy types that carry elements."""
-
-
 def _compute_here(
     ask: _Ask, source: View, target: View, given: Mapping[str, View], *, simulated: bool
 ) -> None:
     """The same on the CPU, of dense copies: by the definition, or in the simulator."""
     import numpy
 
-    p, word, result = ask.dense, WORDS[ask.element], WORDS[ask.result]
+    p = ask.dense
+    word, result = CARRIER[source.form.itemsize], CARRIER[target.form.itemsize]
     dense = {name: v.host.view(word).ravel() for name, v in {"src": source, **given}.items()}
     bits = target.host.view(result)
     if simulated:
@@ -390,13 +468,13 @@ def _compute_here(
         simulate_sequence(_sequence(ask.op, p), buffers, trace=False)
         bits[...] = buffers["dst"][: bits.size].reshape(bits.shape)
         return
-    numbers = {name: numbers_of(array, ask.element) for name, array in dense.items()}
+    numbers = {name: values_of(array, ask.element) for name, array in dense.items()}
     if isinstance(p, ReduceProblem):
         exact = reduced(p, numbers["src"])
     else:
         x = numbers["src"].reshape(ask.source.shape)
         exact = normed(p, x, numbers.get("weight"), numbers.get("bias"))
-    bits[...] = bits_of(exact, ask.result).reshape(bits.shape)
+    bits[...] = words_of(exact, ask.result).reshape(bits.shape)
 
 
 @functools.lru_cache(LOADED_PLANS)

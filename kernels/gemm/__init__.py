@@ -16,7 +16,7 @@
     launches    the kernels of a product
     family      the records of both families: data, definition, contenders
 
-Operands are f16, bf16, f32, f64, tf32 or s8, row-major or column-major, with leading dimensions.
+Operands are f16, bf16, f32, f64, tf32, s8, s4, u4 or b1, row-major or column-major, with leading dimensions.
 """
 
 from __future__ import annotations

@@ -30,6 +30,8 @@ from typing import Any
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import device_array, largest_difference, random_normal
+from layoutalg.codegen.instr import decode, encode
+from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
@@ -39,6 +41,7 @@ from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
 from layoutalg.kernels.gemm.heuristic import SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.launches import AnyConfig, called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import (
+    PACKED_BYTES,
     GemmProblem,
     gemm_problem,
     matrices,
@@ -113,10 +116,11 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
     rng = np.random.default_rng(seed)
 
     def draw(elems: int, name: str) -> Any:
-        if name.startswith("s"):
-            low, high = -(1 << int(name[1:]) - 1), (1 << int(name[1:]) - 1) - 1
+        if p.accumulator.name == "s32":
+            low, high = integer_range(name)
             some = rng.integers(low, high + 1, elems)
-            return bits_of(np.array([low, high])[some % 2] if trial == "extremes" else some, name)
+            some = np.array([low, high])[some % 2] if trial == "extremes" else some
+            return packed_bytes(some, name) if name in PACKED_BYTES else bits_of(some, name)
         values = rng.standard_normal(elems)
         if trial == "not numbers":
             values[rng.permutation(elems)[: 1 + elems // 500]] = np.inf
@@ -127,7 +131,7 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
     alpha, beta = _factors(p)
     beta = 0 if trial == "beta = 0" else beta
     given = {
-        "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
+        "a": draw(p.a_elems * p.packed, p.element), "b": draw(p.b_elems * p.packed, p.element),
         "c": draw(p.c_elems, p.result.name), "bias": draw(lengths.get("bias", p.n), p.result.name),
         "d": ~np.zeros(p.d_elems, CARRIER[p.result.nbytes]),
         **scalar_words(p, "alpha", alpha), **scalar_words(p, "beta", beta),
@@ -181,7 +185,7 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
     """
     import numpy as np
 
-    a, b = matrices(p, *(numbers_of(given[x], p.operand.name) for x in "ab"))
+    a, b = factors(p, given)
     exact: dict[str, Any] = {}
     for step in p.epilogue.steps:
         match step:
@@ -197,10 +201,57 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
     sums, last = (EPSILON.get(x.name, 0.0) for x in (p.accumulator, p.result))
     with np.errstate(all="ignore"):
         error = 2 * (p.k + 4) * sums * (np.abs(a) @ np.abs(b))
+        product = a @ b
+        if p.arithmetic == "xor":  # x ^ y = x + y - 2 x y of bits
+            product = a.sum(axis=-1, keepdims=True) + b.sum(axis=-2, keepdims=True) - 2 * product
         value, error = p.epilogue.definition(
-            a @ b, error, exact, 2 * sums, integers=p.accumulator.name == "s32"
+            product, error, exact, 2 * sums, integers=p.accumulator.name == "s32"
         )  # fmt: skip
         return value, error + 2 * last * np.abs(value) + LEAST[p.result.name]
+
+
+def factors(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
+    """A and B as m x k and k x n numbers, of which bytes may hold several.
+
+    >>> p = gemm_problem(1, 1, 8, "s4")
+    >>> factors(p, {x: packed_bytes([-8, 7, 0, 1, 2, 3, 4, 5], "s4") for x in "ab"})[0].astype(int)
+    array([[-8,  7,  0,  1,  2,  3,  4,  5]])
+    """
+    import numpy as np
+
+    if p.packed == 1:
+        return matrices(p, *(numbers_of(given[x], p.operand.name) for x in "ab"))
+
+    def unpacked(rows: Any) -> Any:
+        words = np.pad(rows.reshape(-1), (0, -rows.size % 4)).view("u4")
+        return decode(words[None], p.element)[0][: rows.size * p.packed].reshape(*rows.shape[:-1], -1) * 1.0
+
+    a, b = matrices(p, *(given[x].view("u1") for x in "ab"))
+    return unpacked(np.ascontiguousarray(a)), unpacked(np.ascontiguousarray(b.swapaxes(-1, -2))).swapaxes(
+        -1, -2
+    )
+
+
+def packed_bytes(numbers: Any, element: str) -> Any:
+    """Numbers that are narrower than a byte, a multiple of what one holds, as bytes.
+
+    >>> packed_bytes([1, -1, 0, 3], "s4")
+    array([241,  48], dtype=uint8)
+    """
+    import numpy as np
+
+    flat, per = np.asarray(numbers), 8 // find_dtype(element).bits
+    return encode(np.pad(flat, (0, -flat.size % (4 * per)))[None], element).view("u1")[0, : flat.size // per]
+
+
+def integer_range(element: str) -> tuple[int, int]:
+    """The least and the largest number of an integer type.
+
+    >>> integer_range("s8"), integer_range("b1")
+    ((-128, 127), (0, 1))
+    """
+    bits = find_dtype(element).bits
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if element.startswith("s") else (0, (1 << bits) - 1)
 
 
 def _places(p: GemmProblem, name: str, leading: int) -> Any:
@@ -261,7 +312,7 @@ def way(config: AnyConfig) -> str:
 
 
 def _arrays(p: GemmProblem, n: int) -> dict[str, Any]:
-    operand, to = p.operand.name, p.result.name
+    operand, to = "s8" if p.packed > 1 else p.operand.name, p.result.name
     a, b = random_normal(p.a_elems, 2 * n + 1, operand), random_normal(p.b_elems, 2 * n + 2, operand)
     d = device_array((p.m, p.n), random_normal(1, 0, to).dtype)
     return {name: x.view(CARRIER[x.itemsize]) for name, x in (("a", a), ("b", b), ("d", d))}
@@ -269,7 +320,10 @@ def _arrays(p: GemmProblem, n: int) -> dict[str, Any]:
 
 def _by_cublas(p: GemmProblem, arrays: Mapping[str, Any], into: Any = None) -> Launch | None:
     element = p.operand.name
-    kinds = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "uint16"}
+    kinds = {
+        "f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "uint16",
+        "s8": "int8", "s32": "int32",
+    }  # fmt: skip
     if element not in kinds:
         return None
     a, b = (arrays[x].view(kinds[element]) for x in "ab")
@@ -290,7 +344,9 @@ def differs(got: Any, expected: Any, p: GemmProblem) -> str:
     ...     assert not differs(x, x, gemm_problem(4, 4, 4, "f32"))
     """
     sums = EPSILON["f64" if p.accumulator.name == "f64" else "tf32" if p.operand.name == "tf32" else "f32"]
-    allowed = 2 * 8 * p.k**0.5 * (p.k**0.5 * sums + EPSILON[p.result.name])
+    if p.accumulator.name == "s32":
+        sums = 0.0
+    allowed = 2 * 8 * p.k**0.5 * (p.k**0.5 * sums + EPSILON.get(p.result.name, 0.0))
     seen = largest_difference(got, expected, p.result.name)
     return "" if seen <= allowed else f"differs from cuBLAS by {seen}, more than the {allowed} of rounding"
 

@@ -80,7 +80,7 @@ class GemvConfig:
     threads: int = 256
 
     # what other families choose, and every configuration of this one has
-    splits, min_blocks, edges, static_ld, via = 1, 1, True, False, "registers"
+    splits, min_blocks, edges, static_ld, via, schedule = 1, 1, True, False, "registers", "data_parallel"
 
     @property
     def groups(self) -> int:

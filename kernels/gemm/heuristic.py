@@ -27,10 +27,11 @@ proportion: a tile of k has the same bytes there, or the same multiply-adds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from math import gcd, inf, prod
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from layoutalg.arch import Arch, find_arch
@@ -44,6 +45,7 @@ from layoutalg.kernels.gemm.tiles import (
     SIMT_TILES,
     SM75_SUMS,
     SM75_TILES,
+    SM80_F64_TILES,
     SM80_SUMS,
     SM80_TILES,
     SM90_SUMS,
@@ -56,6 +58,7 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     Sums,
     Tile,
+    mmas_of,
     tile_count,
 )
 from layoutalg.kernels.gemm.validate import check_config, check_element, check_half
@@ -140,7 +143,7 @@ def _streamk_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> fl
 def _is_narrow(p: GemmProblem, c: Config) -> bool:
     if isinstance(c, SimtConfig):
         return min(c.a_vector, c.b_vector) == 1
-    return min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
+    return isinstance(c, Sm80Config) and min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,11 @@ class Choice(Generic[C]):
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
     expected: Callable[..., float] = expected_ns
     shared: Callable[[C], C] | None = None
+    special: Mapping[str, tuple[Tile[C], ...]] = field(default_factory=dict, hash=False)
+
+    def tiles_of(self, p: GemmProblem) -> tuple[Tile[C], ...]:
+        """The tiles of a problem's element type: `special` ones, or those of all others."""
+        return self.special.get(p.element, self.tiles)
 
     @property
     def whole(self) -> dict[str, Any]:
@@ -210,7 +218,7 @@ class Choice(Generic[C]):
         if not usual or not chip.board or not self.shared:
             return []
         found: list[tuple[float, C]] = []
-        for tile in self.tiles:
+        for tile in self.tiles_of(p):
             choice = self.shared(self.fit(p, tile.config, chip))
             try:
                 check_config(p, choice, chip)
@@ -254,7 +262,7 @@ def _ranked(
     sms = chip.board.sms if chip.board else 1
     found: list[tuple[float, Any, int]] = []
     refused: list[tuple[Any, LayoutAlgError]] = []
-    for tile in choice.tiles:
+    for tile in choice.tiles_of(p):
         config = choice.fit(p, tile.config, chip)
         try:
             check_config(p, config, chip)
@@ -297,8 +305,13 @@ M = TypeVar("M", Sm80Config, Sm75Config)
 
 def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
     size = p.operand.nbytes
-    tile_k = c.tile_k * 2 // size
+    tile_k = c.tile_k if p.element in SM80.special else c.tile_k * 2 // size
     a, b, across = _vectors(p)
+    major, minor = chip.compute_capability
+    if mmas_of(p) and not any(m.rows == c.mma_m and m.sm <= 10 * major + minor for m in mmas_of(p)):
+        c = replace(c, mma_m=8)
+    if p.element == "f64" and c.mma_k == 0:
+        c = replace(c, mma_k=min(m.k for m in mmas_of(p)))  # of a deeper one fragments take the registers
     edges = bool(p.m % c.tile_m or p.n % c.tile_n or p.k % tile_k)
     return replace(
         c, tile_k=tile_k, a_bytes=gcd(16, a * size), b_bytes=gcd(16, b * size),
@@ -323,6 +336,7 @@ SM80: Choice[Sm80Config] = Choice(
     SM80_SUMS,
     _fit_sm80,
     ("a_bytes", "b_bytes", "result_vec"),
+    special=MappingProxyType({"f64": SM80_F64_TILES}),
     shared=lambda c: replace(c, schedule="streamk"),
 )
 SM75: Choice[Sm75Config] = Choice(
@@ -335,7 +349,7 @@ SM90: Choice[Sm90Config] = Choice(
     ("through", "result_vec"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
     expected=expected_sm90_ns,
-    shared=lambda c: replace(c, schedule="streamk", cluster_m=1, cluster_n=1, cluster_k=1, pingpong=False),
+    shared=lambda c: replace(c, schedule="streamk"),
 )
 """The families: without tensor cores, with mma.sync, with mma.sync before cp.async, and with wgmma."""
 

@@ -132,8 +132,10 @@ def called_problem(p: GemmProblem, c: AnyConfig) -> GemmProblem:
         by_m, by_n, _ = multiples(p, c)
         m = most if p.m >= c.tile_m else c.tile_m - by_m
         n = most if p.n >= c.tile_n else c.tile_n - by_n
-    added_up = c.splits > 1 or (isinstance(c, Sm80Config | Sm90Config) and c.schedule == "streamk")
-    ldd = most + (combine_vector(p) if added_up else 0)  # what cuts the rows of the sums that are added
+    ldd = most + (combine_vector(p) if c.splits > 1 else 0)  # what cuts the rows of the sums that are added
+    if isinstance(c, Sm80Config | Sm90Config) and c.schedule == "streamk":
+        # the same, but what stores D whole has rows of whole vectors
+        ldd = most + combine_vector(p) % (16 // p.accumulator.nbytes)
     batch = widest_batch(p, c)
     return replace(
         p, m=m, n=n, k=k, lda=most, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED
@@ -175,7 +177,9 @@ def sequence_of(
     if isinstance(c, Sm80Config | Sm90Config) and c.schedule != "data_parallel":
         scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")
         if c.schedule == "streamk":
-            scratch = slot_count(blocks) * c.tile_m * c.tile_n * p.accumulator.nbytes
+            cluster = c.cluster if isinstance(c, Sm90Config) else 1
+            slots = slot_count(blocks // cluster) * cluster
+            scratch = slots * c.tile_m * c.tile_n * p.accumulator.nbytes
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 
 

@@ -71,7 +71,7 @@ class OperandPlan:
     """How a tile of an operand is copied, stored and read.
 
     `layout` gives the element at (row, k) of a tile.  `read` covers a step of k: a thread has fragments of
-    its rows, each by one `load`.  With via "global" there is no tile.
+    its rows, each by one `load` or several.  With via "global" there is no tile.
     """
 
     tile: OperandTile
@@ -179,9 +179,15 @@ class Operand:
 
     def fetch(self, into: Reg, which: int, stage: Value, step: int) -> None:
         """Load the fragments of a step of a tile."""
-        tile = self._stage(self.fragment, stage)
-        with self.k.Unroll("f", self.tile.fragments) as f:
-            self.k.do(self.plan.load, into[which, f], tile.at((0, f), 0, step))
+        tile, k, words = self._stage(self.fragment, stage), self.k, self.plan.load.operands[0].words
+        loads = self.tile.words // words
+        with k.Unroll("f", self.tile.fragments) as f:
+            if loads == 1:
+                k.do(self.plan.load, into[which, f], tile.at((0, f), 0, step))
+            else:
+                with k.Unroll("e", loads) as e:
+                    held = into.slice(which, f, e * words, count=words)
+                    k.do(self.plan.load, held, tile.at((0, f * loads + e), 0, step))
 
     def read(self, into: Reg, k: Expr) -> None:
         """Load the fragments of one k straight from the matrix."""

@@ -10,15 +10,24 @@ The accumulator is f32 (s32 for integers) unless said otherwise.  beta = 0 never
 anything, NaN included.
 
 A batch is many such products, counted by modes with a step of each operand: step 0 where all share it.
+
+Elements narrower than a byte are stored several to a byte, the first in its low bits, along k.  Such a
+problem counts k, lda, ldb and the steps of A and B in bytes, and its operand is a byte of them:
+
+    gemm_problem(m, n, 256, "s4")       k = 128 bytes, s4x2
+    gemm_problem(m, n, 1024, "b1")      k = 128 bytes, b1x8
+
+Products of bits are a & b, or with arithmetic "xor" a ^ b: a sum counts the ones.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from numbers import Real
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.dtype import DType
@@ -30,8 +39,16 @@ from layoutalg.kernels.modes import check_written
 Major: TypeAlias = Literal["k", "mn"]
 
 ACCUMULATORS = {"f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "f32": ("f32",), "f64": ("f64",),
-                "s8": ("s32",)}  # fmt: skip
+                "s8": ("s32",), "s4": ("s32",), "u4": ("s32",), "b1": ("s32",)}  # fmt: skip
 """Accumulators of each operand type, the usual one first."""
+
+PACKED_BYTES: Mapping[str, DType] = MappingProxyType(
+    {x: DType(f"{x}x{n}", 8, "unsigned char", "uint8") for x, n in (("s4", 2), ("u4", 2), ("b1", 8))}
+)
+"""A byte of each element type that is narrower than one."""
+
+BITWISE = ("and", "xor")
+"""What is summed of bits, the usual one first."""
 
 ALIGNED = (16, 16, 16)
 """Where the buffers of A, of B, and of what has D's type start: at multiples of so many bytes."""
@@ -76,6 +93,21 @@ class GemmProblem:
     epilogue: Epilogue
     batch: tuple[BatchMode, ...] = ()
     align_bytes: tuple[int, int, int] = ALIGNED
+    arithmetic: str = ""
+
+    @property
+    def element(self) -> str:
+        """The name of an element of A and B, of which the operand type may be several."""
+        return self.operand.name.partition("x")[0]
+
+    @property
+    def packed(self) -> int:
+        """Elements of A and B in one that is stored: more than 1 of those narrower than a byte.
+
+        >>> gemm_problem(8, 8, 64, "s4").packed
+        2
+        """
+        return int(self.operand.name.partition("x")[2] or 1)
 
     @property
     def products(self) -> int:
@@ -122,7 +154,7 @@ class GemmProblem:
     @property
     def flops(self) -> int:
         """Multiplications and additions of the products."""
-        return 2 * self.m * self.n * self.k * self.products
+        return 2 * self.m * self.n * self.k * self.packed * self.products
 
     def steps(self, name: str) -> tuple[int, ...]:
         """The steps of an operand, "a", "b", "c" or "d", along the modes of the batch."""
@@ -137,7 +169,8 @@ class GemmProblem:
     def __str__(self) -> str:
         majors = ("T" if self.a_major == "k" else "N") + ("N" if self.b_major == "k" else "T")
         many = "".join(f"{mode.extent} x " for mode in self.batch)
-        return f"{many}{self.m} x {self.n} x {self.k} {self.operand} {majors}"
+        bits = f" {self.arithmetic}" if self.arithmetic else ""
+        return f"{many}{self.m} x {self.n} x {self.k * self.packed} {self.element} {majors}{bits}"
 
 
 def gemm_problem(
@@ -160,13 +193,14 @@ def gemm_problem(
     epilogue: Epilogue | None = None,
     batch: Iterable[BatchMode] = (),
     align_bytes: tuple[int, int, int] = ALIGNED,
+    arithmetic: str = "",
 ) -> GemmProblem:
     """A checked problem; leading dimensions default to the row lengths, D's type to the operands'.
 
     D is activation(alpha A B + beta C + bias), or what `epilogue` makes of A B; the bias is a number per
-    column, True or "n", or per row, "m".  Raises ShapeError for extents, leading dimensions and steps that
-    make no matrices, NotInjectiveError for results that would lie at one place, UnsupportedError for types
-    that do not go together.
+    column, True or "n", or per row, "m".  Extents, leading dimensions and steps count elements.  Raises
+    ShapeError for extents, leading dimensions and steps that make no matrices or cut bytes, NotInjectiveError
+    for results that would lie at one place, UnsupportedError for types that do not go together.
 
     >>> print(gemm_problem(128, 256, 64))
     128 x 256 x 64 f16 TN
@@ -179,7 +213,7 @@ def gemm_problem(
         raise UnsupportedError(
             f"{element} products are added up in {' or '.join(ACCUMULATORS[element.name])}, not {sums}"
         )
-    default = {"tf32": "f32", "s8": "s32"}.get(element.name, element.name)
+    default = {"tf32": "f32", **dict.fromkeys(("s8", *PACKED_BYTES), "s32")}.get(element.name, element.name)
     to = find_dtype(result or default)
     if to.name not in (default, sums.name):
         known = " and ".join(dict.fromkeys((default, sums.name)))
@@ -225,10 +259,43 @@ def gemm_problem(
     if several:
         steps = tuple(mode.d for mode in several)
         check_written("products", (*(x.extent for x in several), m, n), (*steps, leading["ldd"], 1))
+    bits = _bitwise(element, arithmetic)
+    if element.name in PACKED_BYTES:
+        element, k, leading, several = _in_bytes(element, k, leading, several, (a_major, b_major))
     return GemmProblem(
         m, n, k, element, sums, to, a_major, b_major, leading["lda"], leading["ldb"], leading["ldc"],
-        leading["ldd"], epilogue, several, align_bytes,
+        leading["ldd"], epilogue, several, align_bytes, bits,
     )  # fmt: skip
+
+
+def _bitwise(element: DType, arithmetic: str) -> str:
+    """What is summed of bits; nothing is said of other elements."""
+    if element.name != "b1":
+        if arithmetic:
+            raise UnsupportedError(f"arithmetic = {arithmetic!r} of {element}: bits alone have a choice")
+        return ""
+    if arithmetic not in ("", *BITWISE):
+        raise UnsupportedError(
+            f"arithmetic = {arithmetic!r}: {' and '.join(map(repr, BITWISE))} are accepted"
+        )
+    return arithmetic or BITWISE[0]
+
+
+def _in_bytes(
+    element: DType, k: int, leading: Mapping[str, int], batch: tuple[BatchMode, ...], majors: tuple[str, str]
+) -> tuple[DType, int, dict[str, int], tuple[BatchMode, ...]]:
+    """Operand type, k, leading dimensions and batch of elements that share bytes along k."""
+    byte, per = PACKED_BYTES[element.name], 8 // element.bits
+    if majors != ("k", "k"):
+        raise UnsupportedError(
+            f"{per} elements of {element} share a byte along k, so that A and B must both be stored along k"
+        )
+    steps = [(f"a step of {x}", getattr(mode, x)) for mode in batch for x in "ab"]
+    for name, value in (("k", k), ("lda", leading["lda"]), ("ldb", leading["ldb"]), *steps):
+        if value % per:
+            raise ShapeError(f"{name} = {value} of {element}: rows are whole bytes, multiples of {per}")
+    halved = {x: value // per if x in ("lda", "ldb") else value for x, value in leading.items()}
+    return byte, k // per, halved, tuple(replace(x, a=x.a // per, b=x.b // per) for x in batch)
 
 
 def _positive(name: str, value: object) -> None:

@@ -29,7 +29,7 @@ from typing import TypeAlias
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import atom_layout
 from layoutalg.atoms import TiledMMA, make_tiled_mma
-from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, minus
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr
 from layoutalg.codegen.instr import (
     LDS,
     ST_ASYNC,
@@ -255,22 +255,9 @@ class _Writer:
             yield Const(0), Const(0), k.let("row", row), k.let("column", column), ()
             return
         count = k.let("tiles", grid[0] * grid[1])
-        if c.schedule == "streamk":
-            with each_unit(k, c.schedule, count, self.tile_steps, self.blocks, self.block) as unit:
-                self.unit, self.part = unit, Part(None, unit.first, unit.steps)
-                row, column = place(unit.tile)
-                # a unit has steps, but the compiler serializes products where it does not see that it has
-                with k.If(Const(0) < unit.steps):
-                    at = k.let("row", row), k.let("column", column)
-                    yield Const(0), k.let("before", unit.before), *at, ()
-            return
-        total = count if self.all_tiles is None else self.all_tiles
-        turns = minus(total + (clusters - 1), mine) // clusters
-        if every > 1:
-            turns = minus(turns + (every - 1), as_expr(first)) // every
-        with k.For("turn", turns) as n:
-            turn = k.let("nth", n * every + first) if every > 1 else n
-            tile: Expr = k.let("tile", mine + turn * clusters)
+        shared, total = c.schedule == "streamk", count if self.all_tiles is None else self.all_tiles
+        with each_unit(k, c.schedule, total, self.tile_steps, clusters, mine, first, every) as unit:
+            tile: Expr = unit.tile
             batch: tuple[Expr, ...] = ()
             if self.all_tiles is not None:
                 batch, tile = batch_place(k, self.batch, tile // count), k.let("of_product", tile % count)
@@ -279,13 +266,12 @@ class _Writer:
                 row = row * c.cluster_m + k.rank
             if c.cluster_n > 1:
                 column = column * c.cluster_n + k.rank
-            yield (
-                n,
-                k.let("before", turn * self.part.tiles),
-                k.let("row", row),
-                k.let("column", column),
-                batch,
-            )
+            if shared:
+                self.unit, self.part = unit, Part(None, unit.first, unit.steps)
+            # a unit has steps, but the compiler serializes products where it does not see that it has
+            with k.If(Const(0) < unit.steps) if shared else nullcontext():
+                at = k.let("before", unit.before), k.let("row", row), k.let("column", column)
+                yield unit.nth, *at, batch
 
     @contextmanager
     def _steps(self, before: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
@@ -355,7 +341,9 @@ class _Writer:
             with k.If(self.unit.whole):
                 whole_tile(acc, corner)
             with k.Else():
-                mine = local_tile(parts.slot(self.unit.slot), (c.consumer_m, c.tile_n), (k.thread // 128, 0))
+                slot = self.unit.slot * c.cluster + k.rank if c.cluster > 1 else self.unit.slot
+                group = Const(0) if c.pingpong else k.thread // 128
+                mine = local_tile(parts.slot(slot), (c.consumer_m, c.tile_n), (group, 0))
                 there = k.get_slice(self.mma, k.thread % 128).partition_C(mine)
                 rows, columns = c.consumer_m // ROWS, c.tile_n // 8
                 with k.Unroll("i", rows) as i, k.Unroll("j", columns) as j, k.Unroll("h", 2) as h:

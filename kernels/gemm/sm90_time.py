@@ -67,13 +67,15 @@ def expected_sm90_ns(
     blocks = rows * columns * c.cluster * splits * p.products
     steps_of_all = -(-p.k // c.tile_k)
     steps = -(-steps_of_all // parts)
+    clusters = resident_clusters(sms, c.cluster)
     if c.schedule == "streamk":
-        waves, share = blocks // sms, share_of(blocks, steps, sms)
+        units = blocks // c.cluster
+        waves, share = units // clusters, share_of(units, steps, clusters)
         tensor = waves * (steps * tile.step[0] + tile.block[0])
         tensor += share * tile.step[0] + tile.block[0] * ((share > 0) + (share > 0 and steps % share > 0))
-        sums_written = part_count(blocks, steps, sms) * c.tile_m * c.tile_n
+        sums_written = part_count(units, steps, clusters) * c.cluster * c.tile_m * c.tile_n
     else:
-        rounds = -(-blocks // (resident_clusters(sms, c.cluster) * c.cluster))
+        rounds = -(-blocks // (clusters * c.cluster))
         tensor = rounds * (steps * tile.step[0] + tile.block[0])
         sums_written = splits * p.m * p.n if splits > 1 else 0
     start = min(gcd(lead * size, 64) for lead in (p.lda, p.ldb))

@@ -40,7 +40,7 @@ from itertools import groupby
 from math import gcd
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.expr import Const, Expr, Select, Var, minus
+from layoutalg.codegen.expr import Const, Expr, Operand, Select, Var, as_expr, minus
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Kernel
 from layoutalg.kernels.gemm.epilogue import Output, statement
@@ -152,11 +152,12 @@ def block_count(p: GemmProblem, c: Sm80Config | Sm90Config, arch: str | Arch = "
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A unit in a kernel: its tile, its steps of k, and those that the block has made `before`.
+    """A unit in a kernel, the `nth` of its loop: its tile, its steps of k, and those of the block `before`.
 
     `whole` is a predicate, that the sums are the tile's; else they go to `slot`.
     """
 
+    nth: Var
     tile: Expr
     first: Expr
     steps: Var
@@ -172,9 +173,17 @@ def least(a: Expr, b: Expr) -> Expr:
 
 @contextmanager
 def each_unit(
-    k: KernelBuilder, schedule: Schedule, tiles: Expr, steps: Var, blocks: Var, block: Var
+    k: KernelBuilder,
+    schedule: Schedule,
+    tiles: Expr,
+    steps: Var,
+    blocks: Expr,
+    block: Expr,
+    first: Operand = 0,
+    every: int = 1,
 ) -> Iterator[Work]:
-    """The loop over a block's units: of "streamk" the closed form of `work_units`, else whole tiles.
+    """The loop over a block's units: of "streamk" the closed form of `work_units`, else whole tiles.  Where
+    warpgroups take turns, those for one of them: `every` so many, from the `first` on.
 
     >>> k = KernelBuilder("loop", threads=32)
     >>> tiles, steps, blocks = k.param("tiles", 99), k.param("steps", 9), k.param("blocks", 4)
@@ -183,24 +192,35 @@ def each_unit(
     0 1
     """
     if schedule != "streamk":
-        with k.For("turn", minus(tiles + (blocks - 1), block) // blocks) as turn:
-            yield Work(k.let("tile", block + turn * blocks), Const(0), steps, turn * steps)
+        turns = minus(tiles + (blocks - 1), block) // blocks
+        with _turns(k, turns, first, every) as (nth, turn):
+            yield Work(nth, k.let("tile", block + turn * blocks), NOTHING, steps, turn * steps)
         return
     waves, line = k.let("waves", tiles // blocks), k.let("line", tiles % blocks * steps)
     share = k.let("share", _share(line, steps, blocks))
     start = k.let("start", least(block * share, line))
     stop = k.let("stop", least(start + share, line))
     opened = k.let("opened", start // steps)
-    with k.For("turn", waves + minus((stop + (steps - 1)) // steps, opened)) as turn:
+    turns = waves + minus((stop + (steps - 1)) // steps, opened)
+    with _turns(k, turns, first, every) as (nth, turn):
         at = k.let("at_line", opened + minus(turn, waves))  # the tile of the line
         begin = k.let("begin", at * steps)
         shared = waves <= turn
-        first = k.let("first", Select(shared, minus(start, begin), Const(0)))
+        opens = k.let("first", Select(shared, minus(start, begin), Const(0)))
         end = k.let("end", Select(shared, least(minus(stop, begin), steps), steps))
-        many = k.let("unit_steps", below(minus(end, first), steps.facts.hi))
+        many = k.let("unit_steps", below(minus(end, opens), steps.facts.hi))
         tile = k.let("tile", Select(shared, waves * blocks + at, block + turn * blocks))
         before = least(turn, waves) * steps + minus(begin, start)
-        yield Work(tile, first, many, before, at + block, many.eq(steps))
+        yield Work(nth, tile, opens, many, before, at + block, many.eq(steps))
+
+
+@contextmanager
+def _turns(k: KernelBuilder, turns: Expr, first: Operand, every: int) -> Iterator[tuple[Var, Var]]:
+    """Every so many of some turns, from the `first` on: which of these it is, and which of all."""
+    if every > 1:
+        turns = minus(turns + (every - 1), as_expr(first)) // every
+    with k.For("turn", turns) as nth:
+        yield nth, k.let("nth", nth * every + first) if every > 1 else nth
 
 
 def _share(line: Expr, steps: Expr, blocks: Expr) -> Expr:
@@ -251,24 +271,29 @@ def build_fixup(p: GemmProblem, c: Sm80Config | Sm90Config) -> Kernel:
     ]
     k = KernelBuilder(f"gemm_fixup_{p.result}", THREADS, notes=notes)
     inward = isinstance(c, Sm80Config)
+    down, across = (1, 1) if isinstance(c, Sm80Config) else (c.cluster_m, c.cluster_n)
+    cluster, wide = down * across, (tile[0] * down, tile[1] * across)
     m, n, depth = declare_extents(k, p, c, (1, vec, 1), inward=inward)
-    blocks = k.param("blocks", MOST_BLOCKS)
+    blocks = k.param("blocks", MOST_BLOCKS, cluster, cluster) // cluster
     parts = Workspace.declare(k, p, tile, writable=False)
-    grid = tile_grid(m, n, tile)
+    grid = tile_grid(m, n, wide)
     tiles, steps = k.let("tiles", grid[0] * grid[1]), k.let("steps", k_tiles(depth, c.tile_k))
     left = k.let("left", tiles % blocks)
     share = k.let("share", _share(left * steps, steps, blocks))
     chunks = -(-tile[0] * tile[1] // (vec * THREADS))
-    number = k.block(0, (minus(grid[0] * grid[1] % blocks, 1) + 1) * chunks)  # a launch has blocks
-    line = k.let("at_line", number // chunks)
+    number = k.block(0, (minus(grid[0] * grid[1] % blocks, 1) + 1) * (chunks * cluster))  # one at least
+    line = k.let("at_line", number // (chunks * cluster))
     opens = k.let("opens", line * steps // share)  # the block that opens the tile
     count = k.let("count", minus((line * steps + (steps - 1)) // share + 1, opens))
-    corner = declare_corner(k, tiles // blocks * blocks + line, grid, tile, c.panel)
+    corner = declare_corner(k, tiles // blocks * blocks + line, grid, wide, c.panel)
+    rank = number // chunks % cluster
+    corner = corner[0] + rank * (tile[0] * (down > 1)), corner[1] + rank * (tile[1] * (across > 1))
     first = inward_corner(k, corner, (m, n), c) if inward else corner
     output = Output(k, p, vec, m, n, first=corner if c.edges and inward else None)
     at = k.let("at", number % chunks * THREADS + k.tid)
     row, column = k.let("row", at // (tile[1] // vec)), k.let("column", at % (tile[1] // vec) * vec)
     with k.If((line < left) & (Const(1) < count) & (row < tile[0])):
-        total = added(k, p, vec, count, lambda s: k.at(parts.sums, line + opens + s, row, column))
+        slot = (line + opens) * cluster + rank
+        total = added(k, p, vec, count, lambda s: k.at(parts.sums, slot + s * cluster, row, column))
         output.write(total, (first[0] + row, first[1] + column))
     return k.build()

@@ -1,7 +1,7 @@
 """How products are cut into tiles: the configurations of both families, and the measured tiles, as data.
 
     SimtConfig    fused multiply-adds of threads
-    Sm80Config    mma.sync of warps                  `mma_of`, `stored`
+    Sm80Config    mma.sync of warps                  `mma_of`, `fragment_k`, `stored`
     Sm75Config    the same on GPUs without cp.async
     Sm90Config    wgmma of warpgroups, fed by TMA
     OperandTile   what either means for one operand
@@ -21,7 +21,8 @@ vectors), [row][k] ("k"), like its matrix ("matrix"), or the other way round ("t
 order is not the matrix's, the copy turns it.
 
 With tensor cores a warp multiplies fragments of 16 x 8, which come from shared memory by ldmatrix.x4: 16 rows
-by 32 bytes of k, four core matrices.
+by 32 bytes of k, four core matrices.  Elements that ldmatrix would tear, of 64 bits or stored along the rows
+and of 32, are loaded one by one.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class Sm80Config:
     `static_ld` builds the kernel for the problem's leading dimensions alone.  `splits` blocks share a tile
     of D, each with a part of k, see splitk.  `schedule` is "data_parallel", a block per tile; "persistent",
     as many blocks as run at a time, each with tile after tile; or "streamk", where these share the last
-    wave's steps of k, see streamk.
+    wave's steps of k, see streamk.  `mma_m` is the rows of one mma, of which two of 8 are one of 16.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("gemm-sm80")
@@ -155,6 +156,7 @@ class Sm80Config:
     static_ld: bool = False
     splits: int = 1
     schedule: Schedule = "data_parallel"
+    mma_m: Literal[16, 8] = 16
 
     # what only steps of the ladder have otherwise: options of ladder.steps.Sm80Step
     ahead, fragments, swizzled, epilogue, lowered = True, 2, True, THROUGH_SHARED, True
@@ -276,9 +278,9 @@ class Sm90Config:
     def __str__(self) -> str:
         shape = f"{self.cluster_m}x{self.cluster_n}x{self.cluster_k}"
         cluster = f", clusters of {shape}" if self.cluster > 1 else ""
-        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}" + (
-            ", ping-pong" if self.pingpong else ", streamk" if self.schedule == "streamk" else ""
-        )
+        turns = ", ping-pong" if self.pingpong else ""
+        schedule = ", streamk" if self.schedule == "streamk" else ""
+        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}{turns}{schedule}"
 
 
 ROLE_REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}
@@ -301,11 +303,34 @@ def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
     >>> mma_of(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).k
     16
     """
-    fitting = [
-        m for m in MMAS if (m.operand, m.accumulator) == (p.operand.name, p.accumulator.name)
-        and c.mma_k in (0, m.k)
-    ]  # fmt: skip
+    fitting = [m for m in mmas_of(p) if m.rows == c.mma_m and c.mma_k in (0, m.k)]
     return max(fitting, key=lambda m: m.k)
+
+
+def mmas_of(p: GemmProblem) -> list[Mma]:
+    """Every mma that multiplies a problem's elements into its sums.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> [m.k for m in mmas_of(gemm_problem(256, 256, 64))]
+    [8, 16]
+    """
+    kind = p.element, p.accumulator.name, p.arithmetic
+    return [m for m in MMAS if (m.operand, m.accumulator, m.arithmetic) == kind]
+
+
+FRAGMENT_BYTES = 32
+"""Bytes of k that fragments cover, unless one mma takes more."""
+
+
+def fragment_k(p: GemmProblem, c: Sm80Config) -> int:
+    """Stored elements of k that fragments cover at once.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> c = Sm80Config(64, 64, 16, 2, 2, 4)
+    >>> fragment_k(gemm_problem(256, 256, 64), c), fragment_k(gemm_problem(64, 64, 64, "f64"), c)
+    (16, 16)
+    """
+    return max(FRAGMENT_BYTES // p.operand.nbytes, mma_of(p, c).k // p.packed)
 
 
 def stored(p: GemmProblem, c: Sm80Config) -> tuple[GemmProblem, Sm80Config]:
@@ -400,7 +425,7 @@ def operand_tile(p: GemmProblem, c: SimtConfig | Sm80Config, side: Side) -> Oper
         nbytes, warp_rows = (c.a_bytes, c.warp_m) if first else (c.b_bytes, c.warp_n)
         return OperandTile(
             rows, c.tile_k, p.operand, major, major, c.via, c.threads, nbytes // size,
-            c.tile_k if major == "k" else rows, 16 // size, warp_rows // 16,
+            c.tile_k if major == "k" else rows, fragment_k(p, c) // 2, warp_rows // 16,
         )  # fmt: skip
     run, thread, vector = (c.run_m, c.thread_m, c.a_vector) if first else (c.run_n, c.thread_n, c.b_vector)
     orders: dict[Order, Major] = {
@@ -502,6 +527,16 @@ SM80_TILES: tuple[Tile[Sm80Config], ...] = (
     Tile(Sm80Config(64, 64, 32, 2, 2, 2, via="registers"), (443, 495, 703, 1415), (15, 10, 5, 0)),
 )  # fmt: skip
 """The tiles, for operands of 16 bits; the last takes single elements."""
+
+SM80_F64_TILES: tuple[Tile[Sm80Config], ...] = (
+    Tile(Sm80Config(128, 128, 16, 4, 2, 4), (1216,), (3100,)),
+    Tile(Sm80Config(128, 64, 16, 2, 2, 4, min_blocks=2), (646, 1293), (2800, 2800)),
+    Tile(Sm80Config(64, 64, 16, 2, 2, 4, min_blocks=3), (369, 738, 1108), (1800, 1800, 1800)),
+    Tile(Sm80Config(64, 64, 16, 2, 2, 2, via="registers"), (517, 1034), (1800, 1800)),
+)
+"""The tiles, for f64.  Not measured: a step is its multiplications at 0.85, 0.8, 0.7 and 0.5 of the 67
+TFLOP/s that an H200's data sheet states for tensor cores of f64, the larger the tile the more; what a block
+takes beside is that of 16-bit tiles."""
 
 TURING_GHZ, TURING_FLOPS, TURING_WAVEFRONT, TURING_L2_BYTES, TURING_DRAM_BYTES = 1.59, 1024, 2.0, 20.0, 3.5
 """A multiprocessor of a T4: its boost clock and f16 operations per cycle of its tensor cores as documented;

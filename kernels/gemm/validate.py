@@ -17,13 +17,16 @@ from layoutalg.kernels.config_fields import check_fields
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
 from layoutalg.kernels.gemm.tiles import (
+    PERSISTENT,
     ROLE_REGISTERS,
     Config,
     SimtConfig,
     Sm75Config,
     Sm80Config,
     Sm90Config,
+    fragment_k,
     mma_of,
+    mmas_of,
     operand_tile,
     tile_count,
     usual_schedule,
@@ -44,6 +47,9 @@ MOST_EXTENT = 1 << 20
 
 MOST_MODES = 3
 """Modes of a batch of gemm-sm90: what a tensor map has beside rows and columns."""
+
+MOST_CALLING = 1024
+"""Sums of a warp whose mma is a call: more would be spilled around it (as NVRTC 13 compiles it)."""
 
 REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 255
@@ -100,9 +106,10 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
         )
     if p.batch:
         raise UnsupportedError(f"schedule = {c.schedule!r} of a batch: take {usual!r}")
-    if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
+    if isinstance(c, Sm90Config) and c.cluster_k > 1:
         raise UnsupportedError(
-            f"schedule = {c.schedule!r} of {c}: without clusters and ping-pong, or take {usual!r}"
+            f"cluster_k = {c.cluster_k} with schedule = {c.schedule!r}: either cuts k; take cluster_k = 1 or "
+            f"{usual!r}"
         )
     if c.schedule == "streamk" and p.accumulator.name not in ("f32", "s32"):
         raise UnsupportedError(
@@ -191,12 +198,15 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
 def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     if isinstance(c, Sm75Config):
         check_half(p)
-    rows = [m for m in MMAS if (m.operand, m.accumulator) == (p.operand.name, p.accumulator.name)]
-    if not rows:
+    all_rows = mmas_of(p)
+    if not all_rows:
         known = ", ".join(sorted({f"{m.operand} into {m.accumulator}" for m in MMAS}))
-        raise UnsupportedError(f"no mma.sync multiplies {p.operand} into {p.accumulator}: there are {known}")
+        raise UnsupportedError(f"no mma.sync multiplies {p.element} into {p.accumulator}: there are {known}")
+    rows = [m for m in all_rows if m.rows == c.mma_m]
+    if not rows:
+        raise UnsupportedError(f"mma_m = {c.mma_m} of {p.element}: {all_rows[0].rows} is accepted")
     if c.mma_k and c.mma_k not in (ks := [m.k for m in rows]):
-        raise UnsupportedError(f"mma_k = {c.mma_k} of {p.operand}: {' and '.join(map(str, ks))} are accepted")
+        raise UnsupportedError(f"mma_k = {c.mma_k} of {p.element}: {' and '.join(map(str, ks))} are accepted")
     major, minor = chip.compute_capability
     mma = mma_of(p, c)
     if 10 * major + minor < mma.sm:
@@ -211,9 +221,14 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
             f"generated: gemm-simt is generated for it; mma.sync, at a part of the rate, by --arch sm_90 "
             f"--compile {chip.name}"
         )
-    if p.operand.nbytes != 2 and "mn" in (p.a_major, p.b_major):
+    if mma.emulated_from and 10 * major + minor >= mma.emulated_from and c.warp_m * c.warp_n > MOST_CALLING:
+        raise ResourceError(
+            f"sums of a warp by {mma.ptx}, which {chip.name} has no tensor core for and calls a function,",
+            c.warp_m * c.warp_n, MOST_CALLING, hint="take warps of 32 x 32",
+        )  # fmt: skip
+    if p.operand.nbytes < 2 and "mn" in (p.a_major, p.b_major):
         raise UnsupportedError(
-            f"ldmatrix.trans turns 16-bit elements; {p.operand} operands must both be stored along k"
+            f"ldmatrix.trans turns 16-bit elements; {p.element} operands must both be stored along k"
         )
     if c.via == "registers" and c.stages not in (1, 2):
         raise ResourceError("stages through registers", c.stages, 2)
@@ -222,22 +237,23 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
 
 
 def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
-    size = p.operand.nbytes
+    size, step = p.operand.nbytes, fragment_k(p, c)
     _threads(c.threads, chip)
     for name, tile, part in (
         ("tile_m", c.tile_m, 16 * c.warps_m), ("tile_n", c.tile_n, 16 * c.warps_n),
-        ("tile_k", c.tile_k, 32 // size),
+        ("tile_k", c.tile_k, step),
     ):  # fmt: skip
-        _multiple(name, tile, part, "fragments of its warps" if name != "tile_k" else "fragments of 32 bytes")
+        rows = name != "tile_k"
+        _multiple(name, tile, part, "fragments of its warps" if rows else f"fragments of {step * size} bytes")
         if tile & (tile - 1):
             nearest = 1 << tile.bit_length() - 1
             raise DivisibilityError(
                 f"{name} = {tile} is not a power of two, which the swizzle needs; the nearest is {nearest}"
             )
-    if c.via == "cp.async" and c.fragments == 2 and c.tile_k * size < 64:
+    if c.via == "cp.async" and c.fragments == 2 and c.tile_k < 2 * step:
         raise UnsupportedError(
             f"fragments = 2 with tile_k = {c.tile_k} of {p.operand}: fragments are loaded a step ahead, so a "
-            f"tile needs two steps of 32 bytes; take tile_k = {64 // size}"
+            f"tile needs two steps of {step * size} bytes; take tile_k = {2 * step}"
         )
     if c.fragments > 2:
         _multiple(
@@ -298,10 +314,14 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if chip.compute_capability != (9, 0):
         raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
     if (p.operand.name, p.accumulator.name) not in (("f16", "f32"), ("bf16", "f32")):
+        other = "gemm-simt" if p.operand.name in ("f32", "f64") else "gemm-sm80"
+        near = "; of f16 the nearest is a sum in f32" if p.operand.name == "f16" else ""
         raise UnsupportedError(
             f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
-            "take gemm-sm80"
+            f"take {other}{near}"
         )
+    if p.batch and c.loop != PERSISTENT:
+        raise UnsupportedError(f"loop = {c.loop!r} of a batch: take {PERSISTENT!r}")
     if len(p.batch) > MOST_MODES:
         raise UnsupportedError(
             f"a batch of {len(p.batch)} modes: tensor maps have room for {MOST_MODES}; take gemm-sm80, or "
@@ -364,13 +384,15 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
 
 def _rows_for_tma(name: str, leading: int, start: int, nbytes: int, steps: tuple[int, ...]) -> None:
     """TMA takes rows that start at multiples of 16 bytes."""
-    for what, at in (
-        (f"ld{name} = {leading}", leading * nbytes), (f"the start of {name}", start),
-        *((f"a step of {name} = {step}", step * nbytes) for step in steps),
-    ):  # fmt: skip
+    begin = f"the start of {name}, at a multiple of {start} bytes,"
+    asked = [(begin, start, "copy it to one")]
+    for what, elems in ((f"ld{name}", leading), *((f"a step of {name}", step) for step in steps)):
+        near = -(-elems * nbytes // 16) * 16 // nbytes
+        asked.append((f"{what} = {elems}", elems * nbytes, f"the nearest is {near}, with padded rows"))
+    for what, at, mend in asked:
         if at % 16:
             raise AlignmentError(
-                f"{what} is no multiple of 16 bytes, which TMA needs: take gemm-sm80, or pad the rows",
+                f"{what} is no multiple of 16 bytes, which TMA needs: {mend}; or take gemm-sm80",
                 offset=at, required_bytes=16,
             )  # fmt: skip
 
@@ -479,7 +501,8 @@ def shared_bytes(p: GemmProblem, c: Config) -> int:
     if c.via == "global":
         return 0
     ring = (operand_tile(p, c, "a").stage_elems + operand_tile(p, c, "b").stage_elems) * c.stages
-    return max(ring * p.operand.nbytes, c.stage_bytes if isinstance(c, Sm80Config) else 0)
+    words = p.accumulator.nbytes // 4 or 1
+    return max(ring * p.operand.nbytes, words * c.stage_bytes if isinstance(c, Sm80Config) else 0)
 
 
 def registers(p: GemmProblem, c: Config) -> int:
@@ -495,7 +518,7 @@ def registers(p: GemmProblem, c: Config) -> int:
     tiles = operand_tile(p, c, "a"), operand_tile(p, c, "b")
     held = FREE_REGISTERS + c.fragments * sum(t.fragments * t.words for t in tiles)
     if isinstance(c, Sm80Config):
-        held += FRAGMENT_REGISTERS + c.warp_m // 16 * (c.warp_n // 8) * mma_of(p, c).words[2]
+        held += FRAGMENT_REGISTERS + c.warp_m * c.warp_n * p.accumulator.bits // (32 * 32)
     else:
         held += c.thread_m * c.thread_n * p.operand.nbytes // 4
     return held + sum(t.passes * t.vector * p.operand.nbytes // 4 for t in tiles if t.via == "registers")

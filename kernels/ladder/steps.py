@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
-from layoutalg.kernels.gemm import SimtConfig, Sm80Config
+from layoutalg.kernels.gemm import SimtConfig, Sm75Config, Sm80Config
 from layoutalg.kernels.ladder.sm90_steps import BASE, OPTIONS, Sm90Step
 
 
@@ -56,7 +56,18 @@ class Sm80Step(Sm80Config):
     lowered: bool = True
 
 
-C = TypeVar("C", SimtStep, Sm80Step, Sm90Step)
+@dataclass(frozen=True, slots=True)
+class Sm75Step(Sm75Config):
+    """The same for GPUs without cp.async; of tiles through registers one set of fragments is held."""
+
+    ahead: bool = True
+    fragments: Literal[1, 2] = 1
+    swizzled: bool = True
+    epilogue: Literal["shared", "direct"] = "shared"
+    lowered: bool = True
+
+
+C = TypeVar("C", SimtStep, Sm75Step, Sm80Step, Sm90Step)
 
 
 def ladder(base: C, options: Mapping[str, Mapping[str, Any]]) -> Mapping[str, C]:
@@ -105,10 +116,11 @@ SIMT_LADDER: Mapping[str, SimtStep] = ladder(
 Source: How to optimize SGEMM on NVIDIA GPUs, github.com/yzhaiustc/Optimizing-SGEMM-on-NVIDIA-Turing-GPUs."""
 
 
-_PLAIN = Sm80Step(
-    256, 128, 64, 4, 2, 1, 1, "registers", ahead=False, fragments=1, mma_k=8, swizzled=False, a_bytes=2,
-    b_bytes=2, epilogue="direct", result_vec=2,
-)  # fmt: skip
+_PLAIN: Mapping[str, Any] = {
+    "tile_m": 256, "tile_n": 128, "tile_k": 64, "warps_m": 4, "warps_n": 2, "stages": 1, "panel": 1,
+    "via": "registers", "ahead": False, "fragments": 1, "mma_k": 8, "swizzled": False, "a_bytes": 2,
+    "b_bytes": 2, "epilogue": "direct", "result_vec": 2,
+}  # fmt: skip
 _COPIES: Mapping[str, Mapping[str, Any]] = {
     "1 hierarchical tiles": {},
     "2 vectors": {"a_bytes": 16, "b_bytes": 16},
@@ -116,8 +128,8 @@ _COPIES: Mapping[str, Mapping[str, Any]] = {
     "4 copy ahead": {"ahead": True},
 }
 
-SM75_LADDER: Mapping[str, Sm80Step] = ladder(
-    replace(_PLAIN, lowered=False),
+SM75_LADDER: Mapping[str, Sm75Step] = ladder(
+    Sm75Step(**_PLAIN, lowered=False),
     {
         **_COPIES,
         "5 tile 256x256x32, lean index code": {"tile_n": 256, "tile_k": 32, "lowered": True},
@@ -138,7 +150,7 @@ Source: How To Write A Fast Matrix Multiplication From Scratch With Tensor Cores
 
 
 SM80_LADDER: Mapping[str, Sm80Step] = ladder(
-    _PLAIN,
+    Sm80Step(**_PLAIN),
     {
         **_COPIES,
         "5 tile 256x128x32": {"tile_k": 32},

@@ -3,12 +3,12 @@
     problems           what is asked: tensors with reduced modes, their normal form, definitions
     walk, unaligned    which thread reads what: layouts, and the arithmetic where rows start anywhere
     block, block_reduce     the kernel that is being written, its tensors, and what its threads exchange
-    reduce_plan, reduce     sum, max, mean: configurations, and the program
+    reduce_plan, reduce     reductions: configurations, and the program
     norm_plan, norm    softmax and norms: the same, and where elements stay between two visits
     families, trials   the records of this room's families, and what is timed; data on which they are
                        verified, and bounds of their results
 
-Numbers are f32 inside; `kernels.elements` bounds the results.
+Floats are f32 inside; `kernels.elements` bounds the results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
 from layoutalg.kernels.rowwise.norm_plan import NormConfig
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
+    INTEGERS,
+    OF_INTEGERS,
     OPS,
+    PARAMETERS,
     AxesProblem,
     NormProblem,
     ReduceProblem,
@@ -29,12 +32,16 @@ from layoutalg.kernels.rowwise.problems import (
     normed,
     reduce_problem,
     reduced,
+    results_of,
 )
 from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
 
 __all__ = [
     "FOLD",
+    "INTEGERS",
+    "OF_INTEGERS",
     "OPS",
+    "PARAMETERS",
     "ROWWISE_FAMILIES",
     "SEED",
     "AxesProblem",
@@ -54,5 +61,6 @@ __all__ = [
     "plans",
     "reduce_problem",
     "reduced",
+    "results_of",
     "rowwise_cases",
 ]

@@ -1,4 +1,4 @@
-"""The families that compute along some modes of a tensor, as records: sum, max, mean, softmax and norms.
+"""The families that compute along some modes of a tensor, as records: reductions, softmax and norms.
 
 They are verified on the data of `rowwise.trials`, whose results have bounds, and timed on `CASES` of the
 literature, odd ones and small ones, and on `random_cases`, beside PyTorch, CuPy and what memory can do: to a
@@ -37,14 +37,27 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
 from layoutalg.errors import ShapeError, UnknownNameError
-from layoutalg.kernels.baselines import Launch, find_board, torch_difference, torch_reduction
-from layoutalg.kernels.elements import CARRIER, HALF_PLACE, SMALLEST_SUM, bits_of, numbers_of
+from layoutalg.kernels.baselines import (
+    Launch,
+    find_board,
+    torch_difference,
+    torch_reduction,
+    torch_wrong_indices,
+)
+from layoutalg.kernels.elements import (
+    CARRIER,
+    HALF_PLACE,
+    SMALLEST_SUM,
+    values_of,
+    words_of,
+)
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
 from layoutalg.kernels.rowwise import norm, norm_plan, reduce
 from layoutalg.kernels.rowwise.norm import NormLaunches
 from layoutalg.kernels.rowwise.problems import (
     ELEMENTS,
     FOLD,
+    INTEGERS,
     OPS,
     NormProblem,
     ReduceProblem,
@@ -107,8 +120,8 @@ NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = (
 )  # fmt: skip
 """(shape, axes, types) of which softmax and layer norm are made."""
 
-DRAWN_NORMS = ("softmax", "layer_norm")
-"""The norms that random cases are drawn from: another one would change what a seed draws."""
+DRAWN_SUMS, DRAWN_NORMS = ("sum", "mean", "max"), ("softmax", "layer_norm")
+"""What random cases are drawn from: another one would change what a seed draws."""
 
 RMS_NORMED: tuple[tuple[Shape, Shape, tuple[str, ...]], ...] = tuple((*one, ("f32", "bf16")) for one in (
     ((8192, 8192), (1,)), ((65536, 1024), (1,)), ((65536, 1024), (0,)), ((1, 1 << 24), (1,)),
@@ -139,7 +152,7 @@ def random_cases(
     """
     rng = random.Random(seed)
     found: list[Case] = []
-    for ops, count in ((tuple(FOLD), reduced), (DRAWN_NORMS, reduced + normed)):
+    for ops, count in ((DRAWN_SUMS, reduced), (DRAWN_NORMS, reduced + normed)):
         while len(found) < count:
             rank = rng.randint(2, 5)
             cuts = sorted(rng.uniform(0, 1) for _ in range(rank - 1))
@@ -181,7 +194,7 @@ def _buffers(p: Problem, trial: str, seed: int) -> dict[str, Any]:
     rng = numpy.random.default_rng([seed, len(TENSOR_TRIALS)])
     numbers |= {name: rng.standard_normal(x.count) for name in p.parameters}
     given = {
-        name: bits_of(numpy.pad(v, (0, _units(v.size, element.nbytes) - v.size)), element.name)
+        name: words_of(numpy.pad(v, (0, _units(v.size, element.nbytes) - v.size)), element.name)
         for name, v in numbers.items()
     }
     if p.in_place:
@@ -193,9 +206,13 @@ def _buffers(p: Problem, trial: str, seed: int) -> dict[str, Any]:
 def _expected(p: Problem, c: Any, given: Mapping[str, Any]) -> Expected:
     import numpy
 
-    numbers = {name: numbers_of(given[name], p.dtype.name) for name in ("src", *p.parameters)}
+    numbers = {name: values_of(given[name], p.dtype.name) for name in ("src", *p.parameters)}
     if isinstance(p, ReduceProblem):
         plan, exact = plans(p)[0] if c is None else plan_with(p, c), reduced(p, numbers["src"])
+        if p.result.name in INTEGERS:
+            whole = given["dst"].copy()
+            whole[: exact.size] = words_of(exact, p.result.name).reshape(-1)
+            return Expected("dst", whole)
         allowed = reduction_bound(p, plan.additions, numbers["src"])
     else:
         x = numbers["src"][: prod(p.axes.shape)].reshape(p.axes.shape)
@@ -282,7 +299,8 @@ def _notes(p: Problem, c: Any, arch: str) -> dict[str, Any]:
 
 def _arrays(p: Problem, n: int) -> dict[str, Any]:
     src = random_normal(_units(prod(p.axes.shape), p.dtype.nbytes), n, p.dtype.name)
-    dst = device_empty((_units(p.axes.target_elems, p.result.nbytes),), src.dtype)
+    kind = src.dtype if p.result == p.dtype else CARRIER[p.result.nbytes]
+    dst = device_empty((_units(p.axes.target_elems, p.result.nbytes),), kind)
     return {"src": src, "dst": dst}
 
 
@@ -325,11 +343,15 @@ def _check(p: Problem, arrays: Mapping[str, Any], ours: Launch) -> str:
         return ""
     ours()
     x, element = _source(p, arrays), p.dtype.name
+    if p.result.name in INTEGERS:
+        found = arrays["dst"][: p.axes.target_elems]
+        wrong = torch_wrong_indices(p.op, x, p.axes.axes, element, found)
+        return f"{wrong} indices are not those of the definition" if wrong else ""
     seen, largest = torch_difference(p.op, x, p.axes.axes, element, arrays["dst"][: p.axes.target_elems])
     spread = sqrt(p.axes.count)
     usual = {"sum": spread, "mean": 1 / spread}.get(p.op, 0.0)
     last_place = max(max(largest, usual) * 2 * HALF_PLACE[element], SMALLEST_SUM[element])
-    allowed = 0.0 if p.op == "max" else max(largest, usual) * 2.0**-16 + last_place
+    allowed = 0.0 if p.op in ("max", "min") else max(largest, usual) * 2.0**-16 + last_place
     return "" if seen <= allowed else f"{seen} from the definition, more than the {allowed} of rounding"
 
 
@@ -352,7 +374,9 @@ def rowwise_cases(dtypes: Sequence[str] | None = None) -> Iterator[tuple[str, st
 def _cases(
     op: str, dtypes: Sequence[str] | None, sizes: Sequence[int] | None
 ) -> Iterator[tuple[str, Problem]]:
-    yield from ((name, p) for of, name, p in rowwise_cases(dtypes) if of == op)
+    found = [(name, p) for of, name, p in rowwise_cases(dtypes) if of == op]
+    more = (Case(op, shape, axes, dtype) for shape, axes, every in REDUCED[:6] for dtype in every)
+    yield from found or ((str(c), _problem(*c)) for c in more if c.dtype in (dtypes or DTYPES))
 
 
 # --- the records ---------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""reduce: sum, max and mean over any modes of f32, f16 and bf16 tensors, any strides, in one pass or two.
+"""reduce: sums, extremes, indices, variances over any modes of a tensor, any strides, in one pass or two.
 
     p = reduce_problem(shape, axes, op, dtype, src=None, dst=None, src_offset=0, dst_offset=0, result=None)
     p.of_nothing            what every output is if no element is reduced (None: elements are)
     plan = plans(p, arch)[0]                best first; of problems that are not empty
-    plan.workspace_elems    f32 elements that the first pass writes and the second reads; 0: one pass
+    plan.workspace_elems    words that the first pass writes and the second reads; 0: one pass
     kernels = build(plan)   one kernel per pass, each with the pointers `src` and `dst`
 
     one pass                src -> dst
@@ -15,8 +15,9 @@ The idea.  The plan decides, the walk says who reads what, and this module write
     2  the threads of a row join theirs: lanes by butterflies, groups of lanes through shared memory
     3  one thread per row multiplies by the factor of a mean, rounds to the result's type and stores
 
-Values are floats in between.  A maximum is exact, and NaN if any element is.  A term of a sum passes through
-plan.additions = n roundings at most, so that the sum differs from the true one by no more than
+Values are floats in between, or of several words: those of the second pass are joined, not made of elements.
+Integers and indices are exact.  A maximum is exact, and NaN if any element is.  A term of a sum passes
+through plan.additions = n roundings at most, so that the sum differs from the true one by no more than
 n u / (1 - n u) times the sum of magnitudes, u = 2^-24, before it is rounded to the result's type.  The order
 of additions is that of the plan: results do not depend on which block ends first.
 
@@ -31,12 +32,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from layoutalg.codegen.expr import Const, Expr, as_expr
-from layoutalg.codegen.instr import LDG, NEUTRAL, STG_WHOLE, fill, fold, pack, scale
+from layoutalg.codegen.instr import (
+    LDG,
+    NEUTRAL,
+    PACKED,
+    PARTIAL,
+    STG_WHOLE,
+    absorb,
+    empty,
+    fill,
+    finish,
+    fold,
+    pack,
+    scale,
+)
 from layoutalg.codegen.program import Kernel, Reg, RegRef
 from layoutalg.kernels.rowwise.block import Block, all_of, float_word
 from layoutalg.kernels.rowwise.block_reduce import tree_reduce
+from layoutalg.kernels.rowwise.problems import FOLD, WAY
 from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan
-from layoutalg.kernels.rowwise.walk import Chunk, Index
+from layoutalg.kernels.rowwise.walk import WORD_BYTES, Chunk, Index
 
 
 def build(plan: ReducePlan) -> tuple[Kernel, ...]:
@@ -68,25 +83,30 @@ class _Reduction(Block):
             bases = walk.bases(place)
             source = k.let(f"source{n}", as_expr(bases.source) - offset)
             self.bases.append(bases._replace(source=source + offset))
-        self.acc = k.reg("acc", p.values)
-        if p.element.name != "f32":
+        self.acc = k.reg("acc", p.values * p.words)
+        if p.element.name in PACKED:
             self.reg("f", c.vec)
-        self.packed = None if p.result.name == "f32" else k.reg("packed", -(-p.store_vec // 2))
+        self.packed = k.reg("packed", -(-p.store_vec // 2)) if p.result.name in PACKED else None
 
     def kernel(self) -> Kernel:
         """The whole program."""
-        self.k.do(fill(self.p.values), self.acc, Const(NEUTRAL[self.p.fold]))
-        edges = self.k.reg("edge", self.c.rows_per_thread, 1) if self.steps.edges else None
+        p = self.p
+        if p.words > 1:
+            self.k.do(empty(p.fold, p.values), self.acc, Const(0))
+        else:
+            self.k.do(fill(p.values), self.acc, Const(NEUTRAL[p.fold]))
+        single = max(1, p.element.nbytes // WORD_BYTES)
+        edges = self.k.reg("edge", self.c.rows_per_thread, single) if self.steps.edges else None
         early = edges is not None and self.p.edge_rounds == 1
         if edges is not None and early:
             self._edges(edges, 0)
         self._vectors()
         if edges is not None and early:
-            self._fold_edges(edges)
+            self._fold_edges(edges, 0)
         elif edges is not None:
             with self.k.For("e", self.p.edge_rounds, unroll=4) as e:
                 self._edges(edges, e)
-                self._fold_edges(edges)
+                self._fold_edges(edges, e)
         tree_reduce(self, self.p.fold, self.acc)
         self._store()
         return self.k.build()
@@ -111,27 +131,39 @@ class _Reduction(Block):
 
     def _round(self, held: Reg, first: Index, depth: int, *, whole: bool) -> None:
         """Fetch `depth` vectors of a thread from number `first` on, all at once, then fold them."""
-        k, walk, own = self.k, self.steps, range(self.c.rows_per_thread)
-        with k.Unroll("u", depth) as u:
-            step = walk.step(self.y, first + u)
-            for n in own:
-                chunk = walk.chunk(self.bases[n], step)
-                exists = walk.inside(chunk) if whole else walk.exists(step, chunk)
-                self._fetch(held[u, n], chunk, self.c.vec, [*self.has_row(self.places[n]), *exists])
+        k, own = self.k, range(self.c.rows_per_thread)
         with k.Unroll("u", depth) as u:
             for n in own:
-                self._fold(held[u, n], n, self.c.vec)
+                chunk, exists = self._vector(n, first + u, whole=whole)
+                self._fetch(held[u, n], chunk, self.c.vec, exists)
+        with k.Unroll("u", depth) as u:
+            for n in own:
+                where = self._vector(n, first + u, whole=whole) if self.p.words > 1 else None
+                self._fold(held[u, n], n, self.c.vec, where)
+
+    def _vector(self, n: int, i: Index, *, whole: bool) -> tuple[Chunk, list[Expr]]:
+        """Vector i of a thread in its row n, and the predicates that it exists."""
+        walk = self.steps
+        step = walk.step(self.y, i)
+        chunk = walk.chunk(self.bases[n], step)
+        exists = walk.inside(chunk) if whole else walk.exists(step, chunk)
+        return chunk, [*self.has_row(self.places[n]), *exists]
+
+    def _edge(self, n: int, turn: Index) -> tuple[Chunk, list[Expr]]:
+        """A single element, of which the first of the splits has all, and the predicates that it exists."""
+        mine = [self.split.eq(0)] if self.c.splits > 1 else []
+        one, exists = self.steps.edge(self.bases[n], self.steps.step(self.y, turn))
+        return one, [*mine, *self.has_row(self.places[n]), *exists]
 
     def _edges(self, edge: Reg, turn: Index) -> None:
-        """Fetch single elements, the first of the splits all of them."""
-        mine = [self.split.eq(0)] if self.c.splits > 1 else []
+        """Fetch single elements."""
         for n in range(self.c.rows_per_thread):
-            one, exists = self.steps.edge(self.bases[n], self.steps.step(self.y, turn))
-            self._fetch(edge[n], one, 1, [*mine, *self.has_row(self.places[n]), *exists])
+            one, exists = self._edge(n, turn)
+            self._fetch(edge[n], one, 1, exists)
 
-    def _fold_edges(self, edge: Reg) -> None:
+    def _fold_edges(self, edge: Reg, turn: Index) -> None:
         for n in range(self.c.rows_per_thread):
-            self._fold(edge[n], n, 1)
+            self._fold(edge[n], n, 1, self._edge(n, turn) if self.p.words > 1 else None)
 
     def _fetch(self, words: RegRef, chunk: Chunk, vec: int, exists: list[Expr]) -> None:
         """Load `vec` elements where all of `exists` hold, what changes nothing elsewhere.
@@ -140,30 +172,54 @@ class _Reduction(Block):
         """
         k, p = self.k, self.p
         if all_of(exists) != Const(1):
-            k.do(fill(words.words), words, Const(neutral_word(p.fold, p.element.name)))
+            k.do(fill(words.words), words, Const(0 if p.words > 1 else neutral_word(p.fold, p.element.name)))
         with self.where(exists):
             k.do(LDG[vec * p.element.nbytes], words, self.source(chunk))
 
-    def _fold(self, words: RegRef, n: int, vec: int) -> None:
-        """Join `vec` elements to the value of row n, or to one value each."""
-        floats = self.widened(words, vec, "f")
-        if self.walk.rows:
-            self.k.do(fold(self.p.fold, vec, 1), self.acc[n], floats)
-        else:
-            self.k.do(fold(self.p.fold, vec, vec), self.acc, floats)
+    def _fold(self, words: RegRef, n: int, vec: int, where: tuple[Chunk, list[Expr]] | None) -> None:
+        """Join `vec` elements to the value of row n, or to one value each.
+
+        `where` says of values of several words where they lie, and the predicates that they exist.
+        """
+        k, p, rows = self.k, self.p, self.walk.rows
+        values = words if p.element.name not in PACKED else self.widened(words, vec, "f")
+        if where is None:
+            k.do(fold(p.fold, vec, 1 if rows else vec), self.acc[n] if rows else self.acc, values)
+            return
+        chunk, exists = where
+        of_index = FOLD[p.op] == "arg" and not p.joins
+        index = self.steps.index(chunk) if of_index else 0
+        step = self.walk.lead.weight if of_index and rows else 0
+        element = PARTIAL if p.joins else "f32" if p.element.name in PACKED else p.element.name
+        way = WAY.get(p.op, "max")
+        to = self.acc.slice(n * p.words, count=p.words) if rows else self.acc
+        made = absorb(p.fold, element, way, vec, 1 if rows else vec)
+        there, on = self.reg("there", 1), all_of(exists)
+        k.do(fill(1), there, Const(int(on == Const(1))))
+        if on != Const(1):
+            with self.where(exists):
+                k.do(fill(1), there, Const(1))
+        k.do(made, step, to, values, as_expr(index), there)
 
     # --- writing ---------------------------------------------------------------------------------------
 
     def _store(self) -> None:
         k, p, c, rows = self.k, self.p, self.c, self.walk.rows
-        if p.factor != 1.0:
+        values, size = self.acc, p.words
+        if p.words > 1 and c.splits == 1:
+            size = max(1, p.result.nbytes // WORD_BYTES)
+            values = k.reg("results", p.values * size)
+            kind = "f32" if p.result.name in PACKED else p.result.name
+            k.do(finish(p.fold, kind, p.values), values, self.acc, Const(float_word(p.factor)))
+        elif p.factor != 1.0 and p.words == 1:
             k.do(scale(p.values), self.acc, Const(float_word(p.factor)))
         one = [self.lane.eq(0)] if c.lanes_per_row > 1 else []
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
             with self.where([*one, *self.has_row(self.places[n])]):
                 for e in (n,) if rows else range(0, c.vec, p.store_vec):
-                    self._put(self.acc.slice(e, count=p.store_vec), self.places[n], 0 if rows else e)
+                    some = values.slice(e * size, count=p.store_vec * size)
+                    self._put(some, self.places[n], 0 if rows else e)
 
     def _put(self, values: RegRef, place: Expr, e: int) -> None:
         """Store results: of element e of a place, or in the workspace split after split."""
@@ -181,14 +237,16 @@ class _Reduction(Block):
 
 
 def neutral_word(op: str, element: str) -> int:
-    """A word of elements that change nothing in a "sum" or a "max".
+    """A word of elements that change nothing in a "sum", "prod", "max" or "min" of floats.
 
     >>> hex(neutral_word("max", "f16")), hex(neutral_word("max", "bf16")), neutral_word("sum", "f32")
     ('0xfc00fc00', '0xff80ff80', 0)
     """
-    if op == "sum":
-        return NEUTRAL[op]
-    return {"f32": NEUTRAL[op], "f16": 0xFC00FC00, "bf16": 0xFF80FF80}[element]
+    word = NEUTRAL[op]
+    if element == "f32":
+        return word
+    half = word >> 16 if element == "bf16" else {"sum": 0, "max": 0xFC00, "min": 0x7C00, "prod": 0x3C00}[op]
+    return half << 16 | half
 
 
 def _notes(p: Pass) -> list[str]:

@@ -28,23 +28,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import gcd, hypot, prod
+from math import gcd, hypot, log, prod
 
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.rowwise.problems import FOLD, Form, Mode, ReduceProblem, fewest, normalise
+from layoutalg.kernels.rowwise.problems import (
+    FOLD,
+    INTEGERS,
+    Form,
+    Mode,
+    ReduceProblem,
+    fewest,
+    fold_of,
+    normalise,
+    share_of,
+)
 from layoutalg.kernels.rowwise.unaligned import HeadTail
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
     MOST_THREADS,
     VECTOR_BYTES,
     WARP,
+    WORD_BYTES,
     Tiling,
     aligned,
     power_above,
 )
+
+VALUE = {1: "f32", 2: "u64", 4: "c128"}
+"""Types as wide as values of so many words: what a workspace holds."""
+
+MOST_WORDS = 8
+"""Words of the values of a thread that reduces columns, at most."""
+
+
+def _words(fold: str) -> int:
+    """Words of the values of a fold."""
+    return FOLDS[fold].words if fold in FOLDS else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +111,10 @@ class ReduceConfig:
 
 @dataclass(frozen=True)
 class Pass:
-    """One launch: `form` is walked as `config` says, results are multiplied by `factor`."""
+    """One launch: `form` is walked as `config` says, results are multiplied by `factor`.
+
+    Of a logsumexp it is added.
+    """
 
     op: str
     form: Form
@@ -96,11 +122,15 @@ class Pass:
     element: DType
     result: DType
     factor: float
+    fold: str
+    """What joins two values."""
+    joins: bool = False
+    """Whether its elements are values of the fold."""
 
     @property
-    def fold(self) -> str:
-        """What joins two values: "sum" or "max"."""
-        return FOLD[self.op]
+    def words(self) -> int:
+        """Words of a value."""
+        return _words(self.fold)
 
     @cached_property
     def walk(self) -> HeadTail:
@@ -136,7 +166,7 @@ class Pass:
     def store_vec(self) -> int:
         """Elements of a store: those of a vector that lie together, aligned to their number."""
         c, widest = self.config, VECTOR_BYTES // self.result.nbytes
-        if self.walk.rows:
+        if self.walk.rows or (self.result.name in INTEGERS and self.result.nbytes < WORD_BYTES):
             return 1
         if c.splits > 1:
             return gcd(c.vec, self.form.outputs, widest)
@@ -148,11 +178,13 @@ class Pass:
     @property
     def additions(self) -> int:
         """Roundings that an element can pass through, but for that to the result's type: 0 for a maximum."""
-        if self.fold == "max":
+        if self.fold in ("max", "min"):
             return 0
         c = self.config
         turns = -(-self.rounds // c.splits) * c.depth + -(-self.tail_steps // c.threads_per_row)
-        within = (c.vec - 1).bit_length() if self.walk.rows else 0
+        within = (c.vec - 1).bit_length() if self.walk.rows and self.words == 1 else 0
+        if self.words > 1:
+            turns *= c.vec if self.walk.rows else 1
         between = (c.lanes_per_row - 1).bit_length() + (c.groups_per_row - 1).bit_length()
         return within + turns + self.edge_rounds + between + (2 if self.factor != 1.0 else 0)
 
@@ -173,9 +205,9 @@ class ReducePlan:
 
     @property
     def workspace_elems(self) -> int:
-        """f32 elements that the first pass writes for the second; 0 for one pass."""
+        """Words that the first pass writes for the second; 0 for one pass."""
         first = self.passes[0]
-        return first.config.splits * first.form.outputs if len(self.passes) > 1 else 0
+        return first.config.splits * first.form.outputs * first.words if len(self.passes) > 1 else 0
 
     @property
     def additions(self) -> int:
@@ -193,7 +225,7 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
     if p.empty:
         raise ShapeError(f"{p} reads nothing: there is nothing to launch")
     rates = _rates(arch)
-    found = configs(_form(p)[0], p.dtype, rates)
+    found = configs(_form(p)[0], p.dtype, rates, words=_words(fold_of(p.op, p.dtype.name)))
     return tuple(sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us))
 
 
@@ -206,13 +238,18 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
     128
     """
     rates, (form, factor) = _rates(arch), _form(p)
+    fold = fold_of(p.op, p.dtype.name)
     if c.splits == 1:
-        passes: tuple[Pass, ...] = (Pass(p.op, form, c, p.axes.dtype, p.result, factor),)
+        passes: tuple[Pass, ...] = (Pass(p.op, form, c, p.axes.dtype, p.result, factor, fold),)
     else:
-        f32 = find_dtype("f32")
-        part = Pass(FOLD[p.op], form, c, p.axes.dtype, f32, 1.0)
-        joined = _joining(part, form)
-        ways = (Pass(p.op, joined, d, f32, p.result, factor) for d in configs(joined, f32, rates, False))
+        words = _words(fold)
+        value, op = find_dtype(VALUE[words]), p.op if words > 1 else FOLD[p.op]
+        part = Pass(op, form, c, p.axes.dtype, value, 1.0, fold)
+        joined, joins = _joining(part, form), words > 1
+        ways = (
+            Pass(p.op, joined, d, value, p.result, factor, fold, joins)
+            for d in configs(joined, value, rates, False, words)
+        )
         passes = (part, min(ways, key=lambda way: pass_us(way, rates)))
     return ReducePlan(p, passes, sum(pass_us(q, rates) for q in passes))
 
@@ -225,10 +262,17 @@ def _rates(arch: str | Arch) -> Rates:
 
 @lru_cache(64)
 def _form(p: ReduceProblem) -> tuple[Form, float]:
-    """The normal form without reduced modes that broadcast, and the factor that stands for them."""
-    form = normalise(p.axes)
+    """The normal form without reduced modes that broadcast, and the factor that stands for them.
+
+    Of what is repeated, no factor stands for a product, nor for integers.
+    """
+    form = normalise(p.axes, weighted=FOLD[p.op] == "arg")
     again = prod(m.extent for m in form.reduced if not m.src)
-    factor = {"max": 1.0, "sum": again, "mean": again / p.axes.count}[p.op]
+    if p.op == "prod" or (p.op == "sum" and p.dtype.name in INTEGERS):
+        return form, 1.0
+    factor = {
+        "sum": again, "mean": again / p.axes.count, "var": again * share_of(p), "logsumexp": log(again),
+    }.get(p.op, 1.0)  # fmt: skip
     return replace(form, modes=tuple(m for m in form.modes if m.src or not m.reduced)), float(factor)
 
 
@@ -245,11 +289,11 @@ def _joining(part: Pass, form: Form) -> Form:
 
 
 def candidates(
-    form: Form, element: DType, rates: Rates, split: bool = True
+    form: Form, element: DType, rates: Rates, split: bool = True, words: int = 1
 ) -> Iterator[tuple[ReduceConfig, LayoutAlgError | None]]:
     """Configurations worth a comparison, each with what refuses it, None where it stands.
 
-    `split`: with several blocks per row too.
+    `split`: with several blocks per row too; `words`: of a value that is folded.
 
     >>> from layoutalg.kernels.rowwise.problems import axes_problem
     >>> form = normalise(axes_problem((8, 8192), 1, "f32"))
@@ -258,7 +302,7 @@ def candidates(
     'rows by 512 threads, split: each thread has one round of loads'
     """
     rows, widest = form.lead.reduced, VECTOR_BYTES // element.nbytes
-    for config in (_rows if rows else _columns)(form, element):
+    for config in _rows(form, element) if rows else _columns(form, element, words):
         said = f"{'rows' if rows else 'columns'} by {config.threads_per_row} threads"
         if config.threads > MOST_THREADS:
             yield config, ResourceError(f"threads per block, {said}", config.threads, MOST_THREADS)
@@ -266,7 +310,7 @@ def candidates(
         yield config, None
         if split:
             yield from _split(config, HeadTail(form, config.tiling(element)), rates, said)
-    if config.vec < widest:
+    if config.vec < (widest if rows else min(widest, MOST_WORDS // words)):
         yield replace(config, vec=widest), UnsupportedError(f"loads of {widest} elements: {_narrow(form)}")
 
 
@@ -296,9 +340,12 @@ def _narrow(form: Form) -> str:
     return "not all rows of columns start at such loads"
 
 
-def configs(form: Form, element: DType, rates: Rates, split: bool = True) -> tuple[ReduceConfig, ...]:
+def configs(
+    form: Form, element: DType, rates: Rates, split: bool = True, words: int = 1
+) -> tuple[ReduceConfig, ...]:
     """The candidates that stand, each once."""
-    return tuple(dict.fromkeys(c for c, why in candidates(form, element, rates, split) if why is None))
+    tried = candidates(form, element, rates, split, words)
+    return tuple(dict.fromkeys(c for c, why in tried if why is None))
 
 
 def refusals(p: ReduceProblem, arch: str | Arch = "sm_90") -> dict[ReduceConfig, LayoutAlgError]:
@@ -308,7 +355,8 @@ def refusals(p: ReduceProblem, arch: str | Arch = "sm_90") -> dict[ReduceConfig,
     >>> [str(why) for why in refusals(reduce_problem((4096, 63), 1, "sum", "f16")).values()][-1]
     'loads of 8 elements: rows of 63 elements are short, and do not start and end at such loads'
     """
-    tried = candidates(_form(p)[0], p.dtype, _rates(arch))
+    words = _words(fold_of(p.op, p.dtype.name))
+    tried = candidates(_form(p)[0], p.dtype, _rates(arch), words=words)
     return {c: why for c, why in tried if why is not None}
 
 
@@ -343,9 +391,10 @@ def _row_vector(form: Form, element: DType) -> int:
     return next(whole, 1)
 
 
-def _columns(form: Form, element: DType) -> Iterator[ReduceConfig]:
+def _columns(form: Form, element: DType, words: int) -> Iterator[ReduceConfig]:
+    """As many columns per thread as a load has, and as registers hold values of so many words."""
     first, *others = form.modes
-    vec = VECTOR_BYTES // element.nbytes if first.src == 1 else 1
+    vec = min(VECTOR_BYTES // element.nbytes, MOST_WORDS // words) if first.src == 1 else 1
     vec = gcd(vec, first.extent, form.src_offset, *(m.src for m in others))
     walk = HeadTail(form, Tiling(element, vec, 1, 1))
     depth = 8 if vec * element.nbytes >= 8 else 16

@@ -22,7 +22,10 @@ Bounds.  A sum whose elements pass through at most `d` additions differs from th
     |s - exact| <= gamma sum |x|,    gamma = d u / (1 - d u)        (Higham 2002, section 4.2)
 
 with u = 2^-24, since all sums are of floats.  A mean is a sum, a maximum is exact, and a result that is
-narrower than a float is rounded once more.  A softmax is off by the rounding of its exponents, which grows
+narrower than a float is rounded once more.  A product of n numbers is rounded n - 1 times, whatever the
+order.  A variance is off by what the mean is: at each join by u of the largest element, in d of them.  A
+logsumexp is off by the rounding of its exponents, which grows with their size, and of the logarithm.
+Integers and indices are exact.  A softmax is off by the rounding of its exponents, which grows
 with their size; a layer norm by that of the centred elements, which grows with the largest of a row.
 
 Notes.  Offsets of 8192 lie under the spikes of every third group.  Partial sums stay far from overflow.
@@ -33,13 +36,14 @@ Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd editio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from math import prod
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.kernels.elements import HALF_PLACE, SMALLEST_SUM
-from layoutalg.kernels.rowwise.problems import NormProblem, ReduceProblem, reduced
+from layoutalg.kernels.elements import HALF_PLACE, INTEGERS, SMALLEST_SUM
+from layoutalg.kernels.rowwise.problems import NormProblem, ReduceProblem, reduced, share_of
 
 LARGEST = MappingProxyType(
     {"f32": (2 - 2.0**-23) * 2.0**127, "f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127}
@@ -52,7 +56,7 @@ LEAST = SMALLEST_SUM
 OFFSETS, ABOVE = (0.0, 8192.0, -8192.0), 256.0
 """What lies under spikes, and how far they are above: e^256 is infinite in f32."""
 
-_COMPARES = ("max", "softmax")
+_COMPARES = ("max", "min", "argmax", "argmin", "logsumexp", "softmax")
 """Operations in which the largest element decides."""
 
 
@@ -132,10 +136,29 @@ TENSOR_TRIALS: Mapping[str, Callable[[Any, int, int, str, str], Any]] = MappingP
 """How the elements of a tensor's groups are drawn, by name."""
 
 
+def _factors(rng: Any, x: Any) -> Any:
+    """The same as factors: numbers near 1, so that products stay far from overflow, but for what is none."""
+    import numpy
+
+    near = 2.0 ** rng.integers(-1, 2, x.shape) * rng.choice([-1.0, 1.0], x.shape)
+    plain = numpy.where(rng.random(x.shape) < 8 / max(x.shape[1], 1), near, 1 + numpy.tanh(x) / 64)
+    return numpy.where(numpy.isfinite(x), plain, x)
+
+
+def _whole(rng: Any, x: Any, element: str) -> Any:
+    """The same as integers of a type: what is large becomes an end of its range."""
+    import numpy
+
+    ends = numpy.iinfo(INTEGERS[element])
+    if not numpy.isfinite(x).all() or numpy.abs(x).max(initial=0) > 1e4:
+        return rng.integers(ends.min, ends.max, x.shape, INTEGERS[element], endpoint=True).astype("i8")
+    return (4 * x).clip(max(ends.min, -(2**31)), min(ends.max, 2**31)).astype("i8")
+
+
 def tensor_numbers(
     trial: str, op: str, shape: tuple[int, ...], axes: tuple[int, ...], element: str, seed: int
 ) -> Any:
-    """The elements of a dense tensor, flat, as float64 not yet rounded to `element`.
+    """The elements of a dense tensor, flat, as float64 not yet rounded to `element`, or as int64.
 
     >>> tensor_numbers("ties", "sum", (2, 3), (1,), "f32", 0).tolist()
     [1.0, 1.0, 1.0, -2.0, -2.0, -2.0]
@@ -145,7 +168,11 @@ def tensor_numbers(
     kept = tuple(k for k in range(len(shape)) if k not in axes)
     groups, n = prod(shape[k] for k in kept), prod(shape[k] for k in axes)
     rng = numpy.random.default_rng([seed, list(TENSOR_TRIALS).index(trial)])
-    x = TENSOR_TRIALS[trial](rng, groups, n, op, element)
+    x = TENSOR_TRIALS[trial](rng, groups, n, op, "f32" if element in INTEGERS else element)
+    if element in INTEGERS:
+        x = _whole(rng, x, element)
+    elif op == "prod":
+        x = _factors(rng, x)
     order = (*kept, *axes)
     turned = x.reshape(tuple(shape[k] for k in order))
     return numpy.ascontiguousarray(turned.transpose(numpy.argsort(order))).reshape(-1)
@@ -169,11 +196,34 @@ def reduction_bound(p: ReduceProblem, additions: int, values: Any) -> Any:
 
     u = HALF_PLACE["f32"]
     lost, exact = additions * u / (1 - additions * u), reduced(p, values)
-    if p.op == "max":
+    if p.is_exact:
         return numpy.zeros(exact.shape)
-    sizes = numpy.abs(reduced(p, numpy.abs(values)))
     final = HALF_PLACE[p.result.name] if p.result.name != "f32" else 0.0
-    return lost * sizes * (1 + final) + final * numpy.abs(exact) + SMALLEST_SUM[p.result.name]
+    with numpy.errstate(all="ignore"):
+        if p.op == "prod":
+            every = p.axes.count * u
+            allowed = every / (1 - every) * numpy.abs(exact)
+        elif p.op in ("var", "logsumexp"):
+            allowed = _of_joined(p, lost, exact, values)
+        else:
+            allowed = lost * numpy.abs(reduced(p, numpy.abs(values)))
+        return allowed * (1 + final) + final * numpy.abs(exact) + SMALLEST_SUM[p.result.name]
+
+
+def _of_joined(p: ReduceProblem, lost: float, exact: Any, values: Any) -> Any:
+    """The same for values that are joined: variances, and logarithms of sums."""
+    import numpy
+
+    place = 2 * HALF_PLACE["f32"]
+    most = reduced(replace(p, op="max"), values)
+    if p.op == "logsumexp":
+        least = reduced(replace(p, op="min"), values)
+        apart = numpy.clip(numpy.nan_to_num(most - least, nan=VANISHES), 0, VANISHES)
+        return 8 * lost + place * (8 * apart + 8 + 4 * numpy.abs(numpy.nan_to_num(exact, posinf=0, neginf=0)))
+    largest = reduced(replace(p, op="max"), numpy.abs(values))
+    mean = 8 * lost * largest + place * largest
+    scale = p.axes.count * share_of(p)
+    return 8 * lost * exact + scale * (2 * mean * numpy.sqrt(exact / scale) + mean**2)
 
 
 def norm_bound(p: NormProblem, x: Any, wanted: Any, weight: Any = None, bias: Any = None) -> Any:

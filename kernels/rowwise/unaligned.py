@@ -151,10 +151,10 @@ class HeadTail(Backwards):
         """The vector of a step: from the first one on that starts inside of the row."""
         if self.aligned:
             return super().chunk(bases, step)
-        along, begin, *_ = self.begin(bases, step)
+        along, begin, _, weight = self.begin(bases, step)
         vec = self.tiling.vec
         at = (begin + (vec - 1)) // vec * vec + along
-        return Chunk(at, 0, 0, at, begin, begin + self.lead.extent)
+        return Chunk(at, 0, weight, at, begin, begin + self.lead.extent)
 
     def target(self, place: Index, e: int = 0) -> Crd:
         """The coordinate of element e of a vector of rows, among the kept modes of the form."""
@@ -177,14 +177,23 @@ class HeadTail(Backwards):
         vec, n, outer = self.tiling.vec, self.lead.extent, tuple(m.extent for m in self.outer)
         ends = (self.edges,) if self.aligned else (vec, 2)
         crd = coordinate((*ends, *outer), number)
-        begin = bases.source + self.along(crd[len(ends) :], self.outer, "src")
+        begin, weight = (self.along(crd[len(ends) :], self.outer, side) for side in ("src", "weight"))
+        begin = bases.source + begin
         exists = (number < self.edge_steps,)
         if self.aligned:
-            return Chunk(begin + n // vec * vec + crd[0], 0, 0), exists
+            along = n // vec * vec + crd[0]
+            return Chunk(begin + along, 0, weight, along), exists
         i, end = crd[:2]
         at = (begin + end * n) // vec * vec + i
         limit = end * (begin + n) + (end ^ 1) * ((begin + (vec - 1)) // vec * vec)
-        return Chunk(at, 0, 0), (*exists, at >= begin, at < limit)
+        return Chunk(at, 0, weight, at, begin), (*exists, at >= begin, at < limit)
+
+    def index(self, chunk: Chunk) -> Index:
+        """The number of a vector's first element among those that are reduced with it, by rows."""
+        if not self.rows:
+            return chunk.weight
+        along = minus(chunk.at, chunk.low, 2 * self.lead.extent + 4 * self.tiling.vec)
+        return chunk.weight + self.along((along,), (self.lead,), "weight")
 
 
 # --- norms ---------------------------------------------------------------------------------------------

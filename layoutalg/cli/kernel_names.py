@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ParseError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from layoutalg.codegen.printing import LaunchRecord
@@ -85,14 +86,15 @@ SIDE = 4096
 
 
 def whole_size_options(family: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that are given, and SIDE for extents that the family asks for and that are not.
+    """The options that are given, and for extents that are not SIDE, or less where the family has less.
 
     >>> whole_size_options("transpose", {"m": 64, "dtype": None})
     {'m': 64, 'n': 4096}
     """
     from layoutalg.kernels.registry import find_family
 
-    usual = {name: SIDE for name in ("m", "n", "k") if name in find_family(family).asks}
+    asks = find_family(family).asks
+    usual = {name: min(SIDE, asks[name]) for name in ("m", "n", "k") if name in asks}
     return usual | {name: value for name, value in options.items() if value is not None}
 
 
@@ -180,6 +182,21 @@ def _step(family: Family, step: str) -> str:
     raise UnknownNameError(f"step of {family.name}", step, family.steps)
 
 
+def _made(problems: Sequence[Callable[[], Any]]) -> list[Any]:
+    """The problems that there are with given options, such as k whose rows are whole bytes of their type.
+
+    Raises the last refusal where there is none.
+    """
+    made: list[Any] = []
+    for problem in problems:
+        try:
+            made.append(problem())
+        except ShapeError:
+            if problem is problems[-1] and not made:
+                raise
+    return made
+
+
 def verified_problems(family: Family, options: Mapping[str, Any]) -> list[Any]:
     """The problems that are verified: the family's own ones, or that of the options.
 
@@ -193,7 +210,7 @@ def verified_problems(family: Family, options: Mapping[str, Any]) -> list[Any]:
     usual = family.verified[0]
     sizes = [name for name in family.asks if name in usual and not isinstance(usual[name], bool)]
     if not any(name in given for name in sizes):
-        return [family.problem(**{**args, **given}) for args in family.verified]
+        return _made([partial(family.problem, **{**args, **given}) for args in family.verified])
     rest = {name: value for name, value in usual.items() if name not in sizes}
     extents = {name: given[name] for name in sizes if isinstance(given.get(name), int)}
     if extents:

@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.view_judge import Verdict, run_in_numpy, run_in_simulator
-from tests.views import FUNCTIONS, Case, draw
+from tests.views import EVERY, FUNCTIONS, Case, draw
 
 
 def decided(asked: tuple[int, int, tuple[str, ...], bool]) -> tuple[Case, Verdict]:
@@ -38,12 +38,12 @@ def main(args: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--most", type=int, default=3000, help="elements of an array")
-    parser.add_argument("--functions", nargs="+", choices=FUNCTIONS, default=FUNCTIONS)
+    parser.add_argument("--functions", nargs="+", choices=EVERY, default=FUNCTIONS)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--numpy", action="store_true", help="arrays on the CPU")
     asked = parser.parse_args(args)
     numbers = range(asked.seed, asked.seed + asked.cases)
-    functions = tuple(f for f in FUNCTIONS if f in asked.functions)
+    functions = tuple(f for f in EVERY if f in asked.functions)
     work = [(n, asked.most, functions, asked.numpy) for n in numbers]
     counts: Counter[tuple[str, str]] = Counter()
     refusals: Counter[str] = Counter()

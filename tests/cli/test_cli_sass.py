@@ -29,6 +29,16 @@ def test_the_ladder_s_steps_differ_in_what_they_execute() -> None:
     assert ladder["2"]["problem"].endswith("step 2 vectors")
 
 
+def test_a_main_loop_is_timed() -> None:
+    payload = answer("sass", "gemm-sm80", *SMALL, "--k", "256", "--time")
+    time = payload["time"]
+    assert time["instructions"] == payload["main_loop"]["total"] and time["level"] == "L2"
+    assert max(time["bounds"].values()) <= time["cycles"] * 1.001
+    assert sum(time["states"].values()) == pytest.approx(time["cycles_per_instruction"])
+    shown = run("sass", "gemm-sm80", *SMALL, "--k", "256", "--time").stdout
+    assert f"{round(time['cycles']):,}  100%" in shown and "latency BAR 20" in shown
+
+
 def test_the_table_says_the_same() -> None:
     payload = answer("sass", "transpose", *SMALL)
     assert payload["main_loop"] is None and payload["arch"] == "sm_90a"
@@ -48,7 +58,15 @@ def test_the_table_says_the_same() -> None:
         (("gemm-sm80", "--step", "99"), "UnknownNameError", "unknown step of gemm-sm80 '99'"),
         (("transpose", "--arch", "sm_42"), "UnknownNameError", "unknown architecture 'sm_42'"),
         (("gemm-sm80", "--m", "0"), "ShapeError", "a positive integer is needed"),
-        (("gemm-sm80", "--dtype", "f64"), "UnsupportedError", "f64"),
+        (("gemm-sm80", "--dtype", "f32"), "UnsupportedError", "f32"),
+        (
+            ("transpose", "--time", *SMALL),
+            "UnsupportedError",
+            "has no loop that multiplies, so that none is timed",
+        ),
+        (("gemm-sm90", "--time"), "UnsupportedError", "wgmma, TMA and mbarriers are not timed"),
+        (("gemm-sm80", "--time", "--arch", "sm_89"), "UnsupportedError", "no latencies of sm_89 are known"),
+        (("gemm-sm80", "--time", "--level", "L3", *SMALL), "UnknownNameError", "accepted are L1, L2, DRAM"),
     ],
 )
 def test_bad_input_is_one_sentence(words: tuple[str, ...], error: str, message: str) -> None:

@@ -67,7 +67,7 @@ BAD = [
     (("permute", "--shape", "4,8", "--axes", "0,0"), "ShapeError", "no permutation"),
     (("permute", "--shape", "4,x", "--axes", "0,1"), "ParseError", "expected an int at position 2"),
     (("sum", "--shape", "4,8", "--axes", "2"), "ShapeError", "axis 2 of a tensor with 2 modes"),
-    (("sum", "--shape", "4,8", "--dtype", "u8"), "UnsupportedError", "f32, f16, bf16 are accepted"),
+    (("mean", "--shape", "4,8", "--dtype", "u8"), "UnsupportedError", "f32, f16, bf16 are accepted"),
     (
         ("softmax", "--shape", "4,8", "--m", "8"),
         "UnsupportedError",
@@ -78,7 +78,7 @@ BAD = [
     (
         ("matmul", "--shape", "4,8"),
         "UnknownNameError",
-        "transpose, permute, sum, mean, max, softmax",
+        "transpose, permute, sum, mean, max, min, prod, argmax, argmin, var, logsumexp, softmax",
     ),
     (("transpose", "--shape", "4,8"), "UnsupportedError", "transpose has no shape"),
     (("gemm-simt", "--part", "2"), "ResourceError", "2 asked, the limit is 1"),

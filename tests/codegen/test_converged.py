@@ -14,6 +14,7 @@ from layoutalg.codegen.instr import (
     LDMATRIX,
     LDMATRIX_TRANS,
     MMA_SYNC,
+    MOVMATRIX,
     SHUFFLE_LANE,
     SHUFFLE_XOR,
     WARP_SYNC,
@@ -34,7 +35,8 @@ TID, N, M = Var("tid", 128, "thread"), Var("n", 97, "param", 0, 32), Var("m", 64
 BLOCK, LOOP = Var("block_x", 7, "block"), Var("i", 5, "loop")
 
 WHOLE: tuple[Instr, ...] = (
-    *MMA_SYNC.values(), LDMATRIX, LDMATRIX_TRANS, SHUFFLE_XOR, SHUFFLE_LANE, butterfly("sum", 1),
+    *MMA_SYNC.values(), *LDMATRIX.values(), *LDMATRIX_TRANS.values(), MOVMATRIX,
+    SHUFFLE_XOR, SHUFFLE_LANE, butterfly("sum", 1),
     butterfly("max", 4), WARP_SYNC,
 )  # fmt: skip
 """Instructions of a whole warp."""

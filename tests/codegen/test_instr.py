@@ -149,8 +149,8 @@ def test_memory_operands_are_known_to_the_analysis(instr: Instr) -> None:
 
 @EVERY
 def test_an_instruction_says_from_which_architecture_on(instr: Instr) -> None:
-    needs = {"cp_async": 80, "ldmatrix": 75, "grid_wait": 90}
-    needs |= {m: 75 if m.endswith(("k8_f16_f32", "k8_f16_f16")) else 80 for m in map(str, MMA_SYNC.values())}
+    needs = {"cp_async": 80, "ldmatrix": 75, "movmatrix": 75, "grid_wait": 90}
+    needs |= {str(one): mma.sm for mma, one in MMA_SYNC.items()}  # see test_instr_mma
     wanted = {sm for prefix, sm in needs.items() if instr.name.startswith(prefix)}
     assert instr.requires.sm == (max(wanted) if wanted else 70)
     copies = (*CP_ASYNC.values(), *CP_ASYNC_LINE.values(), *CP_ASYNC_ZFILL.values())

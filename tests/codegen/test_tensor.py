@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg.atoms import make_tiled_copy, make_tiled_copy_A, make_tiled_copy_B, make_tiled_mma
+from layoutalg.atoms import (
+    make_tiled_copy,
+    make_tiled_copy_A,
+    make_tiled_copy_B,
+    make_tiled_copy_C,
+    make_tiled_mma,
+)
 from layoutalg.codegen.expr import Const, Expr, Var, evaluate, simplify
 from layoutalg.codegen.instr import BAR, CP_ASYNC_LINE, CP_COMMIT, CP_WAIT
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, partition, pipeline
@@ -233,6 +239,62 @@ def test_a_gemm_of_partitions() -> None:
     for op in ("cp.async.16", "ldmatrix.x4"):
         _, total, ideal = run.trace.total(op)
         assert total == ideal
+
+
+def product_of_one(columns: int, loads: tuple[str, str], store: str = "") -> Kernel:
+    """A warp multiplies 16 x 16 by 16 x `columns` with fragments by these matrix loads; f32 results, or f16
+    ones by a matrix store."""
+    mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (1, 1, 1), (16, columns))
+    k = KernelBuilder("one", 32)
+    me, acc = k.get_slice(mma), k.get_slice(mma).fragment_C("acc", (16, columns))
+    k.clear(acc)
+    fill = k.get_slice(
+        make_tiled_copy("UniversalCopy<uint32_t>", "f16", Layout((8, 4), (4, 1)), Layout((1, 2)))
+    )
+    held = me.fragment_A("fa", (16, 16)), me.fragment_B("fb", (columns, 16))
+    for name, rows, make, atom, into in (
+        ("a", 16, make_tiled_copy_A, loads[0], held[0]), ("b", columns, make_tiled_copy_B, loads[1], held[1])
+    ):  # fmt: skip
+        tile = k.shared(f"tile_{name}", "f16", Layout((rows, 16), (16, 1)))
+        k.copy(fill.partition_S(k.tensor(name, "f16", (rows, 16), (16, 1))), fill.partition_D(tile))
+        k.do(BAR)
+        lds = k.get_slice(make(atom, mma))
+        k.load(lds.partition_S(tile), into=lds.retile(into))
+    k.mma(mma, acc, held[0][None, None, 0], held[1][None, None, 0])
+    if not store:
+        k.store(acc, me.partition_C(k.tensor("d", "f32", (16, columns), (columns, 1), writable=True)))
+        return k.build()
+    tile = k.shared("tile_d", "f16", Layout((16, columns), (columns, 1)))
+    sts = k.get_slice(make_tiled_copy_C(store, mma, "f16"))
+    k.store(sts.retile(k.map(acc.to("f16"))), sts.partition_D(tile))
+    k.do(BAR)
+    out = k.get_slice(
+        make_tiled_copy("UniversalCopy<uint32_t>", "f16", Layout((8, 4), (4, 1)), Layout((1, 2)))
+    )
+    d = k.tensor("d", "f16", (16, columns), (columns, 1), writable=True)
+    k.copy(out.partition_S(tile), out.partition_D(d))
+    return k.build()
+
+
+@pytest.mark.parametrize(
+    ("columns", "loads", "store"),
+    [
+        (8, ("SM75_U32x4_LDSM_N", "SM75_U32x2_LDSM_N"), "SM90_U32x2_STSM_N"),
+        (8, ("SM75_U32x2_LDSM_N", "SM75_U32x1_LDSM_N"), "SM90_U32x1_STSM_N"),
+        (16, ("SM75_U32x1_LDSM_N", "SM75_U32x4_LDSM_N"), ""),
+    ],
+)
+def test_matrices_by_ones_and_twos(columns: int, loads: tuple[str, str], store: str) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-4, 5, (rows, 16)).astype("f2") for rows in (16, columns))
+    d = np.zeros((16, columns), "f2" if store else "f4")
+    run = simulate(product_of_one(columns, loads, store), {"a": a, "b": b, "d": d})
+    assert (d == (a.astype("f4") @ b.T.astype("f4"))).all()
+    for name, rows in zip(loads, (16, columns), strict=True):
+        count = int(name[9])
+        assert run.trace.total(f"ldmatrix.x{count}")[0] >= rows * 2 // 8 // count
+    if store:
+        assert run.trace.total(f"stmatrix.x{store[9]}")[0] == 2 // int(store[9])
 
 
 def test_fragments() -> None:

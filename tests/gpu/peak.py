@@ -46,10 +46,10 @@ class Kind:
     flops: int
 
 
-def _mma(operand: str, accumulator: str, k: int) -> Kind:
-    mma = find_mma(operand, accumulator, k)
+def _mma(operand: str, accumulator: str, k: int, arithmetic: str = "") -> Kind:
+    mma = find_mma(operand, accumulator, k, arithmetic=arithmetic)
     a, b, c = mma.words
-    return Kind(MMA_SYNC[mma], 32, c, a, b, 2 * 16 * 8 * k)
+    return Kind(MMA_SYNC[mma], 32 if c <= 4 else 64 // c, c, a, b, 2 * 16 * 8 * k)
 
 
 KINDS: Mapping[str, Kind] = {
@@ -57,9 +57,13 @@ KINDS: Mapping[str, Kind] = {
     "f16.k8": _mma("f16", "f32", 8),
     "tf32.k8": _mma("tf32", "f32", 8),
     "s8.k32": _mma("s8", "s32", 32),
+    "b1.k256": _mma("b1", "s32", 256, "and"),
+    "f64.k4": _mma("f64", "f64", 4),
+    "f64.k8": _mma("f64", "f64", 8),
+    "f64.k16": _mma("f64", "f64", 16),
     "ffma": Kind(fma_outer(8, 8), 1, 64, 8, 8, 2 * 64 * 32),
 }
-"""mma.sync of 16 x 8 x k into 32-bit sums, and fused multiply-adds."""
+"""mma.sync of 16 x 8 x k into 32 sets of sums, of doubles into 8, and fused multiply-adds."""
 
 
 def build(kind: Kind) -> Kernel:

@@ -28,7 +28,7 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.baselines import torch_matmul
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.gemm.family import differs, way
-from layoutalg.kernels.gemm.heuristic import SM80, SM90, Choice, expected_ns
+from layoutalg.kernels.gemm.heuristic import SM80, SM90, Choice
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.validate import check_config
 from tests.gpu.gemm_launch import launcher, load_all
@@ -59,7 +59,7 @@ def tiles(p: GemmProblem, choice: Choice[Any]) -> Iterator[tuple[float, Any]]:
             check_config(p, config)
         except LayoutAlgError:
             continue
-        yield expected_ns(p, config, tile, choice.sums, board.sms), config
+        yield choice.expected(p, config, tile, choice.sums, board.sms), config
 
 
 def drawn(number: int) -> tuple[str, GemmProblem, Any]:

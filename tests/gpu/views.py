@@ -2,6 +2,7 @@
 
 python -m tests.gpu.views --seed 0 --cases 1000                         of both libraries
 python -m tests.gpu.views --seed 0 --cases 1000 --library torch         of one
+python -m tests.gpu.views --cases 2400 --functions min prod argmax argmin var logsumexp int_sum int_max
 python -m tests.gpu.views --seed 0 --memcheck 200                       under compute-sanitizer's memcheck
 
 All kernels are planned and compiled first, by processes that see no GPU, and kept in a folder; then one
@@ -29,7 +30,7 @@ import numpy as np
 
 from tests.hostgpu import CARRIERS, Bytes, planning_gpu
 from tests.view_judge import FAULTS, Arrays, Host, Verdict, arrays_of, call, contents, run
-from tests.views import GUARD_BYTES, Array, Case, Placed, draw
+from tests.views import EVERY, FUNCTIONS, GUARD_BYTES, Array, Case, Placed, draw
 from tests.views import Library as Name
 
 BOTH: tuple[Name, ...] = ("cupy", "torch")
@@ -125,17 +126,19 @@ class Unguarded:
         return self.library.words(result)
 
 
-def cases(seed: int, count: int, libraries: tuple[Name, ...], most: int) -> Iterator[tuple[Name, Case]]:
+def cases(
+    seed: int, count: int, libraries: tuple[Name, ...], most: int, functions: tuple[str, ...] = FUNCTIONS
+) -> Iterator[tuple[Name, Case]]:
     """The cases of as many integers, of the libraries in turn."""
     for n in range(seed, seed + count):
         library = libraries[n % len(libraries)]
-        yield library, draw(n, most=most, library=library)
+        yield library, draw(n, most=most, functions=functions, library=library)
 
 
-def compiled(asked: tuple[int, tuple[Name, ...], int, str]) -> None:
+def compiled(asked: tuple[int, tuple[Name, ...], int, str, tuple[str, ...]]) -> None:
     """Plan and compile what the case of an integer launches; what it raises is seen when it runs."""
-    number, libraries, most, arch = asked
-    ((_, case),) = cases(number, 1, libraries, most)
+    number, libraries, most, arch, functions = asked
+    ((_, case),) = cases(number, 1, libraries, most, functions)
     with planning_gpu(arch) as gpu:
         library = Host(gpu)
         held = {name: library.place(raw) for name, raw in contents(case).items()}
@@ -145,15 +148,21 @@ def compiled(asked: tuple[int, tuple[Name, ...], int, str]) -> None:
             return
 
 
-def compile_all(seed: int, count: int, libraries: tuple[Name, ...], most: int, arch: str, jobs: int) -> None:
+def compile_all(
+    seed: int, count: int, libraries: tuple[Name, ...], most: int, arch: str, jobs: int,
+    functions: tuple[str, ...],
+) -> None:  # fmt: skip
     """Fill the folder of compiled kernels, by processes."""
-    work = [(n, libraries, most, arch) for n in range(seed, seed + count)]
+    work = [(n, libraries, most, arch, functions) for n in range(seed, seed + count)]
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         for _ in pool.map(compiled, work, chunksize=4):
             pass
 
 
-def run_all(seed: int, count: int, libraries: tuple[Name, ...], most: int, *, guarded: bool) -> int:
+def run_all(
+    seed: int, count: int, libraries: tuple[Name, ...], most: int, functions: tuple[str, ...], *,
+    guarded: bool,
+) -> int:  # fmt: skip
     """Run the cases here; print what became of them, and return how many were wrong."""
     made: dict[str, Arrays] = {"cupy": Cupy(), "torch": Torch()}
     if not guarded:
@@ -163,7 +172,7 @@ def run_all(seed: int, count: int, libraries: tuple[Name, ...], most: int, *, gu
         made = {name: Unguarded(library) for name, library in made.items()}
     counts: Counter[tuple[str, str]] = Counter()
     refusals: Counter[str] = Counter()
-    for n, (name, case) in enumerate(cases(seed, count, libraries, most)):
+    for n, (name, case) in enumerate(cases(seed, count, libraries, most, functions)):
         verdict = run_one(case, made[name])
         counts[name, verdict.kind] += 1
         if verdict.kind == "refused":
@@ -212,21 +221,23 @@ def main(args: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=min(16, len(os.sched_getaffinity(0))))
     parser.add_argument("--memcheck", type=int, default=0, help="cases to run under compute-sanitizer")
     parser.add_argument("--unguarded", action="store_true", help="run what is compiled already")
+    parser.add_argument("--functions", nargs="+", choices=EVERY, default=FUNCTIONS)
     asked = parser.parse_args(args)
+    functions = tuple(asked.functions)
     libraries = BOTH if asked.library == "both" else (asked.library,)
     count = asked.memcheck or asked.cases
     if asked.unguarded:
-        return 1 if run_all(asked.seed, count, libraries, asked.most, guarded=False) else 0
+        return 1 if run_all(asked.seed, count, libraries, asked.most, functions, guarded=False) else 0
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LAYOUTALG_CACHE"] = folder
         begin = time.perf_counter()
-        compile_all(asked.seed, count, libraries, asked.most, gpu_arch(), asked.jobs)
+        compile_all(asked.seed, count, libraries, asked.most, gpu_arch(), asked.jobs, functions)
         print(f"compiled in {time.perf_counter() - begin:.0f} s", flush=True)
         begin = time.perf_counter()
         if asked.memcheck:
-            print(memcheck(asked.seed, count, asked.library, asked.most))
+            print(memcheck(asked.seed, count, asked.library, asked.most, functions))
             return 0
-        wrong = run_all(asked.seed, count, libraries, asked.most, guarded=True)
+        wrong = run_all(asked.seed, count, libraries, asked.most, functions, guarded=True)
         print(f"ran in {time.perf_counter() - begin:.0f} s")
     return 1 if wrong else 0
 
@@ -238,13 +249,13 @@ def gpu_arch() -> str:
     return require_gpu().arch
 
 
-def memcheck(seed: int, count: int, library: str, most: int) -> str:
+def memcheck(seed: int, count: int, library: str, most: int, functions: tuple[str, ...]) -> str:
     """What the cases print under memcheck, which must find nothing."""
     from tests.gpu.tools import sanitize
 
     os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
     given = ("--seed", str(seed), "--cases", str(count), "--library", library, "--most", str(most))
-    return sanitize("memcheck", "tests.gpu.views", "--unguarded", *given)
+    return sanitize("memcheck", "tests.gpu.views", "--unguarded", *given, "--functions", *functions)
 
 
 if __name__ == "__main__":

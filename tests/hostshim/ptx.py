@@ -1,4 +1,4 @@
-"""Inline PTX that computes on registers, spelled as calls of the shim: conversions and mma.sync.
+"""Inline PTX that computes on registers, spelled as calls of the shim: conversions, mma.sync and movmatrix.
 
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d[0]) : "f"(y), "f"(x));
     shim::ptx_pack<shim::f16>((d[0]), (y), (x));
@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 
 _STATEMENT = re.compile(r'asm(?: volatile)?\("(?P<ptx>[^"]*(?:"\s*"[^"]*)*)"(?P<operands>\s*:[^;]*)\);')
-_CONSTRAINT = re.compile(r'"[=+]?[rf]"')
+_CONSTRAINT = re.compile(r'"[=+]?[rfd]"')
 _MMA = re.compile(
-    r"mma\.sync\.aligned\.m16n8k(?P<k>\d+)\.row\.col\.(?P<sum>\w+)\.(?P<element>\w+)\.(?P=element)\.(?P=sum)"
+    r"mma\.sync\.aligned\.m(?P<rows>8|16)n8k(?P<k>\d+)\.row\.col\.(?P<sum>\w+)\.(?P<element>\w+)\.(?P=element)"
+    r"\.(?P=sum)(?:\.(?P<bits>xor|and)\.popc)?"
     r" \{(?P<d>[^}]*)\}, \{(?P<a>[^}]*)\}, \{(?P<b>[^}]*)\}, \{(?P=d)\};"
 )
 _HALF = "{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, "
@@ -35,6 +36,7 @@ _FLOAT = {
     _HALF + "l;}": "shim::ptx_half<0>",
     _HALF + "h;}": "shim::ptx_half<1>",
     "ex2.approx.ftz.f32 %0, %1;": "shim::ptx_ex2",
+    "movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;": "shim::ptx_movmatrix",
 }
 
 
@@ -60,5 +62,6 @@ def _name(ptx: str) -> str | None:
     if found := _MMA.fullmatch(ptx):
         holes = [h.strip() for part in "dab" for h in found[part].split(",")]
         if holes == [f"%{i}" for i in range(len(holes))]:
-            return f"shim::ptx_mma<shim::{found['element']}, shim::{found['sum']}, {found['k']}>"
+            types = f"shim::{found['element']}, shim::{found['sum']}"
+            return f"shim::ptx_mma<{types}, {found['rows']}, {found['k']}, {int(found['bits'] == 'xor')}>"
     return None

@@ -60,7 +60,7 @@ struct Fibre {
     unsigned pending, room, group;
 };
 
-constexpr size_t stack_bytes = 64 << 10, slot_bytes = 64;
+constexpr size_t stack_bytes = 64 << 10, slot_bytes = 96;
 static Fibre* fibres;
 static unsigned threads;
 static char* slots;  // one exchange slot a thread and parity
@@ -89,7 +89,7 @@ inline void wait(State state) {
 // Every lane of `mask` gives a value and gets everyone's.  Two parities: a lane may run one exchange ahead.
 template <class T>
 void exchange(unsigned mask, const T& mine, T (&all)[32]) {
-    static_assert(sizeof(T) <= slot_bytes, "an exchanged value is at most 64 bytes");
+    static_assert(sizeof(T) <= slot_bytes, "an exchanged value is at most 96 bytes");
     if (!(mask >> current->lane & 1)) fail("a warp operation whose mask leaves out the caller");
     const unsigned parity = current->exchanges++ & 1, first = current->warp * 32;
     auto slot = [&](unsigned thread) { return &slots[(2 * thread + parity) * slot_bytes]; };

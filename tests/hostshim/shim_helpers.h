@@ -141,13 +141,13 @@ namespace shim {
 
 struct Row { const void* at; };
 
-// Four 8 x 8 matrices of 16-bit elements: lane l addresses row l % 8 of matrix l / 8.
-inline void load_matrices(unsigned* d, const void* s, bool transposed) {
+// 8 x 8 matrices of 16-bit elements, four or fewer: lane l addresses row l % 8 of matrix l / 8.
+inline void load_matrices(unsigned* d, const void* s, bool transposed, unsigned count = 4) {
     if (reinterpret_cast<uintptr_t>(s) % 16) fail("an ldmatrix whose row is not aligned to 16 bytes");
     Row rows[32];
     exchange(0xFFFFFFFF, Row{s}, rows);
     const unsigned near = current->lane % 4 * 2, far = current->lane / 4;
-    for (unsigned matrix = 0; matrix < 4; ++matrix) {
+    for (unsigned matrix = 0; matrix < count; ++matrix) {
         auto element = [&](unsigned row, unsigned column) -> unsigned {
             return static_cast<const unsigned short*>(rows[8 * matrix + row].at)[column];
         };
@@ -160,5 +160,9 @@ inline void load_matrices(unsigned* d, const void* s, bool transposed) {
 
 }  // namespace shim
 
+inline void ldmatrix_x1(unsigned& d, const void* s) { shim::load_matrices(&d, s, false, 1); }
+inline void ldmatrix_x1_trans(unsigned& d, const void* s) { shim::load_matrices(&d, s, true, 1); }
+inline void ldmatrix_x2(unsigned* d, const void* s) { shim::load_matrices(d, s, false, 2); }
+inline void ldmatrix_x2_trans(unsigned* d, const void* s) { shim::load_matrices(d, s, true, 2); }
 inline void ldmatrix_x4(unsigned* d, const void* s) { shim::load_matrices(d, s, false); }
 inline void ldmatrix_x4_trans(unsigned* d, const void* s) { shim::load_matrices(d, s, true); }

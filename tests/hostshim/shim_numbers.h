@@ -1,4 +1,4 @@
-// Numbers in 32-bit words: CUDA's casts and rounded operations, 16-bit floats, and mma.sync.
+// Numbers in 32-bit words: CUDA's casts and rounded operations, 16-bit floats, mma.sync and movmatrix.
 //
 // A PTX statement of a helper arrives here as a call with its operands in order (see ptx.py).
 #pragma once
@@ -19,6 +19,9 @@ inline float __fadd_rn(float x, float y) { return x + y; }
 inline float __frcp_rn(float x) { return 1.0f / x; }
 inline float __frsqrt_rn(float x) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(x))); }
 inline float __fsub_rn(float x, float y) { return x - y; }
+inline float __fdiv_rn(float x, float y) { return x / y; }
+inline float fabsf(float x) { return __builtin_fabsf(x); }
+inline float logf(float x) { return static_cast<float>(__builtin_log(static_cast<double>(x))); }
 inline float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 inline double __dadd_rn(double x, double y) { return x + y; }
 inline float expf(float x) { return __builtin_expf(x); }
@@ -85,6 +88,17 @@ struct u8 {
     static double get(unsigned byte) { return byte; }
 };
 
+template <int width, bool is_signed>
+struct Narrow {
+    static constexpr int bits = width;
+    static double get(unsigned x) {
+        return is_signed && x >> (width - 1) ? static_cast<int>(x) - (1 << width) : static_cast<int>(x);
+    }
+};
+using s4 = Narrow<4, true>;
+using u4 = Narrow<4, false>;
+using b1 = Narrow<1, false>;
+
 // Accumulators: how many a register holds, and a register with them replaced by what is added.
 struct f32 {
     static constexpr int in_register = 1;
@@ -105,46 +119,74 @@ struct Sum<f16> {
     }
 };
 
-struct Fragments { unsigned word[6]; };
+struct f64 {
+    static constexpr int bits = 64, in_register = 1;
+    static double get(double x) { return x; }
+    static void add(double& d, int, double x) { d += x; }
+};
 
-template <class Element>
-double element(const Fragments& held, int word, int part) {
-    const unsigned mask = Element::bits == 32 ? 0xFFFFFFFFu : (1u << Element::bits % 32) - 1;
-    return Element::get(held.word[word] >> (Element::bits * part) & mask);
+template <class Word>
+struct Fragments { Word word[12]; };
+
+template <class Element, class Word>
+double element(const Fragments<Word>& held, int word, int part) {
+    if constexpr (Element::bits >= 32) {
+        return Element::get(held.word[word]);
+    } else {
+        const unsigned mask = (1u << Element::bits) - 1;
+        return Element::get(held.word[word] >> (Element::bits * part) & mask);
+    }
 }
 
-// d += a b for 16 x 8 x k: A is cores of 8 rows by 4 words (rows first), B of 8 columns by 4 words.
-template <class Element, class Accumulator, int k, class Register>
-void multiply(Register** d, const Fragments& mine) {
-    constexpr int in_word = 32 / Element::bits, core = 4 * in_word, cores = k / core;
-    Fragments all[32];
+// d += a b for rows x 8 x k: A is cores of 8 rows by 4 registers (rows first), B of 8 columns by 4 registers.
+template <class Element, class Accumulator, int rows, int k, bool is_xor, class Register, class Word>
+void multiply(Register** d, const Fragments<Word>& mine) {
+    constexpr int in_word = Element::bits > 32 ? 1 : 32 / Element::bits, core = 4 * in_word, cores = k / core;
+    Fragments<Word> all[32];
     exchange(0xFFFFFFFF, mine, all);
     const int group = current->lane / 4, member = current->lane % 4;
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < rows / 4; ++i) {
         const int row = group + 8 * (i / 2), column = 2 * member + i % 2;
         double sum = 0;
         for (int step = 0; step < k; ++step) {
             const int from = step % core / in_word, part = step % in_word;
-            sum += element<Element>(all[row % 8 * 4 + from], row / 8 + 2 * (step / core), part) *
-                   element<Element>(all[column * 4 + from], 2 * cores + step / core, part);
+            const double x =
+                element<Element>(all[row % 8 * 4 + from], row / 8 + rows / 8 * (step / core), part);
+            const double y = element<Element>(all[column * 4 + from], rows / 8 * cores + step / core, part);
+            sum += is_xor ? x + y - 2 * x * y : x * y;
         }
         constexpr int n = Sum<Accumulator>::in_register;
         Sum<Accumulator>::add(*d[i / n], i % n, sum);
     }
 }
 
-template <class Element, class Accumulator, int k, class Register, class... Words>
+template <class Element, class Accumulator, int rows, int k, bool is_xor, class Register, class... Words>
 void ptx_mma(Register& d0, Register& d1, Words&&... rest) {
-    if constexpr (Sum<Accumulator>::in_register == 2) {
+    if constexpr (Sum<Accumulator>::in_register == 2 || rows == 8) {
         Register* d[2] = {&d0, &d1};
-        multiply<Element, Accumulator, k>(d, Fragments{{rest...}});
+        if constexpr (Element::bits == 64)
+            multiply<Element, Accumulator, rows, k, is_xor>(d, Fragments<double>{{rest...}});
+        else
+            multiply<Element, Accumulator, rows, k, is_xor>(d, Fragments<unsigned>{{rest...}});
     } else {
         auto four = [&](Register& d2, Register& d3, auto... words) {
             Register* d[4] = {&d0, &d1, &d2, &d3};
-            multiply<Element, Accumulator, k>(d, Fragments{{words...}});
+            if constexpr (Element::bits == 64)
+                multiply<Element, Accumulator, rows, k, is_xor>(d, Fragments<double>{{words...}});
+            else
+                multiply<Element, Accumulator, rows, k, is_xor>(d, Fragments<unsigned>{{words...}});
         };
         four(rest...);
     }
+}
+
+// Two elements of row l / 4 of an 8 x 8 matrix in lane l: of column l / 4 instead.
+inline void ptx_movmatrix(unsigned& d, unsigned v) {
+    unsigned all[32];
+    exchange(0xFFFFFFFF, v, all);
+    auto at = [&](int row, int column) { return all[4 * row + column / 2] >> 16 * (column % 2) & 0xFFFF; };
+    const int near = current->lane % 4 * 2, far = current->lane / 4;
+    d = at(near, far) | at(near + 1, far) << 16;
 }
 
 template <int half>

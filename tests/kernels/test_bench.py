@@ -33,7 +33,7 @@ from layoutalg.kernels.bench import (
 )
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.gemm.family import SIZES
-from layoutalg.kernels.rowwise import OPS, normed
+from layoutalg.kernels.rowwise import OPS, normed, reduced
 from layoutalg.kernels.rowwise.families import CASES, DTYPES
 from tests.sequences import problem_of
 
@@ -174,8 +174,13 @@ class Standin:
         """What `torch_difference` says, by NumPy."""
         x, ours = (numbers_of(np.asarray(v).view(f"u{v.itemsize}"), element) for v in (x, ours))
         p = problem_of(op, x.shape, axes, element)
-        wanted = normed(p, x) if op in OPS else getattr(np, op)(x, axis=axes)
+        wanted = normed(p, x) if op in OPS else reduced(p, x.ravel())
         return float(np.abs(ours.reshape(wanted.shape) - wanted).max()), float(np.abs(wanted).max())
+
+    def wrong_indices(self, op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> int:
+        """What `torch_wrong_indices` says, by NumPy."""
+        x = numbers_of(np.asarray(x).view(f"u{x.itemsize}"), element)
+        return int((getattr(np, op)(x, axis=axes[0]).ravel() != ours.view("i8")).sum())
 
     def matmul(self, d: Any, a: Any, b: Any, element: str) -> Callable[[], None]:
         def launch() -> None:
@@ -235,6 +240,7 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
         f"{rooms['rowwise']}.random_normal": gpu.normal,
         f"{rooms['rowwise']}.device_empty": np.zeros,
         f"{rooms['rowwise']}.torch_difference": gpu.difference,
+        f"{rooms['rowwise']}.torch_wrong_indices": gpu.wrong_indices,
         f"{rooms['rowwise']}.device_copy": gpu.noted("copy"),
         f"{rooms['rowwise']}.torch_reduction": gpu.noted("torch"),
         f"{rooms['elementwise']}.random_normal": gpu.normal,

@@ -21,11 +21,12 @@ def test_defaults_are_dense_and_of_one_type() -> None:
 @each("element", ACCUMULATORS)
 def test_every_type_has_a_sum_and_a_result(element: str) -> None:
     for sums in ACCUMULATORS[element]:
-        p = gemm_problem(2, 2, 2, element, accumulator=sums)
-        assert p.accumulator.name == sums
-        assert gemm_problem(2, 2, 2, element, accumulator=sums, result=sums).result.name == sums
-    default = {"tf32": "f32", "s8": "s32"}.get(element, element)
-    assert gemm_problem(2, 2, 2, element).result.name == default
+        p = gemm_problem(2, 2, 8, element, accumulator=sums)
+        assert p.accumulator.name == sums and p.element == element and p.k * p.packed == 8
+        assert p.flops == 64 and str(p) == f"2 x 2 x 8 {element} TN" + " and" * (element == "b1")
+        assert gemm_problem(2, 2, 8, element, accumulator=sums, result=sums).result.name == sums
+    default = {"tf32": "f32", "s8": "s32", "s4": "s32", "u4": "s32", "b1": "s32"}.get(element, element)
+    assert gemm_problem(2, 2, 8, element).result.name == default
 
 
 @pytest.mark.parametrize("a_major", ["k", "mn"])

@@ -33,6 +33,8 @@ SMALL = Sm80Step(64, 64, 32, 2, 2, 3, panel=2)
 EDGES = replace(SMALL, edges=True)
 REGISTERS = replace(SMALL, via="registers")
 SINGLE = replace(REGISTERS, stages=2, edges=True, a_bytes=2, b_bytes=2, result_vec=1)
+DOUBLE = replace(SMALL, tile_k=16, mma_k=4, result_vec=2)
+NARROW = replace(SMALL, tile_k=64, result_vec=4)
 
 
 def edged(**options: Any) -> GemmProblem:
@@ -64,6 +66,49 @@ CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
     "f16 sums": (whole(accumulator="f16"), SMALL),
     "tf32": (whole("tf32"), replace(SMALL, tile_k=16, result_vec=4)),
     "s8": (gemm_problem(128, 64, 192, "s8"), replace(SMALL, tile_k=64, result_vec=4)),
+    "s8 by 8 rows": (
+        gemm_problem(64, 64, 192, "s8"),
+        replace(REGISTERS, tile_k=64, stages=2, result_vec=4, mma_m=8),
+    ),
+    "tf32 along the rows, edges": (
+        edged(dtype="tf32", a_major="mn", b_major="mn", reads_c=True),
+        replace(EDGES, tile_k=16, result_vec=4),
+    ),
+    "tf32 NN": (whole("tf32", a_major="mn"), replace(SMALL, tile_k=16, result_vec=4)),
+    "f64": (whole("f64"), replace(SMALL, tile_k=16, mma_k=4, result_vec=2)),
+    "f64, C, bias, edges": (edged(dtype="f64", reads_c=True, bias=True), replace(DOUBLE, edges=True)),
+    "f64 along the rows, edges": (
+        edged(dtype="f64", a_major="mn", b_major="mn"),
+        replace(DOUBLE, edges=True, result_vec=1),
+    ),
+    "f64 by k8": (whole("f64"), replace(DOUBLE, mma_k=8)),
+    "f64 by k16": (whole("f64"), replace(DOUBLE, tile_k=32, mma_k=16)),
+    "f64 by 8 rows, edges": (
+        edged(dtype="f64", b_major="mn", activation="relu"),
+        replace(DOUBLE, edges=True, mma_m=8),
+    ),
+    "f64 through registers": (
+        gemm_problem(67, 71, 21, "f64"),
+        replace(DOUBLE, via="registers", stages=2, edges=True, a_bytes=8, b_bytes=8, result_vec=1),
+    ),
+    "f64, direct": (edged(dtype="f64"), replace(DOUBLE, edges=True, epilogue="direct")),
+    "s4": (gemm_problem(128, 64, 384, "s4"), NARROW),
+    "s4 by k32": (gemm_problem(64, 64, 128, "s4"), replace(NARROW, mma_k=32)),
+    "s4 by 8 rows, edges": (
+        gemm_problem(67, 72, 184, "s4"),
+        replace(NARROW, edges=True, mma_m=8, a_bytes=4, b_bytes=4),
+    ),
+    "u4, one byte at a time": (
+        gemm_problem(67, 71, 146, "u4", bias=True),
+        replace(NARROW, via="registers", stages=2, edges=True, a_bytes=1, b_bytes=1, result_vec=1),
+    ),
+    "b1, and": (gemm_problem(64, 64, 1536, "b1", reads_c=True), NARROW),
+    "b1, and, by k128": (gemm_problem(64, 64, 512, "b1"), replace(NARROW, mma_k=128)),
+    "b1, xor, edges": (
+        gemm_problem(67, 72, 1184, "b1", arithmetic="xor"),
+        replace(NARROW, edges=True, a_bytes=4, b_bytes=4),
+    ),
+    "b1, xor, by 8 rows": (gemm_problem(64, 64, 512, "b1", arithmetic="xor"), replace(NARROW, mma_m=8)),
     "one step a tile, one fragment, 2 stages": (whole(), replace(SMALL, tile_k=16, fragments=1, stages=2)),
     "mma of half the depth": (whole(), replace(SMALL, mma_k=8)),
     "2 stages": (whole(), replace(SMALL, stages=2)),
@@ -93,6 +138,8 @@ CASES: dict[str, tuple[GemmProblem, Sm80Config]] = {
 }
 ON_HOST = (
     "NT, edges", "TT, edges", "C, relu", "bf16, C", "f16 sums", "tf32", "registers, edges", "direct",
+    "s8 by 8 rows", "tf32 NN", "f64, C, bias, edges", "f64 by k16", "f64 by 8 rows, edges",
+    "s4 by 8 rows, edges", "b1, and", "b1, xor, edges",
 )  # fmt: skip
 
 

@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layoutalg.analysis import Access, analyze
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm.heuristic import SM80
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
+from layoutalg.kernels.gemm.sm80 import operand_plan
 from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.layout import Layout
+from tests.sweeps import each
 
 MAJORS: tuple[Major, Major] = ("k", "mn")
 MAJOR = st.sampled_from(MAJORS)
@@ -47,5 +51,39 @@ def test_vectors_follow_the_leading_dimensions() -> None:
 
 
 def test_a_product_without_mma_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match=r"no mma\.sync multiplies f64"):
-        SM80.configs(gemm_problem(64, 64, 64, "f64"))
+    with pytest.raises(UnsupportedError, match=r"no mma\.sync multiplies f32"):
+        SM80.configs(gemm_problem(64, 64, 64, "f32"))
+
+
+@each(
+    ("dtype", "arch", "rows", "k"),
+    [
+        ("f64", "sm_90", 16, 4),
+        ("f64", "sm_80", 8, 4),
+        ("s8", "sm_80", 16, 0),
+        ("s4", "sm_80", 16, 0),
+        ("b1", "sm_90", 16, 0),
+    ],
+)
+def test_other_types_are_offered_tiles(dtype: str, arch: str, rows: int, k: int) -> None:
+    found = SM80.configs(gemm_problem(4096, 4096, 4096, dtype), arch)
+    assert {(c.mma_m, c.mma_k) for c in found} == {(rows, k)} and found[0].tile_m * found[0].tile_n > 64 * 64
+    for c in found:
+        check_config(gemm_problem(4096, 4096, 4096, dtype), c, arch)
+
+
+def test_a_mma_that_is_a_call_has_small_warps() -> None:
+    for p in (gemm_problem(4096, 4096, 4096, "s4"), gemm_problem(64, 64, 64, "b1", arithmetic="xor")):
+        assert {(c.warp_m, c.warp_n) for c in SM80.configs(p, "sm_90")} == {(32, 32)}
+
+
+@each(("dtype", "major"), [("f64", "k"), ("f64", "mn"), ("tf32", "mn"), ("s4", "k"), ("b1", "k")])
+def test_fragments_are_loaded_without_conflicts(dtype: str, major: Major) -> None:
+    p = gemm_problem(4096, 4096, 4096, dtype, a_major=major, b_major=major)
+    for c in SM80.configs(p):
+        for side in ("a", "b"):
+            plan = operand_plan(p, c, side)  # type: ignore[arg-type]
+            shape = Layout((plan.tile.rows, plan.tile.deep))
+            op = plan.read.atom.src_op or f"ld.shared.b{plan.tile.element.bits}"
+            report = analyze(plan.layout, Access(op, plan.read.tidfrg("src", shape), plan.tile.element))
+            assert report.excess == 0, (str(c), str(plan.layout))

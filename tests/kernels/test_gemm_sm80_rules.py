@@ -45,8 +45,18 @@ BROKEN: list[tuple[dict[str, Any], dict[str, Any], type[LayoutAlgError], str]] =
     ({"edges": True}, {"k": 252}, AlignmentError, "252 cuts vectors of 8 elements; vectors of 4 fit"),
     ({"edges": True}, {"n": 250}, AlignmentError, "250 cuts vectors of 8 elements; vectors of 2 fit"),
     ({"result_vec": 8}, {"dtype": "tf32"}, UnsupportedError, "16 bytes per lane are the most"),
-    ({}, {"dtype": "f64"}, UnsupportedError, "no mma.sync multiplies f64 into f64"),
+    ({}, {"dtype": "f32"}, UnsupportedError, "no mma.sync multiplies f32 into f32"),
     ({}, {"dtype": "s8", "a_major": "mn"}, UnsupportedError, "ldmatrix.trans turns 16-bit elements"),
+    ({"mma_m": 8}, {}, UnsupportedError, "mma_m = 8 of f16: 16 is accepted"),
+    ({"mma_m": 8, "mma_k": 8}, {"dtype": "f64"}, UnsupportedError, "mma_k = 8 of f64: 4 are accepted"),
+    (
+        {"mma_k": 16, "tile_k": 16},
+        {"dtype": "f64"},
+        UnsupportedError,
+        "two steps of 128 bytes; take tile_k = 32",
+    ),
+    ({"mma_k": 4, "result_vec": 2}, {"dtype": "f64"}, ResourceError, "registers per thread"),
+    ({}, {"dtype": "s4"}, ResourceError, "calls a function.*take warps of 32 x 32"),
 ]
 
 
@@ -67,6 +77,55 @@ def test_an_architecture_without_the_instructions_is_refused() -> None:
     check_config(p, turing, "sm_75")
     with pytest.raises(UnsupportedError, match="sm_75"):
         check_config(p, turing, "sm_70")
+
+
+@each(
+    ("dtype", "mma_m", "first"),
+    [
+        ("s8", 8, 75),
+        ("s8", 16, 80),
+        ("s4", 8, 75),
+        ("s4", 16, 80),
+        ("b1", 16, 80),
+        ("f64", 8, 80),
+        ("f64", 16, 90),
+    ],
+)
+def test_an_mma_is_refused_where_no_tensor_core_has_it(dtype: str, mma_m: int, first: int) -> None:
+    p = gemm_problem(256, 256, 1024, dtype)
+    size = p.operand.nbytes
+    c = Sm80Step(
+        64, 64, 64 // size, 2, 2, 2, via="registers", mma_m=mma_m, mma_k=4 if dtype == "f64" else 0,
+        edges=True, result_vec=2,
+    )  # fmt: skip
+    check_config(p, c, f"sm_{first}")
+    with pytest.raises(UnsupportedError, match=f"needs sm_{first}; sm_.. does not have it"):
+        check_config(p, c, {75: "sm_70", 80: "sm_75", 90: "sm_80"}[first])
+
+
+@each(
+    ("options", "error", "text"),
+    [
+        ({"dtype": "s4", "k": 33}, ShapeError, "k = 33 of s4: rows are whole bytes, multiples of 2"),
+        ({"dtype": "u4", "k": 32, "ldb": 35}, ShapeError, "ldb = 35 of u4"),
+        ({"dtype": "b1", "k": 100}, ShapeError, "k = 100 of b1: rows are whole bytes, multiples of 8"),
+        (
+            {"dtype": "s4", "k": 32, "a_major": "mn"},
+            UnsupportedError,
+            "2 elements of s4 share a byte along k",
+        ),
+        (
+            {"dtype": "b1", "k": 32, "arithmetic": "or"},
+            UnsupportedError,
+            "'or': 'and' and 'xor' are accepted",
+        ),
+        ({"dtype": "s8", "k": 32, "arithmetic": "xor"}, UnsupportedError, "of s8: bits alone have a choice"),
+    ],
+    ids=lambda x: str(x)[:40],
+)
+def test_what_cuts_bytes_is_named(options: dict[str, Any], error: type[LayoutAlgError], text: str) -> None:
+    with pytest.raises(error, match=text):
+        gemm_problem(64, 64, **options)
 
 
 def test_a_good_configuration_is_accepted() -> None:

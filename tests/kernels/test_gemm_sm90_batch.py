@@ -13,7 +13,7 @@ from layoutalg.codegen import compile as compile_program
 from layoutalg.codegen import to_cuda
 from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
-from layoutalg.errors import LayoutAlgError
+from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels.elements import numbers_of
 from layoutalg.kernels.gemm.family import definition, operands
 from layoutalg.kernels.gemm.heuristic import SM90, expected_family
@@ -23,6 +23,7 @@ from layoutalg.kernels.gemm.sm90 import build
 from layoutalg.kernels.gemm.streamk import block_count
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.ladder.sm90_steps import Sm90Step
 from tests.sweeps import each
 
 SMALL = Sm90Config(64, 64, 2, 1)
@@ -91,8 +92,9 @@ def test_what_is_simulated_is_the_definition(name: str) -> None:
 )
 def test_clusters_and_turns_of_consumers_compute_batches(config: Sm90Config) -> None:
     p = gemm_problem(
-        72, 72, 40, "bf16", batch=[BatchMode(2, a=72 * 40, d=2 * 72 * 72), BatchMode(2, b=72 * 40, d=72 * 72)]
-    )
+        72, 72, 136, "bf16",
+        batch=[BatchMode(2, a=72 * 136, d=2 * 72 * 72), BatchMode(2, b=72 * 136, d=72 * 72)],
+    )  # fmt: skip
     assert right(p, SM90.fitted(p, config))
 
 
@@ -182,3 +184,9 @@ def test_the_main_loop_of_a_batch_counts_in_32_bits() -> None:
     p = gemm_problem(16384, 16384, 16384, batch=[BatchMode(6, a=1 << 28, b=1 << 28, d=1 << 28)])
     text = to_cuda(build(p, Sm90Config(128, 256, 4)))
     assert "const u32 count = before + kt" in text
+
+
+def test_first_steps_of_the_ladder_compute_one_product() -> None:
+    p = CASES["an A and a B each"]
+    with pytest.raises(UnsupportedError, match="loop = 'threads' of a batch: take 'persistent'"):
+        check_config(p, Sm90Step(64, 64, 2, 1, loop="threads"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 from functools import cache
@@ -27,9 +28,10 @@ from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.streamk import WorkUnit, each_unit, part_count, share_of, slot_count, work_units
 from layoutalg.kernels.gemm.suggest import check_or_suggest, suggest_config
 from layoutalg.kernels.gemm.tiles import SM80_TILES, SM90_TILES, Config, Sm80Config, Sm90Config, Sums, Tile
+from layoutalg.kernels.gemm.validate import check_config
 from tests.gemm_cases import arguments, expected, packed
 from tests.mutate import rewrite
-from tests.sweeps import each
+from tests.sweeps import each, first
 
 COUNTS = st.integers(1, 60), st.integers(1, 20), st.integers(1, 20)
 
@@ -114,6 +116,8 @@ def test_the_closed_form_is_the_definition(tiles: int, steps: int, blocks: int, 
 SM80 = Sm80Config(32, 32, 32, 1, 2, 3, edges=True, schedule="streamk")
 SM90 = Sm90Config(64, 32, 3, 1, schedule="streamk")
 ROWS = replace(SM90, through="shared")
+SIDE = replace(ROWS, result_vec=4)
+PAIR = replace(SM90, consumers=2, pingpong=True, cluster_m=2)
 NARROW = replace(SM80, stages=2, via="registers", a_bytes=2, b_bytes=2)
 
 CASES: dict[str, tuple[GemmProblem, Config, int]] = {
@@ -130,6 +134,13 @@ CASES: dict[str, tuple[GemmProblem, Config, int]] = {
     "boxes": (gemm_problem(72, 72, 200, "bf16"), SM90, 4),
     "boxes, many waves": (gemm_problem(200, 72, 136, "bf16"), SM90, 2),
     "boxes, two consumers": (gemm_problem(136, 40, 328, "f16"), replace(SM90, tile_m=128, consumers=2), 3),
+    "clusters below each other": (gemm_problem(200, 72, 264, "bf16"), replace(SM90, cluster_m=2), 6),
+    "clusters beside each other": (gemm_problem(136, 100, 328, "bf16"), replace(SIDE, cluster_n=2), 4),
+    "ping-pong": (gemm_problem(200, 72, 264, "bf16"), replace(SM90, consumers=2, pingpong=True), 4),
+    "ping-pong in clusters": (
+        gemm_problem(200, 72, 328, "bf16", reads_c=True),
+        replace(ROWS, consumers=2, pingpong=True, cluster_m=2), 4,
+    ),
     "rows, C": (gemm_problem(72, 40, 264, "bf16", reads_c=True, bias=True, ldc=96), ROWS, 3),
     "odd rows of D": (gemm_problem(67, 39, 200, "bf16", ldd=43), replace(ROWS, result_vec=1), 3),
 }  # fmt: skip
@@ -138,7 +149,8 @@ CASES: dict[str, tuple[GemmProblem, Config, int]] = {
 def by(p: GemmProblem, c: Config, blocks: int) -> Any:
     """The launches by so many blocks, as they are printed."""
     one = launches(p, c)
-    scratch = slot_count(blocks) * c.tile_m * c.tile_n * 4 if c.schedule == "streamk" else 0
+    size = c.cluster if isinstance(c, Sm90Config) else 1
+    scratch = slot_count(blocks // size) * size * c.tile_m * c.tile_n * 4 if c.schedule == "streamk" else 0
     return replace(
         one, kernels=tuple(map(printed, one.kernels)), scratch_bytes=scratch,
         scalars=tuple((dict(one.scalars) | {"blocks": blocks}).items()),
@@ -154,10 +166,46 @@ def test_what_is_simulated_is_the_definition(name: str) -> None:
     np.testing.assert_array_equal(args["d"], want)
 
 
+def drawn(rng: random.Random) -> tuple[GemmProblem, Any]:
+    """A small product of any orders and epilogue, and a configuration by stream-K that fits it."""
+    while True:
+        tiles = [SM80, NARROW, replace(SM80, tile_k=64, stages=2), SM90, Sm90Config(128, 64, 2), PAIR]
+        c: Any = rng.choice(tiles)
+        whole = 8 if isinstance(c, Sm90Config) else 1
+        most = 5 * c.tile_m, 3 * c.tile_n, 7 * c.tile_k
+        m, n, k = (-(-rng.randint(1, x) // whole) * whole for x in most)
+        asked: dict[str, Any] = {f"{x}_major": rng.choice(["k", "mn"]) for x in "ab"}
+        asked |= {"reads_c": rng.random() < 0.3, "bias": rng.random() < 0.3}
+        p = gemm_problem(m, n, k, "f16", **asked, activation=rng.choice(["none", "relu"]))
+        choice: Any = choices.choice_of(c)
+        c = choice.shared(choice.fitted(p, c))
+        try:
+            check_config(p, c)
+        except LayoutAlgError:
+            continue
+        return p, c
+
+
+@pytest.mark.parametrize("seed", first(3, range(60)))
+def test_random_products_by_random_blocks(seed: int) -> None:
+    """By one block, and by more than there is work for."""
+    rng = random.Random(20261123 + seed)
+    p, c = drawn(rng)
+    args = arguments(p, seed)
+    want = expected(p, args)
+    size = getattr(c, "cluster", 1)
+    simulate_sequence(
+        by(p, c, size * rng.randint(1, 30 // size)), args, group=rng.choice(["warp", "block"]), trace=False
+    )
+    np.testing.assert_array_equal(args["d"], want)
+
+
 def test_kernels_of_larger_problems_compute_this_one() -> None:
     """As calls launch them: one kernel for all sizes, whose rows of D are cut as this problem's are."""
-    for c in (replace(SM80, result_vec=1), replace(ROWS, result_vec=1)):
-        p = gemm_problem(67, 39, 200, "f16", ldd=43)
+    odd, even = gemm_problem(67, 39, 200, "f16", ldd=43), gemm_problem(67, 40, 200, "f16", ldd=48)
+    for p, c in (
+        (odd, replace(SM80, result_vec=1)), (odd, replace(ROWS, result_vec=1)), (even, SM80), (even, SM90)
+    ):  # fmt: skip
         one = replace(by(p, c, 5), kernels=tuple(map(printed, called_launches(p, c).kernels)))
         args = arguments(p)
         want = expected(p, args)
@@ -264,8 +312,8 @@ REFUSED: dict[str, tuple[GemmProblem, Config, dict[str, Any]]] = {
         gemm_problem(128, 128, 64, batch=[BatchMode(2, 8192, 8192, 0, 16384)]), SM80,
         {"schedule": "data_parallel"},
     ),
-    "without clusters and ping-pong": (
-        gemm_problem(256, 256, 512, "bf16"), replace(ROWS, cluster_m=2), {"cluster_m": 1}
+    "take cluster_k = 1": (
+        gemm_problem(256, 256, 512, "bf16"), replace(ROWS, cluster_k=2), {"cluster_k": 1}
     ),
     "f16 sums": (gemm_problem(128, 128, 64, accumulator="f16"), SM80, {"schedule": "data_parallel"}),
     "'data_parallel' and 'persistent'": (
@@ -284,19 +332,23 @@ def test_what_a_schedule_rules_out_is_refused_with_the_nearest_that_works(why: s
     assert found is not None and difference(c, found) == works
 
 
-def test_stream_k_is_tried_where_waves_are_bad_and_is_not_the_first() -> None:
-    p = gemm_problem(2304, 2304, 2304)
-    best, _ = choices.SM80.timed(p)[0][0]
-    (ns, first), *_ = choices.SM80.streamk(p)
-    assert first.schedule == "streamk" and ns * 1.03 <= best
-    assert choices.SM80.streamk(gemm_problem(4096, 4096, 4096)) == []
-    family = find_family("gemm-sm80")
-    shown = [family.way(c) for c in family.configs(p)]
-    assert shown.index(family.way(first)) == 1 and "streamk" not in shown[0]
+TRIED: dict[str, Any] = {"gemm-sm80": ("f16", choices.SM80, 2304), "gemm-sm90": ("bf16", choices.SM90, 5000)}
+
+
+@each("family", TRIED)
+def test_stream_k_is_tried_where_waves_are_bad_and_is_not_the_first(family: str) -> None:
+    element, choice, n = TRIED[family]
+    p = gemm_problem(n, n, n, element)
+    best, _ = choice.timed(p)[0][0]
+    (ns, first), *_ = found = choice.streamk(p)
+    assert first.schedule == "streamk" and ns * 1.03 <= best and len({c for _, c in found}) == len(found)
+    assert choice.streamk(gemm_problem(4096, 4096, 4096, element)) == []
+    shown = [find_family(family).way(c) for c in find_family(family).configs(p)]
+    assert shown.index(find_family(family).way(first)) == 1 and "streamk" not in shown[0]
 
 
 def test_tiles_of_wgmma_of_other_heights_fill_the_waves_that_stream_k_would() -> None:
-    for n in (2304, 2560, 4096, 5120):
+    for n in (2304, 3000, 4104):
         assert choices.SM90.streamk(gemm_problem(n, n, n, "bf16")) == []
 
 

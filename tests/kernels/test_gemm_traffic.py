@@ -52,6 +52,12 @@ CASES: dict[str, tuple[GemmProblem, Config]] = {
     "one fragment": (gemm_problem(64, 64, 64), Sm80Step(64, 64, 32, 2, 2, 2, fragments=1)),
     "two buffers": (gemm_problem(64, 64, 96), Sm80Step(64, 64, 32, 2, 2, 2, via="registers")),
     "tf32": (gemm_problem(64, 64, 64, "tf32"), Sm80Step(64, 64, 16, 2, 2, 2, result_vec=4)),
+    "tf32 NT": (
+        gemm_problem(64, 64, 64, "tf32", a_major="mn", b_major="mn"),
+        Sm80Step(64, 64, 16, 2, 2, 2, result_vec=4),
+    ),
+    "f64": (gemm_problem(64, 64, 32, "f64"), Sm80Step(64, 64, 16, 2, 2, 2, result_vec=2, mma_k=4)),
+    "s4": (gemm_problem(64, 64, 256, "s4"), Sm80Step(64, 64, 64, 2, 2, 2, result_vec=4)),
     "s8": (gemm_problem(64, 64, 128, "s8"), Sm80Step(64, 64, 64, 2, 2, 2, result_vec=4)),
     **{name: (gemm_problem(256, 128, 64), c) for name, c in list(SM80_LADDER.items())[:3]},
     "ragged": (gemm_problem(60, 72, 40, ldd=76), replace(SMALL, edges=True, result_vec=4)),

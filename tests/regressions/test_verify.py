@@ -112,7 +112,7 @@ def test_simulated_arrays_go_through_the_program_that_is_printed(
             kept.cache_clear()
 
 
-@pytest.mark.parametrize("instr", [MMA_SYNC[find_mma("f16", "f32", 16)], LDMATRIX], ids=str)
+@pytest.mark.parametrize("instr", [MMA_SYNC[find_mma("f16", "f32", 16)], LDMATRIX[4]], ids=str)
 def test_half_a_warp_does_not_multiply_nor_load_matrices(instr: Instr) -> None:
     """`check` and the simulator let mma.sync and ldmatrix (.aligned) stand under half of a warp."""
     k = KernelBuilder("divided", threads=32)
@@ -120,7 +120,7 @@ def test_half_a_warp_does_not_multiply_nor_load_matrices(instr: Instr) -> None:
     args: list[Any] = [k.reg(o.name, o.words) for o in instr.operands if o.role != "read"]
     for register in args:
         k.do(fill(*register.shape), register, Const(0))
-    if instr is LDMATRIX:
+    if instr is LDMATRIX[4]:
         args.append(k.at(tile, k.tid * 16))
     with k.If(k.tid < 16):
         k.do(instr, *args)

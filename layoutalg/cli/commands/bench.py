@@ -28,7 +28,8 @@ def bench_command(
         str,
         typer.Argument(
             help="tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; relu, "
-            "gelu, silu, add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six.",
+            "gelu, silu, add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six; min, prod, "
+            "argmax, argmin, var, logsumexp.",
             show_default=False,
             autocompletion=families,
         ),

@@ -1,9 +1,9 @@
-"""`layoutalg sass`: what the machine code of a generated kernel is made of, its main loop apart."""
+"""`layoutalg sass`: what the machine code of a generated kernel is made of, its main loop apart and timed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,13 +13,20 @@ from layoutalg.cli.options import AxesOption, JsonOption, KernelDtypeOption, Sha
 from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
 
+if TYPE_CHECKING:
+    from layoutalg.codegen.timing import KernelTime
+
+SCHEDULERS = 4
+"""Of a multiprocessor."""
+
 
 def sass_command(
     family: Annotated[
         str,
         typer.Argument(
             help="tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
-            "max, mean, softmax, layer_norm, rms_norm, relu, gelu, silu, add.",
+            "max, mean, min, prod, argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, relu, "
+            "gelu, silu, add.",
             show_default=False,
             autocompletion=families,
         ),
@@ -45,6 +52,13 @@ def sass_command(
             autocompletion=archs,
         ),
     ] = "sm_90a",
+    time: Annotated[
+        bool,
+        typer.Option("--time", help="How long a turn of the main loop takes, and what its warps wait for."),
+    ] = False,
+    level: Annotated[
+        str, typer.Option(help="With --time: what serves global memory, L1, L2 or DRAM.")
+    ] = "L2",
     as_json: JsonOption = False,
 ) -> None:
     """Count the instructions of a kernel by class, in all and in its main loop. Needs no GPU.
@@ -61,6 +75,7 @@ def sass_command(
         parse_sass,
         prepare,
     )
+    from layoutalg.codegen.timing import time_main_loop
 
     arch = compile_target(arch)
     given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
@@ -70,6 +85,7 @@ def sass_command(
         problem, kernel = found.problem, found.kernel
         cubin = prepare(kernel, arch).cubin
         (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
+        timed = time_main_loop(kernel, cubin, arch, level=level) if time else None  # type: ignore[arg-type]
     loop = main_loop(function)
     whole, inner = count_classes(function.instructions), count_classes(loop)
     if as_json:
@@ -78,7 +94,11 @@ def sass_command(
             | {"family": family, "problem": problem, "kernel": kernel.name, "arch": arch}
             | {"registers": cubin.registers, "spill_bytes": cubin.spill_bytes}
             | {"all": _fields(whole), "main_loop": _fields(inner) if loop else None}
+            | ({"time": _time_fields(timed)} if timed else {})
         )
+        return
+    if timed:
+        say(*_time_words(kernel.name, problem, timed))
         return
     rows = [
         (name, count(whole[name]), count(inner.get(name, 0)) if loop else "-")
@@ -96,3 +116,39 @@ def sass_command(
 
 def _fields(classes: Mapping[str, int]) -> dict[str, Any]:
     return {"classes": dict(classes), "total": sum(classes.values())}
+
+
+def _time_fields(timed: KernelTime) -> dict[str, Any]:
+    one = timed.time
+    return {
+        "level": timed.level, "blocks": timed.blocks, "warps_per_scheduler": one.warps,
+        "instructions": one.instructions, "cycles": one.cycles, "cycles_per_instruction": one.cpi,
+        "states": dict(one.states), "bounds": dict(timed.bounds.cycles), "assumed": list(timed.assumed),
+    }  # fmt: skip
+
+
+def _time_words(kernel: str, problem: str, timed: KernelTime) -> Iterator[Any]:
+    """A turn of the main loop beside what bounds it, the states of a warp, and what is assumed."""
+    one, bounds = timed.time, timed.bounds
+    rows = sorted(bounds.cycles.items(), key=lambda pair: -pair[1])
+    yield table(
+        f"A turn of the main loop of {kernel} for {problem} on {timed.arch}",
+        ("cycles", "at least", "share"),
+        [
+            *((name, count(round(value)), f"{value / one.cycles:.0%}") for name, value in rows),
+            ("simulated", count(round(one.cycles)), "100%"),
+        ],
+    )
+    yield table(
+        "What a warp does, per issued instruction",
+        ("state", "cycles"),
+        [(name, f"{value:.2f}") for name, value in one.states.items() if value >= 0.005]
+        + [("all", f"{one.cpi:.2f}")],
+    )
+    yield (
+        f"{timed.blocks} {'block' if timed.blocks == 1 else 'blocks'} on a multiprocessor; warps on each of "
+        f"{SCHEDULERS} schedulers: {one.warps}, of {one.instructions} instructions per turn; global memory "
+        f"comes from {timed.level}."
+    )
+    if timed.assumed:
+        yield f"Assumed, as nothing states them: {'; '.join(timed.assumed)}."

@@ -1,0 +1,12 @@
+"""Reductions of values of several words: integers of 64 bits, indices with their values, moments.
+
+values    how they join: text and effect
+steps     the instructions: from elements, within a lane and between lanes, to what they stand for
+"""
+
+from __future__ import annotations
+
+from layoutalg.codegen.instr.folds.steps import PARTIAL, absorb, empty, exchange, finish, join
+from layoutalg.codegen.instr.folds.values import FOLDS, Fold
+
+__all__ = ["FOLDS", "PARTIAL", "Fold", "absorb", "empty", "exchange", "finish", "join"]

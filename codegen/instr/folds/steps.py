@@ -1,0 +1,285 @@
+"""What kernels do to values of several words: from elements to what they stand for.
+
+    empty("arg", 2)                      d = what changes nothing
+    absorb("arg", "f32", "max", 8, 1)    d = d joined with 8 elements, that have indices
+    join("arg", 2)                       d[i] joined with v[i], values of the same fold
+    exchange("arg", 2)                   d[i] joined with that of the lane whose number differs in a mask
+    finish("arg", "s64", 2)              what d stands for: here the indices
+
+Values of one accumulator are joined one after the other, in the order of their elements.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import MappingProxyType
+from typing import Any
+
+import numpy
+
+from layoutalg.codegen.instr.folds.values import FOLDS, TOP, words_of
+from layoutalg.codegen.instr.record import WARP, Instr, Requires, imm, into, updated, value
+from layoutalg.codegen.instr.record import out as output
+from layoutalg.codegen.instr.words import Array, at, each, float_words, floats, ref
+from layoutalg.errors import UnsupportedError
+
+PARTIAL = "partial"
+"""The element of `absorb` that is a value of the fold itself."""
+
+_SIGN_EXTENDED = MappingProxyType(
+    {"s8": "signed char", "u8": "unsigned char", "s16": "short", "s32": "int", "s64": "long long"}
+)
+"""C's name of integers that are folded."""
+
+_INTEGER = MappingProxyType(
+    {"s8": numpy.int8, "u8": numpy.uint8, "s16": numpy.int16, "s32": numpy.int32, "s64": numpy.int64}
+)
+
+
+def _words_per(element: str, n: int, fold: str) -> int:
+    """Words of n elements."""
+    if element == PARTIAL:
+        return n * FOLDS[fold].words
+    return n if element == "f32" else max(1, n * numpy.dtype(_INTEGER[element]).itemsize // 4)
+
+
+def _element_text(element: str, n: int) -> str:
+    """Element i of a register of n, as a float or an integer of 64 bits."""
+    words = _words_per(element, n, "")
+    if element == "f32":
+        return f"const float x = {at('v', 'i', n)};"
+    if element == "s64":
+        return "const long long x = (long long)((u64)v[2 * i + 1] << 32 | v[2 * i]);"
+    per = 4 // numpy.dtype(_INTEGER[element]).itemsize
+    word = at("v", f"i / {per}" if per > 1 else "i", words)
+    shifted = f"({word} >> {32 // per} * (i % {per}))" if per > 1 else word
+    return f"const long long x = ({_SIGN_EXTENDED[element]}){shifted};"
+
+
+_FLOAT_ORDER = """    const u32 bits = __float_as_uint(x == 0.0f ? 0.0f : x);
+    u32 order = bits >> 31 ? ~bits : bits | 0x80000000u;
+    order = x != x ? 0xFFFFFFFFu : {};
+"""
+
+
+def _lift_text(fold: str, element: str, way: str) -> str:
+    """The lines that make a value e of the fold from an element x with an index."""
+    if fold.endswith("_s64") and fold != "arg_s64":
+        return "    e[0] = (u32)(u64)x;\n    e[1] = (u32)((u64)x >> 32);\n"
+    if fold == "logsumexp":
+        return "    e[0] = __float_as_uint(x);\n    e[1] = 0x3F800000u;\n"
+    if fold == "moments":
+        return (
+            "    e[0] = 0x3F800000u;\n    e[1] = __float_as_uint(x);\n"
+            "    e[2] = __float_as_uint(__fsub_rn(x, x));\n    e[3] = 0;\n"
+        )
+    turned = "~" if way == "min" else ""
+    if fold == "arg_s64":
+        return (
+            f"    const u64 order = {turned}((u64)x ^ 0x8000000000000000ull);\n"
+            "    e[0] = (u32)order;\n    e[1] = (u32)(order >> 32);\n    e[2] = ~index;\n    e[3] = 0;\n"
+        )
+    if element == "f32":
+        order = _FLOAT_ORDER.format(f"{turned}order")
+    else:
+        order = f"    const u32 order = {turned}((u32)x ^ 0x80000000u);\n"
+    return f"{order}    e[0] = ~index;\n    e[1] = order;\n"
+
+
+def _lifted(fold: str, element: str, way: str, x: Array, index: Array) -> Array:
+    """Values of the fold from elements, each with its index."""
+    one = numpy.full(x.shape, 0x3F800000, numpy.uint32)
+    if fold.endswith("_s64") and fold != "arg_s64":
+        return words_of(x.astype(numpy.int64).view(numpy.uint64))
+    if fold == "logsumexp":
+        return numpy.stack([float_words(x), one], axis=-1)
+    if fold == "moments":
+        with numpy.errstate(invalid="ignore"):
+            return numpy.stack([one, float_words(x), float_words(x - x), 0 * one], axis=-1)
+    if fold == "arg_s64":
+        order = x.astype(numpy.int64).view(numpy.uint64) ^ numpy.uint64(1 << 63)
+        words = words_of(~order if way == "min" else order)
+        return numpy.concatenate([words, ~index[..., None], 0 * index[..., None]], axis=-1)
+    if element == "f32":
+        bits = float_words(numpy.where(x == 0, numpy.float32(0), x))
+        order = numpy.where(bits >> 31 == 1, ~bits, bits | numpy.uint32(TOP))
+        order = ~order if way == "min" else order
+        order = numpy.where(numpy.isnan(x), numpy.uint32(0xFFFFFFFF), order)
+    else:
+        order = x.astype(numpy.int64).astype(numpy.uint32) ^ numpy.uint32(TOP)
+        order = ~order if way == "min" else order
+    return numpy.stack([~index, order.astype(numpy.uint32)], axis=-1)
+
+
+def _elements_of(v: Array, element: str, n: int) -> Array:
+    """The elements of words (lanes, words): floats, or integers."""
+    if element == "f32":
+        return floats(v)
+    return numpy.ascontiguousarray(v).view(_INTEGER[element])[:, :n]
+
+
+def _values(d: Array, name: str) -> Array:
+    return d.reshape(len(d), -1, FOLDS[name].words)
+
+
+@functools.cache
+def empty(name: str, n: int) -> Instr:
+    """d = n values of a fold that change nothing.
+
+    >>> empty("arg", 2).operands[0].words
+    4
+    """
+    neutral, count = FOLDS[name].neutral, n * FOLDS[name].words
+    lines = " ".join(f"d[{i}] = {neutral[i % len(neutral)]}u;" for i in range(count))
+
+    def effect(machine: Any, group: Any, on: Array) -> Array:
+        return numpy.repeat(numpy.array([neutral * n], numpy.uint32), len(on), axis=0)
+
+    text = f"void empty_{name}_{n}(u32* d, u32 lanes) {{\n    {lines}\n}}"
+    return Instr(f"empty_{name}_{n}", (output("d", count), value("lanes")), text, effect)
+
+
+@functools.cache
+def join(name: str, n: int) -> Instr:
+    """d[i] joined with v[i], for n values of a fold.
+
+    >>> join("moments", 1).operands[0].words
+    4
+    """
+    fold, count = FOLDS[name], n * FOLDS[name].words
+
+    def effect(machine: Any, group: Any, d: Array, v: Array) -> Array:
+        return fold.effect(_values(d, name), _values(v, name)).reshape(d.shape)
+
+    line = f"join_{name}(d + {fold.words} * i, v + {fold.words} * i);"
+    lines = each(n, [line]) if n > 1 else f"    join_{name}(d, v);\n"
+    text = f"void join_{name}_{n}(u32* d, const u32* v) {{\n{lines}}}"
+    operands, uses = (updated("d", count), into("v", count)), (*fold.uses, fold.text)
+    return Instr(f"join_{name}_{n}", operands, text, effect, Requires(sm=fold.sm), uses=uses)
+
+
+@functools.cache
+def exchange(name: str, n: int) -> Instr:
+    """d[i] joined with d[i] of lane ^ mask, for n values of a fold; all lanes of the warp must take part.
+
+    >>> exchange("arg", 1).name
+    'butterfly_arg_1'
+    """
+    fold, count = FOLDS[name], n * FOLDS[name].words
+
+    def effect(machine: Any, group: Any, mask: int, d: Array) -> Array:
+        other = d[numpy.arange(len(d)) ^ (mask % WARP)]
+        return fold.effect(_values(d, name), _values(other, name)).reshape(d.shape)
+
+    shuffled = f"    u32 v[{count}];\n" + each(count, ["v[i] = __shfl_xor_sync(0xFFFFFFFFu, d[i], mask);"])
+    line = f"join_{name}(d + {fold.words} * i, v + {fold.words} * i);"
+    lines = shuffled + (each(n, [line]) if n > 1 else f"    join_{name}(d, v);\n")
+    text = f"void butterfly_{name}_{n}(u32* d) {{\n{lines}}}"
+    requires = Requires(sm=fold.sm, warp_converged=True)
+    operands, uses = (imm("mask"), updated("d", count)), (*fold.uses, fold.text)
+    return Instr(f"butterfly_{name}_{n}", operands, text, effect, requires, uses=uses)
+
+
+@functools.cache
+def absorb(name: str, element: str, way: str, n: int, accumulators: int) -> Instr:
+    """d joined with n elements of a type, into 1 value of a fold, one after the other, or into n.
+
+    Elements are "f32", packed integers such as "s8", or `PARTIAL`, values of the fold.  The first one has the
+    given index, each after it that of `step` more.  Where `there` is 0 nothing is joined.  `way` says which
+    elements the index is of: the "max", or the "min".  Raises UnsupportedError for another number of
+    accumulators.
+
+    >>> absorb("arg", "f32", "max", 4, 1).name
+    'absorb_arg_max_f32_4_to_1'
+    """
+    if accumulators not in (1, n):
+        raise UnsupportedError(f"fold of {n} values into {accumulators}: 1 or {n} are accepted")
+    fold, per = FOLDS[name], FOLDS[name].words
+    words = _words_per(element, n, name)
+    of_arg = name.startswith("arg") and element != PARTIAL
+
+    def effect(machine: Any, group: Any, step: int, d: Array, v: Array, first: Array, there: Array) -> Array:
+        found, on = _values(d, name).copy(), there[:, :1, None] != 0
+        if element == PARTIAL:
+            every = _values(v, name)
+        else:
+            count = numpy.arange(n, dtype=numpy.int64) * (step - (step >> 31 << 32) if step >> 31 else step)
+            index = ((first.astype(numpy.int64) + count) & 0xFFFFFFFF).astype(numpy.uint32)
+            every = _lifted(name, element, way, _elements_of(v, element, n), index)
+        every = numpy.where(on, every, numpy.array(fold.neutral, numpy.uint32))
+        if accumulators == n:
+            return fold.effect(found, every).reshape(d.shape)
+        for i in range(n):
+            found[:, 0] = fold.effect(found[:, 0], every[:, i])
+        return found.reshape(d.shape)
+
+    if element == PARTIAL:
+        made = [f"for (int w = 0; w < {per}; ++w) e[w] = v[{per} * i + w];"]
+    else:
+        number = ["const u32 index = first + (u32)i * (u32)step;"] if of_arg else []
+        lines = _lift_text(name, element, way).splitlines()
+        made = [_element_text(element, n), *number, *(line.strip() for line in lines)]
+    neutral = [f"if (!there) e[{w}] = {word}u;" for w, word in enumerate(fold.neutral)]
+    to = f"d + {per} * i" if accumulators > 1 else "d"
+    body = [f"u32 e[{per}];", *made, *neutral, f"join_{name}({to}, e);"]
+    inside = "\n".join(f"        {line}" for line in body)
+    loop = f"    #pragma unroll\n    for (int i = 0; i < {n}; ++i) {{\n{inside}\n    }}\n"
+    kind = "f32" if element == "f32" else ""
+    called = f"absorb_{name}{f'_{way}' if of_arg else ''}_{element}_{n}_to_{accumulators}"
+    given = f"u32* d, {ref('v', words, kind, const=True)}, u32 first, {ref('there', 1, const=True)}"
+    text = f"void {called}({given}) {{\n{loop}}}"
+    accumulated, elements = updated("d", per * accumulators), into("v", words, kind)
+    operands = (imm("step"), accumulated, elements, value("first"), into("there", 1))
+    return Instr(called, operands, text, effect, Requires(sm=fold.sm), uses=(*fold.uses, fold.text))
+
+
+@functools.cache
+def finish(name: str, result: str, n: int) -> Instr:
+    """d = what n values of a fold stand for: integers of a type, indices, or floats.
+
+    A logsumexp is m + log s + `number`, moments are q * `number`; for others it counts for nothing.
+
+    >>> finish("arg", "s64", 2).operands[0].words, finish("moments", "f32", 2).operands[0].words
+    (4, 2)
+    """
+    per, of_float = FOLDS[name].words, name in ("logsumexp", "moments")
+    size = 1 if of_float else max(1, numpy.dtype(_INTEGER[result]).itemsize // 4)
+    low = 1 if of_float else numpy.dtype(_INTEGER[result]).itemsize
+
+    def effect(machine: Any, group: Any, a: Array, number: Array) -> Array:
+        every = _values(a, name)
+        if of_float:
+            m, s, q = (floats(every[..., i]) for i in (0, 1, 2 if per > 2 else 1))
+            with numpy.errstate(all="ignore"):
+                if name == "moments":
+                    return float_words(q * floats(number))
+                log = numpy.log(s.astype(numpy.float64)).astype(numpy.float32)
+                return float_words((m + log) + floats(number))
+        if name.startswith("arg"):
+            index = ~every[..., 2 if name == "arg_s64" else 0]
+            return numpy.stack([index, 0 * index], axis=-1).reshape(len(a), -1)
+        if size == 2:
+            return every.reshape(len(a), -1)
+        return every[..., 0] & numpy.uint32((1 << 8 * low) - 1)
+
+    place = f"a[{per} * i + {{}}]"
+    d = at("d", "i", n * size) if size == 1 else "d[2 * i]"
+    if name == "moments":
+        lines = [f"{d} = __fmul_rn(__uint_as_float({place.format(2)}), number);"]
+    elif name == "logsumexp":
+        m, s = (f"__uint_as_float({place.format(w)})" for w in range(2))
+        lines = [f"{d} = __fadd_rn(__fadd_rn({m}, logf({s})), number);"]
+    elif name.startswith("arg"):
+        lines = [f"d[2 * i] = ~{place.format(2 if name == 'arg_s64' else 0)};", "d[2 * i + 1] = 0;"]
+    elif size == 2:
+        lines = [f"d[2 * i] = {place.format(0)};", f"d[2 * i + 1] = {place.format(1)};"]
+    else:
+        mask = f" & {(1 << 8 * low) - 1}u" if low < 4 else ""
+        lines = [f"{d} = {place.format(0)}{mask};"]
+    inside = "\n".join(f"        {line}" for line in lines)
+    loop = f"    #pragma unroll\n    for (int i = 0; i < {n}; ++i) {{\n{inside}\n    }}\n"
+    kind = "f32" if of_float else ""
+    called = f"finish_{name}_{result}_{n}"
+    given = f"{ref('d', n * size, kind)}, const u32* a, float number"
+    operands = (output("d", n * size, kind), into("a", n * per), value("number", "f32"))
+    return Instr(called, operands, f"void {called}({given}) {{\n{loop}}}", effect)

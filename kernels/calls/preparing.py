@@ -1,0 +1,85 @@
+"""Calls that are worked out once and run many times: `prepare`, for every operation by its name.
+
+The idea.  Whatever an operation decides of its arrays, from refusals to launches, is done by its own
+`prepare_...`; the operation itself is that and one run.  So a prepared call computes what the operation does.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, shown
+from layoutalg.kernels.calls.api import prepare_move, prepare_relayout
+from layoutalg.kernels.calls.product_api import prepare_matmul
+from layoutalg.kernels.calls.reduce_api import prepare_norm, prepare_reduce
+from layoutalg.kernels.calls.repeated import Prepared
+from layoutalg.kernels.rowwise import FOLD, PARAMETERS
+
+_ARRAYS = ("op", "x", "a", "out")
+
+
+def _reduction(op: str, x: Any, **options: Any) -> Prepared:
+    return prepare_reduce(x, op, **options)
+
+
+def _options(prepare: Callable[..., Any], *without: str) -> tuple[str, ...]:
+    return tuple(name for name in inspect.signature(prepare).parameters if name not in (*_ARRAYS, *without))
+
+
+def _norm(op: str) -> tuple[Callable[..., Prepared], tuple[str, ...]]:
+    has = (*PARAMETERS[op], *(["eps"] if PARAMETERS[op] else []))
+    missing = {"weight", "bias", "eps"} - set(has)
+    return partial(_with_eps if has else prepare_norm, op), _options(prepare_norm, *missing)
+
+
+def _with_eps(op: str, x: Any, eps: float = 1e-5, **options: Any) -> Prepared:
+    return prepare_norm(op, x, eps=eps, **options)
+
+
+PREPARED: Mapping[str, tuple[Callable[..., Prepared], tuple[str, ...]]] = MappingProxyType(
+    {
+        **{op: (partial(prepare_move, op), _options(prepare_move)) for op in ("permute", "transpose")},
+        "relayout": (prepare_relayout, _options(prepare_relayout)),
+        **{op: (partial(_reduction, op), _options(prepare_reduce)) for op in FOLD},
+        **{op: _norm(op) for op in PARAMETERS},
+        "matmul": (prepare_matmul, _options(prepare_matmul)),
+    }
+)
+"""What prepares each operation, and the options that it has."""
+
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({"transpose": {"axes": None}})
+_NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"permute": ("axes",), "relayout": ("src", "dst"), "matmul": ("b",)}
+)
+
+
+def prepare(op: str, x: Any, out: Any = None, **options: Any) -> Prepared:
+    """A call of an operation on its arrays that is worked out: calling what is returned runs it, many times.
+
+    `op` is "permute", "transpose", "relayout", "softmax", "layer_norm", "rms_norm", "matmul" or a reduction
+    such as "sum"; `options` are the others of that function by name (`b` of a product, `axes`, `weight`).
+    The arrays are kept alive and read when it is called, on the stream that is current then; the result,
+    `out` or an array that is made here, is written each time and returned.  A call on a GPU is its launches
+    and little else.  Raises what the operation raises, now and not then; UnknownNameError for another
+    operation or option, ArgumentTypeError for one that is missing.
+
+    >>> import numpy
+    >>> x, out = numpy.ones((2, 3), "f4"), numpy.zeros(2, "f4")
+    >>> total = prepare("sum", x, out, axes=1)
+    >>> x[1] = 5
+    >>> total().tolist(), total() is out
+    ([3.0, 15.0], True)
+    """
+    if not isinstance(op, str) or op not in PREPARED:
+        raise UnknownNameError("operation", op if isinstance(op, str) else shown(op), PREPARED)
+    made, names = PREPARED[op]
+    for name in options:
+        if name not in names:
+            raise UnknownNameError(f"option of {op}", name, names)
+    if missing := [name for name in _NEEDED.get(op, ()) if name not in options]:
+        raise ArgumentTypeError(f"{op} takes {' and '.join(missing)} too, by name")
+    return made(x, out=out, **{**_DEFAULTS.get(op, {}), **options})

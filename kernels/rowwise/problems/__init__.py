@@ -1,0 +1,68 @@
+"""What is asked: a tensor of which some modes are reduced, and what is made of it.
+
+    tensors       tensors with reduced modes, and their normal form
+    reductions    sums, extremes, indices, variances: what they fold, and what they are by definition
+    norms         softmax, layer norm, rms norm, by definition
+
+Each checks once what is asked.
+"""
+
+from __future__ import annotations
+
+from layoutalg.kernels.rowwise.problems.norms import (
+    OPS,
+    PARAMETERS,
+    NormProblem,
+    checked_eps,
+    norm_problem,
+    normed,
+)
+from layoutalg.kernels.rowwise.problems.reductions import (
+    FOLD,
+    INTEGERS,
+    OF_INTEGERS,
+    WAY,
+    ReduceProblem,
+    fold_of,
+    reduce_problem,
+    reduced,
+    results_of,
+    share_of,
+)
+from layoutalg.kernels.rowwise.problems.tensors import (
+    ELEMENTS,
+    AxesProblem,
+    Form,
+    Mode,
+    axes_problem,
+    fewest,
+    find_axes,
+    normalise,
+)
+
+__all__ = [
+    "ELEMENTS",
+    "FOLD",
+    "INTEGERS",
+    "OF_INTEGERS",
+    "OPS",
+    "PARAMETERS",
+    "WAY",
+    "AxesProblem",
+    "Form",
+    "Mode",
+    "NormProblem",
+    "ReduceProblem",
+    "axes_problem",
+    "checked_eps",
+    "fewest",
+    "find_axes",
+    "fold_of",
+    "norm_problem",
+    "normalise",
+    "normed",
+    "reduce_problem",
+    "reduced",
+    "results_of",
+    "share_of",
+]

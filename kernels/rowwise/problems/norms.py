@@ -1,0 +1,167 @@
+"""Norms: what is asked of a tensor whose modes are normalised together, and what it means.
+
+    norm_problem("softmax", shape, axes, dtype)        softmax, layer norm, rms norm
+    normed(problem, x, weight, bias)                   the results by definition, in float64
+
+Elements are f32, f16 or bf16, and all that is computed between is a float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from numbers import Real
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.dtype import DType
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError, shown
+from layoutalg.kernels.rowwise.problems.tensors import ELEMENTS, AxesProblem, axes_problem
+
+PARAMETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"softmax": (), "layer_norm": ("weight", "bias"), "rms_norm": ("weight",)}
+)
+"""The norms by name, and the parameters that each has."""
+
+OPS = tuple(PARAMETERS)
+"""The norms."""
+
+MOST_EPS = (2.0 - 2.0**-23) * 2.0**127
+"""The largest eps: statistics are floats of 32 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class NormProblem:
+    """A norm of `axes.shape` over `axes.axes`; see `norm_problem`.
+
+    >>> print(norm_problem("softmax", (64, 1000), 1, "f16"))
+    softmax (64,1000) over (1) f16, src (1000,1) -> dst (1000,1)
+    """
+
+    op: str
+    axes: AxesProblem
+    eps: float = 0.0
+    weight: bool = False
+    bias: bool = False
+    in_place: bool = False
+    weight_offset: int = 0
+    bias_offset: int = 0
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """The weight and bias that there are, by name, and the offset of each."""
+        given = {"weight": (self.weight, self.weight_offset), "bias": (self.bias, self.bias_offset)}
+        return {name: offset for name, (there, offset) in given.items() if there}
+
+    @property
+    def dtype(self) -> DType:
+        """Type of the elements of source, destination, weight and bias."""
+        return self.axes.dtype
+
+    @property
+    def result(self) -> DType:
+        """Type of the results, that of the elements."""
+        return self.axes.dtype
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that must be read and written."""
+        return (self.axes.read_elems + prod(self.axes.shape)) * self.dtype.nbytes
+
+    def __str__(self) -> str:
+        extra = [f"{name} at {at}" if at else name for name, at in self.parameters.items()]
+        extra += ["in_place"] * self.in_place
+        return f"{self.op} {self.axes}" + (f", {' and '.join(extra)}" if extra else "")
+
+
+def norm_problem(
+    op: str,
+    shape: tuple[int, ...],
+    axes: int | Iterable[int] | None,
+    dtype: str | DType,
+    src: tuple[int, ...] | None = None,
+    dst: tuple[int, ...] | None = None,
+    src_offset: int = 0,
+    dst_offset: int = 0,
+    *,
+    eps: float = 1e-5,
+    weight: bool = False,
+    bias: bool = False,
+    in_place: bool = False,
+    weight_offset: int = 0,
+    bias_offset: int = 0,
+) -> NormProblem:
+    """A checked problem: softmax = e^x / sum e^x, layer_norm = (x - mean) / sqrt(variance + eps) * w + b,
+    rms_norm = x / sqrt(mean x^2 + eps) * w.
+
+    Strides, one a mode on either side, are row-major by default.  Weight and bias have the shape of the
+    reduced modes, in their order, row-major, and start at an offset too.  In place, the destination is the
+    source.
+
+    Raises UnknownNameError for another operation, UnsupportedError for elements that are not f32, f16 or
+    bf16 and for parameters that the norm does not have, ArgumentTypeError where eps is not a number,
+    ShapeError where in place the strides differ, where eps is not from 0 to MOST_EPS or an offset is
+    negative, and as `axes_problem` does.
+
+    >>> norm_problem("layer_norm", (8, 16), 1, "f32", weight=True).axes.count
+    16
+    """
+    if op not in OPS:
+        raise UnknownNameError("norm", str(op), OPS)
+    eps = checked_eps(op, eps)
+    if op == "softmax" and (weight or bias):
+        raise UnsupportedError("a softmax has no weight and no bias; layer_norm accepts both")
+    if bias and "bias" not in PARAMETERS[op]:
+        raise UnsupportedError(f"{op} has no bias; layer_norm accepts one")
+    if min(weight_offset, bias_offset) < 0:
+        raise ShapeError(
+            f"offsets {weight_offset} and {bias_offset} of weight and bias: must not be negative"
+        )
+    if in_place and dst is None:
+        dst, dst_offset = src, src_offset
+    p = axes_problem(shape, axes, dtype, src, dst, src_offset, dst_offset, keeps=True)
+    if p.dtype.name not in ELEMENTS:
+        raise UnsupportedError(f"{op} of {p.dtype} elements: {', '.join(ELEMENTS)} are accepted")
+    if in_place and (p.src, p.src_offset) != (p.dst, p.dst_offset):
+        raise ShapeError(
+            f"{op} of {p.shape} in place: the strides {p.src} at {p.src_offset} of the source and {p.dst} at "
+            f"{p.dst_offset} of the destination must be the same"
+        )
+    eps = eps if PARAMETERS[op] else 0.0
+    return NormProblem(op, p, eps, weight, bias, in_place, weight_offset, bias_offset)
+
+
+def checked_eps(op: str, eps: object) -> float:
+    """`eps` as a float.  Raises ArgumentTypeError, and ShapeError past 0 to MOST_EPS and for NaN.
+
+    >>> checked_eps("layer_norm", 1)
+    1.0
+    """
+    if isinstance(eps, bool) or not isinstance(eps, Real):
+        raise ArgumentTypeError(f"eps of {op} is {shown(eps)}: a number is needed")
+    number: Any = eps
+    if not 0 <= number <= MOST_EPS:
+        raise ShapeError(f"eps of {op} is {shown(eps)}: a number from 0 to {MOST_EPS:.8g} is needed")
+    return float(number)
+
+
+def normed(p: NormProblem, x: Any, weight: Any = None, bias: Any = None) -> Any:
+    """The result in float64, by definition: `x` of the problem's shape, weight and bias of the reduced shape.
+
+    >>> import numpy
+    >>> normed(norm_problem("softmax", (2,), 0, "f32"), numpy.array([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
+    import numpy
+
+    x, axes = numpy.asarray(x, dtype=numpy.float64), p.axes.axes
+    with numpy.errstate(all="ignore"):
+        if p.op == "softmax":
+            e = numpy.exp(x - x.max(axis=axes, keepdims=True, initial=-numpy.inf))
+            return e / e.sum(axis=axes, keepdims=True)
+        centred = x - x.mean(axis=axes, keepdims=True) if p.op == "layer_norm" else x
+        y = centred / numpy.sqrt((centred**2).mean(axis=axes, keepdims=True) + p.eps)
+    wide = tuple(n if k in axes else 1 for k, n in enumerate(p.axes.shape))
+    y = y * numpy.asarray(weight, dtype=numpy.float64).reshape(wide) if p.weight else y
+    return y + numpy.asarray(bias, dtype=numpy.float64).reshape(wide) if p.bias else y

@@ -1,0 +1,375 @@
+"""Calls that repeat another, without a GPU: what they launch, what they cost, and what they must not miss."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from itertools import cycle, repeat
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from layoutalg import ops
+from layoutalg.codegen.gpu import compile_sequence, runtime
+from layoutalg.codegen.gpu.runtime import GpuStatus
+from layoutalg.errors import (
+    ArgumentTypeError,
+    LayoutAlgError,
+    ResourceError,
+    ShapeError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from layoutalg.kernels import plan_cache
+from layoutalg.kernels.calls import api, product_api, reduce_api, repeated
+from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.rowwise import norm_problem
+from layoutalg.layout import Layout
+from tests.cuda_driver import STREAM, Array, Driver
+from tests.sequences import launches_of
+from tests.sweeps import each
+
+MOST_CALLS = 12
+"""Python calls of a call that repeats another, of one kernel or two."""
+
+COMPILED: dict[str, Any] = {}
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    """A driver in CuPy's place; nothing is kept from another test, but compiled code."""
+    cupy = Driver()
+    status = GpuStatus(True, "a stand-in", "sm_90a")
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(runtime, "_here", threading.local())
+    monkeypatch.setattr(runtime, "dependent_launcher", cupy.dependent_launcher)
+    for module in (runtime, plan_cache):
+        monkeypatch.setattr(module, "require_gpu", lambda: status)
+    given = plan_cache.ready_sequence
+
+    def planned(family: str, p: Any, arch: str, folder: Path | None, scalars: Any) -> Any:
+        if isinstance(p, GemmProblem):
+            return given(family, p, arch, None, scalars)
+        if str(p) not in COMPILED:
+            COMPILED[str(p)] = compile_sequence(launches_of(p, arch), arch).ready()
+        return COMPILED[str(p)]
+
+    monkeypatch.setattr(plan_cache, "ready_sequence", planned)
+    kept = (api.permute_on_gpu, reduce_api._loaded, product_api._loaded, plan_cache.sequence_on_gpu)
+    for cache in kept:
+        cache.cache_clear()
+    repeated.forget()
+    yield cupy
+    for cache in kept:
+        cache.cache_clear()
+    repeated.forget()
+
+
+def tensors(monkeypatch: pytest.MonkeyPatch) -> type:
+    """A class of tensors that is PyTorch's, as far as calls ask."""
+
+    class Tensor:
+        dtype = type("dtype", (), {"itemsize": 4, "__str__": lambda self: "torch.float32"})()
+        device = type("device", (), {"type": "cuda", "index": 0})()
+        layout, is_quantized, requires_grad, negative, made = "strided", False, False, False, [0x90000]
+        is_conj = staticmethod(lambda: False)
+
+        def __init__(self, address: int, shape: tuple[int, ...]) -> None:
+            self.address, self.shape = address, shape
+
+        def is_neg(self) -> bool:
+            return self.negative
+
+        def data_ptr(self) -> int:
+            return self.address
+
+        def stride(self) -> tuple[int, ...]:
+            return Array(0, self.shape, "u1").strides
+
+        def new_empty(self, shape: tuple[int, ...]) -> Tensor:
+            if not self.made:
+                raise OutOfMemory
+            return Tensor(self.made[0], shape)
+
+    class OutOfMemory(RuntimeError):
+        """No memory is left."""
+
+    torch = ModuleType("torch")
+    torch.__dict__.update(
+        Tensor=Tensor, strided="strided", is_grad_enabled=lambda: torch.grad,
+        cuda=SimpleNamespace(OutOfMemoryError=OutOfMemory, mem_get_info=lambda device: (7, 8)),
+        _C=SimpleNamespace(_cuda_getCurrentRawStream={0: 11}.__getitem__), grad=True,
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    return Tensor
+
+
+def addresses(driver: Driver) -> list[list[int]]:
+    return [values for _, _, values in driver.launched]
+
+
+X, OUT, W, B = (Array(n << 16, shape) for n, shape in enumerate(((64, 96), (64, 96), (96,), (96,)), 1))
+COLUMN, TURNED, LONG = Array(5 << 16, (64,)), Array(6 << 16, (96, 64)), Array(1 << 40, (1, 1 << 24))
+M, N, D = (Array(n << 16, (64, 64), "f2") for n in (7, 8, 9))
+FLAT = Array(10 << 16, (96,))
+ROWS, COLUMNS = Layout((8, 12), (12, 1)), Layout((8, 12))
+
+CALLS: dict[str, tuple[Callable[[], Any], int, int]] = {
+    "permute": (lambda: ops.permute(X, (1, 0), TURNED), 2, 1),
+    "permute, new": (lambda: ops.permute(X, (1, 0)), 2, 1),
+    "transpose": (lambda: ops.transpose(X, None, TURNED), 2, 1),
+    "relayout": (lambda: ops.relayout(FLAT, ROWS, COLUMNS, B), 2, 1),
+    "softmax": (lambda: ops.softmax(X, out=OUT), 2, 1),
+    "softmax, new": (lambda: ops.softmax(X), 2, 1),
+    "softmax in place": (lambda: ops.softmax(X, out=X), 1, 1),
+    "layer_norm": (lambda: ops.layer_norm(X, -1, W, B, out=OUT), 4, 1),
+    "rms_norm": (lambda: ops.rms_norm(X, -1, W, out=OUT), 3, 1),
+    "sum": (lambda: ops.reduce(X, "sum", 1, out=COLUMN), 2, 1),
+    "matmul": (lambda: ops.matmul(M, N, D, alpha=2), 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_repeated_call_is_a_few_python_calls_and_the_same_launch(name: str, driver: Driver) -> None:
+    call, arguments, kernels = CALLS[name]
+    if not arguments:  # all parameters of a product: read what it packs
+        arguments = 4
+    driver.arguments = repeat(arguments)
+    call()
+    first = driver.launched[-1]
+    counted: list[str] = []
+
+    def seen(frame: Any, event: str, arg: object) -> None:
+        if event == "call" and "layoutalg" in frame.f_globals.get("__name__", ""):
+            counted.append(frame.f_code.co_name)
+
+    sys.setprofile(seen)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    assert 1 <= len(counted) <= MOST_CALLS and "view" not in counted, counted
+    last = driver.launched[-1]
+    assert len(driver.launched) == 2 * kernels and len(driver.loaded) == kernels
+    if "new" not in name:
+        assert first == last
+    else:
+        assert first[:2] == last[:2] and first[2][0] == last[2][0] and first[2][1] + (1 << 20) == last[2][1]
+
+
+def test_a_chain_of_two_kernels_builds_nothing_anew(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = launches_of(norm_problem("softmax", (1, 1 << 24), 1, "f32", in_place=True)).buffers
+    driver.arguments = cycle((len(first), len(second)))
+    ops.softmax(LONG, out=LONG)
+    monkeypatch.setattr(runtime, "Packed", None)
+    monkeypatch.setattr(runtime, "dependent_launcher", None)
+    counted = []
+    sys.setprofile(lambda frame, event, arg: counted.append(frame) if event == "call" else None)
+    try:
+        ops.softmax(LONG, out=LONG)
+    finally:
+        sys.setprofile(None)
+    ours = [f.f_code.co_name for f in counted if "layoutalg" in f.f_globals.get("__name__", "")]
+    assert len(ours) <= MOST_CALLS, ours
+    assert driver.early == [1, 3] and len(driver.launched) == 4
+    both = zip(addresses(driver), [first, second] * 2, strict=True)
+    scratch = [values[names.index("scratch")] for values, names in both]
+    assert scratch == [1 << 20, 1 << 20, 2 << 20, 2 << 20]
+
+
+def test_what_arrays_show_decides(driver: Driver) -> None:
+    """Another shape, type, stride, start or device is another entry, and launches what it should."""
+    out = Array(0x90000, (40, 6))
+    ops.permute(Array(0x4000, (6, 40)), (1, 0), out)
+    ops.permute(Array(0x8000, (6, 40)), (1, 0), out)
+    assert len(driver.loaded) == 1
+    ops.permute(Array(0x8004, (6, 40)), (1, 0), out)
+    ops.permute(Array(0x8004, (6, 40)), (1, 0), out)
+    assert len(driver.loaded) == 2 and addresses(driver)[-1] == [0x8000, 0x90000]
+    turned = Array(0x8000, (6, 40))
+    turned.strides = (4, 24)
+    ops.permute(turned, (1, 0), out)
+    ops.permute(Array(0x8000, (6, 40), "f8"), (1, 0), Array(0x90000, (40, 6), "f8"))
+    ops.permute(Array(0x8000, (6, 40), device=1), (1, 0), Array(0x90000, (40, 6), device=1))
+    assert len(driver.loaded) == 5
+
+
+def test_a_call_runs_on_the_device_of_its_array_each_time(driver: Driver) -> None:
+    for device in (0, 1, 0, 1, 1, 0):
+        y = ops.softmax(Array(0x4000, (6, 40), device=device))
+        assert y.data.device_id == device
+    assert driver.devices == [0, 1, 0, 1, 1, 0] and driver.current == 0 and len(driver.loaded) == 2
+
+
+def test_overlap_and_place_are_seen_at_every_call(driver: Driver) -> None:
+    x = Array(0x4000, (6, 40))
+    away = x.data.ptr + 960
+    for out in (away, away + 16, x.data.ptr - 960):
+        ops.permute(x, (1, 0), Array(out, (40, 6)))
+    for out in (away - 16, x.data.ptr - 944, x.data.ptr):
+        with pytest.raises(ArgumentTypeError, match="overlap"):
+            ops.permute(x, (1, 0), Array(out, (40, 6)))
+    driver.arguments = repeat(2)
+    ops.softmax(x, out=Array(away, (6, 40)))
+    driver.arguments = repeat(1)
+    for _ in range(2):
+        ops.softmax(x, out=Array(x.data.ptr, (6, 40)))
+        assert addresses(driver)[-1] == [x.data.ptr]
+    with pytest.raises(ArgumentTypeError, match="overlap"):
+        ops.softmax(x, out=Array(x.data.ptr + 16, (6, 40)))
+    weight = Array(0x20000, (40,))
+    driver.arguments = repeat(3)
+    ops.rms_norm(x, -1, weight, out=Array(away, (6, 40)))
+    with pytest.raises(ArgumentTypeError, match="overlap"):
+        ops.rms_norm(x, -1, Array(away, (40,)), out=Array(away, (6, 40)))
+
+
+@each(
+    ("right", "wrong", "error"),
+    [
+        (lambda: ops.permute(X, (1, 0)), lambda: ops.permute(X, (True, False)), ArgumentTypeError),
+        (lambda: ops.transpose(X), lambda: ops.permute(X, None), ArgumentTypeError),  # type: ignore[arg-type]
+        (lambda: ops.softmax(X, 1), lambda: ops.softmax(X, True), ArgumentTypeError),
+        (lambda: ops.softmax(X, 1), lambda: ops.softmax(X, 1.0), ArgumentTypeError),  # type: ignore[arg-type]
+        (lambda: ops.softmax(X, (1,)), lambda: ops.softmax(X, (True,)), ArgumentTypeError),
+        (lambda: ops.softmax(X), lambda: ops.softmax(X, simulate=True), ArgumentTypeError),
+        (lambda: ops.softmax(X), lambda: ops.softmax(X, simulate=0), ArgumentTypeError),  # type: ignore[arg-type]
+        (lambda: ops.rms_norm(X, eps=1), lambda: ops.rms_norm(X, eps=True), ArgumentTypeError),
+        (lambda: ops.softmax(X, (0,)), lambda: ops.softmax(X, (0, 0)), ShapeError),
+    ],
+)  # fmt: skip
+def test_what_equals_a_known_option_and_is_refused_stays_refused(
+    right: Callable[[], Any], wrong: Callable[[], Any], error: type, driver: Driver
+) -> None:
+    right()
+    right()
+    with pytest.raises(error):
+        wrong()
+
+
+def test_options_that_are_no_values_are_worked_out_each_time(driver: Driver) -> None:
+    order = iter((1, 0))
+    assert ops.permute(X, order).shape == (96, 64)
+    with pytest.raises(ShapeError, match="no permutation"):  # nothing is left of it
+        ops.permute(X, order)
+    assert ops.permute(X, [1, 0]).shape == (96, 64)
+    assert len(repeated._CALLS) == 0
+
+
+def test_gradients_and_lazy_values_are_refused_at_every_call(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Tensor = tensors(monkeypatch)
+    x, out = Tensor(0x4000, (6, 40)), Tensor(0x80000, (6, 40))
+    for _ in range(2):
+        assert ops.softmax(x, out=out) is out
+        assert ops.softmax(x).address == 0x90000
+    torch: Any = sys.modules["torch"]
+    for tensor in (x, out):
+        tensor.requires_grad = True
+        with pytest.raises(UnsupportedError, match="records gradients"):
+            ops.softmax(x, out=out)
+        torch.grad = False
+        ops.softmax(x, out=out)
+        torch.grad, tensor.requires_grad = True, False
+    x.negative = True
+    with pytest.raises(UnsupportedError, match="negative not yet computed"):
+        ops.softmax(x, out=out)
+    x.negative = False
+    x.layout = "sparse"
+    with pytest.raises(UnsupportedError, match="sparse"):
+        ops.softmax(x, out=out)
+    assert len(driver.launched) == 6 and {stream for _, stream, _ in driver.launched} == {11}
+
+
+def test_memory_that_is_out_or_lies_elsewhere_goes_the_long_way(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Tensor = tensors(monkeypatch)
+    x = Tensor(0x4000, (6, 40))
+    ops.softmax(x)
+    Tensor.made[:] = [0x90008]  # type: ignore[attr-defined]
+    ops.softmax(x)
+    assert addresses(driver) == [[0x4000, 0x90000], [0x4000, 0x90000]] and len(driver.loaded) == 2
+    Tensor.made.clear()  # type: ignore[attr-defined]
+    with pytest.raises(ResourceError, match="bytes of GPU memory: 960 asked, the limit is 7"):
+        ops.softmax(x)
+
+
+def test_threads_share_what_is_known(driver: Driver) -> None:
+    """Every launch gets the addresses it was called with, whoever else repeats the call."""
+    ops.softmax(X, out=OUT)
+    driver.meanwhile = lambda: None
+    wanted = [[(64 * n + thread) << 12, (64 * n + thread) << 24] for thread in range(4) for n in range(1, 50)]
+
+    def work(thread: int) -> None:
+        for x, out in wanted[49 * thread : 49 * (thread + 1)]:
+            ops.softmax(Array(x, (64, 96)), out=Array(out, (64, 96)))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert sorted(addresses(driver)[1:]) == sorted(wanted) and len(driver.loaded) == 1
+    assert len(driver.taken_up) == 5
+
+
+def test_the_oldest_calls_leave(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated, "LOADED_PLANS", 2)
+    for eps in (0.5, 0.25, 2.0, 0.5):
+        ops.rms_norm(X, eps=eps)
+        assert len(repeated._CALLS) <= 2
+    assert len(driver.loaded) == 3  # whose kernels stay with their plans
+
+
+def test_a_prepared_call_is_its_launches(driver: Driver) -> None:
+    made: list[Callable[[], Any]] = [
+        ops.prepare("softmax", X, OUT),
+        ops.prepare("sum", X, COLUMN, axes=1),
+        ops.prepare("permute", X, TURNED, axes=(1, 0)),
+        ops.prepare("relayout", FLAT, B, src=ROWS, dst=COLUMNS),
+        ops.prepare("matmul", M, D, b=N),
+    ]
+    assert not driver.launched
+    counted: list[str] = []
+
+    def seen(frame: Any, event: str, arg: object) -> None:
+        if event == "call" and "layoutalg" in frame.f_globals.get("__name__", ""):
+            counted.append(frame.f_code.co_name)
+
+    for call, out in zip(made, (OUT, COLUMN, TURNED, B, D), strict=True):
+        assert call() is out
+        counted.clear()
+        sys.setprofile(seen)
+        try:
+            got = call()
+        finally:
+            sys.setprofile(None)
+        assert got is out and len(counted) <= 7, counted
+    assert [values for _, _, values in driver.launched[:4:2]] == [
+        [X.data.ptr, OUT.data.ptr], [X.data.ptr, COLUMN.data.ptr],
+    ]  # fmt: skip
+    assert {stream for _, stream, _ in driver.launched} == {STREAM}
+
+
+@each(
+    ("call", "error", "text"),
+    [
+        (lambda: ops.prepare("softmx", X), UnknownNameError, "softmax"),
+        (lambda: ops.prepare(3, X), UnknownNameError, "operation"),  # type: ignore[arg-type]
+        (lambda: ops.prepare("softmax", X, weight=W), UnknownNameError, "option of softmax"),
+        (lambda: ops.prepare("rms_norm", X, bias=W), UnknownNameError, "option of rms_norm"),
+        (lambda: ops.prepare("matmul", M), ArgumentTypeError, "matmul takes b too"),
+        (lambda: ops.prepare("relayout", M), ArgumentTypeError, "relayout takes src and dst too"),
+        (lambda: ops.prepare("softmax", X, COLUMN), ShapeError, "out has shape"),
+    ],
+)
+def test_a_call_that_cannot_be_prepared_is_refused(
+    call: Callable[[], Any], error: type[LayoutAlgError], text: str, driver: Driver
+) -> None:
+    with pytest.raises(error, match=text):
+        call()
