@@ -6,6 +6,7 @@
     machines   what a multiprocessor does in a cycle, and where each rate is from
     sm90       what a launch of gemm-sm90 makes the hardware do, in closed form; sm90_steps its ladder,
                wgmma the steps of it at a problem
+    steps_of   the steps of any family
     counters   accesses as counters of the hardware show them
 
 Each step is a configuration of the kernels that users run, but the first of gemm-sm90, which has one tile
@@ -14,10 +15,11 @@ per block.
 
 from __future__ import annotations
 
-from layoutalg.kernels.ladder.gemm import ARCH, effects, predict_steps, usual_arch
+from layoutalg.kernels.ladder.gemm import ARCH, effects, usual_arch
 from layoutalg.kernels.ladder.machines import Machine, find_machine
 from layoutalg.kernels.ladder.step import Step
 from layoutalg.kernels.ladder.steps import LADDERS, PUBLISHED
+from layoutalg.kernels.ladder.steps_of import predict_steps
 
 __all__ = [
     "ARCH", "LADDERS", "PUBLISHED", "Machine", "Step", "effects", "find_machine", "predict_steps",

@@ -48,9 +48,9 @@ from layoutalg.codegen.gpu import (
     prepare,
 )
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
-from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, Sm90Config, mma_of
+from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, mma_of
 from layoutalg.kernels.ladder.counters import counted, vectorized_loads
 from layoutalg.kernels.ladder.machines import find_machine
 from layoutalg.kernels.ladder.step import FRAGMENT, LOADS, Step
@@ -96,12 +96,6 @@ def predict_step(family: Family, p: GemmProblem, name: str, config: Any, arch: s
     (524288, 'L1', 16)
     """
     machine, by_mma = find_machine(arch), isinstance(config, Sm80Config)
-    if isinstance(config, Sm90Config):
-        from layoutalg.kernels.ladder.wgmma import predict_wgmma
-
-        if machine.arch != ARCH:
-            raise UnsupportedError(f"wgmma needs {ARCH}; {machine.arch} does not have it")
-        return predict_wgmma(family, p, name, config, lambda held: _reuse(p, config, held, machine.sms))
     count = multiplies(p, config)
     sequence = family.launches(p, config, machine.arch)
     kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.bench.scalars(p)}

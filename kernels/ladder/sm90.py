@@ -32,6 +32,7 @@ from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import Prediction, traffic
 from layoutalg.codegen.gpu import Cubin, prepare
 from layoutalg.codegen.program import Kernel
+from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config
 from layoutalg.model import Occupancy, occupancy_of
 
@@ -156,7 +157,10 @@ def operand_lines(p: GemmProblem, c: Sm90Config, name: str, tiles: int, steps: i
 
 
 def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int]) -> Work:
-    """What a launch of a configuration's first kernel does, of any size.  Raises as `traffic` does.
+    """What a launch of a configuration's first kernel does, of any size.
+
+    Raises as `traffic` does, UnsupportedError for batches, and for stream-K, whose parts of tiles are not
+    stored by TMA.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> family = find_family("gemm-sm90")
@@ -166,6 +170,10 @@ def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int
     >>> found.wgmma, found.read_bytes
     (1048576, 1610612736)
     """
+    if c.schedule == "streamk":
+        raise UnsupportedError("what stream-K stores is not predicted: take schedule = 'persistent'")
+    if p.batch:
+        raise UnsupportedError("what a batch makes of boxes is not predicted: take one product of it")
     clusters = -(-p.m // (c.tile_m * c.cluster_m)), -(-p.n // (c.tile_n * c.cluster_n))
     down, across = clusters[0] * c.cluster_m, clusters[1] * c.cluster_n
     tiles, steps = down * across, -(-p.k // c.tile_k)

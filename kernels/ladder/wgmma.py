@@ -20,7 +20,7 @@ wgmma reads by, and 64 bytes per cycle from the L2, are assumed.  Sizes are mult
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -33,7 +33,7 @@ from layoutalg.kernels.gemm import GemmProblem, Sm90Config
 from layoutalg.kernels.ladder.machines import find_machine
 from layoutalg.kernels.ladder.sm90 import ARCH, CHUNK_BYTES, SECTOR_BYTES, WAVEFRONT_BYTES, Work, held, work
 from layoutalg.kernels.ladder.step import Step
-from layoutalg.model import Occupancy, tile_intensity
+from layoutalg.model import Occupancy, l2_locality, tile_intensity
 
 FLOPS_PER_CYCLE = 4096.0
 """Dense operations of f16 and bf16 of a multiprocessor.  Source: NVIDIA H100 Tensor Core GPU Architecture."""
@@ -121,17 +121,15 @@ class WgmmaStep(Step):
         return FLOPS_PER_CYCLE * self.share
 
 
-def predict_wgmma(
-    family: Family, p: GemmProblem, name: str, config: Sm90Config, reuse: Callable[[Occupancy], float]
-) -> WgmmaStep:
-    """What one configuration will do, under a name; `reuse` says how often the L2 serves a panel.
+def predict_wgmma(family: Family, p: GemmProblem, name: str, config: Sm90Config) -> WgmmaStep:
+    """What one configuration will do, under a name.
 
     Raises ShapeError for sizes that are no multiples of the tiles, UnsupportedError without NVRTC or a
     disassembler.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> family = find_family("gemm-sm90")
-    >>> step = predict_wgmma(family, family.problem(512), "5", family.steps["5 tile 128x256"], lambda _: 8.0)
+    >>> step = predict_wgmma(family, family.problem(1024), "5", family.steps["5 tile 128x256"])
     >>> step.bound, step.cycles["tensor"]
     ('tensor', 1024.0)
     """
@@ -150,6 +148,14 @@ def predict_wgmma(
     return WgmmaStep(
         family=family.name, name=name, problem=p, config=config, cubin=cubin, loop=MappingProxyType(loop),
         executed=0, multiplies=found.wgmma, written_loads=0, fragment_loads=0, idle_loads=0, idle_once=0,
-        barriers=0, accesses=found.accesses, occupancy=occupancy, reuse=reuse(occupancy), index=(0.0, 0.0),
-        machine=find_machine(ARCH), work=found,
+        barriers=0, accesses=found.accesses, occupancy=occupancy, reuse=_reuse(found, occupancy),
+        index=(0.0, 0.0), machine=find_machine(ARCH), work=found,
     )  # fmt: skip
+
+
+def _reuse(found: Work, held: Occupancy) -> float:
+    """How often a panel is loaded that came from DRAM once, by the blocks that run at one time."""
+    p, c, board = found.problem, found.config, find_arch(ARCH).board
+    grid = p.n // c.tile_n, p.m // c.tile_m
+    together = (board.sms if board else 1) * held.blocks_per_sm
+    return l2_locality(grid, in_flight=together, order=min(c.panel, grid[0]), tile=(c.tile_n, c.tile_m)).reuse

@@ -2,6 +2,7 @@
 
 python -m tests.gpu.gemm_ladder gemm-sm80             tables, at 4096 x 4096 x 4096
 python -m tests.gpu.gemm_ladder gemm-simt 2048        at another size
+python -m tests.gpu.gemm_ladder gemm-sm90             the steps of wgmma, with what TMA copies
 python -m tests.gpu.gemm_ladder gemm-sm80 512 launch  every step once: the process that the profiler watches
 
 Predictions are those of layoutalg.kernels.ladder.gemm, for the machine code that is launched.
@@ -19,7 +20,8 @@ from layoutalg.codegen.gpu import device_array, in_processes, load_prepared, pre
 from layoutalg.kernels import Family, find_family
 from layoutalg.kernels.gemm.family import STEPS_SIZE
 from layoutalg.kernels.gemm.problem import GemmProblem, scalar_words
-from layoutalg.kernels.ladder.gemm import ARCH, TARGET, effects, predict_steps
+from layoutalg.kernels.ladder import predict_steps
+from layoutalg.kernels.ladder.gemm import ARCH, TARGET, effects
 from layoutalg.kernels.ladder.step import Step
 from tests.gpu.counters import BY_INSTRUCTION, count_launches, idle_most
 
@@ -47,6 +49,20 @@ ARRIVED, ARRIVED_COPIED = (
 """Sectors that come from the L2, and those of copies that asked the L1: copies of 16 bytes do not, and
 have no counter of their own."""
 
+BY_TMA: Mapping[str, str] = {
+    "wgmma": "sm__inst_executed_pipe_tensor_op_gmma.sum",
+    "TMA loads": "smsp__sass_inst_executed_op_tma_ld.sum",
+    "TMA stores": "smsp__sass_inst_executed_op_tma_st.sum",
+    "TMA in": "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum",
+    "TMA out": "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum",
+    "L2 in": "lts__t_sectors_srcunit_tex_op_read.sum",
+    "L2 out": "lts__t_sectors_srcunit_tex_op_write.sum",
+}
+"""Instructions and bytes of TMA, products of warpgroups, sectors that the L1 asks the L2 for."""
+
+L2_MORE = 0.01
+"""Share by which the L2 may serve more than a program asks for: tensor maps, instructions, constants."""
+
 Found: TypeAlias = Mapping[str, float]
 COUNTERS: Mapping[str, tuple[tuple[str, ...], Callable[[Found], float]]] = {
     "instructions": ((EXECUTED,), lambda f: f[EXECUTED]),
@@ -61,6 +77,7 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], Callable[[Found], float]]] = {
         lambda f: f[LOADED] or f[COPIED] + f[ARRIVED] - f[ARRIVED_COPIED],
     ),
     "sectors stored": (("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",), lambda f: sum(f.values())),
+    **{what: ((metric,), lambda f: sum(f.values())) for what, metric in BY_TMA.items()},
 }
 """The metrics of each count of a Step, and what they say of it."""
 
@@ -166,6 +183,8 @@ def judge(step: Step, what: str, predicted: float, found: Found) -> str:
     apart, off = measured / predicted - 1, found[COPIES] - step.copies
     if what == "instructions" and abs(apart) < 0.03:
         return f"{apart:+.2%}"
+    if what.startswith("L2") and 0 < apart <= L2_MORE:
+        return f"{apart:+.2%}: tensor maps, instructions, constants"
     if what == "shared wavefronts":
         if step.merged > 1 and abs(apart) < 0.01:
             return f"{apart:+.2%}: some loads merged, some not"
@@ -222,7 +241,7 @@ def held_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
     )
     print("|---|---:|---:|---:|---:|---:|---:|")
     for step, found in zip(steps, seen, strict=True):
-        sectors = count_of(step, "sectors loaded", found) or math.nan
+        sectors = count_of(step, "L2 in", found) or count_of(step, "sectors loaded", found) or math.nan
         most, held = (found.get(metric, math.nan) for metric in (MOST_WARPS, WARPS))
         rate, warps = step.problem.flops / (SECTOR_BYTES * sectors), step.occupancy.warps_per_sm
         grid = min(warps, -(-step.blocks // SMS) * (step.occupancy.threads // 32))

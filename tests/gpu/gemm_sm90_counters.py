@@ -17,29 +17,25 @@ from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.ladder.sm90 import held, work
-from tests.gpu.counters import BY_INSTRUCTION, Row, count_launches, table
-from tests.gpu.gemm_ladder import MOST_WARPS, launch_all
+from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, count_launches, table
+from tests.gpu.gemm_ladder import BY_TMA, L2_MORE, MOST_WARPS, launch_all
 
 FAMILY = find_family("gemm-sm90")
 
-L1, L2 = "l1tex__m_", "lts__t_sectors_"
-COUNTED: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "wgmma": (("sm__inst_executed_pipe_tensor_op_gmma.sum",), "instructions"),
-    "TMA loads": (("smsp__sass_inst_executed_op_tma_ld.sum",), "instructions"),
-    "TMA stores": (("smsp__sass_inst_executed_op_tma_st.sum",), "instructions"),
-    "TMA in": ((f"{L1}xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum",), "bytes"),
-    "TMA out": ((f"{L1}l1tex2xbar_write_bytes_mem_global_op_tma_st.sum",), "bytes"),
-    "shared wavefronts": ((BY_INSTRUCTION,), "wavefronts"),
-    "sectors stored": (("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",), "sectors"),
-    "L2 in": ((f"{L2}srcunit_tex_op_read.sum", f"{L2}op_read.sum"), "sectors"),
-    "L2 out": ((f"{L2}srcunit_tex_op_write.sum", f"{L2}op_write.sum"), "sectors"),
+COUNTED: Mapping[str, tuple[str, str]] = {
+    "wgmma": (BY_TMA["wgmma"], "instructions"),
+    "TMA loads": (BY_TMA["TMA loads"], "instructions"),
+    "TMA stores": (BY_TMA["TMA stores"], "instructions"),
+    "TMA in": (BY_TMA["TMA in"], "bytes"),
+    "TMA out": (BY_TMA["TMA out"], "bytes"),
+    "shared wavefronts": (BY_INSTRUCTION, "wavefronts"),
+    "sectors stored": (METRICS["st.global"][0], "sectors"),
+    "L2 in": (BY_TMA["L2 in"], "sectors"),
+    "L2 out": (BY_TMA["L2 out"], "sectors"),
 }
-"""Each count of a Work: the metrics that say it, the first of which this GPU has, and its unit."""
+"""Each count of a Work: its metric and its unit."""
 
 REGISTERS = "launch__registers_per_thread"
-
-L2_MORE = 0.01
-"""Share of the sectors of the L2 by which a launch may have more: tensor maps, instructions, constants."""
 
 CASES: tuple[tuple[GemmProblem, Sm90Config], ...] = (
     (gemm_problem(1024, 1024, 1024, "bf16"), Sm90Config(128, 256, 4)),
@@ -61,11 +57,11 @@ def rows() -> Iterator[Row]:
         sequence = FAMILY.launches(p, c, "sm_90")
         found = work(p, c, sequence.kernels[0], {**dict(sequence.scalars), **FAMILY.bench.scalars(p)})
         cubin, occupancy = held(sequence.kernels[0])
-        metrics = [metric for names, _ in COUNTED.values() for metric in names] + [REGISTERS, MOST_WARPS]
+        metrics = [*(metric for metric, _ in COUNTED.values()), REGISTERS, MOST_WARPS]
         (seen,) = count_launches("^gemm_sm90", metrics, "tests.gpu.gemm_sm90_counters", "launch", str(number))
         for what, predicted in found.counts.items():
-            names, unit = COUNTED[what]
-            counted = next((int(seen[name]) for name in names if name in seen), -1)
+            metric, unit = COUNTED[what]
+            counted = int(seen.get(metric, -1))
             more = what.startswith("L2") and 0 <= counted - predicted <= L2_MORE * predicted
             yield Row(label, what, unit, predicted, counted, "maps, instructions, constants" if more else "")
         yield Row(label, "registers", "per thread", cubin.registers, int(seen.get(REGISTERS, -1)))

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STA
 TYPES = {"gemm-sm75": ("f16",), "gemm-sm80": ("f16", "bf16", "tf32", "s8"), "gemm-simt": ("f32", "f64")}
 
 
-@pytest.mark.parametrize(("family", "n"), [("gemm-sm80", "4096"), ("gemm-simt", "2048")])
+@pytest.mark.parametrize(
+    ("family", "n"), [("gemm-sm80", "4096"), ("gemm-simt", "2048"), ("gemm-sm90", "4096")]
+)
 def test_no_prediction_of_a_ladder_is_refuted(family: str, n: str) -> None:
     tool("ncu")
     from tests.gpu.gemm_ladder import main
@@ -25,6 +27,13 @@ def test_no_prediction_of_a_ladder_is_refuted(family: str, n: str) -> None:
 def test_no_prediction_of_a_chosen_product_is_refuted() -> None:
     tool("ncu")
     from tests.gpu.gemm_counters import main
+
+    assert main([]) == 0
+
+
+def test_no_prediction_of_a_product_by_wgmma_is_refuted() -> None:
+    tool("ncu")
+    from tests.gpu.gemm_sm90_counters import main
 
     assert main([]) == 0
 

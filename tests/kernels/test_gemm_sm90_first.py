@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen.gpu import disassemble
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.ladder.gemm import effects, predict_steps
+from layoutalg.kernels.ladder import effects, predict_steps, wgmma
+from layoutalg.kernels.ladder.sm90 import held
 from layoutalg.kernels.ladder.sm90_steps import Sm90Step
 from layoutalg.kernels.ladder.wgmma import WgmmaStep
+from layoutalg.model import occupancy_of
 from tests.kernels.test_gemm_epilogue_steps import computed
 from tests.sweeps import each
 
@@ -40,7 +43,27 @@ def test_operands_along_rows_are_refused() -> None:
 
 @cache
 def steps() -> dict[str, Any]:
-    return {step.name: step for step in predict_steps(FAMILY, 1024)}
+    """The steps, with one machine code for all: it is the program that the numbers are read off."""
+    p = FAMILY.problem(1024)
+    cubin, _ = held(FAMILY.build(p, FAMILY.steps["2 TMA"]))
+    text = disassemble(cubin.image)
+
+    def like(kernel: Any) -> Any:
+        return cubin, occupancy_of(
+            "sm_90", threads=kernel.threads, registers_per_thread=160, shared_bytes=kernel.shared_bytes
+        )
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(wgmma, "held", like)
+        patched.setattr(wgmma, "disassemble", lambda image: text)
+        return {step.name: step for step in predict_steps(FAMILY, 1024)}
+
+
+@pytest.mark.deep
+def test_every_step_compiles_without_spills() -> None:
+    for step in predict_steps(FAMILY, 1024):
+        assert step.cubin.spill_bytes == 0 and step.loop["tensor"] > 0
+        assert step.occupancy.blocks_per_sm == steps()[step.name].occupancy.blocks_per_sm
 
 
 def test_cycles_by_hand() -> None:
@@ -70,10 +93,9 @@ def test_effects_of_the_steps() -> None:
 def test_one_stage_and_one_block_load_and_multiply_in_turn() -> None:
     step: WgmmaStep = steps()["2 TMA"]
     assert step.overlapped and step.occupancy.blocks_per_sm == 3
-    alone = replace(step, occupancy=replace(step.occupancy, registers_per_thread=255, threads=256))
-    if alone.occupancy.blocks_per_sm == 1:
-        c = alone.cycles
-        assert alone.least_cycles == c["results"] + c["L2"] + c["L1"]
+    alone = replace(step, occupancy=steps()["3 ring of 4"].occupancy)
+    assert not alone.overlapped and steps()["3 ring of 4"].overlapped
+    assert alone.least_cycles == sum(alone.cycles[what] for what in ("L1", "L2", "results"))
 
 
 def test_sizes_that_tiles_do_not_divide_are_refused() -> None:

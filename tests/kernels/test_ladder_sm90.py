@@ -11,6 +11,7 @@ import pytest
 from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.program import printed
 from layoutalg.codegen.sim import simulate
+from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm90Config
@@ -69,6 +70,13 @@ def test_the_simulator_counts_what_is_predicted(name: str) -> None:
     )
     assert found.thread_wavefronts == shared
     assert found.accesses == sequence_traffic(one, {"alpha": 1})[0]
+
+
+def test_stream_k_is_refused() -> None:
+    p, c = gemm_problem(72, 200, 264, "bf16"), replace(SMALL, schedule="streamk")
+    one = launches(p, c)
+    with pytest.raises(UnsupportedError, match="stream-K"):
+        work(p, c, one.kernels[0], dict(one.scalars))
 
 
 def brute(x: Lines) -> tuple[int, int]:
