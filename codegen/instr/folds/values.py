@@ -155,7 +155,6 @@ class Fold:
     text: str
     effect: Callable[[Array, Array], Array]
     uses: tuple[str, ...] = ()
-    sm: int = 70
 
     @property
     def words(self) -> int:
@@ -182,7 +181,7 @@ FOLDS: Mapping[str, Fold] = MappingProxyType(
         ),
         "arg_s64": Fold((0, 0, 0, 0), _FOUR_TEXT, _greater_of_four),
         "logsumexp": Fold(
-            (0xFF800000, 0), _EXPONENTIALS_TEXT, _add_exponentials, (MAX_NAN, EXP2), 80
+            (0xFF800000, 0), _EXPONENTIALS_TEXT, _add_exponentials, (MAX_NAN, EXP2)
         ),
         "moments": Fold((0, 0, 0, 0), _MERGE_TEXT, _merge),
     }
