@@ -9,7 +9,7 @@
 Notes.  Shuffles are `sync` over the whole warp: a lane that does not arrive is an error.  They order no
 memory: what lanes wrote to shared memory still needs a barrier.
 
-Sources: PTX ISA 9.0, 9.7.9.6 (shfl.sync), 9.7.9.7 (prmt), 9.7.7.8 (selp), 9.7.13 (redux.sync).
+Sources: PTX ISA 9.0, 9.7.9.6 (shfl.sync), 9.7.9.7 (prmt), 9.7.7.8 (selp); redux.sync.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     problem     GemmProblem and its strides
     epilogue    what is done with the sums: a value made of steps
-    tiles       configurations and measured tiles, as data
+    tiles       configurations;  tables: the tiles that are offered, with measured numbers, as data
     validate    what a configuration must fulfil
-    heuristic   which configurations to try, best first
+    heuristic   which configurations to try, best first;  sm90_time: how long those of wgmma take
     suggest     refusals that name the nearest valid configuration
     mainloop    operands by partitions, and the loop over tiles of k
     simt        products without tensor cores;  sm80: with mma.sync;  sm90: with wgmma, fed by TMA
@@ -31,6 +31,7 @@ from layoutalg.kernels.gemm.problem import (
     Major,
     gemm_problem,
     matrices,
+    mma_of,
     scalar_words,
 )
 from layoutalg.kernels.gemm.simt import tiled_mma
@@ -41,7 +42,6 @@ from layoutalg.kernels.gemm.tiles import (
     Sm75Config,
     Sm80Config,
     Sm90Config,
-    mma_of,
     operand_tile,
 )
 

@@ -312,7 +312,7 @@ class Output:
         n: Var,
         *,
         first: tuple[Expr, Expr] | None = None,
-        part: Var | None = None,
+        part: Expr | None = None,
         batch: tuple[Expr, ...] = (),
         static: bool = False,
         stores: Mapping[int, Instr] = STG_WHOLE,

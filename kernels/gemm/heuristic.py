@@ -37,10 +37,10 @@ from typing import Any, Generic, TypeVar
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig
-from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of
 from layoutalg.kernels.gemm.sm90_time import expected_sm90_ns
 from layoutalg.kernels.gemm.streamk import part_count, share_of
-from layoutalg.kernels.gemm.tiles import (
+from layoutalg.kernels.gemm.tables import (
     SIMT_SUMS,
     SIMT_TILES,
     SM75_SUMS,
@@ -51,14 +51,15 @@ from layoutalg.kernels.gemm.tiles import (
     SM90_SUMS,
     SM90_TILES,
     C,
+    Sums,
+    Tile,
+)
+from layoutalg.kernels.gemm.tiles import (
     Config,
     SimtConfig,
     Sm75Config,
     Sm80Config,
     Sm90Config,
-    Sums,
-    Tile,
-    mmas_of,
     tile_count,
 )
 from layoutalg.kernels.gemm.validate import check_config, check_element, check_half

@@ -28,13 +28,17 @@ from dataclasses import dataclass, replace
 from math import prod
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from layoutalg.codegen.instr import MMAS, Mma
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.gemm.epilogue import Epilogue, named_epilogue
 from layoutalg.kernels.modes import check_written
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.gemm.tiles import Sm80Config
 
 Major: TypeAlias = Literal["k", "mn"]
 
@@ -373,3 +377,42 @@ def operand_view(
     step = buffer.itemsize
     extents = tuple(mode.extent for mode in p.batch)
     return as_strided(buffer, (*extents, *shape), tuple(d * step for d in (*p.steps(name), *strides)))
+
+
+# --- the instructions that multiply ---------------------------------------------------------------------
+
+
+def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
+    """The mma of a configuration: `mma_k`, or the largest k there is.
+
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
+    >>> mma_of(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).k
+    16
+    """
+    fitting = [m for m in mmas_of(p) if m.rows == c.mma_m and c.mma_k in (0, m.k)]
+    return max(fitting, key=lambda m: m.k)
+
+
+def mmas_of(p: GemmProblem) -> list[Mma]:
+    """Every mma that multiplies a problem's elements into its sums.
+
+    >>> [m.k for m in mmas_of(gemm_problem(256, 256, 64))]
+    [8, 16]
+    """
+    kind = p.element, p.accumulator.name, p.arithmetic
+    return [m for m in MMAS if (m.operand, m.accumulator, m.arithmetic) == kind]
+
+
+FRAGMENT_BYTES = 32
+"""Bytes of k that fragments cover, unless one mma takes more."""
+
+
+def fragment_k(p: GemmProblem, c: Sm80Config) -> int:
+    """Stored elements of k that fragments cover at once.
+
+    >>> from layoutalg.kernels.gemm.tiles import Sm80Config
+    >>> c = Sm80Config(64, 64, 16, 2, 2, 4)
+    >>> fragment_k(gemm_problem(256, 256, 64), c), fragment_k(gemm_problem(64, 64, 64, "f64"), c)
+    (16, 16)
+    """
+    return max(FRAGMENT_BYTES // p.operand.nbytes, mma_of(p, c).k // p.packed)

@@ -51,7 +51,7 @@ from layoutalg.codegen.program import Kernel, Reg, RegRef
 from layoutalg.dtype import dtype
 from layoutalg.kernels.gemm.epilogue import Output, statement
 from layoutalg.kernels.gemm.mainloop import Mainloop, OperandPlan, declare_extents, k_tiles, operand_copy
-from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of
 from layoutalg.kernels.gemm.rasterize import declare_corner, tile_grid
 from layoutalg.kernels.gemm.splitk import Part
 from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, each_unit
@@ -61,8 +61,6 @@ from layoutalg.kernels.gemm.tiles import (
     Side,
     Sm75Config,
     Sm80Config,
-    fragment_k,
-    mma_of,
     operand_tile,
     stored,
 )

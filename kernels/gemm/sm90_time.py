@@ -23,7 +23,8 @@ from math import gcd
 
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.streamk import part_count, share_of
-from layoutalg.kernels.gemm.tiles import Sm90Config, Sums, Tile
+from layoutalg.kernels.gemm.tables import Sums, Tile
+from layoutalg.kernels.gemm.tiles import Sm90Config
 
 L2_BYTES_PER_NS, MEMORY_BYTES_PER_NS = 16004.0, 4849.0
 """What the L2 gives to all multiprocessors, and the memory, in bytes per nanosecond."""
@@ -56,7 +57,7 @@ def expected_sm90_ns(
     """Nanoseconds that the model of the module's text expects, with another number of `splits` where given.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> from layoutalg.kernels.gemm.tiles import SM90_SUMS, SM90_TILES
+    >>> from layoutalg.kernels.gemm.tables import SM90_SUMS, SM90_TILES
     >>> p, tile = gemm_problem(4096, 4096, 4096, "bf16"), SM90_TILES[0]
     >>> round(expected_sm90_ns(p, tile.config, tile, SM90_SUMS, 132), -3)
     190000.0

@@ -14,7 +14,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr import MMAS
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.config_fields import check_fields
-from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
 from layoutalg.kernels.gemm.tiles import (
     PERSISTENT,
@@ -24,9 +24,6 @@ from layoutalg.kernels.gemm.tiles import (
     Sm75Config,
     Sm80Config,
     Sm90Config,
-    fragment_k,
-    mma_of,
-    mmas_of,
     operand_tile,
     tile_count,
     usual_schedule,
@@ -196,6 +193,11 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
 
 
 def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
+    if chip.name == "sm_70":
+        raise UnsupportedError(
+            "mma.sync of a whole warp needs sm_75; sm_70 does not have it: its mma.m8n8k4 is there in "
+            "layoutalg.codegen, and gemm-simt for products"
+        )
     if isinstance(c, Sm75Config):
         check_half(p)
     all_rows = mmas_of(p)
@@ -210,10 +212,7 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     major, minor = chip.compute_capability
     mma = mma_of(p, c)
     if 10 * major + minor < mma.sm:
-        instead = {
-            "sm_70": ": its mma.m8n8k4 is there in layoutalg.codegen, and gemm-simt for products",
-            "sm_75": ": take gemm-sm75" if p.operand.name == "f16" else "",
-        }.get(chip.name, "")
+        instead = ": take gemm-sm75" if chip.name == "sm_75" and p.operand.name == "f16" else ""
         raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it{instead}")
     if major == 10:
         raise UnsupportedError(

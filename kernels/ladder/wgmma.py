@@ -30,9 +30,9 @@ from layoutalg.codegen.gpu import count_classes, disassemble, main_loop, parse_s
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config
-from layoutalg.kernels.ladder.gemm import Step
 from layoutalg.kernels.ladder.machines import find_machine
 from layoutalg.kernels.ladder.sm90 import ARCH, CHUNK_BYTES, SECTOR_BYTES, WAVEFRONT_BYTES, Work, held, work
+from layoutalg.kernels.ladder.step import Step
 from layoutalg.model import Occupancy, tile_intensity
 
 FLOPS_PER_CYCLE = 4096.0

@@ -24,7 +24,7 @@ those of PTX's table, which lets N step by 8 for M = 128 and by 16 for two CTAs 
 not generated.
 
 Source: PTX ISA 9.0, 9.7.16.2.1 (matrix shapes, table 39), 9.7.16.2.3 (data movement shapes), 9.7.16.10.5
-(data path layouts), 9.7.16.10.7 (block scaling); CUTLASS, include/cute/arch/mma_sm100_umma.hpp (asserts),
+(data path layouts), 9.7.16 (block scaling); CUTLASS, include/cute/arch/mma_sm100_umma.hpp (asserts),
 include/cutlass/detail/sm100_blockscaled_layout.hpp (the atom of scale factors).
 """
 

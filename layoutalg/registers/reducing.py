@@ -24,7 +24,7 @@ Notes.  `wavefronts` and cycles are those of one warp, weighed as conversions ar
 throughput of 16 lanes per cycle.  One redux.sync with a mask per group of lanes would be one instruction per
 group, each for the whole warp: it is not a candidate.
 
-Source: PTX ISA 9.0, 9.7.13.12 (redux.sync, sm_80: .u32, .s32, .add, .min, .max); CUDA C++ Programming Guide,
+Source: PTX ISA 9.0, redux.sync (sm_80: .u32, .s32, .add, .min, .max); CUDA C++ Programming Guide,
 "Arithmetic Instructions", warp reduce operations of compute capability 8.x and 9.0: 16 results per cycle.
 """
 

@@ -19,6 +19,7 @@ TARGETS = {
     "sm_80": "sm_80",
     "sm_89": "sm_89",
     "sm_90": "sm_90a",
+    "sm_100": "sm_100a",
 }
 """Where to compile what an architecture has first."""
 
@@ -66,13 +67,13 @@ def wgmma(atom: MMAAtom, more: int = 0) -> str:
 def copy(atom: CopyAtom) -> str:
     """A copy as PTX: addresses are registers that hold anything."""
     words = max(1, product(atom.dst_tv[1].shape) // 32)
-    if atom.dst_op.startswith("stmatrix"):
+    if atom.dst_op.startswith("stmatrix") or atom.ptx.startswith("tcgen05.st"):
         words = product(atom.src_tv[1].shape) // 32
     vector = "{" + ", ".join(f"r{i}" for i in range(words)) + "}"
     declared = f".reg .b32 {', '.join(f'r{i}' for i in range(words))}, s; .reg .b64 g;"
-    if atom.ptx.startswith("ldmatrix"):
+    if atom.ptx.startswith(("ldmatrix", "tcgen05.ld")):
         return f"{declared} {atom.ptx} {vector}, [s];"
-    if atom.ptx.startswith("stmatrix"):
+    if atom.ptx.startswith(("stmatrix", "tcgen05.st")):
         return f"{declared} {atom.ptx} [s], {vector};"
     if atom.ptx.startswith("movmatrix"):
         return f"{declared} {atom.ptx} r0, s;"

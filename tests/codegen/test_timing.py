@@ -26,7 +26,7 @@ from layoutalg.codegen.timing import (
 from layoutalg.errors import CompileError, ParseError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm.family import way
-from layoutalg.kernels.gemm.tiles import SIMT_TILES, SM80_TILES
+from layoutalg.kernels.gemm.tables import SIMT_TILES, SM80_TILES
 from tests.gpu import latency_probe
 
 LOAD = LoopStep("LDS", "lsu", 4.0, 2, latency=23.0, write=0)
@@ -297,13 +297,13 @@ def test_what_was_measured_is_explained(family: str, tile: object) -> None:
 def test_every_row_of_the_page_is_what_is_simulated() -> None:
     page = (Path(__file__).parents[2] / "docs" / "systems" / "time.md").read_text(encoding="utf-8")
     rows = re.findall(
-        r"^\| (gemm-\w+) (\w+) \| (\d) \| (\w+) ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|", page, re.M
+        r"^\| (gemm-\w+) (\w+) \| (\d) \| ([\d,]+) (\w+) \| ([\d,]+) \| ([\d,]+) \|", page, re.M
     )
     tiles = {("gemm-sm80", way(t.config)): t for t in SM80_TILES} | {
         ("gemm-simt", way(t.config)): t for t in SIMT_TILES
     }
     assert len(rows) == 14
-    for family, tile, blocks, bound, least, simulated, measured in rows:
+    for family, tile, blocks, least, bound, simulated, measured in rows:
         one, asked = find_family(family), tiles[family, tile]
         config = replace(asked.config, static_ld=True)
         kernel = one.launches(one.problem(4096), config, "sm_90").kernels[0]

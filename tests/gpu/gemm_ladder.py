@@ -19,7 +19,8 @@ from layoutalg.codegen.gpu import device_array, in_processes, load_prepared, pre
 from layoutalg.kernels import Family, find_family
 from layoutalg.kernels.gemm.family import STEPS_SIZE
 from layoutalg.kernels.gemm.problem import GemmProblem, scalar_words
-from layoutalg.kernels.ladder.gemm import ARCH, TARGET, Step, effects, predict_steps
+from layoutalg.kernels.ladder.gemm import ARCH, TARGET, effects, predict_steps
+from layoutalg.kernels.ladder.step import Step
 from tests.gpu.counters import BY_INSTRUCTION, count_launches, idle_most
 
 EXECUTED = "smsp__inst_executed.sum"

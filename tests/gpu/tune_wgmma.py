@@ -50,7 +50,8 @@ def drawn(which: str) -> tuple[tuple[int, int, int], ...]:
     """Random m, n and k: a third of any shape, a third with few rows, a third near a square."""
     if which == "shown":
         return SIZES
-    rng, found = random.Random(SEEDS[which]), []
+    rng = random.Random(SEEDS[which])
+    found: list[tuple[int, int, int]] = []
     while len(found) < COUNT[which]:
         line, kind = rng.choice(LINES), len(found) % 3
         near = 2 ** rng.uniform(9, 13)
@@ -114,7 +115,7 @@ def main(args: list[str]) -> int:
     which, out, began = args[0], Path(args[1]), time.perf_counter()
     status, rng = require_gpu(), random.Random(1)
     problems = [gemm_problem(*size, "bf16") for size in drawn(which)]
-    kinds = {}
+    kinds: dict[tuple[int, ...], tuple[GemmProblem, Sm90Config]] = {}
     for p in problems:
         for config in SM90.configs(p):
             kinds.setdefault(tuple(map(id, called_launches(p, config).kernels)), (p, config))

@@ -19,10 +19,10 @@ from layoutalg.kernels.gemm.heuristic import (
     Choice,
     expected_ns,
     offered_splits,
-    tile_count,
 )
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.tiles import Sm80Config, Sums, Tile
+from layoutalg.kernels.gemm.tables import Sums, Tile
+from layoutalg.kernels.gemm.tiles import Sm80Config, tile_count
 
 CONFIG = Sm80Config(128, 128, 64, 2, 2, 3)
 TILE = Tile(CONFIG, (100.0, 150.0), (1000.0, 1200.0))

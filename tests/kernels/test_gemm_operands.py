@@ -15,8 +15,8 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm import simt, sm80
 from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.mainloop import OperandPlan
-from layoutalg.kernels.gemm.problem import Major, gemm_problem
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config, mma_of
+from layoutalg.kernels.gemm.problem import Major, gemm_problem, mma_of
+from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER
 from layoutalg.layout import Layout

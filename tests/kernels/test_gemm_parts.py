@@ -28,7 +28,7 @@ def bounds(tiles: int, splits: int) -> list[tuple[int, int]]:
         for p in k.build().params:
             if isinstance(p, Var) and p.name == "splits":
                 env[p] = splits
-        assert part.which is not None
+        assert isinstance(part.which, Var)
         env[part.which] = which
         for let in lets:
             env[let.var] = int(evaluate(let.value, env))

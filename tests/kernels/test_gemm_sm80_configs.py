@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,8 +84,8 @@ def test_fragments_are_loaded_without_conflicts(dtype: str, major: Major) -> Non
     p = gemm_problem(4096, 4096, 4096, dtype, a_major=major, b_major=major)
     for c in SM80.configs(p):
         for side in ("a", "b"):
-            plan = operand_plan(p, c, side)  # type: ignore[arg-type]
+            plan = operand_plan(p, c, side)
             shape = Layout((plan.tile.rows, plan.tile.deep))
             op = plan.read.atom.src_op or f"ld.shared.b{plan.tile.element.bits}"
-            report = analyze(plan.layout, Access(op, plan.read.tidfrg("src", shape), plan.tile.element))
+            report: Any = analyze(plan.layout, Access(op, plan.read.tidfrg("src", shape), plan.tile.element))
             assert report.excess == 0, (str(c), str(plan.layout))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -91,7 +91,7 @@ def test_an_architecture_without_the_instructions_is_refused() -> None:
         ("f64", 16, 90),
     ],
 )
-def test_an_mma_is_refused_where_no_tensor_core_has_it(dtype: str, mma_m: int, first: int) -> None:
+def test_an_mma_is_refused_where_no_tensor_core_has_it(dtype: str, mma_m: Literal[16, 8], first: int) -> None:
     p = gemm_problem(256, 256, 1024, dtype)
     size = p.operand.nbytes
     c = Sm80Step(

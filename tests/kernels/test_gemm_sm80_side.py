@@ -81,7 +81,7 @@ def test_every_tile_of_k_is_visited_once_and_the_ragged_one_first() -> None:
             for which in range(splits):
                 env: dict[Var, int] = {depth: size}
                 env |= {v: splits for v in k.build().params if isinstance(v, Var) and v.name == "splits"}
-                if part.which is not None:
+                if isinstance(part.which, Var):
                     env[part.which] = which
                 for s in k.build().body:
                     assert isinstance(s, Let)

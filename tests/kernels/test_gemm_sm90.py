@@ -15,7 +15,8 @@ from layoutalg.kernels.gemm.heuristic import SM90
 from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.sm90 import build
 from layoutalg.kernels.gemm.streamk import block_count
-from layoutalg.kernels.gemm.tiles import SM90_TILES, Sm90Config
+from layoutalg.kernels.gemm.tables import SM90_TILES
+from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config, shared_bytes
 from tests.kernels.test_gemm_epilogue_steps import computed
 from tests.sweeps import each
@@ -81,7 +82,8 @@ def drawn(rng: random.Random) -> tuple[GemmProblem, Any]:
         )
         along = rng.choice(["", "", "cluster_m", "cluster_n", "cluster_k"])
         if along:
-            base = replace(base, **{along: rng.choice([2, 2, 3, 4])})
+            many: Any = {along: rng.choice([2, 2, 3, 4])}
+            base = replace(base, **many)
         if rng.random() < 0.25:
             base = replace(base, pingpong=True)
         found = SM90.fitted(p, replace(base, panel=rng.randint(1, 8)))

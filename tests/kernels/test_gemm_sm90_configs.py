@@ -11,7 +11,8 @@ import numpy as np
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.heuristic import SM90
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.tiles import SM90_TILES, Sm90Config
+from layoutalg.kernels.gemm.tables import SM90_TILES
+from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
 from tests.kernels.test_gemm_epilogue_steps import computed
 from tests.sweeps import each

@@ -15,8 +15,8 @@ from layoutalg.codegen.program import SCRATCH, lower
 from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm90Config, mma_of
+from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem, mma_of, scalar_words
+from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm90Config
 from layoutalg.kernels.ladder.gemm import multiplies
 from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER, SimtStep, Sm80Step
 from tests.gemm_cases import arguments

@@ -15,7 +15,7 @@ Notes.  In a butterfly of moments lanes differ in the last place: the first one'
 not finite counts as 0 while exponentials are made, so that one of -infinity has a sum of 0, and one of
 infinity a sum that is infinite.
 
-Sources: PTX ISA 9.0, 9.7.3.12 (max.NaN, sm_80), 9.7.3.21 (ex2.approx); T. F. Chan, G. H. Golub,
+Sources: PTX ISA 9.0, 9.7.3.12 (max.NaN), 9.7.3.21 (ex2.approx); T. F. Chan, G. H. Golub,
 R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 """
 

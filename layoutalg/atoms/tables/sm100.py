@@ -11,8 +11,8 @@ what is a pattern of the shape:
 so that what 16x256b leaves in registers is what mma.sync and wgmma leave there.  Bits are counted along the
 columns of a lane, lane after lane; as in CuTe every thread is shown the whole of tensor memory.
 
-Source: PTX ISA 9.0, 9.7.16.2.3.1 (matrix fragments for shapes .32x32b to .16x256b), 9.7.16.8.3 (tcgen05.ld),
-9.7.16.8.4 (tcgen05.st); CUTLASS, include/cute/atom/copy_traits_sm100.hpp.
+Source: PTX ISA 9.0, 9.7.16.2.3.1 (matrix fragments for shapes .32x32b to .16x256b); CUTLASS,
+include/cute/atom/copy_traits_sm100.hpp.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def registers_of(shape: str, repeat: int) -> Layout:
 def _atom(shape: str, repeat: int, *, load: bool) -> CopyAtom:
     lanes, bits, _ = SHAPES[shape]
     whole, held = Layout((32, lanes * bits * repeat), (0, 1)), registers_of(shape, repeat)
-    kind, section = ("ld", "9.7.16.8.3") if load else ("st", "9.7.16.8.4")
+    kind = "ld" if load else "st"
     return CopyAtom(
         f"SM100_TMEM_{'LOAD' if load else 'STORE'}_{lanes}dp{bits}b{repeat}x",
         Layout(32),
         whole if load else held,
         held if load else whole,
         whole,
-        f"PTX ISA 9.0, {section}",
+        "PTX ISA 9.0, 9.7.16.2.3.1",
         "sm_100",
         f"tcgen05.{kind}.sync.aligned.{shape}.x{repeat}.b32",
     )

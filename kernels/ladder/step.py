@@ -1,0 +1,193 @@
+"""A step of a product's ladder at one problem: what it executes, and what bounds it.
+
+`gemm` makes them of mma.sync and of threads, `wgmma` of warpgroups; what the numbers mean stands in `gemm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from layoutalg.arch import find_arch
+from layoutalg.codegen.costs import Prediction
+from layoutalg.codegen.gpu import Cubin
+from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, mma_of
+from layoutalg.kernels.ladder.machines import Machine
+from layoutalg.kernels.ladder.steps import PUBLISHED
+from layoutalg.model import Occupancy, tile_intensity
+
+FRAGMENT = MappingProxyType({True: "ldmatrix", False: "ld.shared"})
+LOADS = MappingProxyType({True: "ldsm", False: "lds"})
+"""How fragments are loaded for an mma, or for multiply-adds, in the analysis' name and in the machine code's
+classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step at one problem; counts are of warp instructions of a whole launch unless said otherwise.
+
+    `loop` comes from the machine code: the instructions of a warp in one pass over a tile of k, by class;
+    so do `fragment_loads`, where `written_loads` are the program's, and `idle_loads`, those of shared memory
+    under @!PT that stand before asynchronous copies: no lane makes them; `idle_once` of them stand outside
+    the main loop, where branches may pass them by.  `accesses` has the instructions, wavefronts and sectors,
+    `ways` the cost of an access over its least: 8.0 is an 8-way bank conflict.
+    `reuse` is how often the L2 serves a panel.  `index` is what a load of a fragment costs in integer
+    instructions for its address, as the program writes it and lowered, by the model of `index_cost`.
+
+    >>> from layoutalg.kernels import find_family
+    >>> (step,) = predict_steps(find_family("gemm-sm80"), 256, ("2 vectors",))
+    >>> step.name, step.bound
+    ('2 vectors', 'L1')
+    """
+
+    family: str
+    name: str
+    problem: GemmProblem
+    config: Sm80Config | SimtConfig
+    cubin: Cubin
+    loop: Mapping[str, float]
+    executed: int
+    multiplies: int
+    written_loads: int
+    fragment_loads: int
+    idle_loads: int
+    idle_once: int
+    barriers: int
+    accesses: Prediction
+    occupancy: Occupancy
+    reuse: float
+    index: tuple[float, float]
+    machine: Machine
+
+    @property
+    def by_mma(self) -> bool:
+        """Whether tensor cores multiply."""
+        return isinstance(self.config, Sm80Config)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the launch."""
+        return (self.problem.m // self.config.tile_m) * (self.problem.n // self.config.tile_n)
+
+    @property
+    def passes(self) -> int:
+        """Tiles of k that all blocks together go through."""
+        return self.blocks * (self.problem.k // self.config.tile_k)
+
+    @property
+    def ways(self) -> Mapping[str, float]:
+        """Cost over least cost of every access, by instruction."""
+        return MappingProxyType({op: cost.total / cost.ideal for op, cost in self.accesses.items()})
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte of A and B that a block takes from the L2."""
+        return tile_intensity((self.config.tile_m, self.config.tile_n), self.problem.operand)
+
+    @property
+    def copies(self) -> int:
+        """Asynchronous copies that lanes make."""
+        return sum(c.instructions for op, c in self.accesses.items() if op.endswith(":global"))
+
+    @property
+    def merged(self) -> float:
+        """Loads of fragments in the program for one in the machine code: 1.0 where they are as written."""
+        return self.written_loads / self.fragment_loads if self.fragment_loads else 1.0
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What the launch executes, under the names of the tables; nothing that it does not."""
+        shared = [c for op, c in self.accesses.items() if "global" not in op]
+        reads = [c for op, c in self.accesses.items() if op.startswith("ld.global") or op.endswith(":global")]
+        stores = [c for op, c in self.accesses.items() if op.startswith("st.global")]
+        found = {
+            "instructions": self.executed,
+            "mma" if self.by_mma else "ffma": self.multiplies,
+            "ldmatrix" if self.by_mma else "lds": self.fragment_loads,
+            "shared wavefronts": sum(c.total for c in shared),
+            "global loads": sum(c.instructions for c in reads),
+            "sectors loaded": sum(c.total for c in reads),
+            "sectors stored": sum(c.total for c in stores),
+            "barriers": self.barriers,
+        }
+        return MappingProxyType({what: n for what, n in found.items() if n})
+
+    @property
+    def cycles(self) -> Mapping[str, float]:
+        """Cycles that one pass over a tile of k of one block takes of each resource of a multiprocessor."""
+        c, chip, machine = self.config, find_arch(self.machine.arch), self.machine
+        loaded = (c.tile_m + c.tile_n) * c.tile_k * self.problem.operand.nbytes
+        return MappingProxyType(
+            {
+                "tensor" if self.by_mma else "fma": self._flops / machine.flops_of(self.rate_name),
+                "L1": sum(self._l1_cycles),
+                "issue": sum(self.loop.values()) * c.threads / chip.lanes / chip.sm_partitions,
+                "L2": loaded / machine.l2,
+                "DRAM": loaded / self.reuse / machine.dram,
+            }
+        )
+
+    @property
+    def _flops(self) -> float:
+        """Operations of a pass."""
+        return self.problem.flops / self.passes
+
+    @property
+    def _l1_cycles(self) -> tuple[float, float]:
+        """What copies and what fragments take of the L1 in a pass."""
+        chip = find_arch(self.machine.arch)
+        through = [c for op, c in self.accesses.items() if op.startswith("ld.global")]
+        all_shared = self.counts.get("shared wavefronts", 0)
+        fragments = sum(c.total for op, c in self.accesses.items() if op.startswith(FRAGMENT[self.by_mma]))
+        copies = sum(max(x.instructions, x.total * chip.sector_bytes // chip.line_bytes) for x in through)
+        stored = all_shared - fragments
+        each = self.machine.wavefront_cycles / self.passes
+        if self.config.via == "global":  # fragments are loaded from there
+            return stored * each, copies * each
+        return (stored + copies) * each, fragments * each
+
+    @property
+    def overlapped(self) -> bool:
+        """Whether tiles are copied while others are multiplied, by the block itself or by its neighbours."""
+        c = self.config
+        ahead = c.via in ("global", "cp.async") or c.stages > 1 or c.ahead
+        return ahead or self.occupancy.blocks_per_sm > 1
+
+    @property
+    def least_cycles(self) -> float:
+        """Cycles of a pass at least: of the bound, or of copying and multiplying one after another."""
+        found = self.cycles
+        if self.overlapped:
+            return found[self.bound]
+        copies, fragments = self._l1_cycles
+        multiplied = max(found["tensor" if self.by_mma else "fma"], fragments)
+        return max(found["issue"], max(copies, found["L2"], found["DRAM"]) + multiplied)
+
+    @property
+    def share(self) -> float:
+        """What the step reaches at most of what registers alone allow."""
+        return self.cycles["tensor" if self.by_mma else "fma"] / self.least_cycles
+
+    @property
+    def rate_name(self) -> str:
+        """The key of FLOPS_PER_CYCLE that the step multiplies at."""
+        if isinstance(self.config, SimtConfig):
+            return "ffma"
+        return f"{self.problem.operand}.k{mma_of(self.problem, self.config).k}"
+
+    @property
+    def published(self) -> float | None:
+        """What the author of the step reached of cuBLAS, if the step was published for this machine."""
+        of_it = self.family == "gemm-sm75" and self.machine.arch == "sm_75"
+        return PUBLISHED.get(self.name) if of_it else None
+
+    @property
+    def bound(self) -> str:
+        """The resource that a pass takes most cycles of."""
+        return max(self.cycles, key=lambda what: self.cycles[what])
+
+    @property
+    def flops_per_cycle(self) -> float:
+        """Operations a cycle and multiprocessor that the bound allows."""
+        return self.problem.flops / self.passes / self.cycles[self.bound]
