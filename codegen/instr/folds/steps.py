@@ -155,7 +155,7 @@ def join(name: str, n: int) -> Instr:
     lines = each(n, [line]) if n > 1 else f"    join_{name}(d, v);\n"
     text = f"void join_{name}_{n}(u32* d, const u32* v) {{\n{lines}}}"
     operands, uses = (updated("d", count), into("v", count)), (*fold.uses, fold.text)
-    return Instr(f"join_{name}_{n}", operands, text, effect, Requires(sm=fold.sm), uses=uses)
+    return Instr(f"join_{name}_{n}", operands, text, effect, uses=uses)
 
 
 @functools.cache
@@ -175,7 +175,7 @@ def exchange(name: str, n: int) -> Instr:
     line = f"join_{name}(d + {fold.words} * i, v + {fold.words} * i);"
     lines = shuffled + (each(n, [line]) if n > 1 else f"    join_{name}(d, v);\n")
     text = f"void butterfly_{name}_{n}(u32* d) {{\n{lines}}}"
-    requires = Requires(sm=fold.sm, warp_converged=True)
+    requires = Requires(warp_converged=True)
     operands, uses = (imm("mask"), updated("d", count)), (*fold.uses, fold.text)
     return Instr(f"butterfly_{name}_{n}", operands, text, effect, requires, uses=uses)
 
@@ -230,7 +230,7 @@ def absorb(name: str, element: str, way: str, n: int, accumulators: int) -> Inst
     text = f"void {called}({given}) {{\n{loop}}}"
     accumulated, elements = updated("d", per * accumulators), into("v", words, kind)
     operands = (imm("step"), accumulated, elements, value("first"), into("there", 1))
-    return Instr(called, operands, text, effect, Requires(sm=fold.sm), uses=(*fold.uses, fold.text))
+    return Instr(called, operands, text, effect, uses=(*fold.uses, fold.text))
 
 
 @functools.cache

@@ -155,7 +155,6 @@ class Fold:
     text: str
     effect: Callable[[Array, Array], Array]
     uses: tuple[str, ...] = ()
-    sm: int = 70
 
     @property
     def words(self) -> int:
