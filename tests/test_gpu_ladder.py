@@ -7,7 +7,8 @@ from functools import cache
 import pytest
 
 from layoutalg.kernels import find_family
-from layoutalg.kernels.ladder.gemm import Step, predict_steps
+from layoutalg.kernels.ladder.gemm import predict_steps
+from layoutalg.kernels.ladder.step import Step
 from tests.gpu.gemm_ladder import (
     ARRIVED,
     ARRIVED_COPIED,

@@ -8,8 +8,9 @@ from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import Sm90Config
 from layoutalg.kernels.ladder import gemm
-from layoutalg.kernels.ladder.gemm import ARCH, Step
+from layoutalg.kernels.ladder.gemm import ARCH
 from layoutalg.kernels.ladder.machines import find_machine
+from layoutalg.kernels.ladder.step import Step
 from layoutalg.kernels.ladder.wgmma import predict_wgmma
 
 

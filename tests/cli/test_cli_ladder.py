@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from layoutalg.kernels import Family, find_family, ladder
-from layoutalg.kernels.ladder.gemm import Step, predict_steps
+from layoutalg.kernels.ladder.gemm import predict_steps
+from layoutalg.kernels.ladder.step import Step
 from tests.command import answer, refusal, run
 
 STEPS = {

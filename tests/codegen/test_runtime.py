@@ -205,8 +205,13 @@ def test_threads_share_a_launch(driver: Driver) -> None:
 
 def test_every_thread_takes_up_the_context_once(driver: Driver) -> None:
     launch = launch_of(pointers())
+
+    def twice() -> None:
+        launch((16, 32), None)
+        launch((48, 64), None)
+
     for _ in range(2):
-        thread = threading.Thread(target=lambda: [launch(x, None) for x in ((16, 32), (48, 64))])
+        thread = threading.Thread(target=twice)
         thread.start()
         thread.join()
     assert driver.taken_up == [0, 0] and len(driver.launched) == 4

@@ -9,8 +9,9 @@ import pytest
 from layoutalg.codegen.costs import Cost
 from layoutalg.errors import UnknownNameError
 from layoutalg.kernels import find_family
-from layoutalg.kernels.ladder.gemm import ARCH, Step, effects, predict_steps
+from layoutalg.kernels.ladder.gemm import ARCH, effects, predict_steps
 from layoutalg.kernels.ladder.machines import FLOPS_PER_CYCLE
+from layoutalg.kernels.ladder.step import Step
 
 SM80 = ("2 vectors", "3 swizzle", "5 tile 256x128x32", "6 two buffers", "7 cp.async ring, mma k16")
 SIMT = ("v2", "v8", "warp tiles", "cp.async")
