@@ -82,7 +82,7 @@ def read_facts(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, Facts]:
     for row in rows:
         names = set(Fact.__dataclass_fields__)
         if set(row) != names or row["provenance"] not in get_args(Known):
-            raise ParseError(f"{dict(row)} is no row of facts: {', '.join(sorted(names))} are needed")
+            raise ParseError(f"{dict(row)} is not a row of facts: {', '.join(sorted(names))} are needed")
         value = row["value"]
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
             raise ParseError(f"{row['what']} of {row['arch']} is {value!r}: a positive number is needed")

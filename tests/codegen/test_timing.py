@@ -86,7 +86,7 @@ def test_a_later_row_replaces_an_earlier_one() -> None:
     ("change", "text"),
     [
         ({"value": 0}, "positive number"), ({"value": True}, "positive number"), ({"value": "1"}, "positive"),
-        ({"provenance": "guessed"}, "no row of facts"), ({"more": 1}, "no row of facts"),
+        ({"provenance": "guessed"}, "not a row of facts"), ({"more": 1}, "not a row of facts"),
     ],
 )  # fmt: skip
 def test_what_is_no_row_is_refused(change: dict[str, object], text: str) -> None:
