@@ -57,7 +57,9 @@ class CubinGpu:
         self.early = 0
         self.made: dict[int, GpuArray] = {}
         self.functions: list[bytes] = []
-        for name in ("uint8", "uint16", "uint32", "float16", "float32", "float64"):
+        for name in (
+            "uint8", "uint16", "uint32", "int8", "int16", "int32", "int64", "float16", "float32", "float64"
+        ):  # fmt: skip
             setattr(self, name, np.dtype(name))
         self.random = SimpleNamespace(RandomState=lambda seed: Random(self, seed))
         self.cuda = SimpleNamespace(

@@ -93,6 +93,7 @@ BY_ANOTHER_NAME = {
     "Layout", "Swizzle", "ComposedLayout", "LinearLayout",  # the part that is wrong is named
     "with_assumptions",  # the operation that was handed over is
     "parse", "parse_int_tuple", "parse_tiler", "convert",  # the text is
+    "rotated_layout",  # its shape is
     "code", "identify",  # the function, expression or table is
     "extremes", "find_collision", "append",  # "cosize, extremes of", "is_injective, find_collision of", a sum
 }  # fmt: skip

@@ -125,7 +125,7 @@ def vectorized_loads(
     >>> p, c = simt.problem(32), simt.steps["v2"]
     >>> one = simt.launches(p, c, "sm_90")
     >>> vectorized_loads(p, c, *one.kernels, {**dict(one.scalars), "alpha": 1})["ld.shared.b128"]
-    Cost(instructions=256, total=8192, ideal=1024)
+    Cost(instructions=512, total=8704, ideal=1536)
     """
     vectors = {f"tile_{side}": _vectors(p, c, side) for side in ("a", "b")}
     costs = Costs(arch)

@@ -36,6 +36,7 @@ class Step:
     instructions for its address, as the program writes it and lowered, by the model of `index_cost`.
 
     >>> from layoutalg.kernels import find_family
+    >>> from layoutalg.kernels.ladder import predict_steps
     >>> (step,) = predict_steps(find_family("gemm-sm80"), 256, ("2 vectors",))
     >>> step.name, step.bound
     ('2 vectors', 'L1')

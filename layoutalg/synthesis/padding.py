@@ -114,8 +114,8 @@ def rotated_tiles(
     >>> from layoutalg.arch import ARCHS
     >>> from layoutalg.dtype import dtype
     >>> block = Access("ld.shared.b128", Layout(((6, 4), 4, (5, 2)), ((1, 48), 12, (192, 6))), "f32")
-    >>> print(*rotated_tiles((12, 80), [block], dtype("f32"), ARCHS["sm_90"]))
-    (80,1,12):(1,0,80) o 0 o ((2,6),80):((80,172),1)
+    >>> print(next(rotated_tiles((12, 80), [block], dtype("f32"), ARCHS["sm_90"])))
+    (80,2,12):(1,0,80) o 0 o ((2,6),80):((160,332),1)
     """
     import numpy as np
 

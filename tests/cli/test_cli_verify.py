@@ -45,7 +45,7 @@ def test_sizes_and_types_reach_the_problem(monkeypatch: pytest.MonkeyPatch) -> N
     [
         (("gemm-simt", "--lds", "64"), "UnsupportedError", "has no lds: it takes"),
         (("transpose", "--k", "8"), "UnsupportedError", "transpose has no k"),
-        (("gemm-simt", "--dtype", "u4"), "UnsupportedError", "GEMM of u4"),
+        (("gemm-simt", "--dtype", "u4"), "UnsupportedError", "2 elements of u4 share a byte along k"),
         (("gemm-sm80", "--m", "0"), "ShapeError", "a positive integer is needed"),
         (("gemm-sm81",), "UnknownNameError", "gemm-sm81"),
     ],

@@ -140,7 +140,12 @@ def test_a_kernel_is_right_at_the_edges_of_what_its_text_states(name: str) -> No
     assert TRIALS[name](random.Random(f"edges of {name}"), 1) == []
 
 
-LADDER = [(name, step) for name, family in FAMILIES.items() for step in list(family.steps)[::4]]
+LADDER = [
+    (name, step)
+    for name, family in FAMILIES.items()
+    if name != "gemm-sm90"  # whose texts state maps and clusters: test_map_contract
+    for step in list(family.steps)[::4]
+]
 
 
 @each(("family", "step"), LADDER)

@@ -38,6 +38,8 @@ MUTABLE = {
     "codegen.sim.engines.matrix_engine._Flight",
     "codegen.sim.engines.matrix_engine._Queue",
     "codegen.sim.engines.mbarriers.Phases",
+    "codegen.sim.engines.mbarriers.Waited",
+    "codegen.timing.scheduler._Warp",
     "codegen.sim.engines.mbarriers._Named",
     "codegen.sim.machine.Buffer",
     "codegen.sim.machine.Wait",
