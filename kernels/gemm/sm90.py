@@ -126,13 +126,30 @@ def build(p: GemmProblem, c: Sm90Config) -> Kernel:
 
 
 def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
-    ptx = tiled_mma(p, c.tile_n).atom.ptx
+    """What stands above the kernel."""
+    tile, ptx = f"{c.tile_m} x {c.tile_n} of D", tiled_mma(p, c.tile_n).atom.ptx
+    if c.cluster_k > 1:
+        shares = f"a part of k each, then {c.written_n} columns each;"
+        blocks = f"The {c.cluster_k} blocks of a cluster make {tile}, {shares}"
+    else:
+        blocks = f"A block makes {tile}, and then its next tile;"
+    rows = f"{c.consumers} warpgroups make {c.consumer_m} rows each,"
+    if c.pingpong:
+        rows = f"{c.consumers} warpgroups take turns at whole tiles,"
+    elif c.consumers == 1:
+        rows = "one warpgroup makes it,"
+    more = []
+    if c.sharing > 1:
+        shape, shared = f"{c.cluster_m} x {c.cluster_n}", "B" if c.cluster_m > 1 else "A"
+        more.append(f"blocks come in clusters of {shape} tiles, and load {shared} for each other;")
+    if c.schedule == "streamk":
+        more.append("tiles that fill no whole wave are shared: equal numbers of steps of k for all;")
     return [
         "",
         f"{statement(p, parts=c.splits > 1)}.",
-        f"A block makes {c.tile_m} x {c.tile_n} of D, and then its next tile; {c.consumers} warpgroups "
-        f"make {c.consumer_m} rows each,",
-        f"by {ptx};",
+        blocks,
+        f"{rows} by {ptx};",
+        *more,
         f"k goes by {c.tile_k} through {c.stages} tiles in shared memory, which one thread fills by TMA.",
     ]
 

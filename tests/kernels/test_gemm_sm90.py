@@ -140,3 +140,28 @@ REFUSED: dict[str, tuple[GemmProblem, Sm90Config]] = {
 def test_what_breaks_a_rule_is_refused(why: str) -> None:
     with pytest.raises(LayoutAlgError, match=why):
         build(*REFUSED[why])
+
+
+NOTED: dict[str, tuple[Sm90Config, tuple[str, ...]]] = {
+    "two": (
+        Sm90Config(128, 64, 3), ("A block makes 128 x 64 of D, and then", "2 warpgroups make 64 rows each,")
+    ),
+    "one": (SMALL, ("one warpgroup makes it,",)),
+    "turns": (Sm90Config(128, 64, 3, pingpong=True), ("2 warpgroups take turns at whole tiles,",)),
+    "below": (replace(SMALL, cluster_m=2), ("clusters of 2 x 1 tiles, and load B for each other;",)),
+    "beside": (replace(SMALL, cluster_n=2), ("clusters of 1 x 2 tiles, and load A for each other;",)),
+    "along k": (
+        replace(SMALL, cluster_k=2),
+        ("The 2 blocks of a cluster make 64 x 64 of D, a part of k each, then 32 columns each;",),
+    ),
+    "stream-K": (replace(SMALL, schedule="streamk"), ("equal numbers of steps of k for all;",)),
+}  # fmt: skip
+
+
+@each("name", NOTED)
+def test_a_text_says_how_its_blocks_work(name: str) -> None:
+    config, said = NOTED[name]
+    notes = "\n".join(build(gemm_problem(256, 128, 256, "bf16"), config).notes)
+    assert all(part in notes for part in said)
+    unsaid = {part for _, parts in NOTED.values() for part in parts if part not in said}
+    assert not any(part in notes for part in unsaid - {NOTED["two"][1][0], "one warpgroup makes it,"})
