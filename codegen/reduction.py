@@ -133,8 +133,8 @@ def reduce_tile(
     """`reduce_along` of registers under any thread-value layout: place r of `held` is register r of `tile`.
 
     Elements are f32 or s32.  Raises UnsupportedError for others and for several warps inside of a role,
-    ShapeError for a number of registers, lanes or threads that does not fit, UnknownNameError for a kind that
-    there is no plan of.
+    ShapeError for a number of registers, lanes or threads that does not fit, UnknownNameError for a kind
+    without a plan.
 
     >>> from layoutalg.registers import fragment
     >>> k = KernelBuilder("rows", threads=32)

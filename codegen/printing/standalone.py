@@ -4,7 +4,7 @@
 
 Integers are given as name=value; those that are not are the largest that the kernels are built for.  Buffers
 are filled with numbers that are finite in every float of their width.  What the launcher refuses, words that
-are no arguments and CUDA's first error are said, and the program ends with 1.
+are not arguments, and CUDA's first error are printed, and the program ends with 1.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ scoreboard is one that global memory releases.  Memory that comes from the L2 is
 per cycle and multiprocessor.
 
 What is timed is a window in the middle of the run: from when the first warp has done WARM turns until one
-has done all, by what is issued meanwhile.  A pipe whose interval is no whole number takes an instruction in
-the cycle in which it becomes free.
+has done all, by what is issued meanwhile.  A pipe whose interval is not a whole number takes an instruction
+in the cycle in which it becomes free.
 
 Notes.  What other schedulers do is taken to be the same: they have three of four slots of what a
 multiprocessor has once.  Caches of instructions and constants always hit; register banks never conflict.

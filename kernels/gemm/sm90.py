@@ -9,6 +9,11 @@ in flight, and hands back the stage before that one.
     consumer    for each tile, for each step of k:   wait full[s]; wgmma; wait for the group before -> empty
                 then the results of the tile, while the producer fills the ring for the next one
 
+With `pingpong` each consumer has tiles of its own; an mbarrier per consumer, `order`, keeps their steps in
+the order of the ring.  In clusters along m or n each block loads its share of what all need, into all of
+them, and `empty` counts the consumers of all.  Along k the blocks of a cluster have a part of k each, and
+send each other the sums of the columns that the other one writes.
+
 Results leave the registers
 
     "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, two boxes in turn,

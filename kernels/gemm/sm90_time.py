@@ -11,10 +11,11 @@ They add up to (a^q + b^q + c^q)^(1/q): with a large q the longest of them, with
 the first loads and the last results come on top, and parts of k their own kernel.
 
 Notes.  A cluster of 4 or 8 does not find all multiprocessors: those of a graphics processing cluster that are
-left over stay idle.
+left over stay idle.  The rates are what fits best together with q, not those of the hardware.
 
 Fitted to the times of every choice on 96 random problems on an H200 with a cold L2 (2026-11-23,
-tests/gpu/tune_wgmma; judged on 48 others, tests/data/gemm_choice_sm90.json).
+tests/gpu/tune_wgmma).  48 others judge it (tests/data/gemm_choice_sm90.json); RESIDENT and RUNS came in after
+a first version had been held to these, so they are not wholly unseen.
 """
 
 from __future__ import annotations
@@ -27,19 +28,20 @@ from layoutalg.kernels.gemm.tables import Sums, Tile
 from layoutalg.kernels.gemm.tiles import Sm90Config
 
 L2_BYTES_PER_NS, MEMORY_BYTES_PER_NS = 16004.0, 4849.0
-"""What the L2 gives to all multiprocessors, and the memory, in bytes per nanosecond."""
+"""What the L2 gives to all multiprocessors, and the memory, in bytes per nanosecond: fitted."""
 
 REQUESTS = {16: 2.06, 32: 1.32}
-"""Requests to the L2 for rows that start at odd multiples of so many bytes, over those of others."""
+"""Cost of rows in the L2 that start at odd multiples of so many bytes, over that of others: fitted."""
 
 RUNS = {32: 5.57, 64: 3.06}
-"""Bytes of memory that a byte of D costs where its rows leave in runs of so many bytes."""
+"""Bytes of memory that a byte of D costs where its rows leave in runs of so many bytes: fitted."""
 
 TOGETHER = 2.132
 """The power q by which the three add up."""
 
 RESIDENT = {1: 132, 2: 66, 3: 42, 4: 30, 6: 20, 8: 15}
-"""Clusters of so many blocks, one per multiprocessor, that 132 multiprocessors hold at once."""
+"""Clusters of so many blocks, one per multiprocessor, that 132 multiprocessors hold at once.  Of 4 as times
+say: 124 and 128 blocks take 1.4 times what 120 do.  Of 3, 6 and 8 assumed."""
 
 
 def resident_clusters(sms: int, blocks: int) -> int:

@@ -10,7 +10,7 @@ when all have arrived and the bytes that were announced have been written; the n
     ARRIVE_REMOTE        an arrival at the barrier of the same place in another block of the cluster
 
 A wait for the parity of the phase before the first, 1, goes on at once: that is how a producer finds the
-stages of a ring empty in the first round.  There is no wait at the barriers of other blocks.
+stages of a ring empty in the first round.  A block waits at its own barriers only.
 
 NAMED_BARRIER and NAMED_ARRIVE are bar.sync and bar.arrive with a number, 1 to 15, and the threads that take
 part: barriers of some warps of a block.
