@@ -9,7 +9,7 @@
     mainloop    operands by partitions, and the loop over tiles of k
     simt        products without tensor cores;  sm80: with mma.sync;  sm90: with wgmma, fed by TMA
     sm90_first  the same with one tile per block, for the first steps of its ladder
-    gemv        products of few rows, at the speed of memory
+    gemv        products of few rows, which memory bounds
     rasterize   which tile of D a block computes
     splitk      parts of k, and the kernel that adds them up
     streamk     schedules: persistent blocks, and those that share the last wave's steps of k

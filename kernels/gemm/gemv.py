@@ -1,4 +1,4 @@
-"""gemv: products with few rows of D, at the speed of memory: every element of B is read once and multiplied.
+"""gemv: products with few rows of D, which memory bounds: every element of B is read once and multiplied.
 
     B stored along k       32 to 256 threads stream a few columns of B, vector by vector along k
     B stored along n       4 to 32 lanes have a vector of columns each, the other threads other k
