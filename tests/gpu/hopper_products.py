@@ -1,10 +1,13 @@
-"""Products by wgmma, as chosen, beside cuBLAS: squares, shapes of language models, sizes no tile divides.
+"""Products as `ops.matmul` computes them, beside cuBLAS: squares, shapes of language models, odd sizes.
 
-python -m tests.gpu.hopper_products out.json
+python -m tests.gpu.hopper_products out.json          with a cold L2, and sustained
+python -m tests.gpu.hopper_products out.json --cold   the first alone
 
-Both are launched in turn, in an order drawn anew for each round, on normal random data; before each launch a
-buffer of 256 MB that is not written is read, which leaves nothing of the operands in L2; the host is ahead of
-the GPU.  cuBLAS runs twice, which says what repeats.  Results are compared once.
+With a cold L2: all are launched in turn, in an order drawn anew for each round, on normal random data; before
+each launch a buffer of 256 MB that is not written is read, which leaves nothing of the operands in L2; the
+host is ahead of the GPU.  cuBLAS runs twice, which says what repeats, and cublasLt too: the ratio is to the
+faster of both.  Sustained: half a second of one, a second of the other, half a second of the first, from warm
+caches, with the mean power of each.  Each result is compared with that of cuBLAS.
 
 The list: https://github.com/deepseek-ai/DeepGEMM, tests/test_bf16.py.
 """
@@ -14,40 +17,46 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from layoutalg.codegen.gpu import device_array, random_normal, require_gpu
-from layoutalg.kernels import find_family
-from layoutalg.kernels.baselines import torch_matmul
-from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.gemm.family import differs, way
-from layoutalg.kernels.gemm.problem import GemmProblem, scalar_words
-from tests.gpu.gemm_launch import launcher, load_all
+import layoutalg
+from layoutalg.codegen.gpu import in_processes, require_gpu
+from layoutalg.codegen.gpu.monitor import Monitor, watching
 
 MODELS = (
     (2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048)
 )  # fmt: skip
-SIZES = (
-    *((n, n, n) for n in (1024, 2048, 3072, 4096, 6144, 8192, 16384)),
-    *((m, n, k) for m in (128, 4096) for n, k in MODELS),
-    *((n, n, n) for n in (2112, 3000, 4104, 5000, 7000)),
-    (128, 8192, 8192),
-)
+SQUARES = tuple((n, n, n) for n in (1024, 2048, 3072, 4096, 6144, 8192, 16384))
+EVEN = tuple((n, n, n) for n in (2112, 3000, 4104, 5000, 7000))
+ODD = tuple((n, n, n) for n in (2047, 3001, 4095, 5003, 8191))
+SIZES = (*SQUARES, *((m, n, k) for m in (128, 4096) for n, k in MODELS), *EVEN, (128, 8192, 8192))
+"""What one family serves without copies."""
+
+CALLED = (*SIZES, *ODD, *((1, n, k) for n, k in MODELS))
+
 AHEAD_CYCLES = 60_000
 """What the GPU waits for before a launch, so that the host is ahead of it."""
 
+CALL_CYCLES = 400_000
+"""The same for calls, which may make copies: 0.2 ms."""
 
-def timed_us(run: Callable[[], object], flush: Any) -> float:
+SUSTAINED_S = 0.5
+
+Run = Callable[[], object]
+
+
+def timed_us(run: Run, flush: Any, cycles: int = AHEAD_CYCLES) -> float:
     """Microseconds of one launch on a cold L2."""
     import cupy
     import torch
 
     before, after = cupy.cuda.Event(), cupy.cuda.Event()
     flush.sum()
-    torch.cuda._sleep(AHEAD_CYCLES)
+    torch.cuda._sleep(cycles)
     before.record()
     run()
     after.record()
@@ -55,52 +64,120 @@ def timed_us(run: Callable[[], object], flush: Any) -> float:
     return float(cupy.cuda.get_elapsed_time(before, after)) * 1e3
 
 
-def measured(p: GemmProblem, config: Any, compiled: Any, flush: Any, rng: random.Random) -> dict[str, Any]:
-    """The medians of one product."""
+def sustained(run: Run, us: float, seconds: float, monitor: Monitor) -> tuple[float, float, float]:
+    """Microseconds per launch of so many seconds of them, the mean power in watts, and the clock at the end."""
     import cupy
 
-    a, b = random_normal(p.a_elems, 1, "bf16"), random_normal(p.b_elems, 2, "bf16")
-    d, expected = (device_array((p.m, p.n), random_normal(1, 0, "bf16").dtype) for _ in range(2))
-    given = {x: y.view(CARRIER[y.itemsize]) for x, y in (("a", a), ("b", b), ("d", d))}
-    ours = launcher(compiled, given | scalar_words(p, "alpha", 1.0))
-    cublas = torch_matmul(expected, a.reshape(p.m, p.k), b.reshape(p.n, p.k).T, "bf16")
-    if cublas is None:
-        raise SystemExit("PyTorch is needed for cuBLAS")
-    ours()
-    cublas()
-    cupy.cuda.Device().synchronize()
-    if wrong := differs(d, expected, p):
-        raise SystemExit(f"{p}: {wrong}")
-    contenders = [("ours", ours), ("cublas", cublas), ("again", cublas)]
-    times: dict[str, list[float]] = {name: [] for name, _ in contenders}
-    for _ in range(9 if p.flops > 2e12 else 15):
-        for name, run in rng.sample(contenders, len(contenders)):
-            times[name].append(timed_us(run, flush))
-    us = {name: median(found) for name, found in times.items()}
-    return {
-        "m": p.m, "n": p.n, "k": p.k, "way": way(config), "ours_us": us["ours"], "cublas_us": us["cublas"],
-        "ratio": us["cublas"] / us["ours"], "aa": us["again"] / us["cublas"],
-        "tflops": p.flops / us["ours"] / 1e6,
+    before, after = cupy.cuda.Event(), cupy.cuda.Event()
+    launches, energy = max(2, round(seconds * 1e6 / us)), monitor.joules()
+    before.record()
+    for _ in range(launches):
+        run()
+    after.record()
+    sm_mhz = monitor.read().sm_mhz
+    after.synchronize()
+    ms, taken = float(cupy.cuda.get_elapsed_time(before, after)), monitor.joules()
+    watts = (taken - energy) / ms * 1e3 if taken is not None and energy is not None else float("nan")
+    return ms * 1e3 / launches, watts, float(sm_mhz or "nan")
+
+
+def operands(m: int, n: int, k: int) -> tuple[Any, Any]:
+    """A, and B along k."""
+    import torch
+
+    torch.manual_seed(m + n + k)
+    a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
+    return a, torch.randn(n, k, device="cuda", dtype=torch.bfloat16).T
+
+
+def warmed(size: tuple[int, int, int]) -> str:
+    """Compile what a product needs into the cache; how it is computed."""
+    import torch
+
+    a, b = operands(*size)
+    layoutalg.ops.matmul(a, b)
+    torch.cuda.synchronize()
+    return str(layoutalg.ops.plan_matmul(a, b))
+
+
+def by_library(name: str, run: Run) -> Run:
+    """A launch of PyTorch by one of NVIDIA's libraries."""
+    import torch
+
+    def launch() -> None:
+        torch.backends.cuda.preferred_blas_library(name)
+        run()
+
+    return launch
+
+
+def measured(
+    size: tuple[int, int, int], flush: Any, rng: random.Random, monitor: Monitor, longer: bool
+) -> dict[str, Any]:
+    """The medians of one product."""
+    import torch
+
+    (m, n, k), (a, b) = size, operands(*size)
+    d, expected = (torch.empty(m, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+
+    def ours() -> object:
+        return layoutalg.ops.matmul(a, b, d)
+
+    def theirs() -> object:
+        return torch.matmul(a, b, out=expected)
+
+    runs: dict[str, Run] = {
+        "ours": ours, "cublas": by_library("cublas", theirs), "again": by_library("cublas", theirs),
+        "lt": by_library("cublaslt", theirs),
     }  # fmt: skip
+    for run in runs.values():
+        run()
+    torch.cuda.synchronize()
+    worst = float((d.float() - expected.float()).abs().max() / expected.float().abs().max())
+    if not worst < 0.02:
+        raise SystemExit(f"{size}: differs from cuBLAS by {worst} of its largest number")
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    clocks: list[float] = []
+    for _ in range(9 if m * n * k > 1e12 else 15):
+        for name in rng.sample(list(runs), len(runs)):
+            times[name].append(timed_us(runs[name], flush, CALL_CYCLES))
+        clocks.append(float(monitor.read().sm_mhz or "nan"))
+    us: Mapping[str, float] = {name: median(found) for name, found in times.items()}
+    least, flops = min(us["cublas"], us["lt"]), 2 * m * n * k
+    row = {
+        "m": m, "n": n, "k": k, "ours_us": us["ours"], "cublas_us": us["cublas"], "lt_us": us["lt"],
+        "ratio": us["cublas"] / us["ours"], "of_faster": least / us["ours"], "aa": us["again"] / us["cublas"],
+        "tflops": flops / us["ours"] / 1e6, "sm_mhz": median(clocks),
+    }  # fmt: skip
+    if longer:
+        best = runs["lt" if us["lt"] < us["cublas"] else "cublas"]
+        first, one, second = (
+            sustained(run, us["ours"], seconds, monitor)
+            for run, seconds in ((best, SUSTAINED_S), (ours, 2 * SUSTAINED_S), (best, SUSTAINED_S))
+        )
+        vendor = (first[0] + second[0]) / 2
+        row |= {
+            "long_us": one[0], "long_vendor_us": vendor, "long_ratio": vendor / one[0],
+            "long_aa": first[0] / second[0], "watts": one[1], "vendor_watts": (first[1] + second[1]) / 2,
+            "long_mhz": one[2], "vendor_mhz": (first[2] + second[2]) / 2,
+        }  # fmt: skip
+    return row
 
 
 def main(args: list[str]) -> int:
     """See the module's text."""
-    import cupy
     import torch
 
-    require_gpu()
-    family, rng = find_family("gemm-sm90"), random.Random(20261123)
-    problems = [family.problem(*size) for size in SIZES]
-    ways = [(p, family.choose(p)) for p in problems]
-    compiled, flush = load_all(ways), cupy.zeros(64 << 20, "f4")
-    stream = cupy.cuda.Stream(non_blocking=True)
-    rows = []
-    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
-        for (p, config), one in zip(ways, compiled, strict=True):
-            rows.append(measured(p, config, one, flush, rng))
-            print(rows[-1], flush=True)
-    Path(args[0]).write_text(json.dumps(rows), encoding="utf-8")
+    status, rng = require_gpu(), random.Random(20261123)
+    ways = dict(zip(CALLED, in_processes(warmed, list(CALLED)), strict=True))
+    flush, rows = torch.zeros(64 << 20, device="cuda"), []
+    with watching() as monitor:
+        for size in CALLED:
+            row = {**measured(size, flush, rng, monitor, "--cold" not in args), "way": ways[size]}
+            rows.append(row)
+            print(*(f"{x}={y:.4g}" if isinstance(y, float) else y for x, y in row.items()), flush=True)
+    text = json.dumps({"device": status.name, "date": time.strftime("%Y-%m-%d"), "rows": rows})
+    Path(args[0]).write_text(text.replace('{"m"', '\n{"m"') + "\n", encoding="utf-8")
     return 0
 
 

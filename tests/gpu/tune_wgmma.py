@@ -2,6 +2,7 @@
 
 python -m tests.gpu.tune_wgmma fitted out.json      the problems that the model of time is fitted to
 python -m tests.gpu.tune_wgmma fresh out.json       others, on which it is judged
+python -m tests.gpu.tune_wgmma unseen out.json      and others, drawn after the model stood
 python -m tests.gpu.tune_wgmma shown out.json       those of tests.gpu.hopper_products
 
 Choices run in turn, in an order drawn anew for each round; before each launch a buffer of 256 MB is read, and
@@ -37,8 +38,8 @@ from layoutalg.kernels.gemm.tiles import Sm90Config
 from tests.gpu.gemm_launch import launcher
 from tests.gpu.hopper_products import SIZES, timed_us
 
-SEEDS = {"fitted": 20261123, "fresh": 20261201}
-COUNT = {"fitted": 96, "fresh": 48}
+SEEDS = {"fitted": 20261123, "fresh": 20261201, "unseen": 20261311}
+COUNT = {"fitted": 96, "fresh": 48, "unseen": 48}
 OPERATIONS = (5e8, 6e11)
 """Of a problem."""
 
