@@ -122,7 +122,8 @@ def called_problem(p: GemmProblem, c: AnyConfig) -> GemmProblem:
     (127, 16384, 16384, 16384)
     """
     rows = p.lda, p.ldb, p.ldc, p.ldd
-    most = MOST_CALLED if max(p.m, p.n, p.k, *rows) <= MOST_CALLED else MOST_CALLED << 16
+    more = 14 if c.splits > 1 else 16  # sums of parts are numbered from the first one's first
+    most = MOST_CALLED if max(p.m, p.n, p.k, *rows) <= MOST_CALLED else MOST_CALLED << more
     m = n = k = most
     if isinstance(c, GemvConfig):
         m = p.m

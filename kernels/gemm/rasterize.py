@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 PANEL = 8
 """Columns of tiles that are walked together."""
 
+MOST_TILES = 1 << 16
+"""Tiles, or rows, past which the bound of a place is stated in code: by the grid's alone 64 bits would not
+hold the place times a leading dimension."""
+
 
 def declare_tile(
     k: KernelBuilder, m: Var, n: Var, tile: tuple[int, int], panel: int = PANEL
@@ -79,7 +83,10 @@ def tile_place(
     first = k.let("first_column", number // (rows * panel) * panel)
     left = (columns + (panel - 1)) % panel + 1  # columns of the last panel
     width = k.let("width", Select(first + panel < columns, Const(panel), left))
-    return at // width, first + at % width
+    column = first + at % width
+    if columns.facts.hi > MOST_TILES:
+        column = below(column, columns.facts.hi - 1)
+    return at // width, column
 
 
 def declare_batch(k: KernelBuilder, p: GemmProblem) -> tuple[Expr, ...]:

@@ -31,6 +31,7 @@ from layoutalg.codegen.program import Kernel, MemRef, Reg
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.epilogue import ARITHMETIC, Epilogue, Output, statement
 from layoutalg.kernels.gemm.problem import ALIGNED, GemmProblem
+from layoutalg.kernels.gemm.rasterize import MOST_TILES, below
 
 MOST_SPLITS = 64
 """Parts that k may have."""
@@ -136,7 +137,9 @@ def build_combine(p: GemmProblem) -> Kernel:
     output = Output(k, p, vec, m, n)
     block = k.block(0, (m * (n // vec) + (THREADS - 1)) // THREADS)
     at = k.let("at", block * THREADS + k.tid)
-    row, column = k.let("row", at // (n // vec)), k.let("column", at % (n // vec) * vec)
+    row = at // (n // vec)  # at most m + THREADS - 1: those past m have no sums
+    row = k.let("row", below(row, p.m + THREADS) if p.m > MOST_TILES else row)
+    column = k.let("column", at % (n // vec) * vec)
     with k.If(row < m):
         total = added(k, p, vec, splits, lambda s: k.at(sums, s, row, column))
         output.write(total, (row, column))

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from layoutalg.codegen import to_cuda
 from layoutalg.errors import AlignmentError, NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.kernels import FAMILIES, verify
+from layoutalg.kernels.gemm.heuristic import SIMT, SM75, SM80
 from layoutalg.kernels.gemm.launches import called_launches, called_problem, covering, launches
 from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem, matrices
 from layoutalg.kernels.gemm.validate import check_config
@@ -113,3 +115,18 @@ def test_sizes_of_a_class_have_the_same_kernels(dtype: str) -> None:
             == launches(called_problem(q, c), replace(c, static_ld=False)).kernels
         )
     assert [len(x) for x in texts.values()] == [3, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("choice", "dtype", "arch"), [(SM80, "bf16", "sm_90"), (SIMT, "f32", "sm_90"), (SM75, "f16", "sm_75")]
+)
+@pytest.mark.parametrize("size", [(128, 32768, 512), (301, 20003, 511), (40_000, 24, 8_000)])
+def test_kernels_of_large_extents_have_indices_that_64_bits_hold(
+    choice: Any, dtype: str, arch: str, size: tuple[int, int, int]
+) -> None:
+    """The first choice, those in parts of k and, where there is one, by stream-K: all are printed."""
+    p = gemm_problem(*size, dtype)
+    found = choice.configs(p, arch)
+    for config in {id(kind): kind for kind in (found[0], *(c for c in found if c.splits > 1))}.values():
+        for kernel in called_launches(p, config, arch).kernels:
+            assert to_cuda(kernel)
