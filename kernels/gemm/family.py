@@ -282,8 +282,6 @@ def _candidates(choice: Choice[Any] | GemvChoice, p: GemmProblem, arch: str | Ar
     if first is not None:
         yield Candidate(first[1])
     found, refused = choice.tried(p, arch)
-    if isinstance(choice, Choice):
-        yield from (Candidate(config) for _, config in choice.streamk(p, arch))  # tried, but not yet chosen
     yield from map(Candidate, found[1:])
     yield from (Candidate(config, refusal) for config, refusal in refused)
 

@@ -17,7 +17,6 @@ Stream-K (see there) has W whole waves of R blocks per multiprocessor, and then 
 u is 1 or 2, the tiles that a block has a part of; launch and byte are those of parts of k.
 
     SIMT.configs(p), SM80.configs(p)      the configurations that fit, the one expected to be fastest first
-    SM80.streamk(p)                       those by stream-K that are expected to be faster than all of them
     SM80.fitted(p, config)                a tile with vectors and edges as a problem needs them
 
 Notes.  step and block are data, fitted to the times of every choice on 24 published problems on an H200; the
@@ -27,7 +26,7 @@ proportion: a tile of k has the same bytes there, or the same multiply-adds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from math import gcd, inf, prod
@@ -75,12 +74,15 @@ MOST_ROUNDS = 12
 
 
 STREAMK_GAIN = 0.03
-"""Share of the expected time that stream-K has to save to be tried."""
+"""Share of the expected time that stream-K has to save to be offered."""
 
 COLD_NS, COLD_SHARE = 4000, 0.70
-"""What tiles take at least to read their operands from memory: so many nanoseconds, and the bytes at a share
-of the board's bandwidth.  Of docs/measured.md the products of 128 rows with 58 MB to 235 MB took this and up
-to 15 % more, on a cold L2."""
+"""What reading operands from memory takes: so many nanoseconds, and the bytes at a share of the board's
+bandwidth."""
+
+COLD_POWER = 2.5
+"""Warm tiles and memory add up to (tiles^q + memory^q)^(1/q) on a cold L2: with this q eight f16 products of
+128 and 256 rows by gemm-sm80 took 0.90 to 1.08 of it (an H200, 2026-11-23, tests/gpu/streamk_products)."""
 
 
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
@@ -207,29 +209,6 @@ class Choice(Generic[C]):
         found, refused = self.timed(p, arch)
         return tuple(config for _, config in found), refused
 
-    def streamk(self, p: GemmProblem, arch: str | Arch = "sm_90") -> list[tuple[float, C]]:
-        """Each tile by stream-K, behind its nanoseconds, where it is expected to save STREAMK_GAIN of the
-        time of all that `timed` has; the fastest first.
-
-        >>> from layoutalg.kernels.gemm.problem import gemm_problem
-        >>> [[str(c) for _, c in SM80.streamk(gemm_problem(n, n, n))][:1] for n in (2304, 4096)]
-        [['256x128x64, 4 stages, streamk'], []]
-        """
-        usual, chip = self.timed(p, arch)[0], find_arch(arch)
-        if not usual or not chip.board or not self.shared:
-            return []
-        found: list[tuple[float, C]] = []
-        for tile in self.tiles_of(p):
-            choice = self.shared(self.fit(p, tile.config, chip))
-            try:
-                check_config(p, choice, chip)
-            except LayoutAlgError:
-                continue
-            ns = self.expected(p, choice, tile, self.sums, chip.board.sms)
-            if ns * (1 + STREAMK_GAIN) <= usual[0][0]:
-                found.append((ns, choice))
-        return sorted(found, key=lambda pair: pair[0])
-
     def timed(
         self, p: GemmProblem, arch: str | Arch = "sm_90"
     ) -> tuple[tuple[tuple[float, C], ...], tuple[tuple[C, LayoutAlgError], ...]]:
@@ -272,7 +251,26 @@ def _ranked(
             continue
         for splits in offered_splits(p, config, sms):
             found.append((choice.expected(p, config, tile, choice.sums, sms, splits), config, splits))
-    return sorted(found, key=lambda x: x[0]), tuple(refused)
+    found.sort(key=lambda x: x[0])
+    if found and chip.board and choice.shared:
+        found = sorted([*_by_streamk(choice, p, chip, found[0][0]), *found], key=lambda x: x[0])
+    return found, tuple(refused)
+
+
+def _by_streamk(choice: Choice[C], p: GemmProblem, chip: Arch, usual: float) -> Iterator[tuple[float, C, int]]:
+    """The tiles by stream-K that are expected to save STREAMK_GAIN of the `usual` nanoseconds."""
+    if choice.shared is None or chip.board is None:
+        return
+    for tile in choice.tiles_of(p):
+        config = choice.shared(choice.fit(p, tile.config, chip))
+        ns = choice.expected(p, config, tile, choice.sums, chip.board.sms)
+        if ns * (1 + STREAMK_GAIN) > usual:
+            continue
+        try:
+            check_config(p, config, chip)
+        except LayoutAlgError:
+            continue
+        yield ns, config, 1
 
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
@@ -378,7 +376,7 @@ def expected_family(
 ) -> tuple[float, str, Config | GemvConfig | None]:
     """The family that is expected to be fastest, behind the nanoseconds, with its configuration.
 
-    Tiles take at least as long as memory lets them.  Where no family fits a product there is no
+    Tiles other than those of gemm-sm90 are timed on a warm L2: what memory takes is added.  Where no family fits a product there is no
     configuration: infinity, and the family whose refusals say why.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -396,16 +394,16 @@ def expected_family(
         families = (("gemm-simt", SIMT),)
     elif chip.compute_capability < (8, 0):
         families = (("gemm-sm75", SM75),)
-    found: list[tuple[float, float, str, Config | GemvConfig | None]] = []
-    least = memory_ns(p, chip)
+    found: list[tuple[float, str, Config | GemvConfig | None]] = []
+    cold = memory_ns(p, chip)
     for family, choice in families:
         ns, config = choice.fastest(p, chip) or (inf, None)
-        bound = 0.0 if choice is SM90 else least  # whose model has the memory
-        found.append((max(ns, bound), ns, family, config))
+        if choice is not SM90:  # whose model has the memory
+            ns = (ns**COLD_POWER + cold**COLD_POWER) ** (1 / COLD_POWER)
+        found.append((ns, family, config))
     if p.m <= MOST_ROWS and (fitting := GEMV.timed(p, chip)[0]):
-        found.append((fitting[0][0], 0.0, "gemv", fitting[0][1]))
-    ns, _, family, config = min(found, key=lambda x: x[:2])
-    return ns, family, config
+        found.append((fitting[0][0], "gemv", fitting[0][1]))
+    return min(found, key=lambda x: x[0])
 
 
 def memory_ns(p: GemmProblem, chip: Arch) -> float:

@@ -39,9 +39,10 @@ RUNS = {32: 5.57, 64: 3.06}
 TOGETHER = 2.132
 """The power q by which the three add up."""
 
-RESIDENT = {1: 132, 2: 66, 3: 42, 4: 30, 6: 20, 8: 15}
-"""Clusters of so many blocks, one per multiprocessor, that 132 multiprocessors hold at once.  Of 4 as times
-say: 124 and 128 blocks take 1.4 times what 120 do.  Of 3, 6 and 8 assumed."""
+RESIDENT = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15, 16: 7}
+"""Clusters of so many blocks, one per multiprocessor, that the 132 multiprocessors of an H200 hold at once:
+what cuOccupancyMaxActiveClusters says of blocks of 227 KB (2026-11-23).  Which multiprocessors share a
+graphics processing cluster differs from board to board."""
 
 
 def resident_clusters(sms: int, blocks: int) -> int:

@@ -65,7 +65,7 @@ def timed_us(run: Run, flush: Any, cycles: int = AHEAD_CYCLES) -> float:
 
 
 def sustained(run: Run, us: float, seconds: float, monitor: Monitor) -> tuple[float, float, float]:
-    """Microseconds per launch of so many seconds of them, the mean power in watts, and the clock at the end."""
+    """Microseconds per launch of so many seconds of them, mean power in watts, and the clock meanwhile."""
     import cupy
 
     before, after = cupy.cuda.Event(), cupy.cuda.Event()
