@@ -26,12 +26,13 @@ proportion: a tile of k has the same bytes there, or the same multiply-adds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from math import gcd, inf, prod
+from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
@@ -224,53 +225,88 @@ class Choice(Generic[C]):
         >>> SM90.fastest(p) == SM90.timed(p)[0][0]
         True
         """
-        ranked, _ = _ranked(self, p, find_arch(arch))
-        if not ranked:
-            return None
-        ns, config, splits = ranked[0]
-        return ns, self._parted(p, config, splits)
+        first = _first(self, p, find_arch(arch))
+        return None if first is None else (first[0], self._parted(p, first[1], first[2]))
 
     def _parted(self, p: GemmProblem, config: C, splits: int) -> C:
         return config if splits == 1 else self.parted(p, replace(config, splits=splits))
 
 
+Expected: TypeAlias = "tuple[float, Any, int]"
+"""Nanoseconds, a tile as the problem needs it, parts of k."""
+
+_EXPECTED = itemgetter(0)
+
+
 @lru_cache(maxsize=256)
 def _ranked(
     choice: Choice[Any], p: GemmProblem, chip: Arch
-) -> tuple[list[tuple[float, Any, int]], tuple[tuple[Any, LayoutAlgError], ...]]:
-    """Nanoseconds, tile and parts of k of all that fit, the fastest first; and what does not fit."""
+) -> tuple[list[Expected], tuple[tuple[Any, LayoutAlgError], ...]]:
+    """All that fit, the fastest first; and what does not fit."""
+    refused: dict[Any, LayoutAlgError] = {}
+    fitting: set[Any] = set()
+    usual = list(_usual(choice, p, chip))
+    for _, config, _ in usual:
+        if config not in fitting and config not in refused:
+            try:
+                check_config(p, config, chip)
+                fitting.add(config)
+            except LayoutAlgError as error:
+                refused[config] = error
+    found = sorted((one for one in usual if one[1] in fitting), key=_EXPECTED)
+    if found:
+        shared = [one for one in _by_streamk(choice, p, chip, found[0][0]) if _fits(p, one[1], chip)]
+        found = sorted([*shared, *found], key=_EXPECTED)
+    return found, tuple(refused.items())
+
+
+@lru_cache(maxsize=256)
+def _first(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Expected | None:
+    """The first of `_ranked`: rules are asked of as few tiles as that takes."""
+    usual = _first_that_fits(p, chip, sorted(_usual(choice, p, chip), key=_EXPECTED))
+    if usual is None:
+        return None
+    shared = sorted(_by_streamk(choice, p, chip, usual[0]), key=_EXPECTED)
+    return _first_that_fits(p, chip, shared) or usual
+
+
+@lru_cache(maxsize=16)
+def _fitted(choice: Choice[Any], p: GemmProblem, chip: Arch) -> tuple[tuple[Tile[Any], Any], ...]:
+    return tuple((tile, choice.fit(p, tile.config, chip)) for tile in choice.tiles_of(p))
+
+
+def _usual(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Iterator[Expected]:
+    """Every tile, with every number of parts worth trying, whether or not it fits."""
     sms = chip.board.sms if chip.board else 1
-    found: list[tuple[float, Any, int]] = []
-    refused: list[tuple[Any, LayoutAlgError]] = []
-    for tile in choice.tiles_of(p):
-        config = choice.fit(p, tile.config, chip)
-        try:
-            check_config(p, config, chip)
-        except LayoutAlgError as error:
-            refused.append((config, error))
-            continue
+    for tile, config in _fitted(choice, p, chip):
         for splits in offered_splits(p, config, sms):
-            found.append((choice.expected(p, config, tile, choice.sums, sms, splits), config, splits))
-    found.sort(key=lambda x: x[0])
-    if found and chip.board and choice.shared:
-        found = sorted([*_by_streamk(choice, p, chip, found[0][0]), *found], key=lambda x: x[0])
-    return found, tuple(refused)
+            yield choice.expected(p, config, tile, choice.sums, sms, splits), config, splits
 
 
-def _by_streamk(choice: Choice[C], p: GemmProblem, chip: Arch, usual: float) -> Iterator[tuple[float, C, int]]:
-    """The tiles by stream-K that are expected to save STREAMK_GAIN of the `usual` nanoseconds."""
-    if choice.shared is None or chip.board is None:
+def _by_streamk(choice: Choice[Any], p: GemmProblem, chip: Arch, usual: float) -> Iterator[Expected]:
+    """The tiles by stream-K that are expected to save STREAMK_GAIN of the `usual` nanoseconds, of products
+    that have a tile for every multiprocessor: of others parts of k were faster than what is expected here."""
+    if choice.shared is None or chip.board is None or p.batch:
         return
-    for tile in choice.tiles_of(p):
-        config = choice.shared(choice.fit(p, tile.config, chip))
+    for tile, fitted in _fitted(choice, p, chip):
+        config = choice.shared(fitted)
+        if tile_count(p, config) < chip.board.sms:
+            continue
         ns = choice.expected(p, config, tile, choice.sums, chip.board.sms)
-        if ns * (1 + STREAMK_GAIN) > usual:
-            continue
-        try:
-            check_config(p, config, chip)
-        except LayoutAlgError:
-            continue
-        yield ns, config, 1
+        if ns * (1 + STREAMK_GAIN) <= usual:
+            yield ns, config, 1
+
+
+def _fits(p: GemmProblem, config: Any, chip: Arch) -> bool:
+    try:
+        check_config(p, config, chip)
+    except LayoutAlgError:
+        return False
+    return True
+
+
+def _first_that_fits(p: GemmProblem, chip: Arch, found: Iterable[Expected]) -> Expected | None:
+    return next((one for one in found if _fits(p, one[1], chip)), None)
 
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
@@ -376,8 +412,8 @@ def expected_family(
 ) -> tuple[float, str, Config | GemvConfig | None]:
     """The family that is expected to be fastest, behind the nanoseconds, with its configuration.
 
-    Tiles other than those of gemm-sm90 are timed on a warm L2: what memory takes is added.  Where no family fits a product there is no
-    configuration: infinity, and the family whose refusals say why.
+    Tiles other than those of gemm-sm90 are timed on a warm L2: what memory takes is added.
+    Where no family fits a product there is no configuration: infinity, and the family whose refusals say why.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> ns, family, config = expected_family(gemm_problem(4096, 4096, 4096, "bf16"))

@@ -25,6 +25,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 from numbers import Real
 from types import MappingProxyType
@@ -393,14 +394,18 @@ def mma_of(p: GemmProblem, c: Sm80Config) -> Mma:
     return max(fitting, key=lambda m: m.k)
 
 
-def mmas_of(p: GemmProblem) -> list[Mma]:
+def mmas_of(p: GemmProblem) -> tuple[Mma, ...]:
     """Every mma that multiplies a problem's elements into its sums.
 
     >>> [m.k for m in mmas_of(gemm_problem(256, 256, 64))]
     [8, 16]
     """
-    kind = p.element, p.accumulator.name, p.arithmetic
-    return [m for m in MMAS if (m.operand, m.accumulator, m.arithmetic) == kind]
+    return _mmas(p.element, p.accumulator.name, p.arithmetic)
+
+
+@lru_cache
+def _mmas(*kind: str) -> tuple[Mma, ...]:
+    return tuple(m for m in MMAS if (m.operand, m.accumulator, m.arithmetic) == kind)
 
 
 FRAGMENT_BYTES = 32

@@ -19,7 +19,6 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import For, If, Let, printed
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels import find_family
 from layoutalg.kernels.config_fields import difference
 from layoutalg.kernels.gemm import heuristic as choices
 from layoutalg.kernels.gemm.heuristic import expected_ns
