@@ -324,7 +324,8 @@ def _move(form: Form, name: str, part: Copy, start: int) -> _Move:
     """The launch that copies an operand, or `out` from its copy: of rows that only get another pitch by a
     kernel for all sizes, of anything else by one of its own."""
     rows = part.rows
-    if part.pitch and rows is not None and part.strides[-1] == form.itemsize:
+    neighbours = part.strides[-1] == form.itemsize
+    if part.pitch and neighbours and rows is not None and rows[1] >= part.shape[-1] * form.itemsize:
         p = FAMILIES["tiled_copy"].problem(
             rows[0], part.shape[-1], f"u{8 * form.itemsize}", rows[1] // form.itemsize, part.pitch,
             gcd(UNIT_BYTES, start),

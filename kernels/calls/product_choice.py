@@ -2,8 +2,8 @@
 
     ways(product, starts, "sm_90")[0]      the way of a call whose arrays start so
 
-The idea.  A product may be computed from where its operands lie, or from padded copies of those that are odd:
-TMA reads rows that start at multiples of 16 bytes, and reads those at odd multiples in more requests.
+The idea.  A product may be computed from where its operands lie, or from padded copies of those whose rows
+do not start at multiples of 16 bytes, which TMA does not read.
 Each way has a problem, the family and the configuration that the cost model expects to be fastest for it,
 and the copies, whose time is what they move by the bandwidth of memory, and a launch:
 

@@ -414,13 +414,13 @@ def plan_of(product: Product, starts: Mapping[str, int], padded: Sequence[str] =
 
 
 def paddable(product: Product, starts: Mapping[str, int]) -> tuple[str, ...]:
-    """The operands that TMA does not read where they lie, or not in whole sectors: "a", "b", both or none.
+    """The operands that TMA does not read where they lie: "a", "b", both or none.
 
     >>> from layoutalg.kernels.calls.arrays import form_of
     >>> f = form_of("cupy", 0, "float16", 2, (64, 72), (144, 2))
     >>> g = form_of("cupy", 0, "float16", 2, (72, 65), (130, 2))
     >>> paddable(find_product(f, g), {})
-    ('a', 'b')
+    ('b',)
     """
     found = []
     for name, rows in (("a", product.m), ("b", product.n)):
@@ -430,7 +430,7 @@ def paddable(product: Product, starts: Mapping[str, int]) -> tuple[str, ...]:
             continue
         steps = [start, *side.batch]
         lead = stored[1] * DTYPES[product.element].nbytes
-        if lead % (2 * UNIT_BYTES) or any(step % UNIT_BYTES for step in steps):
+        if any(step % UNIT_BYTES for step in (lead, *steps)):
             found.append(name)
     return tuple(found)
 

@@ -77,13 +77,10 @@ MOST_ROUNDS = 12
 STREAMK_GAIN = 0.03
 """Share of the expected time that stream-K has to save to be offered."""
 
-COLD_NS, COLD_SHARE = 4000, 0.70
-"""What reading operands from memory takes: so many nanoseconds, and the bytes at a share of the board's
-bandwidth."""
-
-COLD_POWER = 2.5
-"""Warm tiles and memory add up to (tiles^q + memory^q)^(1/q) on a cold L2: with this q eight f16 products of
-128 and 256 rows by gemm-sm80 took 0.90 to 1.08 of it (an H200, 2026-11-23, tests/gpu/streamk_products)."""
+COLD_NS, COLD_SHARE = 2500, 0.29
+"""What a cold L2 adds to the time of tiles: so many nanoseconds, and this share of what memory takes for all
+operands.  Times of 26 products of 256 to 16,384 columns by gemm-sm80 are met within 4 microseconds, but for
+those of 32 rows and fewer, in tiles of 64, which take longer (an H200, 2026-11-23)."""
 
 
 def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
@@ -431,27 +428,27 @@ def expected_family(
     elif chip.compute_capability < (8, 0):
         families = (("gemm-sm75", SM75),)
     found: list[tuple[float, str, Config | GemvConfig | None]] = []
-    cold = memory_ns(p, chip)
+    cold = cold_ns(p, chip)
     for family, choice in families:
         ns, config = choice.fastest(p, chip) or (inf, None)
         if choice is not SM90:  # whose model has the memory
-            ns = (ns**COLD_POWER + cold**COLD_POWER) ** (1 / COLD_POWER)
+            ns += cold
         found.append((ns, family, config))
     if p.m <= MOST_ROWS and (fitting := GEMV.timed(p, chip)[0]):
         found.append((fitting[0][0], "gemv", fitting[0][1]))
     return min(found, key=lambda x: x[0])
 
 
-def memory_ns(p: GemmProblem, chip: Arch) -> float:
-    """What operands and result of a product take in tiles at least, on a cold cache.
+def cold_ns(p: GemmProblem, chip: Arch) -> float:
+    """What a product takes longer on a cold L2 than on a warm one, in tiles that loads through L1 fill.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> round(memory_ns(gemm_problem(128, 7168, 16384), find_arch("sm_90")) / 1000)
-    76
+    >>> round(cold_ns(gemm_problem(128, 7168, 16384), find_arch("sm_90")) / 1000)
+    17
     """
     bandwidth = chip.board.dram_bytes_per_s if chip.board else inf
     each = (p.m * p.k, p.steps("a")), (p.n * p.k, p.steps("b")), (p.m * p.n, p.steps("d"))
     nbytes = 0
     for (elems, steps), size in zip(each, (p.operand.nbytes, p.operand.nbytes, p.result.nbytes), strict=True):
         nbytes += elems * size * prod(mode.extent for mode, step in zip(p.batch, steps, strict=True) if step)
-    return COLD_NS + 1e9 * nbytes / (COLD_SHARE * bandwidth)
+    return COLD_NS + 1e9 * COLD_SHARE * nbytes / bandwidth
