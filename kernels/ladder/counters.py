@@ -115,10 +115,15 @@ def copied_lines(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "
 
 
 def vectorized_loads(
-    p: GemmProblem, c: SimtConfig, kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90"
+    p: GemmProblem,
+    c: SimtConfig,
+    kernel: Kernel,
+    params: Mapping[str, int],
+    arch: str | Arch = "sm_90",
+    stored: Kernel | None = None,
 ) -> Prediction:
     """As `counted`, of a launch on whole tiles whose fragments are loaded 16 bytes at a time where neighbours
-    allow it.
+    allow it; tiles are stored as the kernel `stored` does, where there is one.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> simt = find_family("gemm-simt")
@@ -130,9 +135,12 @@ def vectorized_loads(
     vectors = {f"tile_{side}": _vectors(p, c, side) for side in ("a", "b")}
     costs = Costs(arch)
     for access in traffic_by_access(kernel, params, arch):
-        if access.cost.instructions and (
-            vectors.get(access.buffer) is None or not access.op.startswith("ld.shared")
-        ):
+        loaded = access.op.startswith("ld.shared") and vectors.get(access.buffer) is not None
+        other = access.op.startswith("st.shared") and stored is not None
+        if access.cost.instructions and not loaded and not other:
+            costs.add(access.op, access.cost)
+    for access in traffic_by_access(stored, params, arch) if stored is not None else ():
+        if access.cost.instructions and access.op.startswith("st.shared"):
             costs.add(access.op, access.cost)
     blocks = (p.m // c.tile_m) * (p.n // c.tile_n) * p.products
     for addresses in vectors.values():

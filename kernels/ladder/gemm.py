@@ -31,7 +31,7 @@ program loads them one by one: `merged` says so.  Accesses are as counters show 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -107,7 +107,10 @@ def predict_step(family: Family, p: GemmProblem, name: str, config: Any, arch: s
     loads = round(warps * code.executed(lambda i: i.kind == LOADS[by_mma]))
     written = sum(x.instructions for op, x in accesses.items() if op.startswith(FRAGMENT[by_mma]))
     if loads < written and isinstance(config, SimtConfig):
-        accesses = vectorized_loads(p, config, kernel, params, machine.arch)
+        stores = round(warps * code.executed(lambda i: i.opcode.startswith("STS")))
+        alone = sum(x.instructions for op, x in accesses.items() if op.startswith("st.shared"))
+        wide = family.launches(p, replace(config, single=False), machine.arch) if stores < alone else sequence
+        accesses = vectorized_loads(p, config, kernel, params, machine.arch, wide.kernels[0])
     idle, once = code.idle_loads
     held = occupancy_of(
         machine.arch, threads=kernel.threads, registers_per_thread=cubin.registers,

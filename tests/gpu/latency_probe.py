@@ -5,11 +5,11 @@ python -m tests.gpu.latency_probe --json rows.json  write them: behind those of 
 
 A latency is the cycles of a chain in which each instruction takes the result of the one before it, over their
 number, by one warp alone; the least of several launches.  An interval is the cycles between independent
-instructions of one scheduler, four warps on it.  Each kernel is disassembled first: it must hold its opcode
-as often as it is unrolled, or the probe stops.
+instructions of one scheduler, four warps on it, from the first warp's start to the last one's end.  Each
+kernel is disassembled first: it must hold its opcode as often as it is unrolled, or the probe stops.
 
     LDG.L1, .L2, .DRAM    a chain of addresses through 8 KiB, through 8 MiB past the L1, and through 512 MiB,
-                          with what its pages cost
+                          elsewhere in it at each launch, from an L2 that holds other data
     BAR                   barriers of one warp, one behind the other
 """
 
@@ -36,6 +36,9 @@ WARPS = 16
 SIZES: Mapping[str, int] = MappingProxyType({"L1": 8 << 10, "L2": 8 << 20, "DRAM": 512 << 20})
 STRIDE = 4096 + 128
 """Bytes from an address of the chain to the next: lines of their own, in sets of their own."""
+
+PART = 20_000 * STRIDE
+"""Bytes from where a launch starts in the longest chain to where the next one does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ def probes(sm: int) -> tuple[Probe, ...]:
 
 
 def text_of(p: Probe) -> str:
-    """The kernel: out[warp] the cycles of TURNS * UNROLLED repetitions, out[WARPS + ...] what keeps them."""
+    """The kernel: out[warp] is the clock before the last UNROLLED repetitions, out[WARPS + warp] after them."""
     helper = f"__device__ __forceinline__ {p.helper}" if p.helper else ""
     return f"""typedef unsigned u32; typedef unsigned f16x2; typedef unsigned bf16x2;
 {helper}
@@ -140,16 +143,17 @@ extern "C" __global__ void probe(long long* out, unsigned long long data, unsign
     for (unsigned i = threadIdx.x; i < 1024; i += blockDim.x) room[i] = first;
     __syncthreads();
     {p.before}
-    long long cycles = 0;
+    long long begin = 0, end = 0;
     for (int turn = 0; turn < {TURNS}; ++turn) {{
-        const long long begin = clock64();
+        __syncthreads();
+        begin = clock64();
         #pragma unroll
         for (int i = 0; i < {UNROLLED}; ++i) {{ {p.chain} }}
         asm volatile("" :: "r"({p.after}) : "memory");
-        cycles = clock64() - begin;
+        end = clock64();
     }}
-    if (threadIdx.x % 32 == 0) out[threadIdx.x / 32] = cycles;
-    if ({p.after} == 0x12345678u) out[{WARPS}] = 1;
+    if (threadIdx.x % 32 == 0) out[threadIdx.x / 32] = begin, out[{WARPS} + threadIdx.x / 32] = end;
+    if ({p.after} == 0x12345678u) out[{2 * WARPS}] = 1;
 }}
 """
 
@@ -183,13 +187,17 @@ def measure(p: Probe, arch: str) -> float:
 
     module = cupy.cuda.Module()
     module.load(compiled(p, arch).image)
-    function, out = module.get_function("probe"), cupy.zeros(WARPS + 1, dtype=cupy.int64)
+    function, out = module.get_function("probe"), cupy.zeros(2 * WARPS + 1, dtype=cupy.int64)
     data = chained(SIZES[p.level]) if p.level else None
     least = float("inf")
-    for _ in range(5):
-        first = numpy.uint64(data.data.ptr if data is not None else 0)
+    flush = cupy.zeros(64 << 20, dtype=cupy.float32) if p.level == "DRAM" else None
+    for launch in range(5):
+        if flush is not None:
+            flush.sum()
+        start = launch * PART if p.level == "DRAM" else 0
+        first = numpy.uint64(data.data.ptr + start if data is not None else 0)
         function((1,), (32 * p.warps,), (out, first, numpy.uint32(0)))
-        cycles = float(out[: p.warps].max())
+        cycles = float(out[WARPS : WARPS + p.warps].max() - out[: p.warps].min())
         per_scheduler = UNROLLED * max(1, p.warps // 4)
         least = min(least, cycles / per_scheduler)
     return least
