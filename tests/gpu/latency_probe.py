@@ -133,7 +133,7 @@ def probes(sm: int) -> tuple[Probe, ...]:
 
 
 def text_of(p: Probe) -> str:
-    """The kernel: out[warp] is the clock before the last UNROLLED repetitions, out[WARPS + warp] after them."""
+    """The kernel: out[warp] is the clock before the last UNROLLED repetitions, out[WARPS + warp] after."""
     helper = f"__device__ __forceinline__ {p.helper}" if p.helper else ""
     return f"""typedef unsigned u32; typedef unsigned f16x2; typedef unsigned bf16x2;
 {helper}
