@@ -11,13 +11,16 @@ from how many tiles and steps there are.  An operand is lines that its boxes cut
     TMA out   the sectors of D that boxes touch, in bounds
     wgmma     4 warps * tile_m / 64 * 4 for each tile and step; each reads its 64 rows of A and all of B
               of 16 k in shared memory, 128 bytes a wavefront
-    L2        what is in bounds, of a cluster once, and the accesses of threads
+    L2        what is in bounds, of a cluster once, and the accesses of threads: what is asked for
 
 Wavefronts and sectors of threads are read off the program (see codegen.costs).  Lines that start at odd
 multiples of 16 bytes touch one sector more per chunk.
 
 Notes.  Arrays are taken to start at multiples of 32 bytes.  How often waits are asked again is not known, and
 so is no total of instructions.
+
+Requests of neighbouring multiprocessors are joined on their way, so that the L2 reads down to half of the
+sectors that are asked for, and boxes that stick out may ask for more than is in bounds, at most "TMA in".
 
 Source: what TMA and wgmma count was measured on an H200, see docs/hopper.md.
 """
@@ -124,7 +127,7 @@ class Work:
     def counts(self) -> Mapping[str, int]:
         """What counters say of it, under the names of the tables; nothing that it does not do.
 
-        "TMA in" and "TMA out" are bytes, "L2 in" and "L2 out" sectors that it is read and written.
+        "TMA in" and "TMA out" are bytes, "L2 in" and "L2 out" sectors that it is asked for.
         """
         found = {
             "wgmma": self.wgmma, "TMA loads": self.tma_loads, "TMA stores": self.tma_stores,
