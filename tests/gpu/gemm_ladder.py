@@ -252,7 +252,7 @@ def held_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
     )
     print("|---|---:|---:|---:|---:|---:|---:|")
     for step, found in zip(steps, seen, strict=True):
-        sectors = count_of(step, "L2 in", found) or count_of(step, "sectors loaded", found) or math.nan
+        sectors = count_of(step, "sectors loaded", found) or count_of(step, "L2 in", found) or math.nan
         most, held = (found.get(metric, math.nan) for metric in (MOST_WARPS, WARPS))
         rate, warps = step.problem.flops / (SECTOR_BYTES * sectors), step.occupancy.warps_per_sm
         grid = min(warps, -(-step.blocks // SMS) * (step.occupancy.threads // 32))
