@@ -5,8 +5,8 @@ python -m tests.gpu.dram_probe counters OUT.json [NAME ...]     bytes of DRAM un
 python -m tests.gpu.dram_probe caches OUT.json [NAME ...]       sectors and requests of L1 and L2 under ncu
 python -m tests.gpu.dram_probe launch SPAN,SPAN NAME ...        launch the patterns at each size, for ncu
 
-A pattern is a layout (thread, step) -> byte address, printed as CUDA by layoutalg.indexing; a thread makes all
-its loads before it looks at one of them.  Patterns cover SPAN bytes of addresses, and counters of DRAM are
+A pattern is a layout (thread, step) -> byte address, printed as CUDA by layoutalg.indexing; a thread makes
+all its loads before it looks at one of them.  Patterns cover SPAN bytes of addresses, and counters of DRAM are
 those of SPAN less those of half of it: what the L2 held before, and dirty lines that stay in it, drop out.
 """
 
@@ -21,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.indexing import code
@@ -52,6 +51,9 @@ CACHES = (
 )  # fmt: skip
 
 
+ONCE = Layout(1, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """`op` of `width_bytes` per lane: `lanes` places the threads of a chunk of `chunk_bytes`, `turns` their
@@ -65,7 +67,7 @@ class Pattern:
     width_bytes: int
     lanes: Layout
     chunk_bytes: int
-    turns: Layout = Layout(1, 0)
+    turns: Layout = ONCE
     first_bytes: int = 0
     granularity: int = 0
 
@@ -177,9 +179,7 @@ def _patterns() -> list[Pattern]:
         out.append(Pattern(f"ld_sector_{suffix}", op, 16, sector, 2048))
     for granularity in (32, 64, 128):
         out.append(
-            Pattern(
-                f"ld_sector_limit_{granularity}", "ld.global", 16, sector, 2048, granularity=granularity
-            )
+            Pattern(f"ld_sector_limit_{granularity}", "ld.global", 16, sector, 2048, granularity=granularity)
         )
         out.append(
             Pattern(
