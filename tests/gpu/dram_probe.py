@@ -6,7 +6,7 @@ python -m tests.gpu.dram_probe caches OUT.json [NAME ...]       sectors and requ
 python -m tests.gpu.dram_probe launch SPAN,SPAN NAME ...        launch the patterns at each size, for ncu
 
 A pattern is a layout (thread, step) -> byte address, printed as CUDA by layoutalg.indexing; a thread makes
-all its loads before it looks at one of them.  Patterns cover SPAN bytes of addresses, and counters of DRAM are
+all its loads before it looks at one of them.  Patterns cover SPAN bytes of addresses; counters of DRAM are
 those of SPAN less those of half of it: what the L2 held before, and dirty lines that stay in it, drop out.
 """
 
