@@ -11,6 +11,7 @@
     coalescing   sectors and lines of one global instruction; of linear layouts without enumeration
     lanes        the addresses that a warp gives: which lanes supply one, bytes per lane, alignment
     enumerated   every instruction counted: the definition
+    memory/      the sectors and half lines that all requests touch together, and what DRAM moves for them
     classes/     sums over classes of instructions that cost the same: digit classes, footprints, guards
     report       SharedReport, GlobalReport, Witness, how they print, and the notes they carry
     reuse        what several requests ask together: sectors that the L1 serves again
@@ -51,6 +52,7 @@ from layoutalg.analysis.coalescing import sectors, sectors_batch, traffic, traff
 from layoutalg.analysis.enumerated import access_extent, instruction_offsets
 from layoutalg.analysis.lanes import MAX_ADDRESS, active_lanes, batch_lanes, warp_rule
 from layoutalg.analysis.mapping import vector_elems
+from layoutalg.analysis.memory.units import Runs, Units, count_units, nested, units_of
 from layoutalg.analysis.report import (
     CostClass,
     GlobalReport,
@@ -84,8 +86,10 @@ __all__ = [
     "Report",
     "Residues",
     "Reuse",
+    "Runs",
     "SharedReport",
     "TmaAccess",
+    "Units",
     "Wanted",
     "Witness",
     "access_extent",
@@ -97,10 +101,12 @@ __all__ = [
     "batch_lanes",
     "clash",
     "conflict_words",
+    "count_units",
     "global_report",
     "ideal_wavefronts",
     "instruction_offsets",
     "linear_wavefronts",
+    "nested",
     "phase_groups",
     "report_notes",
     "report_rows",
@@ -114,6 +120,7 @@ __all__ = [
     "swizzle_notes",
     "traffic",
     "traffic_batch",
+    "units_of",
     "vector_elems",
     "warp_families",
     "warp_rule",
