@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from layoutalg.analysis.access import Access, Guard, TmaAccess, addressing
 from layoutalg.analysis.analyzer import METHODS, Wanted, analyze_access
-from layoutalg.analysis.ask import analyze
+from layoutalg.analysis.ask import LEVELS, Level, analyze
 from layoutalg.analysis.banks import (
     clash,
     ideal_wavefronts,
@@ -52,9 +52,11 @@ from layoutalg.analysis.coalescing import sectors, sectors_batch, traffic, traff
 from layoutalg.analysis.enumerated import access_extent, instruction_offsets
 from layoutalg.analysis.lanes import MAX_ADDRESS, active_lanes, batch_lanes, warp_rule
 from layoutalg.analysis.mapping import vector_elems
-from layoutalg.analysis.memory.units import Runs, Units, count_units, nested, units_of
+from layoutalg.analysis.memory.dram import dram_of
+from layoutalg.analysis.memory.units import Runs, Units, count_units, nested, touched_by
 from layoutalg.analysis.report import (
     CostClass,
+    DramReport,
     GlobalReport,
     Named,
     Place,
@@ -75,12 +77,15 @@ from layoutalg.analysis.words import conflict_words
 from layoutalg.moved import moved
 
 __all__ = [
+    "LEVELS",
     "MAX_ADDRESS",
     "METHODS",
     "Access",
     "CostClass",
+    "DramReport",
     "GlobalReport",
     "Guard",
+    "Level",
     "Named",
     "Place",
     "Report",
@@ -102,6 +107,7 @@ __all__ = [
     "clash",
     "conflict_words",
     "count_units",
+    "dram_of",
     "global_report",
     "ideal_wavefronts",
     "instruction_offsets",
@@ -118,9 +124,9 @@ __all__ = [
     "served_batch",
     "shared_report",
     "swizzle_notes",
+    "touched_by",
     "traffic",
     "traffic_batch",
-    "units_of",
     "vector_elems",
     "warp_families",
     "warp_rule",

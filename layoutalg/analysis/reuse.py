@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 from layoutalg.analysis.access import Access
 from layoutalg.analysis.analyzer import Wanted, analyze_access
-from layoutalg.analysis.memory.units import units_of
+from layoutalg.analysis.memory.units import touched_by
 from layoutalg.analysis.report import GlobalReport, Method
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
@@ -90,5 +90,6 @@ def reuse_of(
             "sectors are asked for again by accesses of global memory; one or more are needed"
         )
     requests, asked = sum(r.instructions for r in moved), sum(r.sectors for r in moved)
-    units, counted = units_of(layout, given, machine, machine.sector_bytes, listed=method == "enumerated")
-    return Reuse(requests, asked, units.touched, machine.sector_bytes, counted)
+    found = touched_by(layout, given, machine, listed=method == "enumerated")
+    different = found.units(machine.sector_bytes).touched
+    return Reuse(requests, asked, different, machine.sector_bytes, found.method)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.analysis import Access, Guard, Units, count_units, nested, units_of
+from layoutalg.analysis import Access, Guard, Units, count_units, nested, touched_by
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
@@ -60,12 +60,13 @@ def test_the_closed_form_is_the_list(seed: int) -> None:
         op = f"{rng.choice(('ld', 'st'))}.global.b{dtype(element).bits}"
         wanted = [Access.of(f"{op}@{way}", tile, element) for way in rng.choice((["row"], ["row", "col"]))]
         wanted = [replace(a, base_bytes=rng.choice((0, 4, 16, 32))) for a in wanted]
+        found = touched_by(tile, wanted, ARCHS["sm_90"])
+        listed = touched_by(tile, wanted, ARCHS["sm_90"], listed=True)
+        assert found.useful_bytes == listed.useful_bytes and listed.method == "enumerated"
         for unit in UNITS:
-            found, method = units_of(tile, wanted, ARCHS["sm_90"], unit)
-            listed = units_of(tile, wanted, ARCHS["sm_90"], unit, listed=True)
-            assert (found, "enumerated") == listed, (str(tile), [str(a.tv) for a in wanted], unit)
-            closed += method == "digit-classes"
-    assert closed >= 30
+            assert found.units(unit) == listed.units(unit), (str(tile), [str(a.tv) for a in wanted], unit)
+        closed += found.method == "digit-classes"
+    assert closed >= 10
 
 
 def test_steps_of_two_requests_fill_what_either_leaves() -> None:
@@ -73,20 +74,21 @@ def test_steps_of_two_requests_fill_what_either_leaves() -> None:
     tv = Layout(((2, 16), 4, 4), ((4, 32), 1, 8))
     lines, once = Access("st.global.b128", tv, "f32"), Access("st.global.b128", tv(None, None, 0), "f32")
     tile = Layout(512)
-    assert units_of(tile, [lines], ARCHS["sm_90"], 64)[0] == Units(32, 32)
-    assert units_of(tile, [once], ARCHS["sm_90"], 64)[0] == Units(16, 0)
+    assert touched_by(tile, [lines], ARCHS["sm_90"]).units(64) == Units(32, 32)
+    assert touched_by(tile, [once], ARCHS["sm_90"]).units(64) == Units(16, 0)
 
 
 def test_extents_do_not_matter() -> None:
     tile = Layout((1 << 24, 25, 7), (404, 1, 1 << 40))
     access = Access.of("ld.global.b32@row", tile, "f32")
-    assert units_of(tile, [access], ARCHS["sm_90"], 64)[1] == "digit-classes"
+    assert touched_by(tile, [access], ARCHS["sm_90"]).method == "digit-classes"
 
 
 def test_guards_and_swizzles_are_listed() -> None:
     tile = Layout((16, 32), (32, 1))
     guarded = replace(Access.of("ld.global.b32@row", tile, "f32"), active=Guard((8, 4)))
-    assert units_of(tile, [guarded], ARCHS["sm_90"], 64) == (Units(8, 0), "enumerated")
+    found = touched_by(tile, [guarded], ARCHS["sm_90"])
+    assert (found.units(64), found.method) == (Units(8, 0), "enumerated")
     swizzled = ComposedLayout(Swizzle(2, 3, 3), 0, tile)
-    every = [Access.of("ld.global.b32@col", swizzled, "f32")]
-    assert units_of(swizzled, every, ARCHS["sm_90"], 64) == (Units(32, 32), "enumerated")
+    found = touched_by(swizzled, [Access.of("ld.global.b32@col", swizzled, "f32")], ARCHS["sm_90"])
+    assert (found.units(64), found.method) == (Units(32, 32), "enumerated")

@@ -29,8 +29,8 @@ what has predicates or swizzles.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import gcd
-from typing import NamedTuple
+from math import gcd, prod
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from layoutalg.analysis.access import Access, addressing
 from layoutalg.analysis.classes.footprint import AccessStrides, find_footprint
@@ -39,6 +39,9 @@ from layoutalg.analysis.report import Method
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.budget import Budget
 from layoutalg.layout import AnyLayout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _BLOCK = 1 << 12
 
@@ -67,50 +70,102 @@ class Runs(NamedTuple):
     digits: tuple[tuple[int, int], ...]
 
     @property
+    def method(self) -> Method:
+        """In closed form."""
+        return "digit-classes"
+
+    @property
     def reach(self) -> int:
         """Bytes from the first to the last."""
         return self.run + sum((extent - 1) * step for extent, step in self.digits)
 
+    @property
+    def useful_bytes(self) -> int:
+        """All bytes."""
+        return self.run * prod(extent for extent, _ in self.digits)
 
-def units_of(
-    layout: AnyLayout, accesses: Iterable[Access], machine: Arch, unit_bytes: int, *, listed: bool = False
-) -> tuple[Units, Method]:
-    """The units of all accesses together, and how they were counted; `listed`: by the definition in any case.
+    def units(self, unit_bytes: int) -> Units:
+        """See `count_units`."""
+        return count_units(self, unit_bytes)
 
-    Raises as `listed_units` does.
+
+class Touched(Protocol):
+    """The bytes that all requests ask for, each once."""
+
+    @property
+    def method(self) -> Method:
+        """How they were found."""
+
+    @property
+    def useful_bytes(self) -> int:
+        """How many they are."""
+
+    def units(self, unit_bytes: int) -> Units:
+        """The units of so many bytes, 32 or a larger power of two, that they touch and fill."""
+
+
+def touched_by(
+    layout: AnyLayout, accesses: Iterable[Access], machine: Arch, *, listed: bool = False
+) -> Touched:
+    """The bytes of all accesses together; `listed`: by the definition in any case.
+
+    Raises UndecidedError where they have to be listed and are more than the budget has, and as
+    `instruction_offsets` does.
 
     >>> from layoutalg.arch import ARCHS
     >>> from layoutalg.layout import Layout
     >>> tile = Layout((1 << 20, 16), (100, 1))
-    >>> units_of(tile, [Access.of("ld.global.b128@row", tile, "f32")], ARCHS["sm_90"], 64)
-    (Units(touched=1835008, whole=262144), 'digit-classes')
+    >>> found = touched_by(tile, [Access.of("ld.global.b128@row", tile, "f32")], ARCHS["sm_90"])
+    >>> found.units(64), found.useful_bytes == 64 << 20, found.method
+    (Units(touched=1835008, whole=262144), True, 'digit-classes')
     """
     given = list(accesses)
     runs = None if listed else runs_of(layout, given, machine)
-    if runs is None:
-        return listed_units(layout, given, machine, unit_bytes), "enumerated"
-    return count_units(runs, unit_bytes), "digit-classes"
+    return listed_bytes(layout, given, machine) if runs is None else runs
 
 
 # --- the definition ------------------------------------------------------------------------------------
 
 
-def listed_units(layout: AnyLayout, accesses: Iterable[Access], machine: Arch, unit_bytes: int) -> Units:
-    """The units of all addresses, one by one.
+class Listed(NamedTuple):
+    """Bytes as the numbers of aligned groups of `grain` of them, in order."""
 
-    Raises UndecidedError where they are more than the budget has, and as `instruction_offsets` does.
+    grain: int
+    numbers: NDArray[Any]
+
+    @property
+    def method(self) -> Method:
+        """By the definition."""
+        return "enumerated"
+
+    @property
+    def useful_bytes(self) -> int:
+        """All bytes."""
+        return self.grain * len(self.numbers)
+
+    def units(self, unit_bytes: int) -> Units:
+        """Counted one by one."""
+        import numpy as np
+
+        per = unit_bytes // self.grain
+        _, count = np.unique(self.numbers // per, return_counts=True)
+        return Units(len(count), int((count == per).sum()))
+
+
+def listed_bytes(layout: AnyLayout, accesses: Iterable[Access], machine: Arch) -> Listed:
+    """The bytes of all addresses, one by one.  Raises as `touched_by` does.
 
     >>> from layoutalg.arch import ARCHS
     >>> from layoutalg.layout import Layout
     >>> tile = Layout((32, 3), (3, 1))
-    >>> listed_units(tile, [Access.of("ld.global.b32@col", tile, "f32")], ARCHS["sm_90"], 64)
+    >>> listed_bytes(tile, [Access.of("ld.global.b32@col", tile, "f32")], ARCHS["sm_90"]).units(64)
     Units(touched=6, whole=6)
     """
     import numpy as np
 
     found = list(accesses)
     rules = [find_instruction(access.op, machine) for access in found]
-    grain = min([unit_bytes, *(rule.width_bytes for rule in rules)])
+    grain = min([machine.sector_bytes, *(rule.width_bytes for rule in rules)])
     seen = [np.zeros(0, dtype=np.int64)]
     for access, rule in zip(found, rules, strict=True):
         counted = addressing(access, rule, machine)
@@ -123,9 +178,7 @@ def listed_units(layout: AnyLayout, accesses: Iterable[Access], machine: Arch, u
             budget.spend(len(numbers) * machine.lanes * len(inside))
             addresses, mask = lane_addresses(layout, counted, rule, machine, extent, numbers)
             seen.append(np.unique((addresses[mask] // grain)[:, None] + inside))
-    grains = np.unique(np.concatenate(seen))
-    _, count = np.unique(grains // (unit_bytes // grain), return_counts=True)
-    return Units(len(count), int((count == unit_bytes // grain).sum()))
+    return Listed(grain, np.unique(np.concatenate(seen)))
 
 
 # --- the closed form -----------------------------------------------------------------------------------
