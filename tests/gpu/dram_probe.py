@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from layoutalg.analysis import Access, DramReport, analyze
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.indexing import code
 from layoutalg.layout import Layout, concat, flatten, modes, size
@@ -88,6 +89,16 @@ class Pattern:
     def loads(self) -> bool:
         """Whether it reads."""
         return not self.op.startswith("st")
+
+    def predicted(self, span: int) -> DramReport:
+        """What memory should move for it."""
+        threads, steps = modes(self.layout(span))
+        tv = concat(threads, Layout(self.width_bytes, 1), steps)
+        access = Access(
+            f"{self.op[:2]}.global.b{8 * self.width_bytes}" if self.op[:2] != "cp" else "ld.global.b128",
+            tv, "u8", base_bytes=self.first_bytes,
+        )  # fmt: skip
+        return analyze(Layout(2 * span), access, level="dram")
 
     def source(self, span: int) -> str:
         """The kernel and its index function."""

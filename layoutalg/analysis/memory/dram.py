@@ -36,7 +36,7 @@ from layoutalg.layout import AnyLayout
 
 def dram_of(
     layout: AnyLayout,
-    accesses: Access | Iterable[Access],
+    accesses: Access | TmaAccess | Iterable[Access],
     arch: str | Arch = "sm_90",
     method: Wanted = "auto",
 ) -> DramReport:
