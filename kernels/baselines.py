@@ -99,6 +99,20 @@ def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Lau
     return lambda: norm(y.movedim(axes, last), extents)
 
 
+def torch_cross_entropy(
+    x: Any, target: Any, axis: int, element: str, ignore_index: int, reduction: str
+) -> Launch | None:
+    """PyTorch's cross entropy of logits along an axis, None where PyTorch is missing."""
+    if import_trouble("torch", ""):
+        return None
+    import torch
+
+    y, at = _tensor(x, element).movedim(axis, -1), torch.as_tensor(target, device="cuda").reshape(-1).long()
+    rows = y.reshape(-1, y.shape[-1])
+    made = torch.nn.functional.cross_entropy
+    return lambda: made(rows, at, ignore_index=ignore_index, reduction=reduction)
+
+
 def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> tuple[float, float]:
     """How far `ours` is from the definition in float64 at most, and the largest result; needs PyTorch."""
     y = _tensor(x, element).double()
