@@ -24,6 +24,7 @@ if __name__ != "layoutalg.kernels":
 
 from layoutalg.kernels.calls import (
     Prepared,
+    cross_entropy,
     layer_norm,
     matmul,
     permute,
@@ -45,6 +46,7 @@ __all__ = [
     "Family",
     "Prepared",
     "VerifyReport",
+    "cross_entropy",
     "find_family",
     "layer_norm",
     "matmul",

@@ -17,6 +17,7 @@ from __future__ import annotations
 from layoutalg.kernels.rowwise.entropy import (
     CROSS_ENTROPY,
     IGNORE_INDEX,
+    REDUCTIONS,
     TARGETS,
     CrossEntropyProblem,
     cross_entropy_problem,
@@ -54,6 +55,7 @@ __all__ = [
     "OF_INTEGERS",
     "OPS",
     "PARAMETERS",
+    "REDUCTIONS",
     "ROWWISE_FAMILIES",
     "SEED",
     "TARGETS",

@@ -121,7 +121,7 @@ DRAM_RULES: Mapping[str, DramRules] = MappingProxyType(
         rules.arch: rules
         for rules in (
             DramRules(
-                "sm_90", 64, 32, 64,
+                "sm_90", 64, 32, 32,
                 "dram__bytes_read.sum and dram__bytes_write.sum of the patterns of tests/gpu/dram_probe.py "
                 "on an H200; tests/data/h200_dram.jsonl",
             ),

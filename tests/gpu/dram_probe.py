@@ -1,8 +1,8 @@
 """What memory moves for patterns of loads and stores: counters of DRAM and L2, and times.
 
 python -m tests.gpu.dram_probe times OUT.json                   microseconds of every pattern, in turns
-python -m tests.gpu.dram_probe counters OUT.json [NAME ...]     bytes of DRAM under ncu
-python -m tests.gpu.dram_probe caches OUT.json [NAME ...]       sectors and requests of L1 and L2 under ncu
+python -m tests.gpu.dram_probe counters OUT.jsonl [NAME ...]    bytes of DRAM under ncu, beside predictions
+python -m tests.gpu.dram_probe caches OUT.jsonl [NAME ...]      sectors and requests of L1 and L2 under ncu
 python -m tests.gpu.dram_probe launch SPAN,SPAN NAME ...        launch the patterns at each size, for ncu
 
 A pattern is a layout (thread, step) -> byte address, printed as CUDA by layoutalg.indexing; a thread makes
@@ -21,9 +21,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from layoutalg.analysis import Access, DramReport, analyze
+from layoutalg.analysis import Access, DramReport, dram_of
 from layoutalg.codegen.gpu import require_gpu
+from layoutalg.dtype import dtype
 from layoutalg.indexing import code
 from layoutalg.layout import Layout, concat, flatten, modes, size
 from tests.gpu.counters import count_launches
@@ -36,6 +38,10 @@ SMALL = 1 << 25
 
 BLOCK, WARPS, STEPS, ROUNDS = 256, 8, 8, 9
 AHEAD_CYCLES = 400_000
+MOST_OFF = 0.015
+"""Of what memory moves, what a counter may be off: dirty lines that stay in the L2."""
+
+LINE_BYTES = 128
 GRANULARITY_LIMIT = 0x05
 """cudaLimitMaxL2FetchGranularity."""
 
@@ -60,7 +66,8 @@ class Pattern:
     """`op` of `width_bytes` per lane: `lanes` places the threads of a chunk of `chunk_bytes`, `turns` their
     steps in it; `first_bytes` is where the first chunk begins.
 
-    `granularity` is the limit of the L2's fetch granularity to set, 0 for what the device begins with.
+    `late`: sectors are filled so late that some were written back before.  `granularity` is the limit of the
+    L2's fetch granularity to set, 0 for what the device begins with.
     """
 
     name: str
@@ -71,6 +78,7 @@ class Pattern:
     turns: Layout = ONCE
     first_bytes: int = 0
     granularity: int = 0
+    late: bool = False
 
     def layout(self, span: int) -> Layout:
         """(thread, step) -> byte address less `first_bytes`."""
@@ -90,15 +98,22 @@ class Pattern:
         """Whether it reads."""
         return not self.op.startswith("st")
 
-    def predicted(self, span: int) -> DramReport:
-        """What memory should move for it."""
+    @property
+    def fill_bytes(self) -> int | None:
+        """What its loads bring, where that is not what the device does by itself."""
+        hint = self.op.rpartition("::")[2].removesuffix("B")
+        return self.granularity or (min(int(hint), LINE_BYTES) if hint.isdigit() else None)
+
+    def access(self, span: int) -> Access:
+        """The same as an access of bytes of one array."""
         threads, steps = modes(self.layout(span))
         tv = concat(threads, Layout(self.width_bytes, 1), steps)
-        access = Access(
-            f"{self.op[:2]}.global.b{8 * self.width_bytes}" if self.op[:2] != "cp" else "ld.global.b128",
-            tv, "u8", base_bytes=self.first_bytes,
-        )  # fmt: skip
-        return analyze(Layout(2 * span), access, level="dram")
+        op = f"{'ld' if self.loads else 'st'}.global.b{8 * self.width_bytes}"
+        return Access(op, tv, dtype("u8"), base_bytes=self.first_bytes)
+
+    def predicted(self, span: int) -> DramReport:
+        """What memory should move for it."""
+        return dram_of(Layout(2 * span), self.access(span), fill_bytes=self.fill_bytes)
 
     def source(self, span: int) -> str:
         """The kernel and its index function."""
@@ -168,12 +183,19 @@ def _patterns() -> list[Pattern]:
         ]
     out += [
         Pattern("st_lines_by_steps", "st.global", 16, Layout((2, 16), (16, 128)), 2048, Layout(4, 32)),
-        Pattern("st_sectors_by_steps", "st.global", 16, Layout(32, 128), 4096, Layout(8, 16)),
-        Pattern("st_halves_by_steps", "st.global", 16, Layout(32, 32), 1024, Layout(2, 16)),
+        Pattern("st_sectors_by_steps", "st.global", 16, Layout(32, 128), 4096, Layout(8, 16), late=True),
+        Pattern("st_halves_by_steps", "st.global", 16, Layout(32, 32), 1024, Layout(2, 16), late=True),
         Pattern("st_pairs", "st.global", 16, Layout((2, 16, 4), (16, 128, 32)), 2048),
-        Pattern("st_reversed", "st.global", 16, Layout((2,) * 7, (1024, 512, 256, 128, 64, 32, 16)), 2048),
-        Pattern("st_interleaved", "st.global", 16, Layout((32, 4), (64, 16)), 2048),
-        Pattern("st_words_off_by_16", "st.global", 4, Layout(32, 4), 128, first_bytes=16),
+        Pattern(
+            "st_reversed",
+            "st.global",
+            16,
+            Layout((2,) * 7, (1024, 512, 256, 128, 64, 32, 16)),
+            2048,
+            late=True,
+        ),
+        Pattern("st_interleaved", "st.global", 16, Layout((32, 4), (64, 16)), 2048, late=True),
+        Pattern("st_words_off_by_16", "st.global", 4, Layout(32, 4), 128, first_bytes=16, late=True),
         Pattern("st_byte_of_128", "st.global", 1, Layout(32, 128), 4096),
         Pattern("st_byte_of_32", "st.global", 1, Layout(32, 32), 1024),
         Pattern("st_halfwords", "st.global", 2, Layout(32, 2), 64),
@@ -181,7 +203,10 @@ def _patterns() -> list[Pattern]:
         Pattern("ld_interleaved", "ld.global", 16, Layout((32, 4), (64, 16)), 2048),
         Pattern("ld_lines_by_steps", "ld.global", 16, Layout((2, 16), (16, 128)), 2048, Layout(4, 32)),
     ]
-    sector = Layout((2, 16), (16, 128))
+    sector, half = Layout((2, 16), (16, 128)), Layout((4, 8), (16, 256))
+    for size_bytes in (128, 256):
+        op = f"ld.global.L2::{size_bytes}B"
+        out.append(Pattern(f"ld_half_of_256_by_{size_bytes}", op, 16, half, 2048))
     for suffix, op in (
         ("64", "ld.global.L2::64B"), ("128", "ld.global.L2::128B"), ("256", "ld.global.L2::256B"),
         ("nc", "ld.global.nc"), ("unallocated", "ld.global.L1::no_allocate"),
@@ -287,24 +312,49 @@ def times(out: Path) -> None:
     out.write_text(json.dumps({"granularity": launches.granularity, "rows": rows}), encoding="utf-8")
 
 
-def counters(out: Path, names: Sequence[str], metrics: Sequence[str], spans: Sequence[int]) -> None:
-    """Write and print counters per useful byte: of the last span, less those of the first of two."""
+def counters(out: Path, names: Sequence[str], metrics: Sequence[str], spans: Sequence[int]) -> int:
+    """Write counters: of the last span, less those of the first of two; how many predictions they refute."""
     known = _known(metrics)
     patterns = [PATTERNS[name] for name in names]
     words = (",".join(map(str, spans)), *names)
     seen = count_launches("^dram_probe_", known, "tests.gpu.dram_probe", "launch", *words)
     if len(seen) != len(patterns) * len(spans):
         raise SystemExit(f"{len(seen)} launches were counted, {len(patterns) * len(spans)} were made")
-    rows: dict[str, dict[str, float]] = {}
+    lines, wrong = [], 0
     for n, pattern in enumerate(patterns):
         *less, last = seen[n * len(spans) : (n + 1) * len(spans)]
-        useful = size(pattern.layout(spans[-1])) * pattern.width_bytes
         row = {name: last[name] - sum(one[name] for one in less) for name in last}
-        useful -= sum(size(pattern.layout(span)) * pattern.width_bytes for span in spans[:-1])
-        rows[pattern.name] = {"useful_bytes": useful, **row}
-        per = "  ".join(f"{name.split('.')[0]} {value / useful:.4f}" for name, value in row.items())
-        print(f"{pattern.name:24} {per}", flush=True)
-    out.write_text(json.dumps({"spans": list(spans), "rows": rows}), encoding="utf-8")
+        lines.append(json.dumps(described(pattern, spans) | row))
+        if set(DRAM) <= set(row):
+            wrong += compared(pattern, spans, row)
+    out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return wrong
+
+
+def described(pattern: Pattern, spans: Sequence[int]) -> dict[str, Any]:
+    """What a row of counters is of: the access of each span, in bytes."""
+    threads, steps = modes(pattern.layout(spans[-1]))
+    return {
+        "pattern": pattern.name, "op": pattern.op, "width_bytes": pattern.width_bytes,
+        "threads": str(threads), "steps": str(steps), "first_bytes": pattern.first_bytes,
+        "fill_bytes": pattern.fill_bytes, "late": pattern.late, "spans": list(spans),
+    }  # fmt: skip
+
+
+def compared(pattern: Pattern, spans: Sequence[int], row: Mapping[str, float]) -> bool:
+    """Print what was predicted beside what was counted; whether that refutes it."""
+    *less, last = (pattern.predicted(span) for span in spans)
+    useful = last.useful_bytes - sum(one.useful_bytes for one in less)
+    read = last.read_bytes - sum(one.read_bytes for one in less)
+    written = last.written_bytes - sum(one.written_bytes for one in less)
+    off = max(abs(row[DRAM[0]] - read), abs(row[DRAM[1]] - written)) / (read + written)
+    refuted = not pattern.late and off > MOST_OFF
+    said = " refuted" if refuted else " late" if pattern.late else ""
+    counted, predicted = row[DRAM[0]] / useful, read / useful
+    out = f"{pattern.name:24} read per useful byte {counted:8.4f}, predicted {predicted:8.4f}; "
+    counted, predicted = row[DRAM[1]] / useful, written / useful
+    print(f"{out}written {counted:8.4f}, predicted {predicted:8.4f}; off by {off:.2%}{said}", flush=True)
+    return refuted
 
 
 def _known(metrics: Sequence[str]) -> list[str]:
@@ -325,7 +375,7 @@ def main(args: list[str]) -> int:
         times(Path(where))
     else:
         metrics, spans = (DRAM, (SPAN // 2, SPAN)) if what == "counters" else (CACHES, (SMALL,))
-        counters(Path(where), names or list(PATTERNS), metrics, spans)
+        return 1 if counters(Path(where), names or list(PATTERNS), metrics, spans) else 0
     return 0
 
 

@@ -52,7 +52,7 @@ def launches(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = 
         steps = [(len(made.passes), "src", "dst")]
     else:
         whole = p.reduction == "sum" and p.result.name == "f32"
-        summed = plans(_total(p), rated(arch))[0]
+        summed = plans(_total(p, p.axes.dst_offset if whole else 0), rated(arch))[0]
         kernels += reduce.build(summed)
         steps.append((len(summed.passes), "losses", "dst" if whole else "sums"))
         if not whole:
@@ -123,11 +123,11 @@ def _units(words: int) -> int:
     return -(-4 * words // UNIT_BYTES) * UNIT_BYTES
 
 
-def _total(p: CrossEntropyProblem) -> ReduceProblem:
+def _total(p: CrossEntropyProblem, to: int = 0) -> ReduceProblem:
     """The sums of losses and of what counts."""
     n = p.axes.outputs
     shape = (2, n) if p.reduction == "mean" else (n,)
-    return reduce_problem(shape, len(shape) - 1, "sum", "f32")
+    return reduce_problem(shape, len(shape) - 1, "sum", "f32", dst_offset=to)
 
 
 def last(p: CrossEntropyProblem) -> Kernel:
@@ -146,5 +146,5 @@ def last(p: CrossEntropyProblem) -> Kernel:
             k.do(LDG[4], v[0], k.at(src, Const(0)))
         if p.result.name != "f32":
             k.do(pack(1, p.result.name), v[0], v[0])
-        k.do(STG[p.result.nbytes], k.at(dst, Const(0)), v[0])
+        k.do(STG[p.result.nbytes], k.at(dst, Const(p.axes.dst_offset)), v[0])
     return k.build()

@@ -13,7 +13,7 @@ A target that is neither of the classes nor ignore_index makes a loss that is Na
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -66,12 +66,15 @@ class CrossEntropyProblem:
     @property
     def losses(self) -> ReduceProblem:
         """The reduction that makes the losses; of what is summed, as floats."""
-        result = self.result if self.reduction == "none" else find_dtype("f32")
+        result, axes = self.result, self.axes
+        if self.reduction != "none":
+            result = find_dtype("f32")
+            axes = replace(axes, dst_offset=0, target_elems=axes.outputs)
         labels = Labels(
             self.target.nbytes, self.axes.count, self.ignore_index, self.target_offset,
             self.reduction == "mean",
         )  # fmt: skip
-        return ReduceProblem("cross_entropy", self.axes, result, labels=labels)
+        return ReduceProblem("cross_entropy", axes, result, labels=labels)
 
     @property
     def outputs(self) -> int:

@@ -8,6 +8,13 @@ its sector, so that what counts is not sectors but half lines, over all requests
     contiguous                               16             8     512
     one sector in each half of 8 lines       16            16    1024
     one sector in each of 16 lines           16            16    1024
+    half a sector in each of 32 lines        32            32    2048
+
+What is stored is written back by sectors, and a sector that stores do not fill is read first:
+
+    contiguous                               16                   512 written
+    one sector in each of 16 lines           16                   512
+    half a sector in each of 32 lines        32                  1024, and 1024 read
 
 >>> from layoutalg.layout import Layout
 >>> slab = Layout((1 << 16, 8), (1024, 1))
@@ -18,6 +25,15 @@ access          sectors  partial  half lines   lines       read  written  effici
 ld.global.b128   65,536        0      65,536  65,536  4,194,304        0       50.0%  digit-classes
 <BLANKLINE>
 ld.global.b128: 4,194,304 bytes read and 0 written for 2,097,152 useful ones, 50.0%.
+
+Notes.  Counted on an H200 (tests/data/h200_dram.jsonl): of loads to 0.1 %, of stores to 1 % of the bytes, for
+patterns that touch a gigabyte.  The half line is the L2's fetch granularity, which a program may set
+(cudaLimitMaxL2FetchGranularity, 64 by itself): at 32 memory delivers sectors, at 128 lines, and so do loads
+with .L2::128B.  What fills a sector later comes in time if it comes from neighbouring warps; of sectors that
+the same threads fill in eight steps, one in four was written back before (st_sectors_by_steps).  Nothing is
+said of time: docs/measured.md has what the patterns took.
+
+Source: CUDA C++ Programming Guide, cudaLimitMaxL2FetchGranularity; PTX ISA, ld, .level::prefetch_size.
 """
 
 from __future__ import annotations
@@ -33,19 +49,28 @@ from layoutalg.arch import DRAM_RULES, Arch, find_arch, find_instruction
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
 from layoutalg.layout import AnyLayout
 
+FILLS = (32, 64, 128)
+"""What loads may bring at once, in bytes."""
+
 
 def dram_of(
     layout: AnyLayout,
     accesses: Access | TmaAccess | Iterable[Access],
     arch: str | Arch = "sm_90",
     method: Wanted = "auto",
+    *,
+    fill_bytes: int | None = None,
 ) -> DramReport:
     """What memory moves for one access, or for several of one kind together, where the L2 holds none of it.
 
-    All load, or all store.  `method` is "auto", "digit-classes" (the closed form) or "enumerated".  Raises
-    ArgumentTypeError for no access, for one of shared memory, and for loads with stores; UnsupportedError for
-    an architecture of which this was not counted (`layoutalg.arch.DRAM_RULES`) and a method that does not
-    apply, UndecidedError where bytes must be listed and are too many, and as `analyze_access` does.
+    All load, or all store.  `method` is "auto", "digit-classes" (the closed form) or "enumerated".
+    `fill_bytes` is what loads bring where a program asks for something else than the device does by itself:
+    32, 64 or 128 by cudaLimitMaxL2FetchGranularity, or 128 by .L2::128B.
+
+    Raises ArgumentTypeError for no access, for one of shared memory, and for loads with stores;
+    UnsupportedError for an architecture of which this was not counted (`layoutalg.arch.DRAM_RULES`), other
+    `fill_bytes` and a method that does not apply; UndecidedError where bytes must be listed and are too many;
+    and as `analyze_access` does.
 
     >>> from layoutalg.layout import Layout
     >>> rows = Layout((4096, 24), (100, 1))
@@ -66,6 +91,10 @@ def dram_of(
     if not given or not all(isinstance(access, Access) for access in given):
         raise ArgumentTypeError("memory moves bytes for accesses of lanes; one or more are needed")
     check_layout(layout)
+    if fill_bytes not in (None, *FILLS):
+        raise UnsupportedError(
+            f"loads that bring {fill_bytes!r} bytes: {', '.join(map(str, FILLS))} are accepted"
+        )
     rules, touching = DRAM_RULES[machine.name], [find_instruction(access.op, machine) for access in given]
     stores = {rule.name.startswith("st.") for rule in touching}
     if any(rule.space != "global" for rule in touching) or len(stores) > 1:
@@ -84,7 +113,8 @@ def dram_of(
             f"'auto' lists its bytes"
         )
     sectors, halves, lines = (found.units(n) for n in (machine.sector_bytes, 64, machine.line_bytes))
-    read = rules.fill_bytes * found.units(rules.fill_bytes).touched
+    fill = rules.fill_bytes if fill_bytes is None else fill_bytes
+    read = fill * found.units(fill).touched
     written = partial = 0
     if True in stores:
         partial = sectors.partial
