@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.folds.values import FOLDS, TOP, words_of
+from layoutalg.codegen.instr.folds.values import FOLDS, TOP, exponential, words_of
 from layoutalg.codegen.instr.record import WARP, Instr, Requires, imm, into, updated, value
 from layoutalg.codegen.instr.record import out as output
 from layoutalg.codegen.instr.words import Array, at, each, float_words, floats, ref
@@ -207,6 +207,8 @@ def absorb(name: str, element: str, way: str, n: int, accumulators: int) -> Inst
     """
     if accumulators not in (1, n):
         raise UnsupportedError(f"fold of {n} values into {accumulators}: 1 or {n} are accepted")
+    if name in ("logsumexp", "nll") and element == "f32" and accumulators == 1 < n:
+        return _absorb_exponentials(name, n)
     fold, per = FOLDS[name], FOLDS[name].words
     words = _words_per(element, n, name)
     of_arg = name.startswith("arg") and element != PARTIAL
@@ -247,6 +249,47 @@ def absorb(name: str, element: str, way: str, n: int, accumulators: int) -> Inst
     accumulated, elements = updated("d", per * accumulators), into("v", words, kind)
     operands = (imm("step"), accumulated, elements, value("first"), into("there", 1))
     return Instr(called, operands, text, effect, uses=(*fold.uses, fold.text))
+
+
+def _absorb_exponentials(name: str, n: int) -> Instr:
+    """The same for n floats at once: one maximum, and an exponential for each of them and for the value."""
+    fold, per, named = FOLDS[name], FOLDS[name].words, name == "nll"
+
+    def effect(machine: Any, group: Any, step: int, d: Array, v: Array, first: Array, there: Array) -> Array:
+        out, on = d.copy(), there[:, :1] != 0
+        with numpy.errstate(all="ignore"):
+            x = numpy.where(on, floats(v), numpy.float32(-numpy.inf))
+            m, s = floats(d[:, :1]), floats(d[:, 1:2])
+            most = numpy.maximum(m, x.max(axis=1, keepdims=True))
+            base = numpy.where(numpy.isfinite(most), most, numpy.float32(0))
+            s = s * exponential(m - base)
+            for power in numpy.split(exponential(x - base), n, axis=1):
+                s = s + power
+        out[:, :1], out[:, 1:2] = float_words(most), float_words(s)
+        if named:
+            index = first[:, :1].astype(numpy.int64) + numpy.arange(n) * step + 1
+            for i in range(n):
+                hit = on[:, 0] & (index[:, i] & 0xFFFFFFFF == d[:, 3])
+                out[:, 2] = numpy.where(hit, v[:, i], out[:, 2])
+        return out
+
+    hit = ["if (there && first + (u32)i * (u32)step + 1 == d[3]) d[2] = __float_as_uint(v[i]);"]
+    lines = "    const float m = __uint_as_float(d[0]);\n"
+    lines += f"    float most = m, x[{n}];\n"
+    lines += each(n, ["x[i] = there ? v[i] : -INFINITY;", "most = max_nan(most, x[i]);"])
+    lines += "    const float base = fabsf(most) < INFINITY ? most : 0.0f;\n"
+    lines += f"    float s = __fmul_rn(__uint_as_float(d[1]), {EXPONENTIAL.format('m')});\n"
+    lines += each(n, [f"s = __fadd_rn(s, {EXPONENTIAL.format('x[i]')});"])
+    lines += "    d[0] = __float_as_uint(most);\n    d[1] = __float_as_uint(s);\n"
+    lines += each(n, hit) if named else ""
+    called = f"absorb_{name}_f32_{n}_to_1"
+    given = f"u32* d, {ref('v', n, 'f32', const=True)}, u32 first, {ref('there', 1, const=True)}"
+    operands = (imm("step"), updated("d", per), into("v", n, "f32"), value("first"), into("there", 1))
+    return Instr(called, operands, f"void {called}({given}) {{\n{lines}}}", effect, uses=fold.uses)
+
+
+EXPONENTIAL = "exp2_approx(__fmul_rn(__fsub_rn({}, base), 1.44269502f))"
+"""e^x beside a base, as `join` has it."""
 
 
 @functools.cache

@@ -63,7 +63,7 @@ _LOG2_E = 1.44269502
 """log2 e, which nine digits tell from all other floats."""
 
 
-def _exp(x: Array) -> Array:
+def exponential(x: Array) -> Array:
     """e^x as the hardware's approximation has it, but for its error."""
     scaled = (x * numpy.float32(_LOG2_E)).astype(numpy.float64)
     power = numpy.exp2(scaled).astype(numpy.float32)
@@ -75,7 +75,7 @@ def _add_exponentials(a: Array, b: Array) -> Array:
         (m, s), (n, t) = ([floats(x[..., i]) for i in range(2)] for x in (a, b))
         most = numpy.maximum(m, n)
         base = numpy.where(numpy.isfinite(most), most, numpy.float32(0))
-        total = s * _exp(m - base) + t * _exp(n - base)
+        total = s * exponential(m - base) + t * exponential(n - base)
         return numpy.stack([float_words(most), float_words(total)], axis=-1)
 
 
