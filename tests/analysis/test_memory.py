@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.analysis import Access, Guard, Units, count_units, nested, touched_by
+from layoutalg.analysis import (
+    Access,
+    DramReport,
+    Guard,
+    TmaAccess,
+    Units,
+    analyze,
+    count_units,
+    dram_of,
+    nested,
+    touched_by,
+)
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
-from layoutalg.layout import ComposedLayout, Layout, Swizzle
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
+from layoutalg.layout import ComposedLayout, Layout, Swizzle, concat, leaf_lists
+from layoutalg.notation import parse
 from tests.sweeps import each
 
 UNITS = (32, 64, 128)
@@ -92,3 +109,95 @@ def test_guards_and_swizzles_are_listed() -> None:
     swizzled = ComposedLayout(Swizzle(2, 3, 3), 0, tile)
     found = touched_by(swizzled, [Access.of("ld.global.b32@col", swizzled, "f32")], ARCHS["sm_90"])
     assert (found.units(64), found.method) == (Units(32, 32), "enumerated")
+
+
+# --- memory --------------------------------------------------------------------------------------------
+
+DATA = Path(__file__).parents[1] / "data" / "h200_dram.jsonl"
+"""Patterns of loads and stores, counted on an H200: at two spans, and the difference."""
+
+ROWS = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
+
+MOST_OFF = 0.015
+"""Of what memory moves: dirty lines that stay in the L2, which holds 5 % of the larger span."""
+
+
+def predicted(row: dict[str, Any], span: int) -> DramReport:
+    """What memory should move for the pattern of a row, which covers so many of its bytes."""
+    threads, steps = (parse(row[name]) for name in ("threads", "steps"))
+    assert isinstance(threads, Layout) and isinstance(steps, Layout)
+    *near, groups = zip(*leaf_lists(threads), strict=True)
+    fewer = (groups[0] * span // row["spans"][-1], groups[1])
+    cut = Layout(*(tuple(part) for part in zip(*near, fewer, strict=True)))
+    op = f"{row['op'].split('.')[0].replace('cp', 'ld')}.global.b{8 * row['width_bytes']}"
+    access = Access(op, concat(cut, Layout(row["width_bytes"], 1), steps), "u8", row["first_bytes"])  # type: ignore[arg-type]
+    return dram_of(Layout(2 * span), access, fill_bytes=row["fill_bytes"])
+
+
+@each("row", ROWS, ids=[row["pattern"] for row in ROWS])
+def test_memory_moves_what_was_counted(row: dict[str, Any]) -> None:
+    """Bytes read and written; of sectors that are filled late, at least those, and a quarter more."""
+    first, last = (predicted(row, span) for span in row["spans"])
+    assert first.method == last.method == "digit-classes"
+    read, written = last.read_bytes - first.read_bytes, last.written_bytes - first.written_bytes
+    off = (row["dram__bytes_read.sum"] - read, row["dram__bytes_write.sum"] - written)
+    if row["late"]:
+        assert all(-MOST_OFF < each / (read + written) < 0.26 for each in off)
+    else:
+        assert all(abs(each) < MOST_OFF * (read + written) for each in off)
+
+
+def test_half_lines_and_merged_sectors() -> None:
+    """A sector of each line: loads bring its half line, stores write the sector, or merge half of one."""
+    tile = Layout((1000, 8), (32, 1))
+    load, store = (dram_of(tile, Access.of(f"{op}.global.b128@row", tile, "f32")) for op in ("ld", "st"))
+    assert (load.sectors, load.halves, load.read_bytes, load.written_bytes) == (1000, 1000, 64000, 0)
+    assert (store.sectors, store.partial, store.read_bytes, store.written_bytes) == (1000, 0, 0, 32000)
+    narrow = Layout((1000, 4), (32, 1))
+    merged = dram_of(narrow, [Access.of("st.global.b32@row", narrow, "f32")])
+    assert (merged.partial, merged.read_bytes, merged.written_bytes) == (1000, 32000, 32000)
+    assert [
+        dram_of(tile, Access.of("ld.global.b32@col", tile, "f32"), fill_bytes=fill).read_bytes
+        for fill in (32, 64, 128)
+    ] == [32000, 64000, 128000]
+
+
+def test_several_accesses_are_asked_together() -> None:
+    """Two sectors of a line: those of one half come with each other, those of two halves do not."""
+    tile = Layout((100, 8), (32, 1))
+    first, second, third = (
+        replace(Access.of("ld.global.b32@row", tile, "f32"), base_bytes=at) for at in (0, 32, 64)
+    )
+    one = dram_of(tile, first)
+    assert [dram_of(tile, pair).read_bytes for pair in ([first, second], [first, third])] == [6400, 12800]
+    assert (one.read_bytes, dram_of(tile, [first, second]).instructions) == (6400, 2 * one.instructions)
+
+
+@each(
+    ("accesses", "arch", "error", "part"),
+    [
+        ([], "sm_90", ArgumentTypeError, "one or more are needed"),
+        ([TmaAccess((8,), 0)], "sm_90", ArgumentTypeError, "accesses of lanes"),
+        (["ld.shared.b32"], "sm_90", ArgumentTypeError, "global memory"),
+        (["ld.global.b32", "st.global.b32"], "sm_90", ArgumentTypeError, "all load, or all store"),
+        (["ld.global.b32"], "sm_70", UnsupportedError, "was not counted; sm_90 was"),
+    ],
+)
+def test_what_memory_is_not_asked_for(accesses: Any, arch: str, error: type[Exception], part: str) -> None:
+    tile = Layout((32, 32), (32, 1))
+    given = [Access.of(a, tile, "f32") if isinstance(a, str) else a for a in accesses]
+    with pytest.raises(error, match=part):
+        dram_of(tile, given, arch)
+
+
+def test_other_methods_fills_and_levels_are_refused() -> None:
+    tile = Layout((32, 32), (32, 1))
+    access = Access.of("ld.global.b32", tile, "f32")
+    with pytest.raises(UnsupportedError, match="not 'gcd'"):
+        dram_of(tile, access, method="gcd")
+    with pytest.raises(UnsupportedError, match="32, 64, 128 are accepted"):
+        dram_of(tile, access, fill_bytes=48)
+    with pytest.raises(UnsupportedError, match="'auto' lists its bytes"):
+        dram_of(tile, replace(access, active=Guard((8,))), method="digit-classes")
+    with pytest.raises(UnknownNameError, match="level"):
+        analyze(tile, "ld.global.b32", "f32", level="l2")  # type: ignore[call-overload]
