@@ -45,7 +45,7 @@ from layoutalg.kernels.rowwise import (
     REDUCTIONS,
     CrossEntropyProblem,
     cross_entropy_problem,
-    entropy,
+    joined_losses,
     room,
 )
 
@@ -206,7 +206,7 @@ def _compute_here(ask: _Ask, source: View, at: View, goal: View, *, simulated: b
     src = source.host.view(word).ravel()
     targets, bits = at.host.ravel(), goal.host.view(result)
     if not simulated:
-        exact = entropy(p, values_of(src, p.dtype.name), targets)
+        exact = joined_losses(p, values_of(src, p.dtype.name), targets)
         bits[...] = words_of(numpy.asarray(exact), p.result.name).reshape(bits.shape)
         return
     given = {

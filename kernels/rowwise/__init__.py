@@ -21,7 +21,7 @@ from layoutalg.kernels.rowwise.entropy import (
     TARGETS,
     CrossEntropyProblem,
     cross_entropy_problem,
-    entropy,
+    joined_losses,
     room,
 )
 from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES, SEED, rowwise_cases
@@ -71,8 +71,8 @@ __all__ = [
     "axes_problem",
     "checked_eps",
     "cross_entropy_problem",
-    "entropy",
     "find_axes",
+    "joined_losses",
     "norm_problem",
     "normed",
     "plan_with",

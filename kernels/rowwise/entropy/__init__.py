@@ -15,7 +15,7 @@ from layoutalg.kernels.rowwise.entropy.problem import (
     TARGETS,
     CrossEntropyProblem,
     cross_entropy_problem,
-    entropy,
+    joined_losses,
 )
 
 __all__ = [
@@ -25,6 +25,6 @@ __all__ = [
     "TARGETS",
     "CrossEntropyProblem",
     "cross_entropy_problem",
-    "entropy",
+    "joined_losses",
     "room",
 ]

@@ -20,7 +20,7 @@ from layoutalg.kernels.rowwise.entropy.kernels import configs, launches, plan_of
 from layoutalg.kernels.rowwise.entropy.problem import (
     CrossEntropyProblem,
     cross_entropy_problem,
-    entropy,
+    joined_losses,
     losses,
 )
 from layoutalg.kernels.rowwise.problems import reduce_problem, reduced
@@ -96,7 +96,7 @@ def _expected(p: CrossEntropyProblem, c: Any, given: Mapping[str, Any]) -> Expec
 
     numbers = values_of(given["src"], p.dtype.name)
     targets = given["target"].view(f"i{p.target.nbytes}")
-    exact = numpy.asarray(entropy(p, numbers, targets))
+    exact = numpy.asarray(joined_losses(p, numbers, targets))
     x = p.axes
     as_f32 = reduce_problem(x.shape, x.axes, "logsumexp", p.dtype, result="f32")
     config = configs(p)[0] if c is None else c

@@ -2,7 +2,7 @@
 
     cross_entropy_problem((n, c), 1, "f16", "s64", ignore_index=-100, reduction="mean")
     losses(problem, numbers, targets)      a loss per row, and whether it counts, by definition
-    entropy(problem, numbers, targets)     the outputs by definition
+    joined_losses(problem, numbers, targets)     the outputs by definition
 
     loss of a row x with the target t      log sum e^x - x[t], 0 where t is ignore_index
     mean                                   the sum of losses over the number of those that count
@@ -176,11 +176,11 @@ def losses(p: CrossEntropyProblem, src: Any, targets: Any) -> tuple[Any, Any]:
     return numpy.where(ignored, 0.0, loss), numpy.where(ignored, 0.0, 1.0)
 
 
-def entropy(p: CrossEntropyProblem, src: Any, targets: Any) -> Any:
+def joined_losses(p: CrossEntropyProblem, src: Any, targets: Any) -> Any:
     """The result by definition, in float64.
 
     >>> import numpy
-    >>> entropy(cross_entropy_problem((2, 4)), numpy.zeros(8), numpy.array([1, 2])).round(3).tolist()
+    >>> joined_losses(cross_entropy_problem((2, 4)), numpy.zeros(8), numpy.array([1, 2])).round(3).tolist()
     1.386
     """
     import numpy
