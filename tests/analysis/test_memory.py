@@ -130,7 +130,7 @@ def predicted(row: dict[str, Any], span: int) -> DramReport:
     fewer = (groups[0] * span // row["spans"][-1], groups[1])
     cut = Layout(*(tuple(part) for part in zip(*near, fewer, strict=True)))
     op = f"{row['op'].split('.')[0].replace('cp', 'ld')}.global.b{8 * row['width_bytes']}"
-    access = Access(op, concat(cut, Layout(row["width_bytes"], 1), steps), "u8", row["first_bytes"])  # type: ignore[arg-type]
+    access = Access(op, concat(cut, Layout(row["width_bytes"], 1), steps), dtype("u8"), row["first_bytes"])
     return dram_of(Layout(2 * span), access, fill_bytes=row["fill_bytes"])
 
 
@@ -177,6 +177,7 @@ def test_several_accesses_are_asked_together() -> None:
     ("accesses", "arch", "error", "part"),
     [
         ([], "sm_90", ArgumentTypeError, "one or more are needed"),
+        (5, "sm_90", ArgumentTypeError, "accesses of lanes"),
         ([TmaAccess((8,), 0)], "sm_90", ArgumentTypeError, "accesses of lanes"),
         (["ld.shared.b32"], "sm_90", ArgumentTypeError, "global memory"),
         (["ld.global.b32", "st.global.b32"], "sm_90", ArgumentTypeError, "all load, or all store"),
@@ -185,7 +186,9 @@ def test_several_accesses_are_asked_together() -> None:
 )
 def test_what_memory_is_not_asked_for(accesses: Any, arch: str, error: type[Exception], part: str) -> None:
     tile = Layout((32, 32), (32, 1))
-    given = [Access.of(a, tile, "f32") if isinstance(a, str) else a for a in accesses]
+    given = accesses
+    if isinstance(accesses, list):
+        given = [Access.of(a, tile, "f32") if isinstance(a, str) else a for a in accesses]
     with pytest.raises(error, match=part):
         dram_of(tile, given, arch)
 

@@ -79,7 +79,10 @@ def dram_of(
     (14336, 4096, 458752)
     """
     machine = find_arch(arch)
-    given = [accesses] if isinstance(accesses, (Access, TmaAccess)) else list(accesses)
+    if not isinstance(accesses, Iterable):
+        accesses = (accesses,)
+    asked = list(accesses)
+    given = [access for access in asked if isinstance(access, Access)]
     if machine.name not in DRAM_RULES:
         raise UnsupportedError(
             f"what the memory of {machine.name} moves at once was not counted; {', '.join(DRAM_RULES)} was"
@@ -88,7 +91,7 @@ def dram_of(
         raise UnsupportedError(
             f"bytes of memory are counted by 'auto', 'digit-classes' or 'enumerated', not {method!r}"
         )
-    if not given or not all(isinstance(access, Access) for access in given):
+    if not given or len(given) < len(asked):
         raise ArgumentTypeError("memory moves bytes for accesses of lanes; one or more are needed")
     check_layout(layout)
     if fill_bytes not in (None, *FILLS):

@@ -206,8 +206,8 @@ def _of_layout(
         moved += [chosen] if isinstance(report, GlobalReport) else []
     reuse = _reuse(layout, moved, machine)
     words = ["layoutalg", "synthesize", text, "--dtype", element.name]
-    for spec, report in named:
-        words += ["--access", spec] if isinstance(report, SharedReport) else []
+    for spec, found in named:
+        words += ["--access", spec] if isinstance(found, SharedReport) else []
     payload = {"layout": str(layout), "index": None, "offsets": None, "dtype": element.name}
     return payload, named, shlex.join(words) if storage_order(layout) is not None else "", reuse
 
