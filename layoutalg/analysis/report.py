@@ -299,7 +299,7 @@ PAGE = 100
 
 _SHARED = ("access", "instructions", "wavefronts", "ideal", "worst", "its ideal", "conflict", "method")
 _GLOBAL = ("access", "instructions", "sectors", "ideal", "lines", "efficiency", "worst base", "method")
-_DRAM = ("access", "sectors", "partial", "half lines", "lines", "read", "written", "efficiency", "method")
+_DRAM = ("access", "sectors", "partial", "halves", "lines", "read", "written", "method")
 
 
 class ReportTable(NamedTuple):
@@ -408,7 +408,7 @@ def _global_row(name: str, r: GlobalReport) -> tuple[str, ...]:
 
 def _dram_row(name: str, r: DramReport) -> tuple[str, ...]:
     numbers = (r.sectors, r.partial, r.halves, r.lines, r.read_bytes, r.written_bytes)
-    return (name, *(f"{n:,}" for n in numbers), f"{r.efficiency:.1%}", r.method)
+    return (name, *(f"{n:,}" for n in numbers), r.method)
 
 
 def _conflict(report: SharedReport) -> str:

@@ -20,9 +20,9 @@ What is stored is written back by sectors, and a sector that stores do not fill 
 >>> slab = Layout((1 << 16, 8), (1024, 1))
 >>> print(dram_of(slab, [Access.of("ld.global.b128@row", slab, "f32")]))
 DRAM
-access          sectors  partial  half lines   lines       read  written  efficiency         method
-───────────────────────────────────────────────────────────────────────────────────────────────────
-ld.global.b128   65,536        0      65,536  65,536  4,194,304        0       50.0%  digit-classes
+access          sectors  partial  halves   lines       read  written         method
+───────────────────────────────────────────────────────────────────────────────────
+ld.global.b128   65,536        0  65,536  65,536  4,194,304        0  digit-classes
 <BLANKLINE>
 ld.global.b128: 4,194,304 bytes read and 0 written for 2,097,152 useful ones, 50.0%.
 
