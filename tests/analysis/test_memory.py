@@ -89,7 +89,7 @@ def test_the_closed_form_is_the_list(seed: int) -> None:
 def test_steps_of_two_requests_fill_what_either_leaves() -> None:
     """One sector in each of 16 lines, four times: every half of a line is whole once all have been stored."""
     tv = Layout(((2, 16), 4, 4), ((4, 32), 1, 8))
-    lines, once = Access("st.global.b128", tv, "f32"), Access("st.global.b128", tv(None, None, 0), "f32")
+    lines, once = (Access("st.global.b128", of, dtype("f32")) for of in (tv, tv(None, None, 0)))
     tile = Layout(512)
     assert touched_by(tile, [lines], ARCHS["sm_90"]).units(64) == Units(32, 32)
     assert touched_by(tile, [once], ARCHS["sm_90"]).units(64) == Units(16, 0)
