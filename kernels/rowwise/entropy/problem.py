@@ -55,6 +55,7 @@ class CrossEntropyProblem:
     result: DType
     target_offset: int = 0
 
+    op: ClassVar[str] = "cross_entropy"
     in_place: ClassVar[bool] = False
     parameters: ClassVar[Mapping[str, int]] = MappingProxyType({})
 
