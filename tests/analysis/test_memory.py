@@ -136,13 +136,13 @@ def predicted(row: dict[str, Any], span: int) -> DramReport:
 
 @each("row", ROWS, ids=[row["pattern"] for row in ROWS])
 def test_memory_moves_what_was_counted(row: dict[str, Any]) -> None:
-    """Bytes read and written; of sectors that are filled late, at least those, and a quarter more."""
+    """Bytes read and written; where sectors are filled late, at least those, and up to a quarter more."""
     first, last = (predicted(row, span) for span in row["spans"])
     assert first.method == last.method == "digit-classes"
     read, written = last.read_bytes - first.read_bytes, last.written_bytes - first.written_bytes
     off = (row["dram__bytes_read.sum"] - read, row["dram__bytes_write.sum"] - written)
-    if row["late"]:
-        assert all(-MOST_OFF < each / (read + written) < 0.26 for each in off)
+    if row["loose"]:
+        assert all(-0.04 < each / (read + written) < 0.26 for each in off)
     else:
         assert all(abs(each) < MOST_OFF * (read + written) for each in off)
 
@@ -198,7 +198,7 @@ def test_other_methods_fills_and_levels_are_refused() -> None:
     access = Access.of("ld.global.b32", tile, "f32")
     with pytest.raises(UnsupportedError, match="not 'gcd'"):
         dram_of(tile, access, method="gcd")
-    with pytest.raises(UnsupportedError, match="32, 64, 128 are accepted"):
+    with pytest.raises(UnsupportedError, match="32, 64, 128, 256 are accepted"):
         dram_of(tile, access, fill_bytes=48)
     with pytest.raises(UnsupportedError, match="'auto' lists its bytes"):
         dram_of(tile, replace(access, active=Guard((8,))), method="digit-classes")

@@ -41,7 +41,6 @@ AHEAD_CYCLES = 400_000
 MOST_OFF = 0.015
 """Of what memory moves, what a counter may be off: dirty lines that stay in the L2."""
 
-LINE_BYTES = 128
 GRANULARITY_LIMIT = 0x05
 """cudaLimitMaxL2FetchGranularity."""
 
@@ -66,7 +65,8 @@ class Pattern:
     """`op` of `width_bytes` per lane: `lanes` places the threads of a chunk of `chunk_bytes`, `turns` their
     steps in it; `first_bytes` is where the first chunk begins.
 
-    `late`: sectors are filled so late that some were written back before.  `granularity` is the limit of the
+    `loose`: counters are near the prediction, not at it, where sectors are filled so late that some were
+    written back before, and hints are not always followed.  `granularity` is the limit of the
     L2's fetch granularity to set, 0 for what the device begins with.
     """
 
@@ -78,7 +78,7 @@ class Pattern:
     turns: Layout = ONCE
     first_bytes: int = 0
     granularity: int = 0
-    late: bool = False
+    loose: bool = False
 
     def layout(self, span: int) -> Layout:
         """(thread, step) -> byte address less `first_bytes`."""
@@ -102,7 +102,7 @@ class Pattern:
     def fill_bytes(self) -> int | None:
         """What its loads bring, where that is not what the device does by itself."""
         hint = self.op.rpartition("::")[2].removesuffix("B")
-        return self.granularity or (min(int(hint), LINE_BYTES) if hint.isdigit() else None)
+        return self.granularity or (int(hint) if hint.isdigit() else None)
 
     def access(self, span: int) -> Access:
         """The same as an access of bytes of one array."""
@@ -183,8 +183,8 @@ def _patterns() -> list[Pattern]:
         ]
     out += [
         Pattern("st_lines_by_steps", "st.global", 16, Layout((2, 16), (16, 128)), 2048, Layout(4, 32)),
-        Pattern("st_sectors_by_steps", "st.global", 16, Layout(32, 128), 4096, Layout(8, 16), late=True),
-        Pattern("st_halves_by_steps", "st.global", 16, Layout(32, 32), 1024, Layout(2, 16), late=True),
+        Pattern("st_sectors_by_steps", "st.global", 16, Layout(32, 128), 4096, Layout(8, 16), loose=True),
+        Pattern("st_halves_by_steps", "st.global", 16, Layout(32, 32), 1024, Layout(2, 16), loose=True),
         Pattern("st_pairs", "st.global", 16, Layout((2, 16, 4), (16, 128, 32)), 2048),
         Pattern(
             "st_reversed",
@@ -192,10 +192,10 @@ def _patterns() -> list[Pattern]:
             16,
             Layout((2,) * 7, (1024, 512, 256, 128, 64, 32, 16)),
             2048,
-            late=True,
+            loose=True,
         ),
-        Pattern("st_interleaved", "st.global", 16, Layout((32, 4), (64, 16)), 2048, late=True),
-        Pattern("st_words_off_by_16", "st.global", 4, Layout(32, 4), 128, first_bytes=16, late=True),
+        Pattern("st_interleaved", "st.global", 16, Layout((32, 4), (64, 16)), 2048, loose=True),
+        Pattern("st_words_off_by_16", "st.global", 4, Layout(32, 4), 128, first_bytes=16, loose=True),
         Pattern("st_byte_of_128", "st.global", 1, Layout(32, 128), 4096),
         Pattern("st_byte_of_32", "st.global", 1, Layout(32, 32), 1024),
         Pattern("st_halfwords", "st.global", 2, Layout(32, 2), 64),
@@ -206,7 +206,8 @@ def _patterns() -> list[Pattern]:
     sector, half = Layout((2, 16), (16, 128)), Layout((4, 8), (16, 256))
     for size_bytes in (128, 256):
         op = f"ld.global.L2::{size_bytes}B"
-        out.append(Pattern(f"ld_half_of_256_by_{size_bytes}", op, 16, half, 2048))
+        name = f"ld_half_of_256_by_{size_bytes}"
+        out.append(Pattern(name, op, 16, half, 2048, loose=size_bytes == 256))
     for suffix, op in (
         ("64", "ld.global.L2::64B"), ("128", "ld.global.L2::128B"), ("256", "ld.global.L2::256B"),
         ("nc", "ld.global.nc"), ("unallocated", "ld.global.L1::no_allocate"),
@@ -337,7 +338,7 @@ def described(pattern: Pattern, spans: Sequence[int]) -> dict[str, Any]:
     return {
         "pattern": pattern.name, "op": pattern.op, "width_bytes": pattern.width_bytes,
         "threads": str(threads), "steps": str(steps), "first_bytes": pattern.first_bytes,
-        "fill_bytes": pattern.fill_bytes, "late": pattern.late, "spans": list(spans),
+        "fill_bytes": pattern.fill_bytes, "loose": pattern.loose, "spans": list(spans),
     }  # fmt: skip
 
 
@@ -348,8 +349,8 @@ def compared(pattern: Pattern, spans: Sequence[int], row: Mapping[str, float]) -
     read = last.read_bytes - sum(one.read_bytes for one in less)
     written = last.written_bytes - sum(one.written_bytes for one in less)
     off = max(abs(row[DRAM[0]] - read), abs(row[DRAM[1]] - written)) / (read + written)
-    refuted = not pattern.late and off > MOST_OFF
-    said = " refuted" if refuted else " late" if pattern.late else ""
+    refuted = not pattern.loose and off > MOST_OFF
+    said = " refuted" if refuted else " loose" if pattern.loose else ""
     counted, predicted = row[DRAM[0]] / useful, read / useful
     out = f"{pattern.name:24} read per useful byte {counted:8.4f}, predicted {predicted:8.4f}; "
     counted, predicted = row[DRAM[1]] / useful, written / useful

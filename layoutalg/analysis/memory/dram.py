@@ -26,12 +26,12 @@ ld.global.b128   65,536        0  65,536  65,536  4,194,304        0  digit-clas
 <BLANKLINE>
 ld.global.b128: 4,194,304 bytes read and 0 written for 2,097,152 useful ones, 50.0%.
 
-Notes.  Counted on an H200 (tests/data/h200_dram.jsonl): of loads to 0.1 %, of stores to 1 % of the bytes, for
-patterns that touch a gigabyte.  The half line is the L2's fetch granularity, which a program may set
+Notes.  Counted on an H200 (tests/data/h200_dram.jsonl): patterns that touch a gigabyte move what is said to
+0.2 %, lines aside that were dirty before.  The half line is the L2's fetch granularity, which a program may set
 (cudaLimitMaxL2FetchGranularity, 64 by itself): at 32 memory delivers sectors, at 128 lines, and so do loads
-with .L2::128B.  What fills a sector later comes in time if it comes from neighbouring warps; of sectors that
-the same threads fill in eight steps, one in four was written back before (st_sectors_by_steps).  Nothing is
-said of time: docs/measured.md has what the patterns took.
+with .L2::128B.  What fills a sector later comes in time if it comes from neighbouring warps, but for one or two
+in a hundred; of sectors that the same threads fill in eight steps, one in four was written back before
+(st_sectors_by_steps).  Nothing is said of time: docs/measured.md has what the patterns took.
 
 Source: CUDA C++ Programming Guide, cudaLimitMaxL2FetchGranularity; PTX ISA, ld, .level::prefetch_size.
 """
@@ -49,7 +49,7 @@ from layoutalg.arch import DRAM_RULES, Arch, find_arch, find_instruction
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
 from layoutalg.layout import AnyLayout
 
-FILLS = (32, 64, 128)
+FILLS = (32, 64, 128, 256)
 """What loads may bring at once, in bytes."""
 
 
@@ -65,7 +65,7 @@ def dram_of(
 
     All load, or all store.  `method` is "auto", "digit-classes" (the closed form) or "enumerated".
     `fill_bytes` is what loads bring where a program asks for something else than the device does by itself:
-    32, 64 or 128 by cudaLimitMaxL2FetchGranularity, or 128 by .L2::128B.
+    32, 64 or 128 by cudaLimitMaxL2FetchGranularity, 128 by .L2::128B, 256, nearly always, by .L2::256B.
 
     Raises ArgumentTypeError for no access, for one of shared memory, and for loads with stores;
     UnsupportedError for an architecture of which this was not counted (`layoutalg.arch.DRAM_RULES`), other
@@ -79,9 +79,7 @@ def dram_of(
     (14336, 4096, 458752)
     """
     machine = find_arch(arch)
-    if not isinstance(accesses, Iterable):
-        accesses = (accesses,)
-    asked = list(accesses)
+    asked = list(accesses) if isinstance(accesses, Iterable) else [accesses]
     given = [access for access in asked if isinstance(access, Access)]
     if machine.name not in DRAM_RULES:
         raise UnsupportedError(
