@@ -27,11 +27,11 @@ ld.global.b128   65,536        0  65,536  65,536  4,194,304        0  digit-clas
 ld.global.b128: 4,194,304 bytes read and 0 written for 2,097,152 useful ones, 50.0%.
 
 Notes.  Counted on an H200 (tests/data/h200_dram.jsonl): patterns that touch a gigabyte move what is said to
-0.2 %, lines aside that were dirty before.  The half line is the L2's fetch granularity, which a program may set
-(cudaLimitMaxL2FetchGranularity, 64 by itself): at 32 memory delivers sectors, at 128 lines, and so do loads
-with .L2::128B.  What fills a sector later comes in time if it comes from neighbouring warps, but for one or two
-in a hundred; of sectors that the same threads fill in eight steps, one in four was written back before
-(st_sectors_by_steps).  Nothing is said of time: docs/measured.md has what the patterns took.
+0.2 %, lines aside that were dirty before.  The half line is the L2's fetch granularity, which a program may
+set (cudaLimitMaxL2FetchGranularity, 64 by itself): at 32 memory delivers sectors, at 128 lines, and so do
+loads with .L2::128B.  What fills a sector later comes in time if it comes from neighbouring warps, but for
+one or two in a hundred; of sectors that the same threads fill in eight steps, one in four was written back
+before (st_sectors_by_steps).  Nothing is said of time: docs/measured.md has what the patterns took.
 
 Source: CUDA C++ Programming Guide, cudaLimitMaxL2FetchGranularity; PTX ISA, ld, .level::prefetch_size.
 """
