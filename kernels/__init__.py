@@ -14,7 +14,7 @@
 >>> print(*list(FAMILIES)[:12])
 tiled_copy transpose permute sum mean max min prod argmax argmin var logsumexp
 >>> print(*list(FAMILIES)[12:])
-softmax layer_norm rms_norm relu gelu silu add gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv
+softmax layer_norm rms_norm cross_entropy relu gelu silu add gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if __name__ != "layoutalg.kernels":
 
 from layoutalg.kernels.calls import (
     Prepared,
+    cross_entropy,
     layer_norm,
     matmul,
     permute,
@@ -45,6 +46,7 @@ __all__ = [
     "Family",
     "Prepared",
     "VerifyReport",
+    "cross_entropy",
     "find_family",
     "layer_norm",
     "matmul",

@@ -99,6 +99,34 @@ def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Lau
     return lambda: norm(y.movedim(axes, last), extents)
 
 
+def torch_cross_entropy(
+    x: Any, target: Any, axis: int, element: str, ignore_index: int, reduction: str
+) -> Launch | None:
+    """PyTorch's cross entropy of logits along an axis; the launch returns its result, a new tensor."""
+    if import_trouble("torch", ""):
+        return None
+    return _cross_entropy(_tensor(x, element), target, axis, ignore_index, reduction)
+
+
+def torch_loss_difference(
+    x: Any, target: Any, axis: int, element: str, ignore_index: int, reduction: str, ours: Any, result: str
+) -> tuple[float, float]:
+    """As `torch_difference`, of a cross entropy."""
+    exact = _cross_entropy(_tensor(x, element).double(), target, axis, ignore_index, reduction)
+    wanted: Any = exact()
+    got = _tensor(ours, result).double().reshape(wanted.shape)
+    return float((got - wanted).abs().max()), float(wanted.abs().max())
+
+
+def _cross_entropy(y: Any, target: Any, axis: int, ignore_index: int, reduction: str) -> Launch:
+    import torch
+
+    rows = y.movedim(axis, -1).reshape(-1, y.shape[axis])
+    at = torch.as_tensor(target, device="cuda").reshape(-1).long()
+    made = torch.nn.functional.cross_entropy
+    return lambda: made(rows, at, ignore_index=ignore_index, reduction=reduction)
+
+
 def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> tuple[float, float]:
     """How far `ours` is from the definition in float64 at most, and the largest result; needs PyTorch."""
     y = _tensor(x, element).double()

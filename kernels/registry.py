@@ -12,12 +12,12 @@ from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import GEMM_FAMILIES
 from layoutalg.kernels.ladder import LADDERS
 from layoutalg.kernels.move import MOVE_FAMILIES
-from layoutalg.kernels.rowwise import ROWWISE_FAMILIES
+from layoutalg.kernels.rowwise import CROSS_ENTROPY, ROWWISE_FAMILIES
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         family.name: replace(family, steps=LADDERS.get(family.name, {}))
-        for room in (MOVE_FAMILIES, ROWWISE_FAMILIES, ELEMENTWISE_FAMILIES, GEMM_FAMILIES)
+        for room in (MOVE_FAMILIES, ROWWISE_FAMILIES, (CROSS_ENTROPY,), ELEMENTWISE_FAMILIES, GEMM_FAMILIES)
         for family in room
     }
 )

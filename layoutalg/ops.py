@@ -1,4 +1,5 @@
-"""Functions on arrays: permute, transpose, relayout, reduce, softmax, layer_norm, rms_norm, matmul.
+"""Functions on arrays: permute, transpose, relayout, reduce, softmax, layer_norm, rms_norm, cross_entropy,
+matmul.
 
 Each takes NumPy, CuPy or PyTorch arrays, or what speaks DLPack: on a GPU it runs a generated kernel, on the
 CPU it computes the definition, or with simulate=True runs the kernel in the simulator.  `prepare` works a
@@ -11,6 +12,7 @@ call out, to be run many times, and `plan_matmul` says which kernels a matmul wo
 
 from layoutalg.kernels import (
     Prepared,
+    cross_entropy,
     layer_norm,
     matmul,
     permute,
@@ -25,6 +27,7 @@ from layoutalg.kernels import (
 
 __all__ = [
     "Prepared",
+    "cross_entropy",
     "layer_norm",
     "matmul",
     "permute",

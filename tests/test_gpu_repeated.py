@@ -114,7 +114,7 @@ def addresses(driver: Driver) -> list[list[int]]:
 X, OUT, W, B = (Array(n << 16, shape) for n, shape in enumerate(((64, 96), (64, 96), (96,), (96,)), 1))
 COLUMN, TURNED, LONG = Array(5 << 16, (64,)), Array(6 << 16, (96, 64)), Array(1 << 40, (1, 1 << 24))
 M, N, D = (Array(n << 16, (64, 64), "f2") for n in (7, 8, 9))
-FLAT = Array(10 << 16, (96,))
+FLAT, NAMES, ONE = Array(10 << 16, (96,)), Array(11 << 16, (64,), "i8"), Array(12 << 16, ())
 ROWS, COLUMNS = Layout((8, 12), (12, 1)), Layout((8, 12))
 
 CALLS: dict[str, tuple[Callable[[], Any], int, int]] = {
@@ -128,6 +128,7 @@ CALLS: dict[str, tuple[Callable[[], Any], int, int]] = {
     "layer_norm": (lambda: ops.layer_norm(X, -1, W, B, out=OUT), 4, 1),
     "rms_norm": (lambda: ops.rms_norm(X, -1, W, out=OUT), 3, 1),
     "sum": (lambda: ops.reduce(X, "sum", 1, out=COLUMN), 2, 1),
+    "cross_entropy": (lambda: ops.cross_entropy(X, NAMES, reduction="none", out=COLUMN), 3, 1),
     "matmul": (lambda: ops.matmul(M, N, D, alpha=2), 0, 1),
 }
 
@@ -158,6 +159,16 @@ def test_a_repeated_call_is_a_few_python_calls_and_the_same_launch(name: str, dr
         assert first == last
     else:
         assert first[:2] == last[:2] and first[2][0] == last[2][0] and first[2][1] + (1 << 20) == last[2][1]
+
+
+def test_losses_and_sums_lie_in_the_scratch_memory(driver: Driver) -> None:
+    """A mean of losses: three kernels, of which each reads what the one before wrote."""
+    driver.arguments = cycle((3, 2, 2))
+    for _ in range(2):
+        ops.cross_entropy(X, NAMES, out=ONE)
+        (source, losses, names), (given, sums), (last, mean) = addresses(driver)[-3:]
+        assert (source, mean) == (X.data.ptr, ONE.data.ptr) and NAMES.data.ptr in (losses, names)
+        assert given in (losses, names) and last == sums == given + 2 * 64 * 4
 
 
 def test_a_chain_of_two_kernels_builds_nothing_anew(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

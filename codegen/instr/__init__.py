@@ -21,7 +21,7 @@ An architecture that adds instructions adds records here; nothing else knows wha
 from __future__ import annotations
 
 from layoutalg.codegen.instr.arith import fma_outer, pack, scale, unpack
-from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join
+from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join, label, labelled
 from layoutalg.codegen.instr.formula import (
     OPERATIONS,
     Apply,
@@ -260,6 +260,8 @@ __all__ = [
     "imm",
     "into",
     "join",
+    "label",
+    "labelled",
     "merge_moments",
     "mma_instruction",
     "moves",

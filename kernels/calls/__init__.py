@@ -3,6 +3,7 @@
     arrays          arrays of every library as forms: addresses, shapes and strides
     api             permute, transpose, relayout
     reduce_api      reduce, softmax, layer_norm, rms_norm
+    entropy_api     cross_entropy
     product_api     matmul; product_plan: what is asked of its arrays, and the problem that a kernel computes
     product_choice  the ways to compute it, padded copies among them; product_report: plan_matmul says them
     repeated        calls that were made before: from what arrays show to launches; preparing: prepare
@@ -13,6 +14,7 @@ A form is looked at once; what is launched for it is kept.
 from __future__ import annotations
 
 from layoutalg.kernels.calls.api import permute, relayout, transpose
+from layoutalg.kernels.calls.entropy_api import cross_entropy
 from layoutalg.kernels.calls.preparing import prepare
 from layoutalg.kernels.calls.product_api import matmul
 from layoutalg.kernels.calls.product_report import MatmulPlan, plan_matmul
@@ -22,6 +24,7 @@ from layoutalg.kernels.calls.repeated import Prepared
 __all__ = [
     "MatmulPlan",
     "Prepared",
+    "cross_entropy",
     "layer_norm",
     "matmul",
     "permute",

@@ -14,6 +14,7 @@ from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, shown
 from layoutalg.kernels.calls.api import prepare_move, prepare_relayout
+from layoutalg.kernels.calls.entropy_api import prepare_cross_entropy
 from layoutalg.kernels.calls.product_api import prepare_matmul
 from layoutalg.kernels.calls.reduce_api import prepare_norm, prepare_reduce
 from layoutalg.kernels.calls.repeated import Prepared
@@ -46,6 +47,7 @@ PREPARED: Mapping[str, tuple[Callable[..., Prepared], tuple[str, ...]]] = Mappin
         "relayout": (prepare_relayout, _options(prepare_relayout)),
         **{op: (partial(_reduction, op), _options(prepare_reduce)) for op in FOLD},
         **{op: _norm(op) for op in PARAMETERS},
+        "cross_entropy": (prepare_cross_entropy, _options(prepare_cross_entropy)),
         "matmul": (prepare_matmul, _options(prepare_matmul)),
     }
 )
@@ -53,15 +55,15 @@ PREPARED: Mapping[str, tuple[Callable[..., Prepared], tuple[str, ...]]] = Mappin
 
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({"transpose": {"axes": None}})
 _NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"permute": ("axes",), "relayout": ("src", "dst"), "matmul": ("b",)}
+    {"permute": ("axes",), "relayout": ("src", "dst"), "matmul": ("b",), "cross_entropy": ("target",)}
 )
 
 
 def prepare(op: str, x: Any, out: Any = None, **options: Any) -> Prepared:
     """A call of an operation on its arrays that is worked out: calling what is returned runs it, many times.
 
-    `op` is "permute", "transpose", "relayout", "softmax", "layer_norm", "rms_norm", "matmul" or a reduction
-    such as "sum"; `options` are the others of that function by name (`b` of a product, `axes`, `weight`).
+    `op` is "permute", "transpose", "relayout", "softmax", "layer_norm", "rms_norm", "cross_entropy", "matmul"
+    or a reduction such as "sum"; `options` are the others of that function by name (`b`, `axes`, `weight`).
     The arrays are kept alive and read when it is called, on the stream that is current then; the result,
     `out` or an array that is made here, is written each time and returned.  A call on a GPU is its launches
     and little else.  Raises what the operation raises, now and not then; UnknownNameError for another

@@ -147,7 +147,7 @@ def prepare_reduce(
     asked = axes
     if not form.shape and op not in ("mean", "var", "logsumexp") and type(axes) is int and axes in (0, -1):
         asked = ()  # NumPy reduces a number along its "last" axis, but for a mean
-    over, kept, shape = _axes(asked, form.shape)
+    over, kept, shape = whole_axes(asked, form.shape)
     kinds = _results(op, form.kind, dtype)
     shape = kept if keepdims else shape
     if out is None:
@@ -166,7 +166,7 @@ def prepare_reduce(
     else:
         p = ask.dense
         if isinstance(p, ReduceProblem) and p.of_nothing is not None:
-            _check_whole(target, "out")
+            check_whole(target, "out")
             ask.placed(0, unit_base(target)[1])  # raises where `out` aliases
             run = functools.partial(_of_nothing, op, target, p.of_nothing)
     return Prepared(run, functools.partial(of_library, x, target) if out is None else lambda: out)
@@ -249,7 +249,7 @@ def prepare_norm(
     source = view(x)
     form, simulated = source.form, in_simulator(simulate, source)
     _element(form, op)
-    over = _axes(axes, form.shape)[0]
+    over = whole_axes(axes, form.shape)[0]
     for name, v in given.items():
         _check_parameter(source, tuple(form.shape[k] for k in over), name, v)
     target = destination(source, form.shape, out, kinds=(form.kind,))
@@ -261,7 +261,7 @@ def prepare_norm(
     run: Callable[[], object] = nothing
     if form.elems:
         for name, v in given.items():
-            _check_whole(v, name)
+            check_whole(v, name)
         run = _computing(call, ask, source, target, given, simulated=simulated)
     else:
         _ = ask.dense  # raises what has to be refused of arrays without elements too
@@ -293,7 +293,7 @@ def _results(op: str, kind: str, dtype: Any) -> tuple[str, ...]:
 _KINDS = {short: long for long, short in ELEMENT.items()}
 
 
-def _axes(axes: Axes, shape: Shape) -> tuple[Shape, Shape, Shape]:
+def whole_axes(axes: Axes, shape: Shape) -> tuple[Shape, Shape, Shape]:
     """Axes from 0 on, and the shape with them of extent 1, and without them."""
     several: Any = (axes,) if hasattr(axes, "__index__") else axes
     try:
@@ -325,12 +325,12 @@ def _check_parameter(x: View, shape: tuple[int, ...], name: str, v: View) -> Non
         raise ArgumentTypeError(f"{name} holds {v.form.kind}, x {x.form.kind}: both must be of one type")
     if v.form.shape != shape:
         raise ShapeError(f"{name} has shape {v.form.shape}; the axes have {shape}")
-    if not _is_dense(v.form):
+    if not is_dense(v.form):
         raise ShapeError(f"{name} has strides {v.form.strides} in bytes; it must be contiguous")
 
 
 @functools.lru_cache(KEPT_FORMS)
-def _is_dense(form: Form) -> bool:
+def is_dense(form: Form) -> bool:
     """Whether elements follow each other in row-major order."""
     steps = (form.itemsize * prod(form.shape[k + 1 :]) for k in range(len(form.shape)))
     modes = zip(form.shape, form.strides, steps, strict=True)
@@ -411,8 +411,8 @@ def _computing(
     call: Call, ask: _Ask, source: View, target: View, given: Mapping[str, View], *, simulated: bool
 ) -> Callable[[], object]:
     """What computes what is asked."""
-    _check_whole(source, "x")
-    _check_whole(target, "out")
+    check_whole(source, "x")
+    check_whole(target, "out")
     views = {"src": source, "weight": given.get("weight"), "bias": given.get("bias"), "dst": target}
     if len(call.arrays) == 2:
         del views["weight"], views["bias"]
@@ -435,7 +435,7 @@ def _loaded(ask: _Ask, src_at: int, dst_at: int, weight_at: int, bias_at: int) -
     return sequence_on_gpu(ask.op, ask.placed(src_at, dst_at, weight_at, bias_at), ask.source.device)
 
 
-def _check_whole(v: View, name: str) -> None:
+def check_whole(v: View, name: str) -> None:
     """Raise AlignmentError unless all elements start at multiples of their width."""
     size = v.form.itemsize
     if v.address % size or v.form.unit % size:

@@ -5,6 +5,7 @@
     block, block_reduce     the kernel that is being written, its tensors, and what its threads exchange
     reduce_plan, reduce     reductions: configurations, and the program
     norm_plan, norm    softmax and norms: the same, and where elements stay between two visits
+    entropy            cross entropy: losses of rows with targets
     families, trials   the records of this room's families, and what is timed; data on which they are
                        verified, and bounds of their results
 
@@ -13,6 +14,16 @@ Floats are f32 inside; `kernels.elements` bounds the results.
 
 from __future__ import annotations
 
+from layoutalg.kernels.rowwise.entropy import (
+    CROSS_ENTROPY,
+    IGNORE_INDEX,
+    REDUCTIONS,
+    TARGETS,
+    CrossEntropyProblem,
+    cross_entropy_problem,
+    joined_losses,
+    room,
+)
 from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES, SEED, rowwise_cases
 from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
 from layoutalg.kernels.rowwise.norm_plan import NormConfig
@@ -37,14 +48,19 @@ from layoutalg.kernels.rowwise.problems import (
 from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
 
 __all__ = [
+    "CROSS_ENTROPY",
     "FOLD",
+    "IGNORE_INDEX",
     "INTEGERS",
     "OF_INTEGERS",
     "OPS",
     "PARAMETERS",
+    "REDUCTIONS",
     "ROWWISE_FAMILIES",
     "SEED",
+    "TARGETS",
     "AxesProblem",
+    "CrossEntropyProblem",
     "NormConfig",
     "NormLaunches",
     "NormProblem",
@@ -54,7 +70,9 @@ __all__ = [
     "arguments",
     "axes_problem",
     "checked_eps",
+    "cross_entropy_problem",
     "find_axes",
+    "joined_losses",
     "norm_problem",
     "normed",
     "plan_with",
@@ -62,5 +80,6 @@ __all__ = [
     "reduce_problem",
     "reduced",
     "results_of",
+    "room",
     "rowwise_cases",
 ]

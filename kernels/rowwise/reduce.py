@@ -43,13 +43,16 @@ from layoutalg.codegen.instr import (
     fill,
     finish,
     fold,
+    label,
+    labelled,
     pack,
     scale,
 )
 from layoutalg.codegen.program import Kernel, Reg, RegRef
+from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.rowwise.block import Block, all_of, float_word
 from layoutalg.kernels.rowwise.block_reduce import tree_reduce
-from layoutalg.kernels.rowwise.problems import FOLD, WAY
+from layoutalg.kernels.rowwise.problems import FOLDED, WAY, Labels
 from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan
 from layoutalg.kernels.rowwise.walk import WORD_BYTES, Chunk, Index
 
@@ -86,6 +89,10 @@ class _Reduction(Block):
         self.acc = k.reg("acc", p.values * p.words)
         if p.element.name in PACKED:
             self.reg("f", c.vec)
+        self.labels = None if p.joins else p.labels
+        if self.labels is not None:
+            element = find_dtype(f"s{8 * self.labels.nbytes}")
+            self.target = self.tensor("target", "dst", p.form.kept, element)
         self.packed = k.reg("packed", -(-p.store_vec // 2)) if p.result.name in PACKED else None
 
     def kernel(self) -> Kernel:
@@ -95,6 +102,8 @@ class _Reduction(Block):
             self.k.do(empty(p.fold, p.values), self.acc, Const(0))
         else:
             self.k.do(fill(p.values), self.acc, Const(NEUTRAL[p.fold]))
+        if self.labels is not None:
+            self._label(self.labels)
         single = max(1, p.element.nbytes // WORD_BYTES)
         edges = self.k.reg("edge", self.c.rows_per_thread, single) if self.steps.edges else None
         early = edges is not None and self.p.edge_rounds == 1
@@ -110,6 +119,22 @@ class _Reduction(Block):
         tree_reduce(self, self.p.fold, self.acc)
         self._store()
         return self.k.build()
+
+    def _label(self, labels: Labels) -> None:
+        """Read the labels of a thread's values."""
+        k, p, walk, rows, words = self.k, self.p, self.steps, self.walk.rows, labels.nbytes // WORD_BYTES
+        named = k.reg("named", words)
+        step = int(any(m.weight for m in walk.modes))  # 0: all elements are one that broadcasts
+        low, high = (labels.ignore >> at & 0xFFFFFFFF for at in (0, 32))
+        for n in range(p.values):
+            place, e = (self.places[n], 0) if rows else (self.places[0], n)
+            crd = walk.target(place, e)
+            index = walk.along(crd, p.form.kept, "dst") + p.form.dst_offset + labels.offset
+            crd, from_ = walk.counted(crd, p.form.kept, "dst"), p.form.dst_offset + labels.offset
+            with self.where(self.has_row(place)):
+                k.do(LDG[labels.nbytes], named, self.at(self.target, index, crd, from_))
+                to = self.acc.slice(n * p.words, count=p.words)
+                k.do(label(labels.nbytes, 1), to, named, *map(Const, (labels.classes, step, low, high)))
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -187,7 +212,7 @@ class _Reduction(Block):
             k.do(fold(p.fold, vec, 1 if rows else vec), self.acc[n] if rows else self.acc, values)
             return
         chunk, exists = where
-        of_index = FOLD[p.op] == "arg" and not p.joins
+        of_index = FOLDED[p.op] in ("arg", "nll") and not p.joins
         index = self.steps.index(chunk) if of_index else 0
         step = self.walk.lead.weight if of_index and rows else 0
         element = PARTIAL if p.joins else "f32" if p.element.name in PACKED else p.element.name
@@ -213,6 +238,10 @@ class _Reduction(Block):
             k.do(finish(p.fold, kind, p.values), values, self.acc, Const(float_word(p.factor)))
         elif p.factor != 1.0 and p.words == 1:
             k.do(scale(p.values), self.acc, Const(float_word(p.factor)))
+        counts = None
+        if p.labels is not None and p.labels.counts and c.splits == 1:
+            counts = k.reg("counts", p.values)
+            k.do(labelled(p.values), counts, self.acc)
         one = [self.lane.eq(0)] if c.lanes_per_row > 1 else []
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
@@ -220,14 +249,21 @@ class _Reduction(Block):
                 for e in (n,) if rows else range(0, c.vec, p.store_vec):
                     some = values.slice(e * size, count=p.store_vec * size)
                     self._put(some, self.places[n], 0 if rows else e)
+                    if counts is not None:
+                        also = counts.slice(e, count=p.store_vec)
+                        self._put(also, self.places[n], 0 if rows else e, p.form.outputs)
 
-    def _put(self, values: RegRef, place: Expr, e: int) -> None:
-        """Store results: of element e of a place, or in the workspace split after split."""
+    def _put(self, values: RegRef, place: Expr, e: int, behind: int = 0) -> None:
+        """Store results: of element e of a place, or in the workspace split after split.
+
+        They lie some elements `behind` where the first ones would.
+        """
         p, walk, kept = self.p, self.steps, self.p.form.kept
         if self.c.splits == 1:
             crd = walk.target(place, e)
-            index = walk.along(crd, kept, "dst") + p.form.dst_offset
-            to = self.at(self.dst, index, walk.counted(crd, kept, "dst"), p.form.dst_offset)
+            at = p.form.dst_offset + behind
+            index = walk.along(crd, kept, "dst") + at
+            to = self.at(self.dst, index, walk.counted(crd, kept, "dst"), at)
         else:
             to = self.at(self.dst, self.split * p.form.outputs + place * walk.values + e)
         if self.packed is not None:

@@ -37,8 +37,10 @@ from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
+    FOLDED,
     INTEGERS,
     Form,
+    Labels,
     Mode,
     ReduceProblem,
     fewest,
@@ -126,6 +128,7 @@ class Pass:
     """What joins two values."""
     joins: bool = False
     """Whether its elements are values of the fold."""
+    labels: Labels | None = None
 
     @property
     def words(self) -> int:
@@ -173,7 +176,8 @@ class Pass:
         first, *others = self.form.kept
         if first.dst != 1:
             return 1
-        return gcd(c.vec, self.form.dst_offset, *(m.dst for m in others), widest)
+        behind = self.form.outputs if self.labels is not None and self.labels.counts else 0
+        return gcd(c.vec, self.form.dst_offset, behind, *(m.dst for m in others), widest)
 
     @property
     def additions(self) -> int:
@@ -240,14 +244,16 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
     rates, (form, factor) = _rates(arch), _form(p)
     fold = fold_of(p.op, p.dtype.name)
     if c.splits == 1:
-        passes: tuple[Pass, ...] = (Pass(p.op, form, c, p.axes.dtype, p.result, factor, fold),)
+        passes: tuple[Pass, ...] = (
+            Pass(p.op, form, c, p.axes.dtype, p.result, factor, fold, labels=p.labels),
+        )
     else:
         words = _words(fold)
         value, op = find_dtype(VALUE[words]), p.op if words > 1 else FOLD[p.op]
-        part = Pass(op, form, c, p.axes.dtype, value, 1.0, fold)
+        part = Pass(op, form, c, p.axes.dtype, value, 1.0, fold, labels=p.labels)
         joined, joins = _joining(part, form), words > 1
         ways = (
-            Pass(p.op, joined, d, value, p.result, factor, fold, joins)
+            Pass(p.op, joined, d, value, p.result, factor, fold, joins, p.labels)
             for d in configs(joined, value, rates, False, words)
         )
         passes = (part, min(ways, key=lambda way: pass_us(way, rates)))
@@ -266,12 +272,13 @@ def _form(p: ReduceProblem) -> tuple[Form, float]:
 
     Of what is repeated, no factor stands for a product, nor for integers.
     """
-    form = normalise(p.axes, weighted=FOLD[p.op] == "arg")
+    form = normalise(p.axes, weighted=FOLDED[p.op] in ("arg", "nll"))
     again = prod(m.extent for m in form.reduced if not m.src)
     if p.op == "prod" or (p.op == "sum" and p.dtype.name in INTEGERS):
         return form, 1.0
     factor = {
         "sum": again, "mean": again / p.axes.count, "var": again * share_of(p), "logsumexp": log(again),
+        "cross_entropy": log(again),
     }.get(p.op, 1.0)  # fmt: skip
     return replace(form, modes=tuple(m for m in form.modes if m.src or not m.reduced)), float(factor)
 

@@ -11,6 +11,7 @@
     coalescing   sectors and lines of one global instruction; of linear layouts without enumeration
     lanes        the addresses that a warp gives: which lanes supply one, bytes per lane, alignment
     enumerated   every instruction counted: the definition
+    memory/      the sectors and half lines that all requests touch together, and what DRAM moves for them
     classes/     sums over classes of instructions that cost the same: digit classes, footprints, guards
     report       SharedReport, GlobalReport, Witness, how they print, and the notes they carry
     reuse        what several requests ask together: sectors that the L1 serves again
@@ -34,7 +35,7 @@ from __future__ import annotations
 
 from layoutalg.analysis.access import Access, Guard, TmaAccess, addressing
 from layoutalg.analysis.analyzer import METHODS, Wanted, analyze_access
-from layoutalg.analysis.ask import analyze
+from layoutalg.analysis.ask import LEVELS, Level, analyze
 from layoutalg.analysis.banks import (
     clash,
     ideal_wavefronts,
@@ -51,8 +52,11 @@ from layoutalg.analysis.coalescing import sectors, sectors_batch, traffic, traff
 from layoutalg.analysis.enumerated import access_extent, instruction_offsets
 from layoutalg.analysis.lanes import MAX_ADDRESS, active_lanes, batch_lanes, warp_rule
 from layoutalg.analysis.mapping import vector_elems
+from layoutalg.analysis.memory.dram import dram_of
+from layoutalg.analysis.memory.units import Runs, Units, count_units, nested, touched_by
 from layoutalg.analysis.report import (
     CostClass,
+    DramReport,
     GlobalReport,
     Named,
     Place,
@@ -73,19 +77,24 @@ from layoutalg.analysis.words import conflict_words
 from layoutalg.moved import moved
 
 __all__ = [
+    "LEVELS",
     "MAX_ADDRESS",
     "METHODS",
     "Access",
     "CostClass",
+    "DramReport",
     "GlobalReport",
     "Guard",
+    "Level",
     "Named",
     "Place",
     "Report",
     "Residues",
     "Reuse",
+    "Runs",
     "SharedReport",
     "TmaAccess",
+    "Units",
     "Wanted",
     "Witness",
     "access_extent",
@@ -97,10 +106,13 @@ __all__ = [
     "batch_lanes",
     "clash",
     "conflict_words",
+    "count_units",
+    "dram_of",
     "global_report",
     "ideal_wavefronts",
     "instruction_offsets",
     "linear_wavefronts",
+    "nested",
     "phase_groups",
     "report_notes",
     "report_rows",
@@ -112,6 +124,7 @@ __all__ = [
     "served_batch",
     "shared_report",
     "swizzle_notes",
+    "touched_by",
     "traffic",
     "traffic_batch",
     "vector_elems",

@@ -16,15 +16,21 @@ What a text may say is in `Access.of`; what the numbers mean in layoutalg.analys
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast, overload
+from typing import Literal, TypeAlias, cast, overload
 
 from layoutalg.analysis.access import Access, TmaAccess
 from layoutalg.analysis.analyzer import METHODS, Wanted, analyze_access, check_layout
-from layoutalg.analysis.report import Report
+from layoutalg.analysis.memory.dram import dram_of
+from layoutalg.analysis.report import DramReport, Report
 from layoutalg.arch import Arch
 from layoutalg.dtype import DTYPES, DType, dtype
-from layoutalg.errors import ArgumentTypeError
+from layoutalg.errors import ArgumentTypeError, UnknownNameError
 from layoutalg.layout import AnyLayout
+
+Level: TypeAlias = Literal["request", "dram"]
+"""Where costs are counted: at each request of a warp, or at the memory behind the L2 for all of them."""
+
+LEVELS: tuple[Level, ...] = ("request", "dram")
 
 
 @overload
@@ -34,6 +40,8 @@ def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts
     element: str | DType | Arch | None = None,
     arch: str | Arch = "sm_90",
     method: Wanted = "auto",
+    *,
+    level: Literal["request"] = "request",
 ) -> Report: ...
 
 
@@ -44,7 +52,33 @@ def analyze(
     element: str | DType | Arch | None = None,
     arch: str | Arch = "sm_90",
     method: Wanted = "auto",
+    *,
+    level: Literal["request"] = "request",
 ) -> list[Report]: ...
+
+
+@overload
+def analyze(  # type: ignore[overload-overlap]
+    layout: AnyLayout,
+    access: str | Access,
+    element: str | DType | Arch | None = None,
+    arch: str | Arch = "sm_90",
+    method: Wanted = "auto",
+    *,
+    level: Literal["dram"],
+) -> DramReport: ...
+
+
+@overload
+def analyze(
+    layout: AnyLayout,
+    access: Iterable[str | Access],
+    element: str | DType | Arch | None = None,
+    arch: str | Arch = "sm_90",
+    method: Wanted = "auto",
+    *,
+    level: Literal["dram"],
+) -> list[DramReport]: ...
 
 
 def analyze(
@@ -53,8 +87,13 @@ def analyze(
     element: str | DType | Arch | None = None,
     arch: str | Arch = "sm_90",
     method: Wanted = "auto",
-) -> Report | list[Report]:
+    *,
+    level: Level = "request",
+) -> Report | DramReport | list[Report] | list[DramReport]:
     """What an access costs on `layout`: wavefronts in shared memory, sectors in global memory.
+
+    That is request by request.  With level="dram" it is what memory moves for all requests of an access of
+    global memory together (see `dram_of`, which takes several accesses together, too).
 
     An access is an Access, or a text such as "ldmatrix.x4@row" that covers the whole tile (see `Access.of`)
     and needs the type of an `element`; an Access has its type, and the architecture may follow it.  A list
@@ -66,7 +105,12 @@ def analyze(
     >>> from layoutalg.layout import Layout
     >>> analyze(Layout((64, 64), (64, 1)), ["LDS.128", "cp.async.b128:global"], "f16", arch="A100")[0].ways
     1
+    >>> slab = Layout((4096, 8), (1024, 1))
+    >>> analyze(slab, "ld.global.b128@row", "f32", level="dram")
+    <DramReport ld.global.b128: 256 instructions, 262,144 bytes moved, 50.0% efficient>
     """
+    if level not in LEVELS:
+        raise UnknownNameError("level", str(level), LEVELS)
     if isinstance(access, Access) and (
         isinstance(element, Arch) or (isinstance(element, str) and element not in DTYPES)
     ):  # an access has its type: what follows it is the architecture, and then the method
@@ -77,12 +121,13 @@ def analyze(
     if isinstance(element, Arch):
         raise ArgumentTypeError(f"analyze with the element {element.name}: an architecture goes to `arch`")
     if isinstance(access, (str, Access, TmaAccess)):
-        return _one(layout, access, element, arch, method)
+        return _one(layout, access, element, arch, method, level)
     if not isinstance(access, Iterable):
         raise ArgumentTypeError(
             f"analyze of {access!r}, a {type(access).__name__}: an access, its text or a list is needed"
         )
-    return [_one(layout, one, element, arch, method) for one in access]
+    found = [_one(layout, one, element, arch, method, level) for one in access]
+    return cast("list[Report] | list[DramReport]", found)
 
 
 def _one(
@@ -91,7 +136,8 @@ def _one(
     element: str | DType | None,
     arch: str | Arch,
     method: Wanted,
-) -> Report:
+    level: Level,
+) -> Report | DramReport:
     if isinstance(access, str):
         if element is None:
             raise ArgumentTypeError(
@@ -102,4 +148,5 @@ def _one(
         raise ArgumentTypeError(
             f"analyze of an access of {access.element} with the element {dtype(element)}: leave it out"
         )
-    return analyze_access(layout, access, arch, method)
+    count = analyze_access if level == "request" else dram_of
+    return count(layout, access, arch, method)

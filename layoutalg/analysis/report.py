@@ -179,6 +179,48 @@ class GlobalReport(Shown):
         return self.useful_bytes / self.moved_bytes if self.sectors else 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class DramReport(Shown):
+    """What memory moves for a whole access, or for several together, where the L2 holds nothing of it before.
+
+    `sectors`, `halves` and `lines` are those that differ, over all requests; of the sectors, `partial` ones
+    are stored to and not filled.  `read_bytes` and `written_bytes` are what memory delivers and takes.
+
+    >>> DramReport("ld.global.b128", 8, 64, 64, 64, 0, 2048, 4096, 0, "digit-classes", "measured").efficiency
+    0.5
+    """
+
+    op: str
+    instructions: int
+    sectors: int
+    halves: int
+    lines: int
+    partial: int
+    useful_bytes: int
+    read_bytes: int
+    written_bytes: int
+    method: Method
+    provenance: Provenance
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        found = f"{self.moved_bytes:,} bytes moved, {self.efficiency:.1%} efficient"
+        return f"<DramReport {self.op}: {_some(self.instructions, 'instruction')}, {found}>"
+
+    def __str__(self) -> str:
+        return report_text([(self.op, self)])
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written."""
+        return self.read_bytes + self.written_bytes
+
+    @property
+    def efficiency(self) -> float:
+        """Different useful bytes over bytes moved; 1.0 when nothing moves."""
+        return self.useful_bytes / self.moved_bytes if self.moved_bytes else 1.0
+
+
 def worst_kind(kinds: Sequence[CostClass]) -> CostClass:
     """The kind with the most wavefronts or sectors each; among equals, the one with the lower ideal.
 
@@ -249,7 +291,7 @@ def global_report(
 # --- in words ------------------------------------------------------------------------------------------
 
 Report: TypeAlias = SharedReport | GlobalReport
-Named: TypeAlias = Sequence[tuple[str, Report]]
+Named: TypeAlias = Sequence[tuple[str, Report | DramReport]]
 """Reports, each with what its access is called."""
 
 PAGE = 100
@@ -257,6 +299,7 @@ PAGE = 100
 
 _SHARED = ("access", "instructions", "wavefronts", "ideal", "worst", "its ideal", "conflict", "method")
 _GLOBAL = ("access", "instructions", "sectors", "ideal", "lines", "efficiency", "worst base", "method")
+_DRAM = ("access", "sectors", "partial", "halves", "lines", "read", "written", "method")
 
 
 class ReportTable(NamedTuple):
@@ -268,14 +311,19 @@ class ReportTable(NamedTuple):
 
 
 def report_rows(named: Named, title: str = "Shared memory") -> list[ReportTable]:
-    """One table for shared memory, one for global memory, each only when it has rows.
+    """One table for shared memory, one for global memory, one for DRAM, each only when it has rows.
 
     >>> report_rows([("x", GlobalReport("ld.global.b32", 32, 4, 8, 32, 1, 128, 32, "gcd", "measured"))])[0][2]
     [('x', '1', '32', '4', '8', '12.5%', '32', 'gcd')]
     """
     shared = [_shared_row(name, r) for name, r in named if isinstance(r, SharedReport)]
     moved = [_global_row(name, r) for name, r in named if isinstance(r, GlobalReport)]
-    tables = (ReportTable(title, _SHARED, shared), ReportTable("Global memory", _GLOBAL, moved))
+    filled = [_dram_row(name, r) for name, r in named if isinstance(r, DramReport)]
+    tables = (
+        ReportTable(title, _SHARED, shared),
+        ReportTable("Global memory", _GLOBAL, moved),
+        ReportTable("DRAM", _DRAM, filled),
+    )
     return [table for table in tables if table.rows]
 
 
@@ -303,12 +351,15 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     return [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
 
 
-def sentence(name: str, report: Report) -> str:
+def sentence(name: str, report: Report | DramReport) -> str:
     """What the report means, in one sentence.
 
     >>> sentence("mine", SharedReport("ld.shared.b32", 0, 0, 1, 0, 0, "gcd", None, "measured"))
     'mine: no lane is active.'
     """
+    if isinstance(report, DramReport):
+        moved = f"{report.read_bytes:,} bytes read and {report.written_bytes:,} written"
+        return f"{name}: {moved} for {report.useful_bytes:,} useful ones, {report.efficiency:.1%}."
     if isinstance(report, GlobalReport):
         useful = f"{report.useful_bytes:,} useful bytes of {report.moved_bytes:,} moved"
         tail = (
@@ -336,7 +387,7 @@ def sentence(name: str, report: Report) -> str:
     )
 
 
-def report_notes(reports: Iterable[Report]) -> list[str]:
+def report_notes(reports: Iterable[Report | DramReport]) -> list[str]:
     """The notes of all reports, each once.
 
     >>> report_notes([])
@@ -353,6 +404,11 @@ def _shared_row(name: str, r: SharedReport) -> tuple[str, ...]:
 def _global_row(name: str, r: GlobalReport) -> tuple[str, ...]:
     numbers = (r.instructions, r.sectors, r.ideal, r.lines)
     return (name, *(f"{n:,}" for n in numbers), f"{r.efficiency:.1%}", f"{r.worst_alignment:,}", r.method)
+
+
+def _dram_row(name: str, r: DramReport) -> tuple[str, ...]:
+    numbers = (r.sectors, r.partial, r.halves, r.lines, r.read_bytes, r.written_bytes)
+    return (name, *(f"{n:,}" for n in numbers), r.method)
 
 
 def _conflict(report: SharedReport) -> str:

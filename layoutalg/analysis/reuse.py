@@ -17,10 +17,9 @@ of them differ.  The latter is what memory must deliver; the rest hits the L1 as
 >>> print(reuse_of(pixels, [channels]))
 3 requests ask for 9 sectors, 3 of them different: 6 can be served by the L1.
 
-Notes.  In closed form, digits that move whole sectors repeat what the others touch: what those touch is
-listed, and if it is one run of sectors, the different ones are the image of a layout.  Otherwise, and under
-predicates and swizzles, all addresses are.  That the L1 keeps what it holds until it is asked again is
-assumed: a bound from below for memory, as the sectors asked are one from above.
+Notes.  The different ones are counted in closed form where strides nest, and listed otherwise, under
+predicates and under swizzles (layoutalg.analysis.memory.units).  That the L1 keeps what it holds until it is
+asked again is assumed: a bound from below for memory, as the sectors asked are one from above.
 
 Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"; Nsight Compute, sectors of L1 and
 of L2.
@@ -30,22 +29,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import product as combinations
-from math import gcd, prod
 
-from layoutalg.analysis.access import Access, addressing
+from layoutalg.analysis.access import Access
 from layoutalg.analysis.analyzer import Wanted, analyze_access
-from layoutalg.analysis.classes.footprint import AccessStrides, find_footprint
-from layoutalg.analysis.enumerated import access_extent, lane_addresses
+from layoutalg.analysis.memory.units import touched_by
 from layoutalg.analysis.report import GlobalReport, Method
-from layoutalg.arch import Arch, find_arch, find_instruction
-from layoutalg.budget import Budget
-from layoutalg.decide import image_size
+from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
-from layoutalg.layout import AnyLayout, Layout, coalesce
-
-MOST_LISTED = 1 << 16
-"""Addresses below a sector's step that are listed in the closed form, at most."""
+from layoutalg.layout import AnyLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,71 +90,6 @@ def reuse_of(
             "sectors are asked for again by accesses of global memory; one or more are needed"
         )
     requests, asked = sum(r.instructions for r in moved), sum(r.sectors for r in moved)
-    different = None if method == "enumerated" else _in_closed_form(layout, given, machine)
-    if different is not None:
-        return Reuse(requests, asked, different, machine.sector_bytes, "digit-classes")
-    return Reuse(requests, asked, _listed(layout, given, machine), machine.sector_bytes, "enumerated")
-
-
-def _in_closed_form(layout: AnyLayout, accesses: list[Access], machine: Arch) -> int | None:
-    """The different sectors where those of each step are one run, and steps lead to one set; else None."""
-    runs: dict[tuple[tuple[int, int], ...], set[int]] = {}
-    for access in accesses:
-        rule = find_instruction(access.op, machine)
-        counted = addressing(access, rule, machine)
-        found = None if access.active else find_footprint(layout, counted, rule, machine)
-        parts = None if found is None else _near_and_far(found)
-        if found is None or parts is None:
-            return None
-        near, far = parts
-        start, run = found.byte(found.offset), runs.setdefault(far, set())
-        for digits in combinations(*(range(extent) for extent, _ in near)):
-            moved = sum(digit * step for digit, (_, step) in zip(digits, near, strict=True))
-            run.add((start + moved) // machine.sector_bytes)
-    sets = set()
-    for far, run in runs.items():
-        if max(run) - min(run) + 1 != len(run):
-            return None
-        steps = sorted((step // machine.sector_bytes, extent) for extent, step in far)
-        shape, stride = (len(run), *(n for _, n in steps)), (1, *(d for d, _ in steps))
-        sets.add((min(run), coalesce(Layout(shape, stride))))
-    return image_size(sets.pop()[1]) if len(sets) == 1 else None
-
-
-def _near_and_far(found: AccessStrides) -> tuple[list[tuple[int, int]], tuple[tuple[int, int], ...]] | None:
-    """(extent, step in bytes) of digits that move parts of sectors, and of those that move whole ones."""
-    near: list[tuple[int, int]] = []
-    far: list[tuple[int, int]] = []
-    for extent, stride in (*found.threads, *found.registers, *found.iterations):
-        step, rest = divmod(stride * found.bits, 8)
-        if rest or step < 0 or not found.adds:
-            return None
-        inside = found.machine.sector_bytes // gcd(step, found.machine.sector_bytes)
-        if step and extent % inside == 0:  # so many steps are whole sectors
-            near.append((inside, step))
-            far.append((extent // inside, step * inside))
-        elif step:
-            near.append((extent, step))
-    if prod(n for n, _ in near) > MOST_LISTED:
-        return None
-    return near, tuple(sorted(part for part in far if part[0] > 1))
-
-
-def _listed(layout: AnyLayout, accesses: list[Access], machine: Arch) -> int:
-    """The different sectors of all addresses, one by one."""
-    import numpy as np
-
-    sectors: set[int] = set()
-    for access in accesses:
-        rule = find_instruction(access.op, machine)
-        counted = addressing(access, rule, machine)
-        extent = access_extent(layout, counted, rule, machine)
-        text = f"{access.op} on {layout}: listing the sectors of {extent.instructions} requests"
-        budget = Budget(text.__str__)
-        step = 1 << 12
-        for start in range(0, extent.instructions, step):
-            numbers = np.arange(start, min(start + step, extent.instructions))
-            budget.spend(len(numbers) * machine.lanes)
-            addresses, mask = lane_addresses(layout, counted, rule, machine, extent, numbers)
-            sectors.update(np.unique(addresses[mask] // machine.sector_bytes).tolist())
-    return len(sectors)
+    found = touched_by(layout, given, machine, listed=method == "enumerated")
+    different = found.units(machine.sector_bytes).touched
+    return Reuse(requests, asked, different, machine.sector_bytes, found.method)

@@ -7,7 +7,8 @@ What follows from them is worked out in layoutalg.analysis and layoutalg.legalit
     instructions   INSTRUCTIONS: every memory instruction that is analysed; ADD A MEMORY INSTRUCTION HERE
     instruction_names  their names in PTX, SASS and CuTe; find_instruction
     architectures  ARCHS: banks, sectors, sizes, limits and boards; ADD AN ARCHITECTURE HERE; find_arch
-    rates          operations per cycle, bandwidths and clocks of boards; tensor cores per SM and their shapes
+    rates          operations per cycle, bandwidths and clocks of boards; tensor cores per SM, their shapes;
+                   DRAM_RULES: what memory moves at once
     swizzle_modes  SWIZZLE_MODES: the four modes of TMA and wgmma, 32, 64, 128 bytes and none
     smem_atoms     SMEM_ATOMS: the canonical shared memory layouts of wgmma
     tensor_map     TensorMap: the arguments of cuTensorMapEncodeTiled
@@ -36,7 +37,15 @@ from layoutalg.arch.descriptor import (
 from layoutalg.arch.instruction_names import INSTRUCTION_ALIASES, find_instruction, instruction_name
 from layoutalg.arch.instructions import INSTRUCTIONS, instruction_table
 from layoutalg.arch.model import Arch, Board, Instruction, Provenance, Space
-from layoutalg.arch.rates import T4_ACHIEVED, TENSOR_CORES, Rates, TensorCores, board_rates
+from layoutalg.arch.rates import (
+    DRAM_RULES,
+    T4_ACHIEVED,
+    TENSOR_CORES,
+    DramRules,
+    Rates,
+    TensorCores,
+    board_rates,
+)
 from layoutalg.arch.smem_atoms import SMEM_ATOMS, Major, SmemAtom, atom_layout, find_smem_atom
 from layoutalg.arch.swizzle_modes import (
     CHUNK_BYTES,
@@ -76,6 +85,7 @@ __all__ = [
     "CHUNK_BYTES",
     "COPY_ATOMS",
     "DESCRIPTOR_FIELDS",
+    "DRAM_RULES",
     "FLOAT_TYPES",
     "HOPPER_MODES",
     "INSTRUCTIONS",
@@ -96,6 +106,7 @@ __all__ = [
     "Arch",
     "Board",
     "DataPath",
+    "DramRules",
     "Enumerator",
     "Instruction",
     "Major",

@@ -96,6 +96,40 @@ TENSOR_CORES: Mapping[str, TensorCores] = MappingProxyType(
 """By architecture, read only.  The product of a shape is documented, and its split where a white paper draws
 it (4 x 4 x 4 of Volta, 8 x 4 x 8 of Ampere); the others keep 8 x 4, or 4 x 4, and say K."""
 
+
+@dataclass(frozen=True, slots=True)
+class DramRules:
+    """What memory moves where the L2 misses, in bytes.
+
+    A load brings the `fill_bytes` that hold what it asks for.  Of what is stored, `written_bytes` at a time
+    are written back, and a sector that stores have not filled is read first, `merge_bytes` at once.
+
+    >>> DRAM_RULES["sm_90"].fill_bytes
+    64
+    """
+
+    arch: str
+    fill_bytes: int
+    written_bytes: int
+    merge_bytes: int
+    source: str
+    provenance: Provenance = "measured"
+
+
+DRAM_RULES: Mapping[str, DramRules] = MappingProxyType(
+    {
+        rules.arch: rules
+        for rules in (
+            DramRules(
+                "sm_90", 64, 32, 32,
+                "dram__bytes_read.sum and dram__bytes_write.sum of the patterns of tests/gpu/dram_probe.py "
+                "on an H200; tests/data/h200_dram.jsonl",
+            ),
+        )
+    }
+)  # fmt: skip
+"""By architecture, read only: those that were counted."""
+
 T4_ACHIEVED = Rates(
     "T4, achieved",
     units={"tensor": 49.4e12, "f32": 7.455e12},

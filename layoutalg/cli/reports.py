@@ -6,11 +6,11 @@ from typing import Any
 
 from rich.table import Table
 
-from layoutalg.analysis import Named, Report, SharedReport, Witness, report_rows
+from layoutalg.analysis import DramReport, Named, Report, SharedReport, Witness, report_rows
 from layoutalg.cli.output import table
 
 
-def report_fields(report: Report) -> dict[str, Any]:
+def report_fields(report: Report | DramReport) -> dict[str, Any]:
     """What `--json` says of one access."""
     fields: dict[str, Any] = {"op": report.op, "instructions": report.instructions}
     if isinstance(report, SharedReport):
@@ -23,6 +23,18 @@ def report_fields(report: Report) -> dict[str, Any]:
             "ways": report.ways,
             "conflict_free": report.conflict_free,
             "witness": _witness_fields(report.witness),
+        }
+    elif isinstance(report, DramReport):
+        fields |= {
+            "space": "dram",
+            "sectors": report.sectors,
+            "partial": report.partial,
+            "halves": report.halves,
+            "lines": report.lines,
+            "useful_bytes": report.useful_bytes,
+            "read_bytes": report.read_bytes,
+            "written_bytes": report.written_bytes,
+            "efficiency": report.efficiency,
         }
     else:
         fields |= {

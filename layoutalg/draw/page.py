@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from layoutalg.analysis import GlobalReport, Report, SharedReport, report_notes, report_rows, sentence
+from layoutalg.analysis import (
+    DramReport,
+    GlobalReport,
+    Report,
+    SharedReport,
+    report_notes,
+    report_rows,
+    sentence,
+)
 from layoutalg.draw.picture import clean
 from layoutalg.draw.shown import picture_of
 from layoutalg.draw.svg import as_svg
@@ -27,7 +35,7 @@ def as_html(value: object) -> str:
     >>> as_html(Layout((2, 2)))[:38]
     '<div style="overflow-x:auto"><svg xmln'
     """
-    if isinstance(value, (SharedReport, GlobalReport)):
+    if isinstance(value, (SharedReport, GlobalReport, DramReport)):
         return "".join(_tables([value]))
     if isinstance(value, Synthesis):
         drawn = "" if value.layout is None else as_html(value.layout)
@@ -38,7 +46,7 @@ def as_html(value: object) -> str:
     return f'<div style="overflow-x:auto">{as_svg(picture)}</div>'
 
 
-def _tables(reports: Sequence[Report]) -> Iterator[str]:
+def _tables(reports: Sequence[Report | DramReport]) -> Iterator[str]:
     """What print shows: the tables, a sentence per report, the notes."""
     named = [(report.op, report) for report in reports]
     for table in report_rows(named):

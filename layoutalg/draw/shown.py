@@ -19,7 +19,15 @@ from contextlib import suppress
 from dataclasses import replace
 
 from layoutalg.algebra import upcast
-from layoutalg.analysis import GlobalReport, Report, SharedReport, report_notes, report_rows, sentence
+from layoutalg.analysis import (
+    DramReport,
+    GlobalReport,
+    Report,
+    SharedReport,
+    report_notes,
+    report_rows,
+    sentence,
+)
 from layoutalg.atoms import CopyAtom, MMAAtom
 from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.picture import (
@@ -63,7 +71,7 @@ def picture_of(value: object) -> Picture | None:
                 return _readable(swizzle_picture(value))
             case LinearLayout():
                 return _readable(linear_picture(value))
-            case SharedReport() | GlobalReport():
+            case SharedReport() | GlobalReport() | DramReport():
                 return _of_reports(value.op, [value])
             case Synthesis():
                 return _of_synthesis(value)
@@ -118,7 +126,7 @@ def _of_synthesis(found: Synthesis) -> Picture:
     return replace(tables, panels=(*tables.panels, *drawn.panels), notes=(*tables.notes, *drawn.notes))
 
 
-def _of_reports(title: str, reports: Sequence[Report]) -> Picture:
+def _of_reports(title: str, reports: Sequence[Report | DramReport]) -> Picture:
     """What print shows of reports, as panels."""
     named = [(report.op, report) for report in reports]
     said = [sentence(name, report) for name, report in named]

@@ -57,6 +57,20 @@ def test_without_access_loads_of_one_element_are_counted_both_ways() -> None:
     assert [a["access"] for a in payload["accesses"]] == ["ld.shared.b32@row", "ld.shared.b32@col"]
 
 
+def test_memory_can_be_asked_instead_of_requests() -> None:
+    """Rows of 32 bytes, 4096 apart: memory fills half lines, for either access and for both together."""
+    words = ("--access", "ld.global.b128@row", "--access", "ld.global.b32@col", "--level", "dram")
+    payload = answer("analyze", "(4096,8):(1024,1)", *words)
+    assert [a["access"] for a in payload["accesses"]] == [words[1], words[3], "together"]
+    for access in payload["accesses"]:
+        assert access["space"] == "dram" and access["method"] == "digit-classes"
+        assert (access["sectors"], access["halves"], access["read_bytes"]) == (4096, 4096, 64 * 4096)
+    failing = run("analyze", "(4096,8):(1024,1)", *words, "--fail-on", "efficiency<0.9")
+    assert failing.exit_code == 1 and "Fails: efficiency<0.9." in failing.stdout
+    error, message = refusal("analyze", "--index", "4*lane", "--op", "ld.global.b32", "--level", "dram")
+    assert error == "ArgumentTypeError" and "--level dram needs a layout" in message
+
+
 @pytest.mark.parametrize("method", ["f2", "gcd", "digit-classes", "enumerated"])
 def test_a_method_can_be_asked_for(method: str) -> None:
     payload = answer("analyze", "(32,32):(32,1)", "--access", "ld.shared.b32@col", "--method", method)

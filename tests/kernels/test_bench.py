@@ -33,7 +33,7 @@ from layoutalg.kernels.bench import (
 )
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.gemm.family import SIZES
-from layoutalg.kernels.rowwise import OPS, normed, reduced
+from layoutalg.kernels.rowwise import OPS, cross_entropy_problem, joined_losses, normed, reduced
 from layoutalg.kernels.rowwise.families import CASES, DTYPES
 from tests.sequences import problem_of
 
@@ -177,6 +177,17 @@ class Standin:
         wanted = normed(p, x) if op in OPS else reduced(p, x.ravel())
         return float(np.abs(ours.reshape(wanted.shape) - wanted).max()), float(np.abs(wanted).max())
 
+    def loss_difference(
+        self, x: Any, at: Any, axis: int, element: str, ignored: int, reduction: str, ours: Any, result: str
+    ) -> tuple[float, float]:
+        """What `torch_loss_difference` says, by NumPy."""
+        p = cross_entropy_problem(x.shape, axis, element, ignore_index=ignored, reduction=reduction)
+        x, ours = (
+            numbers_of(np.asarray(v).view(f"u{v.itemsize}"), of) for v, of in ((x, element), (ours, result))
+        )
+        wanted = np.asarray(joined_losses(p, x.ravel(), at.ravel()))
+        return float(np.abs(ours.reshape(wanted.shape) - wanted).max()), float(np.abs(wanted).max())
+
     def wrong_indices(self, op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> int:
         """What `torch_wrong_indices` says, by NumPy."""
         x = numbers_of(np.asarray(x).view(f"u{x.itemsize}"), element)
@@ -214,6 +225,7 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
     gpu = Standin()
     rooms = {name: f"layoutalg.kernels.{name}.{'family' if name == 'gemm' else 'families'}" for name in
              ("move", "rowwise", "elementwise", "gemm")}  # fmt: skip
+    losses = "layoutalg.kernels.rowwise.entropy.family"
     status = GpuStatus(True, "a stand-in", "sm_90a")
 
     def compiled(sequence: LaunchSequence, arch: str) -> Simulated:
@@ -243,6 +255,12 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
         f"{rooms['rowwise']}.torch_wrong_indices": gpu.wrong_indices,
         f"{rooms['rowwise']}.device_copy": gpu.noted("copy"),
         f"{rooms['rowwise']}.torch_reduction": gpu.noted("torch"),
+        f"{losses}.random_normal": gpu.normal,
+        f"{losses}.device_empty": np.zeros,
+        f"{losses}.to_device": np.asarray,
+        f"{losses}.device_copy": gpu.noted("copy"),
+        f"{losses}.torch_cross_entropy": gpu.noted("torch"),
+        f"{losses}.torch_loss_difference": gpu.loss_difference,
         f"{rooms['elementwise']}.random_normal": gpu.normal,
         f"{rooms['elementwise']}.device_empty": np.zeros,
         f"{rooms['elementwise']}.device_copy": gpu.noted("copy"),
@@ -336,6 +354,14 @@ def test_a_wrong_result_is_no_row(standin: Standin, name: str, monkeypatch: pyte
 
 
 # --- what a row was measured under ---------------------------------------------------------------------
+
+
+def test_losses_are_compared_and_timed(standin: Standin) -> None:
+    p = FAMILIES["cross_entropy"].problem((12, 70), (1,), "bf16")
+    (found,) = benchmark([Timed("cross_entropy", p, "case")])
+    made = ["reduce_cross_entropy_bf16_f32", "reduce_sum_f32_f32", "cross_entropy_mean_bf16"]
+    assert [n for n in standin.ran if n.startswith(("reduce", "cross"))][:3] == made
+    assert (found.limit, found.rates["cupy"]) == ("copy", None) and "torch" in standin.ran
 
 
 def test_the_published_number_of_launches() -> None:

@@ -33,7 +33,7 @@ def first(name: str) -> tuple[Family, Any]:
 
 def test_all_are_there_and_the_command_names_them() -> None:
     named = set(re.findall(r"[a-z][\w-]+", run("generate", "--help").stdout))
-    assert len(FAMILIES) == 24 and set(FAMILIES) <= named
+    assert len(FAMILIES) == 25 and set(FAMILIES) <= named
     for name in FAMILIES:
         assert find_family(name) is FAMILIES[name] and FAMILIES[name].name == name
     with pytest.raises(TypeError):
@@ -77,7 +77,8 @@ TURING: dict[str, dict[str, Any]] = {
     "mean": {"dtype": "bf16"}, "max": {"dtype": "f16"}, "min": {"dtype": "f16"}, "prod": {"dtype": "s8"},
     "argmax": {"dtype": "bf16"}, "argmin": {"dtype": "s64"}, "var": {"dtype": "f16"},
     "logsumexp": {"dtype": "f32"}, "softmax": {"dtype": "bf16"},
-    "layer_norm": {"dtype": "f16"}, "rms_norm": {"dtype": "f32"}, "relu": {"dtype": "bf16"},
+    "layer_norm": {"dtype": "f16"}, "rms_norm": {"dtype": "f32"},
+    "cross_entropy": {"dtype": "f16"}, "relu": {"dtype": "bf16"},
     "gelu": {"dtype": "f16"}, "silu": {"dtype": "f32"}, "add": {"dtype": "bf16"},
     "gemm-simt": {"m": 64, "n": 72, "k": 40}, "gemm-sm75": {"m": 64, "n": 72, "k": 40},
     "gemv": {"m": 4, "n": 256, "k": 256},

@@ -6,7 +6,16 @@ steps     the instructions: from elements, within a lane and between lanes, to w
 
 from __future__ import annotations
 
-from layoutalg.codegen.instr.folds.steps import PARTIAL, absorb, empty, exchange, finish, join
+from layoutalg.codegen.instr.folds.steps import (
+    PARTIAL,
+    absorb,
+    empty,
+    exchange,
+    finish,
+    join,
+    label,
+    labelled,
+)
 from layoutalg.codegen.instr.folds.values import FOLDS, Fold
 
-__all__ = ["FOLDS", "PARTIAL", "Fold", "absorb", "empty", "exchange", "finish", "join"]
+__all__ = ["FOLDS", "PARTIAL", "Fold", "absorb", "empty", "exchange", "finish", "join", "label", "labelled"]

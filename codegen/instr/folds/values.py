@@ -5,6 +5,7 @@
                   first is greater and NaN is the greatest, above the complement of the index
     arg_s64       the same of integers of 64 bits, in four words
     logsumexp     a maximum m and s = sum e^(v - m)
+    nll           the same, the element that a label names, and the label: minus the logarithm of a share
     moments       (count, mean, sum of squares from the mean)
 
 The idea.  The greatest of numbers made of a value and the complement of its index is the first of the
@@ -62,7 +63,7 @@ _LOG2_E = 1.44269502
 """log2 e, which nine digits tell from all other floats."""
 
 
-def _exp(x: Array) -> Array:
+def exponential(x: Array) -> Array:
     """e^x as the hardware's approximation has it, but for its error."""
     scaled = (x * numpy.float32(_LOG2_E)).astype(numpy.float64)
     power = numpy.exp2(scaled).astype(numpy.float32)
@@ -74,8 +75,17 @@ def _add_exponentials(a: Array, b: Array) -> Array:
         (m, s), (n, t) = ([floats(x[..., i]) for i in range(2)] for x in (a, b))
         most = numpy.maximum(m, n)
         base = numpy.where(numpy.isfinite(most), most, numpy.float32(0))
-        total = s * _exp(m - base) + t * _exp(n - base)
+        total = s * exponential(m - base) + t * exponential(n - base)
         return numpy.stack([float_words(most), float_words(total)], axis=-1)
+
+
+def _add_labelled(a: Array, b: Array) -> Array:
+    with numpy.errstate(all="ignore"):
+        named = float_words(floats(a[..., 2]) + floats(b[..., 2]))
+    label = numpy.maximum(a[..., 3], b[..., 3])
+    return numpy.concatenate(
+        [_add_exponentials(a[..., :2], b[..., :2]), named[..., None], label[..., None]], axis=-1
+    )
 
 
 def _merge(a: Array, b: Array) -> Array:
@@ -124,6 +134,12 @@ _EXPONENTIALS_TEXT = """void join_logsumexp(u32* a, const u32* b) {
     const float s = __fadd_rn(__fmul_rn(__uint_as_float(a[1]), x), __fmul_rn(__uint_as_float(b[1]), y));
     a[0] = __float_as_uint(most);
     a[1] = __float_as_uint(s);
+}"""
+
+_LABELLED_TEXT = """void join_nll(u32* a, const u32* b) {
+    join_logsumexp(a, b);
+    a[2] = __float_as_uint(__fadd_rn(__uint_as_float(a[2]), __uint_as_float(b[2])));
+    a[3] = max(a[3], b[3]);
 }"""
 
 _MERGE_TEXT = """void join_moments(u32* a, const u32* b) {
@@ -182,6 +198,9 @@ FOLDS: Mapping[str, Fold] = MappingProxyType(
         "arg_s64": Fold((0, 0, 0, 0), _FOUR_TEXT, _greater_of_four),
         "logsumexp": Fold(
             (0xFF800000, 0), _EXPONENTIALS_TEXT, _add_exponentials, (MAX_NAN, EXP2)
+        ),
+        "nll": Fold(
+            (0xFF800000, 0, 0, 0), _LABELLED_TEXT, _add_labelled, (MAX_NAN, EXP2, _EXPONENTIALS_TEXT)
         ),
         "moments": Fold((0, 0, 0, 0), _MERGE_TEXT, _merge),
     }

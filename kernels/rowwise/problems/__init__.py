@@ -19,9 +19,11 @@ from layoutalg.kernels.rowwise.problems.norms import (
 )
 from layoutalg.kernels.rowwise.problems.reductions import (
     FOLD,
+    FOLDED,
     INTEGERS,
     OF_INTEGERS,
     WAY,
+    Labels,
     ReduceProblem,
     fold_of,
     reduce_problem,
@@ -43,6 +45,7 @@ from layoutalg.kernels.rowwise.problems.tensors import (
 __all__ = [
     "ELEMENTS",
     "FOLD",
+    "FOLDED",
     "INTEGERS",
     "OF_INTEGERS",
     "OPS",
@@ -50,6 +53,7 @@ __all__ = [
     "WAY",
     "AxesProblem",
     "Form",
+    "Labels",
     "Mode",
     "NormProblem",
     "ReduceProblem",

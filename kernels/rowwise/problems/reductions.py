@@ -11,6 +11,9 @@ An operation folds elements into values: floats of 32 bits, or values of several
                       max, min                            64 bits                  x's type
     both              argmax, argmin                      an index with its value  s64
 
+A "cross_entropy" is a logsumexp less the element that an integer names, of a buffer beside the source: the
+`Labels` of a problem.  It is no reduction by itself; see `kernels.rowwise.entropy`.
+
 The index of an element is its number among those that are reduced with it, by rows, in the order of the axes;
 of equal ones the first counts, and NaN is more than any number for either.
 """
@@ -21,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, nan
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
@@ -39,6 +42,9 @@ FOLD = MappingProxyType(
     }
 )  # fmt: skip
 """What each reduction folds floats with."""
+
+FOLDED = MappingProxyType({**FOLD, "cross_entropy": "nll"})
+"""The same, with what needs labels."""
 
 OF_INTEGERS = ("sum", "max", "min", "prod", "argmax", "argmin")
 """The reductions of integers."""
@@ -58,7 +64,7 @@ def fold_of(op: str, element: str) -> str:
     >>> fold_of("mean", "f16"), fold_of("max", "s8"), fold_of("argmax", "s8"), fold_of("argmax", "s64")
     ('sum', 'max_s64', 'arg', 'arg_s64')
     """
-    name = FOLD[op]
+    name = FOLDED[op]
     if element in INTEGERS and (name != "arg" or element == "s64"):
         return f"{name}_s64"
     return name
@@ -70,9 +76,23 @@ def results_of(op: str, element: str) -> tuple[str, ...]:
     >>> results_of("sum", "f16"), results_of("sum", "u8"), results_of("argmax", "f32")
     (('f16', 'f32'), ('s64',), ('s64',))
     """
-    if FOLD[op] == "arg" or (element in INTEGERS and op in ("sum", "prod")):
+    if FOLDED[op] == "arg" or (element in INTEGERS and op in ("sum", "prod")):
         return ("s64",)
     return tuple(dict.fromkeys((element, "f32"))) if element in ELEMENTS else (element,)
+
+
+class Labels(NamedTuple):
+    """Integers with a sign of `nbytes`, one per output in the order of a dense destination, from `offset` on.
+
+    Each names one of `classes` elements, or is `ignore`; with `counts` there is a second output behind the
+    first of all: 1 where it is not, 0 where it is.
+    """
+
+    nbytes: int
+    classes: int
+    ignore: int
+    offset: int = 0
+    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +109,7 @@ class ReduceProblem:
     axes: AxesProblem
     result: DType
     ddof: int = 0
+    labels: Labels | None = None
 
     in_place: ClassVar[bool] = False
     parameters: ClassVar[Mapping[str, int]] = MappingProxyType({})
@@ -115,7 +136,7 @@ class ReduceProblem:
     @property
     def is_exact(self) -> bool:
         """True where nothing is rounded: of integers, indices, a maximum and a minimum."""
-        return self.dtype.name in INTEGERS or FOLD[self.op] in ("arg", "max", "min")
+        return self.dtype.name in INTEGERS or FOLDED[self.op] in ("arg", "max", "min")
 
     @property
     def folds_words(self) -> bool:

@@ -10,14 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from layoutalg.analysis import (
+    LEVELS,
     METHODS,
     Access,
+    DramReport,
     GlobalReport,
     Report,
     Reuse,
     SharedReport,
     Wanted,
     analyze_access,
+    dram_of,
     report_notes,
     reuse_of,
     sentence,
@@ -112,6 +115,13 @@ def analyze_command(
             autocompletion=one_of("auto", "f2", "gcd", "digit-classes", "enumerated"),
         ),
     ] = "auto",
+    level: Annotated[
+        str,
+        typer.Option(
+            help="request: each request of a warp; dram: what memory moves for all of them together.",
+            autocompletion=one_of(*LEVELS),
+        ),
+    ] = "request",
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -125,9 +135,13 @@ def analyze_command(
     """Count wavefronts (shared memory) or sectors (global memory) of accesses, in closed form.
 
     layoutalg analyze "(64,64):(64,1)" --dtype f16 --access ldmatrix.x4
+
+    layoutalg analyze "(4096,8):(1024,1)" --access ld.global.b128@row --level dram
     """
     conditions = [read_fail_on(text) for text in fail_on or ()]
     machine = find_arch(arch)
+    if level not in LEVELS:
+        raise UnknownNameError("level", level, LEVELS)
     if sum(source is not None for source in (layout, index, offsets)) != 1:
         raise ArgumentTypeError("give one of a LAYOUT, --index EXPRESSION or --offsets FILE")
     if index is None and (warps is not None or regs is not None):
@@ -139,8 +153,13 @@ def analyze_command(
                     f"--op goes with --index and --offsets; for a layout say --access {op}"
                 )
             element = "f32" if dtype is None else dtype
-            payload, named, hint, reuse = _of_layout(layout, access, element, machine, base, _method(method))
+            count = _of_layout if level == "request" else _of_memory
+            payload, named, hint, reuse = count(layout, access, element, machine, base, _method(method))
         else:
+            if level != "request":
+                raise ArgumentTypeError(
+                    f"--level {level} needs a layout; offsets are those of single requests"
+                )
             if op is None or access:
                 raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")
             if _method(method) not in ("auto", "enumerated"):
@@ -168,7 +187,7 @@ def analyze_command(
     return FAILED if failed else 0
 
 
-Named = list[tuple[str, Report]]
+Named = list[tuple[str, Report | DramReport]]
 
 
 def _of_layout(
@@ -187,10 +206,26 @@ def _of_layout(
         moved += [chosen] if isinstance(report, GlobalReport) else []
     reuse = _reuse(layout, moved, machine)
     words = ["layoutalg", "synthesize", text, "--dtype", element.name]
-    for spec, report in named:
-        words += ["--access", spec] if isinstance(report, SharedReport) else []
+    for spec, found in named:
+        words += ["--access", spec] if isinstance(found, SharedReport) else []
     payload = {"layout": str(layout), "index": None, "offsets": None, "dtype": element.name}
     return payload, named, shlex.join(words) if storage_order(layout) is not None else "", reuse
+
+
+def _of_memory(
+    text: str, access: list[str] | None, dtype: str, machine: Arch, base: int, method: Wanted
+) -> tuple[dict[str, Any], Named, str, None]:
+    """The same where memory is asked: of each access, and of several of one kind together."""
+    layout, element = read_layout(text), element_type(dtype)
+    specs = access or [f"ld.global.b{element.bits}@row", f"ld.global.b{element.bits}@col"]
+    chosen = [dataclasses.replace(Access.of(spec, layout, element), base_bytes=base) for spec in specs]
+    named: Named = [
+        (spec, dram_of(layout, one, machine, method)) for spec, one in zip(specs, chosen, strict=True)
+    ]
+    if len({one.op.startswith("st.") for one in chosen}) == 1 < len(chosen):
+        named.append(("together", dram_of(layout, chosen, machine, method)))
+    payload = {"layout": str(layout), "index": None, "offsets": None, "dtype": element.name}
+    return payload, named, "", None
 
 
 def _reuse(layout: AnyLayout, moved: list[Access], machine: Arch) -> Reuse | None:
@@ -248,7 +283,7 @@ def _of_offsets(
     return {"layout": None, "index": index, "offsets": where, "dtype": name}, [(op, report)], ""
 
 
-def _fails(condition: FailOn, reports: list[Report]) -> bool:
+def _fails(condition: FailOn, reports: list[Report | DramReport]) -> bool:
     """Whether the condition holds for one of the reports it judges; raises when it judges none."""
     judged = [r for r in reports if isinstance(r, SharedReport) == (condition.space == "shared")]
     if not judged:

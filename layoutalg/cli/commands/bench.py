@@ -29,7 +29,7 @@ def bench_command(
         typer.Argument(
             help="tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; relu, "
             "gelu, silu, add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six; min, prod, "
-            "argmax, argmin, var, logsumexp.",
+            "argmax, argmin, var, logsumexp, cross_entropy.",
             show_default=False,
             autocompletion=families,
         ),

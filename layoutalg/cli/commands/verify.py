@@ -44,8 +44,8 @@ def verify_command(
         str,
         typer.Argument(
             help="tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
-            "max, mean, min, prod, argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, relu, "
-            "gelu, silu, add.",
+            "max, mean, min, prod, argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, "
+            "cross_entropy, relu, gelu, silu, add.",
             show_default=False,
             autocompletion=families,
         ),

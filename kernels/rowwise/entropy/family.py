@@ -1,0 +1,205 @@
+"""The family of cross entropies, as a record: how it is verified and timed.
+
+Elements are those of the other reductions (`rowwise.trials`); targets are drawn from the classes, some are
+ignored, and of a loss per row some name no class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from layoutalg.arch import Arch
+from layoutalg.codegen.gpu import device_copy, device_empty, random_normal, to_device
+from layoutalg.errors import ShapeError
+from layoutalg.kernels.baselines import Launch, torch_cross_entropy, torch_loss_difference
+from layoutalg.kernels.elements import CARRIER, HALF_PLACE, SMALLEST_SUM, values_of, words_of
+from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.rowwise.entropy.kernels import configs, launches, plan_of
+from layoutalg.kernels.rowwise.entropy.problem import (
+    CrossEntropyProblem,
+    cross_entropy_problem,
+    joined_losses,
+    losses,
+)
+from layoutalg.kernels.rowwise.problems import reduce_problem, reduced
+from layoutalg.kernels.rowwise.reduce_plan import refusals
+from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, reduction_bound, tensor_numbers
+
+UNIT_BYTES = 16
+"""Buffers are whole units."""
+
+VERIFIED = (((37, 131), 1, "none"), ((5, 3001), 1, "mean"), ((4, 33, 20), 1, "sum"), ((601, 5), 1, "mean"))
+"""Shapes, axes and reductions: rows and columns, aligned and not."""
+
+CASES = (((8192, 8192), 1), ((4096, 50257), 1), ((2048, 128256), 1), ((65536, 1024), 1))
+"""Shapes and axes that are timed: rows of vocabularies."""
+
+
+def _units(elems: int, nbytes: int) -> int:
+    """Elements of a buffer of whole units."""
+    return -(-max(elems, 1) * nbytes // UNIT_BYTES) * UNIT_BYTES // nbytes
+
+
+def _array_bytes(p: CrossEntropyProblem) -> int:
+    """Bytes of the arrays, in float64.  Raises ShapeError for a tensor that is empty, or has gaps."""
+    x = p.axes
+    if not prod(x.shape):
+        raise ShapeError(f"{p} has no elements: there is nothing to verify")
+    if x.src_offset or x.dst_offset or p.target_offset or x.source_elems != prod(x.shape):
+        raise ShapeError(f"{p}: tensors without gaps, from the start of their buffers on, are verified")
+    return 8 * (x.source_elems + 2 * x.outputs)
+
+
+def _trials(p: CrossEntropyProblem) -> tuple[str, ...]:
+    """All, but that a sum of losses near the largest float is infinite."""
+    return tuple(name for name in TENSOR_TRIALS if name != "extremes" or p.reduction == "none")
+
+
+def _between(p: CrossEntropyProblem, empty: Any) -> dict[str, Any]:
+    """The buffers between launches."""
+    if p.reduction == "none":
+        return {}
+    return {"losses": empty(_units(p.loss_words, 4)), "sums": empty(_units(2, 4))}
+
+
+def _targets(p: CrossEntropyProblem, seed: int, *, wild: bool = False) -> Any:
+    """A target per row; one in eight is ignored, and among `wild` ones some are of no class."""
+    import numpy
+
+    rng, n = numpy.random.default_rng([seed, p.axes.count]), p.axes.outputs
+    at = rng.integers(0, p.axes.count, n)
+    if wild:
+        at = numpy.where(rng.random(n) < 0.1, rng.choice([-1, p.axes.count], n), at)
+    at = numpy.where(rng.random(n) < 0.125, p.ignore_index, at)
+    kind = f"i{p.target.nbytes}"
+    return numpy.pad(at, (0, _units(n, p.target.nbytes) - n)).astype(kind).view(CARRIER[p.target.nbytes])
+
+
+def _buffers(p: CrossEntropyProblem, trial: str, seed: int) -> dict[str, Any]:
+    import numpy
+
+    x, size = p.axes, p.dtype.nbytes
+    numbers = tensor_numbers(trial, "logsumexp", x.shape, x.axes, p.dtype.name, seed)
+    src = words_of(numpy.pad(numbers, (0, _units(numbers.size, size) - numbers.size)), p.dtype.name)
+    dst = numpy.full(_units(p.outputs, p.result.nbytes), -1).astype(f"i{p.result.nbytes}")
+    return {
+        "src": src,
+        "target": _targets(p, seed, wild=p.reduction == "none"),
+        **_between(p, lambda n: numpy.zeros(n, CARRIER[4])),
+        "dst": dst.view(CARRIER[p.result.nbytes]),
+    }
+
+
+def _expected(p: CrossEntropyProblem, c: Any, given: Mapping[str, Any]) -> Expected:
+    """The result, and how far it may be off: each loss as its logsumexp, and as what is taken off."""
+    import numpy
+
+    numbers = values_of(given["src"], p.dtype.name)
+    targets = given["target"].view(f"i{p.target.nbytes}")
+    exact = numpy.asarray(joined_losses(p, numbers, targets))
+    x = p.axes
+    as_f32 = reduce_problem(x.shape, x.axes, "logsumexp", p.dtype, result="f32")
+    config = configs(p)[0] if c is None else c
+    with numpy.errstate(all="ignore"):
+        allowed = reduction_bound(as_f32, plan_of(p, config).additions + 2, numbers)
+        largest = numpy.abs(reduced(reduce_problem(x.shape, x.axes, "max", p.dtype), numpy.abs(numbers)))
+        loss, counts = losses(p, numbers, targets)
+        place = 2 * HALF_PLACE["f32"]
+        allowed = allowed + 2 * place * (numpy.nan_to_num(largest, posinf=0) + numpy.abs(loss))
+        allowed = numpy.where(counts == 0, 0.0, allowed)
+        if p.reduction != "none":
+            every = (allowed + 64 * place * numpy.abs(loss)).sum()
+            allowed = every / (counts.sum() if p.reduction == "mean" else 1)
+        half = HALF_PLACE[p.result.name]
+        allowed = allowed * (1 + half) + half * numpy.abs(exact) + SMALLEST_SUM[p.result.name]
+    places = numpy.arange(exact.size).reshape(exact.shape)
+    return Expected("dst", exact, numpy.asarray(allowed), p.result.name, places)
+
+
+def _candidates(p: CrossEntropyProblem, arch: str | Arch) -> Iterator[Candidate]:
+    yield from map(Candidate, configs(p, arch))
+    yield from (Candidate(c, why) for c, why in refusals(p.losses, arch).items())
+
+
+def _arrays(p: CrossEntropyProblem, n: int) -> dict[str, Any]:
+    src = random_normal(_units(prod(p.axes.shape), p.dtype.nbytes), n, p.dtype.name)
+    kind = src.dtype if p.result == p.dtype else CARRIER[p.result.nbytes]
+    between = _between(p, lambda count: device_empty((count,), CARRIER[4]))
+    dst = device_empty((_units(p.outputs, p.result.nbytes),), kind)
+    return {"src": src, "target": to_device(_targets(p, n)), **between, "dst": dst}
+
+
+def _asked(p: CrossEntropyProblem, arrays: Mapping[str, Any]) -> tuple[Any, Any, int, str, int, str]:
+    """What PyTorch is asked."""
+    x = arrays["src"][: prod(p.axes.shape)].reshape(p.axes.shape)
+    at = arrays["target"].view(f"i{p.target.nbytes}")[: p.axes.outputs].reshape(p.axes.kept_shape)
+    return x, at, p.axes.axes[0], p.dtype.name, p.ignore_index, p.reduction
+
+
+def _by_torch(p: CrossEntropyProblem, arrays: Mapping[str, Any]) -> Launch | None:
+    return torch_cross_entropy(*_asked(p, arrays))
+
+
+def _read(p: CrossEntropyProblem, arrays: Mapping[str, Any]) -> Launch:
+    """The driver's copy of half as many bytes: it reads them and writes them."""
+    half = arrays["src"].size // 2
+    return device_copy(arrays["src"][half : 2 * half], arrays["src"][:half])
+
+
+def _check(p: CrossEntropyProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
+    """Results may differ by 2^-12 of the largest and one last place of their type."""
+    if _by_torch(p, arrays) is None:
+        return ""
+    ours()
+    found = arrays["dst"][: p.outputs]
+    seen, largest = torch_loss_difference(*_asked(p, arrays), found, p.result.name)
+    allowed = largest * (2.0**-12 + 2 * HALF_PLACE[p.result.name])
+    return "" if seen <= allowed else f"{seen} from the definition, more than the {allowed} of rounding"
+
+
+def _cases(
+    dtypes: Sequence[str] | None, sizes: Sequence[int] | None
+) -> Iterator[tuple[str, CrossEntropyProblem]]:
+    for shape, axis in CASES:
+        for dtype in dtypes or ("bf16", "f32"):
+            p = cross_entropy_problem(shape, axis, dtype)
+            yield f"cross_entropy {'x'.join(map(str, shape))} over {axis} {dtype}", p
+
+
+def _problem(
+    shape: tuple[int, ...], axes: Any = -1, dtype: Any = "f32", reduction: str = "mean", **rest: Any
+) -> CrossEntropyProblem:
+    several = axes if isinstance(axes, tuple) else (axes,)
+    if len(several) != 1:
+        raise ShapeError(f"cross entropy over the axes {axes}: classes lie along one")
+    return cross_entropy_problem(shape, several[0], dtype, reduction=reduction, **rest)
+
+
+CROSS_ENTROPY = Family(
+    "cross_entropy",
+    "the cross entropy of logits along an axis and integer targets",
+    _problem,
+    _candidates,
+    launches=launches,
+    trials=_trials,
+    buffers=_buffers,
+    expected=_expected,
+    array_bytes=_array_bytes,
+    verified=tuple({"shape": s, "axes": (axis,), "reduction": of} for s, axis, of in VERIFIED),
+    asks={"shape": NEEDED, "axes": (-1,)},
+    bench=Bench(
+        unit="GB/s",
+        work=lambda p: p.moved_bytes,
+        arrays=_arrays,
+        contenders={"copy": _read, "torch": _by_torch, "cupy": lambda p, arrays: None},
+        check=_check,
+        cases=_cases,
+        limit="copy",
+        pace=lambda p: Pace(9, 16, 1.5, 32),
+        record="reduced_rate",
+        notes=lambda p, c, arch: {"moved bytes": p.moved_bytes, "memory bytes": p.moved_bytes},
+    ),
+)
+"""The family of this room."""

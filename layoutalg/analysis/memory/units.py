@@ -1,0 +1,368 @@
+"""The sectors, half lines or lines that all requests of accesses touch together, and those they fill.
+
+The definition.  Every byte that an active lane of any request asks for is listed; a unit of 32, 64 or 128
+bytes is touched if one of its bytes is, and whole if all of them are.
+
+    32 lanes of 4 bytes, 12 apart, u = 32 bytes       0 12 24 36 48 ..      12 touched, 0 whole
+
+The closed form.  Strides add up to runs of bytes at nested distances, a set that is written like a layout:
+
+    first + [0, run) + digits (extent, step), each step at least the reach of what is inside it
+
+    64 bytes of each of 1000 rows 400 bytes apart     first 0, run 64, digits (1000, 400)
+
+A row at b and one at b + 400 differ by a shift of 400 mod u in their units.  So rows repeat after
+u / gcd(400, u) of them, moved by whole units, and neighbours share at most the last unit of one and the first
+of the next: a row is (units, whole ones inside, first unit and its bytes, last unit and its bytes), rows are
+joined at their ends, which is associative, and n periods are joined by doubling.  Digits are joined from the
+inside out, so that the work is a number of digits times u, and does not depend on extents.
+
+>>> rows = Runs(0, 64, ((1000, 400),))
+>>> [count_units(rows, unit) for unit in (32, 64, 128)]
+[Units(touched=2500, whole=1500), Units(touched=1750, whole=250), Units(touched=1375, whole=0)]
+
+Digits become nested by sorting.  Steps that fall onto others are one digit of more extent, (4, 128) and
+(3, 384) are (10, 128), and steps within a run lengthen it.  What interleaves otherwise is listed, and so is
+what has predicates or swizzles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import gcd, prod
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from layoutalg.analysis.access import Access, addressing
+from layoutalg.analysis.classes.footprint import AccessStrides, find_footprint
+from layoutalg.analysis.enumerated import access_extent, lane_addresses
+from layoutalg.analysis.report import Method
+from layoutalg.arch import Arch, find_instruction
+from layoutalg.budget import Budget
+from layoutalg.layout import AnyLayout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_BLOCK = 1 << 12
+
+
+class Units(NamedTuple):
+    """Units with a byte that is asked for, and those of which all bytes are."""
+
+    touched: int
+    whole: int
+
+    @property
+    def partial(self) -> int:
+        """Units that are touched and not whole."""
+        return self.touched - self.whole
+
+
+class Runs(NamedTuple):
+    """The bytes first + [0, run) + sums of digits (extent, step), each step past the reach of those before.
+
+    >>> Runs(0, 4, ((8, 12),)).reach
+    88
+    """
+
+    first: int
+    run: int
+    digits: tuple[tuple[int, int], ...]
+
+    @property
+    def method(self) -> Method:
+        """In closed form."""
+        return "digit-classes"
+
+    @property
+    def reach(self) -> int:
+        """Bytes from the first to the last."""
+        return self.run + sum((extent - 1) * step for extent, step in self.digits)
+
+    @property
+    def useful_bytes(self) -> int:
+        """All bytes."""
+        return self.run * prod(extent for extent, _ in self.digits)
+
+    def units(self, unit_bytes: int) -> Units:
+        """See `count_units`."""
+        return count_units(self, unit_bytes)
+
+
+class Touched(Protocol):
+    """The bytes that all requests ask for, each once."""
+
+    @property
+    def method(self) -> Method:
+        """How they were found."""
+
+    @property
+    def useful_bytes(self) -> int:
+        """How many they are."""
+
+    def units(self, unit_bytes: int) -> Units:
+        """The units of so many bytes, 32 or a larger power of two, that they touch and fill."""
+
+
+def touched_by(
+    layout: AnyLayout, accesses: Iterable[Access], machine: Arch, *, listed: bool = False
+) -> Touched:
+    """The bytes of all accesses together; `listed`: by the definition in any case.
+
+    Raises UndecidedError where they have to be listed and are more than the budget has, and as
+    `instruction_offsets` does.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.layout import Layout
+    >>> tile = Layout((1 << 20, 16), (100, 1))
+    >>> found = touched_by(tile, [Access.of("ld.global.b128@row", tile, "f32")], ARCHS["sm_90"])
+    >>> found.units(64), found.useful_bytes == 64 << 20, found.method
+    (Units(touched=1835008, whole=262144), True, 'digit-classes')
+    """
+    given = list(accesses)
+    runs = None if listed else runs_of(layout, given, machine)
+    return listed_bytes(layout, given, machine) if runs is None else runs
+
+
+# --- the definition ------------------------------------------------------------------------------------
+
+
+class Listed(NamedTuple):
+    """Bytes as the numbers of aligned groups of `grain` of them, in order."""
+
+    grain: int
+    numbers: NDArray[Any]
+
+    @property
+    def method(self) -> Method:
+        """By the definition."""
+        return "enumerated"
+
+    @property
+    def useful_bytes(self) -> int:
+        """All bytes."""
+        return self.grain * len(self.numbers)
+
+    def units(self, unit_bytes: int) -> Units:
+        """Counted one by one."""
+        import numpy as np
+
+        per = unit_bytes // self.grain
+        _, count = np.unique(self.numbers // per, return_counts=True)
+        return Units(len(count), int((count == per).sum()))
+
+
+def listed_bytes(layout: AnyLayout, accesses: Iterable[Access], machine: Arch) -> Listed:
+    """The bytes of all addresses, one by one.  Raises as `touched_by` does.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.layout import Layout
+    >>> tile = Layout((32, 3), (3, 1))
+    >>> listed_bytes(tile, [Access.of("ld.global.b32@col", tile, "f32")], ARCHS["sm_90"]).units(64)
+    Units(touched=6, whole=6)
+    """
+    import numpy as np
+
+    found = list(accesses)
+    rules = [find_instruction(access.op, machine) for access in found]
+    grain = min([machine.sector_bytes, *(rule.width_bytes for rule in rules)])
+    seen = [np.zeros(0, dtype=np.int64)]
+    for access, rule in zip(found, rules, strict=True):
+        counted = addressing(access, rule, machine)
+        extent = access_extent(layout, counted, rule, machine)
+        text = f"{access.op} on {layout}: listing the bytes of {extent.instructions} requests"
+        budget = Budget(text.__str__)
+        inside = np.arange(rule.width_bytes // grain)
+        for start in range(0, extent.instructions, _BLOCK):
+            numbers = np.arange(start, min(start + _BLOCK, extent.instructions))
+            budget.spend(len(numbers) * machine.lanes * len(inside))
+            addresses, mask = lane_addresses(layout, counted, rule, machine, extent, numbers)
+            seen.append(np.unique((addresses[mask] // grain)[:, None] + inside))
+    return Listed(grain, np.unique(np.concatenate(seen)))
+
+
+# --- the closed form -----------------------------------------------------------------------------------
+
+
+def runs_of(layout: AnyLayout, accesses: Iterable[Access], machine: Arch) -> Runs | None:
+    """The bytes that all requests ask for as nested runs; None where they are not, or not known to be.
+
+    Raises as `find_footprint` does.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.layout import Layout
+    >>> tile = Layout((8, 64), (100, 1))
+    >>> runs_of(tile, [Access.of("ld.global.b128@row", tile, "f32")], ARCHS["sm_90"])
+    Runs(first=0, run=256, digits=((8, 400),))
+    """
+    found: set[Runs] = set()
+    for access in accesses:
+        rule = find_instruction(access.op, machine)
+        counted = addressing(access, rule, machine)
+        strides = None if access.active else find_footprint(layout, counted, rule, machine)
+        runs = None if strides is None else _runs_of_strides(strides)
+        if runs is None:
+            return None
+        found.add(runs)
+    return _together(found)
+
+
+def _runs_of_strides(found: AccessStrides) -> Runs | None:
+    """The bytes of one access."""
+    if not found.adds:
+        return None
+    first, digits = found.byte(found.offset), list[tuple[int, int]]()
+    for extent, stride in (*found.threads, *found.registers, *found.iterations):
+        step, rest = divmod(stride * found.bits, 8)
+        if rest:
+            return None
+        first += min(0, (extent - 1) * step)
+        digits.append((extent, abs(step)))
+    return nested(first, found.rule.width_bytes, digits)
+
+
+def _together(found: set[Runs]) -> Runs | None:
+    """The union of runs that differ in where they begin, by equal steps."""
+    if len({(runs.run, runs.digits) for runs in found}) != 1:
+        return None
+    first, *others = sorted(found)
+    if not others:
+        return first
+    step = others[0].first - first.first
+    if any(runs.first != first.first + (n + 1) * step for n, runs in enumerate(others)):
+        return None
+    return nested(first.first, first.run, (*first.digits, (len(found), step)))
+
+
+def nested(first: int, run: int, digits: Iterable[tuple[int, int]]) -> Runs | None:
+    """Runs from digits (extent, step >= 0) in any order; None where they interleave.
+
+    >>> nested(0, 16, [(4, 32), (2, 16), (16, 128)]), nested(0, 16, [(2, 56), (3, 64)])
+    (Runs(first=0, run=2048, digits=()), None)
+    """
+    out: list[tuple[int, int]] = []
+    reach = run
+    for extent, step in sorted(digits, key=lambda digit: digit[1]):
+        if extent == 1 or step == 0:
+            continue
+        if not out and step <= run:
+            run += (extent - 1) * step
+        elif out and step % out[-1][1] == 0 and step // out[-1][1] <= out[-1][0]:
+            before, inner = out[-1]
+            out[-1] = (before + (extent - 1) * (step // inner), inner)
+        elif step >= reach:
+            out.append((extent, step))
+        else:
+            return None
+        reach = Runs(first, run, tuple(out)).reach
+    return Runs(first, run, tuple(out))
+
+
+class _Part(NamedTuple):
+    """Units from the first to the last: how many, how many whole ones between those two, and their bytes."""
+
+    touched: int
+    whole: int
+    first: int
+    first_bytes: int
+    last: int
+    last_bytes: int
+
+    def moved(self, units: int) -> _Part:
+        """The same so many units further."""
+        return self._replace(first=self.first + units, last=self.last + units)
+
+
+class _Joined:
+    """How parts are joined, for one size of units; bytes of a unit are bits of a number."""
+
+    def __init__(self, unit_bytes: int) -> None:
+        self.unit = unit_bytes
+        self.full = (1 << unit_bytes) - 1
+
+    def run(self, start: int, length: int) -> _Part:
+        """The part of bytes start .. start + length - 1, with start in the first unit."""
+        last = (start + length - 1) // self.unit
+        head = self.full & (self.full << start % self.unit)
+        tail = self.full >> (self.unit - 1 - (start + length - 1) % self.unit)
+        if last == start // self.unit:
+            return _Part(1, 0, last, head & tail, last, head & tail)
+        count = last - start // self.unit + 1
+        return _Part(count, count - 2, start // self.unit, head, last, tail)
+
+    def join(self, a: _Part, b: _Part) -> _Part:
+        """Both, of which the second begins in the last unit of the first or behind it."""
+        single_a, single_b = a.first == a.last, b.first == b.last
+        if a.last < b.first:
+            ends = (not single_a and a.last_bytes == self.full) + (
+                not single_b and b.first_bytes == self.full
+            )
+            whole = a.whole + b.whole + ends
+            return _Part(a.touched + b.touched, whole, a.first, a.first_bytes, b.last, b.last_bytes)
+        both = a.last_bytes | b.first_bytes
+        inner = not single_a and not single_b and both == self.full
+        return _Part(
+            a.touched + b.touched - 1,
+            a.whole + b.whole + inner,
+            a.first,
+            both if single_a else a.first_bytes,
+            b.last,
+            both if single_b else b.last_bytes,
+        )
+
+    def repeat(self, part: _Part, times: int, step_units: int) -> _Part:
+        """`times` copies, each so many units behind the one before, joined by doubling."""
+        if times == 1:
+            return part
+        half = self.repeat(part, times // 2, step_units)
+        out = self.join(half, half.moved(times // 2 * step_units))
+        return self.join(out, part.moved((times - 1) * step_units)) if times % 2 else out
+
+    def whole(self, part: _Part) -> int:
+        """All whole units, the ends among them."""
+        ends = [part.first_bytes] if part.first == part.last else [part.first_bytes, part.last_bytes]
+        return part.whole + ends.count(self.full)
+
+
+def count_units(runs: Runs, unit_bytes: int) -> Units:
+    """The units of `unit_bytes`, a power of two, that runs touch and fill.
+
+    Equal to the definition: tests/analysis/test_memory.py.
+
+    >>> count_units(Runs(16, 96, ()), 32)
+    Units(touched=4, whole=2)
+    """
+    joined = _Joined(unit_bytes)
+    known: dict[tuple[int, int], _Part] = {}
+
+    def part(start: int, digits: Sequence[tuple[int, int]]) -> _Part:
+        """The part of the runs with these digits, at a start inside the unit 0."""
+        if (start, len(digits)) in known:
+            return known[start, len(digits)]
+        if not digits:
+            out = joined.run(start, runs.run)
+        else:
+            *inner, (extent, step) = digits
+            period = unit_bytes // gcd(step, unit_bytes)
+
+            def row(n: int) -> _Part:
+                units, rest = divmod(start + n * step, unit_bytes)
+                return part(rest, inner).moved(units)
+
+            def rows(first: int, count: int) -> _Part:
+                out = row(first)
+                for n in range(first + 1, first + count):
+                    out = joined.join(out, row(n))
+                return out
+
+            periods, rest = divmod(extent, period)
+            if periods:
+                out = joined.repeat(rows(0, period), periods, period * step // unit_bytes)
+                out = joined.join(out, rows(periods * period, rest)) if rest else out
+            else:
+                out = rows(0, extent)
+        known[start, len(digits)] = out
+        return out
+
+    found = part(runs.first % unit_bytes, runs.digits)
+    return Units(found.touched, joined.whole(found))

@@ -1,0 +1,124 @@
+"""Cross entropies beside PyTorch's: random calls compared, and times.
+
+python -m tests.gpu.cross_entropies right 400       so many random calls, against PyTorch's of float64
+python -m tests.gpu.cross_entropies times OUT.json  ours, PyTorch's, torch.compile's and the driver's copy
+
+Timed in turn, in an order drawn anew for each round, on normal random data; before each launch a buffer of
+256 MB that is not written is read; the host is ahead of the GPU.  Ours runs twice, which says what repeats.
+GB/s are of the bytes that must be read.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from layoutalg import ops
+from layoutalg.codegen.gpu import require_gpu
+from tests.gpu.hopper_products import timed_us
+
+SHAPES = (
+    (8192, 8192), (4096, 32000), (4096, 50257), (2048, 128256), (1024, 262144), (65536, 1024), (262144, 100)
+)  # fmt: skip
+ROUNDS = 11
+
+
+def right(count: int, seed: int = 2026) -> int:
+    """Calls that differ from PyTorch's."""
+    import torch
+
+    rng, wrong = random.Random(seed), 0
+    torch.manual_seed(seed)
+    for n in range(count):
+        kind = rng.choice((torch.float32, torch.bfloat16, torch.float16))
+        rank = rng.randint(1, 4)
+        shape = [rng.choice((1, 2, 3, 7, 16, 33, 65)) for _ in range(rank)]
+        axis = rng.randrange(rank)
+        shape[axis] = rng.choice((1, 2, 5, 64, 100, 1000, 4097, 32003))
+        x = torch.randn(shape, device="cuda").mul(rng.choice((1, 8))).to(kind)
+        if rng.random() < 0.3:  # another order of the modes, or every other element
+            x = x.transpose(0, rank - 1).contiguous().transpose(0, rank - 1)
+        if rng.random() < 0.2:
+            x = torch.cat([x, x])[: shape[0]] if rng.random() < 0.5 else x.repeat_interleave(2, 0)[::2]
+        reduction, ignored = rng.choice(("none", "sum", "mean")), rng.choice((-100, 0, 3))
+        kept = [m for k, m in enumerate(shape) if k != axis]
+        at = torch.randint(0, shape[axis], kept, device="cuda")
+        at = torch.where(torch.rand(kept, device="cuda") < 0.1, torch.full_like(at, ignored), at)
+        at = at.int() if rng.random() < 0.5 else at
+        rows = x.double().movedim(axis, -1).reshape(-1, shape[axis])
+        wanted = torch.nn.functional.cross_entropy(
+            rows, at.long().reshape(-1), ignore_index=ignored, reduction=reduction
+        )
+        got = ops.cross_entropy(x, at, axis, ignored, reduction)
+        again = ops.cross_entropy(x, at, axis, ignored, reduction)
+        place = {torch.float32: 2e-6, torch.bfloat16: 2**-8, torch.float16: 2**-10}[kind]
+        close = torch.allclose(got.double().reshape(wanted.shape), wanted, place * 4, 4e-5, equal_nan=True)
+        if not close or got.dtype != kind or not torch.equal(got.nan_to_num(), again.nan_to_num()):
+            wrong += 1
+            off = (got.double().reshape(wanted.shape) - wanted).abs().max()
+            print(
+                f"{n}: {shape} {x.stride()} axis {axis} {kind} {reduction} {ignored}: off by {off}",
+                flush=True,
+            )
+    print(f"{count} calls, {wrong} other than PyTorch's")
+    return wrong
+
+
+def times(out: Path) -> None:
+    """Write and print the medians of every shape and type."""
+    import cupy
+    import torch
+
+    rng, rows = random.Random(20261123), []
+    flush = cupy.zeros(64 << 20, "f4")
+    eager = torch.nn.functional.cross_entropy
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+        for shape in SHAPES:
+            for kind in (torch.bfloat16, torch.float32):
+                x = torch.randn(shape, device="cuda").to(kind)
+                at = torch.randint(0, shape[1], shape[:1], device="cuda")
+                half = x.view(-1)[: x.numel() // 2]
+                goal = torch.empty_like(half)
+                torch._dynamo.reset()
+                compiled = torch.compile(eager, dynamic=False)
+                ours = ops.prepare("cross_entropy", x, target=at)
+                contenders: dict[str, Any] = {
+                    "ours": ours, "again": ours, "eager": lambda x=x, at=at: eager(x, at),
+                    "compiled": lambda x=x, at=at, run=compiled: run(x, at),
+                    "copy of half": lambda a=goal, b=half: a.copy_(b),
+                }  # fmt: skip
+                found: dict[str, list[float]] = {name: [] for name in contenders}
+                for run in contenders.values():
+                    run()
+                for _ in range(ROUNDS):
+                    for name in rng.sample(list(contenders), len(contenders)):
+                        found[name].append(timed_us(contenders[name], flush))
+                us = {name: median(of) for name, of in found.items()}
+                read = x.numel() * x.element_size()
+                row = {"shape": shape, "type": str(kind), **us, "GB/s": read / us["ours"] / 1e3}
+                rows.append(row)
+                print(
+                    f"{shape} {kind}: ours {us['ours']:.1f} us {row['GB/s']:.0f} GB/s, eager "
+                    f"{us['eager'] / us['ours']:.2f}, compiled {us['compiled'] / us['ours']:.2f}, copy "
+                    f"{us['copy of half'] / us['ours']:.2f}, again {us['again'] / us['ours']:.3f}",
+                    flush=True,
+                )
+    out.write_text(json.dumps(rows), encoding="utf-8")
+
+
+def main(args: list[str]) -> int:
+    """See the module's text."""
+    require_gpu()
+    if args[0] == "right":
+        return 1 if right(int(args[1])) else 0
+    times(Path(args[1]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

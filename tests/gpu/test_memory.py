@@ -1,0 +1,27 @@
+"""What memory moves, and cross entropies, on a GPU: predictions against counters, calls against PyTorch's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from layoutalg.codegen.gpu import gpu_status
+from tests.gpu.tools import tool
+
+STATUS = gpu_status()
+pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+
+
+def test_memory_moves_what_is_predicted(tmp_path: Path) -> None:
+    tool("ncu")
+    from tests.gpu.dram_probe import main
+
+    assert main(["counters", str(tmp_path / "dram.jsonl")]) == 0
+
+
+def test_random_cross_entropies_are_pytorchs() -> None:
+    pytest.importorskip("torch")
+    from tests.gpu.cross_entropies import right
+
+    assert right(100) == 0
