@@ -54,6 +54,7 @@ from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, mma_of
 from layoutalg.kernels.ladder.counters import counted, vectorized_loads
 from layoutalg.kernels.ladder.machines import find_machine
 from layoutalg.kernels.ladder.step import FRAGMENT, LOADS, Step
+from layoutalg.kernels.ladder.steps import SimtStep
 from layoutalg.model import Occupancy, l2_locality, occupancy_of
 
 ARCH, TARGET = "sm_90", "sm_90a"
@@ -109,8 +110,10 @@ def predict_step(family: Family, p: GemmProblem, name: str, config: Any, arch: s
     if loads < written and isinstance(config, SimtConfig):
         stores = round(warps * code.executed(lambda i: i.opcode.startswith("STS")))
         alone = sum(x.instructions for op, x in accesses.items() if op.startswith("st.shared"))
-        wide = family.launches(p, replace(config, single=False), machine.arch) if stores < alone else sequence
-        accesses = vectorized_loads(p, config, kernel, params, machine.arch, wide.kernels[0])
+        stored = kernel
+        if stores < alone and isinstance(config, SimtStep):  # the compiler joins them
+            stored = family.launches(p, replace(config, single=False), machine.arch).kernels[0]
+        accesses = vectorized_loads(p, config, kernel, params, machine.arch, stored)
     idle, once = code.idle_loads
     held = occupancy_of(
         machine.arch, threads=kernel.threads, registers_per_thread=cubin.registers,
