@@ -36,7 +36,8 @@ The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, say
     cli          the `layoutalg` command
 
 Beside them stand ops (kernels called on arrays), widgets (sliders for a notebook), errors, dtype, budget
-(limits of searches, in counted work), glossary, and of use inside alone: later, moved, notebook, optional, tools.
+(limits of searches, in counted work), glossary, and of use inside alone: later, moved, notebook, optional,
+tools.
 """
 
 from __future__ import annotations

@@ -11,7 +11,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from layoutalg.arch import ARCHS, SWIZZLE_MODES, TENSOR_CORES, Arch, Board, Instruction
+from layoutalg.arch import (
+    ARCHS,
+    SWIZZLE_MODES,
+    TENSOR_CORES,
+    Arch,
+    Board,
+    Instruction,
+    SwizzleMode,
+    TensorCores,
+)
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout
 from layoutalg.synthesis import check_certificate
@@ -77,33 +86,37 @@ def _row(tile: tuple[int, int], element: str, accesses: Sequence[str]) -> tuple[
     return f"{rows} x {columns}", element, f"`{best.layout}`", tma, best.wgmma, _padding(found)
 
 
-def cookbook() -> str:
-    """docs/cookbook.md."""
-    parts = [
-        "# Cookbook: which swizzle\n",
-        "Row-major tiles of shared memory, the accesses that they have to serve without bank conflicts, and the\n"
-        "layout that `layoutalg synthesize` finds for all of them at once. Each certificate was checked again when\n"
-        "this page was written; `python -m tests.docs.pages` writes it, and a test compares it with what the library\n"
-        "finds. TMA: the mode in which a tensor-map copy writes the layout; wgmma: the operands that it is. Padding:\n"
-        "longer rows that serve as well, and the memory that they take.\n",
-        'Other tiles, accesses and rings of stages: `layoutalg synthesize "(64,64,3):(64,1,4096)" --dtype f16 '
-        "--access ldmatrix.x4`\n([synthesis](synthesis.md)).\n",
-    ]
+COOKBOOK = """# Cookbook: which swizzle
+
+Row-major tiles of shared memory, the accesses that they have to serve without bank conflicts, and the
+layout that `layoutalg synthesize` finds for all of them at once. Each certificate was checked again when
+this page was written; `python -m tests.docs.pages` writes it, and a test compares it with what the
+library finds. TMA: the mode in which a tensor-map copy writes the layout; wgmma: the operands that it is.
+Padding: longer rows that serve as well, and the memory that they take. bN is the load or store of one
+element. Where none is free of conflicts, `layoutalg synthesize` shows the best that there is.
+
+Other tiles, accesses, element types and rings of stages: [synthesis](synthesis.md).
+"""
+
+
+def needs(count: int | None = None) -> str:
+    """The sections of the cookbook; `count` leaves all tables but the first so many rows of each type out."""
+    parts = []
     for heading, accesses, elements in NEEDS:
-        parts.append(f"## {heading}\n")
         named = [access.format("bN" if "{}" in access else "") for access in accesses]
-        parts.append(f"Accesses: {', '.join(f'`{name}`' for name in named)}.\n")
         rows = [
             _row(tile, element, [access.format(SCALAR[element]) for access in accesses])
             for element in elements
-            for tile in TILES
+            for tile in TILES[:count]
         ]
-        parts.append(table(("tile", "type", "layout", "TMA", "wgmma", "by padding"), rows))
-    parts.append(
-        "bN is the load or store of one element. Where none is free of conflicts, the classes of layouts that were\n"
-        "ruled out are in the answer of `layoutalg synthesize`, with the best layout that there is.\n"
-    )
+        shown = table(("tile", "type", "layout", "TMA", "wgmma", "by padding"), rows)
+        parts.append(f"## {heading}\n\nAccesses: {', '.join(f'`{name}`' for name in named)}.\n\n{shown}")
     return "\n".join(parts)
+
+
+def cookbook() -> str:
+    """docs/cookbook.md."""
+    return f"{COOKBOOK}\n{needs()}"
 
 
 # --- the hardware -------------------------------------------------------------------------------------------
@@ -127,9 +140,9 @@ def _rate(value: float | None, unit: float) -> str:
 
 def _board(arch: Arch, board: Board) -> tuple[object, ...]:
     return (
-        board.name, arch.name, board.sms, f"{board.l2_bytes / (1 << 20):g}", _rate(board.dram_bytes_per_s, 1e9),
-        _rate(board.f32_flops_per_s, 1e12), _rate(board.f16_tensor_flops_per_s, 1e12),
-        _rate(board.boost_hz, 1e6), board.source,
+        board.name, arch.name, board.sms, f"{board.l2_bytes / (1 << 20):g}",
+        _rate(board.dram_bytes_per_s, 1e9), _rate(board.f32_flops_per_s, 1e12),
+        _rate(board.f16_tensor_flops_per_s, 1e12), _rate(board.boost_hz, 1e6), board.source,
     )  # fmt: skip
 
 
@@ -142,68 +155,92 @@ def _instruction(rule: Instruction) -> tuple[object, ...]:
     )  # fmt: skip
 
 
+HARDWARE = """# The facts of the hardware
+
+What every answer rests on, from the records of `layoutalg.arch`, each with its source. *Measured*: counted
+on a GPU, the counts are in `tests/data`. *Documented*: a manual states it. *Assumed*: taken from a counted
+rule of another architecture or instruction, which the source names. `python -m tests.docs.pages` writes
+this page, and a test compares it with the records.
+
+## Memory instructions on sm_90
+
+A phase is the lanes that are served together; ideal, the wavefronts of a full warp without conflicts.
+Where neighbours at one of the lane distances under *merge* all read the same address, two phases become
+one. *Bias* is what the counter adds to each instruction.
+
+{instructions}
+## How far the rules are known
+
+Rules of instructions, by architecture:
+
+{known}
+## Limits
+
+Shared memory in KiB.
+
+{limits}
+## Boards
+
+Peak rates of data sheets, dense; - where none is stated. L2 in MiB, DRAM in GB/s, rates in TFLOP/s, the
+clock of a multiprocessor in MHz.
+
+{boards}
+## Tensor cores
+
+{cores}
+## Swizzle modes of TMA and wgmma
+
+On byte addresses; *repeats* is what the base has to be a multiple of. Sources: PTX ISA, matrix
+descriptors of wgmma and tcgen05; CUDA driver API, CUtensorMapSwizzle.
+
+{modes}"""
+
+MARKS = ("measured", "documented", "assumed")
+INSTRUCTION_HEAD = (
+    "instruction", "bytes per lane", "lanes", "phase", "ideal", "broadcast", "merge", "bias", "provenance",
+    "source",
+)  # fmt: skip
+LIMIT_HEAD = (
+    "architecture", "capability", "shared per block", "shared per SM", "warps per SM", "blocks per SM",
+    "registers per SM", "source",
+)  # fmt: skip
+BOARD_HEAD = ("board", "architecture", "SMs", "L2", "DRAM", "f32", "f16 tensor", "clock", "source")
+CORE_HEAD = ("architecture", "generation", "per SM", "m x n x k per cycle", "FMA per cycle, SM", "source")
+MODE_HEAD = (
+    "mode", "row, bytes", "on bytes", "on f16", "repeats, bytes", "sm_90 code", "sm_100 code",
+    "tensor map code", "CUTLASS",
+)  # fmt: skip
+
+
+def _mode(mode: SwizzleMode) -> tuple[object, ...]:
+    return (
+        mode.name, mode.row_bytes, f"`{mode.swizzle}`", f"`{mode.in_elements(16)}`", mode.period_bytes,
+        "-" if mode.sm_90_code is None else mode.sm_90_code, mode.sm_100_code, mode.tensor_map_code,
+        mode.atom,
+    )  # fmt: skip
+
+
+def _cores(cores: TensorCores) -> tuple[object, ...]:
+    shape = " x ".join(map(str, cores.shape))
+    return cores.arch, cores.generation, cores.per_sm, shape, cores.fmas_per_cycle, cores.source
+
+
+def _known(arch: Arch) -> tuple[object, ...]:
+    counted = Counter(rule.provenance for rule in arch.instructions.values())
+    return arch.name, *(counted[mark] for mark in MARKS)
+
+
 def hardware() -> str:
     """docs/hardware.md."""
     archs = list(ARCHS.values())
-    marks = ("measured", "documented", "assumed")
-    counted = [(arch, Counter(rule.provenance for rule in arch.instructions.values())) for arch in archs]
-    return "\n".join(
-        [
-            "# The facts of the hardware\n",
-            "What every answer rests on, from the records of `layoutalg.arch`, each with its source. *Measured*: counted\n"
-            "on a GPU, the counts are in `tests/data`. *Documented*: a manual states it. *Assumed*: taken from a counted\n"
-            "rule of another architecture or instruction, which the source names. `python -m tests.docs.pages` writes\n"
-            "this page, and a test compares it with the records.\n",
-            "## Memory instructions on sm_90\n",
-            "A phase is the lanes that are served together; ideal, the wavefronts of a full warp without conflicts.\n"
-            "Where neighbours at one of the lane distances under *merge* all read the same address, two phases become one.\n"
-            "*Bias* is what the counter adds to each instruction.\n",
-            table(
-                ("instruction", "bytes per lane", "lanes", "phase", "ideal", "broadcast", "merge", "bias",
-                 "provenance", "source"),
-                [_instruction(rule) for rule in ARCHS["sm_90"].instructions.values()],
-            ),
-            "## How far the rules are known\n",
-            "Rules of instructions, by architecture:\n",
-            table(("architecture", *marks), [(a.name, *(n[mark] for mark in marks)) for a, n in counted]),
-            "## Limits\n",
-            "Shared memory in KiB.\n",
-            table(
-                ("architecture", "capability", "shared per block", "shared per SM", "warps per SM", "blocks per SM",
-                 "registers per SM", "source"),
-                [_limits(arch) for arch in archs],
-            ),
-            "## Boards\n",
-            "Peak rates of data sheets, dense; - where none is stated. L2 in MiB, DRAM in GB/s, rates in TFLOP/s, the\n"
-            "clock of a multiprocessor in MHz.\n",
-            table(
-                ("board", "architecture", "SMs", "L2", "DRAM", "f32", "f16 tensor", "clock", "source"),
-                [_board(arch, arch.board) for arch in archs if arch.board is not None],
-            ),
-            "## Tensor cores\n",
-            table(
-                ("architecture", "generation", "per SM", "m x n x k per cycle", "FMA per cycle and SM", "source"),
-                [
-                    (c.arch, c.generation, c.per_sm, " x ".join(map(str, c.shape)), c.fmas_per_cycle, c.source)
-                    for c in TENSOR_CORES.values()
-                ],
-            ),
-            "## Swizzle modes of TMA and wgmma\n",
-            "On byte addresses; *repeats* is what the base has to be a multiple of. Sources: PTX ISA, matrix descriptors of\n"
-            "wgmma and tcgen05; CUDA driver API, CUtensorMapSwizzle.\n",
-            table(
-                ("mode", "row, bytes", "on bytes", "on f16", "repeats, bytes", "sm_90 code", "sm_100 code",
-                 "tensor map code", "CUTLASS"),
-                [
-                    (
-                        m.name, m.row_bytes, f"`{m.swizzle}`", f"`{m.in_elements(16)}`", m.period_bytes,
-                        "-" if m.sm_90_code is None else m.sm_90_code, m.sm_100_code, m.tensor_map_code, m.atom,
-                    )
-                    for m in SWIZZLE_MODES.values()
-                ],
-            ),
-        ]
-    )  # fmt: skip
+    return HARDWARE.format(
+        instructions=table(INSTRUCTION_HEAD, map(_instruction, ARCHS["sm_90"].instructions.values())),
+        known=table(("architecture", *MARKS), map(_known, archs)),
+        limits=table(LIMIT_HEAD, map(_limits, archs)),
+        boards=table(BOARD_HEAD, [_board(arch, arch.board) for arch in archs if arch.board is not None]),
+        cores=table(CORE_HEAD, map(_cores, TENSOR_CORES.values())),
+        modes=table(MODE_HEAD, map(_mode, SWIZZLE_MODES.values())),
+    )
 
 
 PAGES = {"cookbook.md": cookbook, "hardware.md": hardware}
