@@ -1,4 +1,4 @@
-"""Sphinx's settings for the site: `make docs` stages the pages and calls Sphinx (tests/docs/build_site.py)."""
+"""Sphinx's settings: `make docs` stages the pages of the site and calls Sphinx (tests/docs/build_site.py)."""
 
 import layoutalg
 from tests.docs.docstrings import as_rst
@@ -10,6 +10,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["files/**"]
 suppress_warnings = ["ref.python"]  # a name that several rooms offer, in a signature
 root_doc = "index"
+highlight_language = "text"
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4

@@ -22,11 +22,11 @@ import layoutalg
 from tests.docs.charts import charts
 from tests.docs.links import dead_links
 from tests.docs.notebooks import SCRIPTS, as_ipynb, as_markdown, cells, ran, title
-from tests.documents import BLOCK
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 STAGE = ROOT / "build" / "docs-pages"
+BLOCK = re.compile(r"^```.*?^```$", re.M | re.S)
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "SECURITY.md")
 """Documents of the top that are pages, under project/."""
 

@@ -59,6 +59,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
+def sourced(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table whose last column is a source: a letter in the table, the sources below it."""
+    found = [tuple(map(str, row)) for row in rows]
+    letters = {source: chr(ord("a") + i) for i, source in enumerate(dict.fromkeys(row[-1] for row in found))}
+    legend = "".join(f"- {letter}: {source}\n" for source, letter in letters.items())
+    return table(head, [(*row[:-1], letters[row[-1]]) for row in found]) + f"\nSources:\n\n{legend}"
+
+
 # --- the cookbook -------------------------------------------------------------------------------------------
 
 
@@ -234,11 +242,11 @@ def hardware() -> str:
     """docs/hardware.md."""
     archs = list(ARCHS.values())
     return HARDWARE.format(
-        instructions=table(INSTRUCTION_HEAD, map(_instruction, ARCHS["sm_90"].instructions.values())),
+        instructions=sourced(INSTRUCTION_HEAD, map(_instruction, ARCHS["sm_90"].instructions.values())),
         known=table(("architecture", *MARKS), map(_known, archs)),
-        limits=table(LIMIT_HEAD, map(_limits, archs)),
-        boards=table(BOARD_HEAD, [_board(arch, arch.board) for arch in archs if arch.board is not None]),
-        cores=table(CORE_HEAD, map(_cores, TENSOR_CORES.values())),
+        limits=sourced(LIMIT_HEAD, map(_limits, archs)),
+        boards=sourced(BOARD_HEAD, [_board(arch, arch.board) for arch in archs if arch.board is not None]),
+        cores=sourced(CORE_HEAD, map(_cores, TENSOR_CORES.values())),
         modes=table(MODE_HEAD, map(_mode, SWIZZLE_MODES.values())),
     )
 
