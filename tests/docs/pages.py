@@ -23,8 +23,7 @@ from layoutalg.arch import (
 )
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout
-from layoutalg.synthesis import check_certificate
-from layoutalg.synthesis.tiles import TileSynthesis, synthesize_tile
+from layoutalg.synthesis import TileSynthesis, check_certificate, synthesize_tile
 
 DOCS = Path(__file__).parents[2] / "docs"
 TILES = (
