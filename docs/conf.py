@@ -7,10 +7,11 @@ project = "layoutalg"
 author = "layoutalg"
 release = version = layoutalg.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-exclude_patterns = ["files/**"]
+exclude_patterns = ["files/**", "_extra/**"]
 suppress_warnings = ["ref.python"]  # a name that several rooms offer, in a signature
 root_doc = "index"
 highlight_language = "text"
+smartquotes = False
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
@@ -24,6 +25,7 @@ python_use_unqualified_type_names = True
 html_theme = "furo"
 html_title = f"layoutalg {release}"
 html_static_path = ["_static"]
+html_extra_path = ["_extra"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_copyright = False

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import layoutalg as la
 from layoutalg import codegen as cg
+from layoutalg.analysis import SharedReport
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.widgets import (
     ACCESSES,
@@ -56,6 +57,7 @@ def test_a_panel_of_any_setting_agrees_with_the_analysis(
     except la.LayoutAlgError:
         assert len(said) == 1
     else:
+        assert isinstance(report, SharedReport)
         assert said[0] == str(tile) and ("conflict-free" in said[1]) == (report.ways == 1)
 
 

@@ -176,20 +176,30 @@ def _stage_reference() -> None:
     _write("api/index.md", head + "\n".join(rows) + tree)
 
 
-def _explorer(site: Path) -> bool:
-    """explore.html beside the pages, where this tree has the module that writes it and it can be had."""
+EXPLORE = """
+<p><a href="explore.html">Explore a tile in the browser</a>: sliders and pictures, and the library itself
+behind them.</p>
+"""
+
+
+def _stage_explorer() -> bool:
+    """explore.html beside the pages, where this tree has the module that writes it and Pyodide can be had."""
+    extra = STAGE / "_extra"
+    extra.mkdir()
     if importlib.util.find_spec("layoutalg.page") is None:
         return False
     try:
-        importlib.import_module("layoutalg.page").write_explorer(site)
+        importlib.import_module("layoutalg.page").write_explorer(extra)
     except layoutalg.LayoutAlgError as error:
         print(f"without explore.html: {error}", file=sys.stderr)
         return False
+    index = STAGE / "index.md"
+    index.write_text(index.read_text(encoding="utf-8") + EXPLORE, encoding="utf-8")
     return True
 
 
-def stage() -> None:
-    """Write build/docs-pages anew."""
+def stage() -> bool:
+    """Write build/docs-pages anew; whether explore.html is there."""
     shutil.rmtree(STAGE, ignore_errors=True)
     STAGE.mkdir(parents=True)
     shutil.copytree(DOCS / "_static", STAGE / "_static")
@@ -203,12 +213,13 @@ def stage() -> None:
     _stage_reference()
     for name, text in charts().items():
         _write(name, text)
+    return _stage_explorer()
 
 
 def main(words: Sequence[str]) -> int:
     """Stage, build, check; the exit code."""
     site, builder = Path(words[0]).resolve(), words[1] if words[1:] else "html"
-    stage()
+    with_explorer = stage()
     sphinx = importlib.import_module("sphinx.cmd.build").main
     out = site if builder == "html" else ROOT / "build" / builder
     status: int = sphinx(
@@ -217,7 +228,6 @@ def main(words: Sequence[str]) -> int:
     )  # fmt: skip
     if status or builder != "html":
         return status
-    with_explorer = _explorer(site)
     dead = dead_links(site)
     print("\n".join(dead), file=sys.stderr)
     print(

@@ -18,6 +18,7 @@ from layoutalg.arch import (
     Arch,
     Board,
     Instruction,
+    Provenance,
     SwizzleMode,
     TensorCores,
 )
@@ -202,7 +203,7 @@ descriptors of wgmma and tcgen05; CUDA driver API, CUtensorMapSwizzle.
 
 {modes}"""
 
-MARKS = ("measured", "documented", "assumed")
+MARKS: tuple[Provenance, ...] = ("measured", "documented", "assumed")
 INSTRUCTION_HEAD = (
     "instruction", "bytes per lane", "lanes", "phase", "ideal", "broadcast", "merge", "bias", "provenance",
     "source",
