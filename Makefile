@@ -12,7 +12,7 @@ GPU     ?= cuda13
 # The caller's environment must not leak into ours.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo test test-all lint pytest pytest-all peers golden bench gpu clean prerequisites
+.PHONY: help demo test test-all lint pytest pytest-all peers golden docs docs-links notebooks dist bench gpu clean prerequisites
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,10 @@ help:
 	@echo "make lint    the static checks alone"
 	@echo "make peers   install the libraries that tests compare with; without them those tests skip"
 	@echo "make golden  rewrite the golden files, then read the diff"
+	@echo "make docs    the site of docs/, into site/index.html, with every link in it checked"
+	@echo "make docs-links  asks for the links to other sites; needs a network"
+	@echo "make notebooks  the tutorials as .ipynb files with their outputs, into build/notebooks"
+	@echo "make dist    wheel and source archive into dist/, each tested in an environment of its own"
 	@echo "make bench   the benchmarks under tests/bench"
 	@echo "make gpu     all that only a GPU can show, into build/gpu; GPU=cuda12 for CUDA 12"
 	@echo "make clean   remove .venv, caches and build products"
@@ -60,6 +64,19 @@ $(VENV)/.tried-peers: $(VENV)/.installed-dev
 golden: $(VENV)/.installed-dev
 	$(PY) -m pytest --update-golden -k golden
 
+docs: $(VENV)/.installed-docs
+	$(PY) -m tests.docs.build_site site
+
+docs-links: $(VENV)/.installed-docs
+	$(PY) -m tests.docs.build_site site linkcheck
+
+notebooks: $(VENV)/.installed-notebook
+	$(PY) -m tests.docs.notebooks build/notebooks
+
+# A tree without links stands for a checkout on a file system that has none.
+dist: $(VENV)/.installed-dev
+	PYTHON=$(PY) .ci/dist
+
 bench: $(VENV)/.installed-dev
 	@for script in tests/bench/bench_*.py; do $(PY) $$script || exit 1; done
 
@@ -68,14 +85,15 @@ gpu: $(VENV)/.installed-dev $(VENV)/.installed-$(GPU)
 	$(PY) -m tests.gpu.everything build/gpu
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # One stamp per extra: a second run installs only when pyproject.toml has changed.  A source archive holds no
-# links: the two of this project are made.
+# links: the two of this project are made where links can be, and where not the installation finds both folders.
 $(VENV)/.installed-%: pyproject.toml | prerequisites
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing layoutalg[$*] into $(VENV): about 150 MB, some minutes the first time"
-	@for part in codegen kernels; do [ -e layoutalg/$$part ] || ln -s ../$$part layoutalg/$$part; done
+	@for part in codegen kernels; do [ -e layoutalg/$$part ] || ln -s ../$$part layoutalg/$$part 2>/dev/null \
+	  || echo "no links here: layoutalg.$$part is found by the installation"; done
 	@$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
 	@touch $@
 

@@ -35,8 +35,9 @@ The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, say
     kernels      families of kernels: plans, predictions, verification
     cli          the `layoutalg` command
 
-Beside them stand ops (kernels called on arrays), errors, dtype, budget (limits of searches, in counted work),
-glossary, and of use inside alone: later, moved, notebook, optional, tools.
+Beside them stand ops (kernels called on arrays), widgets (sliders for a notebook), errors, dtype, budget
+(limits of searches, in counted work), glossary, and of use inside alone: later, moved, notebook, optional,
+tools.
 """
 
 from __future__ import annotations
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
     from layoutalg import symbolic as symbolic
     from layoutalg import synthesis as synthesis
     from layoutalg import testing as testing
+    from layoutalg import widgets as widgets
     from layoutalg.algebra import (
         blocked_product,
         complement,
@@ -224,7 +226,7 @@ _MODULES = frozenset(
     (
         "algebra", "analysis", "arch", "atoms", "checks", "cli", "codegen", "decide", "draw", "dtype",
         "explanation", "f2", "indexing", "kernels", "legality", "model", "notation", "ops", "profiling",
-        "registers", "source", "symbolic", "synthesis", "testing",
+        "registers", "source", "symbolic", "synthesis", "testing", "widgets",
     )
 )  # fmt: skip
 """Rooms that are imported when they are first used."""

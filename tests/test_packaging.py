@@ -21,8 +21,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = (
-    ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "LICENSE", "MANIFEST.in", "Makefile",
-    "README.md", "codegen", "docs", "examples", "kernels", "layoutalg", "pyproject.toml", "tests",
+    ".ci", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff",
+    "CONTRIBUTING.md", "DESIGN.md", "LICENSE", "MANIFEST.in", "Makefile", "README.md", "SECURITY.md",
+    "codegen", "docs", "examples", "kernels", "layoutalg", "pyproject.toml", "tests",
 )  # fmt: skip
 LINKS = ("layoutalg/codegen", "layoutalg/kernels")
 """What a source archive does not hold; the Makefile makes them."""

@@ -29,6 +29,7 @@ from layoutalg.codegen.instr import WARP, Instr
 from layoutalg.dtype import DType
 from layoutalg.errors import IRError, ShapeError
 from layoutalg.layout import AnyLayout, innermost, layout_size, modes
+from layoutalg.notebook import Shown
 
 if TYPE_CHECKING:
     from layoutalg.codegen.language.tensor import Tensor
@@ -381,7 +382,7 @@ Stmt: TypeAlias = Do | Let | For | Unroll | If | Roles
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Shown):
     """A finished tile program.
 
     `threads` a block (one dimension); `grid` in blocks, expressions of the parameters; `params` in the

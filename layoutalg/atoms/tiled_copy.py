@@ -65,6 +65,7 @@ from layoutalg.layout import (
     normalize,
     size,
 )
+from layoutalg.notebook import Shown
 
 ONE = Layout(1)
 """One value a thread."""
@@ -74,7 +75,7 @@ Side: TypeAlias = Literal["src", "dst"]
 
 
 @dataclass(frozen=True, slots=True)
-class TiledCopy:
+class TiledCopy(Shown):
     """`atom` on values of type `element`, tiled by `layout_tv` over tiles of shape `tiler`.
 
     `layout_tv` maps (thread, value) of the atom's reference side to the flat index of a tile, columns first.

@@ -60,6 +60,7 @@ from layoutalg.layout import (
     modes,
     size,
 )
+from layoutalg.notebook import Shown
 
 _OF_OPERAND = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
 """Which of M, N, K an operand's rows and columns are."""
@@ -69,7 +70,7 @@ _MAX_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class TiledMMA:
+class TiledMMA(Shown):
     """Atoms of `atom` side by side as `atom_layout` (M,N,K), over a tile that `permutations` make.
 
     Made by `make_tiled_mma`, which checks what this record takes as it is.

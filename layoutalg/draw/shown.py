@@ -28,7 +28,7 @@ from layoutalg.analysis import (
     report_rows,
     sentence,
 )
-from layoutalg.atoms import CopyAtom, MMAAtom
+from layoutalg.atoms import CopyAtom, MMAAtom, TiledCopy, TiledMMA
 from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.picture import (
     Cell,
@@ -37,6 +37,7 @@ from layoutalg.draw.picture import (
     layout_picture,
     linear_picture,
     swizzle_picture,
+    tv_picture,
 )
 from layoutalg.errors import LayoutAlgError
 from layoutalg.f2 import LinearLayout
@@ -56,7 +57,8 @@ _FREE, _CONFLICT = 3, 4
 def picture_of(value: object) -> Picture | None:
     """The picture that a notebook shows, or None for what has none or would be too large to be read.
 
-    Layouts, swizzles, linear layouts, reports, syntheses, atoms and pictures have one.
+    Layouts, swizzles, linear layouts, reports, syntheses, atoms, tiled MMAs (by their C), tiled copies and
+    pictures have one.
 
     >>> picture_of(Swizzle(2, 0, 2)), picture_of("text")
     (<Picture 'Sw<2,0,2>': 4 x 4, 4 x 4>, None)
@@ -79,6 +81,10 @@ def picture_of(value: object) -> Picture | None:
                 return mma_picture(value)
             case CopyAtom():
                 return copy_picture(value)
+            case TiledMMA():
+                return _of_threads(value, value.get_layoutC_TV(), value.tile_shape[:2])
+            case TiledCopy():
+                return _of_threads(value, value.layout_tv, value.tile_shape)
     except LayoutAlgError:  # symbols where numbers are needed, too many cells: no picture
         pass
     return None
@@ -100,6 +106,13 @@ def _of_layout(layout: AnyLayout, vectors: Sequence[int] = (8, 4)) -> Picture | 
                 if product(wide.shape) <= most:
                     return _by_vectors(layout, draw(wide), length)
     return draw(layout) if cells <= most else None
+
+
+def _of_threads(value: TiledMMA | TiledCopy, layout_tv: Layout, tile: Sequence[int]) -> Picture | None:
+    """Which thread holds which element of a tile, where its text can be read in a cell."""
+    if product(tuple(tile)) > MAX_FINE:
+        return None
+    return replace(tv_picture(layout_tv, tuple(tile)), title=str(value))
 
 
 def _by_vectors(layout: AnyLayout, picture: Picture, length: int) -> Picture:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.errors import LayoutAlgError
+from layoutalg.notebook import Shown
 
 PAGE = 100
 """Columns of a line."""
@@ -29,7 +30,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Derivation:
+class Derivation(Shown):
     """The steps from a call to its result, or to the error that refuses it.
 
     >>> print(Derivation("size((4,8):(1,4))", (Step("extents multiply", ("4 * 8 = 32",)),), 32))

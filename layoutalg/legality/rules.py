@@ -28,6 +28,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from layoutalg.arch import Provenance
 from layoutalg.errors import AlignmentError, ShapeError, UnsupportedError
+from layoutalg.notebook import Shown
 
 T = TypeVar("T")
 
@@ -76,7 +77,7 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class Legality(Generic[T]):
+class Legality(Shown, Generic[T]):
     """The answer to a question of legality: no violations and a `result`, or violations and None.
 
     `notes` are facts that are legal but easily overlooked; `rules` are those that the request was held

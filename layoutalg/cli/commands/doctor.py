@@ -286,6 +286,11 @@ OPTIONAL = (
         "pytest", "a layoutalg.toml as items of pytest",
         "layoutalg ci runs it without: pip install pytest.", functools.partial(_library, "pytest"),
     ),
+    Part(
+        "ipywidgets", "sliders for B, M, S and the pad in notebooks",
+        "Values show themselves without it: pip install 'layoutalg[notebook]'.",
+        functools.partial(_library, "ipywidgets"),
+    ),
 )  # fmt: skip
 """What adds to it."""
 

@@ -1,0 +1,62 @@
+# %% [markdown]
+# # 4. Search and proof
+#
+# `synthesize` looks for a layout that serves all accesses of a tile at once, and gives a certificate
+# with it, which is checked without the search.
+
+# %%
+import layoutalg as la
+
+found = la.synthesize((64, 64), ["st.shared.b128", "ldmatrix.x4"], element="f16")
+found
+
+# %%
+la.check_certificate(found)
+
+# %% [markdown]
+# What the sentence means: the words of a tile are vectors of bits. K holds the words that share a
+# bank with word 0, F the words that a phase asks for. If they have only 0 in common, no two words of
+# a phase share a bank.
+
+# %%
+from layoutalg.f2 import rank
+
+K = found.certificate.kernel
+F = (1, 2, 32, 64, 128)
+print(K, rank(K), rank(F), rank((*K, *F)))
+assert rank((*K, *F)) == rank(K) + rank(F)
+
+# %% [markdown]
+# Some questions have no answer, and then that is what is proved. Vectors of 4 words that stay whole,
+# read along rows, and single words read down a column:
+
+# %%
+none = la.synthesize((32, 32), ["ld.shared.b128@row", "ld.shared.b32@col"], element="f32")
+assert none.layout is None
+la.check_certificate(none)
+
+# %% [markdown]
+# A certificate that is changed is refused:
+
+# %%
+from dataclasses import replace
+
+try:
+    la.check_certificate(replace(found, layout=la.Layout((64, 64), (64, 1)), kind="plain"))
+except la.MismatchError as error:
+    print(error)
+
+# %% [markdown]
+# Padding is an equation, and `solve_conflict_free` has all of its solutions:
+
+# %%
+from sympy import Symbol
+
+from layoutalg.symbolic import solve_conflict_free
+
+ld = Symbol("ld", integer=True, positive=True)
+tile = la.Layout((32, 32), (ld, 1))
+column = la.Access("ld.shared.b32", la.Layout((32, 32), (1, 32)), "f32")
+answer = solve_conflict_free(tile, column, ld)
+print(answer)
+assert answer.holds(33) and not answer.holds(34)

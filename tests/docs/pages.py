@@ -1,0 +1,258 @@
+"""Pages of docs/ that the library writes itself: the cookbook of swizzles, and the facts of the hardware.
+
+    python -m tests.docs.pages        writes docs/cookbook.md and docs/hardware.md; then read the diff
+
+A test compares both with what the library says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from layoutalg.arch import (
+    ARCHS,
+    SWIZZLE_MODES,
+    TENSOR_CORES,
+    Arch,
+    Board,
+    Instruction,
+    Provenance,
+    SwizzleMode,
+    TensorCores,
+)
+from layoutalg.errors import LayoutAlgError
+from layoutalg.layout import Layout
+from layoutalg.synthesis import TileSynthesis, check_certificate, synthesize_tile
+
+DOCS = Path(__file__).parents[2] / "docs"
+TILES = (
+    (16, 16),
+    (32, 32),
+    (64, 32),
+    (64, 64),
+    (64, 128),
+    (128, 32),
+    (128, 64),
+    (128, 128),
+    (64, 72),
+    (64, 80),
+)
+SCALAR = {"u8": "b8", "f16": "b16", "f32": "b32", "f64": "b64"}
+"""The load of one element, by its type."""
+
+MATRIX = ("f16",)
+NEEDS: Sequence[tuple[str, tuple[str, ...], tuple[str, ...]]] = (
+    ("A product reads its operand", ("st.shared.b128", "ldmatrix.x4"), MATRIX),
+    ("The same, transposed", ("st.shared.b128", "ldmatrix.x4.trans"), MATRIX),
+    ("One tile read both ways", ("cp.async.16", "ldmatrix.x4", "ldmatrix.x4.trans"), MATRIX),
+    ("A transpose by scalars", ("st.shared.{}@row", "ld.shared.{}@col"), tuple(SCALAR)),
+    ("Vectors in, scalars out", ("st.shared.b128@row", "ld.shared.{}@col"), ("f16", "f32")),
+)
+"""Heading, accesses, element types."""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *([str(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def sourced(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table whose last column is a source: a letter in the table, the sources below it."""
+    found = [tuple(map(str, row)) for row in rows]
+    letters = {source: chr(ord("a") + i) for i, source in enumerate(dict.fromkeys(row[-1] for row in found))}
+    legend = "".join(f"- {letter}: {source}\n" for source, letter in letters.items())
+    return table(head, [(*row[:-1], letters[row[-1]]) for row in found]) + f"\nSources:\n\n{legend}"
+
+
+# --- the cookbook -------------------------------------------------------------------------------------------
+
+
+def _padding(found: TileSynthesis) -> str:
+    """The first layout by padding alone that reaches the ideal, with the memory that it takes."""
+    for choice in found.ranking:
+        if choice.kind == "padding" and choice.total == choice.ideal_total:
+            return f"`{choice.layout}`, {choice.extra_bytes} B"
+    return "-"
+
+
+def _row(tile: tuple[int, int], element: str, accesses: Sequence[str]) -> tuple[str, ...]:
+    rows, columns = tile
+    try:
+        found = synthesize_tile(Layout(tile, (columns, 1)), accesses, element=element)
+    except LayoutAlgError:
+        return f"{rows} x {columns}", element, "not tiled by these accesses", "-", "-", "-"
+    claim = check_certificate(found.synthesis)
+    if found.synthesis.layout is None:
+        said = claim.partition(": ")[0].removeprefix("none is ")
+        return f"{rows} x {columns}", element, f"none is {said}", "-", "-", _padding(found)
+    best = found.found
+    assert best is not None
+    tma = "unswizzled" if best.tma == "none" else best.tma
+    return f"{rows} x {columns}", element, f"`{best.layout}`", tma, best.wgmma, _padding(found)
+
+
+COOKBOOK = """# Cookbook: which swizzle
+
+Row-major tiles of shared memory, the accesses that they have to serve without bank conflicts, and the
+layout that `layoutalg synthesize` finds for all of them at once. Each certificate was checked again when
+this page was written; `python -m tests.docs.pages` writes it, and a test compares it with what the
+library finds. TMA: the mode in which a tensor-map copy writes the layout; wgmma: the operands that it is.
+Padding: longer rows that serve as well, and the memory that they take. bN is the load or store of one
+element. Where none is free of conflicts, `layoutalg synthesize` shows the best that there is.
+
+Other tiles, accesses, element types and rings of stages: [synthesis](synthesis.md).
+"""
+
+
+def needs(count: int | None = None) -> str:
+    """The sections of the cookbook; `count` leaves all tables but the first so many rows of each type out."""
+    parts = []
+    for heading, accesses, elements in NEEDS:
+        named = [access.format("bN" if "{}" in access else "") for access in accesses]
+        rows = [
+            _row(tile, element, [access.format(SCALAR[element]) for access in accesses])
+            for element in elements
+            for tile in TILES[:count]
+        ]
+        shown = table(("tile", "type", "layout", "TMA", "wgmma", "by padding"), rows)
+        parts.append(f"## {heading}\n\nAccesses: {', '.join(f'`{name}`' for name in named)}.\n\n{shown}")
+    return "\n".join(parts)
+
+
+def cookbook() -> str:
+    """docs/cookbook.md."""
+    return f"{COOKBOOK}\n{needs()}"
+
+
+# --- the hardware -------------------------------------------------------------------------------------------
+
+
+def _kib(count: int) -> str:
+    return f"{count / 1024:g}"
+
+
+def _limits(arch: Arch) -> tuple[object, ...]:
+    major, minor = arch.compute_capability
+    return (
+        arch.name, f"{major}.{minor}", _kib(arch.max_shared_bytes_per_block), _kib(arch.shared_bytes_per_sm),
+        arch.max_warps_per_sm, arch.max_blocks_per_sm, arch.registers_per_sm, arch.source,
+    )  # fmt: skip
+
+
+def _rate(value: float | None, unit: float) -> str:
+    return "-" if value is None else f"{value / unit:,.0f}" if value / unit >= 100 else f"{value / unit:.1f}"
+
+
+def _board(arch: Arch, board: Board) -> tuple[object, ...]:
+    return (
+        board.name, arch.name, board.sms, f"{board.l2_bytes / (1 << 20):g}",
+        _rate(board.dram_bytes_per_s, 1e9), _rate(board.f32_flops_per_s, 1e12),
+        _rate(board.f16_tensor_flops_per_s, 1e12), _rate(board.boost_hz, 1e6), board.source,
+    )  # fmt: skip
+
+
+def _instruction(rule: Instruction) -> tuple[object, ...]:
+    shared = rule.space == "shared"
+    return (
+        f"`{rule.name}`", rule.width_bytes, rule.lanes, rule.group_lanes if shared else "-",
+        rule.ideal if shared else "-", "yes" if rule.broadcast else "no",
+        ", ".join(map(str, rule.merge_xor)) or "-", rule.counter_bias or "-", rule.provenance, rule.source,
+    )  # fmt: skip
+
+
+HARDWARE = """# The facts of the hardware
+
+What every answer rests on, from the records of `layoutalg.arch`, each with its source. *Measured*: counted
+on a GPU, the counts are in `tests/data`. *Documented*: a manual states it. *Assumed*: taken from a counted
+rule of another architecture or instruction, which the source names. `python -m tests.docs.pages` writes
+this page, and a test compares it with the records.
+
+## Memory instructions on sm_90
+
+A phase is the lanes that are served together; ideal, the wavefronts of a full warp without conflicts.
+Where neighbours at one of the lane distances under *merge* all read the same address, two phases become
+one. *Bias* is what the counter adds to each instruction.
+
+{instructions}
+## How far the rules are known
+
+Rules of instructions, by architecture:
+
+{known}
+## Limits
+
+Shared memory in KiB.
+
+{limits}
+## Boards
+
+Peak rates of data sheets, dense; - where none is stated. L2 in MiB, DRAM in GB/s, rates in TFLOP/s, the
+clock of a multiprocessor in MHz.
+
+{boards}
+## Tensor cores
+
+{cores}
+## Swizzle modes of TMA and wgmma
+
+On byte addresses; *repeats* is what the base has to be a multiple of. Sources: PTX ISA, matrix
+descriptors of wgmma and tcgen05; CUDA driver API, CUtensorMapSwizzle.
+
+{modes}"""
+
+MARKS: tuple[Provenance, ...] = ("measured", "documented", "assumed")
+INSTRUCTION_HEAD = (
+    "instruction", "bytes per lane", "lanes", "phase", "ideal", "broadcast", "merge", "bias", "provenance",
+    "source",
+)  # fmt: skip
+LIMIT_HEAD = (
+    "architecture", "capability", "shared per block", "shared per SM", "warps per SM", "blocks per SM",
+    "registers per SM", "source",
+)  # fmt: skip
+BOARD_HEAD = ("board", "architecture", "SMs", "L2", "DRAM", "f32", "f16 tensor", "clock", "source")
+CORE_HEAD = ("architecture", "generation", "per SM", "m x n x k per cycle", "FMA per cycle, SM", "source")
+MODE_HEAD = (
+    "mode", "row, bytes", "on bytes", "on f16", "repeats, bytes", "sm_90 code", "sm_100 code",
+    "tensor map code", "CUTLASS",
+)  # fmt: skip
+
+
+def _mode(mode: SwizzleMode) -> tuple[object, ...]:
+    return (
+        mode.name, mode.row_bytes, f"`{mode.swizzle}`", f"`{mode.in_elements(16)}`", mode.period_bytes,
+        "-" if mode.sm_90_code is None else mode.sm_90_code, mode.sm_100_code, mode.tensor_map_code,
+        mode.atom,
+    )  # fmt: skip
+
+
+def _cores(cores: TensorCores) -> tuple[object, ...]:
+    shape = " x ".join(map(str, cores.shape))
+    return cores.arch, cores.generation, cores.per_sm, shape, cores.fmas_per_cycle, cores.source
+
+
+def _known(arch: Arch) -> tuple[object, ...]:
+    counted = Counter(rule.provenance for rule in arch.instructions.values())
+    return arch.name, *(counted[mark] for mark in MARKS)
+
+
+def hardware() -> str:
+    """docs/hardware.md."""
+    archs = list(ARCHS.values())
+    return HARDWARE.format(
+        instructions=sourced(INSTRUCTION_HEAD, map(_instruction, ARCHS["sm_90"].instructions.values())),
+        known=table(("architecture", *MARKS), map(_known, archs)),
+        limits=sourced(LIMIT_HEAD, map(_limits, archs)),
+        boards=sourced(BOARD_HEAD, [_board(arch, arch.board) for arch in archs if arch.board is not None]),
+        cores=sourced(CORE_HEAD, map(_cores, TENSOR_CORES.values())),
+        modes=table(MODE_HEAD, map(_mode, SWIZZLE_MODES.values())),
+    )
+
+
+PAGES = {"cookbook.md": cookbook, "hardware.md": hardware}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), encoding="utf-8")
