@@ -48,7 +48,7 @@ from layoutalg.analysis.banks import (
 from layoutalg.analysis.classes.classes import warp_families
 from layoutalg.analysis.classes.residues import Residues
 from layoutalg.analysis.coalescing import sectors, sectors_batch, traffic, traffic_batch
-from layoutalg.analysis.enumerated import access_extent, instruction_offsets
+from layoutalg.analysis.enumerated import access_extent, instruction_costs, instruction_offsets
 from layoutalg.analysis.lanes import MAX_ADDRESS, active_lanes, batch_lanes, warp_rule
 from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import (
@@ -99,6 +99,7 @@ __all__ = [
     "conflict_words",
     "global_report",
     "ideal_wavefronts",
+    "instruction_costs",
     "instruction_offsets",
     "linear_wavefronts",
     "phase_groups",

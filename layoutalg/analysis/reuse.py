@@ -28,7 +28,7 @@ of L2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product as combinations
 from math import gcd, prod
@@ -36,13 +36,21 @@ from math import gcd, prod
 from layoutalg.analysis.access import Access, addressing
 from layoutalg.analysis.analyzer import Wanted, analyze_access
 from layoutalg.analysis.classes.footprint import AccessStrides, find_footprint
-from layoutalg.analysis.enumerated import access_extent, lane_addresses
+from layoutalg.analysis.enumerated import (
+    Extent,
+    access_extent,
+    instruction_offsets,
+    lane_addresses,
+    place_of,
+)
+from layoutalg.analysis.lanes import active_lanes
 from layoutalg.analysis.report import GlobalReport, Method
-from layoutalg.arch import Arch, find_arch, find_instruction
+from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import Budget
 from layoutalg.decide import image_size
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
 from layoutalg.layout import AnyLayout, Layout, coalesce
+from layoutalg.optional import has_numpy
 
 MOST_LISTED = 1 << 16
 """Addresses below a sector's step that are listed in the closed form, at most."""
@@ -151,8 +159,6 @@ def _near_and_far(found: AccessStrides) -> tuple[list[tuple[int, int]], tuple[tu
 
 def _listed(layout: AnyLayout, accesses: list[Access], machine: Arch) -> int:
     """The different sectors of all addresses, one by one."""
-    import numpy as np
-
     sectors: set[int] = set()
     for access in accesses:
         rule = find_instruction(access.op, machine)
@@ -160,10 +166,31 @@ def _listed(layout: AnyLayout, accesses: list[Access], machine: Arch) -> int:
         extent = access_extent(layout, counted, rule, machine)
         text = f"{access.op} on {layout}: listing the sectors of {extent.instructions} requests"
         budget = Budget(text.__str__)
-        step = 1 << 12
-        for start in range(0, extent.instructions, step):
-            numbers = np.arange(start, min(start + step, extent.instructions))
-            budget.spend(len(numbers) * machine.lanes)
-            addresses, mask = lane_addresses(layout, counted, rule, machine, extent, numbers)
-            sectors.update(np.unique(addresses[mask] // machine.sector_bytes).tolist())
+        listed = _sectors_in_blocks if has_numpy() else _sectors_one_by_one
+        for found in listed(layout, counted, rule, machine, extent, budget):
+            sectors.update(found)
     return len(sectors)
+
+
+def _sectors_one_by_one(
+    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, extent: Extent, budget: Budget
+) -> Iterator[list[int]]:
+    """The sectors of every instruction, by the definition."""
+    for number in range(extent.instructions):
+        budget.spend(machine.lanes)
+        lanes = instruction_offsets(layout, access, place_of(extent, number), machine)
+        yield [address // machine.sector_bytes for _, address in active_lanes(rule, machine, lanes)]
+
+
+def _sectors_in_blocks(
+    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, extent: Extent, budget: Budget
+) -> Iterator[list[int]]:
+    """The sectors of many instructions at a time; needs NumPy."""
+    import numpy as np
+
+    step = 1 << 12
+    for start in range(0, extent.instructions, step):
+        numbers = np.arange(start, min(start + step, extent.instructions))
+        budget.spend(len(numbers) * machine.lanes)
+        addresses, mask = lane_addresses(layout, access, rule, machine, extent, numbers)
+        yield np.unique(addresses[mask] // machine.sector_bytes).tolist()
