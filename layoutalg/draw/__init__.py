@@ -25,6 +25,7 @@ from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.chart import MOST_POINTS, Chart, Series, chart_svg, rising, roofline_chart
 from layoutalg.draw.graph import as_dot, render
 from layoutalg.draw.page import as_html
+from layoutalg.draw.palette import PALETTE
 from layoutalg.draw.picture import (
     Cell,
     Panel,
@@ -41,6 +42,7 @@ from layoutalg.draw.tile import layout_access_picture, memory_picture, tile_pane
 
 __all__ = [
     "MOST_POINTS",
+    "PALETTE",
     "Cell",
     "Chart",
     "Panel",
