@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from layoutalg.errors import LayoutAlgError
-from layoutalg.page.site import PYODIDE, write_explorer
+from layoutalg.page.explorer import PYODIDE, write_explorer
 
 
 def main() -> int:

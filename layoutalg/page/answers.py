@@ -53,7 +53,7 @@ _ANSWERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 
 
 def answer(question: str) -> str:
-    """The answer to a question of a page, {"answer": ...}, or {"refused": sentence} where the library refuses.
+    """The answer to a question of a page, {"answer": ...}, or {"refused": sentence} where it is refused.
 
     `ask` is page (of layouts and accesses), offsets, numbers or services (of a setting).  Raises ParseError
     for a question that is none.

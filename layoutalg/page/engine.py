@@ -1,4 +1,4 @@
-"""What the sliders of a page ask: a tile under another swizzle and another pitch, and what accesses cost on it.
+"""What the sliders of a page ask: a tile under another swizzle and pitch, and what accesses cost on it.
 
 The idea.  The page's JavaScript counts every instruction by the definition.  The same questions are answered
 here by the library, in closed form; a test asks both of thousands of settings, and explore.html asks these.
@@ -136,7 +136,7 @@ class Engine:
         return NormalForm(chain, self.form.offset, padded(self.form.layout, pad)).whole
 
     def offsets(self, swizzle: Bits | None, pad: int) -> list[int]:
-        """The offset of every flat index, under a setting; raises UnsupportedError where `refusal` says so."""
+        """The offset of every flat index under a setting; raises UnsupportedError where `refusal` has one."""
         if self.refusal():
             raise UnsupportedError(self.refusal())
         tile = self.tile(swizzle, pad)
@@ -170,7 +170,7 @@ class Engine:
         return instruction_offsets(self.tile(swizzle, pad), self.access(spec), Place(*place), self.machine)
 
     def services(self, swizzle: Bits | None, pad: int, spec: str, place: Sequence[int]) -> list[list[int]]:
-        """(lane, bank, word, phase group, wavefront) of one shared instruction, or (lane, bank, word, 0, 0)."""
+        """(lane, bank, word, phase group, wavefront) of an instruction; of a global one, the last are 0."""
         access, machine = self.access(spec), self.machine
         lanes = self.addresses(swizzle, pad, spec, place)
         rule = find_instruction(access.op, machine)

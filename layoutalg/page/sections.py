@@ -122,7 +122,9 @@ def _ranked(choice: Choice, number: int) -> list[str]:
 def _proof(found: Synthesis) -> str:
     """Why the answer holds, in words; proved again where NumPy is."""
     if not has_numpy():
-        return paragraph("The certificate is proved again by layoutalg synthesize, which needs NumPy.", "soft")
+        return paragraph(
+            "The certificate is proved again by layoutalg synthesize, which needs NumPy.", "soft"
+        )
     said = "".join(f"<li>{escaped(sentence)}</li>" for sentence in certificate_words(found))
     return f"<details><summary>Why this holds</summary><ol>{said}</ol></details>"
 
@@ -132,10 +134,6 @@ def index_code(engine: Engine) -> str:
     parts = [f"<h3><code>{escaped(str(engine.layout))}</code></h3>"]
     said = "".join(f"<li>{sentence}</li>" for sentence in explained(engine))
     parts.append(f"<ul>{said}</ul>" if said else "")
-    if not has_numpy():
-        command = f'layoutalg code "{engine.layout}" --to cuda'
-        parts.append(paragraph(f"The function itself is proved with NumPy, which is not here: {command}"))
-        return "".join(parts)
     for target, name in TARGETS.items():
         try:
             text = code(engine.layout, target, "offset")
@@ -175,23 +173,31 @@ def explained(engine: Engine) -> list[str]:
         low, read = swizzle.base + max(0, -swizzle.shift), swizzle.base + max(0, swizzle.shift)
         out.append(
             f"{swizzle} then XORs bits {read} to {read + swizzle.bits - 1} of the offset into bits {low} to "
-            f"{low + swizzle.bits - 1}: blocks of {1 << swizzle.base} elements stay whole and change places, in "
-            f"a pattern that begins again every {swizzle.period:,} elements."
+            f"{low + swizzle.bits - 1}: blocks of {1 << swizzle.base} elements stay whole and change places, "
+            f"in a pattern that begins again every {swizzle.period:,} elements."
         )
     return [escaped(sentence) for sentence in out]
 
 
-def pictures(layout: AnyLayout, accesses: Sequence[tuple[str, Access]], machine: Arch, room: int) -> list[str]:
+def pictures(
+    layout: AnyLayout, accesses: Sequence[tuple[str, Access]], machine: Arch, room: int
+) -> list[str]:
     """The library's picture of each access, as SVG, while `room` bytes last; else the command that draws it.
 
-    >>> pictures(parse_layout("(32,32):(32,1)"), [], find_arch("sm_90"), 100)
+    >>> from layoutalg.arch import find_arch
+    >>> from layoutalg.layout import Layout
+    >>> pictures(Layout((32, 32)), [], find_arch("sm_90"), 100)
     []
     """
     out: list[str] = []
     for spec, access in accesses:
         command = f'layoutalg draw "{layout}" --access "{spec}" --dtype {access.element.name} -o picture.svg'
         try:
-            drawn = as_svg(layout_access_picture(layout, access, machine)) if size(layout) <= MOST_ELEMENTS else ""
+            drawn = (
+                as_svg(layout_access_picture(layout, access, machine))
+                if size(layout) <= MOST_ELEMENTS
+                else ""
+            )
         except LayoutAlgError as error:
             out.append(paragraph(f"{spec}: {error}", "soft"))
             continue
@@ -199,14 +205,16 @@ def pictures(layout: AnyLayout, accesses: Sequence[tuple[str, Access]], machine:
             out.append(paragraph(f"The picture of {spec} has no room here: {command}", "soft"))
             continue
         room -= len(drawn)
-        title = f"{spec} on {layout}"
+        title = escaped(f"{spec} on {layout}")
         out.append(
-            f"<details{' open' if not out else ''}><summary>{escaped(title)}</summary>"
-            f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(title)}">{drawn}</div></details>'
+            f"<details{' open' if not out else ''}><summary>{title}</summary>"
+            f'<div class="scroll" tabindex="0" role="region" aria-label="{title}">{drawn}</div></details>'
         )
     return out
 
 
 def terms() -> str:
     """What the words of a page mean."""
-    return f"<dl>{''.join(f'<dt><strong>{t}</strong></dt><dd>{escaped(look_up(t))}</dd>' for t in TERMS)}</dl>"
+    return (
+        f"<dl>{''.join(f'<dt><strong>{t}</strong></dt><dd>{escaped(look_up(t))}</dd>' for t in TERMS)}</dl>"
+    )

@@ -7,8 +7,8 @@
 All links are relative, and nothing is asked of another host: any server of files will do.  A browser does not
 let a page from file:// read the files beside it, so that one is needed: python -m http.server -d FOLDER.
 
-Source: pyodide.org, "Downloading and deploying"; the npm package holds the core and no NumPy, which is why the
-library counts without it.
+Source: pyodide.org, "Downloading and deploying"; the npm package holds the core and no NumPy, which is why
+the library counts without it.
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def _unpacked(data: bytes, name: str) -> dict[str, bytes]:
                 if content is not None:
                     out[file] = content.read()
     except (tarfile.TarError, KeyError, OSError) as error:
-        raise UnsupportedError(f"{name} is no archive of the npm package pyodide ({error}); {_WHERE}") from None
+        raise UnsupportedError(
+            f"{name} is no archive of the npm package pyodide ({error}); {_WHERE}"
+        ) from None
     return out
 
 
