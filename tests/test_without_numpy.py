@@ -18,9 +18,9 @@ from layoutalg.analysis import Access, Guard, analyze, reuse_of
 from layoutalg.errors import LayoutAlgError
 from layoutalg.notation import parse
 from dataclasses import replace
-TILES = ("(64,96):(96,1)", "Sw<3,3,3> o 0 o (64,96):(96,1)", "Sw<2,4,3> o 0 o (64,64):(64,1)", "(63,65):(66,1)",
-         "(64,(8,12)):(8,(1,512))", "(16,24,2):(1,16,400)", "Sw<1,0,3> o 8 o (12,20):(20,1)", "(4,8):(8,1)",
-         "(6,2,4):(4,0,1) o 0 o (4,6):(13,1)")
+TILES = ("(64,96):(96,1)", "Sw<3,3,3> o 0 o (64,96):(96,1)", "Sw<2,4,3> o 0 o (64,64):(64,1)",
+         "(63,65):(66,1)", "(64,(8,12)):(8,(1,512))", "(16,24,2):(1,16,400)",
+         "Sw<1,0,3> o 8 o (12,20):(20,1)", "(4,8):(8,1)", "(6,2,4):(4,0,1) o 0 o (4,6):(13,1)")
 OPS = ("ldmatrix.x4", "ldmatrix.x1", "ld.shared.b32@col", "ld.shared.b64@row", "red.shared.u32@col",
        "ld.global.b32@col", "ld.global.b128@row")
 for text in TILES:
@@ -45,12 +45,19 @@ from layoutalg.analysis import Access, Guard
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout
 from layoutalg.synthesis import synthesize
-ASKED = (((64, 96), "f16", ["ldmatrix.x4", "st.shared.b128"], {}), ((64, 64), "f16", ["ldmatrix.x4"], {}),
-         ((48, 20), "f32", ["ld.shared.b32@col"], {}), ((48, 20), "f32", ["ld.shared.b32@col"],
-         {"max_extra_bytes": 4096}), ((12, 20), "f32", ["ld.shared.b32@col"], {"max_extra_bytes": 256}),
-         ((32, 128), "f32", ["st.shared.b32@row", "ld.shared.b32@col"], {}), ((64, 96), "f16", ["ldmatrix.x4"],
-         {"form": "tma"}), ((64, 72), "f16", ["ldmatrix.x4"], {"form": "rotation"}), ((33, 40), "f16",
-         [Access("ldmatrix.x1", Layout((24, 8), (1, 33)), "f16", active=Guard(threads=20))], {}))
+COLUMN = ["ld.shared.b32@col"]
+SOME = Access("ldmatrix.x1", Layout((24, 8), (1, 33)), "f16", active=Guard(threads=20))
+ASKED = (
+    ((64, 96), "f16", ["ldmatrix.x4", "st.shared.b128"], {}),
+    ((64, 64), "f16", ["ldmatrix.x4"], {}),
+    ((48, 20), "f32", COLUMN, {}),
+    ((48, 20), "f32", COLUMN, {"max_extra_bytes": 4096}),
+    ((12, 20), "f32", COLUMN, {"max_extra_bytes": 256}),
+    ((32, 128), "f32", ["st.shared.b32@row", "ld.shared.b32@col"], {}),
+    ((64, 96), "f16", ["ldmatrix.x4"], {"form": "tma"}),
+    ((64, 72), "f16", ["ldmatrix.x4"], {"form": "rotation"}),
+    ((33, 40), "f16", [SOME], {}),
+)
 for shape, element, accesses, options in ASKED:
     try:
         found = synthesize(shape, accesses, element=element, **options)

@@ -13,9 +13,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from layoutalg.errors import LayoutAlgError, ParseError
+from layoutalg.errors import LayoutAlgError, ParseError, UnsupportedError
+from layoutalg.layout import size
 from layoutalg.page.data import page_data
 from layoutalg.page.engine import engine_of
+
+MOST_DRAWN = 1 << 16
+"""Elements of a tile whose offsets are handed over: each is asked of the library, in the browser."""
 
 
 def _page(asked: Mapping[str, Any]) -> Any:
@@ -31,6 +35,11 @@ def _setting(asked: Mapping[str, Any]) -> tuple[Any, Any, int]:
 
 def _offsets(asked: Mapping[str, Any]) -> Any:
     engine, swizzle, pad = _setting(asked)
+    if size(engine.layout) > MOST_DRAWN:
+        raise UnsupportedError(
+            f"{engine.layout} has {size(engine.layout):,} elements; this page draws up to {MOST_DRAWN:,}.  The "
+            f"tables are of all of them."
+        )
     return engine.offsets(swizzle, pad)
 
 
@@ -56,7 +65,7 @@ def answer(question: str) -> str:
     """The answer to a question of a page, {"answer": ...}, or {"refused": sentence} where it is refused.
 
     `ask` is page (of layouts and accesses), offsets, numbers or services (of a setting).  Raises ParseError
-    for a question that is none.
+    for a question that is none.  What needs a library that the browser lacks is refused by its name.
     """
     try:
         asked = json.loads(question)
@@ -67,3 +76,5 @@ def answer(question: str) -> str:
         return json.dumps({"answer": found(asked)})
     except LayoutAlgError as error:
         return json.dumps({"refused": str(error)})
+    except ModuleNotFoundError as error:
+        return json.dumps({"refused": f"this needs the Python library {error.name}, which is not here"})

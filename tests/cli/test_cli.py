@@ -67,7 +67,12 @@ BAD = [
     (("report",), "UsageError", "Missing argument", None),
     (("report", "(4,8"), "ParseError", "cannot read '(4,8': expected ',' or ')' at position 4", 4),
     (("report", "Sw<3,4,3>"), "ShapeError", "has no shape: a layout is needed", None),
-    (("report", "(4,8):(8,1)", "--access", "ldmatrix.x4"), "ShapeError", "pieces of 16 rows by 32 bytes", None),
+    (
+        ("report", "(4,8):(8,1)", "--access", "ldmatrix.x4"),
+        "ShapeError",
+        "pieces of 16 rows by 32 bytes",
+        None,
+    ),
     (("report", "4:1", "-o", "no/such/folder/x.html"), "OSError", "No such file or directory", None),
     (("draw", "4:1", "-o", "no/such/folder/x.svg"), "OSError", "No such file or directory", None),
 ]

@@ -21,7 +21,9 @@ def test_several_layouts_stand_in_one_page(tmp_path: Path) -> None:
     page = tmp_path / "two.html"
     run("report", "(64,64):(64,1)", "(64,64):(72,1)", "--dtype", "f16", "-o", str(page))
     text = page.read_text()
-    assert "<title>(64,64):(64,1) and 1 more, f16, sm_90</title>" in text and '"text":"(64,64):(72,1)"' in text
+    assert (
+        "<title>(64,64):(64,1) and 1 more, f16, sm_90</title>" in text and '"text":"(64,64):(72,1)"' in text
+    )
 
 
 def test_nothing_is_written_where_it_is_refused(tmp_path: Path) -> None:

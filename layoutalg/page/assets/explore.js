@@ -54,10 +54,11 @@ function analyse() {
     history.replaceState(null, "", `#${new URLSearchParams({
       layout: asked.layouts[0], access: asked.accesses.join(" "), dtype: asked.dtype, arch: asked.arch })}`);
   } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    field("asked-wrong").textContent = error.message;
+    field("asked-wrong").textContent =
+      error instanceof Refused ? error.message : `layoutalg failed: ${error.message.trim().split("\n").pop()}`;
     field("asked-wrong").hidden = false;
     field("status").textContent = "";
+    if (!(error instanceof Refused)) throw error;
   }
 }
 
