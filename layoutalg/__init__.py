@@ -29,6 +29,7 @@ The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, say
     testing      checks and hypothesis strategies for tests of your own
     codegen      index expressions, tile programs, CUDA text, the simulator
     indexing     index functions: printed from a layout in six languages, and read back to one
+    page         a report of layouts that opens from a file; explore.html, the library in a browser
     profiling    reports of Nsight Compute: which access conflicts, what is none, the layout to take
     source       CUDA sources read as they are: every access of a kernel, with its cost
     checks       a file of checks for CI: tiles, accesses, index functions and kernels held to limits

@@ -37,8 +37,8 @@ def _offsets(asked: Mapping[str, Any]) -> Any:
     engine, swizzle, pad = _setting(asked)
     if size(engine.layout) > MOST_DRAWN:
         raise UnsupportedError(
-            f"{engine.layout} has {size(engine.layout):,} elements; this page draws up to {MOST_DRAWN:,}.  The "
-            f"tables are of all of them."
+            f"{engine.layout} has {size(engine.layout):,} elements; this page draws up to {MOST_DRAWN:,}.  "
+            f"The tables are of all of them."
         )
     return engine.offsets(swizzle, pad)
 

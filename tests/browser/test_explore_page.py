@@ -62,7 +62,7 @@ def test_its_panels_are_paired(explorer: Opened) -> None:
         ("(64,", "ldmatrix.x4", "cannot read"),
         ("(60,60):(60,1)", "ldmatrix.x4", "a multiple"),
         ("(64,64):(64,1)", "<b>x</b>", "unknown instruction '<b>x</b>'"),
-        ("(8,_):(1,8)", "", "this needs the Python library sympy"),
+        ("(8,?):(1,8)", "", "this needs the Python library sympy"),
     ],
 )
 def test_what_it_refuses_it_says(explorer: Opened, layout: str, accesses: str, said: str) -> None:

@@ -167,10 +167,12 @@ class View {
     this.parts = Object.fromEntries(
       ["layout", "access", "own", "bits-b", "bits-m", "bits-s", "pad", "label", "score", "facts", "live",
         "tile-note", "memory-note", "waves-note", "refused", "key"].map((name) => [name, id(name)]));
-    this.tile = new Grid(id("tile"), "The tile, by row and column", (at, pin) => this.choose(this.ofTile(at), pin));
+    this.tile = new Grid(id("tile"), "The tile, by row and column",
+      (at, pin) => this.choose(this.ofTile(at), pin, this.tile));
     this.memory = new Grid(id("memory"), "Memory, a row of all banks per line",
-      (at, pin) => this.choose(this.ofMemory(at), pin));
-    this.waves = new Grid(id("waves"), "Wavefronts by bank", (at, pin) => this.choose(this.ofWaves(at), pin));
+      (at, pin) => this.choose(this.ofMemory(at), pin, this.memory));
+    this.waves = new Grid(id("waves"), "Wavefronts by bank",
+      (at, pin) => this.choose(this.ofWaves(at), pin, this.waves));
     this.listen();
     this.fill();
     this.update();
@@ -364,11 +366,14 @@ class View {
     return threads[place[0] * machine.lanes + lane] + values[place[1] * elems] + iterations[place[2]];
   }
 
-  choose(index, pin) {
+  /** Selects an element, in all grids; those that were not touched scroll to it. */
+  choose(index, pin, touched) {
     if (index !== null && pin) this.pinned = index;
     if (index === this.hovered && !pin) return;
     this.hovered = index;
     this.render();
+    if (index === null) return;
+    for (const grid of [this.tile, this.memory, this.waves]) if (grid !== touched) grid.reveal();
   }
 
   // --- drawing ----------------------------------------------------------------------------------------
@@ -449,7 +454,7 @@ class View {
     this.showWaves();
     this.facts();
     parts["tile-note"].textContent = `${model.modes.join(" x ")} elements of ${model.element}${this.columns * this.rows < this.offsets.length ? `, the first ${this.columns.toLocaleString("en")} columns` : ""}`;
-    parts["memory-note"].textContent = `${lines.toLocaleString("en")} lines of ${lineBytes} bytes; row = byte, column = bank`;
+    parts["memory-note"].textContent = `${lines.toLocaleString("en")} lines of ${lineBytes} bytes, by their first byte`;
   }
 
   laneText(index) {
@@ -510,10 +515,8 @@ class View {
       rowName: (row) => names[row],
       columnName: (column) => column,
     });
-    const where = `warp ${place[0]}, register ${place[1]}, iteration ${place[2]}`;
-    note.textContent = shared
-      ? `${names.length} wavefronts of ${this.access.op}: ${where}; column = bank, cell = lane`
-      : `${names.length} lines of ${this.access.op}: ${where}; column = word of the line, colour = sector`;
+    const where = `${this.access.op}: warp ${place[0]}, register ${place[1]}, iteration ${place[2]}`;
+    note.textContent = `${names.length} ${shared ? "wavefronts" : "lines"} of ${where}`;
   }
 
   facts() {
