@@ -9,7 +9,7 @@
     chart     chart_svg: lines and points over two axes; roofline_chart
     shown     picture_of: what a notebook shows of any value
     graph     as_dot, render: the tree of a layout, with graphviz
-    palette   the colours
+    palette   PALETTE, CHUNK_COLORS, LINE_COLORS: colours that readers who see colours differently tell apart
 
 >>> from layoutalg.layout import Layout
 >>> print(as_text(layout_picture(Layout((2, 2))), unicode=False).splitlines()[-3])
@@ -25,6 +25,7 @@ from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.chart import MOST_POINTS, Chart, Series, chart_svg, rising, roofline_chart
 from layoutalg.draw.graph import as_dot, render
 from layoutalg.draw.page import as_html
+from layoutalg.draw.palette import CHUNK_COLORS, LINE_COLORS, PALETTE, hex_color
 from layoutalg.draw.picture import (
     Cell,
     Panel,
@@ -40,7 +41,10 @@ from layoutalg.draw.text import as_text
 from layoutalg.draw.tile import layout_access_picture, memory_picture, tile_panel
 
 __all__ = [
+    "CHUNK_COLORS",
+    "LINE_COLORS",
     "MOST_POINTS",
+    "PALETTE",
     "Cell",
     "Chart",
     "Panel",
@@ -54,6 +58,7 @@ __all__ = [
     "as_text",
     "chart_svg",
     "copy_picture",
+    "hex_color",
     "layout_access_picture",
     "layout_picture",
     "linear_picture",

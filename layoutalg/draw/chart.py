@@ -21,6 +21,7 @@ from html import escape
 from itertools import pairwise
 
 from layoutalg.arch import Rates
+from layoutalg.draw.palette import LINE_COLORS, hex_color
 from layoutalg.draw.picture import clean
 from layoutalg.errors import ResourceError, ShapeError, UnknownNameError, check_type
 
@@ -30,8 +31,6 @@ MOST_POINTS = 20_000
 _WIDTH, _HEIGHT = 640, 400
 _LEFT, _TOP, _RIGHT, _BOTTOM = 72, 44, 24, 52
 _FONT = "ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace"
-_COLORS = ("#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#666666", "#1f78b4")
-"""ColorBrewer's Dark2 and a blue: lines and points on white."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,12 @@ def chart_svg(chart: Chart) -> str:
         ),
     ]
     for number, one in enumerate(chart.series):
-        drawn += _series(one, _COLORS[number % len(_COLORS)], [at(*point) for point in one.points], number)
+        drawn += _series(
+            one,
+            hex_color(LINE_COLORS[number % len(LINE_COLORS)]),
+            [at(*point) for point in one.points],
+            number,
+        )
     drawn += [
         _text(_LEFT, _TOP + _HEIGHT + _BOTTOM + 4 + 18 * n, note, 'fill="#555"')
         for n, note in enumerate(notes)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import textwrap
 from html import escape
 
-from layoutalg.draw.palette import PALETTE
+from layoutalg.draw.palette import PALETTE, hex_color
 from layoutalg.draw.picture import Panel, Picture, clean, fold
 from layoutalg.errors import check_type
 
@@ -100,7 +100,7 @@ def _panel(panel: Panel, x: int, y: int) -> list[str]:
     for row, cells in enumerate(panel.cells):
         line = top + row * _ROW
         for column, content in enumerate(cells):
-            fill = _UNTOUCHED if content.hue is None else "#{:02x}{:02x}{:02x}".format(*PALETTE[content.hue])
+            fill = _UNTOUCHED if content.hue is None else hex_color(PALETTE[content.hue])
             at = left + column * cell
             boxes.append(f'<rect x="{at}" y="{line}" width="{cell}" height="{_ROW}" fill="{fill}"/>')
             if content.marked:

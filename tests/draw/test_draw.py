@@ -372,7 +372,7 @@ def test_colour_is_optional_and_takes_no_room() -> None:
     picture = swizzle_picture(ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2), (2, 1))))
     plain, painted = as_text(picture), as_text(picture, color=True)
     assert "\x1b" not in plain
-    assert "\x1b[30;48;2;102;194;165m" in painted
+    assert "\x1b[30;48;2;162;131;130m" in painted
     assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
 
 
