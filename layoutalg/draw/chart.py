@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from layoutalg.arch import Rates
 from layoutalg.draw.palette import LINE_COLORS, hex_color
-from layoutalg.draw.picture import clean
+from layoutalg.draw.scene import clean
 from layoutalg.errors import ResourceError, ShapeError, UnknownNameError, check_type
 
 MOST_POINTS = 20_000

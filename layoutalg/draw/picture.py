@@ -19,10 +19,11 @@ third; the swizzled pair and the access pictures (`draw.access`, `draw.tile`) ha
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from layoutalg.analysis import swizzle_notes
+from layoutalg.draw.scene import clean
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError, check_type
 from layoutalg.f2 import LinearLayout
@@ -52,8 +53,14 @@ MAX_PANELS = 16
 HUES = 32
 """Number of hues: one for each bank."""
 
+Legend: TypeAlias = tuple[tuple[int | None, str], ...]
+"""What hues stand for, in the order in which they are shown."""
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+BANK_LEGEND: Legend = tuple((hue, f"banks {hue}-{hue + 3}") for hue in range(0, HUES, 4))
+"""The colours of the eight runs of four banks."""
+
+EIGHTS_LEGEND: Legend = tuple((hue, str(hue // 4)) for hue in range(0, HUES, 4))
+"""The colours of numbers mod 8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +89,17 @@ class Panel:
 class Picture(Shown):
     """Panels under one title; `notes` are sentences that say how to read it.
 
-    `across` panels stand side by side in an SVG; 0 stands for as many as fit a page.
+    `across` panels stand side by side; 0 stands for as many as fit a page.  In panels that are `lined_up`
+    cells are of one width, so that rows and columns continue from one to the next; one without cells keeps
+    its place free.  `legend` names what some hues stand for.
     """
 
     title: str
     panels: tuple[Panel, ...]
     notes: tuple[str, ...] = ()
     across: int = 0
+    lined_up: bool = False
+    legend: Legend = ()
 
     def __repr__(self) -> str:
         sizes = ", ".join([f"{len(panel.rows)} x {len(panel.columns)}" for panel in self.panels])
@@ -108,7 +119,8 @@ def layout_picture(layout: AnyLayout, *, element: DType | None = None) -> Pictur
     """
     check_type("layout_picture", layout, (Layout, ComposedLayout), "a layout")
     title = "coordinates" if _has_bases(layout) else "offsets"
-    return Picture(str(layout), _grids(layout, title, element, _unit(layout)), _reading(layout, element))
+    panels = _grids(layout, title, element, _unit(layout))
+    return Picture(str(layout), panels, _reading(layout, element), legend=_legend(layout, element))
 
 
 def swizzle_picture(layout: AnyLayout | Swizzle | Swizzles, *, element: DType | None = None) -> Picture:
@@ -132,7 +144,8 @@ def swizzle_picture(layout: AnyLayout | Swizzle | Swizzles, *, element: DType | 
     plain, unit = ComposedLayout(Swizzles(), layout.offset, layout.inner), _unit(layout)
     before = _grids(plain, f"before {layout.outer}", element, unit)
     after = _grids(layout, f"after {layout.outer}", element, unit)
-    return Picture(str(layout), (*before, *after), _reading(layout, element))
+    legend = _legend(layout, element)
+    return Picture(str(layout), (*before, *after), _reading(layout, element), legend=legend)
 
 
 def tv_picture(tv: AnyLayout, tile: IntTuple, thr_layout: Layout | None = None) -> Picture:
@@ -200,16 +213,8 @@ def linear_picture(linear: LinearLayout) -> Picture:
         f"{ins} -> {outs}",
         (Panel("matrix over F2", names, heads, cells),),
         ("a column per input bit, a row per output bit; an output bit is the XOR of the inputs with a 1",),
+        legend=tuple((_shade(d), name) for d, (name, _) in enumerate(linear.ins)),
     )
-
-
-def clean(text: str) -> str:
-    r"""`text` with U+FFFD for each control character: XML forbids them, terminals obey them.
-
-    >>> ascii(clean("a\x1b[2Jb"))
-    "'a\\ufffd[2Jb'"
-    """
-    return _CONTROL.sub("\ufffd", text)
 
 
 def bank_of(offset: int, element: DType) -> int:
@@ -272,6 +277,7 @@ def _swizzle_alone(swizzle: Swizzle | Swizzles) -> Picture:
             f"{note}; the colour is that number mod 8",
             *(note for factor in factors for note in swizzle_notes(factor)),
         ),
+        legend=EIGHTS_LEGEND,
     )
 
 
@@ -325,10 +331,18 @@ def _reading(layout: AnyLayout, element: DType | None) -> tuple[str, ...]:
         f"the colour is the offset{f' / {unit}' if unit > 1 else ''} mod 8"
         if element is None
         else (
-            f"the colour is the bank of an {element} element, one shade per bank, one hue per 16-byte chunk"
+            f"the colour is the bank of an {element} element, one hue per 16-byte chunk and one shade per bank, "
+            f"which a bar counts in quarters"
         )
     )
     return (f"{_axes(layout.shape)}; {hue}", *swizzle_notes(layout))
+
+
+def _legend(layout: AnyLayout, element: DType | None) -> Legend:
+    """What the colours of its offsets stand for."""
+    if _has_bases(layout) or any(has_symbols(part) for part in _parts(layout)):
+        return ()
+    return EIGHTS_LEGEND if element is None else BANK_LEGEND
 
 
 def _axes(shape: IntTuple) -> str:

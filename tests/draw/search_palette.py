@@ -3,8 +3,8 @@
 Simulated annealing over 8 colours of sRGB.  What is made large is the smallest CIEDE2000 of two colours of
 different runs, over their lightest and darkest shades, normal sight and three deficiencies in both readings;
 what takes off is a grey step below 4, little contrast to black text, a glaring colour, one near white.
-Printed are the smallest difference, the grey step and the colours, from dark to light.  The cells have the set
-of seed 30, the lines of charts that of seed 3 with --lines, chosen by eye from a few.
+Printed are the smallest difference, the grey step and the colours, from dark to light.  The cells have
+the set of seed 30, the lines of charts that of seed 3 with --lines, chosen by eye from a few.
 With --lines, for the lines of charts: dark enough for a contrast of 3 to white, and no shades.
 """
 
