@@ -23,7 +23,6 @@ from layoutalg.draw import (
     as_dot,
     as_svg,
     as_text,
-    graph,
     layout_access_picture,
     layout_picture,
     linear_picture,
@@ -34,7 +33,8 @@ from layoutalg.draw import (
     tile_panel,
     tv_picture,
 )
-from layoutalg.draw.graph import FORMATS
+from layoutalg.draw.diagrams import graph
+from layoutalg.draw.diagrams.graph import FORMATS
 from layoutalg.draw.palette import PALETTE
 from layoutalg.draw.picture import EMPTY, HUES, MAX_CELLS, bank_of
 from layoutalg.dtype import DTYPES, dtype
@@ -457,7 +457,7 @@ def test_the_graph_names_every_stage_in_order(layout: AnyLayout) -> None:
 
 
 def test_dot_text_is_escaped() -> None:
-    from layoutalg.draw.graph import _escaped
+    from layoutalg.draw.diagrams.graph import _escaped
 
     labelled = graphviz.Digraph()
     labelled.node("n", _escaped('a"]; evil\\\nb'))
