@@ -224,8 +224,8 @@ __version__ = "0.1.0"
 _MODULES = frozenset(
     (
         "algebra", "analysis", "arch", "atoms", "checks", "cli", "codegen", "decide", "draw", "dtype",
-        "explanation", "f2", "indexing", "kernels", "legality", "model", "notation", "ops", "profiling",
-        "registers", "source", "symbolic", "synthesis", "testing",
+        "explanation", "f2", "indexing", "kernels", "legality", "model", "notation", "ops", "page",
+        "profiling", "registers", "source", "symbolic", "synthesis", "testing",
     )
 )  # fmt: skip
 """Rooms that are imported when they are first used."""

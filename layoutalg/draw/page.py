@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from layoutalg.analysis import GlobalReport, Report, SharedReport, report_notes, report_rows, sentence
-from layoutalg.draw.picture import clean
+from layoutalg.draw.scene import clean
 from layoutalg.draw.shown import picture_of
 from layoutalg.draw.svg import as_svg
 from layoutalg.synthesis import Synthesis

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from layoutalg.analysis import Access, Place, SharedReport, analyze_access, instruction_offsets, vector_elems
 from layoutalg.arch import CHUNK_BYTES, Arch, find_arch, find_instruction
-from layoutalg.draw.access import access_picture
+from layoutalg.draw.access import access_picture, conflict_note
 from layoutalg.draw.picture import EMPTY, HUES, Cell, Panel, Picture, check_cells
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import LayoutAlgError, ShapeError
@@ -66,15 +66,18 @@ def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = 
         place = Place(worst.witness.warp, worst.witness.value // elems, worst.witness.iteration)
     tiles: list[Panel] = []
     served: list[Picture] = []
+    costs: list[str] = []
     for name, stage in stages:
         offsets = instruction_offsets(stage, access, place, machine)
         served.append(access_picture(access.op, offsets, machine))
+        if name and isinstance(report, SharedReport):
+            costs.append(f"{name}: {conflict_note(access.op, offsets, machine)}")
         lanes = _touched(stage, access, place, elems, offsets)
         if not isinstance(report, SharedReport):
             tiles += _sectors(stage, access, lanes)
         else:
             tiles += _banks(f"{name and name + ': '}the tile by bank", stage, access, machine, elems, lanes)
-    notes = [note for picture in served[-1:] for note in picture.notes]
+    notes = [note for note in served[-1].notes if not costs or note not in costs[-1]]
     panels = [panel for picture in served for panel in picture.panels]
     if len(stages) > 1:
         rows = [_some(len(panel.rows), "wavefront") for panel in panels]
@@ -83,6 +86,7 @@ def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = 
             for panel, (name, _), count in zip(panels, stages, rows, strict=True)
         ]
         notes[0] = f"{rows[0]}, {rows[1]} after the swizzle: a row each, a cell is the lane its bank serves"
+        notes[1:1] = costs
     if tiles and isinstance(report, SharedReport):
         notes.append(
             "in the tile the colour is the bank of a cell's first byte, the number the lane that takes it"
@@ -93,6 +97,7 @@ def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = 
         (*tiles, *panels),
         tuple(dict.fromkeys([*notes, *report.notes])),
         across=2 if len(stages) > 1 else 0,
+        legend=served[-1].legend,
     )
 
 
