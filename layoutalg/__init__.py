@@ -129,6 +129,7 @@ if TYPE_CHECKING:
     from layoutalg import model as model
     from layoutalg import notation as notation
     from layoutalg import ops as ops
+    from layoutalg import page as page
     from layoutalg import profiling as profiling
     from layoutalg import registers as registers
     from layoutalg import source as source
