@@ -90,11 +90,10 @@ def visits_of(base: Layout, access: Access, machine: Arch) -> Visits:
     registers = sorted(set(_images(values)[:: extent.elems]))
     _check_count(access, extent.warps * len(registers) * len(iterations), machine)
     index: list[int | None] = [*_images(threads), *[None] * (extent.warps * machine.lanes - extent.threads)]
+    guard = access.active if isinstance(access.active, Guard) else None
     for thread in range(len(index)):
-        guarded = isinstance(access.active, Guard) and index[thread] is not None
-        if thread % machine.lanes >= rule.lanes or (
-            guarded and not access.active.admits(base.shape, machine.lanes, thread, thread)
-        ):
+        supplies = thread % machine.lanes < rule.lanes
+        if not supplies or (guard and not guard.admits(base.shape, machine.lanes, thread, thread)):
             index[thread] = None
     warps = [index[at : at + machine.lanes] for at in range(0, len(index), machine.lanes)]
     memory = _images(base)

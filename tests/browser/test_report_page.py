@@ -79,7 +79,9 @@ def quiet(report: Opened) -> Any:
 
 def settings(rng: random.Random) -> tuple[list[Any], list[Any], list[Any]]:
     """Models, questions, and what the library answers: numbers, or None where it refuses."""
-    models, asked, expected = [], [], []
+    models: list[Any] = []
+    asked: list[Any] = []
+    expected: list[Any] = []
     engines = []
     for text, element in TILES:
         engine = Engine(parse_layout(text), element, "sm_90", rng.choice((0, 0, 16, 128)))
@@ -119,7 +121,9 @@ def test_the_page_counts_what_the_library_counts(report: Opened) -> None:
 
 def test_the_page_serves_lanes_as_the_library_does(report: Opened) -> None:
     models, asked, expected = settings(random.Random(7))
-    rng, asks, answers = random.Random(8), [], []
+    rng = random.Random(8)
+    asks: list[Any] = []
+    answers: list[Any] = []
     for (tile, access, swizzle, pad), found in zip(asked[:300], expected, strict=False):
         if found is None:
             continue
