@@ -166,7 +166,7 @@ class View {
     const id = (name) => document.getElementById(name);
     this.parts = Object.fromEntries(
       ["layout", "access", "own", "bits-b", "bits-m", "bits-s", "pad", "label", "score", "facts", "live",
-        "tile-note", "memory-note", "waves-note", "refused", "key"].map((name) => [name, id(name)]));
+        "tile-note", "memory-note", "waves-note", "waves-head", "refused", "key"].map((name) => [name, id(name)]));
     this.tile = new Grid(id("tile"), "The tile, by row and column",
       (at, pin) => this.choose(this.ofTile(at), pin, this.tile));
     this.memory = new Grid(id("memory"), "Memory, a row of all banks per line",
@@ -516,6 +516,7 @@ class View {
       columnName: (column) => column,
     });
     const where = `${this.access.op}: warp ${place[0]}, register ${place[1]}, iteration ${place[2]}`;
+    this.parts["waves-head"].textContent = shared ? "Wavefronts, lanes by bank" : "Lines, lanes by word";
     note.textContent = `${names.length} ${shared ? "wavefronts" : "lines"} of ${where}`;
   }
 
