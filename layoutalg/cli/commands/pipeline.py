@@ -19,11 +19,13 @@ from layoutalg.cli.options import (
 )
 from layoutalg.cli.output import PAGE, progress, say_json, write_whole
 from layoutalg.cli.refusals import header
-from layoutalg.draw import as_svg, as_text
+from layoutalg.draw import as_file, as_text
 from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError, printable
 
 SIDE, MOST_TILES = 4096, 64
 """The side of the product whose kernel is shown, and tiles along k at most."""
+
+FORMATS = ("text", "svg", "png", "pdf")
 
 
 def pipeline_command(
@@ -35,7 +37,7 @@ def pipeline_command(
     tile: TileOption = None,
     tiles: Annotated[int, typer.Option(help="Tiles along k that are shown.")] = 4,
     format_: Annotated[
-        str | None, typer.Option("--format", help="text or svg.", autocompletion=one_of("text", "svg"))
+        str | None, typer.Option("--format", help="text, svg, png or pdf.", autocompletion=one_of(*FORMATS))
     ] = None,
     ascii_only: Annotated[bool, typer.Option("--ascii", help="No box characters in text.")] = False,
     output: OutputOption = None,
@@ -51,9 +53,12 @@ def pipeline_command(
     from layoutalg.codegen.sim import timeline
     from layoutalg.kernels.registry import FAMILIES, find_family
 
-    form = format_ or ("svg" if output is not None and output.suffix.lower() == ".svg" else "text")
-    if form not in ("text", "svg"):
-        raise UnknownNameError("picture format", form, ("text", "svg"))
+    suffix = "" if output is None else output.suffix.lower().removeprefix(".")
+    form = format_ or (suffix if suffix in FORMATS else "text")
+    if form not in FORMATS:
+        raise UnknownNameError("picture format", form, FORMATS)
+    if form in ("png", "pdf") and output is None:
+        raise UnsupportedError(f"a {form} does not go to the terminal: name a file with -o FILE.{form}")
     found = find_family(family)
     if "k" not in found.asks:
         products = ", ".join(name for name, one in FAMILIES.items() if "k" in one.asks)
@@ -67,8 +72,8 @@ def pipeline_command(
         given = {**dict(sequence.scalars), **found.bench.scalars(problem), "k": tiles * config.tile_k}
         line = timeline(sequence.kernels[0], given)
     picture = line.picture()
-    if form == "svg":
-        content = as_svg(picture).encode()
+    if form != "text":
+        content = as_file(picture, form)
     else:
         printed = output is None and not as_json
         boxes = not ascii_only and (not printed or "utf" in (sys.stdout.encoding or "").lower())
