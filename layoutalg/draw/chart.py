@@ -217,12 +217,18 @@ def _tick(x: float) -> str:
 # --- rooflines -----------------------------------------------------------------------------------------
 
 
-def roofline_chart(rates: Rates, programs: Mapping[str, Mapping[str, float]], unit: str = "tensor") -> Chart:
+def roofline_chart(
+    rates: Rates,
+    programs: Mapping[str, Mapping[str, float]],
+    unit: str = "tensor",
+    measured: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+) -> Chart:
     """The roofs of a board, one for each level of memory, and programs as points under them.
 
     `programs` are operations per byte by level, of each program by name; a point is where the level's roof
-    bounds it.  Raises UnknownNameError for a unit without a rate, and ShapeError for an intensity that is not
-    positive.
+    bounds it.  `measured` are points (operations per byte, operations per second) that somebody has found, by
+    name.  Raises UnknownNameError for a unit without a rate, and ShapeError for an intensity or a rate that
+    is not positive.
 
     >>> from layoutalg.arch import T4_ACHIEVED
     >>> chart = roofline_chart(T4_ACHIEVED, {"256x128": {"dram": 85.3, "shared": 32.0}})
@@ -235,9 +241,11 @@ def roofline_chart(rates: Rates, programs: Mapping[str, Mapping[str, float]], un
     peak = rates.units[unit]
     balances = {level: peak / beta for level, beta in rates.levels.items()}
     asked = [n for one in programs.values() for level, n in one.items() if level in balances]
-    for n in asked:
+    found = dict(measured or {})
+    asked += [x for points in found.values() for x, _ in points]
+    for n in [*asked, *(y for points in found.values() for _, y in points)]:
         if not n > 0:
-            raise ShapeError(f"the intensity of a program is {n}; it must be positive")
+            raise ShapeError(f"the intensity or the rate of a program is {n}; it must be positive")
     known = [*balances.values(), *asked]
     low, high = min(known) / 4, max(known) * 4
     roofs = [
@@ -255,6 +263,9 @@ def roofline_chart(rates: Rates, programs: Mapping[str, Mapping[str, float]], un
             line=False,
         )
         for name, one in programs.items()
+    ]
+    points += [
+        Series(name, tuple((x, y / 1e12) for x, y in places), line=False) for name, places in found.items()
     ]
     return Chart(
         f"Roofline of {rates.name}, {unit} {peak / 1e12:,.4g} TFLOP/s",

@@ -27,7 +27,7 @@ ROW = 20
 GRAY = "#555"
 _WIDEST = 2400
 _TITLE = 26
-_UNTOUCHED = ("#fff", "#ccc")
+_UNTOUCHED = ("#fff", "#ddd")
 _SHADES = 4
 
 
@@ -154,7 +154,7 @@ def _cell(hue: int | None, x: int, y: int, width: int, height: int) -> list[Shap
     """The box of a colour, and the bar that tells its shade."""
     if hue is None:
         fill, stroke = _UNTOUCHED
-        return [Box(x, y, width, height, fill, stroke)]
+        return [Box(x + 1, y + 1, width - 2, height - 2, fill, stroke)]
     box = Box(x, y, width, height, hex_color(PALETTE[hue]), "#fff")
     shade = hue % _SHADES
     bar = Box(x + 1, y + height - 3, (width - 2) * shade // _SHADES, 2, GRAY)
