@@ -41,6 +41,9 @@ ADDRESSES = 1 << 21
 WORK = 1 << 25
 """Addresses that are swizzled and counted, at most, in one search."""
 
+AT_ONCE = 128
+"""Instructions of a swizzle that are counted before the next ones are."""
+
 
 Lanes: TypeAlias = "tuple[int | None, ...]"
 """The offsets of the lanes of one instruction, in elements; None where a lane supplies none."""
@@ -236,10 +239,12 @@ class _Trials:
                 (shape, (lanes[0] or 0) % period): lanes
                 for shape, lanes in zip(one.shapes, one.offsets, strict=True)
             }
-            moved = [_moved(swizzle, lanes, one.elems) for lanes in kinds.values()]
-            whole = [lanes for lanes in moved if lanes is not None]
-            if len(whole) < len(moved) or not all(self._free(one, whole)):
-                return None
+            rows = list(kinds.values())
+            for start in range(0, len(rows), AT_ONCE):  # most swizzles fail early
+                moved = [_moved(swizzle, lanes, one.elems) for lanes in rows[start : start + AT_ONCE]]
+                whole = [lanes for lanes in moved if lanes is not None]
+                if len(whole) < len(moved) or not all(self._free(one, whole)):
+                    return None
             out.append(len(kinds))
         return tuple(out)
 
