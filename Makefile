@@ -46,7 +46,7 @@ lint: $(VENV)/.installed-dev
 pytest: $(VENV)/.tried-peers
 	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8
 
-pytest-all: $(VENV)/.tried-peers
+pytest-all: $(VENV)/.tried-peers $(VENV)/.tried-browser
 	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8 -m "deep or not deep"
 	LAYOUTALG_PROFILE=deep $(PY) -m pytest -n $(JOBS) --maxprocesses 8 tests/algebra/test_laws.py tests/analysis/test_strata.py
 
@@ -59,6 +59,12 @@ peers: $(VENV)/.installed-dev
 # The tests do without peers where they cannot be had, and say so.
 $(VENV)/.tried-peers: $(VENV)/.installed-dev
 	@$(PEERS) || echo "the peers cannot be installed here; tests that compare with them skip"
+	@touch $@
+
+# A browser for the tests of pages; without one those skip, and say so.
+$(VENV)/.tried-browser: $(VENV)/.installed-dev
+	@{ $(MAKE) $(VENV)/.installed-browser && $(PY) -m playwright install chromium; } || \
+	  echo "no browser of playwright's can be installed here; tests of pages use the system's Chromium, or skip"
 	@touch $@
 
 golden: $(VENV)/.installed-dev

@@ -29,6 +29,7 @@ The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, say
     testing      checks and hypothesis strategies for tests of your own
     codegen      index expressions, tile programs, CUDA text, the simulator
     indexing     index functions: printed from a layout in six languages, and read back to one
+    page         a report of layouts that opens from a file; explore.html, the library in a browser
     profiling    reports of Nsight Compute: which access conflicts, what is none, the layout to take
     source       CUDA sources read as they are: every access of a kernel, with its cost
     checks       a file of checks for CI: tiles, accesses, index functions and kernels held to limits
@@ -129,6 +130,7 @@ if TYPE_CHECKING:
     from layoutalg import model as model
     from layoutalg import notation as notation
     from layoutalg import ops as ops
+    from layoutalg import page as page
     from layoutalg import profiling as profiling
     from layoutalg import registers as registers
     from layoutalg import source as source
@@ -225,8 +227,8 @@ __version__ = "0.1.0"
 _MODULES = frozenset(
     (
         "algebra", "analysis", "arch", "atoms", "checks", "cli", "codegen", "decide", "draw", "dtype",
-        "explanation", "f2", "indexing", "kernels", "legality", "model", "notation", "ops", "profiling",
-        "registers", "source", "symbolic", "synthesis", "testing", "widgets",
+        "explanation", "f2", "indexing", "kernels", "legality", "model", "notation", "ops", "page",
+        "profiling", "registers", "source", "symbolic", "synthesis", "testing", "widgets",
     )
 )  # fmt: skip
 """Rooms that are imported when they are first used."""

@@ -2,6 +2,7 @@
 
     loaded("torch", "Tensor")       the class, where that library is loaded; nothing is imported to find out
     import_trouble("cupy", hint)    why a library cannot be imported here, in a sentence; "" where it can
+    has_numpy()                     whether NumPy is here: many instructions are then counted at once
 
 The idea.  A module stands in `sys.modules` from the moment its import begins, without the names it will
 define: a thread that finds it there must not count on them.  A value is of a class only where the class
@@ -10,6 +11,7 @@ exists, so that a name which is not there yet answers like a library that is not
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from typing import Any
@@ -53,3 +55,17 @@ def import_trouble(library: str, hint: str) -> str:
         said = " ".join(str(error).split()) or "no reason given"
         return f"{library} is installed but cannot be imported ({type(error).__name__}: {said[:200]})"
     return ""
+
+
+@functools.cache
+def has_numpy() -> bool:
+    """Whether NumPy can be imported; what counts with it has a definition that counts without.
+
+    >>> has_numpy()
+    True
+    """
+    try:
+        importlib.import_module("numpy")
+    except ImportError:
+        return False
+    return True

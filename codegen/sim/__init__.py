@@ -10,6 +10,7 @@
     simulator    simulate: all blocks of a launch
     sequence     simulate_sequence: all launches of a sequence
     main_loops   timeline: what the stages and registers of a main loop hold, step by step
+    waits        role_timeline: which warp waits for what, where warps have roles
 
 What the simulator runs is the program that is printed.
 """
@@ -20,12 +21,15 @@ from layoutalg.codegen.sim.main_loops import Timeline, Use, timeline
 from layoutalg.codegen.sim.memtrace import MemTrace
 from layoutalg.codegen.sim.sequence import simulate_sequence
 from layoutalg.codegen.sim.simulator import Simulation, simulate
+from layoutalg.codegen.sim.waits import RoleTimeline, role_timeline
 
 __all__ = [
     "MemTrace",
+    "RoleTimeline",
     "Simulation",
     "Timeline",
     "Use",
+    "role_timeline",
     "simulate",
     "simulate_sequence",
     "timeline",

@@ -49,7 +49,7 @@ from layoutalg.analysis.banks import (
 from layoutalg.analysis.classes.classes import warp_families
 from layoutalg.analysis.classes.residues import Residues
 from layoutalg.analysis.coalescing import sectors, sectors_batch, traffic, traffic_batch
-from layoutalg.analysis.enumerated import access_extent, instruction_offsets
+from layoutalg.analysis.enumerated import access_extent, instruction_costs, instruction_offsets
 from layoutalg.analysis.lanes import MAX_ADDRESS, active_lanes, batch_lanes, warp_rule
 from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.memory.dram import dram_of
@@ -110,6 +110,7 @@ __all__ = [
     "dram_of",
     "global_report",
     "ideal_wavefronts",
+    "instruction_costs",
     "instruction_offsets",
     "linear_wavefronts",
     "nested",

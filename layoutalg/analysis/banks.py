@@ -82,9 +82,7 @@ def wavefronts(instruction: str, offsets: Sequence[int | None], arch: str | Arch
     4
     """
     rule, machine = warp_rule(instruction, "shared", arch)
-    active = active_lanes(rule, machine, offsets)
-    groups = phase_groups(rule, active)
-    return sum(clash(rule, machine, g).ways for g in groups) + (rule.counter_bias if active else 0)
+    return served_lanes(rule, machine, active_lanes(rule, machine, offsets)).wavefronts
 
 
 def ideal_wavefronts(instruction: str, offsets: Sequence[int | None], arch: str | Arch = "sm_90") -> int:
@@ -99,12 +97,32 @@ def ideal_wavefronts(instruction: str, offsets: Sequence[int | None], arch: str 
     1
     """
     rule, machine = warp_rule(instruction, "shared", arch)
-    active = active_lanes(rule, machine, offsets)
-    words = 1 if rule.broadcast else max(1, rule.width_bytes // machine.bank_bytes)
-    total = 0
+    return served_lanes(rule, machine, active_lanes(rule, machine, offsets)).ideal
+
+
+class Served(NamedTuple):
+    """Wavefronts of one instruction, and the fewest its lanes could take."""
+
+    wavefronts: int
+    ideal: int
+
+
+def served_lanes(rule: Instruction, machine: Arch, active: Lanes) -> Served:
+    """`wavefronts` and `ideal_wavefronts` of lanes that `active_lanes` has checked: THE definition.
+
+    >>> rule, machine = warp_rule("ld.shared.b64", "shared", "sm_90")
+    >>> served_lanes(rule, machine, active_lanes(rule, machine, [128 * lane for lane in range(32)]))
+    Served(wavefronts=32, ideal=2)
+    """
+    size, banks = machine.bank_bytes, machine.banks
+    wide = range(max(1, rule.width_bytes // size))
+    taken = ideal = rule.counter_bias if active else 0
     for group in phase_groups(rule, active):
-        total += 1 if rule.broadcast else -(-len(group) * words // machine.banks)
-    return total + (rule.counter_bias if active else 0)
+        asked = [address // size + i for _, address in group for i in wide]
+        load = Counter([word % banks for word in (set(asked) if rule.broadcast else asked)])
+        taken += max(load.values())
+        ideal += 1 if rule.broadcast else -(-len(asked) // banks)
+    return Served(taken, ideal)
 
 
 def phase_groups(rule: Instruction, active: Lanes) -> list[Lanes]:
@@ -221,13 +239,6 @@ def _group_batch(
 
 
 # --- closed forms --------------------------------------------------------------------------------------
-
-
-class Served(NamedTuple):
-    """Wavefronts of one instruction, and the fewest its lanes could take."""
-
-    wavefronts: int
-    ideal: int
 
 
 def linear_wavefronts(rule: Instruction, machine: Arch, columns: Sequence[int]) -> Served:

@@ -71,11 +71,17 @@ def traffic(instruction: str, offsets: Sequence[int | None], arch: str | Arch = 
     Traffic(sectors=2, lines=2, useful_bytes=16)
     """
     rule, machine = warp_rule(instruction, "global", arch)
-    touched = {
-        byte
-        for _, address in active_lanes(rule, machine, offsets)
-        for byte in range(address, address + rule.width_bytes)
-    }
+    return traffic_lanes(rule, machine, active_lanes(rule, machine, offsets))
+
+
+def traffic_lanes(rule: Instruction, machine: Arch, active: Sequence[tuple[int, int]]) -> Traffic:
+    """`traffic` of lanes that `active_lanes` has checked: THE definition.
+
+    >>> rule, machine = warp_rule("ld.global.b64", "global", "sm_90")
+    >>> traffic_lanes(rule, machine, ((0, 24), (1, 32), (2, 32)))
+    Traffic(sectors=2, lines=1, useful_bytes=16)
+    """
+    touched = {byte for _, address in active for byte in range(address, address + rule.width_bytes)}
     return Traffic(
         len({byte // machine.sector_bytes for byte in touched}),
         len({byte // machine.line_bytes for byte in touched}),

@@ -2,7 +2,7 @@
 
 The idea.  `instruction_offsets` spells out one instruction, lane by lane, straight from the meaning of an
 Access; everything else in this package must agree with it.  `count_all` does the same for all instructions
-at once with NumPy, in blocks, under a budget.
+under a budget: in blocks where NumPy is there, and otherwise one by one, by the definition itself.
 
 >>> access = Access("ld.shared.b32", Layout((4, 1), (1, 0)), "f32")
 >>> instruction_offsets(Layout((4, 8), (8, 1)), access, Place(0, 0, 0), "sm_90")[:5]
@@ -11,12 +11,13 @@ at once with NumPy, in blocks, under a budget.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis.access import Access, Guard, addressing
-from layoutalg.analysis.banks import served_batch
-from layoutalg.analysis.coalescing import traffic_batch
-from layoutalg.analysis.lanes import MAX_ADDRESS, batch_lanes, misaligned, scattered
+from layoutalg.analysis.banks import served_batch, served_lanes
+from layoutalg.analysis.coalescing import traffic_batch, traffic_lanes
+from layoutalg.analysis.lanes import MAX_ADDRESS, active_lanes, batch_lanes, misaligned, scattered
 from layoutalg.analysis.mapping import vector_elems
 from layoutalg.analysis.report import CostClass, Place
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
@@ -24,6 +25,7 @@ from layoutalg.budget import Budget
 from layoutalg.decide import leaf_count
 from layoutalg.errors import AlignmentError, ResourceError, ShapeError
 from layoutalg.layout import AnyLayout, Layout, Swizzles, leaves, modes, size, span
+from layoutalg.optional import has_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -163,8 +165,6 @@ def count_all(
     >>> count_all(Layout((8, 32)), access, INSTRUCTIONS["ld.shared.b32"], ARCHS["sm_90"])
     [CostClass(instructions=8, cost=(8, 1), place=Place(warp=0, register=0, iteration=0))]
     """
-    import numpy as np
-
     extent = access_extent(layout, access, rule, machine)
     lookups = extent.instructions * machine.lanes * extent.elems
     budget = Budget(
@@ -176,8 +176,31 @@ def count_all(
     terms = 4 + len(leaves(access.tv)) + leaf_count(layout)
     budget.spend(lookups * (terms + (PER_UNIT // 4 if callable(access.active) else 0)) // PER_UNIT)
     _check_reach(layout, access)
-    step = max(1, _BLOCK // (machine.lanes * extent.elems))
+    counted = _in_blocks if has_numpy() else _one_by_one
     found: dict[tuple[int, ...], tuple[int, int]] = {}
+    for cost, count, at in counted(layout, access, rule, machine, extent, shift_bytes):
+        before, first = found.get(cost, (0, at))
+        found[cost] = (before + count, first)
+    return [CostClass(n, cost, place_of(extent, at)) for cost, (n, at) in sorted(found.items())]
+
+
+def _one_by_one(
+    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, extent: Extent, shift_bytes: int
+) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """(cost, 1, number) of every instruction, by the definition."""
+    for number in range(extent.instructions):
+        lanes = instruction_offsets(layout, access, place_of(extent, number), machine)
+        moved = [None if offset is None else offset + shift_bytes for offset in lanes]
+        yield costs_by_definition(rule, machine, [moved])[0], 1, number
+
+
+def _in_blocks(
+    layout: AnyLayout, access: Access, rule: Instruction, machine: Arch, extent: Extent, shift_bytes: int
+) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """(cost, instructions, the number of the first) of every block, by cost; needs NumPy."""
+    import numpy as np
+
+    step = max(1, _BLOCK // (machine.lanes * extent.elems))
     for start in range(0, extent.instructions, step):
         number = np.arange(start, min(start + step, extent.instructions))
         offsets, mask = lane_addresses(layout, access, rule, machine, extent, number)
@@ -188,13 +211,59 @@ def count_all(
             costs = traffic_batch(rule, machine, *lanes)
         unique, first, count = np.unique(costs, axis=0, return_index=True, return_counts=True)
         for cost, at, n in zip(unique.tolist(), first.tolist(), count.tolist(), strict=True):
-            before, place = found.get(tuple(cost), (0, start + at))
-            found[tuple(cost)] = (before + n, place)
-    return [CostClass(n, cost, _place(extent, at)) for cost, (n, at) in sorted(found.items())]
+            yield tuple(cost), n, start + at
 
 
-def _place(extent: Extent, number: int) -> Place:
-    """Instruction `number`, counted warp first, then register, then iteration."""
+def instruction_costs(
+    rule: Instruction, machine: Arch, rows: Iterable[Sequence[int | None]]
+) -> list[tuple[int, ...]]:
+    """(wavefronts, ideal), or (sectors, lines, useful bytes), of instructions given by their lanes' bytes.
+
+    All at once with NumPy, otherwise by the definition.  Raises as `active_lanes` does.
+
+    >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
+    >>> rows = [[4 * lane for lane in range(32)], [128 * lane for lane in range(32)], [None] * 32]
+    >>> instruction_costs(INSTRUCTIONS["ld.shared.b32"], ARCHS["sm_90"], rows)
+    [(1, 1), (32, 1), (0, 0)]
+    """
+    if not has_numpy():
+        return costs_by_definition(rule, machine, rows)
+    import numpy as np
+
+    given = list(rows)
+    out: list[tuple[int, ...]] = []
+    for start in range(0, len(given), _BLOCK // machine.lanes):
+        block = given[start : start + _BLOCK // machine.lanes]
+        offsets = np.array([[0 if a is None else a for a in row] for row in block])
+        mask = np.array([[a is not None for a in row] for row in block])
+        lanes = batch_lanes(rule, machine, offsets, mask)
+        if rule.space == "shared":
+            costs = np.stack(served_batch(rule, machine, *lanes), axis=1)
+        else:
+            costs = traffic_batch(rule, machine, *lanes)
+        out.extend(map(tuple, costs.tolist()))
+    return out
+
+
+def costs_by_definition(
+    rule: Instruction, machine: Arch, rows: Iterable[Sequence[int | None]]
+) -> list[tuple[int, ...]]:
+    """`instruction_costs`, one instruction after another.
+
+    >>> from layoutalg.arch import ARCHS, INSTRUCTIONS
+    >>> costs_by_definition(INSTRUCTIONS["ld.global.b32"], ARCHS["sm_90"], [[32 * n for n in range(32)]])
+    [(32, 8, 128)]
+    """
+    of = served_lanes if rule.space == "shared" else traffic_lanes
+    return [tuple(of(rule, machine, active_lanes(rule, machine, row))) for row in rows]
+
+
+def place_of(extent: Extent, number: int) -> Place:
+    """Instruction `number`, counted warp first, then register, then iteration.
+
+    >>> place_of(Extent(64, 2, 3, 4, 1), 7)
+    Place(warp=1, register=0, iteration=1)
+    """
     rest, warp = divmod(number, extent.warps)
     iteration, register = divmod(rest, extent.registers)
     return Place(warp, register, iteration)

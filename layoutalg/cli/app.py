@@ -34,6 +34,7 @@ from layoutalg.cli.commands import (
     pipeline,
     profile_kernel,
     registers,
+    report,
     roofline,
     sass,
     solve,
@@ -152,6 +153,7 @@ app.command("registers")(registers.registers_command)
 app.command("pipeline")(pipeline.pipeline_command)
 app.command("profile")(budgeted(profile_kernel.profile_command))
 app.command("draw")(budgeted(draw.draw_command))
+app.command("report")(budgeted(report.report_command))
 app.command("glossary")(glossary.glossary_command)
 app.command("cache")(cache.cache_command)
 app.command("doctor")(doctor.doctor_command)

@@ -87,17 +87,6 @@ def read_layout(text: str) -> AnyLayout:
     return parsed
 
 
-def storage_order(layout: AnyLayout) -> Order | None:
-    """The mode that a layout stores contiguously, its swizzles aside; None when it leaves gaps or mixes."""
-    from layoutalg.decide import same_function
-    from layoutalg.synthesis import storage_layout
-
-    inner = layout.inner if isinstance(layout, ComposedLayout) and layout.swizzles else layout
-    if not isinstance(inner, Layout):
-        return None
-    return next((o for o in ORDERS if same_function(inner, storage_layout(inner.shape, o))), None)
-
-
 def read_offsets(path: Path, lanes: int) -> list[Offsets]:
     """The instructions of an offsets file: `lanes` byte offsets each, None where a lane is inactive.
 

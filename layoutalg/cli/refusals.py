@@ -26,7 +26,7 @@ EXIT_CODES = (
 COMMANDS = (
     "analyze", "solve", "synthesize", "explain", "code", "identify", "convert", "check", "legal", "ci",
     "kernel", "generate", "verify", "bench", "chart", "sass", "occupancy", "roofline", "l2", "registers",
-    "pipeline", "profile", "draw", "glossary", "cache", "doctor", "demo",
+    "pipeline", "profile", "draw", "report", "glossary", "cache", "doctor", "demo",
 )  # fmt: skip
 """In the order in which the help shows them."""
 

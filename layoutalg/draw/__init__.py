@@ -1,15 +1,16 @@
-"""Pictures of layouts, swizzles, accesses and atoms: SVG, coloured text, HTML, graphs.
+"""Pictures of layouts, swizzles, accesses, atoms and machines: SVG, PNG, PDF, coloured text, HTML, graphs.
 
-    picture   Picture, Panel, Cell; layout_picture, swizzle_picture, linear_picture, tv_picture
+    picture   Picture, Panel, Cell, View; layout_picture, swizzle_picture, linear_picture, tv_picture
     access    access_picture: the lanes, banks and phases of one warp instruction
     tile      layout_access_picture: the worst instruction of an access on a tile, before and after a swizzle;
               memory_picture: a tile in the order of memory, by bank
     atoms     copy_picture, mma_picture
-    svg, text, page   as_svg, as_text, as_html
+    diagrams  bits_diagram, walk_picture, index_picture, chunk_picture, plan_picture, graph_diagram, as_dot
+    svg, text, page, files   as_svg, as_text, as_html, as_file
+    scene     what is drawn, as shapes; SVG, PNG and PDF of it
     chart     chart_svg: lines and points over two axes; roofline_chart
     shown     picture_of: what a notebook shows of any value
-    graph     as_dot, render: the tree of a layout, with graphviz
-    palette   the colours
+    palette   PALETTE, CHUNK_COLORS, LINE_COLORS: colours that all readers tell apart
 
 >>> from layoutalg.layout import Layout
 >>> print(as_text(layout_picture(Layout((2, 2))), unicode=False).splitlines()[-3])
@@ -23,12 +24,27 @@ from __future__ import annotations
 from layoutalg.draw.access import Service, access_picture, schedule
 from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.chart import MOST_POINTS, Chart, Series, chart_svg, rising, roofline_chart
-from layoutalg.draw.graph import as_dot, render
+from layoutalg.draw.diagrams import (
+    Diagram,
+    WalkStep,
+    as_dot,
+    bits_diagram,
+    chunk_picture,
+    graph_diagram,
+    index_picture,
+    plan_picture,
+    pointer_walk,
+    render,
+    walk_picture,
+)
+from layoutalg.draw.files import FILE_FORMATS, Drawing, as_file
 from layoutalg.draw.page import as_html
+from layoutalg.draw.palette import CHUNK_COLORS, LINE_COLORS, PALETTE, hex_color
 from layoutalg.draw.picture import (
     Cell,
     Panel,
     Picture,
+    View,
     layout_picture,
     linear_picture,
     swizzle_picture,
@@ -40,26 +56,42 @@ from layoutalg.draw.text import as_text
 from layoutalg.draw.tile import layout_access_picture, memory_picture, tile_panel
 
 __all__ = [
+    "CHUNK_COLORS",
+    "FILE_FORMATS",
+    "LINE_COLORS",
     "MOST_POINTS",
+    "PALETTE",
     "Cell",
     "Chart",
+    "Diagram",
+    "Drawing",
     "Panel",
     "Picture",
     "Series",
     "Service",
+    "View",
+    "WalkStep",
     "access_picture",
     "as_dot",
+    "as_file",
     "as_html",
     "as_svg",
     "as_text",
+    "bits_diagram",
     "chart_svg",
+    "chunk_picture",
     "copy_picture",
+    "graph_diagram",
+    "hex_color",
+    "index_picture",
     "layout_access_picture",
     "layout_picture",
     "linear_picture",
     "memory_picture",
     "mma_picture",
     "picture_of",
+    "plan_picture",
+    "pointer_walk",
     "render",
     "rising",
     "roofline_chart",
@@ -67,4 +99,5 @@ __all__ = [
     "swizzle_picture",
     "tile_panel",
     "tv_picture",
+    "walk_picture",
 ]

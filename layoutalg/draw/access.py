@@ -24,13 +24,14 @@ from dataclasses import dataclass, replace
 
 from layoutalg.analysis import (
     active_lanes,
+    ideal_wavefronts,
     phase_groups,
     traffic,
     warp_rule,
     wavefronts,
 )
 from layoutalg.arch import Arch, find_arch, find_instruction
-from layoutalg.draw.picture import EMPTY, HUES, Cell, Panel, Picture
+from layoutalg.draw.picture import BANK_LEGEND, EMPTY, HUES, Cell, Panel, Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ def access_picture(
     machine = find_arch(arch)
     draw = _lines if find_instruction(instruction, machine).space == "global" else _wavefronts
     panel, notes = draw(instruction, offsets, machine)
-    return Picture(title or f"{instruction} on {machine.name}", (*panels, panel), notes)
+    legend = BANK_LEGEND if draw is _wavefronts else ()
+    return Picture(title or f"{instruction} on {machine.name}", (*panels, panel), notes, legend=legend)
 
 
 def _wavefronts(
@@ -107,8 +109,12 @@ def _wavefronts(
     rows = sorted(served)
     several = len({group for group, _ in rows}) > 1
     names = tuple(f"{_letter(group)}{turn}" if several else str(turn) for group, turn in rows)
+    waiting = frozenset((group, turn) for group, turn in rows if turn)
     cells = tuple(
-        tuple(_cell(served[row].get(bank), bank * HUES // machine.banks) for bank in range(machine.banks))
+        tuple(
+            _cell(served[row].get(bank), bank * HUES // machine.banks, row in waiting)
+            for bank in range(machine.banks)
+        )
         for row in rows
     )
     total = wavefronts(instruction, offsets, machine)
@@ -117,6 +123,7 @@ def _wavefronts(
         notes.append("the letter of a row is its phase group, the lanes that are served together")
     if total > len(rows) > 0:
         notes.append(f"the hardware counter adds {total - len(rows)} to this instruction")
+    notes += filter(None, [conflict_note(instruction, offsets, machine)])
     notes += _shared(lanes for banks in served.values() for lanes in banks.values())
     columns = tuple(map(str, range(machine.banks)))
     panel = Panel("wavefronts by bank", names, columns, cells)
@@ -162,9 +169,32 @@ def _joined(panel: Panel, words: int) -> Panel:
     return replace(panel, columns=heads, cells=tuple(row[::words] for row in panel.cells))
 
 
-def _cell(lanes: Sequence[int] | None, hue: int | None) -> Cell:
-    """The cell of the lanes that want one word: the first of them."""
-    return EMPTY if lanes is None else Cell(str(min(lanes)), hue)
+def _cell(lanes: Sequence[int] | None, hue: int | None, waits: bool) -> Cell:
+    """The cell of the lanes that want one word: the first of them, marked where it waits for its bank."""
+    return EMPTY if lanes is None else Cell(str(min(lanes)), hue, marked=waits)
+
+
+def conflict_note(instruction: str, offsets: Sequence[int | None], arch: str | Arch) -> str:
+    """The ways of a conflict and the bank it is about, beside the ideal; "" without an active lane.
+
+    >>> conflict_note("ld.shared.b32", [128 * lane for lane in range(32)], "sm_90")
+    'ideal: 1 wavefront; a 32-way conflict: bank 0 delivers 32 words one by one, framed lanes wait'
+    """
+    asked: dict[tuple[int, int], int] = {}
+    for s in schedule(instruction, offsets, arch):
+        asked[s.group, s.bank] = max(asked.get((s.group, s.bank), 0), s.wavefront + 1)
+    if not asked:
+        return ""
+    ideal = f"ideal: {_some(ideal_wavefronts(instruction, offsets, arch), 'wavefront')}"
+    ways = max(asked.values())
+    if ways == 1:
+        return f"{ideal}; no bank is asked for two words at once"
+    group, bank = min(key for key, n in asked.items() if n == ways)
+    lanes = f" to lanes of {_letter(group)}" if len({g for g, _ in asked}) > 1 else ""
+    return (
+        f"{ideal}; a {ways}-way conflict: bank {bank} delivers {ways} words{lanes} one by one, "
+        f"framed lanes wait"
+    )
 
 
 def _shared(words: Iterable[Sequence[int]]) -> list[str]:

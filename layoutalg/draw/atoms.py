@@ -6,8 +6,8 @@ once by who receives them.
 
 >>> from layoutalg.atoms import find_mma_atom
 >>> picture = mma_picture(find_mma_atom("SM80_8x8x4_F64F64F64F64_TN"))
->>> [panel.title for panel in picture.panels], picture.panels[0].cells[1][2].text
-(['A, 8 x 4 of f64', 'B, 8 x 4 of f64', 'C, 8 x 8 of f64'], 'T6V0')
+>>> [panel.title for panel in picture.panels], picture.panels[2].cells[1][2].text
+(['', 'B, 4 x 8 of f64', 'A, 8 x 4 of f64', 'C, 8 x 8 of f64'], 'T6V0')
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Literal
 from layoutalg.atoms import CopyAtom, MMAAtom, Operand
 from layoutalg.compose import compose_layouts
 from layoutalg.decide import cosize
-from layoutalg.draw.picture import Panel, Picture, tv_picture
+from layoutalg.draw.picture import EMPTY_PANEL, Panel, Picture, tv_picture
 from layoutalg.errors import DivisibilityError, check_type
 from layoutalg.layout import Layout, concat, modes
 
@@ -34,26 +34,37 @@ _NOTE = "rows and columns are those of the matrix; the colour is the lane mod 32
 
 
 def mma_picture(atom: MMAAtom) -> Picture:
-    """Lane and value of every element of A (M x K), B (N x K) and C (M x N), as far as in registers.
+    """Lane and value of every element in registers: B (K x N) above C (M x N), A (M x K) at its left.
 
-    Raises ResourceError when a matrix has too many cells.
+    So a row of A, a column of B and the element of C that they make stand in one line.  Raises ResourceError
+    when a matrix has too many cells.
 
     >>> from layoutalg.atoms import find_mma_atom
     >>> len(mma_picture(find_mma_atom("SM90_64x8x16_F32F16F16_SS")).panels)
     1
     """
     check_type("mma_picture", atom, MMAAtom, "an MMA atom")
-    panels: list[Panel] = []
+    drawn: dict[Operand, Panel] = {}
     for operand in _OPERANDS:
         if atom.registers(operand):
             rows, columns = atom.extents(operand)
             (panel,) = tv_picture(atom.tv(operand), (rows, columns), atom.thr_layout).panels
-            panels.append(replace(panel, title=f"{operand}, {rows} x {columns} of {atom.dtype(operand)}"))
+            if operand == "B":
+                panel = Panel("", panel.columns, panel.rows, tuple(zip(*panel.cells, strict=True)))
+            size = f"{len(panel.rows)} x {len(panel.columns)}"
+            drawn[operand] = replace(panel, title=f"{operand}, {size} of {atom.dtype(operand)}")
+    across = 2 if "A" in drawn else 1
+    order: list[Operand | None] = [None, "B", "A", "C"] if across == 2 else ["B", "C"]
+    if "B" not in drawn:
+        order = order[-across:]
+    panels = tuple(EMPTY_PANEL if operand is None else drawn[operand] for operand in order)
     notes = [atom.ptx, _NOTE]
-    shared = [operand for operand in _OPERANDS if not atom.registers(operand)]
+    if "B" in drawn:
+        notes.append("B stands above C and A at its left: a row of A and a column of B make an element of C")
+    shared = [operand for operand in _OPERANDS if operand not in drawn]
     if shared:
         notes.append(f"{' and '.join(shared)}: read from shared memory")
-    return Picture(atom.name, tuple(panels), tuple(notes))
+    return Picture(atom.name, panels, tuple(notes), across=across, lined_up=True)
 
 
 def copy_picture(atom: CopyAtom) -> Picture:

@@ -7,8 +7,8 @@ from the points: ticks at 1, 2 and 5 times powers of ten, or on a logarithmic ax
     roofline            a bent line for each level of memory, T = min(beta I, tau), and programs as points
 
 >>> drawn = chart_svg(Chart("speed", "n", "TFLOP/s", (Series("ours", ((1024, 40.0), (2048, 48.0))),)))
->>> drawn.count("<polyline"), drawn.count("<circle")
-(1, 2)
+>>> drawn.count("<circle")
+3
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 
 from layoutalg.arch import Rates
-from layoutalg.draw.picture import clean
+from layoutalg.draw.palette import LINE_COLORS, hex_color
+from layoutalg.draw.scene import LETTER, Box, Dot, Line, Scene, Shape, Words, clean, scene_svg, text_width
 from layoutalg.errors import ResourceError, ShapeError, UnknownNameError, check_type
 
 MOST_POINTS = 20_000
@@ -29,9 +29,8 @@ MOST_POINTS = 20_000
 
 _WIDTH, _HEIGHT = 640, 400
 _LEFT, _TOP, _RIGHT, _BOTTOM = 72, 44, 24, 52
-_FONT = "ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace"
-_COLORS = ("#1b9e77", "#d95f02", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#666666", "#1f78b4")
-"""ColorBrewer's Dark2 and a blue: lines and points on white."""
+_DASHES: tuple[tuple[float, ...], ...] = ((), (7, 3), (2, 2), (9, 3, 2, 3))
+"""Of lines one after the other, so that they are told apart without their colours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +105,15 @@ def chart_svg(chart: Chart) -> str:
     >>> "a &lt; b" in chart_svg(Chart("a < b", "n", "y", (Series("one", ((1, 1),)),)))
     True
     """
+    return scene_svg(chart_scene(chart))
+
+
+def chart_scene(chart: Chart) -> Scene:
+    """The chart as shapes on a page.
+
+    >>> chart_scene(Chart("t", "n", "y", (Series("one", ((1, 1),)),))).height
+    496
+    """
     check_type("chart_svg", chart, Chart, "a chart")
     points = [point for one in chart.series for point in one.points]
     across = _axis([x for x, _ in points], log=chart.log_x, from_zero=False)
@@ -115,34 +123,22 @@ def chart_svg(chart: Chart) -> str:
         return _LEFT + across.place(x) * _WIDTH, _TOP + (1 - up.place(y)) * _HEIGHT
 
     legend = max((len(one.name) for one in chart.series), default=0)
-    width = _LEFT + _WIDTH + _RIGHT + round(legend * 7.25) + 28
-    notes = [line for note in chart.notes for line in textwrap.wrap(clean(note), (width - _LEFT) * 4 // 29)]
-    height = _TOP + _HEIGHT + _BOTTOM + 18 * len(notes)
-    drawn = [
-        _text(_LEFT, 24, chart.title, 'font-weight="bold" font-size="14"'),
+    width = max(
+        _LEFT + _WIDTH + _RIGHT + round(legend * LETTER) + 28, _LEFT + text_width(chart.title, 8.6) + _RIGHT
+    )
+    letters = int((width - _LEFT) / LETTER)
+    notes = [line for note in chart.notes for line in textwrap.wrap(clean(note), letters)]
+    below = max(_TOP + _HEIGHT + _BOTTOM, _TOP + 18 * len(chart.series) + 18)
+    drawn: list[Shape] = [
+        Words(_LEFT, 24, chart.title, bold=True, size=14),
         *_grid(across, up),
-        _text(_LEFT + _WIDTH / 2, _TOP + _HEIGHT + 38, chart.x, 'text-anchor="middle"'),
-        _text(
-            0, 0, chart.y, f'text-anchor="middle" transform="translate(16 {_TOP + _HEIGHT / 2}) rotate(-90)"'
-        ),
+        Words(_LEFT + _WIDTH / 2, _TOP + _HEIGHT + 38, chart.x, "middle"),
+        Words(16, _TOP + _HEIGHT / 2, chart.y, "middle", turned=True),
     ]
     for number, one in enumerate(chart.series):
-        drawn += _series(one, _COLORS[number % len(_COLORS)], [at(*point) for point in one.points], number)
-    drawn += [
-        _text(_LEFT, _TOP + _HEIGHT + _BOTTOM + 4 + 18 * n, note, 'fill="#555"')
-        for n, note in enumerate(notes)
-    ]
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-            f'viewBox="0 0 {width} {height}" role="img" font-family="{_FONT}" font-size="12" fill="#111">',
-            f"<title>{_escape(chart.title)}</title>",
-            f'<rect width="{width}" height="{height}" fill="#fff"/>',
-            *drawn,
-            "</svg>",
-            "",
-        ]
-    )
+        drawn += _series(one, [at(*point) for point in one.points], number)
+    drawn += [Words(_LEFT, below + 4 + 18 * n, note, color="#555") for n, note in enumerate(notes)]
+    return Scene(chart.title, width, below + 18 * len(notes), tuple(drawn))
 
 
 def _axis(values: Sequence[float], *, log: bool, from_zero: bool) -> _Axis:
@@ -171,34 +167,45 @@ def _step(extent: float) -> float:
     return next(n * power for n in (0.1, 0.2, 0.5, 1.0) if extent <= 10 * n * power)
 
 
-def _grid(across: _Axis, up: _Axis) -> Iterable[str]:
+def _grid(across: _Axis, up: _Axis) -> Iterable[Shape]:
     """Lines at the ticks, and the numbers beside them."""
     bottom, right = _TOP + _HEIGHT, _LEFT + _WIDTH
     for x in across.ticks:
         place = _LEFT + across.place(x) * _WIDTH
-        yield f'<line x1="{place:.1f}" y1="{_TOP}" x2="{place:.1f}" y2="{bottom}" stroke="#ddd"/>'
-        yield _text(place, bottom + 16, _tick(x), 'text-anchor="middle" fill="#555"')
+        yield Line(((place, _TOP), (place, bottom)), "#ddd")
+        yield Words(place, bottom + 16, _tick(x), "middle", "#555")
     for y in up.ticks:
         place = _TOP + (1 - up.place(y)) * _HEIGHT
-        yield f'<line x1="{_LEFT}" y1="{place:.1f}" x2="{right}" y2="{place:.1f}" stroke="#ddd"/>'
-        yield _text(_LEFT - 6, place + 4, _tick(y), 'text-anchor="end" fill="#555"')
-    yield f'<rect x="{_LEFT}" y="{_TOP}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="#555"/>'
+        yield Line(((_LEFT, place), (right, place)), "#ddd")
+        yield Words(_LEFT - 6, place + 4, _tick(y), "end", "#555")
+    yield Box(_LEFT, _TOP, _WIDTH, _HEIGHT, stroke="#555")
 
 
-def _series(one: Series, color: str, places: Sequence[tuple[float, float]], number: int) -> Iterable[str]:
-    """A line, marks, and the name at the right."""
+def _series(one: Series, places: Sequence[tuple[float, float]], number: int) -> Iterable[Shape]:
+    """A line, marks, and the name at the right; past the eighth the colours come again with other dashes."""
+    color = hex_color(LINE_COLORS[number % len(LINE_COLORS)])
+    dash = _DASHES[(number + number // len(LINE_COLORS)) % len(_DASHES)]
     if one.line and len(places) > 1:
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        yield f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>'
+        yield Line(tuple(places), color, 1.5, dash)
     if one.marks:
-        yield from (
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{2.5 if one.line else 4}" fill="{color}"/>'
-            for x, y in places
-        )
-    top = _TOP + 8 + 18 * number
-    left = _LEFT + _WIDTH + 12
-    yield f'<rect x="{left}" y="{top - 5}" width="10" height="3" fill="{color}"/>'
-    yield _text(left + 16, top, one.name, f'fill="{color}"')
+        for x, y in places:
+            yield from _mark(x, y, 2.5 if one.line else 4, color, number)
+    top, left = _TOP + 8 + 18 * number, _LEFT + _WIDTH + 8
+    if one.line:
+        yield Line(((left, top - 4), (left + 18, top - 4)), color, 2.5, dash)
+    if one.marks:
+        yield from _mark(left + 9, top - 4, 3.5, color, number)
+    yield Words(left + 24, top, one.name, color=color)
+
+
+def _mark(x: float, y: float, radius: float, color: str, number: int) -> Iterable[Shape]:
+    """The mark of a series: a disk, a square, a ring or a square without its inside."""
+    hollow = number % 4 >= 2
+    fill, stroke = ("#fff", color) if hollow else (color, color)
+    if number % 2 == 0:
+        yield Dot(x, y, radius, fill, stroke)
+    else:
+        yield Box(x - radius, y - radius, 2 * radius, 2 * radius, fill, stroke)
 
 
 def _tick(x: float) -> str:
@@ -207,23 +214,21 @@ def _tick(x: float) -> str:
     return f"{x:,.10g}" if x < 1 else f"{x:,.6g}"
 
 
-def _text(x: float, y: float, text: str, attributes: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}"{attributes and " "}{attributes}>{_escape(text)}</text>'
-
-
-def _escape(text: str) -> str:
-    return escape(clean(text), quote=False)
-
-
 # --- rooflines -----------------------------------------------------------------------------------------
 
 
-def roofline_chart(rates: Rates, programs: Mapping[str, Mapping[str, float]], unit: str = "tensor") -> Chart:
+def roofline_chart(
+    rates: Rates,
+    programs: Mapping[str, Mapping[str, float]],
+    unit: str = "tensor",
+    measured: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+) -> Chart:
     """The roofs of a board, one for each level of memory, and programs as points under them.
 
     `programs` are operations per byte by level, of each program by name; a point is where the level's roof
-    bounds it.  Raises UnknownNameError for a unit without a rate, and ShapeError for an intensity that is not
-    positive.
+    bounds it.  `measured` are points (operations per byte, operations per second) that somebody has found, by
+    name.  Raises UnknownNameError for a unit without a rate, and ShapeError for an intensity or a rate that
+    is not positive.
 
     >>> from layoutalg.arch import T4_ACHIEVED
     >>> chart = roofline_chart(T4_ACHIEVED, {"256x128": {"dram": 85.3, "shared": 32.0}})
@@ -236,9 +241,11 @@ def roofline_chart(rates: Rates, programs: Mapping[str, Mapping[str, float]], un
     peak = rates.units[unit]
     balances = {level: peak / beta for level, beta in rates.levels.items()}
     asked = [n for one in programs.values() for level, n in one.items() if level in balances]
-    for n in asked:
+    found = dict(measured or {})
+    asked += [x for points in found.values() for x, _ in points]
+    for n in [*asked, *(y for points in found.values() for _, y in points)]:
         if not n > 0:
-            raise ShapeError(f"the intensity of a program is {n}; it must be positive")
+            raise ShapeError(f"the intensity or the rate of a program is {n}; it must be positive")
     known = [*balances.values(), *asked]
     low, high = min(known) / 4, max(known) * 4
     roofs = [
@@ -256,6 +263,9 @@ def roofline_chart(rates: Rates, programs: Mapping[str, Mapping[str, float]], un
             line=False,
         )
         for name, one in programs.items()
+    ]
+    points += [
+        Series(name, tuple((x, y / 1e12) for x, y in places), line=False) for name, places in found.items()
     ]
     return Chart(
         f"Roofline of {rates.name}, {unit} {peak / 1e12:,.4g} TFLOP/s",

@@ -22,7 +22,7 @@ from layoutalg.analysis import (
     report_rows,
     sentence,
 )
-from layoutalg.draw.picture import clean
+from layoutalg.draw.scene import clean
 from layoutalg.draw.shown import picture_of
 from layoutalg.draw.svg import as_svg
 from layoutalg.synthesis import Synthesis

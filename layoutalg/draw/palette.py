@@ -1,29 +1,60 @@
-"""The 32 background colours of a picture, one per bank: four shades of eight colours, black text on each.
+"""Colours: 32 for the cells of a picture, one per bank, and 8 for the lines of a chart.
 
-The eight colours are ColorBrewer's qualitative scheme Set2 (Cynthia Brewer, colorbrewer2.org), chosen
-because neighbours stay apart in print and for most readers who see colours differently.
+The idea.  A line of all banks is eight runs of 16 bytes, and each run has a colour; the four banks of a run
+are shades of it.  The eight are told apart by readers who see no difference of red and green or of blue and
+yellow: over all pairs, CIEDE2000 is at least 10 under normal sight and under protanopia, deuteranopia and
+tritanopia as Machado, Oliveira and Fernandes model them at full severity (IEEE TVCG 15, 2009), and so it is
+over all shades of two different runs.  They become lighter from run to run, so that a grey print keeps their
+order, and black text is readable on each (WCAG contrast above 5).  The colours of lines hold the same
+distance, and stand out from white with a contrast of 3 or more.
 
->>> len(PALETTE), PALETTE[0]
-(32, (102, 194, 165))
+`python -m tests.draw.search_palette` found them; `tests/draw/test_palette.py` computes all that is said here.
+
+>>> len(PALETTE), PALETTE[0] == CHUNK_COLORS[0], PALETTE[4] == CHUNK_COLORS[1], len(LINE_COLORS)
+(32, True, True, 8)
 """
 
 from __future__ import annotations
 
-_SET2 = ("66c2a5", "fc8d62", "8da0cb", "e78ac3", "a6d854", "ffd92f", "e5c494", "b3b3b3")
-_WHITENED_PERCENT = (0, 20, 40, 60)
+from typing import TypeAlias
+
+Color: TypeAlias = tuple[int, int, int]
+"""Red, green and blue of sRGB, 0 to 255 each."""
+
+_WHITENED_PERCENT = (0, 4, 8, 12)
 
 
-def _mix(color: str, percent: int) -> tuple[int, int, int]:
+def _color(text: str) -> Color:
+    red, green, blue = (int(text[i : i + 2], 16) for i in (0, 2, 4))
+    return red, green, blue
+
+
+def _mix(color: Color, percent: int) -> Color:
     """`color` with so many percent of the way to white."""
-    red, green, blue = (int(color[i : i + 2], 16) for i in (0, 2, 4))
-    return (
-        red + (255 - red) * percent // 100,
-        green + (255 - green) * percent // 100,
-        blue + (255 - blue) * percent // 100,
-    )
+    red, green, blue = (part + (255 - part) * percent // 100 for part in color)
+    return red, green, blue
 
 
-PALETTE: tuple[tuple[int, int, int], ...] = tuple(
-    _mix(color, percent) for color in _SET2 for percent in _WHITENED_PERCENT
+CHUNK_COLORS: tuple[Color, ...] = tuple(
+    map(_color, ("a28382", "8f9d41", "1ca9fd", "e599bf", "9fc99e", "d5d872", "dadcff", "b2ffe6"))
 )
-"""(red, green, blue), 0 to 255 each, by hue."""
+"""The eight colours of cells, one for each 16 bytes of a line of all banks, from dark to light."""
+
+PALETTE: tuple[Color, ...] = tuple(
+    _mix(color, percent) for color in CHUNK_COLORS for percent in _WHITENED_PERCENT
+)
+"""The colours of cells by hue, 0 to 31: four shades of each of the eight."""
+
+LINE_COLORS: tuple[Color, ...] = tuple(
+    map(_color, ("2912ff", "869c05", "48000e", "2396ff", "b98690", "506505", "2a0661", "6e5061"))
+)
+"""The colours of lines and points on white."""
+
+
+def hex_color(color: Color) -> str:
+    """A colour as CSS and SVG write it.
+
+    >>> hex_color(CHUNK_COLORS[0])
+    '#a28382'
+    """
+    return "#{:02x}{:02x}{:02x}".format(*color)

@@ -19,10 +19,12 @@ third; the swizzled pair and the access pictures (`draw.access`, `draw.tile`) ha
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from layoutalg.analysis import swizzle_notes
+from layoutalg.draw.scene import clean
 from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError, check_type
 from layoutalg.f2 import LinearLayout
@@ -52,8 +54,14 @@ MAX_PANELS = 16
 HUES = 32
 """Number of hues: one for each bank."""
 
+Legend: TypeAlias = tuple[tuple[int | None, str], ...]
+"""What hues stand for, in the order in which they are shown."""
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+BANK_LEGEND: Legend = tuple((hue, f"banks {hue}-{hue + 3}") for hue in range(0, HUES, 4))
+"""The colours of the eight runs of four banks."""
+
+EIGHTS_LEGEND: Legend = tuple((hue, str(hue // 4)) for hue in range(0, HUES, 4))
+"""The colours of numbers mod 8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +86,52 @@ class Panel:
     cells: tuple[tuple[Cell, ...], ...]
 
 
+EMPTY_PANEL = Panel("", (), (), ())
+"""A place that stays free."""
+
+
 @dataclass(frozen=True, slots=True)
 class Picture(Shown):
     """Panels under one title; `notes` are sentences that say how to read it.
 
-    `across` panels stand side by side in an SVG; 0 stands for as many as fit a page.
+    `across` panels stand side by side; 0 stands for as many as fit a page.  In panels that are `lined_up`
+    cells are of one width, so that rows and columns continue from one to the next; one without cells keeps
+    its place free.  `legend` names what some hues stand for.
     """
 
     title: str
     panels: tuple[Panel, ...]
     notes: tuple[str, ...] = ()
     across: int = 0
+    lined_up: bool = False
+    legend: Legend = ()
 
     def __repr__(self) -> str:
         sizes = ", ".join([f"{len(panel.rows)} x {len(panel.columns)}" for panel in self.panels])
         return f"<Picture {clean(self.title)!r}: {sizes or 'no panels'}>"
 
 
-def layout_picture(layout: AnyLayout, *, element: DType | None = None) -> Picture:
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which part of a grid is drawn, and what its cells say: their `offset`, flat `index` or `bank`.
+
+    `rows` and `columns` are ranges of step 1, cut to what there is; None stands for all.  With one given,
+    modes past the second are columns, in place of panels.
+    """
+
+    rows: range | None = None
+    columns: range | None = None
+    says: Literal["offset", "index", "bank"] = "offset"
+
+
+def layout_picture(layout: AnyLayout, *, element: DType | None = None, view: View | None = None) -> Picture:
     """The grid of a layout: rows are mode 0, columns mode 1, each cell holds its offset, or its coordinate
     where strides move along modes.
 
-    Further modes are panels, up to MAX_PANELS of them; where there would be more they are columns.
-    Raises ResourceError past MAX_CELLS cells, UnsupportedError for extents that are symbols.
+    Further modes are panels, up to MAX_PANELS of them; where there would be more they are columns.  Of a
+    large layout a `view` draws a part, and a note says so; another note tells of offsets that several cells
+    share.  Raises ResourceError past MAX_CELLS cells, ShapeError for a view that holds none,
+    UnsupportedError for extents that are symbols.
 
     >>> picture = layout_picture(Layout((2, 3), (3, 1)))
     >>> [[cell.text for cell in row] for row in picture.panels[0].cells]
@@ -108,14 +139,23 @@ def layout_picture(layout: AnyLayout, *, element: DType | None = None) -> Pictur
     """
     check_type("layout_picture", layout, (Layout, ComposedLayout), "a layout")
     title = "coordinates" if _has_bases(layout) else "offsets"
-    return Picture(str(layout), _grids(layout, title, element, _unit(layout)), _reading(layout, element))
+    seen = view or View()
+    panels = _grids(layout, title, element, _unit(layout), seen)
+    notes = (
+        *_reading(layout, element),
+        *_seen_notes(layout, seen, element),
+        *_shared_offsets(layout, panels, seen),
+    )
+    return Picture(str(layout), panels, notes, legend=_legend(layout, element))
 
 
-def swizzle_picture(layout: AnyLayout | Swizzle | Swizzles, *, element: DType | None = None) -> Picture:
+def swizzle_picture(
+    layout: AnyLayout | Swizzle | Swizzles, *, element: DType | None = None, view: View | None = None
+) -> Picture:
     """A swizzled layout before and after its swizzle, side by side; a swizzle alone on the units it moves.
 
-    Raises ArgumentTypeError for a layout without a swizzle, ResourceError past MAX_CELLS cells,
-    UnsupportedError for extents that are symbols.
+    `view` is as in `layout_picture`.  Raises ArgumentTypeError for a layout without a swizzle, ResourceError
+    past MAX_CELLS cells, UnsupportedError for extents that are symbols.
 
     >>> from layoutalg.layout import Swizzle
     >>> picture = swizzle_picture(ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2), (2, 1))))
@@ -130,9 +170,15 @@ def swizzle_picture(layout: AnyLayout | Swizzle | Swizzles, *, element: DType | 
             f"one such as Sw<3,4,3> o 0 o (8,64):(64,1)"
         )
     plain, unit = ComposedLayout(Swizzles(), layout.offset, layout.inner), _unit(layout)
-    before = _grids(plain, f"before {layout.outer}", element, unit)
-    after = _grids(layout, f"after {layout.outer}", element, unit)
-    return Picture(str(layout), (*before, *after), _reading(layout, element))
+    seen = view or View()
+    before = _grids(plain, f"before {layout.outer}", element, unit, seen)
+    after = _grids(layout, f"after {layout.outer}", element, unit, seen)
+    notes = (
+        *_reading(layout, element),
+        *_seen_notes(layout, seen, element),
+        *_shared_offsets(layout, after, seen),
+    )
+    return Picture(str(layout), (*before, *after), notes, legend=_legend(layout, element))
 
 
 def tv_picture(tv: AnyLayout, tile: IntTuple, thr_layout: Layout | None = None) -> Picture:
@@ -200,16 +246,8 @@ def linear_picture(linear: LinearLayout) -> Picture:
         f"{ins} -> {outs}",
         (Panel("matrix over F2", names, heads, cells),),
         ("a column per input bit, a row per output bit; an output bit is the XOR of the inputs with a 1",),
+        legend=tuple((_shade(d), name) for d, (name, _) in enumerate(linear.ins)),
     )
-
-
-def clean(text: str) -> str:
-    r"""`text` with U+FFFD for each control character: XML forbids them, terminals obey them.
-
-    >>> ascii(clean("a\x1b[2Jb"))
-    "'a\\ufffd[2Jb'"
-    """
-    return _CONTROL.sub("\ufffd", text)
 
 
 def bank_of(offset: int, element: DType) -> int:
@@ -272,38 +310,89 @@ def _swizzle_alone(swizzle: Swizzle | Swizzles) -> Picture:
             f"{note}; the colour is that number mod 8",
             *(note for factor in factors for note in swizzle_notes(factor)),
         ),
+        legend=EIGHTS_LEGEND,
     )
 
 
-def _grids(layout: AnyLayout, title: str, element: DType | None, unit: int) -> tuple[Panel, ...]:
+def _grids(layout: AnyLayout, title: str, element: DType | None, unit: int, view: View) -> tuple[Panel, ...]:
     """The offsets of a layout, rows by mode 0; the modes past the second are panels, or where they would be
-    many, columns."""
+    many or a part is seen, columns."""
     rows, columns = _extents(layout.shape)
-    check_cells(rows * columns)
+    down, across = _cut(view.rows, rows, "rows"), _cut(view.columns, columns, "columns")
+    check_cells(len(down) * len(across))
     outer = layout.shape[2:] if isinstance(layout.shape, tuple) else ()
     count = product(outer)
-    if not 1 < count <= MAX_PANELS:
-        return (_grid(layout, title, element, unit, rows, range(0, rows * columns, rows)),)
-    step = rows * columns // count
+    if not 1 < count <= MAX_PANELS or view.rows is not None or view.columns is not None:
+        return (_grid(layout, title, element, unit, rows, down, across, view),)
+    step = columns // count
     panels = []
     for n in range(count):
         at = ",".join(map(to_text, idx2crd(n, outer)))
-        starts = range(n * step, (n + 1) * step, rows)
-        panels.append(_grid(layout, f"{title} at (_,_,{at})", element, unit, rows, starts))
+        part = range(n * step, (n + 1) * step)
+        panel = _grid(layout, f"{title} at (_,_,{at})", element, unit, rows, down, part, view)
+        panels.append(replace(panel, columns=_numbers(step)))
     return tuple(panels)
 
 
-def _grid(layout: AnyLayout, title: str, element: DType | None, unit: int, rows: int, starts: range) -> Panel:
-    """Columns of so many rows, each from a start of its own."""
+def _grid(
+    layout: AnyLayout, title: str, element: DType | None, unit: int, rows: int, down: range, across: range,
+    view: View,
+) -> Panel:  # fmt: skip
+    """Chosen rows and columns of a layout that has so many rows."""
 
     def cell(index: int) -> Cell:
         offset = layout(index)
         if not isinstance(offset, int):
             return Cell(to_text(offset))
-        return Cell(str(offset), _shade(offset // unit) if element is None else bank_of(offset, element))
+        hue = _shade(offset // unit) if element is None else bank_of(offset, element)
+        says = {"offset": offset, "index": index, "bank": hue if element is not None else hue // 4}
+        return Cell(str(says[view.says]), hue)
 
-    cells = tuple(tuple(cell(start + row) for start in starts) for row in range(rows))
-    return Panel(title, _numbers(rows), _numbers(len(starts)), cells)
+    cells = tuple(tuple(cell(row + rows * column) for column in across) for row in down)
+    return Panel(title, tuple(map(str, down)), tuple(map(str, across)), cells)
+
+
+def _cut(asked: range | None, extent: int, what: str) -> range:
+    """The part of an extent that is asked for."""
+    if asked is None:
+        return range(extent)
+    if asked.step != 1 or not 0 <= asked.start < min(asked.stop, extent):
+        raise ShapeError(
+            f"{what} {asked.start}:{asked.stop} of a picture: a part of the {extent} {what}, 0:{extent}, "
+            f"is needed"
+        )
+    return range(asked.start, min(asked.stop, extent))
+
+
+def _seen_notes(layout: AnyLayout, view: View, element: DType | None) -> tuple[str, ...]:
+    """What a view leaves out, and what the cells say where it is not the offset."""
+    notes = []
+    rows, columns = _extents(layout.shape)
+    down, across = _cut(view.rows, rows, "rows"), _cut(view.columns, columns, "columns")
+    if (len(down), len(across)) != (rows, columns):
+        notes.append(
+            f"drawn are rows {down.start} to {down.stop - 1} of {rows} and columns {across.start} to "
+            f"{across.stop - 1} of {columns}"
+        )
+    if view.says == "index":
+        notes.append("a cell says its flat index, mode 0 fastest")
+    elif view.says == "bank":
+        notes.append("a cell says its bank" if element is not None else "a cell says its colour's number")
+    return tuple(notes)
+
+
+def _shared_offsets(layout: AnyLayout, panels: tuple[Panel, ...], view: View) -> tuple[str, ...]:
+    """A note when several of the cells that are drawn have one offset."""
+    if view.says != "offset":
+        return ()
+    counts = Counter(cell.text for panel in panels for row in panel.cells for cell in row)
+    text, most = max(counts.items(), key=lambda one: one[1], default=("", 0))
+    if most < 2:
+        return ()
+    return (
+        f"not injective: {most} cells share the offset {text}"
+        + (", others too" if sum(n > 1 for n in counts.values()) > 1 else ""),
+    )
 
 
 def _holder(held: list[tuple[int, int]]) -> Cell:
@@ -325,10 +414,18 @@ def _reading(layout: AnyLayout, element: DType | None) -> tuple[str, ...]:
         f"the colour is the offset{f' / {unit}' if unit > 1 else ''} mod 8"
         if element is None
         else (
-            f"the colour is the bank of an {element} element, one shade per bank, one hue per 16-byte chunk"
+            f"the colour is the bank of an {element} element, one hue per 16-byte chunk and one shade per "
+            f"bank, which a bar counts in quarters"
         )
     )
     return (f"{_axes(layout.shape)}; {hue}", *swizzle_notes(layout))
+
+
+def _legend(layout: AnyLayout, element: DType | None) -> Legend:
+    """What the colours of its offsets stand for."""
+    if _has_bases(layout) or any(has_symbols(part) for part in _parts(layout)):
+        return ()
+    return EIGHTS_LEGEND if element is None else BANK_LEGEND
 
 
 def _axes(shape: IntTuple) -> str:

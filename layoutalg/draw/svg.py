@@ -1,34 +1,34 @@
-"""Pictures as SVG: one self-contained file, no fonts, scripts or links, readable at its natural size.
+"""Pictures on a page: cells become boxes and words of a scene, and a scene SVG, PNG or PDF.
 
 The idea.  A cell is a rectangle and a text; its size follows from the longest text of the panel.  Panels
 stand side by side while they fit a page of 1600 units, then wrap; a panel far wider than the page is folded
-into blocks of columns.  There is no style sheet: the page of a notebook would take its rules for its own.
+into blocks of columns.  Of four shades that share a colour, a bar under the text tells which one it is: none
+for the first, then a quarter, a half and three quarters of the cell; so a bank is known without its colour.
 
 >>> from layoutalg.draw import layout_picture
 >>> from layoutalg.layout import Layout
 >>> as_svg(layout_picture(Layout(2))).count("<rect")
-3
+11
 """
 
 from __future__ import annotations
 
 import textwrap
-from html import escape
+from collections.abc import Iterator
 
-from layoutalg.draw.palette import PALETTE
-from layoutalg.draw.picture import Panel, Picture, clean, fold
+from layoutalg.draw.palette import PALETTE, hex_color
+from layoutalg.draw.picture import Panel, Picture, fold
+from layoutalg.draw.scene import LETTER, Box, Scene, Shape, Words, clean, scene_svg, text_width
 from layoutalg.errors import check_type
 
-_PAGE = 1600
+PAGE = 1600
+MARGIN = 16
+ROW = 20
+GRAY = "#555"
 _WIDEST = 2400
-_MARGIN = 16
-_ROW = 20
-_LETTER = 7.25
 _TITLE = 26
-_FONT = "ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace"
-_BOLD = 'font-weight="bold"'
-_GRAY = 'fill="#555"'
-_UNTOUCHED = "#f4f4f4"
+_UNTOUCHED = ("#fff", "#ddd")
+_SHADES = 4
 
 
 def as_svg(picture: Picture) -> str:
@@ -38,116 +38,140 @@ def as_svg(picture: Picture) -> str:
     >>> "a &lt; b" in as_svg(Picture("a < b", ()))
     True
     """
+    return scene_svg(picture_scene(picture))
+
+
+def picture_scene(picture: Picture) -> Scene:
+    """The picture as shapes on a page.
+
+    >>> from layoutalg.draw import Picture
+    >>> picture_scene(Picture("empty", (), ("a note",))).shapes[-1].text
+    'a note'
+    """
     check_type("as_svg", picture, Picture, "a picture")
-    parts: list[str] = []
-    y, right = _MARGIN + _TITLE, _MARGIN + _length(picture.title, 8.6)
-    for band in _bands(picture):
+    shapes: list[Shape] = []
+    y, right = MARGIN + _TITLE, MARGIN + text_width(picture.title, 8.6)
+    like = _common(picture)
+    for band in _bands(picture, like):
         for panel, x in band:
-            parts += _panel(panel, x, y)
-            right = max(right, x + _size(panel)[0])
-        y += max(_size(panel)[1] for panel, _ in band) + _MARGIN
-    y += _MARGIN // 2
-    letters = max(84, int((right - _MARGIN) / _LETTER))
-    notes = [line for note in picture.notes for line in textwrap.wrap(clean(note), letters)]
-    for note in notes:
-        y += _ROW
-        parts.append(_text(_MARGIN, y - _ROW, note, _GRAY))
-        right = max(right, _MARGIN + _length(note))
-    width, height = right + _MARGIN, y
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-            f'viewBox="0 0 {width} {height}" role="img" font-family="{_FONT}" font-size="12" fill="#111">',
-            f"<title>{_escape(picture.title)}</title>",
-            f'<rect width="{width}" height="{height}" fill="#fff"/>',
-            _text(_MARGIN, _MARGIN + 10, picture.title, f'{_BOLD} font-size="14"'),
-            *parts,
-            "</svg>",
-            "",
-        ]
-    )
+            shapes += _panel(panel, x, y, like)
+            right = max(right, x + _size(panel, like)[0])
+        y += max(_size(panel, like)[1] for panel, _ in band) + MARGIN
+    for at, shape in _legend(picture, y):
+        shapes.append(shape)
+        right = max(right, at)
+    y += (ROW + MARGIN) * bool(picture.legend) + MARGIN // 2
+    notes, y, right = note_lines(picture.notes, y, right)
+    title = Words(MARGIN, MARGIN + 10, picture.title, bold=True, size=14)
+    return Scene(picture.title, right + MARGIN, y, (title, *shapes, *notes))
 
 
-def _bands(picture: Picture) -> list[list[tuple[Panel, int]]]:
+def note_lines(notes: tuple[str, ...], y: int, right: int) -> tuple[list[Words], int, int]:
+    """Notes below a drawing that ends at y: their lines, then how far down and to the right the page goes."""
+    letters = max(84, int((right - MARGIN) / LETTER))
+    lines = [line for note in notes for line in textwrap.wrap(clean(note), letters)]
+    shown = [Words(MARGIN, y + n * ROW, line, color=GRAY) for n, line in enumerate(lines)]
+    widest = max((MARGIN + text_width(line) for line in lines), default=0)
+    return shown, y + ROW * len(lines), max(right, widest)
+
+
+def _legend(picture: Picture, y: int) -> Iterator[tuple[int, Shape]]:
+    """A box and a text per colour, each with how far to the right it reaches."""
+    x = MARGIN
+    for hue, label in picture.legend:
+        yield from ((x + 16, shape) for shape in _cell(hue, x, y, 16, 14))
+        x += 22 + text_width(label)
+        yield x, Words(x - text_width(label), y + 11, label)
+        x += MARGIN
+
+
+def _bands(picture: Picture, like: Panel | None) -> list[list[tuple[Panel, int]]]:
     """Panels that stand side by side, each with its left edge."""
     if across := picture.across:
         rows = [picture.panels[n : n + across] for n in range(0, len(picture.panels), across)]
         count = min(across, len(picture.panels))
-        widths = [max(_size(row[n])[0] for row in rows if n < len(row)) for n in range(count)]
-        lefts = [_MARGIN + sum(widths[:n]) + n * 2 * _MARGIN for n in range(count)]
+        widths = [max(_size(row[n], like)[0] for row in rows if n < len(row)) for n in range(count)]
+        lefts = [MARGIN + sum(widths[:n]) + n * 2 * MARGIN for n in range(count)]
         return [list(zip(row, lefts, strict=False)) for row in rows]
     bands: list[list[tuple[Panel, int]]] = []
-    x = _PAGE
+    x = PAGE
     for whole in picture.panels:
         for panel in fold(whole, max(1, (_WIDEST - _label_width(whole)) // _cell_width(whole))):
-            width = _size(panel)[0]
-            if not bands or x + width > _PAGE:
-                x = _MARGIN
+            width = _size(panel, like)[0]
+            if not bands or x + width > PAGE:
+                x = MARGIN
                 bands.append([])
             bands[-1].append((panel, x))
-            x += width + 2 * _MARGIN
+            x += width + 2 * MARGIN
     return bands
 
 
-def _panel(panel: Panel, x: int, y: int) -> list[str]:
-    """The elements of one panel whose upper left corner is (x, y)."""
-    cell, label = _cell_width(panel), _label_width(panel)
-    top, left = y + 2 * _ROW, x + label
-    boxes: list[str] = []
-    frames: list[str] = []
-    texts: list[str] = []
-    marked: list[str] = []
+def _common(picture: Picture) -> Panel | None:
+    """For panels that line up, one whose cells and labels are as wide as the widest of all."""
+    if not picture.lined_up:
+        return None
+    rows = tuple(name for panel in picture.panels for name in panel.rows)
+    columns = tuple(name for panel in picture.panels for name in panel.columns)
+    return Panel("", rows, columns, tuple(row for panel in picture.panels for row in panel.cells))
+
+
+def _panel(panel: Panel, x: int, y: int, like: Panel | None) -> list[Shape]:
+    """The shapes of one panel whose upper left corner is (x, y)."""
+    if not panel.cells:
+        return [Words(x, y + 12, panel.title, bold=True)] if panel.title else []
+    cell, label = _cell_width(like or panel), _label_width(like or panel)
+    top, left = y + 2 * ROW, x + label
+    boxes: list[Shape] = []
+    bars: list[Shape] = []
+    frames: list[Shape] = []
+    texts: list[Shape] = []
     for row, cells in enumerate(panel.cells):
-        line = top + row * _ROW
+        line = top + row * ROW
         for column, content in enumerate(cells):
-            fill = _UNTOUCHED if content.hue is None else "#{:02x}{:02x}{:02x}".format(*PALETTE[content.hue])
             at = left + column * cell
-            boxes.append(f'<rect x="{at}" y="{line}" width="{cell}" height="{_ROW}" fill="{fill}"/>')
+            box, *bar = _cell(content.hue, at, line, cell, ROW)
+            boxes.append(box)
+            bars += bar
             if content.marked:
-                box = f'x="{at + 1}" y="{line + 1}" width="{cell - 2}" height="{_ROW - 2}"'
-                frames.append(f'<rect {box} fill="none"/>')
+                frames.append(Box(at + 1, line + 1, cell - 2, ROW - 2, stroke="#111", stroke_width=2))
             if content.text:
-                (marked if content.marked else texts).append(_text(at + cell // 2, line + 14, content.text))
-    heads = [_text(left + n * cell + cell // 2, top - 6, name) for n, name in enumerate(panel.columns)]
-    names = [_text(left - 6, top + n * _ROW + 14, name) for n, name in enumerate(panel.rows)]
-    return [
-        _text(x, y + 12, panel.title, _BOLD),
-        *_group(f'text-anchor="middle" {_GRAY}', heads),
-        *_group(f'text-anchor="end" {_GRAY}', names),
-        *_group('stroke="#fff"', boxes),
-        *_group('stroke="#111" stroke-width="2"', frames),
-        *_group('text-anchor="middle"', texts),
-        *_group(f'text-anchor="middle" {_BOLD}', marked),
+                words = Words(at + cell // 2, line + 14, content.text, "middle", bold=content.marked)
+                texts.append(words)
+    heads = [
+        Words(left + n * cell + cell // 2, top - 6, name, "middle", GRAY)
+        for n, name in enumerate(panel.columns)
     ]
+    names = [Words(left - 6, top + n * ROW + 14, name, "end", GRAY) for n, name in enumerate(panel.rows)]
+    untouched = [box for box in boxes if isinstance(box, Box) and box.stroke != "#fff"]
+    filled = [box for box in boxes if isinstance(box, Box) and box.stroke == "#fff"]
+    plain = [words for words in texts if isinstance(words, Words) and not words.bold]
+    bold = [words for words in texts if isinstance(words, Words) and words.bold]
+    title = Words(x, y + 12, panel.title, bold=True)
+    return [title, *heads, *names, *untouched, *filled, *bars, *frames, *plain, *bold]
 
 
-def _group(attributes: str, parts: list[str]) -> list[str]:
-    return [f"<g {attributes}>", *parts, "</g>"] if parts else []
+def _cell(hue: int | None, x: int, y: int, width: int, height: int) -> list[Shape]:
+    """The box of a colour, and the bar that tells its shade."""
+    if hue is None:
+        fill, stroke = _UNTOUCHED
+        return [Box(x + 1, y + 1, width - 2, height - 2, fill, stroke)]
+    box = Box(x, y, width, height, hex_color(PALETTE[hue]), "#fff")
+    shade = hue % _SHADES
+    bar = Box(x + 1, y + height - 3, (width - 2) * shade // _SHADES, 2, GRAY)
+    return [box, bar] if shade else [box]
 
 
-def _size(panel: Panel) -> tuple[int, int]:
+def _size(panel: Panel, like: Panel | None) -> tuple[int, int]:
     """Width and height a panel takes, its title and labels included."""
-    width = _label_width(panel) + len(panel.columns) * _cell_width(panel)
-    return max(width, _length(panel.title, 7.6)), (2 + len(panel.rows)) * _ROW
+    model = like or panel
+    width = _label_width(model) + len(panel.columns) * _cell_width(model)
+    return max(width, text_width(panel.title, 7.6)), (2 + len(panel.rows)) * ROW
 
 
 def _cell_width(panel: Panel) -> int:
     texts = [cell.text for row in panel.cells for cell in row]
-    return max(26, 8 + max((_length(text) for text in [*texts, *panel.columns]), default=0))
+    return max(26, 8 + max((text_width(text) for text in [*texts, *panel.columns]), default=0))
 
 
 def _label_width(panel: Panel) -> int:
-    return 10 + max((_length(name) for name in panel.rows), default=0)
-
-
-def _length(text: str, letter: float = _LETTER) -> int:
-    """Width of a text in units; every letter of a monospaced font is as wide as the next."""
-    return round(len(text) * letter)
-
-
-def _text(x: int, y: int, text: str, attributes: str = "") -> str:
-    return f'<text x="{x}" y="{y}"{attributes and " "}{attributes}>{_escape(text)}</text>'
-
-
-def _escape(text: str) -> str:
-    return escape(clean(text), quote=False)
+    return 10 + max((text_width(name) for name in panel.rows), default=0)

@@ -22,7 +22,8 @@ from __future__ import annotations
 import textwrap
 
 from layoutalg.draw.palette import PALETTE
-from layoutalg.draw.picture import Cell, Panel, Picture, clean, fold
+from layoutalg.draw.picture import Cell, Panel, Picture, fold
+from layoutalg.draw.scene import clean
 from layoutalg.errors import check_type
 
 GAP = "    "
@@ -39,9 +40,16 @@ def as_text(picture: Picture, *, width: int = 100, color: bool = False, unicode:
     '0 | 0 1 2'
     """
     check_type("as_text", picture, Picture, "a picture")
-    blocks = [block for panel in picture.panels for block in _blocks(panel, width, color, unicode)]
     lines = [clean(picture.title), ""]
-    for row in _side_by_side(blocks, width):
+    for row in _lined_up(picture, width, color, unicode) or _side_by_side(
+        [
+            block
+            for panel in picture.panels
+            if panel.cells or panel.title
+            for block in _blocks(panel, width, color, unicode)
+        ],
+        width,
+    ):
         lines += [*row, ""]
     for note in picture.notes:
         lines += textwrap.wrap(clean(note), width)
@@ -59,6 +67,32 @@ def _blocks(panel: Panel, width: int, color: bool, unicode: bool) -> list[_Block
     cell = max(map(len, texts), default=1)
     fit = max(1, (width - label - 2) // (cell + 1))
     return [_block(part, label, cell, color, unicode) for part in fold(panel, fit)]
+
+
+def _lined_up(picture: Picture, width: int, color: bool, unicode: bool) -> list[list[str]]:
+    """The rows of panels whose columns continue from one to the next; empty where that does not fit."""
+    if not picture.lined_up or not picture.across:
+        return []
+    every = [len(clean(name)) for panel in picture.panels for name in panel.rows]
+    texts = [clean(c.text) for panel in picture.panels for row in panel.cells for c in row]
+    heads = [clean(name) for panel in picture.panels for name in panel.columns]
+    label, cell = max(every, default=0), max(map(len, texts + heads), default=1)
+    blocks = [_block(panel, label, cell, color, unicode) for panel in picture.panels]
+    across = picture.across
+    columns = [max(block[0] for block in blocks[n::across]) for n in range(min(across, len(blocks)))]
+    if sum(columns) + len(GAP) * (len(columns) - 1) > width:
+        return []
+    free = ["" for _ in ("title", "heads", "rule")]
+    rows = []
+    for start in range(0, len(blocks), across):
+        row = [
+            (wide, lines if panel.cells else free)
+            for wide, panel, (_, lines) in zip(
+                columns, picture.panels[start : start + across], blocks[start : start + across], strict=False
+            )
+        ]
+        rows.append(_join(row))
+    return rows
 
 
 def _block(panel: Panel, label: int, cell: int, color: bool, unicode: bool) -> _Block:

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product as combinations
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from layoutalg.analysis import Access, Place, SharedReport, analyze_access, instruction_offsets, vector_elems
 from layoutalg.arch import CHUNK_BYTES, Arch, find_arch, find_instruction
-from layoutalg.draw.access import access_picture
+from layoutalg.draw.access import access_picture, conflict_note
 from layoutalg.draw.picture import EMPTY, HUES, Cell, Panel, Picture, check_cells
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import LayoutAlgError, ShapeError
@@ -39,12 +39,21 @@ Crd: TypeAlias = tuple[int, int]
 """Row and column of an element of a tile."""
 
 
-def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = "sm_90") -> Picture:
+def layout_access_picture(
+    layout: AnyLayout,
+    access: Access,
+    arch: str | Arch = "sm_90",
+    *,
+    place: Place | None = None,
+    says: Literal["lane", "offset"] = "lane",
+) -> Picture:
     """The worst instruction of an access on a layout: where it reaches into the tile, and how it is served.
 
     On a swizzled layout it is shown without the swizzle and with it, and is the worst one without it.  For
-    global memory the first instruction is drawn.  Of a tile that is large the part that is touched is drawn,
-    up to MAX_TILE_CELLS cells.  Raises as `layoutalg.analysis.analyze` does.
+    global memory the first instruction is drawn; `place` draws another one.  Cells of the tile say the lane
+    that takes them, or their offset in elements.  Of a tile that is large the part that is touched is drawn,
+    up to MAX_TILE_CELLS cells.  Raises as `layoutalg.analysis.analyze` does, and ShapeError for a place that
+    the access does not have.
 
     >>> from layoutalg.layout import Layout, Swizzle
     >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
@@ -61,20 +70,27 @@ def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = 
             worst = analyze_access(plain, access, machine)
             stages = [(f"before {layout.outer}", plain), (f"after {layout.outer}", layout)]
     elems = vector_elems(find_instruction(access.op, machine), access.element)
-    place = Place(0, 0, 0)
-    if isinstance(worst, SharedReport) and worst.witness is not None:
+    asked, place = place, Place(0, 0, 0)
+    if asked is not None:
+        place = _checked(asked, access, elems, machine)
+    elif isinstance(worst, SharedReport) and worst.witness is not None:
         place = Place(worst.witness.warp, worst.witness.value // elems, worst.witness.iteration)
     tiles: list[Panel] = []
     served: list[Picture] = []
+    costs: list[str] = []
     for name, stage in stages:
         offsets = instruction_offsets(stage, access, place, machine)
         served.append(access_picture(access.op, offsets, machine))
+        if name and isinstance(report, SharedReport):
+            costs.append(f"{name}: {conflict_note(access.op, offsets, machine)}")
         lanes = _touched(stage, access, place, elems, offsets)
         if not isinstance(report, SharedReport):
             tiles += _sectors(stage, access, lanes)
         else:
-            tiles += _banks(f"{name and name + ': '}the tile by bank", stage, access, machine, elems, lanes)
-    notes = [note for picture in served[-1:] for note in picture.notes]
+            tiles += _banks(
+                f"{name and name + ': '}the tile by bank", stage, access, machine, elems, lanes, says
+            )
+    notes = [note for note in served[-1].notes if not costs or note not in costs[-1]]
     panels = [panel for picture in served for panel in picture.panels]
     if len(stages) > 1:
         rows = [_some(len(panel.rows), "wavefront") for panel in panels]
@@ -83,9 +99,11 @@ def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = 
             for panel, (name, _), count in zip(panels, stages, rows, strict=True)
         ]
         notes[0] = f"{rows[0]}, {rows[1]} after the swizzle: a row each, a cell is the lane its bank serves"
+        notes[1:1] = costs
     if tiles and isinstance(report, SharedReport):
         notes.append(
-            "in the tile the colour is the bank of a cell's first byte, the number the lane that takes it"
+            "in the tile the colour is the bank of a cell's first byte, the number "
+            + ("the lane that takes it" if says == "lane" else "its offset where a lane takes it")
         )
     where = ", ".join([f"{name} {n}" for name, n in zip(place._fields, place, strict=True)])
     return Picture(
@@ -93,6 +111,7 @@ def layout_access_picture(layout: AnyLayout, access: Access, arch: str | Arch = 
         (*tiles, *panels),
         tuple(dict.fromkeys([*notes, *report.notes])),
         across=2 if len(stages) > 1 else 0,
+        legend=served[-1].legend,
     )
 
 
@@ -114,6 +133,16 @@ def tile_panel(title: str, touched: Mapping[tuple[int, int], tuple[int, int]]) -
 
     cells = tuple(tuple(cell((r, c)) for c in columns) for r in rows)
     return Panel(title, tuple(map(str, rows)), tuple(map(str, columns)), cells)
+
+
+def _checked(place: Place, access: Access, elems: int, machine: Arch) -> Place:
+    """A place that the access has."""
+    threads, values, *iterations = (product(mode.shape) for mode in modes(access.tv))
+    most = Place(-(-threads // machine.lanes), values // elems, iterations[0] if iterations else 1)
+    for name, asked, count in zip(Place._fields, place, most, strict=True):
+        if not 0 <= asked < count:
+            raise ShapeError(f"{name} {asked} of {access.op}: there are {count}, counted from 0")
+    return place
 
 
 def _touched(
@@ -140,7 +169,7 @@ def _sectors(layout: AnyLayout, access: Access, lanes: dict[Crd, int]) -> list[P
 
 
 def _banks(
-    title: str, layout: AnyLayout, access: Access, machine: Arch, elems: int, lanes: dict[Crd, int]
+    title: str, layout: AnyLayout, access: Access, machine: Arch, elems: int, lanes: dict[Crd, int], says: str
 ) -> list[Panel]:
     """A tile of shared memory in vectors, each in the colour of its bank, with the lanes that take some."""
     rows = _rows(layout)
@@ -159,7 +188,8 @@ def _banks(
         byte = access.base_bytes + layout(row + rows * column) * access.element.bits // 8
         bank = byte // machine.bank_bytes % machine.banks
         lane = lanes.get((row, column))
-        return Cell("" if lane is None else str(lane), bank * HUES // machine.banks, marked=lane is not None)
+        text = "" if lane is None else str(lane if says == "lane" else layout(row + rows * column))
+        return Cell(text, bank * HUES // machine.banks, marked=lane is not None)
 
     cells = tuple(tuple(cell(row, column) for column in widths) for row in heights)
     return [Panel(title, _names(heights), _names(widths), cells)]

@@ -20,6 +20,7 @@ Step(ratio=Fraction(25, 4), need=16)
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +42,7 @@ from layoutalg.codegen.expr import (
     Var,
     Xor,
     affine,
+    evaluate,
     terms,
     variables,
 )
@@ -48,9 +50,13 @@ from layoutalg.decide import same_function
 from layoutalg.errors import MismatchError, ParseError, UndecidedError
 from layoutalg.indexing.reading import Term, evaluated, ordered
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
+from layoutalg.optional import has_numpy
 
 ENUMERATED = 1 << 20
 """Coordinates that are looked at one by one."""
+
+ENUMERATED_WITHOUT_NUMPY = 1 << 12
+"""The same where each takes a walk over the expression in Python."""
 
 Table = Callable[[Sequence[Any]], Any]
 
@@ -63,7 +69,8 @@ def proved(what: str, term: Term, parameters: Sequence[Var], raw: Expr, less: in
     """
     extents = [v.facts.hi + 1 for v in parameters]
     count = math.prod(extents)
-    if count <= ENUMERATED:
+    most = ENUMERATED if has_numpy() else ENUMERATED_WITHOUT_NUMPY
+    if count <= most:
         _compare(what, term, parameters, extents, table)
         return f"proved at all {count:,} coordinates" if count > 1 else "proved at its only coordinate"
     given = {v.name: v for v in parameters}
@@ -79,20 +86,36 @@ def proved(what: str, term: Term, parameters: Sequence[Var], raw: Expr, less: in
         if a is None or b is None or a.ratio != b.ratio:
             raise UndecidedError(f"{what}: no period in {v.name} is seen for all its {extent:,} values")
         box.append(min(extent, math.lcm(a.need, b.need, a.ratio.denominator)))
-    if all(len(variables(t)) < 2 for node in (read, raw) for t in terms(node)) and sum(box) <= ENUMERATED:
+    if all(len(variables(t)) < 2 for node in (read, raw) for t in terms(node)) and sum(box) <= most:
         for k in range(len(box)):  # each parameter adds what it adds alone
             _compare(what, term, parameters, [n if j == k else 1 for j, n in enumerate(box)], table)
         return f"proved at {sum(box):,} coordinates, which stand for all {count:,}"
-    if math.prod(box) > ENUMERATED:
+    if math.prod(box) > most:
         raise UndecidedError(
-            f"{what}: {math.prod(box):,} classes of coordinates; up to {ENUMERATED:,} are looked at",
-            budget=ENUMERATED,
+            f"{what}: {math.prod(box):,} classes of coordinates; up to {most:,} are looked at", budget=most
         )
     _compare(what, term, parameters, box, table)
     return f"proved at {math.prod(box):,} coordinates, which stand for all {count:,}"
 
 
+def compare_one_by_one(
+    what: str, term: Term, parameters: Sequence[Var], box: Sequence[int], table: Table
+) -> None:
+    """Compare at every coordinate of the box, the term as an exact expression; needs no NumPy.
+
+    Raises MismatchError at the first coordinate where they differ, UndecidedError as `as_expression`.
+    """
+    read, less = as_expression(what, term, {v.name: v for v in parameters})
+    for number, at in enumerate(itertools.product(*map(range, box))):
+        if evaluate(read, dict(zip(parameters, at, strict=True))) - less != table(at):
+            where = ", ".join(f"{v.name}={n}" for v, n in zip(parameters, at, strict=True))
+            raise MismatchError(f"{what}: the printed function is not the layout at {where}", index=number)
+
+
 def _compare(what: str, term: Term, parameters: Sequence[Var], box: Sequence[int], table: Table) -> None:
+    if not has_numpy():
+        compare_one_by_one(what, term, parameters, box, table)
+        return
     import numpy as np
 
     grid = [axis.reshape(-1) for axis in np.indices(tuple(box), dtype=np.int64)] if box else []

@@ -25,7 +25,15 @@ from __future__ import annotations
 from layoutalg.moved import moved
 from layoutalg.synthesis.proof.checker import check_certificate
 from layoutalg.synthesis.proof.forms import refusal, ruled_out
-from layoutalg.synthesis.result import Alternative, Certificate, Form, Order, Synthesis, storage_layout
+from layoutalg.synthesis.result import (
+    Alternative,
+    Certificate,
+    Form,
+    Order,
+    Synthesis,
+    storage_layout,
+    storage_order,
+)
 from layoutalg.synthesis.synthesizer import synthesize
 from layoutalg.synthesis.tiles import (
     Choice,
@@ -59,6 +67,7 @@ __all__ = [
     "refusal",
     "ruled_out",
     "storage_layout",
+    "storage_order",
     "synthesize",
     "synthesize_tile",
 ]

@@ -24,9 +24,8 @@ from layoutalg.analysis import (
     Place,
     SharedReport,
     analyze_access,
-    batch_lanes,
+    instruction_costs,
     instruction_offsets,
-    served_batch,
 )
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.compose import Rotation
@@ -86,22 +85,24 @@ def promising(
     >>> [extra for _, extra in tiles], [extra for _, extra in promising(tiles, [column], ARCHS["sm_90"])]
     ([512, 1024, 1536, 2048], [512, 1536])
     """
-    import numpy as np
-
     if len(tiles) < 2:
         return list(tiles)
     # Paddings are one pad step apart, so the offsets of a lane are too: start + n * (next - start).
-    free = np.ones(len(tiles), dtype=bool)
+    free: Sequence[int] = range(len(tiles))
     for access in accesses:
-        rule = find_instruction(access.op, machine)
         one, two = (instruction_offsets(tile, access, Place(0, 0, 0), machine) for tile, _ in tiles[:2])
-        mask = np.array([offset is not None for offset in one])
-        start, next_ = (np.array([offset or 0 for offset in offsets]) for offsets in (one, two))
-        offsets = start + np.arange(len(tiles))[:, None] * (next_ - start)
-        lanes = batch_lanes(rule, machine, offsets, np.broadcast_to(mask, offsets.shape))
-        taken, ideal = served_batch(rule, machine, *lanes)
-        free &= taken == ideal
-    return [tile for tile, ok in zip(tiles, free.tolist(), strict=True) if ok]
+        pairs = list(zip(one, two, strict=True))
+        rows = [[None if a is None or b is None else a + n * (b - a) for a, b in pairs] for n in free]
+        free = _without_conflict(access, machine, free, rows)
+    return [tiles[n] for n in free]
+
+
+def _without_conflict(
+    access: Access, machine: Arch, numbers: Sequence[int], rows: Sequence[Sequence[int | None]]
+) -> list[int]:
+    """The numbers whose row of lanes, as one instruction of the access, has no conflict."""
+    costs = instruction_costs(find_instruction(access.op, machine), machine, rows)
+    return [number for number, (taken, ideal) in zip(numbers, costs, strict=True) if taken == ideal]
 
 
 def rotated_tiles(
@@ -117,26 +118,24 @@ def rotated_tiles(
     >>> print(next(rotated_tiles((12, 80), [block], dtype("f32"), ARCHS["sm_90"])))
     (80,2,12):(1,0,80) o 0 o ((2,6),80):((160,332),1)
     """
-    import numpy as np
-
     rows, columns = shape
     vector = _step(accesses, element, machine)
     if columns % vector:
         return
-    steps = np.arange(vector, columns, vector)
     first = [instruction_offsets(storage_layout(shape, "row"), a, Place(0, 0, 0), machine) for a in accesses]
+
+    def turned(byte: int | None, step: int, many: int) -> int | None:
+        if byte is None:
+            return None
+        row, column = divmod(8 * byte // element.bits, columns)
+        return (row * columns + (column + step * (row // many)) % columns) * element.bits // 8
+
     for many in (n for n in range(1, rows) if rows % n == 0):
-        free = np.ones(len(steps), dtype=bool)
+        free: Sequence[int] = range(vector, columns, vector)
         for access, one in zip(accesses, first, strict=True):
-            rule, mask = find_instruction(access.op, machine), np.array([x is not None for x in one])
-            start = np.array([8 * (x or 0) // element.bits for x in one])
-            row, column = start // columns, start % columns
-            offsets = row * columns + (column + steps[:, None] * (row // many)) % columns
-            wide = np.broadcast_to(mask, offsets.shape)
-            lanes = batch_lanes(rule, machine, offsets * element.bits // 8, wide)
-            taken, ideal = served_batch(rule, machine, *lanes)
-            free &= taken == ideal
-        for step in steps[free].tolist():
+            lanes = [[turned(byte, step, many) for byte in one] for step in free]
+            free = _without_conflict(access, machine, free, lanes)
+        for step in free:
             yield Rotation(rows, columns, step, many).layout()
 
 

@@ -17,12 +17,13 @@ exists is certified by the classes of layouts that were ruled out and by why, of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from layoutalg.analysis import Access, SharedReport, TmaAccess, report_text
 from layoutalg.arch import Arch
+from layoutalg.decide import same_function
 from layoutalg.dtype import DType
-from layoutalg.layout import AnyLayout, IntTuple, Layout, flatten_tree, to_text
+from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, flatten_tree, to_text
 from layoutalg.notebook import Shown
 
 Order: TypeAlias = Literal["row", "col"]
@@ -179,6 +180,18 @@ def storage_layout(shape: IntTuple, order: Order, pad_elems: int = 0) -> Layout:
     if isinstance(shape, tuple):
         return Layout(shape, tuple(strides))
     return Layout(shape, strides[0])
+
+
+def storage_order(layout: AnyLayout) -> Order | None:
+    """The mode that a layout stores contiguously, its swizzles aside; None when it leaves gaps or mixes.
+
+    >>> storage_order(Layout((4, 8), (8, 1))), storage_order(Layout((4, 8))), storage_order(Layout(8, 2))
+    ('row', 'col', None)
+    """
+    inner = layout.inner if isinstance(layout, ComposedLayout) and layout.swizzles else layout
+    if not isinstance(inner, Layout):
+        return None
+    return next((o for o in get_args(Order) if same_function(inner, storage_layout(inner.shape, o))), None)
 
 
 def _nested(mode: IntTuple, leaves: list[int]) -> IntTuple:

@@ -27,15 +27,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from layoutalg.analysis import Access, Guard, access_extent, served_batch
+from layoutalg.analysis import Access, Guard, access_extent, instruction_costs
 from layoutalg.arch import Arch, Instruction, find_instruction
 from layoutalg.errors import UndecidedError
+from layoutalg.f2 import basis
 from layoutalg.layout import Layout, Swizzle, leaves, modes, plain, size
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ADDRESSES = 1 << 21
 """Lanes of all instructions of an access that are spelled out, at most, before an UndecidedError."""
@@ -43,20 +41,25 @@ ADDRESSES = 1 << 21
 WORK = 1 << 25
 """Addresses that are swizzled and counted, at most, in one search."""
 
+AT_ONCE = 128
+"""Instructions of a swizzle that are counted before the next ones are."""
+
+
+Lanes: TypeAlias = "tuple[int | None, ...]"
+"""The offsets of the lanes of one instruction, in elements; None where a lane supplies none."""
+
 
 class Visits(NamedTuple):
-    """The different instructions of one access on a storage order: a row per instruction, a column per lane.
+    """The different instructions of one access on a storage order, a row of lanes each.
 
-    `offsets` are in elements, 0 where `mask` is False; `shapes` numbers the rows by their lanes relative to
-    the first and by their mask.
+    `shapes` are the rows' lanes relative to the first of them.
     """
 
     rule: Instruction
     bits: int
     elems: int
-    offsets: NDArray[Any]
-    mask: NDArray[Any]
-    shapes: NDArray[Any]
+    offsets: tuple[Lanes, ...]
+    shapes: tuple[Lanes, ...]
 
 
 class Single(NamedTuple):
@@ -78,32 +81,47 @@ def visits_of(base: Layout, access: Access, machine: Arch) -> Visits:
 
     >>> from layoutalg.arch import ARCHS
     >>> column = Access("ld.shared.b32", Layout((48, 1, 3), (1, 0, 48)), "f32")
-    >>> visits_of(Layout((48, 20), (20, 1)), column, ARCHS["sm_90"]).offsets[:, :3].tolist()
-    [[0, 20, 40], [1, 21, 41], [2, 22, 42], [640, 660, 680], [641, 661, 681], [642, 662, 682]]
+    >>> [row[:3] for row in visits_of(Layout((48, 20), (20, 1)), column, ARCHS["sm_90"]).offsets]
+    [(0, 20, 40), (640, 660, 680), (1, 21, 41), (641, 661, 681), (2, 22, 42), (642, 662, 682)]
     """
-    import numpy as np
-
     rule = find_instruction(access.op, machine)
     extent = access_extent(base, access, rule, machine)
     threads, values, *rest = modes(access.tv)
     _check_count(access, max(extent.warps, extent.registers), machine)
     # Where a mode repeats itself the same instructions come again.
-    iterations = _without_repeats(access, rest[0], machine) if rest else np.zeros(1, dtype=np.int64)
-    registers = np.unique(values(np.arange(extent.registers) * extent.elems))
+    iterations = _without_repeats(access, rest[0], machine) if rest else [0]
+    registers = sorted(set(_images(values)[:: extent.elems]))
     _check_count(access, extent.warps * len(registers) * len(iterations), machine)
-    thread = np.arange(extent.warps * machine.lanes)
-    active = (thread < extent.threads) & (thread % machine.lanes < rule.lanes)
-    if isinstance(access.active, Guard):
-        active &= access.active.admits(base.shape, machine.lanes, thread, thread)
-    index = np.where(active, threads(np.where(active, thread, 0)), 0).reshape(-1, 1, 1, machine.lanes)
-    index = index + registers[:, None, None] + iterations[:, None]
-    mask = np.broadcast_to(active.reshape(-1, 1, 1, machine.lanes), index.shape).reshape(-1, machine.lanes)
-    offsets = np.where(mask, base(np.where(mask, index.reshape(mask.shape), 0)), 0)
-    together = np.unique(np.concatenate([offsets, mask], axis=1), axis=0)
-    offsets, mask = together[:, : machine.lanes], together[:, machine.lanes :].astype(bool)
-    relative = np.where(mask, offsets - offsets[:, :1], -1 - np.abs(offsets).max())
-    _, shapes = np.unique(relative, axis=0, return_inverse=True)
-    return Visits(rule, access.element.bits, extent.elems, offsets, mask, shapes.reshape(-1))
+    index: list[int | None] = [*_images(threads), *[None] * (extent.warps * machine.lanes - extent.threads)]
+    guard = access.active if isinstance(access.active, Guard) else None
+    for thread in range(len(index)):
+        supplies = thread % machine.lanes < rule.lanes
+        if not supplies or (guard and not guard.admits(base.shape, machine.lanes, thread, thread)):
+            index[thread] = None
+    warps = [index[at : at + machine.lanes] for at in range(0, len(index), machine.lanes)]
+    memory = _images(base)
+    offsets = tuple(
+        dict.fromkeys(
+            tuple([None if at is None else memory[at + moved] for at in lanes])
+            for moved in (register + iteration for iteration in iterations for register in registers)
+            for lanes in warps
+        )
+    )
+    return Visits(rule, access.element.bits, extent.elems, offsets, tuple(map(_relative, offsets)))
+
+
+def _images(layout: Layout) -> list[int]:
+    """The offset of every index of a layout."""
+    out = [0]
+    for extent, stride in leaves(layout):
+        out = [at + digit * stride for digit in range(extent) for at in out]
+    return out
+
+
+def _relative(lanes: Lanes) -> Lanes:
+    """The lanes seen from the first one, or from 0 where that supplies no address."""
+    first = lanes[0] or 0
+    return tuple([None if at is None else at - first for at in lanes])
 
 
 def _check_count(access: Access, count: int, machine: Arch) -> None:
@@ -115,14 +133,12 @@ def _check_count(access: Access, count: int, machine: Arch) -> None:
         )
 
 
-def _without_repeats(access: Access, mode: Layout, machine: Arch) -> NDArray[Any]:
+def _without_repeats(access: Access, mode: Layout, machine: Arch) -> list[int]:
     """The different values of a mode; leaves of stride 0 are not walked."""
-    import numpy as np
-
     moving = [(extent, stride) for extent, stride in leaves(mode) if stride]
     walk = plain([extent for extent, _ in moving], [stride for _, stride in moving])
     _check_count(access, size(walk), machine)
-    return np.unique(walk(np.arange(size(walk))))
+    return sorted(set(_images(walk)))
 
 
 @functools.lru_cache(maxsize=32)
@@ -180,12 +196,19 @@ def free_singles(visits: Sequence[Visits], elements: int, room: int, machine: Ar
 
 
 def _past(swizzle: Swizzle, elements: int) -> int:
-    """How far the offsets below `elements` reach past it."""
-    import numpy as np
+    """How far the offsets below `elements` reach past it.
 
-    # A right shift stays within blocks that end at its highest written bit.
-    start = elements - elements % (1 << (swizzle.base + swizzle.bits)) if swizzle.shift > 0 else 0
-    return max(0, int(swizzle(np.arange(start, elements)).max(initial=0)) + 1 - elements)
+    They fall into blocks that share their high bits and have all low ones; a swizzle is linear in bits, so
+    the largest of a block is found by taking each row of the low bits' images that makes it larger.
+    """
+    most = 0
+    for low in range(elements.bit_length()):
+        if elements >> low & 1:
+            at = swizzle((elements >> low ^ 1) << low)
+            for row in basis(swizzle(1 << bit) for bit in range(low)):
+                at = max(at, at ^ row)
+            most = max(most, at)
+    return max(0, most + 1 - elements)
 
 
 def _period(swizzle: Swizzle, visits: Sequence[Visits], machine: Arch) -> int:
@@ -202,50 +225,51 @@ class _Trials:
 
     def pass_one(self, swizzles: Sequence[Swizzle], one: Visits, row: int) -> tuple[Swizzle, ...]:
         """Those of the swizzles on which one instruction is free of conflicts and its vectors whole."""
-        import numpy as np
-
-        if not swizzles:
-            return ()
-        read = np.array([[s.yyy_mask] for s in swizzles])
-        step, right = (
-            np.array([[abs(s.shift)] for s in swizzles]),
-            np.array([[s.shift > 0] for s in swizzles]),
-        )
-        given = one.offsets[row]
-        moved = given ^ np.where(right, (given & read) >> step, (given & read) << step)
-        mask = np.broadcast_to(one.mask[row], moved.shape)
-        whole = ((read & (one.elems - 1)) == 0)[:, 0] & (moved % one.elems == 0).all(axis=1)
-        free = whole.copy()
-        free[whole] = self._free(one, moved[whole], mask[whole])
-        return tuple(s for s, ok in zip(swizzles, free.tolist(), strict=True) if ok)
+        moved = [(swizzle, _moved(swizzle, one.offsets[row], one.elems)) for swizzle in swizzles]
+        whole = [(swizzle, lanes) for swizzle, lanes in moved if lanes is not None]
+        free = self._free(one, [lanes for _, lanes in whole])
+        return tuple(swizzle for (swizzle, _), ok in zip(whole, free, strict=True) if ok)
 
     def reached(self, swizzle: Swizzle, visits: Sequence[Visits]) -> tuple[int, ...] | None:
         """The number of classes of instructions of every access, or None when one of them conflicts."""
-        import numpy as np
-
         period = _period(swizzle, visits, self.machine)
         out: list[int] = []
         for one in visits:
-            first = one.offsets[:, 0]
-            kinds = np.stack([one.shapes, first % period], axis=1)
-            _, rows = np.unique(kinds, axis=0, return_index=True)
-            moved = swizzle(one.offsets[rows])
-            if one.elems > 1 and (swizzle.yyy_mask & (one.elems - 1) or (moved % one.elems).any()):
-                return None
-            if not self._free(one, moved, one.mask[rows]).all():
-                return None
-            out.append(len(rows))
+            kinds = {
+                (shape, (lanes[0] or 0) % period): lanes
+                for shape, lanes in zip(one.shapes, one.offsets, strict=True)
+            }
+            rows = list(kinds.values())
+            for start in range(0, len(rows), AT_ONCE):  # most swizzles fail early
+                moved = [_moved(swizzle, lanes, one.elems) for lanes in rows[start : start + AT_ONCE]]
+                whole = [lanes for lanes in moved if lanes is not None]
+                if len(whole) < len(moved) or not all(self._free(one, whole)):
+                    return None
+            out.append(len(kinds))
         return tuple(out)
 
-    def _free(self, one: Visits, offsets: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
+    def _free(self, one: Visits, rows: Sequence[Lanes]) -> list[bool]:
         """Which of the instructions take their ideal."""
-        self.work += offsets.size * max(1, one.rule.width_bytes // self.machine.bank_bytes)
+        words = max(1, one.rule.width_bytes // self.machine.bank_bytes)
+        self.work += len(rows) * self.machine.lanes * words
         if self.work > WORK:
             raise UndecidedError(
                 f"no single swizzle, and no proof of none, after {WORK} swizzled words were counted",
                 budget=WORK,
             )
-        lanes = offsets[:, : one.rule.lanes] * one.bits // 8
-        taken, ideal = served_batch(one.rule, self.machine, lanes, mask[:, : one.rule.lanes])
-        free: NDArray[Any] = taken == ideal
-        return free
+        bytes_ = ([None if at is None else at * one.bits // 8 for at in lanes] for lanes in rows)
+        return [taken == ideal for taken, ideal in instruction_costs(one.rule, self.machine, bytes_)]
+
+
+def _moved(swizzle: Swizzle, lanes: Lanes, elems: int) -> Lanes | None:
+    """The lanes after a swizzle; None where it tears or misaligns a vector of `elems`."""
+    read, written, shift = swizzle.yyy_mask, swizzle.zzz_mask, abs(swizzle.shift)
+    if read & (elems - 1):
+        return None
+    # Two loops of their own: this is where the search spends its time.
+    if swizzle.shift > 0:
+        moved = tuple([None if at is None else at ^ (at & read) >> shift for at in lanes])
+    else:
+        moved = tuple([None if at is None else at ^ (at & read) << shift for at in lanes])
+    torn = written & (elems - 1) and any(at is not None and at % elems for at in moved)
+    return None if torn else moved

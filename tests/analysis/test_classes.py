@@ -52,7 +52,7 @@ def test_every_instruction_is_in_one_class(pair: tuple[AnyLayout, Access]) -> No
     table = table_of(layout, access)
     assume(table is not None)  # steps that no mode is a multiple of have no classes
     assert table is not None
-    counted = sum(int(table.residues.starts(f).sum()) for c in table.classes for f in c.families)
+    counted = sum(sum(table.residues.starts(f)) for c in table.classes for f in c.families)
     assert counted == table.found.extent.instructions
 
 

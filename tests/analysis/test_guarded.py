@@ -27,11 +27,11 @@ def test_every_instruction_is_in_one_class(pair: tuple[AnyLayout, Access]) -> No
     assert found is not None
     table = guarded_table(layout, access, found)
     assert table is not None
-    counted = sum(int(table.residues.starts(f).sum()) for c in table.classes for f in c.families)
+    counted = sum(sum(table.residues.starts(f)) for c in table.classes for f in c.families)
     assert counted == found.extent.instructions
     for one in table.classes:
         for family in one.families:
-            (residue, *_) = table.residues.starts(family).nonzero()[0].tolist()
+            residue = next(n for n, count in enumerate(table.residues.starts(family)) if count)
             thread, register, iteration = table.residues.member(family, residue)
             offsets = instruction_offsets(layout, access, Place(thread // SM90.lanes, register, iteration))
             active = [o is not None for o in offsets][: len(one.relative)]

@@ -21,7 +21,7 @@ from tests.sweeps import each
 COMMANDS = (
     "analyze", "solve", "synthesize", "explain", "code", "identify", "convert", "check", "legal", "ci",
     "kernel", "generate", "verify", "bench", "chart", "sass", "occupancy", "roofline", "l2", "registers",
-    "pipeline", "profile", "draw", "glossary", "cache", "doctor", "demo",
+    "pipeline", "profile", "draw", "report", "glossary", "cache", "doctor", "demo",
 )  # fmt: skip
 
 
@@ -64,6 +64,16 @@ BAD = [
     (("draw", "4:1", "--format", "png"), "UnsupportedError", "name a file", None),
     (("draw", "4:1", "--tile", "(2,2"), "ParseError", "position 4", 4),
     (("draw", "4:1", "--tile", "(2,2)"), "ShapeError", "does not have two modes", None),
+    (("report",), "UsageError", "Missing argument", None),
+    (("report", "(4,8"), "ParseError", "cannot read '(4,8': expected ',' or ')' at position 4", 4),
+    (("report", "Sw<3,4,3>"), "ShapeError", "has no shape: a layout is needed", None),
+    (
+        ("report", "(4,8):(8,1)", "--access", "ldmatrix.x4"),
+        "ShapeError",
+        "pieces of 16 rows by 32 bytes",
+        None,
+    ),
+    (("report", "4:1", "-o", "no/such/folder/x.html"), "OSError", "No such file or directory", None),
     (("draw", "4:1", "-o", "no/such/folder/x.svg"), "OSError", "No such file or directory", None),
 ]
 

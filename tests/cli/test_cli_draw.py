@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -81,31 +81,71 @@ def test_the_graph_as_text_is_always_there(monkeypatch: pytest.MonkeyPatch) -> N
     assert payload["kind"] == "graph" and payload["content"].startswith("digraph layout {")
 
 
-def test_the_graph_as_a_picture_needs_a_renderer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "graph.png"
+def test_the_composition_is_drawn_without_graphviz(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    error, message = refusal("draw", SWIZZLED, "-o", str(path))
-    assert error == "UnsupportedError" and "apt-get install graphviz" in message
-    assert not path.exists()
+    payload = answer("draw", SWIZZLED, "--graph", "--format", "svg")
+    assert payload["kind"] == "graph" and "x ^ ((x &amp; 0x1c0) &gt;&gt; 3)" in payload["content"]
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz's program dot is not installed")
-def test_the_graph_as_a_picture(tmp_path: Path) -> None:
-    path = tmp_path / "graph.png"
-    payload = answer("draw", SWIZZLED, "-o", str(path))
-    assert (payload["kind"], payload["format"], payload["content"]) == ("graph", "png", None)
-    assert payload["output"] == str(path) and path.read_bytes().startswith(b"\x89PNG\r\n")
+IMAGES = [
+    (SWIZZLED,), (SWIZZLED, "--bits", "--dtype", "f16"), (SWIZZLED, "--graph"), (SWIZZLED, "--table"),
+    ("SM80_16x8x16_F32F16F16F32_TN",),
+]  # fmt: skip
+
+
+@each("words", IMAGES, ids=" ".join)
+@each(("form", "begins"), [("png", b"\x89PNG\r\n"), ("pdf", b"%PDF-")])
+def test_every_picture_as_an_image(tmp_path: Path, words: tuple[str, ...], form: str, begins: bytes) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"picture.{form}"
+    payload = answer("draw", *words, "-o", str(path))
+    assert (payload["format"], payload["content"], payload["output"]) == (form, None, str(path))
+    assert path.read_bytes().startswith(begins)
+
+
+def test_an_image_without_its_library_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for form in ("png", "pdf"):
+        path = tmp_path / f"picture.{form}"
+        error, message = refusal("draw", "4:1", "-o", str(path))
+        assert error == "UnsupportedError" and "pip install 'layoutalg[draw]'" in message
+        assert not path.exists()
+    assert "name a file with -o FILE.png" in refusal("draw", "4:1", "--format", "png")[1]
 
 
 BAD = [
-    (("4:1", "-o", "picture.gif"), "UnknownNameError", "accepted are .svg, .dot, .gv, .png, .txt"),
+    (("4:1", "-o", "picture.gif"), "UnknownNameError", "accepted are .svg, .png, .pdf, .dot, .gv, .txt"),
     (("4:1", "--tile", "4", "--access", "ld.shared.b32"), "ArgumentTypeError", "give one of them"),
-    (("4:1", "--format", "dot", "--access", "ld.shared.b32"), "ArgumentTypeError", "as text or svg"),
+    (
+        ("4:1", "--format", "dot", "--access", "ld.shared.b32"),
+        "ArgumentTypeError",
+        "dot draws the composition",
+    ),
     (("(64,64):(64,1)", "--access", "ld.shared.b33"), "UnknownNameError", "unknown instruction"),
     (("(64,60):(60,1)", "--access", "ldmatrix.x4", "--dtype", "f32"), "ShapeError", "ldmatrix.x4"),
     (("(64,64):(64,1)", "--access", "ld.shared.b32", "--arch", "sm_0"), "UnknownNameError", "architecture"),
     (("(65536,65536):(65536,1)", "--tile", "(4,4)"), "ResourceError", "cells of the picture"),
     (("(32,2):(2,1)", "--tile", "(4,4)"), "ShapeError", "outside the 16 cells"),
+    (("(8,8):(8,1)", "--bits", "--rows", "4"), "ArgumentTypeError", "--rows is for a layout or --chunks"),
+    (("(8,8):(8,1)", "--warp", "1"), "ArgumentTypeError", "--warp is for --access, not for a layout"),
+    (("(8,8):(8,1)", "--rows", "8:9"), "ShapeError", "rows 8:9 of a picture: a part of the 8 rows, 0:8"),
+    (("(8,8):(8,1)", "--rows", "-1"), "ParseError", "such as 8:16"),
+    (("(8,8):(8,1)", "--index", "--banks"), "ArgumentTypeError", "give one of them"),
+    (("(8,8):(8,1)", "--walk", "(0,0),(0,1)"), "ArgumentTypeError", "has no swizzle to walk through"),
+    ((SWIZZLED, "--walk", "(0,0)"), "ParseError", "a start and a step are needed"),
+    (
+        (SWIZZLED, "--walk", "(0,0),(0,16)"),
+        "ShapeError",
+        "step 4 of the walk is at 0,64, outside of the 8 x 64",
+    ),
+    ((SWIZZLED, "--walk", "(0,0),(0,1)", "--steps", "65"), "ResourceError", "the limit is 64"),
+    (("(3,5):(5,1)", "--bits"), "NotLinearError", "bits_diagram of (3,5):(5,1)"),
+    (("64:1", "--table"), "ShapeError", "two modes"),
+    (("(64,64):(64,1)", "--access", "ld.shared.b32", "--warp", "999"), "ShapeError", "warp 999"),
+    (("(64,6):(6,1)", "--chunks"), "ShapeError", "by 16 bytes"),
+    (("Layout_K_SW128_Atm",), "ParseError", "cannot read"),
 ]
 
 
@@ -118,6 +158,52 @@ def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
 def test_an_instruction_takes_no_other_options() -> None:
     for words in (("--format", "dot"), ("--tile", "(16,8)"), ("--access", "ldmatrix.x4")):
         error = refusal("draw", "SM80_16x8x16_F32F16F16F32_TN", *words)
-        assert "is an instruction: it is drawn as text or svg, without other options" in str(error)
+        assert "options" in str(error) or "cannot read" in str(error)
     assert "did you mean 'SM75_U32x4_LDSM_N'" in str(refusal("draw", "SM75_U32x4_LDSM"))
     assert "did you mean 'SM61_DP4A'" in str(refusal("draw", "SM61_DP4"))
+
+
+def test_parts_and_what_cells_say() -> None:
+    text = answer("draw", "(64,64):(64,1)", "--rows", "2:4", "--cols", "3", "--index")["content"]
+    assert "2 │   2  66 130\n3 │   3  67 131" in text
+    assert "drawn are rows 2 to 3 of 64 and columns 0 to 2 of 64" in text
+    assert "0 │ 0 0 1 1" in answer("draw", "(1,4):(1,1)", "--dtype", "f16", "--banks")["content"]
+
+
+def test_what_is_too_large_is_cropped_with_a_note() -> None:
+    for layout in ("(4096,4096):(4096,1)", "Sw<3,4,3> o 0 o (4096,4096):(4096,1)"):
+        content = " ".join(answer("draw", layout)["content"].split())
+        assert "drawn are rows 0 to 63 of 4096 and columns 0 to 63 of 4096" in content
+
+
+def test_a_layout_that_is_not_injective_says_so() -> None:
+    content = answer("draw", "(4,4):(0,1)")["content"]
+    assert "not injective: 4 cells share the offset 0, others too" in content
+    assert "not injective" not in answer("draw", "(4,4):(4,1)")["content"]
+
+
+def test_two_layouts_beside_each_other() -> None:
+    content = answer("draw", "(4,4):(4,1)", "--beside", "(4,4):(1,4)")["content"]
+    assert "(4,4):(4,1): offsets    (4,4):(1,4): offsets" in content
+    assert "1 │  4  5  6  7         1 │  1  5  9 13" in content
+
+
+def test_one_instruction_of_an_access() -> None:
+    words = ("(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4")
+    picked = answer("draw", *words, "--iteration", "0", "--register", "0")["content"]
+    assert picked.splitlines()[0] == "ldmatrix.x4 on (64,64):(64,1), f16, sm_90"
+    offsets = answer("draw", *words, "--offsets")["content"]
+    assert "its offset where a lane takes it" in " ".join(offsets.split()) and "960" in offsets
+
+
+def test_chunks_walks_and_plans() -> None:
+    chunks = answer("draw", SWIZZLED, "--dtype", "f16", "--chunks")["content"]
+    assert "1 │ 0 1 2 3 4 5 6 7    1 │ 1 0 3 2 5 4 7 6" in chunks
+    atom = answer("draw", "Layout_K_SW128_Atom", "--dtype", "f16", "--chunks")["content"]
+    assert atom.splitlines()[1:] == chunks.splitlines()[1:]
+    tma = answer("draw", "CU_TENSOR_MAP_SWIZZLE_128B", "--dtype", "f16", "--chunks")["content"]
+    assert tma == atom
+    walk = answer("draw", SWIZZLED, "--walk", "(3,0),(0,16)", "--steps", "4")["content"]
+    assert "no step shares a bit with a" in walk
+    plan = answer("draw", "(8,64):(64,1)", "--dtype", "f16", "--copy", "cp.async.16")
+    assert plan["kind"] == "plan" and "T63" in plan["content"]

@@ -193,3 +193,13 @@ def test_numbers_that_are_not_there_are_refused(tmp_path: Path) -> None:
     error, sentence = refusal("chart", path, "--of", "power")
     assert error == "UnsupportedError" and sentence.endswith("has a number of W: NVML: Driver Not Loaded")
     assert refusal("chart", path, "--of", "speed")[0] == "UnknownNameError"
+
+
+def test_a_roofline_with_a_ladder_and_what_was_measured(tmp_path: Path) -> None:
+    out, found = tmp_path / "roof.svg", str(bench(tmp_path / "one.json"))
+    words = ("roofline", "--arch", "H100", "--ladder", "gemm-sm80", "--measured", found, "--dtype", "f16")
+    assert run(*words, "-o", str(out)).exit_code == 0
+    drawn = out.read_text(encoding="utf-8")
+    assert "128x256: 8" in drawn and "gemm-simt, measured" in drawn and "cuBLAS, measured" in drawn
+    assert "name a file with -o FILE.svg" in refusal(*words)[1]
+    assert "has no ladder of products" in refusal("roofline", "--ladder", "softmax", "-o", str(out))[1]

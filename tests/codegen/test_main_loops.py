@@ -107,8 +107,9 @@ def test_the_command_draws_it(tmp_path: Any) -> None:
     for more, error, part in (
         (("softmax",), "UnsupportedError", "no matrix product"),
         (("gemm-sm80", "--tiles", "0"), "ResourceError", "tiles along k"),
-        (("gemm-sm80", "--format", "png"), "UnknownNameError", "picture format"),
-        (("gemm-sm90",), "UnsupportedError", "have roles"),
+        (("gemm-sm80", "--format", "gif"), "UnknownNameError", "picture format"),
+        (("gemm-sm80", "--format", "png"), "UnsupportedError", "name a file"),
+        (("gemm-sm90",), "UnsupportedError", "runs in clusters"),
     ):
         found, sentence = refusal("pipeline", *more)
         assert found == error and part in sentence

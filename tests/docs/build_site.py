@@ -56,7 +56,7 @@ FACES = (
     "layoutalg", "layoutalg.layout", "layoutalg.compose", "layoutalg.algebra", "layoutalg.decide",
     "layoutalg.f2", "layoutalg.notation", "layoutalg.arch", "layoutalg.atoms", "layoutalg.analysis",
     "layoutalg.legality", "layoutalg.model", "layoutalg.symbolic", "layoutalg.synthesis",
-    "layoutalg.registers", "layoutalg.explanation", "layoutalg.draw", "layoutalg.widgets",
+    "layoutalg.registers", "layoutalg.explanation", "layoutalg.draw", "layoutalg.page", "layoutalg.widgets",
     "layoutalg.indexing", "layoutalg.source", "layoutalg.profiling", "layoutalg.checks", "layoutalg.testing",
     "layoutalg.codegen", "layoutalg.kernels", "layoutalg.ops", "layoutalg.dtype", "layoutalg.budget",
     "layoutalg.errors",

@@ -11,18 +11,23 @@ import pytest
 
 from layoutalg.arch import T4_ACHIEVED, Rates
 from layoutalg.draw import MOST_POINTS, Chart, Series, chart_svg, rising, roofline_chart
+from layoutalg.draw.chart import chart_scene
+from layoutalg.draw.scene import Dot, Line, Words
 from layoutalg.errors import ResourceError, ShapeError, UnknownNameError
 from layoutalg.model import balance_point
 
 SIZES = tuple((float(n), 50 - 3e4 / n) for n in range(1024, 12801, 128))
-TICK = re.compile(r'text-anchor="(?:middle|end)" fill="#555">([^<]+)<')
 
 
 def test_a_chart_is_one_svg_with_a_mark_per_point() -> None:
     series = (Series("a & b", SIZES), Series("roof", SIZES, marks=False))
     text = chart_svg(Chart("speed <ours>", "n", "TFLOP/s", series))
-    names = [element.tag.rpartition("}")[2] for element in ElementTree.fromstring(text).iter()]
-    assert names.count("polyline") == 2 and names.count("circle") == len(SIZES) == 93
+    ElementTree.fromstring(text)
+    shapes = chart_scene(Chart("speed", "n", "TFLOP/s", series)).shapes
+    lines = [shape for shape in shapes if isinstance(shape, Line) and len(shape.points) == len(SIZES) == 93]
+    marks = [shape for shape in shapes if isinstance(shape, Dot)]
+    assert len(lines) == 2 and len(marks) == len(SIZES) + 1, "a mark per point and one in the legend"
+    assert lines[0].color != lines[1].color and lines[0].dash != lines[1].dash
     assert "speed &lt;ours&gt;" in text and "a &amp; b" in text and "href" not in text
 
 
@@ -36,9 +41,13 @@ def test_a_chart_is_one_svg_with_a_mark_per_point() -> None:
     ],
 )
 def test_ticks_are_round_and_hold_all_points(values: list[float], log: bool, ticks: list[str]) -> None:
-    text = chart_svg(Chart("t", "x", "y", (Series("s", tuple((v, 1.0) for v in values)),), log_x=log))
-    assert TICK.findall(text)[: len(ticks)] == ticks
-    assert all(72 <= float(x) <= 72 + 640 for x in re.findall(r'<circle cx="([\d.]+)"', text))
+    shapes = chart_scene(
+        Chart("t", "x", "y", (Series("", tuple((v, 1.0) for v in values)),), log_x=log)
+    ).shapes
+    shown = [shape.text for shape in shapes if isinstance(shape, Words) and shape.color == "#555"]
+    assert shown[: len(ticks)] == ticks
+    marks = [shape.x for shape in shapes if isinstance(shape, Dot)][:-1]
+    assert len(marks) == len(values) and all(72 <= x <= 72 + 640 for x in marks)
 
 
 def test_a_logarithmic_axis_is_one() -> None:

@@ -22,22 +22,23 @@ period P.  Both are tested against the enumerated definition.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
+from itertools import starmap
+from operator import add
 from typing import NamedTuple
 
-from layoutalg.analysis.banks import served_batch, stride_wavefronts
+from layoutalg.analysis.banks import stride_wavefronts
 from layoutalg.analysis.classes.footprint import AccessStrides, LeafPairs, value_at
 from layoutalg.analysis.classes.residues import ResidueDigit, ResidueFamily, Residues
-from layoutalg.analysis.coalescing import stride_traffic, traffic_batch
-from layoutalg.analysis.lanes import batch_lanes
+from layoutalg.analysis.coalescing import stride_traffic
+from layoutalg.analysis.enumerated import instruction_costs
 from layoutalg.analysis.report import CostClass, Place
 from layoutalg.budget import spend
 
 MAX_RESIDUES = 1 << 16
 """Largest number of base residues kept apart; beyond it the classes would cost more than enumerating."""
-
-_BLOCK = 1 << 14
 
 
 class WarpClass(NamedTuple):
@@ -143,8 +144,8 @@ def _bases(table: ClassTable, which: int) -> list[tuple[int, int]]:
     first, *others = table.classes[which].families
     total = table.residues.starts(first)
     for family in others:
-        total = total + table.residues.starts(family)
-    found = [(base, number) for base, number in enumerate(total.tolist()) if number]
+        total = list(map(add, total, table.residues.starts(family)))
+    found = [(base, number) for base, number in enumerate(total) if number]
     spend(20 + table.residues.modulus // 32 + len(found))
     return found
 
@@ -239,7 +240,7 @@ def warp_families(
             *digits[level + 1 :],
             *rest,
         )
-        reached = set(residues.joint(stepping).nonzero()[1].tolist())
+        reached = set(residues.threads(stepping))
         for lane in range(1, window):
             if lane in reached:
                 spend(8 * level)
@@ -285,25 +286,18 @@ def _costs(table: ClassTable, rows: list[tuple[int, int, int]], by_stride: bool)
 
 def _defined_costs(table: ClassTable, rows: list[tuple[int, int, int]]) -> list[tuple[int, ...]]:
     """`_costs` by the definition, on one instruction each."""
-    import numpy as np
-
     found, lanes = table.found, table.found.machine.lanes
     period = table.residues.modulus * table.unit
     lowest = min(min(c.relative) for c in table.classes) * table.unit
-    relatives = np.full((len(table.classes), lanes), -(lowest // period) * period, dtype=np.int64)
-    actives = np.zeros((len(table.classes), lanes), dtype=bool)
-    for which, one in enumerate(table.classes):
-        relatives[which, : len(one.relative)] += np.array(one.relative, dtype=np.int64) * table.unit
-        actives[which, : len(one.relative)] = True if one.active is None else one.active
-    out: list[tuple[int, ...]] = []
-    for start in range(0, len(rows), _BLOCK):
-        which, base, shift = np.array(rows[start : start + _BLOCK], dtype=np.int64).T
-        offsets = found.moved(base[:, None] * table.unit + relatives[which])
-        offsets = offsets * found.bits // 8 + found.base_bytes + shift[:, None]
-        lane_offsets, mask = batch_lanes(found.rule, found.machine, offsets, actives[which])
-        if found.rule.space == "shared":
-            costs = np.stack(served_batch(found.rule, found.machine, lane_offsets, mask), axis=1)
-        else:
-            costs = traffic_batch(found.rule, found.machine, lane_offsets, mask)
-        out.extend(map(tuple, costs.tolist()))
-    return out
+    above = -(lowest // period) * period
+    idle: list[int | None] = [None] * lanes
+    byte = functools.cache(found.byte)  # lanes of many warps lie at the same places
+
+    def offsets(which: int, base: int, shift: int) -> list[int | None]:
+        one = table.classes[which]
+        on = (True,) * len(one.relative) if one.active is None else one.active
+        starts = (above + (base + lane) * table.unit for lane in one.relative)
+        row = [byte(start) + shift if ok else None for start, ok in zip(starts, on, strict=True)]
+        return row + idle[len(row) :]
+
+    return instruction_costs(found.rule, found.machine, starmap(offsets, rows))

@@ -107,7 +107,7 @@ def guarded_table(
                 on and (guard.lanes is None or lane in guard.lanes) for lane, on in enumerate(exists)
             )
             for active, part in _cut(coded.fields, relative, family, inside, limits):
-                if residues.starts(part).any():
+                if any(residues.starts(part)):
                     gathered.setdefault((offsets, active), []).append(part)
             if sum(map(len, gathered.values())) > MAX_FAMILIES:
                 return None

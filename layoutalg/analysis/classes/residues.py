@@ -6,22 +6,29 @@ contributes the polynomial  1 + z + z^2 + ... + z^(extent - 1),  z a step in the
 answer is their product.  A digit's sum is built by doubling and closes up after the order of its step, so a
 digit of 2^40 costs no more than one of 2^12.
 
+A histogram is ONE integer of Python: a field of whole 64-bit words per cell, wide enough for all choices
+together.  Sums of histograms are additions, and moving one along an axis is a shift or two; no count is too
+large, and no library is needed.
+
     digits 3 (stride 1) and 4 (stride 2), modulo 4:  offsets 0 1 2 | 2 3 0 | 0 1 2 | 2 3 0     counts 4 2 4 2
 
 >>> table = Residues(4, 1)
->>> table.joint((ResidueDigit(0, 3, 1, (0, 0, 0)), ResidueDigit(0, 4, 2, (0, 0, 0))))[:, 0].tolist()
+>>> table.column((ResidueDigit(0, 3, 1, (0, 0, 0)), ResidueDigit(0, 4, 2, (0, 0, 0))), 0)
 [4, 2, 4, 2]
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+import sys
+from array import array
+from typing import NamedTuple
 
 from layoutalg.budget import spend
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+WORD_BITS = 64
+"""Fields are multiples of this."""
 
 
 class ResidueDigit(NamedTuple):
@@ -52,44 +59,38 @@ class Residues:
 
     def __init__(self, modulus: int, lanes: int) -> None:
         self.modulus, self.lanes = modulus, lanes
-        self._known: dict[tuple[ResidueDigit, ...], NDArray[Any]] = {}
+        self._known: dict[tuple[ResidueDigit, ...], _Histogram] = {}
+        self._columns: dict[tuple[tuple[ResidueDigit, ...], int], list[int]] = {}
 
-    def joint(self, digits: tuple[ResidueDigit, ...]) -> NDArray[Any]:
-        """Number of choices of `digits` by (offset mod modulus, thread mod lanes).
-
-        As int64, or as Python's integers where there are 2^63 choices or more.
-        """
-        import numpy as np
-
-        found = self._known.get(digits)
+    def column(self, digits: tuple[ResidueDigit, ...], thread: int) -> list[int]:
+        """Number of choices of `digits` with this thread number modulo lanes, by offset modulo modulus."""
+        key = (digits, thread)
+        found = self._columns.get(key)
         if found is None:
-            if digits:
-                rest = self.joint(digits[1:])
-                if math.prod([digit.extent for digit in digits]) >> 63:
-                    rest = rest.astype(object)  # Python's integers
-                found = self._spread(rest, digits[0])
-            else:
-                found = np.zeros((self.modulus, self.lanes), dtype=np.int64)
-                found[0, 0] = 1
-            self._known[digits] = found
+            found = self._columns[key] = self._joint(digits).column(thread)
         return found
 
-    def starts(self, family: ResidueFamily) -> NDArray[Any]:
+    def threads(self, digits: tuple[ResidueDigit, ...]) -> list[int]:
+        """The thread numbers modulo lanes that some choice of `digits` has."""
+        return self._joint(digits).threads()
+
+    def starts(self, family: ResidueFamily) -> list[int]:
         """Number of members at a multiple of `lanes` threads, by offset modulo `modulus`."""
         spend(16 + self.modulus // 128)
-        column: NDArray[Any] = self.joint(family.digits)[:, -family.place[0] % self.lanes]
-        return _rolled(column, family.offset % self.modulus)
+        column = self.column(family.digits, -family.place[0] % self.lanes)
+        steps = family.offset % self.modulus
+        return column[-steps:] + column[:-steps] if steps else column
 
     def member(self, family: ResidueFamily, residue: int) -> tuple[int, int, int]:
         """(thread, register, iteration) of one member that `starts` counts under `residue`."""
         offset, thread = (residue - family.offset) % self.modulus, -family.place[0] % self.lanes
         place = list(family.place)
         for i, digit in enumerate(family.digits):
-            rest = self.joint(family.digits[i + 1 :])
+            rest = family.digits[i + 1 :]
             value = digit.first
             spend(8)
-            while not rest[
-                (offset - value * digit.stride) % self.modulus, (thread - value * digit.moves[0]) % self.lanes
+            while not self.column(rest, (thread - value * digit.moves[0]) % self.lanes)[
+                (offset - value * digit.stride) % self.modulus
             ]:
                 value += 1
                 spend()
@@ -98,12 +99,20 @@ class Residues:
             place = [p + value * m for p, m in zip(place, digit.moves, strict=True)]
         return place[0], place[1], place[2]
 
-    def _shift(self, hist: NDArray[Any], digit: ResidueDigit, steps: int) -> NDArray[Any]:
-        """The histogram moved by `steps` steps of the digit."""
-        hist = _rolled(hist, steps * digit.stride % self.modulus)
-        return _rolled(hist.T, steps * digit.moves[0] % self.lanes).T
+    def _joint(self, digits: tuple[ResidueDigit, ...]) -> _Histogram:
+        """Number of choices of `digits` by (offset mod modulus, thread mod lanes)."""
+        found = self._known.get(digits)
+        if found is None:
+            if digits:
+                most = math.prod([digit.extent for digit in digits])
+                words = -(-most.bit_length() // WORD_BITS)
+                found = self._spread(self._joint(digits[1:]).widened(words), digits[0])
+            else:
+                found = _Histogram(self.modulus, self.lanes, 1, 1)
+            self._known[digits] = found
+        return found
 
-    def _spread(self, hist: NDArray[Any], digit: ResidueDigit) -> NDArray[Any]:
+    def _spread(self, hist: _Histogram, digit: ResidueDigit) -> _Histogram:
         """The sum of `hist` shifted by every value of `digit`."""
         order = math.lcm(
             self.modulus // math.gcd(digit.stride, self.modulus),
@@ -115,21 +124,82 @@ class Residues:
         cells = self.modulus * self.lanes
         spend(1 + cells // 96 + shifts * (4 + cells // 300))  # what is kept, and what is moved
         counts = rest, order if cycles else 0
-        block, sums, done = self._shift(hist, digit, digit.first), [0 * hist, 0 * hist], [0, 0]
+
+        def moved(value: _Histogram, steps: int) -> _Histogram:
+            return value.moved(steps * digit.stride, steps * digit.moves[0])
+
+        block, sums, done = moved(hist, digit.first), [0, 0], [0, 0]
         for bit in range(max(counts).bit_length()):
             # `block` is the sum over 2^bit values.
             for k, count in enumerate(counts):
                 if count >> bit & 1:
-                    sums[k] = sums[k] + self._shift(block, digit, done[k])
+                    sums[k] += moved(block, done[k]).cells
                     done[k] += 1 << bit
             if max(counts) >> (bit + 1):
-                block = block + self._shift(block, digit, 1 << bit)
-        out: NDArray[Any] = sums[0] + cycles * sums[1]
-        return out
+                block = block._replace(cells=block.cells + moved(block, 1 << bit).cells)
+        return hist._replace(cells=sums[0] + cycles * sums[1])
 
 
-def _rolled(hist: NDArray[Any], steps: int) -> NDArray[Any]:
-    """`hist` moved along its first axis, round the end."""
-    import numpy as np
+class _Histogram(NamedTuple):
+    """Counts over Z_modulus x Z_lanes in fields of `words` words, threads fastest."""
 
-    return np.concatenate((hist[-steps:], hist[:-steps])) if steps else hist
+    modulus: int
+    lanes: int
+    words: int
+    cells: int
+
+    def widened(self, words: int) -> _Histogram:
+        """The same counts in wider fields."""
+        if words <= self.words:
+            return self
+        size, gap = self.words * WORD_BITS // 8, b"\0" * ((words - self.words) * WORD_BITS // 8)
+        data = self._data()
+        fields = (data[at : at + size] + gap for at in range(0, len(data), size))
+        return self._replace(words=words, cells=int.from_bytes(b"".join(fields), "little"))
+
+    def moved(self, offset: int, thread: int) -> _Histogram:
+        """The counts moved along both axes, round their ends."""
+        cells, field = self.cells, self.words * WORD_BITS
+        row = self.lanes * field
+        if steps := thread % self.lanes:
+            low = _low_lanes(self.modulus, self.lanes, self.words, self.lanes - steps)
+            kept = cells & low
+            cells = (kept << steps * field) | (cells ^ kept) >> (self.lanes - steps) * field
+        if steps := offset % self.modulus:
+            high = cells >> (self.modulus - steps) * row
+            cells = (cells ^ (high << (self.modulus - steps) * row)) << steps * row | high
+        return self._replace(cells=cells)
+
+    def column(self, thread: int) -> list[int]:
+        """The counts of one thread number, by offset."""
+        data = self._data()
+        if self.words == 1:
+            words = array("Q", data)
+            if sys.byteorder == "big":
+                words.byteswap()
+            return words[thread :: self.lanes].tolist()
+        size = self.words * WORD_BITS // 8
+        starts = range(thread * size, len(data), self.lanes * size)
+        return [int.from_bytes(data[at : at + size], "little") for at in starts]
+
+    def threads(self) -> list[int]:
+        """The thread numbers with a count."""
+        field = self.words * WORD_BITS
+        cells, rows = self.cells, self.modulus
+        while rows > 1:  # the upper half is laid onto the lower one
+            rows = (rows + 1) // 2
+            upper = cells >> rows * self.lanes * field
+            cells = upper | (cells ^ (upper << rows * self.lanes * field))
+        one = (1 << field) - 1
+        return [lane for lane in range(self.lanes) if cells >> lane * field & one]
+
+    def _data(self) -> bytes:
+        return self.cells.to_bytes(self.modulus * self.lanes * self.words * WORD_BITS // 8, "little")
+
+
+@functools.lru_cache(maxsize=64)
+def _low_lanes(modulus: int, lanes: int, words: int, count: int) -> int:
+    """The fields of the first `count` lanes of every row, all bits set."""
+    size = words * WORD_BITS // 8
+    row = b"\xff" * (count * size) + b"\0" * ((lanes - count) * size)
+    return int.from_bytes(row * modulus, "little")

@@ -28,17 +28,20 @@ what has predicates or swizzles.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from layoutalg.analysis.access import Access, addressing
 from layoutalg.analysis.classes.footprint import AccessStrides, find_footprint
-from layoutalg.analysis.enumerated import access_extent, lane_addresses
+from layoutalg.analysis.enumerated import access_extent, instruction_offsets, lane_addresses, place_of
+from layoutalg.analysis.lanes import active_lanes
 from layoutalg.analysis.report import Method
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.budget import Budget
 from layoutalg.layout import AnyLayout
+from layoutalg.optional import has_numpy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -131,7 +134,7 @@ class Listed(NamedTuple):
     """Bytes as the numbers of aligned groups of `grain` of them, in order."""
 
     grain: int
-    numbers: NDArray[Any]
+    numbers: NDArray[Any] | list[int]
 
     @property
     def method(self) -> Method:
@@ -145,9 +148,12 @@ class Listed(NamedTuple):
 
     def units(self, unit_bytes: int) -> Units:
         """Counted one by one."""
+        per = unit_bytes // self.grain
+        if isinstance(self.numbers, list):
+            full = Counter(number // per for number in self.numbers)
+            return Units(len(full), sum(n == per for n in full.values()))
         import numpy as np
 
-        per = unit_bytes // self.grain
         _, count = np.unique(self.numbers // per, return_counts=True)
         return Units(len(count), int((count == per).sum()))
 
@@ -161,11 +167,13 @@ def listed_bytes(layout: AnyLayout, accesses: Iterable[Access], machine: Arch) -
     >>> listed_bytes(tile, [Access.of("ld.global.b32@col", tile, "f32")], ARCHS["sm_90"]).units(64)
     Units(touched=6, whole=6)
     """
-    import numpy as np
-
     found = list(accesses)
     rules = [find_instruction(access.op, machine) for access in found]
     grain = min([machine.sector_bytes, *(rule.width_bytes for rule in rules)])
+    if not has_numpy():
+        return Listed(grain, _one_by_one(layout, found, machine, grain))
+    import numpy as np
+
     seen = [np.zeros(0, dtype=np.int64)]
     for access, rule in zip(found, rules, strict=True):
         counted = addressing(access, rule, machine)
@@ -179,6 +187,22 @@ def listed_bytes(layout: AnyLayout, accesses: Iterable[Access], machine: Arch) -
             addresses, mask = lane_addresses(layout, counted, rule, machine, extent, numbers)
             seen.append(np.unique((addresses[mask] // grain)[:, None] + inside))
     return Listed(grain, np.unique(np.concatenate(seen)))
+
+
+def _one_by_one(layout: AnyLayout, accesses: list[Access], machine: Arch, grain: int) -> list[int]:
+    """The same of every instruction in turn."""
+    seen: set[int] = set()
+    for access in accesses:
+        rule = find_instruction(access.op, machine)
+        counted = addressing(access, rule, machine)
+        extent = access_extent(layout, counted, rule, machine)
+        budget = Budget(f"{access.op} on {layout}: listing the bytes of its requests".__str__)
+        for number in range(extent.instructions):
+            budget.spend(machine.lanes)
+            lanes = instruction_offsets(layout, counted, place_of(extent, number), machine)
+            for _, address in active_lanes(rule, machine, lanes):
+                seen.update(range(address // grain, (address + rule.width_bytes) // grain))
+    return sorted(seen)
 
 
 # --- the closed form -----------------------------------------------------------------------------------

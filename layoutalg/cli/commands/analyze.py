@@ -35,7 +35,6 @@ from layoutalg.cli.inputs import (
     read_fail_on,
     read_layout,
     read_offsets,
-    storage_order,
 )
 from layoutalg.cli.options import ArchOption, JsonOption
 from layoutalg.cli.output import progress, say, say_json, say_verbatim
@@ -195,6 +194,8 @@ def _of_layout(
 ) -> tuple[dict[str, Any], Named, str, Reuse | None]:
     """The reports of accesses on a layout, the command that looks for a better one, and what those of global
     memory ask for together."""
+    from layoutalg.synthesis import storage_order
+
     layout, element = read_layout(text), element_type(dtype)
     loads = [f"ld.shared.b{element.bits}@row", f"ld.shared.b{element.bits}@col"]
     named: Named = []

@@ -1,4 +1,4 @@
-"""`layoutalg chart`: what `layoutalg bench --json` has measured of products, over their size, as SVG."""
+"""`layoutalg chart`: what `layoutalg bench --json` has measured of products, over their size, drawn."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from layoutalg.cli.inputs import read_source
 from layoutalg.cli.options import JsonOption, OutputOption
 from layoutalg.cli.output import say_json, write_whole
 from layoutalg.cli.refusals import header
-from layoutalg.draw import Chart, Series, chart_svg, rising
+from layoutalg.draw import Chart, Series, as_file, chart_svg, rising
+from layoutalg.dtype import dtype
 from layoutalg.errors import ParseError, UnknownNameError, UnsupportedError, printable
+
+IMAGE_FORMATS = ("png", "pdf")
 
 MOST_FILES = 8
 """Of one chart."""
@@ -79,7 +82,7 @@ def chart_command(
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw the rates of matrix products over their size, from the JSON of a bench, as SVG.
+    """Draw the rates of matrix products over their size, from the JSON of a bench, as SVG, PNG or PDF.
 
     layoutalg bench gemm-simt --sizes 1024:12800:128 --json > simt.json
 
@@ -103,7 +106,7 @@ def chart_command(
     )  # fmt: skip
     drawn = chart_svg(chart)
     if output is not None:
-        write_whole(output, drawn.encode())
+        write_whole(output, as_file(chart, chart_format(output)))
     if as_json:
         found = [{"name": one.name, "points": [list(point) for point in one.points]} for one in series]
         say_json(
@@ -115,6 +118,12 @@ def chart_command(
         print(printable(f"wrote {output} ({of}, {sum(len(one.points) for one in series)} points)"))
     else:
         sys.stdout.write(drawn)
+
+
+def chart_format(output: Path) -> str:
+    """What the name of a chart's file asks for: PNG or PDF by its ending, else SVG."""
+    suffix = output.suffix.lower().removeprefix(".")
+    return suffix if suffix in IMAGE_FORMATS else "svg"
 
 
 def _read(place: str) -> dict[str, Any]:
@@ -130,6 +139,23 @@ def _read(place: str) -> dict[str, Any]:
     if not isinstance(rows, list) or not rows or not all(_is_row(row) for row in rows):
         raise ParseError(f"{name} is not what layoutalg bench --json prints of matrix products")
     return dict(found)
+
+
+def measured_points(place: str, element: str) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+    """The points of a bench on a roofline: operations per byte that each product must at least move, as
+    often as it reads A and B and writes C once, and operations per second."""
+    payload = _read(place)
+    bytes_of = dtype(element).bits / 8
+    for contender, name in (("ours", str(payload["family"])), ("cublas", "cuBLAS")):
+        points = []
+        for row in payload["rows"]:
+            m, n, k = _extents(row["problem"])
+            rate = _rate(row, contender)
+            if rate:
+                moved = (m * k + k * n + m * n) * bytes_of
+                points.append((2 * m * n * k / moved, rate * 1e12))
+        if points:
+            yield f"{name}, measured", points
 
 
 def _is_row(row: Any) -> bool:
@@ -149,8 +175,14 @@ def _is_row(row: Any) -> bool:
 
 def _side(problem: str) -> float | None:
     """The side of the cube with as many multiplications as the product that a text names."""
+    sides = _extents(problem)
+    return round(math.cbrt(math.prod(sides)), 6) if sides else None
+
+
+def _extents(problem: str) -> tuple[int, ...]:
+    """M, N and K of the product that a text names; () for another text."""
     found = re.search(r"(\d{1,9}) x (\d{1,9}) x (\d{1,9}) ", problem, re.ASCII)
-    return None if found is None else round(math.cbrt(math.prod(map(int, found.groups()))), 6)
+    return () if found is None else tuple(map(int, found.groups()))
 
 
 def _series(payload: Mapping[str, Any], of: str, *, several: bool) -> Iterator[Series]:

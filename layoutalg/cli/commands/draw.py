@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from layoutalg.analysis import Access
-from layoutalg.atoms import CopyAtom, MMAAtom
 from layoutalg.cli.completions import accesses, one_of
+from layoutalg.cli.drawings import Wanted, drawing
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, LayoutArgument, OutputOption
 from layoutalg.cli.output import PAGE, say_json, write_whole
 from layoutalg.cli.refusals import header
-from layoutalg.draw import (
-    Picture,
-    as_dot,
-    as_svg,
-    as_text,
-    copy_picture,
-    layout_access_picture,
-    layout_picture,
-    memory_picture,
-    mma_picture,
-    render,
-    swizzle_picture,
-    tv_picture,
-)
-from layoutalg.dtype import dtype as element_type
+from layoutalg.draw import Picture, as_dot, as_file, as_text
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError, printable
-from layoutalg.layout import AnyLayout, ComposedLayout
-from layoutalg.notation import parse_int_tuple
 
-FORMATS = ("text", "svg", "dot", "png")
-_BY_SUFFIX = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".png": "png", ".txt": "text"}
+FORMATS = ("text", "svg", "png", "pdf", "dot")
+_BY_SUFFIX = {f".{name}": name for name in FORMATS[1:]} | {".gv": "dot", ".txt": "text"}
 
 
 def draw_command(
@@ -55,12 +37,49 @@ def draw_command(
     memory: Annotated[
         bool, typer.Option("--memory", help="Draw a tile in the order of memory, by bank, 16 bytes per cell.")
     ] = False,
+    chunks: Annotated[
+        bool, typer.Option("--chunks", help="Draw a digit per 16 bytes: its chunk of a line of all banks.")
+    ] = False,
+    bits: Annotated[
+        bool, typer.Option("--bits", help="Draw the bits of the index by field, with the wires of a swizzle.")
+    ] = False,
+    table: Annotated[
+        bool, typer.Option("--table", help="Draw all indices: as row and column, linear, binary, bit by bit.")
+    ] = False,
+    walk: Annotated[
+        str | None,
+        typer.Option(help="Walk through a swizzled tile from a coordinate by a step: '(3,0),(0,16)'."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of the walk. Default: 8.")] = None,
+    copy: Annotated[
+        str | None,
+        typer.Option(help="Draw who copies what: cp.async.16, st.shared.b128@row.", autocompletion=accesses),
+    ] = None,
+    graph: Annotated[bool, typer.Option("--graph", help="Draw the composition as a graph.")] = False,
+    beside: Annotated[str | None, typer.Option(help="Another layout, drawn beside the first.")] = None,
+    index: Annotated[bool, typer.Option("--index", help="Cells say their flat index.")] = False,
+    banks: Annotated[bool, typer.Option("--banks", help="Cells say their bank.")] = False,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Cells that an access takes say their offset, not the lane.")
+    ] = False,
+    warp: Annotated[
+        int | None, typer.Option(help="The warp whose access is drawn. Default: the worst.")
+    ] = None,
+    register: Annotated[
+        int | None, typer.Option(help="Which vector of a lane's values is drawn. Default: the worst.")
+    ] = None,
+    iteration: Annotated[
+        int | None, typer.Option(help="Which iteration is drawn. Default: the worst.")
+    ] = None,
+    rows: Annotated[str | None, typer.Option(help="Rows that are drawn: 16, or 16:32.")] = None,
+    cols: Annotated[str | None, typer.Option(help="Columns that are drawn: 16, or 16:32.")] = None,
     format_: Annotated[
         str | None,
         typer.Option(
             "--format",
-            help="text, svg, dot (the composition as a graph) or png (that graph drawn).",
-            autocompletion=one_of("text", "svg", "dot", "png"),
+            help="text, svg, png, pdf, or dot (the composition in graphviz's language). Default: text, or "
+            "what the name of the file says.",
+            autocompletion=one_of(*FORMATS),
         ),
     ] = None,
     output: OutputOption = None,
@@ -70,45 +89,45 @@ def draw_command(
     color: Annotated[bool | None, typer.Option(help="Colour text. Default: on a terminal.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw a layout as text or SVG, or its composition as a graph.
+    """Draw a layout, an access on it, its bits or its composition, as text, SVG, PNG or PDF.
 
     A swizzled layout is drawn before and after its swizzle, and so is an access on it. The colour of a cell
     is its bank; of a thread-value layout it is the thread. In place of a layout, the name of an instruction
-    (SM80_16x8x16_F32F16F16F32_TN, SM75_U32x4_LDSM_N) draws which lane holds what.
+    (SM80_16x8x16_F32F16F16F32_TN, SM75_U32x4_LDSM_N) draws which lane holds what, and that of an atom of
+    wgmma or a swizzle of TMA (Layout_K_SW128_Atom, CU_TENSOR_MAP_SWIZZLE_64B) its layout.
     """
     form = _format(format_, output)
-    if access is not None and tile is not None:
-        raise ArgumentTypeError("--access draws an access and --tile a thread-value layout: give one of them")
-    if memory and (access is not None or tile is not None):
-        raise ArgumentTypeError("--memory draws a tile as it lies; --access and --tile draw something else")
-    if form in ("dot", "png") and (access is not None or tile is not None or memory):
-        raise ArgumentTypeError(f"{form} draws the composition; --access and --tile are drawn as text or svg")
-    drawn = _read_atom(layout) or read_layout(layout)
-    if isinstance(drawn, (MMAAtom, CopyAtom)) and (form in ("dot", "png") or access or tile or memory):
-        raise ArgumentTypeError(
-            f"{drawn} is an instruction: it is drawn as text or svg, without other options"
-        )
-    if form in ("dot", "png") and not isinstance(drawn, (MMAAtom, CopyAtom)):
-        kind, content = "graph", as_dot(drawn).encode() + b"\n"
-        if form == "png":
-            if output is None:
-                raise UnsupportedError("a png does not go to the terminal: name a file with -o FILE.png")
-            content = render(content.decode(), "png")
+    options = {
+        "access": access, "tile": tile, "memory": memory, "chunks": chunks, "bits": bits, "table": table,
+        "walk": walk, "copy": copy, "graph": graph, "beside": beside, "index": index, "banks": banks,
+        "offsets": offsets, "warp": warp, "register": register, "iteration": iteration, "rows": rows,
+        "cols": cols, "steps": steps,
+    }  # fmt: skip
+    if form == "dot":
+        if any(value for name, value in options.items() if name != "graph"):
+            raise ArgumentTypeError(
+                "dot draws the composition; other options are drawn as text, svg, png or pdf"
+            )
+        subject = read_layout(layout)
+        name, kind, content = str(subject), "graph", as_dot(subject).encode() + b"\n"
     else:
-        kind, picture = _picture(drawn, access, tile, dtype, arch, memory=memory)
-        if form == "svg":
-            content = as_svg(picture).encode()
+        name, kind, drawn = drawing(layout, Wanted(options, dtype, arch))
+        if form in ("png", "pdf") and output is None:
+            raise UnsupportedError(f"a {form} does not go to the terminal: name a file with -o FILE.{form}")
+        if form != "text":
+            content = as_file(drawn, form)
         else:
             printed = output is None and not as_json
             boxes = not ascii_only and (not printed or "utf" in (sys.stdout.encoding or "").lower())
-            text = as_text(picture, width=PAGE, color=printed and wants_color(color), unicode=boxes)
+            shown = drawn if isinstance(drawn, Picture) else drawn.picture
+            text = as_text(shown, width=PAGE, color=printed and wants_color(color), unicode=boxes)
             content = text.encode() + b"\n"
     if output is not None:
         write_whole(output, content)
     if as_json:
         say_json(
             header("draw")
-            | {"layout": str(drawn), "kind": kind, "format": form}
+            | {"layout": name, "kind": kind, "format": form}
             | {"output": None if output is None else str(output)}
             | {"content": content.decode() if output is None else None}
         )
@@ -116,42 +135,6 @@ def draw_command(
         print(printable(f"wrote {output} ({kind}, {form}, {len(content):,} bytes)"))
     else:
         sys.stdout.write(content.decode())
-
-
-def _read_atom(text: str) -> MMAAtom | CopyAtom | None:
-    """The instruction that is named, or None for what does not begin as a name does."""
-    from layoutalg.atoms import COPY_ATOMS, find_copy_atom, find_mma_atom
-
-    if re.match(r"\s*(cute::)?(SM\d|UniversalFMA|UniversalCopy)", text) is None:
-        return None
-    name = text.replace(" ", "").removeprefix("cute::")
-    is_copy = name in COPY_ATOMS or re.search(r"LDSM|STSM|MOVM|Shuffle|CP_ASYNC|Copy", name) is not None
-    return find_copy_atom(name) if is_copy else find_mma_atom(name)
-
-
-def _picture(
-    layout: AnyLayout | MMAAtom | CopyAtom,
-    access: str | None,
-    tile: str | None,
-    dtype: str,
-    arch: str,
-    *,
-    memory: bool,
-) -> tuple[str, Picture]:
-    element = element_type(dtype)
-    if isinstance(layout, MMAAtom):
-        return "atom", mma_picture(layout)
-    if isinstance(layout, CopyAtom):
-        return "atom", copy_picture(layout)
-    if access is not None:
-        return "access", layout_access_picture(layout, Access.of(access, layout, element), arch)
-    if memory:
-        return "memory", memory_picture(layout, element)
-    if tile is not None:
-        return "tv", tv_picture(layout, parse_int_tuple(tile))
-    if isinstance(layout, ComposedLayout) and layout.swizzles:
-        return "swizzle", swizzle_picture(layout, element=element)
-    return "layout", layout_picture(layout, element=element)
 
 
 def _format(given: str | None, output: Path | None) -> str:

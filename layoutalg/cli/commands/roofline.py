@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from layoutalg.arch import T4_ACHIEVED, Rates, board_rates, find_arch
+from layoutalg.cli.commands.chart import chart_format, measured_points
 from layoutalg.cli.completions import dtypes, one_of
 from layoutalg.cli.inputs import read_sides
 from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
@@ -66,6 +67,18 @@ def roofline_command(
             autocompletion=one_of("row", "col"),
         ),
     ] = "row",
+    ladder: Annotated[
+        str | None,
+        typer.Option(help="A family whose steps' tiles are drawn, too: gemm-sm80.", show_default=False),
+    ] = None,
+    measured: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What layoutalg bench FAMILY --json has printed; its rates are drawn over the "
+            "operations per byte that a product can reach. Repeats.",
+            show_default=False,
+        ),
+    ] = None,
     output: OutputOption = None,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
@@ -88,10 +101,14 @@ def roofline_command(
         reuse = 1.0 if size is None else _reuse(size, block, order, machine.board.sms if machine.board else 1)
         programs[text] = gemm_intensities(block=block, element=dtype, l2_reuse=reuse, **small)
         reports[text] = roofline_of(found, programs[text], unit)
+    if (ladder or measured) and output is None:
+        raise UnsupportedError("--ladder and --measured are drawn: name a file with -o FILE.svg")
     if output is not None:
-        from layoutalg.draw import chart_svg, roofline_chart
+        from layoutalg.draw import as_file, roofline_chart
 
-        write_whole(output, chart_svg(roofline_chart(found, programs, unit)).encode())
+        drawn = programs | (_ladder(ladder, dtype, small) if ladder else {})
+        points = {name: points for place in measured or () for name, points in measured_points(place, dtype)}
+        write_whole(output, as_file(roofline_chart(found, drawn, unit, points), chart_format(output)))
     if as_json:
         say_json(
             header("roofline")
@@ -114,6 +131,25 @@ def roofline_command(
     say(f"Rates: {found.source}.")
     if output is not None:
         say(f"wrote {output}")
+
+
+def _ladder(family: str, dtype: str, small: dict[str, tuple[int, int]]) -> dict[str, dict[str, float]]:
+    """Operations per byte of DRAM of a family's steps, those of one tile together."""
+    from layoutalg.kernels.registry import FAMILIES, find_family
+
+    found = find_family(family)
+    if not found.steps or "k" not in found.asks:
+        named = ", ".join(name for name, one in FAMILIES.items() if one.steps and "k" in one.asks)
+        raise UnsupportedError(f"{family} has no ladder of products: {named} have one")
+    by_tile: dict[tuple[int, int], list[str]] = {}
+    for name, step in found.steps.items():
+        by_tile.setdefault((step.tile_m, step.tile_n), []).append(name.split(" ")[0])
+    names: dict[float, list[str]] = {}
+    for block, steps in by_tile.items():
+        inside = {name: (min(m, block[0]), min(n, block[1])) for name, (m, n) in small.items()}
+        intensities = gemm_intensities(block=block, element=dtype, **inside)
+        names.setdefault(intensities["dram"], []).append(f"{block[0]}x{block[1]}: {', '.join(steps)}")
+    return {"; ".join(same): {"dram": intensity} for intensity, same in names.items()}
 
 
 def _rates(arch: str, kind: str, clock: float | None) -> Rates:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from layoutalg.analysis import Report, report_notes
 from layoutalg.cli.completions import accesses, one_of
-from layoutalg.cli.inputs import ORDERS, or_input, read_layout, storage_order
+from layoutalg.cli.inputs import ORDERS, or_input, read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, say_verbatim, size_bytes, table
 from layoutalg.cli.refusals import header
@@ -345,7 +345,7 @@ def _choice(choice: Choice) -> Payload:
 
 def _asked(text: str, order: str | None, specs: list[str], element: DType) -> _Asked:
     """The layout that is asked about: a shape, storage order, swizzles of it, or a tile as it is written."""
-    from layoutalg.synthesis import read_tile, storage_layout
+    from layoutalg.synthesis import read_tile, storage_layout, storage_order
 
     wanted = None if order is None else _order(order)
     if ":" not in text:

@@ -2,7 +2,8 @@ r"""A layout as a graph: which digits of the coordinate meet which strides, and 
 
 The idea.  A layout is a pipeline.  Every leaf mode takes a digit of the coordinate and multiplies it by its
 stride; the products are added, the offset joins them, and swizzles or outer layouts act on the sum, from the
-inside out.  `as_dot` writes that pipeline in graphviz's DOT language; `render` has it drawn.
+inside out.  `graph_diagram` draws that pipeline; `as_dot` writes it in graphviz's DOT language, and `render`
+has graphviz draw it.
 
 >>> print(as_dot(ComposedLayout(Swizzle(1, 0, 1), 0, Layout((2, 2), (2, 1)))))
 digraph layout {
@@ -28,6 +29,11 @@ from __future__ import annotations
 
 import shutil
 
+from layoutalg.draw.diagrams.diagram import Diagram
+from layoutalg.draw.palette import CHUNK_COLORS, hex_color
+from layoutalg.draw.picture import Cell, Panel, Picture
+from layoutalg.draw.scene import Box, Line, Scene, Shape, Words, text_width
+from layoutalg.draw.svg import MARGIN
 from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError, check_type
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, to_text
 from layoutalg.tools import run_tool
@@ -41,6 +47,8 @@ FORMATS = ("svg", "png", "pdf")
 TIMEOUT_S = 60.0
 """Longest that dot may take."""
 
+_LINE, _ARROW = 16, 40
+
 
 def as_dot(layout: AnyLayout) -> str:
     """The pipeline of a layout in the DOT language (graphviz.org/doc/info/lang.html).
@@ -50,17 +58,8 @@ def as_dot(layout: AnyLayout) -> str:
     >>> as_dot(Layout(4)).splitlines()[-2].strip()
     'n2 -> n3'
     """
-    check_type("as_dot", layout, (Layout, ComposedLayout), "a layout")
-    inner, stages = _stages(layout)
-    extents, strides = flatten_tree(inner.shape), flatten_tree(inner.stride)
-    count = len(extents) + len(stages) + 3
-    if count > MAX_NODES:
-        raise ResourceError("nodes of the graph", count, MAX_NODES, hint="coalesce the layout first")
-    digits = [f"i{i} < {s}\n* {d}" for i, (s, d) in enumerate(zip(extents, strides, strict=True))]
-    labels = [f"coordinate\n{to_text(inner.shape)}", *digits, "+", *stages, "offset"]
-    last, total = len(labels) - 1, len(digits) + 1
-    edges = [(0, i) for i in range(1, total)] + [(i, total) for i in range(1, total)]
-    edges += [(i, i + 1) for i in range(total, last)]
+    labels, edges = _pipeline("as_dot", layout)
+    last = len(labels) - 1
     import graphviz
 
     font = {"fontname": "monospace"}
@@ -75,6 +74,56 @@ def as_dot(layout: AnyLayout) -> str:
     graph.edges((f"n{a}", f"n{b}") for a, b in edges)
     source: str = graph.source
     return source.expandtabs(2).rstrip()
+
+
+def graph_diagram(layout: AnyLayout) -> Diagram:
+    """The pipeline of a layout as boxes and arrows; as text a row per box.
+
+    Raises ResourceError past MAX_NODES nodes.
+
+    >>> [row[0].text for row in graph_diagram(Layout((2, 3))).picture.panels[0].cells]
+    ['coordinate (2,3)', 'i0 < 2 * 1', 'i1 < 3 * 2', '+', 'offset']
+    """
+    labels, edges = _pipeline("graph_diagram", layout)
+    digits = sum(1 for a, _ in edges if a == 0)
+    width = [max(text_width(line) for line in label.split("\n")) + 24 for label in labels]
+    height = [_LINE * (1 + label.count("\n")) + 10 for label in labels]
+    tall = max(sum(height[1 : digits + 1]) + 10 * (digits - 1), max(height))
+    top, middle = MARGIN + 30, MARGIN + 30 + tall // 2
+    at: list[tuple[int, int]] = [(MARGIN, middle - height[0] // 2)]
+    x, y = MARGIN + width[0] + _ARROW, top + (tall - sum(height[1 : digits + 1]) - 10 * (digits - 1)) // 2
+    for n in range(1, digits + 1):
+        at.append((x, y))
+        y += height[n] + 10
+    x += max(width[1 : digits + 1], default=0) + _ARROW
+    for n in range(digits + 1, len(labels)):
+        at.append((x, middle - height[n] // 2))
+        x += width[n] + _ARROW
+    shapes: list[Shape] = []
+    for (a, b), n in zip(at, range(len(labels)), strict=True):
+        fill = hex_color(CHUNK_COLORS[2 if n in (0, len(labels) - 1) else 4 if n <= digits else 5])
+        shapes.append(Box(a, b, width[n], height[n], fill, "#111"))
+    for n, (a, b) in enumerate(at):
+        for line, text in enumerate(labels[n].split("\n")):
+            shapes.append(Words(a + width[n] / 2, b + 18 + _LINE * line, text, "middle"))
+    arrows = [
+        Line(
+            ((at[a][0] + width[a], at[a][1] + height[a] / 2), (at[b][0], at[b][1] + height[b] / 2)),
+            arrow=True,
+        )
+        for a, b in edges
+    ]
+    title = str(layout)
+    across = max(x - _ARROW, MARGIN + text_width(title, 8.6)) + MARGIN
+    head = Words(MARGIN, MARGIN + 10, title, bold=True, size=14)
+    scene = Scene(title, across, top + tall + MARGIN, (head, *arrows, *shapes))
+    rows = tuple((Cell(label.replace("\n", " ")),) for label in labels)
+    to = tuple(", ".join(str(b) for a, b in edges if a == n) for n in range(len(labels)))
+    cells = tuple((*row, Cell(then)) for row, then in zip(rows, to, strict=True))
+    panel = Panel(
+        "from the coordinate to the offset", tuple(map(str, range(len(labels)))), ("what", "goes to"), cells
+    )
+    return Diagram(scene, Picture(title, (panel,)))
 
 
 def render(dot: str, file_format: str) -> bytes:
@@ -109,6 +158,21 @@ def render(dot: str, file_format: str) -> bytes:
         f"graphviz's program dot could not draw the graph as {file_format}: {ended}; ask for the format dot "
         f"and render that elsewhere"
     )
+
+
+def _pipeline(operation: str, layout: AnyLayout) -> tuple[list[str], list[tuple[int, int]]]:
+    """What each node says, and which node leads to which."""
+    check_type(operation, layout, (Layout, ComposedLayout), "a layout")
+    inner, stages = _stages(layout)
+    extents, strides = flatten_tree(inner.shape), flatten_tree(inner.stride)
+    count = len(extents) + len(stages) + 3
+    if count > MAX_NODES:
+        raise ResourceError("nodes of the graph", count, MAX_NODES, hint="coalesce the layout first")
+    digits = [f"i{i} < {s}\n* {d}" for i, (s, d) in enumerate(zip(extents, strides, strict=True))]
+    labels = [f"coordinate\n{to_text(inner.shape)}", *digits, "+", *stages, "offset"]
+    last, total = len(labels) - 1, len(digits) + 1
+    edges = [(0, i) for i in range(1, total)] + [(i, total) for i in range(1, total)]
+    return labels, edges + [(i, i + 1) for i in range(total, last)]
 
 
 def _stages(layout: AnyLayout) -> tuple[Layout, list[str]]:

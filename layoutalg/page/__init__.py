@@ -1,0 +1,31 @@
+"""Pages: a report of layouts that opens from a file, and an explorer that runs the library in a browser.
+
+    engine      Engine: a tile under the settings of the sliders; its model, as the JavaScript counts with it
+    sections    the parts that do not move, as HTML: costs, ranked layouts, index code, pictures
+    data        page_data: models and pieces of HTML for layouts and accesses
+    document    report_html, explore_html: the pages as text
+    answers     answer: what explore.html asks the library beside it
+    explorer    write_explorer: explore.html with the library and Pyodide; python -m layoutalg.page FOLDER
+    assets/     model.js (the definitions), view.js (the panels), report.js, explore.js, style.css, live.html
+
+>>> "<title>(32,32):(32,1), f32, sm_90</title>" in report_html(["(32,32):(32,1)"])
+True
+"""
+
+from __future__ import annotations
+
+from layoutalg.page.answers import answer
+from layoutalg.page.document import MOST_PAGE_BYTES, explore_html, report_html
+from layoutalg.page.engine import Engine, model_of, parse_layout
+from layoutalg.page.explorer import write_explorer
+
+__all__ = [
+    "MOST_PAGE_BYTES",
+    "Engine",
+    "answer",
+    "explore_html",
+    "model_of",
+    "parse_layout",
+    "report_html",
+    "write_explorer",
+]

@@ -1,0 +1,253 @@
+"""What the sliders of a page ask: a tile under another swizzle and pitch, and what accesses cost on it.
+
+The idea.  The page's JavaScript counts every instruction by the definition.  The same questions are answered
+here by the library, in closed form; a test asks both of thousands of settings, and explore.html asks these.
+
+    swizzle   None: the layout's own; (B, M, S): one Sw<B,M,S> in its place, (0, 0, 0) none
+    pad       elements between rows.  The pitch of a layout is its smallest stride above 1; where it divides
+              all larger ones, stride d becomes d + pad * d / pitch.  (64,96):(96,1) and pad 8: (104,1)
+
+An access is that of the layout as given: which lanes take which coordinates does not depend on where those
+lie.
+
+>>> tile = Engine(parse_layout("(64,64):(64,1)"), "f16")
+>>> tile.numbers((0, 0, 0), 0, "ldmatrix.x4")["total"], tile.numbers((3, 3, 3), 0, "ldmatrix.x4")["total"]
+(512, 64)
+>>> print(tile.tile((2, 3, 3), 8))
+Sw<2,3,3> o 0 o (64,64):(72,1)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from layoutalg.analysis import Access, Place, SharedReport, analyze_access, instruction_offsets
+from layoutalg.arch import Arch, find_arch, find_instruction
+from layoutalg.compose import NormalForm, find_normal_form
+from layoutalg.draw import schedule
+from layoutalg.dtype import DType, dtype
+from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.layout import (
+    AnyLayout,
+    ComposedLayout,
+    Layout,
+    Swizzle,
+    Swizzles,
+    has_symbols,
+    leaves,
+    size,
+    span,
+    unflatten_tree,
+)
+from layoutalg.notation import parse
+
+MOST_ELEMENTS = 1 << 21
+"""Elements of a tile that a page counts and draws; of a larger one it shows what the library counted."""
+
+MOST_OFFSET = 1 << 28
+"""Offsets and pads of a page are below this: JavaScript's XOR has 32 bits, and addresses count bits."""
+
+Bits = tuple[int, int, int]
+
+
+def parse_layout(text: str) -> AnyLayout:
+    """A layout from CuTe text, of integers; raises ShapeError or UnsupportedError for anything else.
+
+    >>> print(parse_layout("(4,8):(8,1)"))
+    (4,8):(8,1)
+    """
+    found = parse(text)
+    if not isinstance(found, (Layout, ComposedLayout)):
+        raise ShapeError(f"{found} has no shape: a layout is needed, such as Sw<3,3,3> o 0 o (64,64):(64,1)")
+    form = find_normal_form(found)
+    if form is not None and has_symbols(form.layout):
+        raise UnsupportedError(f"a page counts for integers, and {found} has symbols")
+    return found
+
+
+def pitch_of(layout: Layout) -> int | None:
+    """The smallest stride above 1, where it divides all larger ones; else None.
+
+    >>> pitch_of(Layout((64, 96), (96, 1))), pitch_of(Layout(8, 1)), pitch_of(Layout((4, 4, 2), (1, 4, 6)))
+    (96, None, None)
+    """
+    steps = sorted({stride for extent, stride in leaves(layout) if extent > 1 and stride > 1})
+    return steps[0] if steps and all(step % steps[0] == 0 for step in steps) else None
+
+
+def padded(layout: Layout, pad: int) -> Layout:
+    """The layout with `pad` elements more between its rows; raises UnsupportedError without a pitch.
+
+    >>> print(padded(Layout((64, (8, 12)), (8, (1, 512))), 2))
+    (64,(8,12)):(10,(1,640))
+    """
+    if not pad:
+        return layout
+    pitch = pitch_of(layout)
+    if pitch is None:
+        raise UnsupportedError(f"{layout} has no rows to pad: no stride divides all larger ones")
+    wider = tuple(stride + pad * (stride // pitch) if stride > 1 else stride for _, stride in leaves(layout))
+    return Layout(layout.shape, unflatten_tree(wider, layout.shape))
+
+
+class Engine:
+    """A layout, its element type and its architecture, asked with settings.
+
+    Raises what `dtype` and `find_arch` do, and ShapeError for a base below 0.
+    """
+
+    def __init__(
+        self, layout: AnyLayout, element: str | DType, arch: str | Arch = "sm_90", base_bytes: int = 0
+    ) -> None:
+        self.layout, self.element, self.machine = layout, dtype(element), find_arch(arch)
+        if not 0 <= base_bytes < MOST_OFFSET:
+            raise ShapeError(f"base is {base_bytes}; 0 to {MOST_OFFSET - 1} bytes are accepted")
+        self.base_bytes = base_bytes
+        self.form = find_normal_form(layout)
+
+    def refusal(self) -> str:
+        """Why a page does not count this layout itself; "" where it does."""
+        if self.form is None:
+            return f"{self.layout} is no chain of swizzles over one layout, so that it has no sliders."
+        low, high = span(self.form.layout)
+        if low < 0 or max(high, size(self.form.layout)) + self.form.offset >= MOST_OFFSET:
+            return f"Offsets of {self.layout} are not all in 0 to {MOST_OFFSET - 1}: the page does not count."
+        if size(self.form.layout) > MOST_ELEMENTS:
+            return (
+                f"{self.layout} has {size(self.form.layout):,} elements; a page counts and draws up to "
+                f"{MOST_ELEMENTS:,} itself.  The tables, by the library, are of all of them."
+            )
+        return ""
+
+    def access(self, spec: str) -> Access:
+        """The access that `spec` says, OP[@row|col|TV], on the layout as given; raises as `Access.of`."""
+        return replace(Access.of(spec, self.layout, self.element), base_bytes=self.base_bytes)
+
+    def tile(self, swizzle: Bits | None, pad: int) -> AnyLayout:
+        """The layout under a setting; raises ShapeError for bits that are no swizzle, UnsupportedError."""
+        if self.form is None:
+            if swizzle is None and not pad:
+                return self.layout
+            raise UnsupportedError(self.refusal())
+        chain = self.form.swizzles if swizzle is None else Swizzles(Swizzle(*swizzle))
+        return NormalForm(chain, self.form.offset, padded(self.form.layout, pad)).whole
+
+    def offsets(self, swizzle: Bits | None, pad: int) -> list[int]:
+        """The offset of every flat index under a setting; raises UnsupportedError where `refusal` has one."""
+        if self.refusal():
+            raise UnsupportedError(self.refusal())
+        tile = self.tile(swizzle, pad)
+        return [tile(index) for index in range(size(tile))]
+
+    def numbers(self, swizzle: Bits | None, pad: int, spec: str) -> dict[str, int | str]:
+        """What an access costs under a setting; raises as `analyze_access`."""
+        report = analyze_access(self.tile(swizzle, pad), self.access(spec), self.machine)
+        if isinstance(report, SharedReport):
+            return {
+                "space": "shared",
+                "instructions": report.instructions,
+                "total": report.total,
+                "ideal": report.ideal_total,
+                "worst": report.worst,
+                "worstIdeal": report.worst_ideal,
+                "method": report.method,
+            }
+        return {
+            "space": "global",
+            "instructions": report.instructions,
+            "total": report.sectors,
+            "ideal": report.ideal,
+            "lines": report.lines,
+            "usefulBytes": report.useful_bytes,
+            "method": report.method,
+        }
+
+    def addresses(self, swizzle: Bits | None, pad: int, spec: str, place: Sequence[int]) -> list[int | None]:
+        """The byte address of every lane of one instruction: (warp, register, iteration)."""
+        return instruction_offsets(self.tile(swizzle, pad), self.access(spec), Place(*place), self.machine)
+
+    def services(self, swizzle: Bits | None, pad: int, spec: str, place: Sequence[int]) -> list[list[int]]:
+        """(lane, bank, word, phase group, wavefront) of an instruction; of a global one, the last are 0."""
+        access, machine = self.access(spec), self.machine
+        lanes = self.addresses(swizzle, pad, spec, place)
+        rule = find_instruction(access.op, machine)
+        if rule.space == "shared":
+            return [
+                [s.lane, s.bank, s.word, s.group, s.wavefront] for s in schedule(access.op, lanes, machine)
+            ]
+        words = max(1, rule.width_bytes // machine.bank_bytes)
+        firsts = [(lane, at // machine.bank_bytes) for lane, at in enumerate(lanes) if at is not None]
+        return [
+            [lane, word % machine.banks, word, 0, 0]
+            for lane, first in firsts
+            for word in range(first, first + words)
+        ]
+
+
+@functools.lru_cache(maxsize=64)
+def engine_of(layout: str, element: str, arch: str, base_bytes: int) -> Engine:
+    """The engine of texts; kept, since a page asks it again and again.
+
+    >>> engine_of("(4,8):(8,1)", "f32", "sm_90", 0).numbers(None, 0, "ld.shared.b32")["total"]
+    1
+    """
+    return Engine(parse_layout(layout), element, arch, base_bytes)
+
+
+def model_of(engine: Engine, specs: Sequence[str]) -> dict[str, Any]:
+    """The engine as plain data: what the JavaScript of a page counts with.
+
+    >>> model_of(Engine(parse_layout("(4,8):(8,1)"), "f32"), ["ld.shared.b32@row"])["pitch"]
+    8
+    """
+    form, machine = engine.form, engine.machine
+    accesses = [_access_model(engine, spec) for spec in specs]
+    out: dict[str, Any] = {
+        "text": str(engine.layout),
+        "refusal": engine.refusal(),
+        "bits": engine.element.bits,
+        "element": engine.element.name,
+        "base": engine.base_bytes,
+        "accesses": accesses,
+        "machine": {
+            "name": machine.name,
+            "lanes": machine.lanes,
+            "banks": machine.banks,
+            "bankBytes": machine.bank_bytes,
+            "sectorBytes": machine.sector_bytes,
+            "lineBytes": machine.line_bytes,
+        },
+    }
+    if form is not None:
+        modes = form.layout.shape if isinstance(form.layout.shape, tuple) else (form.layout.shape,)
+        out |= {
+            "leaves": [list(leaf) for leaf in leaves(form.layout)],
+            "modes": [size(Layout(mode)) for mode in modes],
+            "offset": form.offset,
+            "swizzles": [[s.bits, s.base, s.shift] for s in form.swizzles],
+            "pitch": pitch_of(form.layout),
+        }
+    return out
+
+
+def _access_model(engine: Engine, spec: str) -> dict[str, Any]:
+    """One access: its thread-value layout by modes of leaves, and the rule of its instruction."""
+    access = engine.access(spec)
+    rule = find_instruction(access.op, engine.machine)
+    parts = access.tv.shape if isinstance(access.tv.shape, tuple) else (access.tv.shape,)
+    strides = access.tv.stride if isinstance(access.tv.stride, tuple) else (access.tv.stride,)
+    return {
+        "spec": spec,
+        "op": access.op,
+        "tv": [[list(x) for x in leaves(Layout(n, d))] for n, d in zip(parts, strides, strict=True)],
+        "space": rule.space,
+        "widthBytes": rule.width_bytes,
+        "lanes": rule.lanes,
+        "groupLanes": rule.group_lanes,
+        "broadcast": rule.broadcast,
+        "mergeXor": list(rule.merge_xor),
+        "counterBias": rule.counter_bias,
+    }

@@ -1,0 +1,86 @@
+"""explore.html in a browser: the library runs there without NumPy, with the numbers that it gives here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from layoutalg.page import Engine, parse_layout
+from tests.browser.conftest import Opened
+
+pytestmark = pytest.mark.deep
+
+
+@pytest.fixture(scope="module")
+def explorer(browser: Any, site: str) -> Iterator[Opened]:
+    opened = Opened(browser, f"{site}/explore.html")
+    yield opened
+    assert opened.said == []
+    assert {address.split("/explore")[0] for address in opened.asked} == {site}
+
+
+def ask(explorer: Opened, layout: str, accesses: str, dtype: str = "f16") -> None:
+    """Fill in the form and wait for the answer."""
+    explorer.page.locator("#ask-layout").fill(layout)
+    explorer.page.locator("#ask-accesses").fill(accesses)
+    explorer.page.locator("#ask-dtype").select_option(dtype)
+    explorer.page.locator("#ask-layout").press("Enter")
+    explorer.page.locator("#status", has_text="Counting").wait_for(state="detached", timeout=60_000)
+
+
+def test_it_counts_and_searches_without_numpy(explorer: Opened) -> None:
+    ask(explorer, "(64,96):(96,1)", "ldmatrix.x4 st.shared.b128")
+    engine = Engine(parse_layout("(64,96):(96,1)"), "f16")
+    assert explorer.score() == engine.numbers(None, 0, "ldmatrix.x4")["total"] == 384
+    assert "Sw<2,3,3> o 0 o (64,96):(96,1)" in explorer.text("#html-ranking")
+    assert "row * 96 + col" in explorer.page.locator("#html-code").inner_html()
+    assert explorer.page.locator("#html-pictures svg").count() == 2
+    for name, value in (("bits-b", 2), ("bits-m", 3), ("bits-s", 3)):
+        explorer.slide(name, value)
+    assert explorer.score() == 96
+    explorer.slide("bits-b", 0)
+    explorer.slide("pad", 8)
+    assert explorer.score() == engine.numbers((0, 3, 3), 8, "ldmatrix.x4")["total"]
+    explorer.page.locator("#html-ranking button").first.click()
+    assert "conflict-free" in explorer.text("#score")
+
+
+def test_its_panels_are_paired(explorer: Opened) -> None:
+    ask(explorer, "Sw<3,3,3> o 0 o (64,64):(64,1)", "ldmatrix.x4")
+    explorer.page.locator("#tile").focus()
+    for key in ("Control+Home", "ArrowDown", "ArrowRight"):
+        explorer.page.keyboard.press(key)
+    assert explorer.fact("element") == "(1, 1), flat index 65" and explorer.fact("offset") == "73 elements"
+    assert explorer.fact("wavefront") == "a0"
+
+
+@pytest.mark.parametrize(
+    ("layout", "accesses", "said"),
+    [
+        ("(64,", "ldmatrix.x4", "cannot read"),
+        ("(60,60):(60,1)", "ldmatrix.x4", "a multiple"),
+        ("(64,64):(64,1)", "<b>x</b>", "unknown instruction '<b>x</b>'"),
+        ("(8,?):(1,8)", "", "this needs the Python library sympy"),
+    ],
+)
+def test_what_it_refuses_it_says(explorer: Opened, layout: str, accesses: str, said: str) -> None:
+    ask(explorer, layout, accesses)
+    assert said in explorer.text("#asked-wrong")
+    assert explorer.page.locator("#asked-wrong b").count() == 0
+
+
+def test_a_tile_too_large_to_draw_is_counted(explorer: Opened) -> None:
+    ask(explorer, "(1024,1024):(1024,1)", "ld.global.b32@row", "f32")
+    assert "this page draws up to 65,536" in explorer.text("#refused")
+    assert "131,072" in explorer.text("#html-costs")
+
+
+def test_an_address_holds_the_question(browser: Any, explorer: Opened, site: str) -> None:
+    ask(explorer, "(32,32):(33,1)", "ld.shared.b32@col", "f32")
+    address = explorer.page.url
+    again = Opened(browser, address, width=390, height=844)
+    assert again.page.locator("#ask-layout").input_value() == "(32,32):(33,1)"
+    assert again.score() == 32 and again.overhang <= 0 and again.said == []
+    again.page.close()

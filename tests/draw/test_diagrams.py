@@ -1,0 +1,267 @@
+"""Bits, walks, tables, chunks and plans: each cell is what the layout says, and all text is escaped."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+import graphviz
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from layoutalg.analysis import Access
+from layoutalg.draw import (
+    Cell,
+    Chart,
+    Panel,
+    Picture,
+    Series,
+    View,
+    as_dot,
+    as_file,
+    as_svg,
+    as_text,
+    bits_diagram,
+    chart_svg,
+    chunk_picture,
+    graph_diagram,
+    index_picture,
+    layout_picture,
+    plan_picture,
+    pointer_walk,
+    swizzle_picture,
+    walk_picture,
+)
+from layoutalg.draw.diagrams.bits import _read
+from layoutalg.draw.diagrams.diagram import Diagram
+from layoutalg.draw.diagrams.graph import _escaped
+from layoutalg.draw.scene import MAX_SIDE, Box, Line, Scene, Words, scene_image, scene_svg
+from layoutalg.dtype import dtype
+from layoutalg.errors import NotLinearError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
+
+TILE = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@st.composite
+def tiles(draw: st.DrawFn) -> ComposedLayout:
+    """Swizzled tiles of power-of-two sides, rows or columns first."""
+    rows, columns = draw(st.integers(1, 4)), draw(st.integers(3, 6))
+    swizzle = Swizzle(draw(st.integers(1, 3)), draw(st.integers(0, 3)), draw(st.integers(3, 4)))
+    stride = (1 << columns, 1) if draw(st.booleans()) else (1, 1 << rows)
+    return ComposedLayout(swizzle, 0, Layout((1 << rows, 1 << columns), stride))
+
+
+# --- bits ----------------------------------------------------------------------------------------------
+
+
+@given(tiles(), st.sampled_from([None, "u8", "f16", "f32", "f64"]))
+@example(TILE, "f16")
+def test_the_bits_of_an_index_are_those_of_the_layout(layout: ComposedLayout, element: str | None) -> None:
+    """The definition: every offset, from the formulas of its bits."""
+    what = None if element is None else dtype(element)
+    names, outputs = _read(layout, what)
+    rows, columns = layout.shape  # type: ignore[misc]
+    scale = 1 if what is None else what.bits // 8
+    for row in range(0, rows, max(1, rows // 4)):
+        for column in range(columns):
+            value = {name: (row if name[0] == "r" else column) >> int(name[1:]) & 1 for name in names}
+            made = 0
+            for n, bit in enumerate(outputs):
+                made |= sum(value[name] for name in (*bit.place, *bit.adds)) % 2 << n
+            assert made == layout(row, column) * scale
+
+
+def test_the_wires_of_a_swizzle_are_dashed_and_end_in_an_xor() -> None:
+    drawn = bits_diagram(TILE, "f16")
+    wires = [shape for shape in drawn.scene.shapes if isinstance(shape, Line) and shape.dash]
+    assert len(wires) == 3
+    cells = drawn.picture.panels[0].cells
+    assert [cell.text for cell in cells[2]] == ["", "", "", "r2", "r1", "r0", "", "", "", ""]
+    fields = [cell.text for cell in cells[0]]
+    assert fields == ["line"] * 3 + ["chunk"] * 3 + ["bank"] * 2 + ["byte"] * 2
+    assert not [s for s in bits_diagram(Layout((8, 8))).scene.shapes if isinstance(s, Line) and s.dash]
+
+
+def test_bits_that_are_none_are_refused() -> None:
+    with pytest.raises(NotLinearError, match=re.escape("bits_diagram of (3,5):(5,1)")):
+        bits_diagram(Layout((3, 5), (5, 1)))
+    with pytest.raises(UnsupportedError, match="1, 2, 4, 8 or 16 bytes"):
+        bits_diagram(Layout((8, 8)), "u4")
+    with pytest.raises(ResourceError, match="bits of the diagram"):
+        bits_diagram(Layout((1 << 30, 1 << 30)))
+
+
+# --- walks ---------------------------------------------------------------------------------------------
+
+
+@given(tiles(), st.data())
+def test_a_step_is_one_xor_where_no_bit_is_shared(layout: ComposedLayout, data: st.DataObject) -> None:
+    rows, columns = layout.shape  # type: ignore[misc]
+    start = (data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, columns // 2)))
+    along = data.draw(st.integers(0, 3))
+    count = 1 + (columns - 1 - start[1]) // max(1, along) if along else 3
+    for n, step in enumerate(pointer_walk(layout, start, (0, along), min(count, 64))):
+        assert step.coordinate == (start[0], start[1] + n * along)
+        assert step.offset == layout(*step.coordinate) == layout.outer(step.a + step.b)
+        if not step.carries:
+            assert step.by_xor == step.offset, "S(a + b) = S(a) ^ S(b)"
+
+
+def test_a_walk_that_carries_is_framed() -> None:
+    picture = walk_picture(TILE, (0, 24), (0, 8), 4)
+    framed = [row[4].marked for row in picture.panels[0].cells]
+    assert framed == [step.by_xor != step.offset for step in pointer_walk(TILE, (0, 24), (0, 8), 4)]
+    assert "share a bit with a" in picture.notes[1]
+    back = pointer_walk(TILE, (3, 32), (0, -16), 3)
+    assert [step.b for step in back] == [0, -16, -32] and "framed" in walk_picture(
+        TILE, (3, 32), (0, -16), 3
+    ).notes[1]
+
+
+# --- tables, chunks, plans -----------------------------------------------------------------------------
+
+
+@given(tiles())
+def test_the_tables_of_indices_say_one_thing_three_times(layout: ComposedLayout) -> None:
+    unit = 1 << layout.outer.base  # type: ignore[union-attr]
+    if layout.inner.stride[1] != 1:  # type: ignore[index]
+        return
+    pairs, linear, binary, bits = index_picture(layout).panels
+    for r, row in enumerate(linear.cells):
+        for c, cell in enumerate(row):
+            assert int(cell.text) == int(binary.cells[r][c].text, 2) == layout(r, c * unit) // unit
+            assert pairs.cells[r][c].text == f"{r},{c}"
+    width = (len(bits.columns) - 2) // 2
+    for row in bits.cells:
+        before, after = row[: width + 1], row[width + 1 :]
+        for half in (before, after):
+            assert int(half[0].text) == int("".join(cell.text for cell in half[1:]), 2)
+        changed = [a.text != b.text for a, b in zip(before[1:], after[1:], strict=True)]
+        assert [cell.marked for cell in after[1:]] == changed
+
+
+@pytest.mark.parametrize("element", ["u8", "f16", "f32"])
+def test_a_digit_per_16_bytes_is_its_chunk_of_a_line(element: str) -> None:
+    length = 128 // dtype(element).bits
+    layout = ComposedLayout(
+        Swizzle(3, 7 - dtype(element).bits.bit_length() + 1, 3), 0, Layout((8, 64), (64, 1))
+    )
+    before, after = chunk_picture(layout, element).panels
+    for r, (plain, moved) in enumerate(zip(before.cells, after.cells, strict=True)):
+        for c, cell in enumerate(moved):
+            assert int(cell.text) == layout(r, c * length) // length % 8 and cell.hue == int(cell.text) * 4
+            assert int(plain[c].text) == layout.inner(r, c * length) // length % 8  # type: ignore[operator]
+    part = chunk_picture(layout, element, view=View(range(2, 4), range(1, 3))).panels[1]
+    assert part.cells[0][0] == after.cells[2][1] and part.rows == ("2", "3")
+    with pytest.raises(ShapeError, match="by 16 bytes: runs of"):
+        chunk_picture(Layout((64, 6), (7, 1)), "f16")
+
+
+@pytest.mark.parametrize("op", ["cp.async.16", "st.shared.b128@row", "ld.shared.b32@col", "ldmatrix.x4"])
+def test_a_plan_says_who_takes_what(op: str) -> None:
+    layout = Layout((32, 64), (64, 1))
+    access = Access.of(op, layout, "f16" if "." in op else "f32")
+    (panel,) = plan_picture(layout, access).panels
+    high, wide = 32 // len(panel.rows), 64 // len(panel.columns)
+    modes = [access.tv.shape] if isinstance(access.tv.shape, int) else list(access.tv.shape)
+    assert len(modes) >= 2
+    for thread in (0, 1, 31):
+        index = access.tv(thread, 0) if len(modes) == 2 else access.tv(thread, 0, 0)
+        cell = panel.cells[index % 32 // high][index // 32 // wide]
+        assert re.fullmatch(rf"T{thread}(\.0)?\+?", cell.text), cell.text
+    assert all(cell.text for row in panel.cells for cell in row), "the access covers the tile"
+
+
+def test_a_view_draws_a_part_and_says_so() -> None:
+    layout = Layout((1 << 20, 1 << 20), (1 << 20, 1))
+    picture = layout_picture(layout, view=View(range(5, 7), range(9, 12)))
+    assert [[cell.text for cell in row] for row in picture.panels[0].cells] == [
+        [str(layout(r, c)) for c in range(9, 12)] for r in (5, 6)
+    ]
+    assert any("drawn are rows 5 to 6 of 1048576" in note for note in picture.notes)
+    cut = (
+        swizzle_picture(TILE, view=View(range(100))) if False else swizzle_picture(TILE, view=View(range(8)))
+    )
+    assert not any("drawn are" in note for note in cut.notes)
+    for view in (View(range(8, 9)), View(None, range(0)), View(range(0, 8, 2))):
+        with pytest.raises(ShapeError, match="of a picture: a part of the"):
+            layout_picture(Layout((8, 8)), view=view)
+
+
+# --- files and text from users -------------------------------------------------------------------------
+
+KINDS: dict[str, Any] = {
+    "picture": layout_picture(Layout((4, 8), (8, 1)), element=dtype("f32")),
+    "bits": bits_diagram(TILE, "f16"),
+    "graph": graph_diagram(TILE),
+    "chart": Chart("c", "x", "y", (Series("a", ((1.0, 2.0), (2.0, 3.0))), Series("b", ((1.0, 1.0),)))),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("form", "begins"), [("svg", b"<svg"), ("png", b"\x89PNG\r\n"), ("pdf", b"%PDF-")])
+def test_a_drawing_gives_the_same_file_again(kind: str, form: str, begins: bytes) -> None:
+    if form != "svg":
+        pytest.importorskip("matplotlib")
+    one = as_file(KINDS[kind], form)
+    assert one.startswith(begins) and one == as_file(KINDS[kind], form)
+
+
+def test_a_file_that_cannot_be_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="accepted are svg, png, pdf"):
+        as_file(KINDS["picture"], "gif")
+    with pytest.raises(ResourceError, match="side of a png"):
+        scene_image(Scene("wide", MAX_SIDE + 1, 10, ()), "png")
+
+
+def test_all_shapes_of_a_picture_lie_on_its_page() -> None:
+    for drawn in (KINDS["bits"].scene, KINDS["graph"].scene):
+        for shape in drawn.shapes:
+            if isinstance(shape, Box):
+                assert 0 <= shape.x <= shape.x + shape.width <= drawn.width
+                assert 0 <= shape.y <= shape.y + shape.height <= drawn.height
+            if isinstance(shape, Words) and shape.anchor == "start":
+                assert shape.x + 7.25 * len(shape.text) * shape.size / 12 <= drawn.width + 1
+
+
+HOSTILE = st.text(st.characters(codec="utf-8") | st.sampled_from("<>&\"'\\\n\x00\x1b\u202e]]>"), max_size=30)
+
+
+@given(HOSTILE)
+@example("\"><script>alert('x')</script>&\x1b[2J\x00\u202e]]>")
+@example('"]; evil [label="\\')
+@example("--><!--")
+def test_text_from_users_stays_text(text: str) -> None:
+    """In SVG every element is one of ours and the text comes back; in DOT a label cannot end early."""
+    panel = Panel(text, (text,), (text,), ((Cell(text, 3, marked=True),),))
+    picture = Picture(text, (panel,), (text,), legend=((0, text),))
+    scene = Scene(text, 9, 9, (Words(0, 9, text),))
+    chart = Chart(text, text, text, (Series(text, ((1.0, 1.0),)),), notes=(text,))
+    drawn = (as_svg(picture), scene_svg(scene), chart_svg(chart), as_svg(Diagram(scene, picture).picture))
+    for svg in drawn:
+        tags = {node.tag.removeprefix(SVG) for node in ElementTree.fromstring(svg).iter()}
+        assert tags <= {"svg", "g", "title", "rect", "text", "path", "circle"}
+        assert all(set(node.attrib) <= ATTRIBUTES for node in ElementTree.fromstring(svg).iter())
+    assert not set(as_text(picture)) & set("\x00\x1b\u202e")
+    graph = graphviz.Digraph()
+    graph.node("n", _escaped(text))
+    label = r'(?:\w+|"(?:[^"\\]|\\.)*")'
+    assert re.fullmatch(rf"digraph {{\n\tn \[label={label}\]\n}}\n", graph.source, re.DOTALL), graph.source
+
+
+ATTRIBUTES = {
+    "width", "height", "viewBox", "role", "font-family", "font-size", "fill", "x", "y", "stroke", "r", "cx",
+    "cy", "stroke-width", "text-anchor", "font-weight", "d", "stroke-dasharray", "transform",
+}  # fmt: skip
+
+
+def test_the_graph_and_its_text_have_one_node_per_stage() -> None:
+    drawn = graph_diagram(TILE)
+    boxes = [shape for shape in drawn.scene.shapes if isinstance(shape, Box)]
+    assert len(boxes) == len(drawn.picture.panels[0].rows) == as_dot(TILE).count("[label=")
+    with pytest.raises(ResourceError, match="nodes of the graph"):
+        graph_diagram(Layout(tuple([2] * 300)))
