@@ -97,20 +97,20 @@ def drawing(text: str, wanted: Wanted) -> tuple[str, str, Picture | Diagram]:
         other = _read_smem_atom(wanted["beside"], wanted.dtype) or read_layout(wanted["beside"])
         second, _ = _draw(kind, other, wanted)
         if isinstance(shown, Picture) and isinstance(second, Picture):
-            shown = beside(shown, second)
+            shown = _beside((str(subject), shown), (str(other), second))
     return str(subject), drawn_kind, shown
 
 
-def beside(one: Picture, other: Picture) -> Picture:
+def _beside(*named: tuple[str, Picture]) -> Picture:
     """Two pictures as one, the panels of the first before those of the second."""
+    (_, one), (_, other) = named
     panels = tuple(
-        replace(panel, title=f"{picture.title}: {panel.title}")
-        for picture in (one, other)
-        for panel in picture.panels
+        replace(panel, title=f"{name}: {panel.title}") for name, picture in named for panel in picture.panels
     )
     notes = (*one.notes, *(note for note in other.notes if note not in one.notes))
     across = len(one.panels) if len(one.panels) == len(other.panels) and len(one.panels) > 1 else 0
-    return Picture(f"{one.title} and {other.title}", panels, notes, across, legend=one.legend or other.legend)
+    title = " and ".join(name for name, _ in named)
+    return Picture(title, panels, notes, across, legend=one.legend or other.legend)
 
 
 def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[Picture | Diagram, str]:

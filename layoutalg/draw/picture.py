@@ -138,7 +138,8 @@ def layout_picture(layout: AnyLayout, *, element: DType | None = None, view: Vie
     [['0', '1', '2'], ['3', '4', '5']]
     """
     check_type("layout_picture", layout, (Layout, ComposedLayout), "a layout")
-    title = "coordinates" if _has_bases(layout) else "offsets"
+    said = {"offset": "offsets", "index": "indices", "bank": "banks" if element else "colours"}
+    title = "coordinates" if _has_bases(layout) else said[(view or View()).says]
     seen = view or View()
     panels = _grids(layout, title, element, _unit(layout), seen)
     notes = (

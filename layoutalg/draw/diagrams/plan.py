@@ -54,7 +54,8 @@ def chunk_picture(layout: AnyLayout, element: str | DType, *, view: View | None 
     stages = [("chunks", wide)]
     if isinstance(wide, ComposedLayout) and wide.swizzles and not isinstance(wide.outer, Layout):
         plain = ComposedLayout(Swizzles(), wide.offset, wide.inner)
-        stages = [(f"before {wide.outer}", plain), (f"after {wide.outer}", wide)]
+        name = layout.outer if isinstance(layout, ComposedLayout) else wide.outer
+        stages = [(f"before {name}", plain), (f"after {name}", wide)]
     panels = []
     notes: tuple[str, ...] = ()
     for name, stage in stages:
