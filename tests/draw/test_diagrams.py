@@ -117,7 +117,7 @@ def test_a_walk_that_carries_is_framed() -> None:
     assert framed == [step.by_xor != step.offset for step in pointer_walk(TILE, (0, 24), (0, 8), 4)]
     assert "share a bit with a" in picture.notes[1]
     back = pointer_walk(TILE, (3, 32), (0, -16), 3)
-    assert [step.b for step in back] == [0, -16, -32] and "framed" in walk_picture(
+    assert [step.b for step in back] == [0, -16, -32] and "(!)" in walk_picture(
         TILE, (3, 32), (0, -16), 3
     ).notes[1]
 

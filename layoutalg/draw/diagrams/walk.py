@@ -97,13 +97,13 @@ def walk_picture(layout: AnyLayout, start: tuple[int, int], step: tuple[int, int
             Cell(str(s.b)),
             Cell(str(s.a + s.b)),
             Cell(str(s.offset), _hue(layout, s.offset)),
-            Cell(str(s.by_xor) if s.b >= 0 else "", marked=s.by_xor != s.offset),
+            Cell(_by_xor(s), marked=s.by_xor != s.offset),
             Cell(f"{s.a + s.b:0{bits}b}"),
             Cell(f"{s.offset:0{bits}b}"),
         )
         for s in steps
     )
-    heads = ("coordinate", "b", "a + b", "S(a + b)", "S(a) ^ S(b)", "a + b in bits", "S(a + b)")
+    heads = ("at", "b", "a + b", "S(a + b)", "S(a) ^ S(b)", "a + b, bits", "S, bits")
     table = Panel(f"steps from a = {steps[0].a}", tuple(str(n) for n in range(count)), heads, rows)
     carried = sum(s.carries or s.b < 0 for s in steps)
     wrong = sum(s.by_xor != s.offset for s in steps)
@@ -114,13 +114,20 @@ def walk_picture(layout: AnyLayout, start: tuple[int, int], step: tuple[int, int
     if carried:
         notes.append(
             f"{carried} of {count} steps share a bit with a, so that a + b carries: {wrong} "
-            f"of them differ (framed)"
+            f"of them differ (!)"
         )
     else:
         notes.append(f"no step shares a bit with a: S(a) is computed once, and {count} constants do the rest")
     return Picture(
         f"walk through {layout}", (table, *_tile(layout, steps)), tuple(notes), legend=EIGHTS_LEGEND
     )
+
+
+def _by_xor(step: WalkStep) -> str:
+    """S(a) ^ S(b), with a mark where it is another offset; nothing where b is negative."""
+    if step.b < 0:
+        return "!"
+    return str(step.by_xor) + (" !" if step.by_xor != step.offset else "")
 
 
 def _tile(layout: AnyLayout, steps: tuple[WalkStep, ...]) -> tuple[Panel, ...]:
