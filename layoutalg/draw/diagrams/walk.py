@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from layoutalg.draw.picture import EIGHTS_LEGEND, Cell, Panel, Picture
+from layoutalg.draw.picture import EIGHTS_LEGEND, Cell, Panel, Picture, extents
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzles, product
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzles
 
 MAX_STEPS = 64
 """Most steps of a walk."""
@@ -62,16 +62,16 @@ def pointer_walk(
         raise ResourceError("steps of a walk", count, MAX_STEPS, hint="from 1 step on")
     if not isinstance(layout.shape, tuple) or len(layout.shape) != 2:
         raise ShapeError(f"a walk through {layout}: rows and columns are needed, two modes")
-    extents = tuple(map(product, layout.shape))
+    sides = extents(layout.shape)
     plain = ComposedLayout(Swizzles(), layout.offset, layout.inner)
     swizzle = layout.outer
     found = []
     for n in range(count):
         at = (start[0] + n * step[0], start[1] + n * step[1])
-        if not all(0 <= x < extent for x, extent in zip(at, extents, strict=True)):
+        if not all(0 <= x < extent for x, extent in zip(at, sides, strict=True)):
             raise ShapeError(
-                f"step {n} of the walk is at {at[0]},{at[1]}, outside of the {extents[0]} x "
-                f"{extents[1]} tile {layout}"
+                f"step {n} of the walk is at {at[0]},{at[1]}, outside of the {sides[0]} x "
+                f"{sides[1]} tile {layout}"
             )
         a = plain(*start)
         b = plain(*at) - a
@@ -133,7 +133,7 @@ def _by_xor(step: WalkStep) -> str:
 def _tile(layout: AnyLayout, steps: tuple[WalkStep, ...]) -> tuple[Panel, ...]:
     """The tile in the vectors that the swizzle keeps whole, with the number of each step."""
     unit = _unit(layout)
-    rows, columns = map(product, layout.shape)
+    rows, columns = extents(layout.shape)
     if columns % unit or rows * columns // unit > MAX_TILE:
         return ()
     at = {(s.coordinate[0], s.coordinate[1] // unit): n for n, s in enumerate(steps)}
