@@ -88,4 +88,4 @@ def ciede2000(one: Floats, other: Floats) -> Floats:
     sc, sh = 1 + 0.045 * mc, 1 + 0.015 * mc * t
     turned = np.sin(np.radians(60 * np.exp(-(((mh - 275) / 25) ** 2))))
     rt = -2 * np.sqrt(mc**7 / (mc**7 + 25.0**7)) * turned
-    return np.sqrt((dl / sl) ** 2 + (dc / sc) ** 2 + (dh / sh) ** 2 + rt * (dc / sc) * (dh / sh))
+    return np.asarray(np.sqrt((dl / sl) ** 2 + (dc / sc) ** 2 + (dh / sh) ** 2 + rt * (dc / sc) * (dh / sh)))

@@ -282,7 +282,7 @@ def _step(warp: _Warp, turn: int, phases: Mapping[Place, _Phase]) -> Event | Non
     stage = warp.stage if event.place is None else event.place[1]
     match event.what:
         case "wait":
-            completed = phases[event.place].completed if event.place in phases else 0
+            completed = phases[event.place].completed if event.place and event.place in phases else 0
             passed = (completed + 1) % 2 == event.number
             warp.turns.append(Turn(name if passed else f"{name}?", stage, waits=not passed))
             warp.stage = stage if passed else warp.stage

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from layoutalg.analysis import Access, Place
 from layoutalg.arch import SMEM_ATOMS, SWIZZLE_MODES, atom_layout
@@ -97,20 +97,20 @@ def drawing(text: str, wanted: Wanted) -> tuple[str, str, Picture | Diagram]:
         other = _read_smem_atom(wanted["beside"], wanted.dtype) or read_layout(wanted["beside"])
         second, _ = _draw(kind, other, wanted)
         if isinstance(shown, Picture) and isinstance(second, Picture):
-            shown = beside(shown, second)
+            shown = _beside((str(subject), shown), (str(other), second))
     return str(subject), drawn_kind, shown
 
 
-def beside(one: Picture, other: Picture) -> Picture:
+def _beside(*named: tuple[str, Picture]) -> Picture:
     """Two pictures as one, the panels of the first before those of the second."""
+    (_, one), (_, other) = named
     panels = tuple(
-        replace(panel, title=f"{picture.title}: {panel.title}")
-        for picture in (one, other)
-        for panel in picture.panels
+        replace(panel, title=f"{name}: {panel.title}") for name, picture in named for panel in picture.panels
     )
     notes = (*one.notes, *(note for note in other.notes if note not in one.notes))
     across = len(one.panels) if len(one.panels) == len(other.panels) and len(one.panels) > 1 else 0
-    return Picture(f"{one.title} and {other.title}", panels, notes, across, legend=one.legend or other.legend)
+    title = " and ".join(name for name, _ in named)
+    return Picture(title, panels, notes, across, legend=one.legend or other.legend)
 
 
 def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[Picture | Diagram, str]:
@@ -123,8 +123,8 @@ def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[Picture | Diagr
             if any(wanted[name] is not None for name in ("warp", "register", "iteration")):
                 place = Place(wanted["warp"] or 0, wanted["register"] or 0, wanted["iteration"] or 0)
             access = Access.of(wanted["access"], layout, element)
-            says = "offset" if wanted["offsets"] else "lane"
-            return layout_access_picture(layout, access, wanted.arch, place=place, says=says), named
+            said: Literal["lane", "offset"] = "offset" if wanted["offsets"] else "lane"
+            return layout_access_picture(layout, access, wanted.arch, place=place, says=said), named
         case "tile":
             return tv_picture(layout, parse_int_tuple(wanted["tile"])), named
         case "memory":
@@ -149,7 +149,9 @@ def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[Picture | Diagr
 
 
 def _view(wanted: Wanted) -> View:
-    says = "index" if wanted["index"] else "bank" if wanted["banks"] else "offset"
+    says: Literal["offset", "index", "bank"] = "index" if wanted["index"] else "offset"
+    if wanted["banks"]:
+        says = "bank"
     if wanted["index"] and wanted["banks"]:
         raise ArgumentTypeError("--index and --banks say different things in a cell: give one of them")
     return View(_range("rows", wanted["rows"]), _range("cols", wanted["cols"]), says)

@@ -177,8 +177,8 @@ def _cell(lanes: Sequence[int] | None, hue: int | None, waits: bool) -> Cell:
 def conflict_note(instruction: str, offsets: Sequence[int | None], arch: str | Arch) -> str:
     """The ways of a conflict and the bank it is about, beside the ideal; "" without an active lane.
 
-    >>> conflict_note("ld.shared.b32", [128 * lane for lane in range(32)], "sm_90")
-    'ideal: 1 wavefront; a 32-way conflict: bank 0 delivers 32 words one by one, framed lanes wait'
+    >>> conflict_note("ld.shared.b32", [128 * lane for lane in range(32)], "sm_90").partition("; ")[2]
+    'a conflict of 32 ways: bank 0 delivers 32 words one by one, lanes past the first wavefront wait'
     """
     asked: dict[tuple[int, int], int] = {}
     for s in schedule(instruction, offsets, arch):
@@ -192,8 +192,8 @@ def conflict_note(instruction: str, offsets: Sequence[int | None], arch: str | A
     group, bank = min(key for key, n in asked.items() if n == ways)
     lanes = f" to lanes of {_letter(group)}" if len({g for g, _ in asked}) > 1 else ""
     return (
-        f"{ideal}; a {ways}-way conflict: bank {bank} delivers {ways} words{lanes} one by one, "
-        f"framed lanes wait"
+        f"{ideal}; a conflict of {ways} ways: bank {bank} delivers {ways} words{lanes} one by one, "
+        f"lanes past the first wavefront wait"
     )
 
 

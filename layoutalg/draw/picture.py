@@ -138,7 +138,8 @@ def layout_picture(layout: AnyLayout, *, element: DType | None = None, view: Vie
     [['0', '1', '2'], ['3', '4', '5']]
     """
     check_type("layout_picture", layout, (Layout, ComposedLayout), "a layout")
-    title = "coordinates" if _has_bases(layout) else "offsets"
+    said = {"offset": "offsets", "index": "indices", "bank": "banks" if element else "colours"}
+    title = "coordinates" if _has_bases(layout) else said[(view or View()).says]
     seen = view or View()
     panels = _grids(layout, title, element, _unit(layout), seen)
     notes = (
@@ -194,7 +195,7 @@ def tv_picture(tv: AnyLayout, tile: IntTuple, thr_layout: Layout | None = None) 
     [['T0V0', 'T0V1'], ['T1V0', 'T1V1']]
     """
     check_integers("a thread-value picture", tv)
-    rows, columns = _extents(Layout(tile).shape)
+    rows, columns = extents(Layout(tile).shape)
     if not isinstance(tv.shape, tuple) or len(tv.shape) != 2:
         raise ShapeError(f"{tv} does not have two modes; a TV layout has (thread, value), as in (32,2):(2,1)")
     threads, values = product(tv.shape[0]), product(tv.shape[1])
@@ -317,7 +318,7 @@ def _swizzle_alone(swizzle: Swizzle | Swizzles) -> Picture:
 def _grids(layout: AnyLayout, title: str, element: DType | None, unit: int, view: View) -> tuple[Panel, ...]:
     """The offsets of a layout, rows by mode 0; the modes past the second are panels, or where they would be
     many or a part is seen, columns."""
-    rows, columns = _extents(layout.shape)
+    rows, columns = extents(layout.shape)
     down, across = _cut(view.rows, rows, "rows"), _cut(view.columns, columns, "columns")
     check_cells(len(down) * len(across))
     outer = layout.shape[2:] if isinstance(layout.shape, tuple) else ()
@@ -367,7 +368,7 @@ def _cut(asked: range | None, extent: int, what: str) -> range:
 def _seen_notes(layout: AnyLayout, view: View, element: DType | None) -> tuple[str, ...]:
     """What a view leaves out, and what the cells say where it is not the offset."""
     notes = []
-    rows, columns = _extents(layout.shape)
+    rows, columns = extents(layout.shape)
     down, across = _cut(view.rows, rows, "rows"), _cut(view.columns, columns, "columns")
     if (len(down), len(across)) != (rows, columns):
         notes.append(
@@ -437,7 +438,7 @@ def _axes(shape: IntTuple) -> str:
     return f"rows run through mode 0, {to_text(shape[0])}, columns through {to_text(rest)}"
 
 
-def _extents(shape: IntTuple) -> tuple[int, int]:
+def extents(shape: IntTuple) -> tuple[int, int]:
     """Rows and columns of the grid of a shape: rank 1 is one row, modes past the first are columns."""
     if any(type(extent) is not int for extent in flatten_tree(shape)):
         raise UnsupportedError(f"a picture of the shape {to_text(shape)}: extents have to be numbers")

@@ -225,7 +225,8 @@ def memory_picture(layout: AnyLayout, element: str | DType) -> Picture:
         if at not in first:
             return Cell(".")
         row, column = first[at][1]
-        return Cell(f"{row},{column}", (row // 8 * matrices + column // wide) % HUES)
+        matrix = row // 8 * matrices + column // wide
+        return Cell(f"{row},{column}", matrix % 8 * 4 + matrix // 8 % 4)  # neighbours differ in colour
 
     lines = range(max(first) // CHUNKS + 1)
     cells = tuple(tuple(cell(line * CHUNKS + chunk) for chunk in range(CHUNKS)) for line in lines)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -13,6 +15,7 @@ from tests.command import answer, refusal, run
 from tests.sweeps import each
 
 SWIZZLED = "Sw<3,3,3> o 0 o (8,64):(64,1)"
+ROOT = Path(__file__).parents[2]
 KINDS = [
     (("(4,8):(8,1)",), "layout"),
     ((SWIZZLED, "--dtype", "f16"), "swizzle"),
@@ -207,3 +210,23 @@ def test_chunks_walks_and_plans() -> None:
     assert "no step shares a bit with a" in walk
     plan = answer("draw", "(8,64):(64,1)", "--dtype", "f16", "--copy", "cp.async.16")
     assert plan["kind"] == "plan" and "T63" in plan["content"]
+
+
+COMMITTED = re.findall(
+    r"^\$ layoutalg (draw .* -o (\w+)\.svg)$",
+    (ROOT / "docs" / "pictures.md").read_text(encoding="utf-8"),
+    re.M,
+)
+
+
+@each(
+    ("command", "name"), [one for one in COMMITTED if (ROOT / "docs" / "pictures" / f"{one[1]}.svg").exists()]
+)
+def test_the_pictures_of_the_document_are_those_of_its_commands(
+    tmp_path: Path, command: str, name: str
+) -> None:
+    path = tmp_path / f"{name}.svg"
+    words = shlex.split(command)
+    assert run(*words[:-1], str(path)).exit_code == 0
+    assert path.read_bytes() == (ROOT / "docs" / "pictures" / f"{name}.svg").read_bytes()
+    assert len([name for _, name in COMMITTED if (ROOT / "docs" / "pictures" / f"{name}.svg").exists()]) == 4

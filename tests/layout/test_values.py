@@ -43,6 +43,8 @@ MUTABLE = {
     "codegen.sim.engines.mbarriers._Named",
     "codegen.sim.machine.Buffer",
     "codegen.sim.machine.Wait",
+    "codegen.sim.waits._Phase",
+    "codegen.sim.waits._Warp",
     "notation.term._Open",
     "source.counting.Launch",
     "source.front.parsing.Declaration",

@@ -146,8 +146,10 @@ def _ladder(family: str, dtype: str, small: dict[str, tuple[int, int]]) -> dict[
         by_tile.setdefault((step.tile_m, step.tile_n), []).append(name.split(" ")[0])
     names: dict[float, list[str]] = {}
     for block, steps in by_tile.items():
-        inside = {name: (min(m, block[0]), min(n, block[1])) for name, (m, n) in small.items()}
-        intensities = gemm_intensities(block=block, element=dtype, **inside)
+        warp, instruction = (
+            (min(small[name][0], block[0]), min(small[name][1], block[1])) for name in ("warp", "instruction")
+        )
+        intensities = gemm_intensities(block=block, element=dtype, warp=warp, instruction=instruction)
         names.setdefault(intensities["dram"], []).append(f"{block[0]}x{block[1]}: {', '.join(steps)}")
     return {"; ".join(same): {"dram": intensity} for intensity, same in names.items()}
 

@@ -14,9 +14,9 @@ changed.  A cell is a vector that the swizzle keeps whole.
 from __future__ import annotations
 
 from layoutalg.algebra import upcast
-from layoutalg.draw.picture import EIGHTS_LEGEND, Cell, Panel, Picture, check_cells
+from layoutalg.draw.picture import EIGHTS_LEGEND, Cell, Panel, Picture, check_cells, extents
 from layoutalg.errors import ShapeError, check_type
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzles, product
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzles
 
 MAX_ROWS = 64
 """Rows of the table bit by bit; of more indices the first are shown."""
@@ -40,7 +40,7 @@ def index_picture(layout: AnyLayout) -> Picture:
     if isinstance(layout, ComposedLayout) and swizzled:
         unit = 1 << min(swizzle.base for swizzle in layout.swizzles if swizzle.bits)
     whole = upcast(layout, unit) if unit > 1 else layout
-    rows, columns = map(product, whole.shape)
+    rows, columns = extents(whole.shape)
     check_cells(rows * columns)
     plain: AnyLayout = whole
     if isinstance(whole, ComposedLayout) and swizzled:

@@ -51,10 +51,11 @@ def chunk_picture(layout: AnyLayout, element: str | DType, *, view: View | None 
             f"{layout} by 16 bytes: runs of {length} {what} are not in one piece: {error}"
         ) from error
     seen = view or View()
-    stages = [("chunks", wide)]
+    stages: list[tuple[str, AnyLayout]] = [("chunks", wide)]
     if isinstance(wide, ComposedLayout) and wide.swizzles and not isinstance(wide.outer, Layout):
         plain = ComposedLayout(Swizzles(), wide.offset, wide.inner)
-        stages = [(f"before {wide.outer}", plain), (f"after {wide.outer}", wide)]
+        swizzle = layout.outer if isinstance(layout, ComposedLayout) else wide.outer
+        stages = [(f"before {swizzle}", plain), (f"after {swizzle}", wide)]
     panels = []
     notes: tuple[str, ...] = ()
     for name, stage in stages:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from layoutalg.draw.picture import EIGHTS_LEGEND, Cell, Panel, Picture
+from layoutalg.draw.picture import EIGHTS_LEGEND, Cell, Panel, Picture, extents
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzles, product
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzles
 
 MAX_STEPS = 64
 """Most steps of a walk."""
@@ -62,16 +62,16 @@ def pointer_walk(
         raise ResourceError("steps of a walk", count, MAX_STEPS, hint="from 1 step on")
     if not isinstance(layout.shape, tuple) or len(layout.shape) != 2:
         raise ShapeError(f"a walk through {layout}: rows and columns are needed, two modes")
-    extents = tuple(map(product, layout.shape))
+    sides = extents(layout.shape)
     plain = ComposedLayout(Swizzles(), layout.offset, layout.inner)
     swizzle = layout.outer
     found = []
     for n in range(count):
         at = (start[0] + n * step[0], start[1] + n * step[1])
-        if not all(0 <= x < extent for x, extent in zip(at, extents, strict=True)):
+        if not all(0 <= x < extent for x, extent in zip(at, sides, strict=True)):
             raise ShapeError(
-                f"step {n} of the walk is at {at[0]},{at[1]}, outside of the {extents[0]} x "
-                f"{extents[1]} tile {layout}"
+                f"step {n} of the walk is at {at[0]},{at[1]}, outside of the {sides[0]} x "
+                f"{sides[1]} tile {layout}"
             )
         a = plain(*start)
         b = plain(*at) - a
@@ -97,13 +97,13 @@ def walk_picture(layout: AnyLayout, start: tuple[int, int], step: tuple[int, int
             Cell(str(s.b)),
             Cell(str(s.a + s.b)),
             Cell(str(s.offset), _hue(layout, s.offset)),
-            Cell(str(s.by_xor) if s.b >= 0 else "", marked=s.by_xor != s.offset),
+            Cell(_by_xor(s), marked=s.by_xor != s.offset),
             Cell(f"{s.a + s.b:0{bits}b}"),
             Cell(f"{s.offset:0{bits}b}"),
         )
         for s in steps
     )
-    heads = ("coordinate", "b", "a + b", "S(a + b)", "S(a) ^ S(b)", "a + b in bits", "S(a + b)")
+    heads = ("at", "b", "a + b", "S(a + b)", "S(a) ^ S(b)", "a + b, bits", "S, bits")
     table = Panel(f"steps from a = {steps[0].a}", tuple(str(n) for n in range(count)), heads, rows)
     carried = sum(s.carries or s.b < 0 for s in steps)
     wrong = sum(s.by_xor != s.offset for s in steps)
@@ -114,7 +114,7 @@ def walk_picture(layout: AnyLayout, start: tuple[int, int], step: tuple[int, int
     if carried:
         notes.append(
             f"{carried} of {count} steps share a bit with a, so that a + b carries: {wrong} "
-            f"of them differ (framed)"
+            f"of them differ (!)"
         )
     else:
         notes.append(f"no step shares a bit with a: S(a) is computed once, and {count} constants do the rest")
@@ -123,10 +123,17 @@ def walk_picture(layout: AnyLayout, start: tuple[int, int], step: tuple[int, int
     )
 
 
+def _by_xor(step: WalkStep) -> str:
+    """S(a) ^ S(b), with a mark where it is another offset; nothing where b is negative."""
+    if step.b < 0:
+        return "!"
+    return str(step.by_xor) + (" !" if step.by_xor != step.offset else "")
+
+
 def _tile(layout: AnyLayout, steps: tuple[WalkStep, ...]) -> tuple[Panel, ...]:
     """The tile in the vectors that the swizzle keeps whole, with the number of each step."""
     unit = _unit(layout)
-    rows, columns = map(product, layout.shape)
+    rows, columns = extents(layout.shape)
     if columns % unit or rows * columns // unit > MAX_TILE:
         return ()
     at = {(s.coordinate[0], s.coordinate[1] // unit): n for n, s in enumerate(steps)}
