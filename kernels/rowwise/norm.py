@@ -64,11 +64,12 @@ from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.block import ONE_WORD, Group, RowBlock, Vector, float_word
-from layoutalg.kernels.rowwise.block_reduce import all_reduce, partials, save
+from layoutalg.kernels.rowwise.block_reduce import all_reduce, give, given, partials, save
+from layoutalg.kernels.rowwise.cluster import Exchange
 from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, configs, form_of, walk_of
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.unaligned import minus
-from layoutalg.kernels.rowwise.walk import Index, Walk
+from layoutalg.kernels.rowwise.walk import WARP, Index, Walk
 
 Part: TypeAlias = Literal["whole", "statistics", "result"]
 """What a kernel does: all of it, or one of the two halves of a split."""
@@ -125,8 +126,13 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
     name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
     b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
     norm = NORMS[p.op]
+    x = Exchange(b.k, c.threads // WARP, len(norm.partials)) if c.cluster > 1 else None
+    if x is not None:
+        x.open()
     b.hold()
-    if part == "whole" and c.hold != "global":
+    if x is not None:
+        _cluster(b, x, norm)
+    elif part == "whole" and c.hold != "global":
         norm.held(b)
     else:
         norm.start(b)
@@ -152,6 +158,19 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
 
     b.each(result, backwards=c.hold == "global")
     return b.k.build()
+
+
+def _cluster(b: RowBlock, x: Exchange, norm: Norm) -> None:
+    """Statistics of a row that a cluster holds: those of each warp, which all warps of all blocks join."""
+    b.in_warps = True
+    norm.start(b)
+    norm.online(b)
+    norm.combine(b)
+    give(b, x, *map(b.stat, norm.partials))
+    norm.start(b)
+    for _ in given(b, x, *map(b.stat, norm.partials.values())):
+        norm.join(b)
+    norm.combine(b)
 
 
 def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:

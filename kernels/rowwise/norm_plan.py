@@ -17,6 +17,8 @@ A thread goes through rounds, one vector each; of `splits` blocks, block s takes
 
     step = (s * rounds + i) * threads_per_row + y
 
+Blocks of a cluster hold a row as if they were one: block r takes round i as step (i * cluster + r) * ... + y.
+
 Rounds that have something in common are a segment: those that exist in every thread and lie inside of rows
 are plain, and segments differ in where their vectors stay.
 
@@ -94,6 +96,7 @@ class NormConfig:
     `vec` elements per load, `depth` vectors of a thread at once where they are not in registers.  With hold
     "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  With hold
     "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.
+    The blocks of a `cluster` hold a row together.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("softmax")
@@ -108,6 +111,7 @@ class NormConfig:
     depth: int = 4
     splits: int = 1
     staged: int = 0
+    cluster: int = 1
 
     @property
     def threads(self) -> int:
@@ -119,7 +123,7 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
     """The walk of a configuration: threads of a row side by side, or those of columns."""
     rows, share = form.lead.reduced, c.threads_per_row
     lanes, groups = (share, 1) if rows else (1, share)
-    tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, splits=c.splits)
+    tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, splits=c.splits, cluster=c.cluster)
     if any(v % c.vec for v in row_ends(form)):
         return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
     backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
@@ -161,7 +165,8 @@ class Schedule:
     @cached_property
     def rounds(self) -> int:
         """Steps of a thread, at most."""
-        return -(-self.walk.steps // (self.config.threads_per_row * self.config.splits))
+        c = self.config
+        return -(-self.walk.steps // (c.threads_per_row * c.splits * c.cluster))
 
     @cached_property
     def staged(self) -> int:
@@ -171,7 +176,8 @@ class Schedule:
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
         """The rounds in order: plain ones, and those that the ends of rows cut."""
-        walk, share, splits = self.walk, self.config.threads_per_row, self.config.splits
+        walk, c, splits = self.walk, self.config, self.config.splits
+        share = c.threads_per_row * c.cluster
         full, first = walk.steps // share, 0
         if splits > 1:  # the last block's rounds are cut, and every block runs the same text
             full = self.rounds if walk.steps % (share * splits) == 0 else 0

@@ -44,7 +44,7 @@ from layoutalg.codegen.instr import (
     WARP_SYNC,
 )
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Reg
+from layoutalg.codegen.program import Reg, RegRef
 from layoutalg.layout import Layout
 
 
@@ -112,5 +112,5 @@ class Exchange:
             first += count
 
 
-def _words(planes: tuple[Reg, ...]) -> Iterator[object]:
+def _words(planes: tuple[Reg, ...]) -> Iterator[RegRef]:
     return (d[i] for d in planes for i in range(*d.shape))
