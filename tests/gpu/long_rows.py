@@ -8,7 +8,8 @@ Of seed 0 rows have the columns of COLUMNS, of others as many drawn ones.
 
 Ways of a problem are launched in an order drawn anew for each round, each on an L2 that clean data has
 filled, the host ahead of the GPU; a copy of as many bytes runs twice, which says what repeats.  A line of the
-file is a problem with the medians of its ways, in microseconds, their registers and the clusters that run at a time.
+file is a problem with the medians of its ways, in microseconds, their registers, and the clusters that run at
+a time.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def timed(p: NormProblem, found: list[tuple[Way, list[Prepared]]], rng: random.R
     """The medians of the ways of a problem, and of copies."""
     import cupy
 
-    kind = {2: "u2", 4: "f4"}[p.dtype.nbytes]
+    kind = f"u{p.dtype.nbytes}"
     elems = p.axes.source_elems
     src = random_normal(-(-elems // 8) * 8, 1, p.dtype.name).view(kind)
     dst = device_array(src.shape, kind)
