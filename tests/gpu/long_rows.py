@@ -202,11 +202,11 @@ def drawn(seed: int) -> tuple[NormProblem, NormConfig]:
     n, offset = round(2 ** rng.uniform(11, 19)), rng.choice((0, 0, 3, 8))
     n = n if rng.random() < 0.5 else n // 8 * 8
     rows = max(1, min(rng.randint(1, 40), (1 << 21) // n))
-    extra = {"weight": op != "softmax" and rng.random() < 0.5, "bias": op == "layer_norm"}
+    weight, bias = op != "softmax" and rng.random() < 0.5, op == "layer_norm"
     aligned = n % 8 == 0 and offset % 8 == 0
     in_place = aligned and rng.random() < 0.3
     p = norm_problem(
-        op, (rows, n), 1, dtype, src_offset=offset, dst_offset=offset, in_place=in_place, **extra
+        op, (rows, n), 1, dtype, src_offset=offset, dst_offset=offset, in_place=in_place, weight=weight, bias=bias,
     )  # fmt: skip
     vec, row = 16 // p.dtype.nbytes, n * p.dtype.nbytes
     found = []
