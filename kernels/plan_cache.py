@@ -94,8 +94,8 @@ def ready_sequence(
 ) -> ReadySequence:
     """The best plan of a problem, compiled, from a folder; it is put there where it was not.
 
-    `most_blocks` of a cluster, where there is a limit; 0: any.  Raises what the family's `candidates` and `launches` and `compile_sequence` raise; trouble with the folder
-    is a warning.
+    `most_blocks` of a cluster, where there is a limit; 0: any.  Raises what the family's `candidates` and
+    `launches` and `compile_sequence` raise; trouble with the folder is a warning.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -206,7 +206,8 @@ def drawn(seed: int) -> tuple[NormProblem, NormConfig]:
     aligned = n % 8 == 0 and offset % 8 == 0
     in_place = aligned and rng.random() < 0.3
     p = norm_problem(
-        op, (rows, n), 1, dtype, src_offset=offset, dst_offset=offset, in_place=in_place, weight=weight, bias=bias,
+        op, (rows, n), 1, dtype, src_offset=offset, dst_offset=offset, in_place=in_place,
+        weight=weight, bias=bias,
     )  # fmt: skip
     vec, row = 16 // p.dtype.nbytes, n * p.dtype.nbytes
     found = []
