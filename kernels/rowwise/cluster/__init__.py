@@ -10,7 +10,7 @@ Entered from kernels.rowwise.
 from __future__ import annotations
 
 from layoutalg.kernels.rowwise.cluster.exchange import Exchange
-from layoutalg.kernels.rowwise.cluster.kept_time import Kept, kept_us, registers, twice_us
+from layoutalg.kernels.rowwise.cluster.kept_time import REGISTERS, Kept, kept_us, split_us
 from layoutalg.kernels.rowwise.cluster.resident import SIZES, resident_clusters
 
-__all__ = ["SIZES", "Exchange", "Kept", "kept_us", "registers", "resident_clusters", "twice_us"]
+__all__ = ["REGISTERS", "SIZES", "Exchange", "Kept", "kept_us", "resident_clusters", "split_us"]
