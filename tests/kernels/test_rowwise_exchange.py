@@ -15,7 +15,7 @@ from layoutalg.kernels.rowwise.cluster import Exchange
 from tests.sweeps import each
 from tests.sync_mutants import mutants
 
-SHAPES = [(2, 1, 4, 2), (3, 3), (4, 2, 1), (8, 5), (16, 8)]
+SHAPES = [(2, 1, 4, 2), (3, 3), (8, 5), (16, 2, 1)]
 """Blocks of a cluster, words of a sender; warps of a block and clusters where they are not 2 and 1."""
 
 Way = tuple[Literal["block", "warp"], int]
