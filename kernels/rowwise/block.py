@@ -96,6 +96,7 @@ class Block:
         self.element = self.tiling.element
         self.k = k = KernelBuilder(name, self.tiling.threads, notes=notes)
         block: Expr = k.block(0, walk.blocks)
+        k.cluster(self.tiling.cluster)
         if backwards:
             block = k.let("block", minus(walk.blocks - 1, block, walk.blocks))
         tile, split = walk.block(block)
@@ -190,8 +191,9 @@ class Block:
 class RowBlock(Block):
     """A block of a norm: source, destination, and the vectors that its threads hold or fetch again.
 
-    `only_written`: from here on only vectors that the block writes are read, for a second time.  `writes`
-    says that it writes the destination, in place the source; else it saves statistics.
+    `only_written`: from here on only vectors that the block writes are read, for a second time.  `in_warps`:
+    from here on statistics are joined between the lanes of a warp alone.  `writes` says that it writes the
+    destination, in place the source; else it saves statistics.
     """
 
     def __init__(
@@ -214,7 +216,7 @@ class RowBlock(Block):
         if self.schedule.staged:
             room = self.schedule.staged * t.threads * t.nbytes
             self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
-        self.only_written, self.saves = False, not writes
+        self.only_written, self.saves, self.in_warps = False, not writes, False
         self._extras: dict[str, Tensor] = {}
 
     def _slots(self, walk: SkewedColumns) -> tuple[Var, ...]:
@@ -436,6 +438,8 @@ class Group:
         b, walk, rounds = self.block, self.block.walk, self.block.schedule.rounds
         with b.k.Unroll("u", self.count) as u:
             i = b.split * rounds + self.first + u
+            if b.config.cluster > 1:
+                i = (self.first + u) * b.config.cluster + b.split
             step = b.k.let("step", as_expr(walk.step(b.y, i)))
             chunk = walk.chunk(b.bases, step)
             exists = [] if self.plain else list(walk.exists(step, chunk))

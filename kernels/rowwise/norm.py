@@ -12,7 +12,8 @@ The idea.  A norm is a record of functions that write a step each into a block; 
 
     held       statistics of vectors that stay: a visit and an exchange between threads for each
     online     a thread's statistics from one visit, of vectors that are read again
-    combine    joins the statistics of the threads that share them
+    combine    joins the statistics of the threads that share them; in a cluster first in each warp, then of
+               all warps of all blocks
     join       adds the partials of a split to what a thread has, in the second kernel
     ready      from statistics to factors
     apply      a vector becomes its result
@@ -64,11 +65,12 @@ from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.block import ONE_WORD, Group, RowBlock, Vector, float_word
-from layoutalg.kernels.rowwise.block_reduce import all_reduce, partials, save
-from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, configs, form_of, walk_of
+from layoutalg.kernels.rowwise.block_reduce import all_reduce, give, given, partials, save
+from layoutalg.kernels.rowwise.cluster import Exchange
+from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, can_cluster, configs, form_of, walk_of
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.unaligned import minus
-from layoutalg.kernels.rowwise.walk import Index, Walk
+from layoutalg.kernels.rowwise.walk import WARP, Index, Walk
 
 Part: TypeAlias = Literal["whole", "statistics", "result"]
 """What a kernel does: all of it, or one of the two halves of a split."""
@@ -96,10 +98,13 @@ class NormLaunches:
 def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | None = None) -> NormLaunches:
     """The launches of a problem, by the best configuration or a given one.
 
-    Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held.
+    Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, and
+    for clusters that keep anything but a row.
     """
     c = configs(problem, arch)[0] if config is None else config
     walk = walk_of(form_of(problem), problem.dtype, c)
+    if c.cluster > 1 and not can_cluster(walk, c):
+        raise UnsupportedError(f"{problem} in clusters of {c.cluster} by {c.hold}: one row is kept, on chip")
     if c.splits == 1:
         return NormLaunches(problem, c, (build(problem, walk, c),), 0)
     if c.hold != "global":
@@ -125,8 +130,13 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
     name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
     b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
     norm = NORMS[p.op]
+    x = Exchange(b.k, c.threads // WARP, len(norm.partials)) if c.cluster > 1 else None
+    if x is not None:
+        x.open()
     b.hold()
-    if part == "whole" and c.hold != "global":
+    if x is not None:
+        _cluster(b, x, norm)
+    elif part == "whole" and c.hold != "global":
         norm.held(b)
     else:
         norm.start(b)
@@ -154,6 +164,19 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
     return b.k.build()
 
 
+def _cluster(b: RowBlock, x: Exchange, norm: Norm) -> None:
+    """Statistics of a row that a cluster holds: those of each warp, which all warps of all blocks join."""
+    b.in_warps = True
+    norm.start(b)
+    norm.online(b)
+    norm.combine(b)
+    give(b, x, *map(b.stat, norm.partials))
+    norm.start(b)
+    for _ in given(b, x, *map(b.stat, norm.partials.values())):
+        norm.join(b)
+    norm.combine(b)
+
+
 def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:
     rounds = Schedule(w, c).rounds
     held = {
@@ -169,6 +192,10 @@ def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:
         f"{c.rows_per_block} groups of them per block; vectors of {c.vec} elements, "
         f"{rounds} per thread, {held}.",
     ]
+    if c.cluster > 1:
+        lines.append(
+            f"The {c.cluster} blocks of a cluster hold a row together, and exchange its statistics once."
+        )
     if c.splits > 1:
         half = "its statistics are written" if part == "statistics" else "the statistics of all are joined"
         lines.append(f"{c.splits} blocks have a part of a statistic each; {half}.")

@@ -17,6 +17,8 @@ A thread goes through rounds, one vector each; of `splits` blocks, block s takes
 
     step = (s * rounds + i) * threads_per_row + y
 
+Blocks of a cluster hold a row as if they were one: block r takes round i as step (i * cluster + r) * ... + y.
+
 Rounds that have something in common are a segment: those that exist in every thread and lie inside of rows
 are plain, and segments differ in where their vectors stay.
 
@@ -29,12 +31,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil, prod
+from itertools import product
+from math import ceil, inf, prod
 from typing import Literal, TypeAlias
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.rowwise.cluster import REGISTERS, SIZES, Kept, kept_us, split_us
 from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
 from layoutalg.kernels.rowwise.unaligned import (
     Backwards,
@@ -55,6 +59,7 @@ from layoutalg.kernels.rowwise.walk import (
     Walk,
     power_above,
 )
+from layoutalg.model import occupancy_of
 
 FEW_WORDS, HELD_WORDS = 16, 32
 """Registers of a thread that hold elements: rather, and at most."""
@@ -64,6 +69,10 @@ SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
 
 FILLING_THREADS = 1024
 """Threads of a multiprocessor below which more threads share a row."""
+
+LONG_BYTES, LONG_NARROW_BYTES, LONG_THREADS = 64 << 10, 20 << 10, (128, 256, 512)
+"""Rows past which clusters are compared, also of two-byte elements, whose floats take more registers; threads
+of a block of theirs."""
 
 SPLIT_BYTES = 16 << 10
 """A part of a split is at least so long."""
@@ -94,6 +103,7 @@ class NormConfig:
     `vec` elements per load, `depth` vectors of a thread at once where they are not in registers.  With hold
     "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  With hold
     "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.
+    The blocks of a `cluster` hold a row together.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("softmax")
@@ -108,6 +118,7 @@ class NormConfig:
     depth: int = 4
     splits: int = 1
     staged: int = 0
+    cluster: int = 1
 
     @property
     def threads(self) -> int:
@@ -119,11 +130,16 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
     """The walk of a configuration: threads of a row side by side, or those of columns."""
     rows, share = form.lead.reduced, c.threads_per_row
     lanes, groups = (share, 1) if rows else (1, share)
-    tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, splits=c.splits)
+    tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, splits=c.splits, cluster=c.cluster)
     if any(v % c.vec for v in row_ends(form)):
         return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
     backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
     return Backwards(form, tiling) if backwards else Walk(form, tiling)
+
+
+def can_cluster(walk: Walk, c: NormConfig) -> bool:
+    """True where the blocks of a cluster can keep what they compute: one row, which is not split."""
+    return walk.rows and c.rows_per_block == 1 and c.hold != "global" and c.splits == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +177,8 @@ class Schedule:
     @cached_property
     def rounds(self) -> int:
         """Steps of a thread, at most."""
-        return -(-self.walk.steps // (self.config.threads_per_row * self.config.splits))
+        c = self.config
+        return -(-self.walk.steps // (c.threads_per_row * c.splits * c.cluster))
 
     @cached_property
     def staged(self) -> int:
@@ -171,7 +188,8 @@ class Schedule:
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
         """The rounds in order: plain ones, and those that the ends of rows cut."""
-        walk, share, splits = self.walk, self.config.threads_per_row, self.config.splits
+        walk, c, splits = self.walk, self.config, self.config.splits
+        share = c.threads_per_row * c.cluster
         full, first = walk.steps // share, 0
         if splits > 1:  # the last block's rounds are cut, and every block runs the same text
             full = self.rounds if walk.steps % (share * splits) == 0 else 0
@@ -260,7 +278,7 @@ def candidates(
     most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
-        x = _Ways(form, p.dtype, vec, sms, most if copies else 0)
+        x = _Ways(form, p.dtype, vec, sms, most if copies else 0, chip)
         ways = _rows(x) if form.lead.reduced else _columns(x)
         yield from ((c, _refusal(x, c)) for c in ways)
 
@@ -285,6 +303,7 @@ class _Ways:
     vec: int
     sms: int
     room: int
+    chip: Arch
 
     def walk(self, c: NormConfig) -> Walk:
         """The walk of a configuration."""
@@ -351,7 +370,9 @@ def _refusal(x: _Ways, c: NormConfig) -> LayoutAlgError | None:
         return UnsupportedError(f"{said}: the rows of a warp do not start alike")
     schedule = Schedule(walk, c)
     rounds, staged = schedule.rounds, schedule.staged
-    if c.hold != "registers" and walk.steps <= c.threads_per_row:
+    if c.cluster > 1 and not can_cluster(walk, c):
+        return UnsupportedError(f"{said}, {c.cluster} blocks: a cluster keeps one row, on chip")
+    if c.hold != "registers" and walk.steps <= c.threads_per_row * c.cluster:
         return UnsupportedError(f"{said}: a row has {walk.steps} vectors; registers hold them")
     if c.threads > MOST_THREADS:
         return ResourceError(f"threads per block, {said}", c.threads, MOST_THREADS)
@@ -379,12 +400,16 @@ def _alike(side: int, period: int) -> int:
 def _rows(x: _Ways) -> Iterator[NormConfig]:
     """Configurations of rows, best first."""
     rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
+    together = sorted(_together(x), key=lambda one: one[0])
+    split = split_us(rows, x.form.count * x.element.nbytes)
     splits = min(ceil(2 * x.sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
     twice = NormConfig(x.vec, 1, 512, "global", 8)
+    yield from (c for us, c in together if us <= split)
     if rows < x.sms // 2 and splits > 1:
         if x.room and steps >= 8 * twice.threads_per_row * splits:
             yield replace(twice, splits=splits, depth=4, staged=8)
         yield replace(twice, splits=splits)
+    yield from (c for us, c in together if us > split)
     for held in (FEW_WORDS, HELD_WORDS):
         share = power_above(steps * x.words / (held + x.words))
         while share < min(256, steps) and rows * share < x.sms * FILLING_THREADS:
@@ -396,6 +421,28 @@ def _rows(x: _Ways) -> Iterator[NormConfig]:
             fits = x.room // (512 * x.vector_bytes)
             yield NormConfig(x.vec, 1, 512, "shared", staged=fits)  # the rest in registers
     yield twice
+
+
+def _together(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
+    """Long rows that a cluster keeps in shared memory, some in registers, each with its time by the model."""
+    rows, row_bytes = x.form.outputs, x.form.count * x.element.nbytes
+    narrow = x.element.nbytes < WORD_BYTES
+    if row_bytes <= (LONG_NARROW_BYTES if narrow else LONG_BYTES) or x.chip.compute_capability < (9, 0):
+        return
+    for cluster, threads in product(SIZES, LONG_THREADS):
+        c = NormConfig(x.vec, 1, threads, "shared", cluster=cluster)
+        rounds, nbytes = Schedule(x.walk(c), c).rounds, threads * x.vector_bytes
+        for words in (0, FEW_WORDS, HELD_WORDS):
+            staged = rounds - words // x.words
+            if staged < 1 or staged * nbytes > x.room:
+                continue
+            each = occupancy_of(
+                x.chip, threads=threads, registers_per_thread=REGISTERS[narrow, words],
+                shared_bytes=staged * nbytes + threads * cluster,
+            ).blocks_per_sm  # fmt: skip
+            kept = Kept(rows, row_bytes, narrow, cluster, rounds, rounds * nbytes, words, each)
+            if (us := kept_us(kept, x.sms)) < inf:
+                yield us, replace(c, staged=staged if words else 0)
 
 
 def _columns(x: _Ways) -> Iterator[NormConfig]:
