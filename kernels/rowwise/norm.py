@@ -125,6 +125,8 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
     name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
     b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
     norm = NORMS[p.op]
+    if c.turns:
+        return _packed(b, norm)
     b.hold()
     if part == "whole" and c.hold != "global":
         norm.held(b)
@@ -151,6 +153,22 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
         b.store(f, v)
 
     b.each(result, backwards=c.hold == "global")
+    return b.k.build()
+
+
+def _packed(b: RowBlock, norm: Norm) -> Kernel:
+    """The program of a block that copies a run of rows: all steps are taken in shared memory."""
+    b.run.copy_in(b.src.buffer)
+    with b.turns():
+        norm.held(b)
+        norm.ready(b)
+
+        def result(v: Vector) -> None:
+            norm.apply(b, f := b.floats(v), v)
+            b.store(f, v)
+
+        b.each(result)
+    b.run.copy_out(b.dst.buffer)
     return b.k.build()
 
 

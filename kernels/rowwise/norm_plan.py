@@ -35,6 +35,7 @@ from typing import Literal, TypeAlias
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.rowwise.packed import packed_walk
 from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
 from layoutalg.kernels.rowwise.unaligned import (
     Backwards,
@@ -93,7 +94,9 @@ class NormConfig:
 
     `vec` elements per load, `depth` vectors of a thread at once where they are not in registers.  With hold
     "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  With hold
-    "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.
+    "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.  With
+    `turns` a block copies a run of rows to shared memory as it lies there, and its threads have so many rows
+    each, in turn.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("softmax")
@@ -108,6 +111,7 @@ class NormConfig:
     depth: int = 4
     splits: int = 1
     staged: int = 0
+    turns: int = 0
 
     @property
     def threads(self) -> int:
@@ -118,6 +122,8 @@ class NormConfig:
 def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
     """The walk of a configuration: threads of a row side by side, or those of columns."""
     rows, share = form.lead.reduced, c.threads_per_row
+    if c.turns:
+        return packed_walk(form, Tiling(element, c.vec, c.rows_per_block, share, 1, c.turns), both=True)
     lanes, groups = (share, 1) if rows else (1, share)
     tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, splits=c.splits)
     if any(v % c.vec for v in row_ends(form)):

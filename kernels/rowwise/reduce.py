@@ -34,6 +34,7 @@ from dataclasses import replace
 from layoutalg.codegen.expr import Const, Expr, as_expr
 from layoutalg.codegen.instr import (
     LDG,
+    LDS,
     NEUTRAL,
     PACKED,
     PARTIAL,
@@ -71,8 +72,9 @@ class _Reduction(Block):
         walk, c = p.walk, p.config
         super().__init__(f"reduce_{p.op}_{p.element}_{p.result}", walk, _notes(p))
         self.p, self.c, self.steps, k = p, c, walk, self.k
-        self.src = self.tensor("src", "src")
-        if c.splits > 1 or len(walk.reduced) > 1:  # rounds that are dealt, or taken apart, are not proven
+        self.src = self.tensor("src", "src", () if c.packed else None)
+        dealt = c.splits > 1 or len(walk.reduced) > 1
+        if dealt and not c.packed:  # rounds that are dealt, or taken apart, are not proven
             self.src = replace(self.src, extents=(*self.src.extents[:-2], None, None))
         self.dst = self.tensor("dst", "dst", p.form.kept if c.splits == 1 else (), p.result, writable=True)
         own = range(c.rows_per_thread)
@@ -98,6 +100,8 @@ class _Reduction(Block):
         single = max(1, p.element.nbytes // WORD_BYTES)
         edges = self.k.reg("edge", self.c.rows_per_thread, single) if self.steps.edges else None
         early = edges is not None and self.p.edge_rounds == 1
+        if self.c.packed:
+            self.run.copy_in(self.src.buffer)
         if edges is not None and early:
             self._edges(edges, 0)
         self._vectors()
@@ -174,17 +178,20 @@ class _Reduction(Block):
         if all_of(exists) != Const(1):
             k.do(fill(words.words), words, Const(0 if p.words > 1 else neutral_word(p.fold, p.element.name)))
         with self.where(exists):
-            k.do(LDG[vec * p.element.nbytes], words, self.source(chunk))
+            if self.c.packed:
+                k.do(LDS[vec * p.element.nbytes], words, self.run.at(chunk.source))
+            else:
+                k.do(LDG[vec * p.element.nbytes], words, self.source(chunk))
 
     def _fold(self, words: RegRef, n: int, vec: int, where: tuple[Chunk, list[Expr]] | None) -> None:
         """Join `vec` elements to the value of row n, or to one value each.
 
         `where` says of values of several words where they lie, and the predicates that they exist.
         """
-        k, p, rows = self.k, self.p, self.walk.rows
+        k, p, rows, single = self.k, self.p, self.walk.rows, self.walk.values == 1
         values = words if p.element.name not in PACKED else self.widened(words, vec, "f")
         if where is None:
-            k.do(fold(p.fold, vec, 1 if rows else vec), self.acc[n] if rows else self.acc, values)
+            k.do(fold(p.fold, vec, 1 if single else vec), self.acc[n] if single else self.acc, values)
             return
         chunk, exists = where
         of_index = FOLD[p.op] == "arg" and not p.joins
@@ -192,8 +199,8 @@ class _Reduction(Block):
         step = self.walk.lead.weight if of_index and rows else 0
         element = PARTIAL if p.joins else "f32" if p.element.name in PACKED else p.element.name
         way = WAY.get(p.op, "max")
-        to = self.acc.slice(n * p.words, count=p.words) if rows else self.acc
-        made = absorb(p.fold, element, way, vec, 1 if rows else vec)
+        to = self.acc.slice(n * p.words, count=p.words) if single else self.acc
+        made = absorb(p.fold, element, way, vec, 1 if single else vec)
         there, on = self.reg("there", 1), all_of(exists)
         k.do(fill(1), there, Const(int(on == Const(1))))
         if on != Const(1):
@@ -204,7 +211,7 @@ class _Reduction(Block):
     # --- writing ---------------------------------------------------------------------------------------
 
     def _store(self) -> None:
-        k, p, c, rows = self.k, self.p, self.c, self.walk.rows
+        k, p, c, single = self.k, self.p, self.c, self.walk.values == 1
         values, size = self.acc, p.words
         if p.words > 1 and c.splits == 1:
             size = max(1, p.result.nbytes // WORD_BYTES)
@@ -217,9 +224,13 @@ class _Reduction(Block):
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
             with self.where([*one, *self.has_row(self.places[n])]):
-                for e in (n,) if rows else range(0, c.vec, p.store_vec):
+                for e in (n,) if single else range(0, c.vec, p.store_vec):
                     some = values.slice(e * size, count=p.store_vec * size)
-                    self._put(some, self.places[n], 0 if rows else e)
+                    self._put(some, self._number(n), 0 if single else e)
+
+    def _number(self, n: int) -> Expr:
+        """The number of row n of a thread's among those of the tensor."""
+        return self.run.start.group + self.places[n] if self.c.packed else self.places[n]
 
     def _put(self, values: RegRef, place: Expr, e: int) -> None:
         """Store results: of element e of a place, or in the workspace split after split."""
@@ -261,6 +272,8 @@ def _notes(p: Pass) -> list[str]:
         "flight.",
         f"A row is {walk.steps} loads and at most {walk.edge_steps} single elements.",
     ]
+    if c.packed:
+        lines.append("A block copies a run of rows to shared memory as it lies there, and loads are from there.")
     if c.splits > 1:
         lines.append(f"{c.splits} blocks share the loads of a row; their results go to a workspace.")
     return lines

@@ -35,6 +35,7 @@ from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.rowwise.packed import packed_walk
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
     INTEGERS,
@@ -76,7 +77,8 @@ class ReduceConfig:
 
     `vec` elements per load; `lanes_per_row`, a power of two up to 32, `rows_per_block` and `groups_per_row`,
     a power of two, are threads; `rows_per_thread` where rows are reduced; `depth` loads of each in flight;
-    `splits` blocks share the steps of a row.
+    `splits` blocks share the steps of a row.  With `packed` a block copies a run of rows to shared memory as it
+    lies there, and loads are from there.
 
     >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> plans(reduce_problem((64, 1000), 1, "sum", "f32"))[0].passes[0].config.lanes_per_row
@@ -90,6 +92,7 @@ class ReduceConfig:
     depth: int
     rows_per_thread: int = 1
     splits: int = 1
+    packed: bool = False
 
     @property
     def threads(self) -> int:
@@ -135,12 +138,15 @@ class Pass:
     @cached_property
     def walk(self) -> HeadTail:
         """The walk of a block."""
-        return HeadTail(self.form, self.config.tiling(self.element))
+        tiling = self.config.tiling(self.element)
+        if self.config.packed:
+            return packed_walk(self.form, tiling, both=False)
+        return HeadTail(self.form, tiling)
 
     @property
     def values(self) -> int:
         """Values that a thread ends up with."""
-        return self.config.rows_per_thread if self.walk.rows else self.config.vec
+        return self.config.rows_per_thread * self.walk.values
 
     @property
     def round_steps(self) -> int:
