@@ -50,6 +50,7 @@ from layoutalg.codegen.instr import (
 from layoutalg.codegen.program import Kernel, Reg, RegRef
 from layoutalg.kernels.rowwise.block import Block, all_of, float_word
 from layoutalg.kernels.rowwise.block_reduce import tree_reduce
+from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.problems import FOLD, WAY
 from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan
 from layoutalg.kernels.rowwise.walk import WORD_BYTES, Chunk, Index
@@ -226,17 +227,14 @@ class _Reduction(Block):
             with self.where([*one, *self.has_row(self.places[n])]):
                 for e in (n,) if single else range(0, c.vec, p.store_vec):
                     some = values.slice(e * size, count=p.store_vec * size)
-                    self._put(some, self._number(n), 0 if single else e)
-
-    def _number(self, n: int) -> Expr:
-        """The number of row n of a thread's among those of the tensor."""
-        return self.run.start.group + self.places[n] if self.c.packed else self.places[n]
+                    self._put(some, self.places[n], 0 if single else e)
 
     def _put(self, values: RegRef, place: Expr, e: int) -> None:
         """Store results: of element e of a place, or in the workspace split after split."""
         p, walk, kept = self.p, self.steps, self.p.form.kept
         if self.c.splits == 1:
-            crd = walk.target(place, e)
+            packed = isinstance(walk, PackedWalk)
+            crd = walk.group(self.run.start, place) if packed else walk.target(place, e)
             index = walk.along(crd, kept, "dst") + p.form.dst_offset
             to = self.at(self.dst, index, walk.counted(crd, kept, "dst"), p.form.dst_offset)
         else:

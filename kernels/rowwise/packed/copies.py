@@ -47,7 +47,7 @@ class PackedRun:
             self.low = k.let("low", source % self.unit)
             source, target = (k.let(n, at // self.unit * self.unit) for n, at in (("src0", source), ("dst0", target)))
         self.start = found._replace(source=source, target=target)
-        room = walk.units * self.unit * self.size
+        room = walk.all_units * self.unit * self.size
         self.copied = k.shared_buffer("copied", 1, Layout((room,)), room, 16)
 
     def at(self, index: Index, e: Index = 0) -> MemRef:
@@ -62,17 +62,18 @@ class PackedRun:
         k, nbytes, end = self.k, self.unit * self.size, self.walk.source_end
         single = k.reg("one", 1) if end % self.unit else None
         for unit in self._units():
-            at, source = unit * self.unit, self.start.source + unit * self.unit
-            with self.where(self.walk.touched(self.start, self.low, unit)):
+            n, beyond, _ = self.walk.run_of(unit)
+            source, copied = self.start.source + beyond + n * self.unit, unit * nbytes
+            with self.where(self.walk.touched(self.start, self.low, n)):
                 with self.where([source + self.unit <= end] if single else []):
-                    k.do(CP_ASYNC[nbytes], k.at(self.copied, unit * nbytes), self._place(src, source))
+                    k.do(CP_ASYNC[nbytes], k.at(self.copied, copied), self._place(src, source))
                 if single is None:
                     continue
                 with k.Else():
                     for e in range(self.unit):
                         with self.where([source + e < end]):
                             k.do(LDG[self.size], single, self._place(src, source + e))
-                            k.do(STS[self.size], k.at(self.copied, (at + e) * self.size), single)
+                            k.do(STS[self.size], k.at(self.copied, copied + e * self.size), single)
         k.do(CP_COMMIT)
         k.do(CP_WAIT, 0)
         k.do(BAR)
@@ -84,26 +85,26 @@ class PackedRun:
         single = k.reg("element", max(1, self.size // 4))
         k.do(BAR)
         for unit in self._units():
-            at = unit * self.unit
-            target = self.start.target + at
-            whole = walk.inside_run(self.start, self.low, at, self.unit)
+            n, _, beyond = walk.run_of(unit)
+            at, target, copied = n * self.unit, self.start.target + beyond + n * self.unit, unit * nbytes
+            whole = walk.in_run(self.start, self.low, at, self.unit)
             with self.where(whole):
-                k.do(LDS[nbytes], word, k.at(self.copied, unit * nbytes))
+                k.do(LDS[nbytes], word, k.at(self.copied, copied))
                 k.do(STG_WHOLE[nbytes], self._place(dst, target), word)
             if not whole:
                 continue
             with k.Else():
                 for e in range(self.unit):
-                    with self.where(walk.inside_run(self.start, self.low, at + e)):
-                        k.do(LDS[self.size], single, k.at(self.copied, (at + e) * self.size))
+                    with self.where(walk.in_run(self.start, self.low, at + e)):
+                        k.do(LDS[self.size], single, k.at(self.copied, copied + e * self.size))
                         k.do(STG[self.size], self._place(dst, target + e), single)
 
     def _place(self, buffer: Global, index: Index) -> MemRef:
         return MemRef(buffer, simplify(as_expr(index)))
 
     def _units(self) -> Iterator[Expr]:
-        """A thread's units of the run, one after the other; code for each is written once."""
-        k, threads, units = self.k, self.walk.tiling.threads, self.walk.units
+        """A thread's units of all runs, one after the other; code for each is written once."""
+        k, threads, units = self.k, self.walk.tiling.threads, self.walk.all_units
         turns = -(-units // threads)
         loop = k.Unroll("c", turns) if turns <= FEW_TURNS else k.For("c", turns, TURNS)
         with loop as turn:
