@@ -261,6 +261,9 @@ def packed_walk(form: Form, tiling: Tiling, *, both: bool) -> PackedWalk:
         raise UnsupportedError(
             f"runs of {form}: groups do not lie in slabs of at most {most} elements and {groups} groups"
         )
+    ends = [form.lead.extent, form.src_offset, *(m.src for m in parts.outer)]
+    if tiling.vec > 1 and (not form.lead.reduced or any(end % tiling.vec for end in ends)):
+        raise UnsupportedError(f"runs of {form}: not all rows start and end at {tiling.vec} elements")
     unit = unit_of(form, parts, element, both=both)
     if not unit or unit % tiling.vec:
         raise UnsupportedError(f"runs of {form}: units have different places in source and destination")

@@ -1,0 +1,131 @@
+"""A packed tile holds every element of its groups once, and says right which units and elements are its own."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+from math import prod
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from layoutalg.dtype import dtype
+from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
+from layoutalg.kernels.rowwise import AxesProblem, axes_problem
+from layoutalg.kernels.rowwise.packed import PackedWalk, packed_walk, slabs_of
+from layoutalg.kernels.rowwise.problems import normalise
+from layoutalg.kernels.rowwise.walk import Tiling
+from tests.sweeps import each
+
+
+def drawn(rng: random.Random) -> tuple[AxesProblem, Tiling]:
+    """A dense tensor whose first mode may have gaps behind each, at any offset, and threads."""
+    rank = rng.randint(2, 4)
+    shape = tuple(rng.choice([1, 2, 3, 4, 5, 7, 8, 10, 16]) for _ in range(rank))
+    axes = tuple(sorted(rng.sample(range(rank), rng.randint(1, rank - 1))))
+    strides = [prod(shape[k + 1 :]) for k in range(rank)]
+    strides[0] += rng.choice([0, 0, 0, 1, 2, 8])
+    offset = rng.choice([0, 0, 1, 4, 8, 11])
+    element = rng.choice(["f32", "f16"])
+    p = axes_problem(
+        shape, axes, element, tuple(strides), tuple(strides), offset, offset + rng.choice([0, 8]), keeps=True
+    )
+    vec = rng.choice([1, 1, 1, 2])
+    return p, Tiling(dtype(element), vec, rng.choice([3, 4, 8, 16, 30]), rng.choice([1, 2, 4]), 1, rng.randint(1, 3))
+
+
+def groups_of(p: AxesProblem) -> set[frozenset[int]]:
+    """The elements of the source that are reduced together, by definition."""
+    kept = [k for k in range(len(p.shape)) if k not in p.axes]
+    found: dict[tuple[int, ...], set[int]] = {}
+    for crd in product(*map(range, p.shape)):
+        place = p.src_offset + sum(i * d for i, d in zip(crd, p.src, strict=True))
+        found.setdefault(tuple(crd[k] for k in kept), set()).add(place)
+    return {frozenset(one) for one in found.values()}
+
+
+def taken(w: PackedWalk) -> list[list[int]]:
+    """The elements of the source that the threads of all tiles take, by group; those twice that are."""
+    found, pitch = [], w.units * w.unit
+    for tile in range(w.tiles):
+        start = w.start(tile)
+        for row, n in product(range(w.tiling.rows_per_block), range(w.tiling.rows_per_thread)):
+            place = w.place(tile, row, n)
+            if not all(w.present(start, place)):
+                continue
+            mine: list[int] = []
+            for step in range(w.steps):
+                chunk = w.chunk(w.bases(place), step)
+                run, at = divmod(chunk.source, pitch)
+                _, beyond, _ = w.run_of(run * w.units)
+                mine += [start.source + beyond + at + e * w.lead.src for e in range(w.tiling.vec)]
+            found.append(mine)
+    return found
+
+
+@each("seed", range(150))
+def test_every_group_is_taken_once(seed: int) -> None:
+    p, tiling = drawn(random.Random(seed))
+    try:
+        w = packed_walk(normalise(p), tiling, both=True)
+    except LayoutAlgError:
+        return
+    found = taken(w)
+    assert {frozenset(one) for one in found} == groups_of(p)
+    assert sum(map(len, found)) == prod(p.shape)
+
+
+@given(
+    st.integers(1, 9), st.integers(1, 40), st.integers(1, 16), st.sampled_from(["f32", "f16"]),
+    st.integers(0, 9), st.integers(0, 3),
+)  # fmt: skip
+def test_units_and_elements_of_a_run_are_those_of_its_definition(
+    elems: int, count: int, rows: int, element: str, offset: int, gap: int
+) -> None:
+    """Of two runs with a gap between, by what a set of elements says."""
+    shape, strides = (2, count, elems), (count * elems + gap, elems, 1)
+    form = normalise(axes_problem(shape, 2, element, strides, strides, offset, offset, keeps=True))
+    assume(elems > 1 and slabs_of(form, 1 << 20, rows, both=True) is not None)
+    w = packed_walk(form, Tiling(dtype(element), 1, rows, 1), both=True)
+    for tile in range(w.tiles):
+        start = w.start(tile)
+        low = start.source % w.unit
+        long = min(w.slabs, w.parts.count.extent - start.slab) * w.parts.elems
+        mine = set(range(low, low + long))
+        assert low == 0 or not w.starts_at_units
+        assert max(mine) < w.units * w.unit
+        for unit in range(w.units):
+            of = range(unit * w.unit, (unit + 1) * w.unit)
+            assert all(w.touched(start, low, unit)) == bool(mine & set(of))
+            assert all(w.in_run(start, low, of[0], w.unit)) == (set(of) <= mine)
+            for at in of:
+                assert all(w.in_run(start, low, at)) == (at in mine) or not mine & set(of)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "src", "dst", "error", "message"),
+    [
+        ((64, 10), 1, (12, 1), (12, 1), UnsupportedError, "groups do not lie in slabs"),
+        ((64, 10), 0, None, None, UnsupportedError, "groups do not lie in slabs"),
+        ((64, 10), 1, None, (1, 64), UnsupportedError, "groups do not lie in slabs"),
+        ((64, 16, 33), 1, None, None, UnsupportedError, "at most 12288 elements and 32 groups"),
+        ((64, 1000), 1, None, None, ResourceError, "bytes of shared memory, runs of 32 slabs"),
+    ],
+)
+def test_what_has_no_runs_is_refused_by_name(
+    shape: tuple[int, ...], axes: int, src: tuple[int, ...] | None, dst: tuple[int, ...] | None,
+    error: type[LayoutAlgError], message: str,
+) -> None:  # fmt: skip
+    form = normalise(axes_problem(shape, axes, "f32", src, dst, keeps=True))
+    with pytest.raises(error, match=message):
+        packed_walk(form, Tiling(dtype("f32"), 1, 32, 1), both=True)
+
+
+def test_other_places_in_a_unit_take_narrower_units() -> None:
+    for apart, unit in ((4, 4), (2, 2), (1, 1)):
+        form = normalise(axes_problem((64, 10), 1, "f32", dst_offset=apart, keeps=True))
+        assert packed_walk(form, Tiling(dtype("f32"), 1, 32, 1), both=True).unit == unit
+    form = normalise(axes_problem((64, 10), 1, "f16", dst_offset=1, keeps=True))
+    with pytest.raises(UnsupportedError, match="different places"):
+        packed_walk(form, Tiling(dtype("f16"), 1, 32, 1), both=True)
