@@ -66,6 +66,7 @@ from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.block import ONE_WORD, Group, RowBlock, Vector, float_word
 from layoutalg.kernels.rowwise.block_reduce import all_reduce, partials, save
 from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, configs, form_of, walk_of
+from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.unaligned import minus
 from layoutalg.kernels.rowwise.walk import Index, Walk
@@ -96,10 +97,13 @@ class NormLaunches:
 def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | None = None) -> NormLaunches:
     """The launches of a problem, by the best configuration or a given one.
 
-    Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held.
+    Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held and for
+    runs in place that do not start at units, and what `packed_walk` raises.
     """
     c = configs(problem, arch)[0] if config is None else config
     walk = walk_of(form_of(problem), problem.dtype, c)
+    if problem.in_place and isinstance(walk, PackedWalk) and not walk.starts_at_units:
+        raise UnsupportedError(f"{problem} by runs: two blocks would share a unit of {walk.unit} elements")
     if c.splits == 1:
         return NormLaunches(problem, c, (build(problem, walk, c),), 0)
     if c.hold != "global":

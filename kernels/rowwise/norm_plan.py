@@ -35,7 +35,7 @@ from typing import Literal, TypeAlias
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.rowwise.packed import packed_walk
+from layoutalg.kernels.rowwise.packed import NORM, RUN_BYTES, Ranked, packed_walk, ranked
 from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
 from layoutalg.kernels.rowwise.unaligned import (
     Backwards,
@@ -80,6 +80,16 @@ LEAST_ROWS = 128
 
 LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
 """Threads side by side of skewed columns, at least: two write nothing.  Columns of a tile read twice."""
+
+
+SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
+"""Rows of whole vectors that are shorter, and others that are not longer, are copied by runs."""
+
+LEAST_SHARE = 0.6
+"""Of the memory's bandwidth, by the model, at which runs that lie apart are copied."""
+
+PACKED_WAYS = 3
+"""How many of the ways to copy runs are configurations."""
 
 
 # --- configurations, and the rounds of their threads ----------------------------------------------------
@@ -264,11 +274,45 @@ def candidates(
     chip, form = find_arch(arch), form_of(p)
     sms = chip.board.sms if chip.board else 1
     most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
+    room = min(RUN_BYTES, most) if chip.compute_capability >= (8, 0) else 0
+    packed = _packed(p, form, sms, room)
+    if packed and _rather_packed(p, form, packed[0]):
+        yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
         x = _Ways(form, p.dtype, vec, sms, most if copies else 0)
         ways = _rows(x) if form.lead.reduced else _columns(x)
         yield from ((c, _refusal(x, c)) for c in ways)
+    yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
+
+
+def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:
+    """The ways to copy whole runs to shared memory, the fastest first; in place no two blocks share a unit."""
+    if not room or any(min(m.dst, m.weight) < 0 for m in form.modes):
+        return []
+    found = ranked(form, p.dtype, NORM, sms, p.moved_bytes, room)
+    return [one for one in found if one.walk.starts_at_units or not p.in_place]
+
+
+def _by_runs(one: Ranked) -> NormConfig:
+    """The configuration of a way to copy whole runs."""
+    hold: Hold = "registers" if one.held else "shared"
+    return NormConfig(one.way.vec, one.way.rows, one.way.lanes, hold, turns=one.way.turns)
+
+
+def _rather_packed(p: NormProblem, form: Form, best: Ranked) -> bool:
+    """True where runs are faster than vectors: rows or slabs are short, or do not start at vectors.
+
+    Not where runs are far apart and so short themselves that their ends cost as much as they do.
+    """
+    widest, size = VECTOR_BYTES // p.dtype.nbytes, p.dtype.nbytes
+    run = form.lead.extent * form.lead.src * size
+    whole = form.lead.src == 1 and not any(v % widest for v in row_ends(form))
+    if whole and run >= (SHORT_ROW_BYTES if form.lead.reduced else 2 * SECTOR_BYTES):
+        return False
+    if best.walk.parts.runs == 1:
+        return form.count * size <= LONG_ROW_BYTES or not form.lead.reduced
+    return best.us * NORM.memory <= p.moved_bytes / LEAST_SHARE
 
 
 def _vectors(form: Form, p: NormProblem) -> Iterator[int]:

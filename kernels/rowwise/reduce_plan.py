@@ -35,7 +35,7 @@ from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.rowwise.packed import packed_walk
+from layoutalg.kernels.rowwise.packed import REDUCTION, RUN_BYTES, PackedWalk, packed_walk, ranked, way_us
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
     INTEGERS,
@@ -51,6 +51,7 @@ from layoutalg.kernels.rowwise.unaligned import HeadTail
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
     MOST_THREADS,
+    SECTOR_BYTES,
     VECTOR_BYTES,
     WARP,
     WORD_BYTES,
@@ -64,6 +65,13 @@ VALUE = {1: "f32", 2: "u64", 4: "c128"}
 
 MOST_WORDS = 8
 """Words of the values of a thread that reduces columns, at most."""
+
+LONG_ROW_BYTES, MOST_TURNS, LOADED_WORDS, PACKED_WAYS = 1 << 10, 16, 64, 3
+"""Of runs that are copied: the longest rows, rows of a thread and registers for their elements at most, and how
+many ways to take them are configurations."""
+
+PACKED_MARGIN = 1.04
+"""What the time of runs that are copied is multiplied with: the two models agree no better."""
 
 
 def _words(fold: str) -> int:
@@ -262,8 +270,9 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
 
 @lru_cache(64)
 def _rates(arch: str | Arch) -> Rates:
-    board = find_arch(arch).board
-    return Rates() if board is None else Rates(sms=board.sms)
+    chip = find_arch(arch)
+    room = min(RUN_BYTES, chip.max_shared_bytes_per_block) if chip.compute_capability >= (8, 0) else 0
+    return Rates(room=room) if chip.board is None else Rates(sms=chip.board.sms, room=room)
 
 
 @lru_cache(64)
@@ -308,6 +317,8 @@ def candidates(
     'rows by 512 threads, split: each thread has one round of loads'
     """
     rows, widest = form.lead.reduced, VECTOR_BYTES // element.nbytes
+    if split and rates.room:
+        yield from ((config, None) for config in _packed(form, element, rates))
     for config in _rows(form, element) if rows else _columns(form, element, words):
         said = f"{'rows' if rows else 'columns'} by {config.threads_per_row} threads"
         if config.threads > MOST_THREADS:
@@ -386,6 +397,21 @@ def _rows(form: Form, element: DType) -> Iterator[ReduceConfig]:
                 yield ReduceConfig(vec, lanes, rows, groups, mine, own)
 
 
+def _packed(form: Form, element: DType, rates: Rates) -> Iterator[ReduceConfig]:
+    """Runs of slabs copied to shared memory, where rows are short, or columns few or not whole vectors."""
+    run, first = form.lead.extent * form.lead.src * element.nbytes, form.lead
+    whole = run % VECTOR_BYTES == 0 and run >= 2 * SECTOR_BYTES and first.src == 1
+    if (run > LONG_ROW_BYTES) if first.reduced else whole:
+        return
+    read = prod(m.extent for m in form.modes if m.src) * element.nbytes
+    found = ranked(form, element, REDUCTION, rates.sms, read, rates.room)
+    for one in [one for one in found if one.way.turns <= MOST_TURNS][:PACKED_WAYS]:
+        way, accesses = one.way, -(-one.walk.steps // one.way.lanes)
+        held = way.turns * max(1, one.walk.tiling.words)
+        depth = max(1, min(accesses, LOADED_WORDS // held))
+        yield ReduceConfig(way.vec, way.lanes, way.rows, 1, depth, way.turns, packed=True)
+
+
 def _row_vector(form: Form, element: DType) -> int:
     """Elements of a load along rows: wide where rows are long enough for what sticks out at their ends."""
     if not form.modes or form.lead.src != 1:
@@ -426,7 +452,8 @@ class Rates:
 
     A round of loads takes `latency_us`, and `byte_us` more for every byte that a thread has in flight;
     memory (bytes per microsecond) reads runs of n contiguous bytes as if they were `run_bytes` longer, and
-    loads of n bytes as if they were `narrow_bytes` wider.
+    loads of n bytes as if they were `narrow_bytes` wider.  A block has `room` bytes for runs that it copies, 0
+    where there are no asynchronous copies.
     """
 
     sms: int = 132
@@ -439,6 +466,7 @@ class Rates:
     run_bytes: float = 8.0
     narrow_bytes: float = 0.3
     cycles: float = 1900.0
+    room: int = RUN_BYTES
 
 
 def resident(c: ReduceConfig, rates: Rates) -> int:
@@ -449,6 +477,9 @@ def resident(c: ReduceConfig, rates: Rates) -> int:
 def pass_us(p: Pass, rates: Rates) -> float:
     """The time that the model gives a pass, in microseconds."""
     c, walk = p.config, p.walk
+    if isinstance(walk, PackedWalk):
+        moved = prod(m.extent for m in p.form.modes) * p.element.nbytes + p.form.outputs * p.result.nbytes
+        return PACKED_MARGIN * way_us(walk, REDUCTION, rates.sms, moved)
     warps = walk.tiles * c.threads // WARP
     loads = warps * c.rows_per_thread * (-(-walk.steps // c.threads_per_row) + p.edge_rounds)
     written = walk.places * walk.values * c.splits * p.result.nbytes

@@ -42,12 +42,12 @@ class PackedRun:
         self.k, self.walk, self.where = k, walk, where
         self.unit, self.size = walk.unit, walk.tiling.element.nbytes
         found, self.low = walk.start(tile), as_expr(0)
-        source, target = k.let("run", as_expr(found.source)), k.let("to", as_expr(found.target))
+        source, target = k.let("run_source", as_expr(found.source)), k.let("run_target", as_expr(found.target))
         if not walk.starts_at_units:
-            self.low = k.let("low", source % self.unit)
-            source, target = (k.let(n, at // self.unit * self.unit) for n, at in (("src0", source), ("dst0", target)))
+            self.low = k.let("run_low", source % self.unit)
+            source, target = (k.let(n, at // self.unit * self.unit) for n, at in (("run_unit", source), ("run_to", target)))
         self.start = found._replace(source=source, target=target)
-        room = walk.all_units * self.unit * self.size
+        room = walk.shared_bytes
         self.copied = k.shared_buffer("copied", 1, Layout((room,)), room, 16)
 
     def at(self, index: Index, e: Index = 0) -> MemRef:
@@ -60,7 +60,7 @@ class PackedRun:
         Of a unit that ends behind the tensor those elements are copied that are before its end.
         """
         k, nbytes, end = self.k, self.unit * self.size, self.walk.source_end
-        single = k.reg("one", 1) if end % self.unit else None
+        single = k.reg("one", max(1, self.size // 4)) if end % self.unit else None
         for unit in self._units():
             n, beyond, _ = self.walk.run_of(unit)
             source, copied = self.start.source + beyond + n * self.unit, unit * nbytes

@@ -33,8 +33,8 @@ from layoutalg.kernels.rowwise.problems import Form, Mode
 from layoutalg.kernels.rowwise.unaligned import HeadTail, one_phase
 from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WORD_BYTES, Crd, Index, Tiling, coordinate
 
-RUN_BYTES = 48 << 10
-"""Shared memory of a block that copies runs, at most: then several blocks have room on a multiprocessor."""
+RUN_BYTES = 100 << 10
+"""Shared memory of a block that copies runs, at most: then two have room on a multiprocessor."""
 
 
 class Slabs(NamedTuple):
@@ -177,6 +177,11 @@ class PackedWalk(HeadTail):
     def all_units(self) -> int:
         """Units of all runs."""
         return self.units * self.parts.runs
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory that hold a tile."""
+        return self.all_units * self.unit * self.tiling.element.nbytes
 
     def place(self, tile: Index, row: Index, n: Index = 0) -> Index:
         """Group n of a thread's, among those of the tile."""
