@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -248,6 +249,7 @@ def main() -> int:
     parser.add_argument("--reductions", type=int, default=60)
     parser.add_argument("--short", action="store_true", help="rows and columns of few elements instead")
     parser.add_argument("--compiled", type=int, default=0, help="so many of the slowest by torch.compile too")
+    parser.add_argument("--among", default="", help="a regular expression of those, of the configuration's text")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=600.0, help="no further case is begun after these")
     asked = parser.parse_args()
@@ -269,6 +271,7 @@ def main() -> int:
             measure(case, by_torch=False)
         print(*summary(rows.values(), "all"), sep="\n", flush=True)
         slowest = sorted(rows, key=lambda one: rows[one]["share"])
+        slowest = [one for one in slowest if re.search(asked.among, rows[one]["config"])]
         for case, _ in slowest[: asked.compiled]:
             measure(case, by_torch=True)
     print("", "worst first:", *map(said, sorted(rows.values(), key=lambda r: r["share"])), sep="\n")

@@ -160,7 +160,7 @@ def way_us(walk: PackedWalk, rates: PackedRates, sms: int, moved_bytes: int, *, 
     alone = rates.run_bytes / run if walk.parts.runs > 1 else 0.0
     memory = moved_bytes / rates.memory * (1 + alone)
     blocks = _resident(walk, accesses * max(1, t.nbytes // WORD_BYTES) if held else 8)
-    waiting = walk.tiles / (sms * blocks) * (rates.block_us + rates.turn_us * t.rows_per_thread)
+    waiting = max(1.0, walk.tiles / (sms * blocks)) * (rates.block_us + rates.turn_us * t.rows_per_thread)
     streams = (memory, issue / (sms * rates.cycles), shared / (sms * rates.cycles), waiting)
     return rates.launch_us + sum(x**3.2 for x in streams) ** (1 / 3.2)
 
