@@ -287,7 +287,7 @@ def candidates(
 
 
 def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:
-    """The ways to copy whole runs to shared memory, the fastest first; in place no two blocks share a unit."""
+    """The ways to copy whole runs, the fastest first; in place no two blocks share a unit."""
     if not room or any(min(m.dst, m.weight) < 0 for m in form.modes):
         return []
     found = ranked(form, p.dtype, NORM, sms, p.moved_bytes, room)

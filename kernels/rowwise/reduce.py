@@ -271,7 +271,7 @@ def _notes(p: Pass) -> list[str]:
         f"A row is {walk.steps} loads and at most {walk.edge_steps} single elements.",
     ]
     if c.packed:
-        lines.append("A block copies a run of rows to shared memory as it lies there, and loads are from there.")
+        lines.append("A block copies runs of rows to shared memory as they lie, and loads are from there.")
     if c.splits > 1:
         lines.append(f"{c.splits} blocks share the loads of a row; their results go to a workspace.")
     return lines

@@ -67,8 +67,8 @@ MOST_WORDS = 8
 """Words of the values of a thread that reduces columns, at most."""
 
 LONG_ROW_BYTES, MOST_TURNS, LOADED_WORDS, PACKED_WAYS = 1 << 10, 16, 64, 3
-"""Of runs that are copied: the longest rows, rows of a thread and registers for their elements at most, and how
-many ways to take them are configurations."""
+"""Of runs that are copied: the longest rows, rows of a thread and registers for their elements at most, and
+how many ways to take them are configurations."""
 
 PACKED_MARGIN = 1.04
 """What the time of runs that are copied is multiplied with: the two models agree no better."""
@@ -85,8 +85,8 @@ class ReduceConfig:
 
     `vec` elements per load; `lanes_per_row`, a power of two up to 32, `rows_per_block` and `groups_per_row`,
     a power of two, are threads; `rows_per_thread` where rows are reduced; `depth` loads of each in flight;
-    `splits` blocks share the steps of a row.  With `packed` a block copies a run of rows to shared memory as it
-    lies there, and loads are from there.
+    `splits` blocks share the steps of a row.  With `packed` a block copies runs of rows to shared memory as
+    they lie, and loads are from there.
 
     >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> plans(reduce_problem((64, 1000), 1, "sum", "f32"))[0].passes[0].config.lanes_per_row
@@ -452,8 +452,8 @@ class Rates:
 
     A round of loads takes `latency_us`, and `byte_us` more for every byte that a thread has in flight;
     memory (bytes per microsecond) reads runs of n contiguous bytes as if they were `run_bytes` longer, and
-    loads of n bytes as if they were `narrow_bytes` wider.  A block has `room` bytes for runs that it copies, 0
-    where there are no asynchronous copies.
+    loads of n bytes as if they were `narrow_bytes` wider.  A block has `room` bytes for runs that it copies,
+    0 where there are no asynchronous copies.
     """
 
     sms: int = 132

@@ -1,9 +1,9 @@
 """Norms and reductions of any shape, timed beside torch.compile, eager PyTorch and a copy of the source.
 
-python -m tests.gpu.ragged_rows out.json                        random cases of the first published seed
-python -m tests.gpu.ragged_rows out.json --seed 20261124        those of the second: no choice was made on them
-python -m tests.gpu.ragged_rows out.json --short --compiled 8   rows and columns of few elements; of the eight
-                                                                slowest beside a copy torch.compile too
+python -m tests.gpu.ragged_rows out.json                     random cases of the first published seed
+python -m tests.gpu.ragged_rows out.json --seed 20261124     those of the second: no choice was made on them
+python -m tests.gpu.ragged_rows out.json --short --compiled 8      rows and columns of few elements; of the
+                                                             eight slowest torch.compile too
 
 Cases.  Case n of a seed has 1 to 6 modes, 64 to 512 MB and f32, f16 or bf16 elements; its last extent is a
 multiple of 8 if n is even, and only then.  Plans are made on the cases of the first seed, and tried on those
@@ -249,7 +249,7 @@ def main() -> int:
     parser.add_argument("--reductions", type=int, default=60)
     parser.add_argument("--short", action="store_true", help="rows and columns of few elements instead")
     parser.add_argument("--compiled", type=int, default=0, help="so many of the slowest by torch.compile too")
-    parser.add_argument("--among", default="", help="a regular expression of those, of the configuration's text")
+    parser.add_argument("--among", default="", help="a pattern of those, in the configuration's text")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=600.0, help="no further case is begun after these")
     asked = parser.parse_args()

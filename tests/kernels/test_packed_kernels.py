@@ -32,7 +32,7 @@ from tests.sweeps import each
 
 
 def shapes(rng: random.Random) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """A shape, axes and strides whose groups lie in slabs: rows, slabs with modes kept inside, several runs."""
+    """A shape, axes and strides whose groups lie in slabs: rows, modes kept inside, several runs."""
     n = rng.choice([3, 4, 5, 7, 8, 10, 16, 17, 24, 31, 40, 77])
     many, few = rng.randint(2, 90), rng.randint(2, 5)
     shape, axes = rng.choice([

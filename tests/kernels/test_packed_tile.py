@@ -1,4 +1,4 @@
-"""A packed tile holds every element of its groups once, and says right which units and elements are its own."""
+"""A packed tile holds every element of its groups once, and says which units and elements are its own."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def drawn(rng: random.Random) -> tuple[AxesProblem, Tiling]:
     """A dense tensor whose first mode may have gaps behind each, at any offset, and threads."""
     rank = rng.randint(2, 4)
     shape = tuple(rng.choice([1, 2, 3, 4, 5, 7, 8, 10, 16]) for _ in range(rank))
-    axes = tuple(sorted({rng.choice([rank - 1, rank - 1, rank - 2]), *rng.sample(range(rank), rng.randint(0, 1))}))
-    if len(axes) == rank:
-        axes = axes[1:]
+    inner, others = rng.choice([rank - 1, rank - 1, rank - 2]), rng.sample(range(rank), rng.randint(0, 1))
+    axes = tuple(sorted({inner, *others}))
+    axes = axes[1:] if len(axes) == rank else axes
     strides = [prod(shape[k + 1 :]) for k in range(rank)]
     strides[0] += rng.choice([0, 0, 0, 1, 2, 8])
     offset = rng.choice([0, 0, 1, 4, 8, 11])
@@ -36,7 +36,8 @@ def drawn(rng: random.Random) -> tuple[AxesProblem, Tiling]:
         shape, axes, element, tuple(strides), tuple(strides), offset, offset + rng.choice([0, 8]), keeps=True
     )
     vec = rng.choice([1, 1, 1, 2])
-    return p, Tiling(dtype(element), vec, rng.choice([3, 4, 8, 16, 30]), rng.choice([1, 2, 4]), 1, rng.randint(1, 3))
+    rows, lanes, turns = rng.choice([3, 4, 8, 16, 30]), rng.choice([1, 2, 4]), rng.randint(1, 3)
+    return p, Tiling(dtype(element), vec, rows, lanes, 1, turns)
 
 
 Place = tuple[int, int, int]
@@ -151,5 +152,5 @@ def test_other_places_in_a_unit_take_narrower_units() -> None:
         form = normalise(axes_problem((64, 10), 1, "f32", dst_offset=apart, keeps=True))
         assert packed_walk(form, Tiling(dtype("f32"), 1, 32, 1), both=True).unit == unit
     form = normalise(axes_problem((64, 10), 1, "f16", dst_offset=1, keeps=True))
-    with pytest.raises(UnsupportedError, match="different places"):
+    with pytest.raises(UnsupportedError, match="different places of a unit"):
         packed_walk(form, Tiling(dtype("f16"), 1, 32, 1), both=True)

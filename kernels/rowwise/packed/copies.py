@@ -5,9 +5,9 @@
     run.at(chunk.source)              where an element of the run is in shared memory
     run.copy_out(dst)                 a barrier, then units; those that the run shares with others by elements
 
-The idea.  Unit t + threads * i of a run is thread t's, so that a warp's access is 512 contiguous bytes, whatever
-the rows are.  The threads that find their elements in shared memory are others, which is what the barriers
-are for.
+The idea.  Unit t + threads * i of a run is thread t's, so that a warp's access is 512 contiguous bytes,
+whatever the rows are.  The threads that find their elements in shared memory are others, which is what the
+barriers are for.
 """
 
 from __future__ import annotations
@@ -34,18 +34,20 @@ FEW_TURNS, TURNS = 8, 4
 class PackedRun:
     """The run of a block in shared memory.
 
-    `start` is where it starts in memory, `low` the place of its first element in its first unit; `where` makes
-    code under the conjunction of predicates.
+    `start` is where its first units start in memory, `low` the place of the first element in them; `where`
+    makes code under the conjunction of predicates.
     """
 
     def __init__(self, k: KernelBuilder, walk: PackedWalk, tile: Expr, where: Where) -> None:
         self.k, self.walk, self.where = k, walk, where
         self.unit, self.size = walk.unit, walk.tiling.element.nbytes
         found, self.low = walk.start(tile), as_expr(0)
-        source, target = k.let("run_source", as_expr(found.source)), k.let("run_target", as_expr(found.target))
+        source = k.let("run_source", as_expr(found.source))
+        target = k.let("run_target", as_expr(found.target))
         if not walk.starts_at_units:
             self.low = k.let("run_low", source % self.unit)
-            source, target = (k.let(n, at // self.unit * self.unit) for n, at in (("run_unit", source), ("run_to", target)))
+            source = k.let("unit_source", source // self.unit * self.unit)
+            target = k.let("unit_target", target // self.unit * self.unit)
         self.start = found._replace(source=source, target=target)
         room = walk.shared_bytes
         self.copied = k.shared_buffer("copied", 1, Layout((room,)), room, 16)

@@ -1,8 +1,8 @@
 """Which threads take the groups of a packed tile, and how long that takes by a model.
 
 The idea.  Memory is read and written in whole lines whatever the rows are, so what is left to choose is how
-little the rest costs: instructions, most of them for what is done once per group and thread, and wavefronts of
-shared memory.  Few lanes per group make both rare; many make enough threads.  Candidates are few:
+little the rest costs: instructions, most of them for what is done once per group and thread, and wavefronts
+of shared memory.  Few lanes per group make both rare; many make enough threads.  Candidates are few:
 
     vec        elements of an access to shared memory, where rows start and end at so many
     lanes      threads that share a group, a power of two
@@ -11,7 +11,7 @@ shared memory.  Few lanes per group make both rare; many make enough threads.  C
 
     time = launch + |(memory, issue, shared, waiting)|_3
 
-    memory     bytes by the memory's bandwidth; a run of n bytes counts as one of n + run_bytes, if it is alone
+    memory     bytes by the memory's bandwidth; of several runs, one of n bytes counts as n + run_bytes
     issue      instructions of all warps, four per cycle on every multiprocessor
     shared     wavefronts of all accesses to shared memory, one per cycle
     waiting    waves of blocks x the latency of a block, which grows with its turns
@@ -35,7 +35,8 @@ from layoutalg.kernels.rowwise.problems import Form, Mode
 from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WARP, WORD_BYTES, Tiling
 
 TILES = (
-    (64, 4 << 10), (64, 8 << 10), (128, 8 << 10), (128, 16 << 10), (256, 16 << 10), (256, 32 << 10), (256, 64 << 10)
+    (64, 4 << 10), (64, 8 << 10), (128, 8 << 10), (128, 16 << 10), (256, 16 << 10), (256, 32 << 10),
+    (256, 64 << 10),
 )  # fmt: skip
 """Threads of a block with about how many bytes of a tile that is tried."""
 
@@ -123,8 +124,10 @@ class Ranked(NamedTuple):
     walk: PackedWalk
 
 
-def ranked(form: Form, element: DType, rates: PackedRates, sms: int, moved_bytes: int, room: int) -> list[Ranked]:
-    """The ways that stand with at most `room` bytes of shared memory per block, the fastest by the model first.
+def ranked(
+    form: Form, element: DType, rates: PackedRates, sms: int, moved_bytes: int, room: int
+) -> list[Ranked]:
+    """The ways that stand with at most `room` bytes of shared memory per block, the fastest first.
 
     >>> from layoutalg.dtype import dtype
     >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise

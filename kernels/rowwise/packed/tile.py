@@ -8,10 +8,10 @@ in shared memory.
     max (500,3,4) bf16 over 1             a slab is 3 x 4 elements, 4 groups side by side
     sum (75,900,4) f32 over 0,2           a slab is 4 elements, and a group has one in each of 75 runs
 
-A slab is a dense tensor of the first modes, some of them reduced; a run is `slabs` of them, along the mode that
-follows.  Of what is reduced beyond that mode a tile has all, as many runs.  A walk inside of a tile is a walk
-over a tensor of its own, so that all coordinates are those of `Walk`; only where a tile starts is a matter of
-the block.
+A slab is a dense tensor of the first modes, some of them reduced; a run is `slabs` of them, along the mode
+that follows.  Of what is reduced beyond that mode a tile has all, as many runs.  A walk inside of a tile is a
+walk over a tensor of its own, so that all coordinates are those of `Walk`; only where a tile starts is a
+matter of the block.
 
     tile (R 10:1, K 256:10)               element = 10 row + e, in shared memory
     tile 3                                starts at element 3 * 2560 in memory
@@ -65,7 +65,7 @@ class Slabs(NamedTuple):
 
 
 def slabs_of(form: Form, elems: int, groups: int, *, both: bool) -> Slabs | None:
-    """The slabs of a form: the largest with at most `groups` groups and, in the runs of a tile, `elems` elements.
+    """The slabs of a form: the largest with at most `groups` groups, and `elems` elements in a tile.
 
     None where there are none.  `both`: they lie in the destination as in the source.
 
@@ -198,7 +198,7 @@ class PackedWalk(HeadTail):
         return Start(source, target, slab, tuple(crd))
 
     def run_of(self, unit: Index) -> tuple[Index, Index, Index]:
-        """Of a unit of all: its number in its run, and how far that is from the first in source and target."""
+        """Of a unit of all: its number in its run, and how far that is from the first run on either side."""
         if not self.parts.beyond:
             return unit, 0, 0
         crd = coordinate(tuple(m.extent for m in self.parts.beyond), unit // self.units)
@@ -224,7 +224,7 @@ class PackedWalk(HeadTail):
         return tuple(found)
 
     def touched(self, start: Start, low: Index, unit: Index) -> tuple[Index, ...]:
-        """The predicates that a unit holds an element of its run, whose first is at `low` in its first unit."""
+        """The predicates that a unit holds an element of its run, which starts at `low` in its first unit."""
         at, elems = unit * self.unit, self.parts.elems
         found = [] if self.starts_at_units else [at < low + self.run_elems]
         if self.ends_short:
@@ -255,8 +255,8 @@ def _units(elems: int, unit: int, *, starts: bool) -> int:
 def packed_walk(form: Form, tiling: Tiling, *, both: bool) -> PackedWalk:
     """The walk of a tiling over the slabs of a form; runs start at units where they have slabs enough.
 
-    Raises UnsupportedError where groups do not lie in slabs, or source and destination in different units, and
-    ResourceError for more than RUN_BYTES of shared memory.
+    Raises UnsupportedError where groups do not lie in slabs, rows do not start at so many elements, or source
+    and destination lie in different units, and ResourceError for more than RUN_BYTES of shared memory.
     """
     element, most = tiling.element, RUN_BYTES // tiling.element.nbytes
     form = replace(form, modes=tuple(sorted(form.modes, key=lambda m: m.src)))
@@ -271,7 +271,7 @@ def packed_walk(form: Form, tiling: Tiling, *, both: bool) -> PackedWalk:
         raise UnsupportedError(f"runs of {form}: not all rows start and end at {tiling.vec} elements")
     unit = unit_of(form, parts, element, both=both)
     if not unit or unit % tiling.vec:
-        raise UnsupportedError(f"runs of {form}: units have different places in source and destination")
+        raise UnsupportedError(f"runs of {form}: they start at different places of a unit")
     slabs = min(parts.count.extent, groups // parts.groups)
     grain = unit // gcd(unit, parts.elems)
     slabs = slabs // grain * grain or slabs
