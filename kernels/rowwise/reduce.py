@@ -233,8 +233,8 @@ class _Reduction(Block):
         """Store results: of element e of a place, or in the workspace split after split."""
         p, walk, kept = self.p, self.steps, self.p.form.kept
         if self.c.splits == 1:
-            packed = isinstance(walk, PackedWalk)
-            crd = walk.group(self.run.start, place) if packed else walk.target(place, e)
+            packed = walk if isinstance(walk, PackedWalk) else None
+            crd = packed.group(self.run.start, place) if packed else walk.target(place, e)
             index = walk.along(crd, kept, "dst") + p.form.dst_offset
             to = self.at(self.dst, index, walk.counted(crd, kept, "dst"), p.form.dst_offset)
         else:

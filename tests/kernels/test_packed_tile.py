@@ -116,7 +116,7 @@ def test_units_and_elements_of_a_run_are_those_of_its_definition(
     for tile in range(w.tiles):
         start = w.start(tile)
         low = start.source % w.unit
-        long = min(w.slabs, w.parts.count.extent - start.slab) * w.parts.elems
+        long = min(w.slabs, w.parts.along.extent - start.slab) * w.parts.elems
         mine = set(range(low, low + long))
         assert low == 0 or not w.starts_at_units
         assert max(mine) < w.units * w.unit

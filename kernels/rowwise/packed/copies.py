@@ -19,7 +19,7 @@ from typing import TypeAlias
 from layoutalg.codegen.expr import Expr, as_expr, simplify
 from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STG_WHOLE, STS
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Global, MemRef
+from layoutalg.codegen.program import Global, MemRef, Shared
 from layoutalg.kernels.rowwise.packed.tile import PackedWalk
 from layoutalg.kernels.rowwise.walk import Index
 from layoutalg.layout import Layout
@@ -56,7 +56,7 @@ class PackedRun:
         """Where element `index` of the run is, or the one `e` behind it."""
         return self.k.at(self.copied, simplify(as_expr((index + e + self.low) * self.size)))
 
-    def copy_in(self, src: Global) -> None:
+    def copy_in(self, src: Global | Shared) -> None:
         """Copy the units that hold an element of the run to shared memory, and wait for all threads' copies.
 
         Of a unit that ends behind the tensor those elements are copied that are before its end.
@@ -80,7 +80,7 @@ class PackedRun:
         k.do(CP_WAIT, 0)
         k.do(BAR)
 
-    def copy_out(self, dst: Global) -> None:
+    def copy_out(self, dst: Global | Shared) -> None:
         """Copy the run from shared memory, once all threads have written their results there."""
         k, nbytes, walk = self.k, self.unit * self.size, self.walk
         word = k.reg("unit", max(1, nbytes // 4))
@@ -101,7 +101,7 @@ class PackedRun:
                         k.do(LDS[self.size], single, k.at(self.copied, copied + e * self.size))
                         k.do(STG[self.size], self._place(dst, target + e), single)
 
-    def _place(self, buffer: Global, index: Index) -> MemRef:
+    def _place(self, buffer: Global | Shared, index: Index) -> MemRef:
         return MemRef(buffer, simplify(as_expr(index)))
 
     def _units(self) -> Iterator[Expr]:

@@ -165,7 +165,7 @@ def way_us(walk: PackedWalk, rates: PackedRates, sms: int, moved_bytes: int, *, 
     blocks = _resident(walk, accesses * max(1, t.nbytes // WORD_BYTES) if held else 8)
     waiting = max(1.0, walk.tiles / (sms * blocks)) * (rates.block_us + rates.turn_us * t.rows_per_thread)
     streams = (memory, issue / (sms * rates.cycles), shared / (sms * rates.cycles), waiting)
-    return rates.launch_us + sum(x**3.2 for x in streams) ** (1 / 3.2)
+    return float(rates.launch_us + sum(x**3.2 for x in streams) ** (1 / 3.2))
 
 
 def _resident(walk: PackedWalk, words: float) -> int:

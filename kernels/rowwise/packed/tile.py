@@ -44,7 +44,7 @@ class Slabs(NamedTuple):
     """
 
     inside: tuple[Mode, ...]
-    count: Mode
+    along: Mode
     outer: tuple[Mode, ...]
     beyond: tuple[Mode, ...]
 
@@ -71,7 +71,7 @@ def slabs_of(form: Form, elems: int, groups: int, *, both: bool) -> Slabs | None
 
     >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
     >>> found = slabs_of(normalise(axes_problem((500, 3, 4), 1, "bf16")), 1024, 64, both=False)
-    >>> found.elems, found.groups, found.count.extent
+    >>> found.elems, found.groups, found.along.extent
     (12, 4, 500)
     """
     for found in reversed(list(_ways(form, both=both))):
@@ -146,7 +146,7 @@ class PackedWalk(HeadTail):
     @property
     def tiles_along(self) -> int:
         """Tiles along the mode that counts slabs."""
-        return -(-self.parts.count.extent // self.slabs)
+        return -(-self.parts.along.extent // self.slabs)
 
     @cached_property
     def tiles(self) -> int:
@@ -156,7 +156,7 @@ class PackedWalk(HeadTail):
     @property
     def ends_short(self) -> bool:
         """True when the last run along the mode that counts slabs has fewer."""
-        return self.parts.count.extent % self.slabs != 0
+        return self.parts.along.extent % self.slabs != 0
 
     @cached_property
     def starts_at_units(self) -> bool:
@@ -190,8 +190,8 @@ class PackedWalk(HeadTail):
     def start(self, tile: Index) -> Start:
         """Where a tile starts."""
         parts, whole = self.parts, self.whole
-        along, *crd = coordinate((self.tiles_along, *(m.extent for m in parts.outer)), tile)
-        slab = along * self.slabs
+        number, *crd = coordinate((self.tiles_along, *(m.extent for m in parts.outer)), tile)
+        slab = number * self.slabs
         source, target = slab * parts.elems + whole.src_offset, slab * parts.elems + whole.dst_offset
         for i, m in zip(crd, parts.outer, strict=True):
             source, target = source + i * m.src, target + i * m.dst
@@ -220,7 +220,7 @@ class PackedWalk(HeadTail):
         groups, t = self.parts.groups, self.tiling
         found = [place < self.places] if self.places < t.rows_per_block * t.rows_per_thread else []
         if self.ends_short:
-            found.append(start.slab + place // groups < self.parts.count.extent)
+            found.append(start.slab + place // groups < self.parts.along.extent)
         return tuple(found)
 
     def touched(self, start: Start, low: Index, unit: Index) -> tuple[Index, ...]:
@@ -228,7 +228,7 @@ class PackedWalk(HeadTail):
         at, elems = unit * self.unit, self.parts.elems
         found = [] if self.starts_at_units else [at < low + self.run_elems]
         if self.ends_short:
-            found.append(start.slab * elems + at < low + self.parts.count.extent * elems)
+            found.append(start.slab * elems + at < low + self.parts.along.extent * elems)
         return tuple(found)
 
     def in_run(self, start: Start, low: Index, at: Index, count: int = 1) -> tuple[Index, ...]:
@@ -238,13 +238,13 @@ class PackedWalk(HeadTail):
         if self.starts_at_units:
             found = found[1:] if self.run_elems % self.unit else []
         if self.ends_short:
-            found.append(start.slab * elems + at + count <= low + self.parts.count.extent * elems)
+            found.append(start.slab * elems + at + count <= low + self.parts.along.extent * elems)
         return tuple(found)
 
 
 def _starts_at_units(form: Form, parts: Slabs, slabs: int, unit: int) -> bool:
     steps = [form.src_offset, *(m.src for m in parts.outer)]
-    steps += [slabs * parts.elems] if slabs < parts.count.extent else []
+    steps += [slabs * parts.elems] if slabs < parts.along.extent else []
     return not any(step % unit for step in steps)
 
 
@@ -272,14 +272,14 @@ def packed_walk(form: Form, tiling: Tiling, *, both: bool) -> PackedWalk:
     unit = unit_of(form, parts, element, both=both)
     if not unit or unit % tiling.vec:
         raise UnsupportedError(f"runs of {form}: they start at different places of a unit")
-    slabs = min(parts.count.extent, groups // parts.groups)
+    slabs = min(parts.along.extent, groups // parts.groups)
     grain = unit // gcd(unit, parts.elems)
     slabs = slabs // grain * grain or slabs
     starts = _starts_at_units(form, parts, slabs, unit)
     pitch = _units(slabs * parts.elems, unit, starts=starts) * unit
     if (asked := pitch * parts.runs * element.nbytes) > RUN_BYTES:
         raise ResourceError(f"bytes of shared memory, runs of {slabs} slabs", asked, RUN_BYTES)
-    modes = [*parts.inside, replace(parts.count, extent=slabs)]
+    modes = [*parts.inside, replace(parts.along, extent=slabs)]
     for m in parts.beyond:
         modes.append(replace(m, src=pitch, dst=pitch))
         pitch *= m.extent
