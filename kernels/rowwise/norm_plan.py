@@ -86,7 +86,7 @@ SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
 """Rows of whole vectors that are shorter, and others that are not longer, are copied by runs."""
 
 LEAST_SHARE = 0.6
-"""Of the memory's bandwidth, by the model, at which runs that lie apart are copied."""
+"""Of the memory's bandwidth, by the model, from which on runs are copied."""
 
 PACKED_WAYS = 3
 """How many of the ways to copy runs are configurations."""
@@ -303,16 +303,18 @@ def _by_runs(one: Ranked) -> NormConfig:
 def _rather_packed(p: NormProblem, form: Form, best: Ranked) -> bool:
     """True where runs are faster than vectors: rows or slabs are short, or do not start at vectors.
 
-    Not where runs are far apart and so short themselves that their ends cost as much as they do.
+    The model has to expect a share of the memory's bandwidth; runs that lie apart are copied by whole units.
     """
     widest, size = VECTOR_BYTES // p.dtype.nbytes, p.dtype.nbytes
     run = form.lead.extent * form.lead.src * size
     whole = form.lead.src == 1 and not any(v % widest for v in row_ends(form))
     if whole and run >= (SHORT_ROW_BYTES if form.lead.reduced else 2 * SECTOR_BYTES):
         return False
-    if best.walk.parts.runs == 1:
-        return form.count * size <= LONG_ROW_BYTES or not form.lead.reduced
-    return best.us * NORM.memory <= p.moved_bytes / LEAST_SHARE
+    if form.lead.reduced and run > LONG_ROW_BYTES:
+        return False
+    if best.walk.parts.runs > 1 and best.walk.unit < widest:
+        return False
+    return (best.us - NORM.launch_us) * NORM.memory <= p.moved_bytes / LEAST_SHARE
 
 
 def _vectors(form: Form, p: NormProblem) -> Iterator[int]:

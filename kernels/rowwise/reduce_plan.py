@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from math import gcd, hypot, log, prod
 
 from layoutalg.arch import Arch, find_arch
@@ -66,9 +67,12 @@ VALUE = {1: "f32", 2: "u64", 4: "c128"}
 MOST_WORDS = 8
 """Words of the values of a thread that reduces columns, at most."""
 
-LONG_ROW_BYTES, MOST_TURNS, LOADED_WORDS, PACKED_WAYS = 1 << 10, 16, 64, 3
-"""Of runs that are copied: the longest rows, rows of a thread and registers for their elements at most, and
-how many ways to take them are configurations."""
+SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
+"""Rows of whole vectors that are shorter, and others that are not longer, may be copied by runs."""
+
+MOST_TURNS, LOADED_WORDS, PACKED_WAYS = 16, 64, 3
+"""Of runs that are copied: rows of a thread and registers for their elements at most, and how many ways are
+configurations."""
 
 PACKED_MARGIN = 1.04
 """What the time of runs that are copied is multiplied with: the two models agree no better."""
@@ -398,14 +402,18 @@ def _rows(form: Form, element: DType) -> Iterator[ReduceConfig]:
 
 
 def _packed(form: Form, element: DType, rates: Rates) -> Iterator[ReduceConfig]:
-    """Runs of slabs copied to shared memory, where rows are short, or columns few or not whole vectors."""
+    """Runs of slabs copied to shared memory, where rows are short, or columns few or not whole vectors.
+
+    Slabs of one run alone: of several, vectors are read as fast.
+    """
     run, first = form.lead.extent * form.lead.src * element.nbytes, form.lead
-    whole = run % VECTOR_BYTES == 0 and run >= 2 * SECTOR_BYTES and first.src == 1
-    if (run > LONG_ROW_BYTES) if first.reduced else whole:
+    whole = run % VECTOR_BYTES == 0 and first.src == 1
+    if (whole and run >= (SHORT_ROW_BYTES if first.reduced else 2 * SECTOR_BYTES)) or run > LONG_ROW_BYTES:
         return
     read = prod(m.extent for m in form.modes if m.src) * element.nbytes
     found = ranked(form, element, REDUCTION, rates.sms, read, rates.room)
-    for one in [one for one in found if one.way.turns <= MOST_TURNS][:PACKED_WAYS]:
+    stand = (one for one in found if one.way.turns <= MOST_TURNS and one.walk.parts.runs == 1)
+    for one in islice(stand, PACKED_WAYS):
         way, accesses = one.way, -(-one.walk.steps // one.way.lanes)
         held = way.turns * max(1, one.walk.tiling.words)
         depth = max(1, min(accesses, LOADED_WORDS // held))
