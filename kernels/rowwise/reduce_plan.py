@@ -404,11 +404,13 @@ def _rows(form: Form, element: DType) -> Iterator[ReduceConfig]:
 def _packed(form: Form, element: DType, rates: Rates) -> Iterator[ReduceConfig]:
     """Runs of slabs copied to shared memory, where rows are short, or columns few or not whole vectors.
 
-    Slabs of one run alone: of several, vectors are read as fast.
+    Slabs of one run alone, and no rows of one load: others are read as fast by vectors.
     """
     run, first = form.lead.extent * form.lead.src * element.nbytes, form.lead
     whole = run % VECTOR_BYTES == 0 and first.src == 1
     if (whole and run >= (SHORT_ROW_BYTES if first.reduced else 2 * SECTOR_BYTES)) or run > LONG_ROW_BYTES:
+        return
+    if first.reduced and _row_vector(form, element) == first.extent:
         return
     read = prod(m.extent for m in form.modes if m.src) * element.nbytes
     found = ranked(form, element, REDUCTION, rates.sms, read, rates.room)
