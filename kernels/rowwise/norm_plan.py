@@ -288,7 +288,8 @@ def candidates(
 
 def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:
     """The ways to copy whole runs, the fastest first; in place no two blocks share a unit."""
-    if not room or any(min(m.dst, m.weight) < 0 for m in form.modes):
+    long = form.lead.reduced and form.lead.extent * p.dtype.nbytes > LONG_ROW_BYTES
+    if long or not room or any(min(m.dst, m.weight) < 0 for m in form.modes):
         return []
     found = ranked(form, p.dtype, NORM, sms, p.moved_bytes, room)
     return [one for one in found if one.walk.starts_at_units or not p.in_place]
@@ -309,8 +310,6 @@ def _rather_packed(p: NormProblem, form: Form, best: Ranked) -> bool:
     run = form.lead.extent * form.lead.src * size
     whole = form.lead.src == 1 and not any(v % widest for v in row_ends(form))
     if whole and run >= (SHORT_ROW_BYTES if form.lead.reduced else 2 * SECTOR_BYTES):
-        return False
-    if form.lead.reduced and run > LONG_ROW_BYTES:
         return False
     if best.walk.parts.runs > 1 and best.walk.unit < widest:
         return False

@@ -12,7 +12,7 @@ import pytest
 from layoutalg.codegen.costs import Cost, traffic
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
-from layoutalg.errors import LayoutAlgError, SimulationError
+from layoutalg.errors import LayoutAlgError, SimulationError, UnsupportedError
 from layoutalg.kernels.rowwise import (
     NormConfig,
     NormProblem,
@@ -127,6 +127,21 @@ def test_random_reductions_agree_and_cost_what_is_predicted(batch: int) -> None:
         (kernel,) = build(launches)
         assert {op: Cost(*one.trace.total(op)) for op in ops} == dict(traffic(kernel, {})), (str(p), c)
     assert done >= A_BATCH // 2
+
+
+@pytest.mark.parametrize(
+    ("c", "offset", "message"),
+    [
+        (NormConfig(1, 32, 1, "registers", splits=2, turns=1), 0, "split in 2, by registers: runs are whole"),
+        (NormConfig(1, 32, 1, "global", turns=1), 0, "by global: runs are whole, and held"),
+        (NormConfig(1, 32, 1, "registers", turns=1), 3, "two blocks would share a unit of 4 elements"),
+        (NormConfig(2, 32, 1, "registers", turns=1), 0, "not all rows start and end at 2 elements"),
+    ],
+)
+def test_what_runs_cannot_do_is_refused_by_name(c: NormConfig, offset: int, message: str) -> None:
+    p = norm_problem("softmax", (90, 5), 1, "f32", None, None, offset, offset, in_place=True)
+    with pytest.raises(UnsupportedError, match=message):
+        plan(p, config=c)
 
 
 def test_memory_is_read_and_written_in_whole_sectors() -> None:
