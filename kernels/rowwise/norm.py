@@ -97,8 +97,8 @@ class NormLaunches:
 def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | None = None) -> NormLaunches:
     """The launches of a problem, by the best configuration or a given one.
 
-    Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, for runs
-    that are split or read twice, or in place do not start at units, and what `packed_walk` raises.
+    Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, for
+    runs that are split or read twice, or in place do not start at units, and what `packed_walk` raises.
     """
     c = configs(problem, arch)[0] if config is None else config
     if c.turns and (c.splits > 1 or c.hold == "global"):

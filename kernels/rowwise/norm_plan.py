@@ -6,6 +6,7 @@ known.  What fits decides:
     registers    up to `FEW_WORDS` words a thread: many blocks on a multiprocessor hide each other's waits
     shared       up to `SHARED_BYTES` a block, and what is left in registers
     global       read twice, by slabs two lines wide
+    runs         of rows that are short, or start anywhere: copied as they lie, then held; see `packed`
     split        where there are too few rows or columns for the multiprocessors: parts of each are given to
                  blocks of their own, and a second kernel joins them
 

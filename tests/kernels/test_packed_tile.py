@@ -12,10 +12,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from layoutalg.analysis import wavefronts as analysed
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.kernels.rowwise import AxesProblem, axes_problem
-from layoutalg.kernels.rowwise.packed import PackedWalk, packed_walk, slabs_of
+from layoutalg.kernels.rowwise.packed import PackedWalk, packed_walk, slabs_of, wavefronts
 from layoutalg.kernels.rowwise.problems import normalise
 from layoutalg.kernels.rowwise.walk import Tiling
 from tests.sweeps import each
@@ -126,6 +127,17 @@ def test_units_and_elements_of_a_run_are_those_of_its_definition(
             assert all(w.in_run(start, low, of[0], w.unit)) == (set(of) <= mine)
             for at in of:
                 assert all(w.in_run(start, low, at)) == (at in mine) or not mine & set(of)
+
+
+@given(
+    st.lists(st.integers(0, 600), min_size=1, max_size=32), st.sampled_from([2, 4, 8, 16]),
+    st.sampled_from(["ld", "st"]),
+)  # fmt: skip
+def test_wavefronts_of_the_model_are_those_of_the_analysis(places: list[int], nbytes: int, way: str) -> None:
+    offsets = [place * nbytes for place in places]
+    lanes = [*offsets, *[None] * (32 - len(offsets))]
+    counted = analysed(f"{way}.shared.b{8 * nbytes}", lanes)
+    assert wavefronts(offsets, nbytes) == counted
 
 
 @pytest.mark.parametrize(
