@@ -52,8 +52,10 @@ RENAMED: Mapping[str, str] = {
 OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
 """Fields of all products when choices were stored, and now of steps of ladders alone; "spread" is gone."""
 
-LATER = {"schedule": "data_parallel", "single": False, "lowered": True, "mma_m": 16}
-"""Fields of products and steps that came after choices were stored, as all had them then."""
+LATER = {
+    "schedule": "data_parallel", "single": False, "lowered": True, "mma_m": 16, "turns": 0, "packed": False
+}  # fmt: skip
+"""Fields that came after choices were stored, as all had them then."""
 
 Case: TypeAlias = Mapping[str, Any]
 
@@ -173,13 +175,17 @@ def _family(name: str) -> Family:
 
 def _choice(p: Any, config: Any) -> dict[str, Any]:
     if isinstance(p, ReduceProblem):
-        return {"passes": [plain(one.config) for one in plan_with(p, config, ARCH).passes]}
-    found: dict[str, Any] = plain(config)
+        return {"passes": [_stored(one.config) for one in plan_with(p, config, ARCH).passes]}
+    found = _stored(config)
     if isinstance(config, SimtConfig | Sm80Config):
         options = {x: plain(getattr(config, x)) for x in OPTIONS if hasattr(config, x)}
-        found = {x: value for x, value in found.items() if value != LATER.get(x, ...)}
         return {**found, **options, **({"spread": 1} if isinstance(config, SimtConfig) else {})}
     return found
+
+
+def _stored(config: Any) -> dict[str, Any]:
+    """The fields of a configuration, but for those that came later and are as all had them."""
+    return {x: value for x, value in plain(config).items() if value != LATER.get(x, ...)}
 
 
 def _predicted(family: Family, p: Any, config: Any) -> Any:

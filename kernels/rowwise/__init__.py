@@ -1,6 +1,7 @@
 """Kernels that compute along some modes of a tensor: reductions, softmax, norms.
 
     problems           what is asked: tensors with reduced modes, their normal form, definitions
+    packed             blocks that copy runs of short rows to shared memory: tiles, copies, a plan
     walk, unaligned    which thread reads what: layouts, and the arithmetic where rows start anywhere
     block, block_reduce     the kernel that is being written, its tensors, and what its threads exchange
     cluster            what blocks of a cluster exchange, on Hopper

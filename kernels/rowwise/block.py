@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -37,6 +37,7 @@ from layoutalg.codegen.instr import (
     MOVE,
     STG,
     STG_WHOLE,
+    STS,
     fill,
     pack,
     unpack,
@@ -46,6 +47,7 @@ from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import MemRef, Reg, RegRef, Shared
 from layoutalg.dtype import DType
 from layoutalg.kernels.rowwise.norm_plan import Hold, NormConfig, Ring, Schedule
+from layoutalg.kernels.rowwise.packed import PackedRun, PackedWalk
 from layoutalg.kernels.rowwise.problems import Mode, NormProblem
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus
 from layoutalg.kernels.rowwise.walk import Bases, Chunk, Crd, Index, Side, Walk
@@ -87,9 +89,11 @@ class Block:
     `tile` and `split` are the block's, `row` and `y` the thread's row of the block and its number among the
     threads of that row, which are `lane` of group `group`; `thread` has both without a name.  `backwards`
     turns the order of the blocks round: what the kernel before has read last is read first, while L2 has it.
+    `run` is the block's run of memory, where it copies one.
     """
 
     src: Tensor
+    run: PackedRun
 
     def __init__(self, name: str, walk: Walk, notes: list[str], *, backwards: bool = False) -> None:
         self.walk, self.tiling = walk, walk.tiling
@@ -107,6 +111,8 @@ class Block:
         self.row, self.y = k.let("row", row), k.let("y", y)
         self._regs: dict[str, Reg] = {}
         self._partials = 0
+        if isinstance(walk, PackedWalk):
+            self.run = PackedRun(k, walk, self.tile, self.where)
 
     # --- registers -------------------------------------------------------------------------------------
 
@@ -179,6 +185,8 @@ class Block:
 
     def has_row(self, place: Expr) -> list[Expr]:
         """The predicate that a thread's place is one of the rows, where a tile may stick out of them."""
+        if isinstance(self.walk, PackedWalk):
+            return [*map(as_expr, self.walk.present(self.run.start, place))]
         each = self.tiling.rows_per_block * self.tiling.rows_per_thread
         return [place < self.walk.places] if self.walk.places % each else []
 
@@ -203,21 +211,38 @@ class RowBlock(Block):
         super().__init__(name, walk, notes, backwards=backwards)
         k, t = self.k, self.tiling
         self.problem, self.config, self.schedule = problem, config, Schedule(walk, config)
-        in_place = problem.in_place
-        self.src = self.tensor("dst" if in_place else "src", "src", writable=in_place and writes)
-        self.dst = self.src if in_place or not writes else self.tensor("dst", "dst", writable=True)
-        self.place = k.let("place", as_expr(walk.place(self.tile, self.row)))
-        source, target, at, row = walk.bases(self.place)
-        source, target = k.let("source", as_expr(source)), k.let("target", as_expr(target))
-        self.bases = Bases(source, target, k.let("at", as_expr(at)), row)
+        in_place, packed = problem.in_place, isinstance(walk, PackedWalk)
+        modes = () if packed else None
+        self.src = self.tensor("dst" if in_place else "src", "src", modes, writable=in_place and writes)
+        self.dst = self.src if in_place or not writes else self.tensor("dst", "dst", modes, writable=True)
+        if not packed:
+            self._stand()
         self.slots = self._slots(walk) if isinstance(walk, SkewedColumns) else ()
         fetched = 0 if config.hold == "registers" else config.depth
         self.v = k.reg("v", self.schedule.registers + fetched, t.words)
-        if self.schedule.staged:
+        if self.schedule.staged and not packed:
             room = self.schedule.staged * t.threads * t.nbytes
             self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
         self.only_written, self.saves, self.in_warps = False, not writes, False
         self._extras: dict[str, Tensor] = {}
+
+    def _stand(self, n: Index = 0) -> None:
+        """Where the vectors of row n of a thread's begin."""
+        k, walk = self.k, self.walk
+        self.place = k.let("place", as_expr(walk.place(self.tile, self.row, n)))
+        source, target, at, row = walk.bases(self.place)
+        source, target = k.let("source", as_expr(source)), k.let("target", as_expr(target))
+        self.bases = Bases(source, target, k.let("at", as_expr(at)), row)
+
+    @contextmanager
+    def turns(self) -> Iterator[None]:
+        """Code for each of a thread's rows in turn, in a run that is in shared memory."""
+        count = self.tiling.rows_per_thread
+        with self.k.For("turn", count) if count > 1 else nullcontext(0) as turn:
+            self._stand(turn)
+            for group in self._rounds("registers"):
+                group.visit(self._recall)
+            yield
 
     def _slots(self, walk: SkewedColumns) -> tuple[Var, ...]:
         """The slots in a skewed tile of the columns of a thread's vectors."""
@@ -361,6 +386,8 @@ class RowBlock(Block):
     def _slot(self, v: Vector) -> MemRef:
         """Where a thread holds a vector in shared memory."""
         t = self.tiling
+        if isinstance(self.walk, PackedWalk):
+            return self.run.at(v.chunk.source)
         return self.k.at(self.held, (v.slot * t.threads + self.k.tid) * t.nbytes)
 
     def floats(self, v: Vector) -> RegRef:
@@ -380,6 +407,9 @@ class RowBlock(Block):
         if self.element.name != "f32":
             packed = self.reg("packed", self.tiling.words)
             self.k.do(pack(self.tiling.vec, self.element.name), packed, f)
+        if isinstance(self.walk, PackedWalk):
+            self.k.do(STS[self.tiling.nbytes], self._slot(v), packed)
+            return
         with self.where(self.walk.written(self.row)):
             self._store(f, packed, v)
 

@@ -69,7 +69,7 @@ def all_reduce(b: RowBlock, op: str, d: Reg, *, last: bool = False) -> None:
     The `last` ones of a kernel that saves its statistics are joined by the threads that do.
     """
     t, (n,) = b.tiling, d.shape
-    low = 1 if b.walk.rows else t.rows_per_block
+    low = 1 if t.groups == 1 else t.rows_per_block  # threads from one of a row's to the next
     for mask in powers(low, min(WARP, low * t.threads_per_row)):
         b.k.do(butterfly(op, n), mask, d)
     unit = max(WARP, low)  # threads that have one statistic now

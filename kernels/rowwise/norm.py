@@ -68,6 +68,7 @@ from layoutalg.kernels.rowwise.block import ONE_WORD, Group, RowBlock, Vector, f
 from layoutalg.kernels.rowwise.block_reduce import all_reduce, give, given, partials, save
 from layoutalg.kernels.rowwise.cluster import Exchange
 from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, can_cluster, configs, form_of, walk_of
+from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.unaligned import minus
 from layoutalg.kernels.rowwise.walk import WARP, Index, Walk
@@ -98,13 +99,20 @@ class NormLaunches:
 def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | None = None) -> NormLaunches:
     """The launches of a problem, by the best configuration or a given one.
 
-    Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, and
-    for clusters that keep anything but a row.
+    Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, for
+    clusters that keep anything but a row, for runs that are split or read twice, or in place do not start at
+    units, and what `packed_walk` raises.
     """
     c = configs(problem, arch)[0] if config is None else config
+    if c.turns and (c.splits > 1 or c.hold == "global"):
+        raise UnsupportedError(
+            f"{problem} by runs, split in {c.splits}, by {c.hold}: runs are whole, and held"
+        )
     walk = walk_of(form_of(problem), problem.dtype, c)
     if c.cluster > 1 and not can_cluster(walk, c):
         raise UnsupportedError(f"{problem} in clusters of {c.cluster} by {c.hold}: one row is kept, on chip")
+    if problem.in_place and isinstance(walk, PackedWalk) and not walk.starts_at_units:
+        raise UnsupportedError(f"{problem} by runs: two blocks would share a unit of {walk.unit} elements")
     if c.splits == 1:
         return NormLaunches(problem, c, (build(problem, walk, c),), 0)
     if c.hold != "global":
@@ -130,6 +138,8 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
     name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
     b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
     norm = NORMS[p.op]
+    if c.turns:
+        return _packed(b, norm)
     x = Exchange(b.k, c.threads // WARP, len(norm.partials)) if c.cluster > 1 else None
     if x is not None:
         x.open()
@@ -175,6 +185,22 @@ def _cluster(b: RowBlock, x: Exchange, norm: Norm) -> None:
     for _ in given(b, x, *map(b.stat, norm.partials.values())):
         norm.join(b)
     norm.combine(b)
+
+
+def _packed(b: RowBlock, norm: Norm) -> Kernel:
+    """The program of a block that copies a run of rows: all steps are taken in shared memory."""
+    b.run.copy_in(b.src.buffer)
+    with b.turns():
+        norm.held(b)
+        norm.ready(b)
+
+        def result(v: Vector) -> None:
+            norm.apply(b, f := b.floats(v), v)
+            b.store(f, v)
+
+        b.each(result)
+    b.run.copy_out(b.dst.buffer)
+    return b.k.build()
 
 
 def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:

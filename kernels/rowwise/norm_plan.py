@@ -6,6 +6,7 @@ known.  What fits decides:
     registers    up to `FEW_WORDS` words a thread: many blocks on a multiprocessor hide each other's waits
     shared       up to `SHARED_BYTES` a block, and what is left in registers
     global       read twice, by slabs two lines wide
+    runs         of rows that are short, or start anywhere: copied as they lie, then held; see `packed`
     split        where there are too few rows or columns for the multiprocessors: parts of each are given to
                  blocks of their own, and a second kernel joins them
 
@@ -39,6 +40,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.rowwise.cluster import REGISTERS, SIZES, Kept, kept_us, split_us
+from layoutalg.kernels.rowwise.packed import NORM, RUN_BYTES, Ranked, packed_walk, ranked
 from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
 from layoutalg.kernels.rowwise.unaligned import (
     Backwards,
@@ -90,6 +92,16 @@ LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
 """Threads side by side of skewed columns, at least: two write nothing.  Columns of a tile read twice."""
 
 
+SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
+"""Rows of whole vectors that are shorter, and others that are not longer, are copied by runs."""
+
+LEAST_SHARE = 0.6
+"""Of the memory's bandwidth, by the model, from which on runs are copied."""
+
+PACKED_WAYS = 3
+"""How many of the ways to copy runs are configurations."""
+
+
 # --- configurations, and the rounds of their threads ----------------------------------------------------
 
 Hold: TypeAlias = Literal["registers", "shared", "global"]
@@ -103,7 +115,8 @@ class NormConfig:
     `vec` elements per load, `depth` vectors of a thread at once where they are not in registers.  With hold
     "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  With hold
     "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.
-    The blocks of a `cluster` hold a row together.
+    The blocks of a `cluster` hold a row together.  With `turns` a block copies a run of rows to shared memory
+    as it lies there, and its threads have so many rows each, in turn.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("softmax")
@@ -119,6 +132,7 @@ class NormConfig:
     splits: int = 1
     staged: int = 0
     cluster: int = 1
+    turns: int = 0
 
     @property
     def threads(self) -> int:
@@ -129,6 +143,8 @@ class NormConfig:
 def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
     """The walk of a configuration: threads of a row side by side, or those of columns."""
     rows, share = form.lead.reduced, c.threads_per_row
+    if c.turns:
+        return packed_walk(form, Tiling(element, c.vec, c.rows_per_block, share, 1, c.turns), both=True)
     lanes, groups = (share, 1) if rows else (1, share)
     tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, splits=c.splits, cluster=c.cluster)
     if any(v % c.vec for v in row_ends(form)):
@@ -276,11 +292,46 @@ def candidates(
     chip, form = find_arch(arch), form_of(p)
     sms = chip.board.sms if chip.board else 1
     most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
+    room = min(RUN_BYTES, most) if chip.compute_capability >= (8, 0) else 0
+    packed = _packed(p, form, sms, room)
+    if packed and _rather_packed(p, form, packed[0]):
+        yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
         x = _Ways(form, p.dtype, vec, sms, most if copies else 0, chip)
         ways = _rows(x) if form.lead.reduced else _columns(x)
         yield from ((c, _refusal(x, c)) for c in ways)
+    yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
+
+
+def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:
+    """The ways to copy whole runs, the fastest first; in place no two blocks share a unit."""
+    long = form.lead.reduced and form.lead.extent * p.dtype.nbytes > LONG_ROW_BYTES
+    if long or not room or any(min(m.dst, m.weight) < 0 for m in form.modes):
+        return []
+    found = ranked(form, p.dtype, NORM, sms, p.moved_bytes, room)
+    return [one for one in found if one.walk.starts_at_units or not p.in_place]
+
+
+def _by_runs(one: Ranked) -> NormConfig:
+    """The configuration of a way to copy whole runs."""
+    hold: Hold = "registers" if one.held else "shared"
+    return NormConfig(one.way.vec, one.way.rows, one.way.lanes, hold, turns=one.way.turns)
+
+
+def _rather_packed(p: NormProblem, form: Form, best: Ranked) -> bool:
+    """True where runs are faster than vectors: rows or slabs are short, or do not start at vectors.
+
+    The model has to expect a share of the memory's bandwidth; runs that lie apart are copied by whole units.
+    """
+    widest, size = VECTOR_BYTES // p.dtype.nbytes, p.dtype.nbytes
+    run = form.lead.extent * form.lead.src * size
+    whole = form.lead.src == 1 and not any(v % widest for v in row_ends(form))
+    if whole and run >= (SHORT_ROW_BYTES if form.lead.reduced else 2 * SECTOR_BYTES):
+        return False
+    if best.walk.parts.runs > 1 and best.walk.unit < widest:
+        return False
+    return (best.us - NORM.launch_us) * NORM.memory <= p.moved_bytes / LEAST_SHARE
 
 
 def _vectors(form: Form, p: NormProblem) -> Iterator[int]:

@@ -34,6 +34,7 @@ from dataclasses import replace
 from layoutalg.codegen.expr import Const, Expr, as_expr
 from layoutalg.codegen.instr import (
     LDG,
+    LDS,
     NEUTRAL,
     PACKED,
     PARTIAL,
@@ -52,6 +53,7 @@ from layoutalg.codegen.program import Kernel, Reg, RegRef
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.rowwise.block import Block, all_of, float_word
 from layoutalg.kernels.rowwise.block_reduce import tree_reduce
+from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.problems import FOLDED, WAY, Labels
 from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan
 from layoutalg.kernels.rowwise.walk import WORD_BYTES, Chunk, Index
@@ -74,8 +76,9 @@ class _Reduction(Block):
         walk, c = p.walk, p.config
         super().__init__(f"reduce_{p.op}_{p.element}_{p.result}", walk, _notes(p))
         self.p, self.c, self.steps, k = p, c, walk, self.k
-        self.src = self.tensor("src", "src")
-        if c.splits > 1 or len(walk.reduced) > 1:  # rounds that are dealt, or taken apart, are not proven
+        self.src = self.tensor("src", "src", () if c.packed else None)
+        dealt = c.splits > 1 or len(walk.reduced) > 1
+        if dealt and not c.packed:  # rounds that are dealt, or taken apart, are not proven
             self.src = replace(self.src, extents=(*self.src.extents[:-2], None, None))
         self.dst = self.tensor("dst", "dst", p.form.kept if c.splits == 1 else (), p.result, writable=True)
         own = range(c.rows_per_thread)
@@ -107,6 +110,8 @@ class _Reduction(Block):
         single = max(1, p.element.nbytes // WORD_BYTES)
         edges = self.k.reg("edge", self.c.rows_per_thread, single) if self.steps.edges else None
         early = edges is not None and self.p.edge_rounds == 1
+        if self.c.packed:
+            self.run.copy_in(self.src.buffer)
         if edges is not None and early:
             self._edges(edges, 0)
         self._vectors()
@@ -199,17 +204,20 @@ class _Reduction(Block):
         if all_of(exists) != Const(1):
             k.do(fill(words.words), words, Const(0 if p.words > 1 else neutral_word(p.fold, p.element.name)))
         with self.where(exists):
-            k.do(LDG[vec * p.element.nbytes], words, self.source(chunk))
+            if self.c.packed:
+                k.do(LDS[vec * p.element.nbytes], words, self.run.at(chunk.source))
+            else:
+                k.do(LDG[vec * p.element.nbytes], words, self.source(chunk))
 
     def _fold(self, words: RegRef, n: int, vec: int, where: tuple[Chunk, list[Expr]] | None) -> None:
         """Join `vec` elements to the value of row n, or to one value each.
 
         `where` says of values of several words where they lie, and the predicates that they exist.
         """
-        k, p, rows = self.k, self.p, self.walk.rows
+        k, p, rows, single = self.k, self.p, self.walk.rows, self.walk.values == 1
         values = words if p.element.name not in PACKED else self.widened(words, vec, "f")
         if where is None:
-            k.do(fold(p.fold, vec, 1 if rows else vec), self.acc[n] if rows else self.acc, values)
+            k.do(fold(p.fold, vec, 1 if single else vec), self.acc[n] if single else self.acc, values)
             return
         chunk, exists = where
         of_index = FOLDED[p.op] in ("arg", "nll") and not p.joins
@@ -217,8 +225,8 @@ class _Reduction(Block):
         step = self.walk.lead.weight if of_index and rows else 0
         element = PARTIAL if p.joins else "f32" if p.element.name in PACKED else p.element.name
         way = WAY.get(p.op, "max")
-        to = self.acc.slice(n * p.words, count=p.words) if rows else self.acc
-        made = absorb(p.fold, element, way, vec, 1 if rows else vec)
+        to = self.acc.slice(n * p.words, count=p.words) if single else self.acc
+        made = absorb(p.fold, element, way, vec, 1 if single else vec)
         there, on = self.reg("there", 1), all_of(exists)
         k.do(fill(1), there, Const(int(on == Const(1))))
         if on != Const(1):
@@ -229,7 +237,7 @@ class _Reduction(Block):
     # --- writing ---------------------------------------------------------------------------------------
 
     def _store(self) -> None:
-        k, p, c, rows = self.k, self.p, self.c, self.walk.rows
+        k, p, c, single = self.k, self.p, self.c, self.walk.values == 1
         values, size = self.acc, p.words
         if p.words > 1 and c.splits == 1:
             size = max(1, p.result.nbytes // WORD_BYTES)
@@ -246,12 +254,12 @@ class _Reduction(Block):
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
             with self.where([*one, *self.has_row(self.places[n])]):
-                for e in (n,) if rows else range(0, c.vec, p.store_vec):
+                for e in (n,) if single else range(0, c.vec, p.store_vec):
                     some = values.slice(e * size, count=p.store_vec * size)
-                    self._put(some, self.places[n], 0 if rows else e)
+                    self._put(some, self.places[n], 0 if single else e)
                     if counts is not None:
                         also = counts.slice(e, count=p.store_vec)
-                        self._put(also, self.places[n], 0 if rows else e, p.form.outputs)
+                        self._put(also, self.places[n], 0 if single else e, p.form.outputs)
 
     def _put(self, values: RegRef, place: Expr, e: int, behind: int = 0) -> None:
         """Store results: of element e of a place, or in the workspace split after split.
@@ -260,7 +268,8 @@ class _Reduction(Block):
         """
         p, walk, kept = self.p, self.steps, self.p.form.kept
         if self.c.splits == 1:
-            crd = walk.target(place, e)
+            packed = walk if isinstance(walk, PackedWalk) else None
+            crd = packed.group(self.run.start, place) if packed else walk.target(place, e)
             at = p.form.dst_offset + behind
             index = walk.along(crd, kept, "dst") + at
             to = self.at(self.dst, index, walk.counted(crd, kept, "dst"), at)
@@ -297,6 +306,8 @@ def _notes(p: Pass) -> list[str]:
         "flight.",
         f"A row is {walk.steps} loads and at most {walk.edge_steps} single elements.",
     ]
+    if c.packed:
+        lines.append("A block copies runs of rows to shared memory as they lie, and loads are from there.")
     if c.splits > 1:
         lines.append(f"{c.splits} blocks share the loads of a row; their results go to a workspace.")
     return lines

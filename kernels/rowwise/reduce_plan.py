@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from math import gcd, hypot, log, prod
 
 from layoutalg.arch import Arch, find_arch
@@ -35,6 +36,7 @@ from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.rowwise.packed import REDUCTION, RUN_BYTES, PackedWalk, packed_walk, ranked, way_us
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
     FOLDED,
@@ -52,6 +54,7 @@ from layoutalg.kernels.rowwise.unaligned import HeadTail
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
     MOST_THREADS,
+    SECTOR_BYTES,
     VECTOR_BYTES,
     WARP,
     WORD_BYTES,
@@ -66,6 +69,16 @@ VALUE = {1: "f32", 2: "u64", 4: "c128"}
 MOST_WORDS = 8
 """Words of the values of a thread that reduces columns, at most."""
 
+SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
+"""Rows of whole vectors that are shorter, and others that are not longer, may be copied by runs."""
+
+MOST_TURNS, LOADED_WORDS, PACKED_WAYS = 16, 64, 3
+"""Of runs that are copied: rows of a thread and registers for their elements at most, and how many ways are
+configurations."""
+
+PACKED_MARGIN = 1.04
+"""What the time of runs that are copied is multiplied with: the two models agree no better."""
+
 
 def _words(fold: str) -> int:
     """Words of the values of a fold."""
@@ -78,7 +91,8 @@ class ReduceConfig:
 
     `vec` elements per load; `lanes_per_row`, a power of two up to 32, `rows_per_block` and `groups_per_row`,
     a power of two, are threads; `rows_per_thread` where rows are reduced; `depth` loads of each in flight;
-    `splits` blocks share the steps of a row.
+    `splits` blocks share the steps of a row.  With `packed` a block copies runs of rows to shared memory as
+    they lie, and loads are from there.
 
     >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> plans(reduce_problem((64, 1000), 1, "sum", "f32"))[0].passes[0].config.lanes_per_row
@@ -92,6 +106,7 @@ class ReduceConfig:
     depth: int
     rows_per_thread: int = 1
     splits: int = 1
+    packed: bool = False
 
     @property
     def threads(self) -> int:
@@ -138,12 +153,15 @@ class Pass:
     @cached_property
     def walk(self) -> HeadTail:
         """The walk of a block."""
-        return HeadTail(self.form, self.config.tiling(self.element))
+        tiling = self.config.tiling(self.element)
+        if self.config.packed:
+            return packed_walk(self.form, tiling, both=False)
+        return HeadTail(self.form, tiling)
 
     @property
     def values(self) -> int:
         """Values that a thread ends up with."""
-        return self.config.rows_per_thread if self.walk.rows else self.config.vec
+        return self.config.rows_per_thread * self.walk.values
 
     @property
     def round_steps(self) -> int:
@@ -262,8 +280,9 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
 
 @lru_cache(64)
 def _rates(arch: str | Arch) -> Rates:
-    board = find_arch(arch).board
-    return Rates() if board is None else Rates(sms=board.sms)
+    chip = find_arch(arch)
+    room = min(RUN_BYTES, chip.max_shared_bytes_per_block) if chip.compute_capability >= (8, 0) else 0
+    return Rates(room=room) if chip.board is None else Rates(sms=chip.board.sms, room=room)
 
 
 @lru_cache(64)
@@ -309,6 +328,8 @@ def candidates(
     'rows by 512 threads, split: each thread has one round of loads'
     """
     rows, widest = form.lead.reduced, VECTOR_BYTES // element.nbytes
+    if split and rates.room:
+        yield from ((config, None) for config in _packed(form, element, rates))
     for config in _rows(form, element) if rows else _columns(form, element, words):
         said = f"{'rows' if rows else 'columns'} by {config.threads_per_row} threads"
         if config.threads > MOST_THREADS:
@@ -387,6 +408,27 @@ def _rows(form: Form, element: DType) -> Iterator[ReduceConfig]:
                 yield ReduceConfig(vec, lanes, rows, groups, mine, own)
 
 
+def _packed(form: Form, element: DType, rates: Rates) -> Iterator[ReduceConfig]:
+    """Runs of slabs copied to shared memory, where rows are short, or columns few or not whole vectors.
+
+    Slabs of one run alone, and no rows of one load: others are read as fast by vectors.
+    """
+    run, first = form.lead.extent * form.lead.src * element.nbytes, form.lead
+    whole = run % VECTOR_BYTES == 0 and first.src == 1
+    if (whole and run >= (SHORT_ROW_BYTES if first.reduced else 2 * SECTOR_BYTES)) or run > LONG_ROW_BYTES:
+        return
+    if first.reduced and _row_vector(form, element) == first.extent:
+        return
+    read = prod(m.extent for m in form.modes if m.src) * element.nbytes
+    found = ranked(form, element, REDUCTION, rates.sms, read, rates.room)
+    stand = (one for one in found if one.way.turns <= MOST_TURNS and one.walk.parts.runs == 1)
+    for one in islice(stand, PACKED_WAYS):
+        way, accesses = one.way, -(-one.walk.steps // one.way.lanes)
+        held = way.turns * max(1, one.walk.tiling.words)
+        depth = max(1, min(accesses, LOADED_WORDS // held))
+        yield ReduceConfig(way.vec, way.lanes, way.rows, 1, depth, way.turns, packed=True)
+
+
 def _row_vector(form: Form, element: DType) -> int:
     """Elements of a load along rows: wide where rows are long enough for what sticks out at their ends."""
     if not form.modes or form.lead.src != 1:
@@ -427,7 +469,8 @@ class Rates:
 
     A round of loads takes `latency_us`, and `byte_us` more for every byte that a thread has in flight;
     memory (bytes per microsecond) reads runs of n contiguous bytes as if they were `run_bytes` longer, and
-    loads of n bytes as if they were `narrow_bytes` wider.
+    loads of n bytes as if they were `narrow_bytes` wider.  A block has `room` bytes for runs that it copies,
+    0 where there are no asynchronous copies.
     """
 
     sms: int = 132
@@ -440,6 +483,7 @@ class Rates:
     run_bytes: float = 8.0
     narrow_bytes: float = 0.3
     cycles: float = 1900.0
+    room: int = RUN_BYTES
 
 
 def resident(c: ReduceConfig, rates: Rates) -> int:
@@ -450,6 +494,9 @@ def resident(c: ReduceConfig, rates: Rates) -> int:
 def pass_us(p: Pass, rates: Rates) -> float:
     """The time that the model gives a pass, in microseconds."""
     c, walk = p.config, p.walk
+    if isinstance(walk, PackedWalk):
+        moved = prod(m.extent for m in p.form.modes) * p.element.nbytes + p.form.outputs * p.result.nbytes
+        return PACKED_MARGIN * way_us(walk, REDUCTION, rates.sms, moved)
     warps = walk.tiles * c.threads // WARP
     loads = warps * c.rows_per_thread * (-(-walk.steps // c.threads_per_row) + p.edge_rounds)
     written = walk.places * walk.values * c.splits * p.result.nbytes

@@ -99,7 +99,7 @@ def can_vector(form: Form, vec: int, *, in_place: bool = False) -> bool:
     if lead.src != 1 or lead.dst != 1 or lead.extent < vec:
         return False
     if lead.reduced and not in_place:
-        return _one_phase(form, vec)
+        return one_phase(form, vec)
     return not any(v % vec for v in row_ends(form))
 
 
@@ -111,10 +111,10 @@ def can_skew(form: Form, vec: int, *, in_place: bool = False) -> bool:
     lead, rows = form.lead, [m for m in form.modes[1:] if m.reduced]
     dense = lead.src == lead.dst == 1 and not lead.reduced and lead.extent >= vec
     one = len(rows) == 1 and rows[0].dst > 0
-    return dense and one and not in_place and _one_phase(form, vec)
+    return dense and one and not in_place and one_phase(form, vec)
 
 
-def _one_phase(form: Form, vec: int) -> bool:
+def one_phase(form: Form, vec: int) -> bool:
     """True when every element's place in a vector of the source is that in one of the destination.
 
     Coordinate 0 has the same place in both, and so has every step from it, up or down.

@@ -59,7 +59,7 @@ def covered(p: NormProblem, c: NormConfig) -> dict[int, tuple[int, int, int]]:
 def test_every_element_is_taken_once(seed: int) -> None:
     rng = random.Random(seed)
     p = random_problem(rng, 300)
-    found = covered(p, rng.choice(configs(p)))
+    found = covered(p, rng.choice([c for c in configs(p) if not c.turns]))  # runs: see test_packed_tile
     a, wanted = p.axes, {}
     for crd in np.ndindex(*a.shape):
         source = a.src_offset + sum(i * s for i, s in zip(crd, a.src, strict=True))

@@ -1,0 +1,115 @@
+"""The copies of a packed kernel: a run of memory to shared memory as one stream of units, and back.
+
+    run = PackedRun(k, walk, tile, where)
+    run.copy_in(src)                  all units that hold an element of the run; ends with a barrier
+    run.at(chunk.source)              where an element of the run is in shared memory
+    run.copy_out(dst)                 a barrier, then units; those that the run shares with others by elements
+
+The idea.  Unit t + threads * i of a run is thread t's, so that a warp's access is 512 contiguous bytes,
+whatever the rows are.  The threads that find their elements in shared memory are others, which is what the
+barriers are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import TypeAlias
+
+from layoutalg.codegen.expr import Expr, as_expr, simplify
+from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STG_WHOLE, STS
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Global, MemRef, Shared
+from layoutalg.kernels.rowwise.packed.tile import PackedWalk
+from layoutalg.kernels.rowwise.walk import Index
+from layoutalg.layout import Layout
+
+Where: TypeAlias = Callable[[Iterable[Index]], AbstractContextManager[None]]
+"""Makes code under the conjunction of predicates."""
+
+FEW_TURNS, TURNS = 8, 4
+"""Copies of a thread that are written out, at most; of more, so many at once."""
+
+
+class PackedRun:
+    """The run of a block in shared memory.
+
+    `start` is where its first units start in memory, `low` the place of the first element in them; `where`
+    makes code under the conjunction of predicates.
+    """
+
+    def __init__(self, k: KernelBuilder, walk: PackedWalk, tile: Expr, where: Where) -> None:
+        self.k, self.walk, self.where = k, walk, where
+        self.unit, self.size = walk.unit, walk.tiling.element.nbytes
+        found, self.low = walk.start(tile), as_expr(0)
+        source = k.let("run_source", as_expr(found.source))
+        target = k.let("run_target", as_expr(found.target))
+        if not walk.starts_at_units:
+            self.low = k.let("run_low", source % self.unit)
+            source = k.let("unit_source", source // self.unit * self.unit)
+            target = k.let("unit_target", target // self.unit * self.unit)
+        self.start = found._replace(source=source, target=target)
+        room = walk.shared_bytes
+        self.copied = k.shared_buffer("copied", 1, Layout((room,)), room, 16)
+
+    def at(self, index: Index, e: Index = 0) -> MemRef:
+        """Where element `index` of the run is, or the one `e` behind it."""
+        return self.k.at(self.copied, simplify(as_expr((index + e + self.low) * self.size)))
+
+    def copy_in(self, src: Global | Shared) -> None:
+        """Copy the units that hold an element of the run to shared memory, and wait for all threads' copies.
+
+        Of a unit that ends behind the tensor those elements are copied that are before its end.
+        """
+        k, nbytes, end = self.k, self.unit * self.size, self.walk.source_end
+        single = k.reg("one", max(1, self.size // 4)) if end % self.unit else None
+        for unit in self._units():
+            n, beyond, _ = self.walk.run_of(unit)
+            source, copied = self.start.source + beyond + n * self.unit, unit * nbytes
+            with self.where(self.walk.touched(self.start, self.low, n)):
+                with self.where([source + self.unit <= end] if single else []):
+                    k.do(CP_ASYNC[nbytes], k.at(self.copied, copied), self._place(src, source))
+                if single is None:
+                    continue
+                with k.Else():
+                    for e in range(self.unit):
+                        with self.where([source + e < end]):
+                            k.do(LDG[self.size], single, self._place(src, source + e))
+                            k.do(STS[self.size], k.at(self.copied, copied + e * self.size), single)
+        k.do(CP_COMMIT)
+        k.do(CP_WAIT, 0)
+        k.do(BAR)
+
+    def copy_out(self, dst: Global | Shared) -> None:
+        """Copy the run from shared memory, once all threads have written their results there."""
+        k, nbytes, walk = self.k, self.unit * self.size, self.walk
+        word = k.reg("unit", max(1, nbytes // 4))
+        single = k.reg("element", max(1, self.size // 4))
+        k.do(BAR)
+        for unit in self._units():
+            n, _, beyond = walk.run_of(unit)
+            at, target, copied = n * self.unit, self.start.target + beyond + n * self.unit, unit * nbytes
+            whole = walk.in_run(self.start, self.low, at, self.unit)
+            with self.where(whole):
+                k.do(LDS[nbytes], word, k.at(self.copied, copied))
+                k.do(STG_WHOLE[nbytes], self._place(dst, target), word)
+            if not whole:
+                continue
+            with k.Else():
+                for e in range(self.unit):
+                    with self.where(walk.in_run(self.start, self.low, at + e)):
+                        k.do(LDS[self.size], single, k.at(self.copied, copied + e * self.size))
+                        k.do(STG[self.size], self._place(dst, target + e), single)
+
+    def _place(self, buffer: Global | Shared, index: Index) -> MemRef:
+        return MemRef(buffer, simplify(as_expr(index)))
+
+    def _units(self) -> Iterator[Expr]:
+        """A thread's units of all runs, one after the other; code for each is written once."""
+        k, threads, units = self.k, self.walk.tiling.threads, self.walk.all_units
+        turns = -(-units // threads)
+        loop = k.Unroll("c", turns) if turns <= FEW_TURNS else k.For("c", turns, TURNS)
+        with loop as turn:
+            unit = k.let("unit_of", turn * threads + k.tid)
+            with self.where([unit < units] if units % threads else []):
+                yield unit

@@ -1,0 +1,286 @@
+"""The tile of a packed kernel: runs of memory that hold whole groups of what is reduced together.
+
+The idea.  Groups whose elements lie close together, and one behind the other, are no business of a thread's
+loads: a block copies runs of many groups as one stream of 16-byte units, and its threads find their elements
+in shared memory.
+
+    softmax (9000,10) f32 over 1          a slab is a row of 10; 256 of them are a run of 640 units
+    max (500,3,4) bf16 over 1             a slab is 3 x 4 elements, 4 groups side by side
+    sum (75,900,4) f32 over 0,2           a slab is 4 elements, and a group has one in each of 75 runs
+
+A slab is a dense tensor of the first modes, some of them reduced; a run is `slabs` of them, along the mode
+that follows.  Of what is reduced beyond that mode a tile has all, as many runs.  A walk inside of a tile is a
+walk over a tensor of its own, so that all coordinates are those of `Walk`; only where a tile starts is a
+matter of the block.
+
+    tile (R 10:1, K 256:10)               element = 10 row + e, in shared memory
+    tile 3                                starts at element 3 * 2560 in memory
+
+Notes.  Where a run does not start at a unit, it has the same place in its first unit of shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd, prod
+from typing import NamedTuple
+
+from layoutalg.dtype import DType
+from layoutalg.errors import ResourceError, UnsupportedError
+from layoutalg.kernels.rowwise.problems import Form, Mode
+from layoutalg.kernels.rowwise.unaligned import HeadTail, one_phase
+from layoutalg.kernels.rowwise.walk import VECTOR_BYTES, WORD_BYTES, Crd, Index, Tiling, coordinate
+
+RUN_BYTES = 100 << 10
+"""Shared memory of a block that copies runs, at most: then two have room on a multiprocessor."""
+
+
+class Slabs(NamedTuple):
+    """How a form lies in slabs: the modes of one, the mode that counts them, and what lies beyond that.
+
+    `outer` are kept, and count tiles; `beyond` are reduced, and count the runs of a tile.
+    """
+
+    inside: tuple[Mode, ...]
+    along: Mode
+    outer: tuple[Mode, ...]
+    beyond: tuple[Mode, ...]
+
+    @property
+    def elems(self) -> int:
+        """Elements of a slab."""
+        return prod(m.extent for m in self.inside)
+
+    @property
+    def groups(self) -> int:
+        """Groups of a slab: what is kept inside of it."""
+        return prod(m.extent for m in self.inside if not m.reduced)
+
+    @property
+    def runs(self) -> int:
+        """Runs of a tile."""
+        return prod(m.extent for m in self.beyond)
+
+
+def slabs_of(form: Form, elems: int, groups: int, *, both: bool) -> Slabs | None:
+    """The slabs of a form: the largest with at most `groups` groups, and `elems` elements in a tile.
+
+    None where there are none.  `both`: they lie in the destination as in the source.
+
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> found = slabs_of(normalise(axes_problem((500, 3, 4), 1, "bf16")), 1024, 64, both=False)
+    >>> found.elems, found.groups, found.along.extent
+    (12, 4, 500)
+    """
+    for found in reversed(list(_ways(form, both=both))):
+        if found.elems * found.runs <= elems and found.groups <= groups:
+            return found
+    return None
+
+
+def _ways(form: Form, *, both: bool) -> Iterator[Slabs]:
+    """All ways in which a form lies in slabs, the smallest slabs first."""
+    step = 1
+    for n, m in enumerate(form.modes):
+        if m.src != step or (both and m.dst != step):
+            return
+        inside, rest = form.modes[:n], form.modes[n + 1 :]
+        if not m.reduced and any(x.reduced for x in inside):
+            kept = tuple(x for x in rest if not x.reduced)
+            yield Slabs(inside, m, kept, tuple(x for x in rest if x.reduced))
+        step *= m.extent
+
+
+def unit_of(form: Form, parts: Slabs, element: DType, *, both: bool) -> int:
+    """Elements of the widest unit that copies of runs can have: 16 bytes, or 8 or 4; 0 where there is none.
+
+    All runs of a tile have one place in a unit; `both`: and it is that of the destination.
+    """
+    unit = VECTOR_BYTES // element.nbytes
+    while unit and (any(m.src % unit for m in parts.beyond) or (both and not one_phase(form, unit))):
+        unit //= 2
+    return unit if unit * element.nbytes >= WORD_BYTES else 0
+
+
+class Start(NamedTuple):
+    """Where the first run of a tile starts in source and destination.
+
+    `slab` is the number of its first slab along the mode that counts them, `outer` the coordinate of the kept
+    modes beyond.
+    """
+
+    source: Index
+    target: Index
+    slab: Index
+    outer: Crd
+
+
+@dataclass(frozen=True)
+class PackedWalk(HeadTail):
+    """The walk of a block over the groups of its tile; `form` is that of a tile, `whole` that of the tensor.
+
+    >>> from layoutalg.dtype import dtype
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> x = normalise(axes_problem((9000, 10), 1, "f32", keeps=True))
+    >>> w = packed_walk(x, Tiling(dtype("f32"), 1, 128, 2, 1, 2), both=True)
+    >>> w.slabs, w.tiles, w.run_elems, w.start(3).source, w.chunk(w.bases(5), 3).source
+    (256, 36, 2560, 7680, 53)
+    """
+
+    whole: Form
+    parts: Slabs
+    unit: int
+
+    @property
+    def slabs(self) -> int:
+        """Slabs of a run."""
+        return self.form.modes[len(self.parts.inside)].extent
+
+    @property
+    def run_elems(self) -> int:
+        """Elements of a run."""
+        return self.slabs * self.parts.elems
+
+    @property
+    def tiles_along(self) -> int:
+        """Tiles along the mode that counts slabs."""
+        return -(-self.parts.along.extent // self.slabs)
+
+    @cached_property
+    def tiles(self) -> int:
+        """Tiles of the tensor."""
+        return self.tiles_along * prod(m.extent for m in self.parts.outer)
+
+    @property
+    def ends_short(self) -> bool:
+        """True when the last run along the mode that counts slabs has fewer."""
+        return self.parts.along.extent % self.slabs != 0
+
+    @cached_property
+    def starts_at_units(self) -> bool:
+        """True when every run starts at a unit."""
+        return _starts_at_units(self.whole, self.parts, self.slabs, self.unit)
+
+    @property
+    def source_end(self) -> int:
+        """Where the source ends: behind its last element."""
+        return self.whole.src_offset + 1 + sum((m.extent - 1) * m.src for m in self.whole.modes)
+
+    @property
+    def units(self) -> int:
+        """Units that a run touches, at most: so many lie between two runs in shared memory."""
+        return _units(self.run_elems, self.unit, starts=self.starts_at_units)
+
+    @property
+    def all_units(self) -> int:
+        """Units of all runs."""
+        return self.units * self.parts.runs
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory that hold a tile."""
+        return self.all_units * self.unit * self.tiling.element.nbytes
+
+    def place(self, tile: Index, row: Index, n: Index = 0) -> Index:
+        """Group n of a thread's, among those of the tile."""
+        return super().place(0, row, n)
+
+    def start(self, tile: Index) -> Start:
+        """Where a tile starts."""
+        parts, whole = self.parts, self.whole
+        number, *crd = coordinate((self.tiles_along, *(m.extent for m in parts.outer)), tile)
+        slab = number * self.slabs
+        source, target = slab * parts.elems + whole.src_offset, slab * parts.elems + whole.dst_offset
+        for i, m in zip(crd, parts.outer, strict=True):
+            source, target = source + i * m.src, target + i * m.dst
+        return Start(source, target, slab, tuple(crd))
+
+    def run_of(self, unit: Index) -> tuple[Index, Index, Index]:
+        """Of a unit of all: its number in its run, and how far that is from the first run on either side."""
+        if not self.parts.beyond:
+            return unit, 0, 0
+        crd = coordinate(tuple(m.extent for m in self.parts.beyond), unit // self.units)
+        source, target = (
+            sum((i * getattr(m, side) for i, m in zip(crd, self.parts.beyond, strict=True)), start=0)
+            for side in ("src", "dst")
+        )
+        return unit % self.units, source, target
+
+    def group(self, start: Start, place: Index) -> Crd:
+        """The coordinate of a group of the tile among the kept modes of the tensor."""
+        *inside, slab = coordinate(self.row_extents, place)
+        return (*inside, start.slab + slab, *start.outer)
+
+    # --- what there is ---------------------------------------------------------------------------------
+
+    def present(self, start: Start, place: Index) -> tuple[Index, ...]:
+        """The predicates that a thread's group is one of the tile, which may have fewer than threads take."""
+        groups, t = self.parts.groups, self.tiling
+        found = [place < self.places] if self.places < t.rows_per_block * t.rows_per_thread else []
+        if self.ends_short:
+            found.append(start.slab + place // groups < self.parts.along.extent)
+        return tuple(found)
+
+    def touched(self, start: Start, low: Index, unit: Index) -> tuple[Index, ...]:
+        """The predicates that a unit holds an element of its run, which starts at `low` in its first unit."""
+        at, elems = unit * self.unit, self.parts.elems
+        found = [] if self.starts_at_units else [at < low + self.run_elems]
+        if self.ends_short:
+            found.append(start.slab * elems + at < low + self.parts.along.extent * elems)
+        return tuple(found)
+
+    def in_run(self, start: Start, low: Index, at: Index, count: int = 1) -> tuple[Index, ...]:
+        """The predicates that the `count` elements from `at` on in shared memory are all of their run."""
+        elems = self.parts.elems
+        found = [at >= low, at + count <= low + self.run_elems]
+        if self.starts_at_units:
+            found = found[1:] if self.run_elems % self.unit else []
+        if self.ends_short:
+            found.append(start.slab * elems + at + count <= low + self.parts.along.extent * elems)
+        return tuple(found)
+
+
+def _starts_at_units(form: Form, parts: Slabs, slabs: int, unit: int) -> bool:
+    steps = [form.src_offset, *(m.src for m in parts.outer)]
+    steps += [slabs * parts.elems] if slabs < parts.along.extent else []
+    return not any(step % unit for step in steps)
+
+
+def _units(elems: int, unit: int, *, starts: bool) -> int:
+    return -(-(elems + (0 if starts else unit - 1)) // unit)
+
+
+def packed_walk(form: Form, tiling: Tiling, *, both: bool) -> PackedWalk:
+    """The walk of a tiling over the slabs of a form; runs start at units where they have slabs enough.
+
+    Raises UnsupportedError where groups do not lie in slabs, rows do not start at so many elements, or source
+    and destination lie in different units, and ResourceError for more than RUN_BYTES of shared memory.
+    """
+    element, most = tiling.element, RUN_BYTES // tiling.element.nbytes
+    form = replace(form, modes=tuple(sorted(form.modes, key=lambda m: m.src)))
+    groups = tiling.rows_per_block * tiling.rows_per_thread
+    parts = slabs_of(form, most, groups, both=both)
+    if parts is None:
+        raise UnsupportedError(
+            f"runs of {form}: groups do not lie in slabs of at most {most} elements and {groups} groups"
+        )
+    ends = [form.lead.extent, form.src_offset, *(m.src for m in parts.outer)]
+    if tiling.vec > 1 and (not form.lead.reduced or any(end % tiling.vec for end in ends)):
+        raise UnsupportedError(f"runs of {form}: not all rows start and end at {tiling.vec} elements")
+    unit = unit_of(form, parts, element, both=both)
+    if not unit or unit % tiling.vec:
+        raise UnsupportedError(f"runs of {form}: they start at different places of a unit")
+    slabs = min(parts.along.extent, groups // parts.groups)
+    grain = unit // gcd(unit, parts.elems)
+    slabs = slabs // grain * grain or slabs
+    starts = _starts_at_units(form, parts, slabs, unit)
+    pitch = _units(slabs * parts.elems, unit, starts=starts) * unit
+    if (asked := pitch * parts.runs * element.nbytes) > RUN_BYTES:
+        raise ResourceError(f"bytes of shared memory, runs of {slabs} slabs", asked, RUN_BYTES)
+    modes = [*parts.inside, replace(parts.along, extent=slabs)]
+    for m in parts.beyond:
+        modes.append(replace(m, src=pitch, dst=pitch))
+        pitch *= m.extent
+    return PackedWalk(Form(tuple(modes), 0, 0), tiling, form, parts, unit)

@@ -1,0 +1,168 @@
+"""A packed tile holds every element of its groups once, and says which units and elements are its own."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from layoutalg.analysis import wavefronts as analysed
+from layoutalg.dtype import dtype
+from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
+from layoutalg.kernels.rowwise import AxesProblem, axes_problem
+from layoutalg.kernels.rowwise.packed import PackedWalk, packed_walk, slabs_of, wavefronts
+from layoutalg.kernels.rowwise.problems import normalise
+from layoutalg.kernels.rowwise.walk import Tiling
+from tests.sweeps import each
+
+
+def drawn(rng: random.Random) -> tuple[AxesProblem, Tiling]:
+    """A dense tensor whose first mode may have gaps behind each, at any offset, and threads."""
+    rank = rng.randint(2, 4)
+    shape = tuple(rng.choice([1, 2, 3, 4, 5, 7, 8, 10, 16]) for _ in range(rank))
+    inner, others = rng.choice([rank - 1, rank - 1, rank - 2]), rng.sample(range(rank), rng.randint(0, 1))
+    axes = tuple(sorted({inner, *others}))
+    axes = axes[1:] if len(axes) == rank else axes
+    strides = [prod(shape[k + 1 :]) for k in range(rank)]
+    strides[0] += rng.choice([0, 0, 0, 1, 2, 8])
+    offset = rng.choice([0, 0, 1, 4, 8, 11])
+    element = rng.choice(["f32", "f16"])
+    p = axes_problem(
+        shape, axes, element, tuple(strides), tuple(strides), offset, offset + rng.choice([0, 8]), keeps=True
+    )
+    vec = rng.choice([1, 1, 1, 2])
+    rows, lanes, turns = rng.choice([3, 4, 8, 16, 30]), rng.choice([1, 2, 4]), rng.randint(1, 3)
+    return p, Tiling(dtype(element), vec, rows, lanes, 1, turns)
+
+
+Place = tuple[int, int, int]
+"""Where an element is in the source and in the destination, and where its weight is."""
+
+
+def groups_of(p: AxesProblem) -> set[frozenset[Place]]:
+    """The elements that are reduced together, by definition."""
+    kept = [k for k in range(len(p.shape)) if k not in p.axes]
+    inner = tuple(p.shape[k] for k in p.axes)
+    found: dict[tuple[int, ...], set[Place]] = {}
+    for crd in product(*map(range, p.shape)):
+        source, target = (
+            start + sum(i * d for i, d in zip(crd, strides, strict=True))
+            for start, strides in ((p.src_offset, p.src), (p.dst_offset, p.dst))
+        )
+        weight = int(np.ravel_multi_index(tuple(crd[k] for k in p.axes), inner))
+        found.setdefault(tuple(crd[k] for k in kept), set()).add((source, target, weight))
+    return {frozenset(one) for one in found.values()}
+
+
+def taken(w: PackedWalk) -> list[list[Place]]:
+    """The elements that the threads of all tiles take, by group; those twice that are."""
+    found, pitch = [], w.units * w.unit
+    for tile in range(w.tiles):
+        start = w.start(tile)
+        for row, n in product(range(w.tiling.rows_per_block), range(w.tiling.rows_per_thread)):
+            place = w.place(tile, row, n)
+            if not all(w.present(start, place)):
+                continue
+            mine: list[Place] = []
+            for step in range(w.steps):
+                chunk = w.chunk(w.bases(place), step)
+                run, at = divmod(chunk.source, pitch)
+                _, source, target = w.run_of(run * w.units)
+                for e in range(w.tiling.vec):
+                    weight = chunk.weight + (w.weight_of(chunk, e) if w.rows else 0)
+                    mine.append((start.source + source + at + e, start.target + target + at + e, weight))
+            found.append(mine)
+    return found
+
+
+@each("seed", range(150))
+def test_every_group_is_taken_once(seed: int) -> None:
+    p, tiling = drawn(random.Random(seed))
+    try:
+        w = packed_walk(normalise(p, weighted=True), tiling, both=True)
+    except LayoutAlgError:
+        return
+    found = taken(w)
+    assert {frozenset(one) for one in found} == groups_of(p)
+    assert sum(map(len, found)) == prod(p.shape)
+
+
+def test_most_of_the_drawn_tensors_have_runs() -> None:
+    stand = 0
+    for seed in range(150):
+        p, tiling = drawn(random.Random(seed))
+        with suppress(LayoutAlgError):
+            stand += packed_walk(normalise(p, weighted=True), tiling, both=True).tiles > 0
+    assert stand >= 60, stand
+
+
+@given(
+    st.integers(1, 9), st.integers(1, 40), st.integers(1, 16), st.sampled_from(["f32", "f16"]),
+    st.integers(0, 9), st.integers(0, 3),
+)  # fmt: skip
+def test_units_and_elements_of_a_run_are_those_of_its_definition(
+    elems: int, count: int, rows: int, element: str, offset: int, gap: int
+) -> None:
+    """Of two runs with a gap between, by what a set of elements says."""
+    shape, strides = (2, count, elems), (count * elems + gap, elems, 1)
+    form = normalise(axes_problem(shape, 2, element, strides, strides, offset, offset, keeps=True))
+    assume(elems > 1 and slabs_of(form, 1 << 20, rows, both=True) is not None)
+    w = packed_walk(form, Tiling(dtype(element), 1, rows, 1), both=True)
+    for tile in range(w.tiles):
+        start = w.start(tile)
+        low = start.source % w.unit
+        long = min(w.slabs, w.parts.along.extent - start.slab) * w.parts.elems
+        mine = set(range(low, low + long))
+        assert low == 0 or not w.starts_at_units
+        assert max(mine) < w.units * w.unit
+        for unit in range(w.units):
+            of = range(unit * w.unit, (unit + 1) * w.unit)
+            assert all(w.touched(start, low, unit)) == bool(mine & set(of))
+            assert all(w.in_run(start, low, of[0], w.unit)) == (set(of) <= mine)
+            for at in of:
+                assert all(w.in_run(start, low, at)) == (at in mine) or not mine & set(of)
+
+
+@given(
+    st.lists(st.integers(0, 600), min_size=1, max_size=32), st.sampled_from([2, 4, 8, 16]),
+    st.sampled_from(["ld", "st"]),
+)  # fmt: skip
+def test_wavefronts_of_the_model_are_those_of_the_analysis(places: list[int], nbytes: int, way: str) -> None:
+    offsets = [place * nbytes for place in places]
+    lanes = [*offsets, *[None] * (32 - len(offsets))]
+    counted = analysed(f"{way}.shared.b{8 * nbytes}", lanes)
+    assert wavefronts(offsets, nbytes) == counted
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "src", "dst", "error", "message"),
+    [
+        ((64, 10), 1, (12, 1), (12, 1), UnsupportedError, "groups do not lie in slabs"),
+        ((64, 10), 0, None, None, UnsupportedError, "groups do not lie in slabs"),
+        ((64, 10), 1, None, (1, 64), UnsupportedError, "groups do not lie in slabs"),
+        ((64, 16, 33), 1, None, None, UnsupportedError, "at most 25600 elements and 32 groups"),
+        ((64, 1000), 1, None, None, ResourceError, "bytes of shared memory, runs of 32 slabs"),
+    ],
+)
+def test_what_has_no_runs_is_refused_by_name(
+    shape: tuple[int, ...], axes: int, src: tuple[int, ...] | None, dst: tuple[int, ...] | None,
+    error: type[LayoutAlgError], message: str,
+) -> None:  # fmt: skip
+    form = normalise(axes_problem(shape, axes, "f32", src, dst, keeps=True))
+    with pytest.raises(error, match=message):
+        packed_walk(form, Tiling(dtype("f32"), 1, 32, 1), both=True)
+
+
+def test_other_places_in_a_unit_take_narrower_units() -> None:
+    for apart, unit in ((4, 4), (2, 2), (1, 1)):
+        form = normalise(axes_problem((64, 10), 1, "f32", dst_offset=apart, keeps=True))
+        assert packed_walk(form, Tiling(dtype("f32"), 1, 32, 1), both=True).unit == unit
+    form = normalise(axes_problem((64, 10), 1, "f16", dst_offset=1, keeps=True))
+    with pytest.raises(UnsupportedError, match="different places of a unit"):
+        packed_walk(form, Tiling(dtype("f16"), 1, 32, 1), both=True)
