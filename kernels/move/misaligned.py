@@ -99,8 +99,8 @@ class Ends:
     @property
     def first(self) -> Index:
         """The vector's first element in the destination, swizzles aside."""
-        vec = self.stage.config.vec
-        return self.start // vec * vec + self.along
+        unit = self.stage.unit
+        return self.start // unit * unit + self.along
 
     @property
     def _lead(self) -> int:
@@ -109,9 +109,9 @@ class Ends:
 
     def position(self, e: Index) -> Index:
         """Element e's position in the run, counted from the lead's first: never negative."""
-        vec, position = self.stage.config.vec, self.along + e
-        if self.stage.lead:  # e - start % vec + lead
-            position = position + ((self.start % vec) ^ (vec - 1)) + (self._lead - (vec - 1))
+        unit, position = self.stage.unit, self.along + e
+        if self.stage.lead:  # e - start % unit + lead
+            position = position + ((self.start % unit) ^ (unit - 1)) + (self._lead - (unit - 1))
         return position
 
     def after(self, e: int) -> tuple[Index, ...]:

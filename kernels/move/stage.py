@@ -58,7 +58,8 @@ class PermuteConfig:
     whole lines for the former.  `lanes` consecutive lanes store one run of the destination (0: all that there
     are), the next lanes another.  Of `threads` the first `loading` load and the first `storing` store (0:
     all).  Consecutive blocks walk along the fastest modes of the `walk` side first; "tile": along the modes
-    that tiles cut first, then along the destination's.
+    that tiles cut first, then along the destination's.  A block owns whole groups of `align` elements of the
+    destination (0: vectors), a power of two: sectors or lines that no other block writes.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("permute")
@@ -80,6 +81,7 @@ class PermuteConfig:
     loading: int = 0
     storing: int = 0
     walk: Literal["target", "source", "tile"] = "target"
+    align: int = 0
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,8 @@ class Stage:
             if run[n] != self.by_source[0]:
                 continue
             length = prod(self.tile[k] for k in run[:n])
-            aligned = self._starts(self.moves.dst_offset, strides, run[:n]) % self.config.vec == 0
-            if aligned and length % self.config.vec == 0 and length * self.size >= ENOUGH_BYTES:
+            aligned = self._starts(self.moves.dst_offset, strides, run[:n]) % self.unit == 0
+            if aligned and length % self.unit == 0 and length * self.size >= ENOUGH_BYTES:
                 return run[:n]
         return run
 
@@ -181,13 +183,13 @@ class Stage:
 
     @cached_property
     def dst_aligned(self) -> bool:
-        """True when every run of the destination in every tile starts at a vector."""
+        """True when every run of the destination in every tile starts at a unit."""
         starts = self._starts(self.moves.dst_offset, [m.dst for m in self.modes], self.dst_run)
-        return starts % self.config.vec == 0
+        return not self.dst_run or starts % self.unit == 0
 
     def _starts(self, offset: int, strides: Sequence[int], run: tuple[int, ...]) -> int:
-        """The greatest common divisor of everywhere a run of a tile can start (16 for 0)."""
-        found = gcd(16, offset)
+        """The greatest common divisor of a line and of everywhere a run of a tile can start."""
+        found = gcd(LINE_BYTES, offset)
         for k, (m, t) in enumerate(zip(self.modes, self.tile, strict=True)):
             if k not in run:
                 found = gcd(found, strides[k])
@@ -195,13 +197,18 @@ class Stage:
                 found = gcd(found, t * strides[k])
         return found
 
+    @property
+    def unit(self) -> int:
+        """Elements of the destination that one block owns together."""
+        return self.config.align or self.config.vec
+
     @cached_property
     def lead(self) -> int:
         """Coordinates of the destination run's last mode, `last`, that lie in front of the tile's own.
 
-        0 where every run of the destination starts at a vector.
+        0 where every run of the destination starts at a unit.
         """
-        return 0 if self.dst_aligned else -(-(self.config.vec - 1) // self.dst_inner)
+        return 0 if self.dst_aligned else -(-(self.unit - 1) // self.dst_inner)
 
     @cached_property
     def last(self) -> int:
@@ -215,7 +222,7 @@ class Stage:
         Where a coordinate is a whole run of inner modes and much of the tile, staging it costs more than the
         vectors that are stored in pieces.
         """
-        if not self.lead or self.dst_length % self.config.vec:
+        if not self.lead or self.dst_length % self.unit:
             return False
         if self.dst_inner > 1 and self.lead * LEAD_PARTS > self.tile[self.last]:
             return False
@@ -338,7 +345,7 @@ class Stage:
     @cached_property
     def _over_bytes(self) -> int:
         """How far past the tile a vector reaches that the end of its run cuts: it is gathered whole."""
-        if not self.dst_run or self.config.vec == 1:
+        if not self.dst_run or self.unit == 1:
             return 0
         held = self.dst_length + self.lead * self.dst_inner
         end = self.vectors * self.config.vec + self.lead * self.dst_inner
@@ -389,7 +396,7 @@ class Stage:
     @cached_property
     def vectors(self) -> int:
         """Vectors of a run of the destination."""
-        more = self.config.vec - 1 if self.lead and not self.halo else 0
+        more = self.unit - 1 if self.lead and not self.halo else 0
         return -(-(self.dst_length + more) // self.config.vec)
 
     @cached_property
