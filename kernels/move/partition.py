@@ -22,7 +22,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr
+from layoutalg.codegen.expr import Const, Expr, minus
 from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import MemRef
 from layoutalg.kernels.move.misaligned import Ends, Index, bent, in_halo, in_row, to_chunk
@@ -169,17 +169,29 @@ class Load:
 
     @cached_property
     def _start(self) -> Index:
-        """Where its row starts in the source."""
+        """Where its row starts in the source, `_ahead` elements further."""
         at = bent(self.stage, self.part.coordinate[:-1])
-        return self.stage.moves.src_offset + inner(at, self.stage.src_strides)
+        more = self._ahead - self.stage.row_lead
+        return self.stage.moves.src_offset + more + inner(at, self.stage.src_strides)
+
+    @property
+    def _ahead(self) -> int:
+        """The halo in front of a row, in whole chunks: what keeps the first row's start from being negative."""
+        chunk = self.stage.config.chunk
+        return -(-self.stage.row_lead // chunk) * chunk
+
+    @property
+    def _first(self) -> Index:
+        """Its first element in the source, `_ahead` further."""
+        return to_chunk(self._start, self.stage.config.chunk) + self.part.steps[-1]
 
     @cached_property
     def source(self) -> Index:
         """Its first element in the source."""
         if self.stage.is_straight:
             return self.part.place
-        along = self.part.steps[-1]
-        return self.stage.moves.src_swizzle(to_chunk(self._start, self.stage.config.chunk) + along)
+        first = minus(self._first, self._ahead) if self._ahead else self._first
+        return self.stage.moves.src_swizzle(first)
 
     @property
     def place(self) -> Index:
@@ -198,6 +210,8 @@ class Load:
             return self.part.exists
         (*at, _), along = self.part.coordinate, self.part.steps[-1]
         rows = (*in_halo(self.stage, at), *self.part.exists)
+        if self._ahead:
+            rows = (*rows, self._first >= self._ahead)
         return (*rows, *in_row(self.stage, along, self._start, self.origins))
 
     @property

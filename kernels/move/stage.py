@@ -36,6 +36,8 @@ WORD_BYTES = 4
 LINE_BYTES = 128
 """What all banks hold."""
 
+ROW_HALO = True
+
 LEAD_PARTS = 8
 """A lead of whole runs is staged where it is at most one part in so many of the tile."""
 
@@ -162,8 +164,13 @@ class Stage:
 
     @cached_property
     def src_length(self) -> int:
-        """Elements of a row."""
-        return prod(self.tile[k] for k in self.src_run)
+        """Elements of a row, its halo included."""
+        return prod(self.held[k] for k in self.src_run)
+
+    @cached_property
+    def row_lead(self) -> int:
+        """Elements of a halo in front of a row: 0 where rows have none of their own."""
+        return self.lead * self.modes[self.last].src if self.halo and self.last in self.src_run else 0
 
     @cached_property
     def dst_length(self) -> int:
@@ -179,7 +186,7 @@ class Stage:
     def src_aligned(self) -> bool:
         """True when every row of every tile starts at a chunk."""
         starts = self._starts(self.moves.src_offset, [m.src for m in self.modes], self.src_run)
-        return starts % self.config.chunk == 0
+        return gcd(starts, self.row_lead) % self.config.chunk == 0
 
     @cached_property
     def dst_aligned(self) -> bool:
@@ -226,7 +233,9 @@ class Stage:
             return False
         if self.dst_inner > 1 and self.lead * LEAD_PARTS > self.tile[self.last]:
             return False
-        return self.tile[self.last] < self.modes[self.last].extent and self.last not in self.src_run
+        if self.last in self.src_run and (self.last != self.src_run[-1] or not ROW_HALO):
+            return False
+        return self.tile[self.last] < self.modes[self.last].extent
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
@@ -338,7 +347,7 @@ class Stage:
         span, over = self._placement[1], self._over_bytes
         if not self.src_aligned:
             return _whole_lines(self.chunk_bytes + span + over)
-        lead = self.lead * self.coefficients[self.last] if self.last in self.src_run else 0
+        lead = self.lead * self.coefficients[self.last] if self.last in self.src_run and not self.halo else 0
         ahead = -lead % self.chunk_bytes
         return _whole_lines(span + max(over, ahead + max(0, over - lead)))
 
@@ -360,8 +369,8 @@ class Stage:
         step = self.size
         for k in self.src_run:
             found[k] = step
-            step *= self.tile[k]
-        span = step + (self.lead * found[self.last] if self.last in self.src_run else 0)
+            step *= self.held[k]
+        span = step + (self.lead * found[self.last] if self.last in self.src_run and not self.halo else 0)
         pad, unit = self.config.pad_bytes, self.chunk_bytes if self.src_aligned else self.size
         for k in self.src_rows:
             residue = self.modes[k].src * self.size % self.chunk_bytes

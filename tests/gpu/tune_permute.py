@@ -132,7 +132,7 @@ def tune(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...], arch: str) -
 # --- random tensors ------------------------------------------------------------------------------------
 
 ROUNDS, FLUSH_BYTES = 9, 1 << 28
-MOST_TILE_BYTES = 110 << 10
+LEAST_TILE_BYTES, MOST_TILE_BYTES = 1 << 10, 110 << 10
 RUNS_BYTES = (32, 64, 128, 192, 256, 384, 512, 768, 1024, 2048)
 TORCH = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
@@ -144,6 +144,7 @@ class Variant:
     config: PermuteConfig
     element_bytes: int
     ready: Prepared
+    note: str = ""
 
 
 def tile_for(x: Moves, src_bytes: int, dst_bytes: int) -> tuple[int, ...]:
@@ -160,20 +161,26 @@ def tile_for(x: Moves, src_bytes: int, dst_bytes: int) -> tuple[int, ...]:
             step = max(1, 16 // size)
             tile[k] = extent if 2 * extent <= 3 * most else permute_plan.even_part(extent, most, step)
             length *= tile[k]
-    return tuple(tile)
+    return tuple(min(t, m.extent) for t, m in zip(tile, x.modes, strict=True))
 
 
 def drawn(x: Moves, rng: random.Random, count: int, arch: str) -> list[PermuteConfig]:
     """The plan's configuration, and others with tiles, widths, units and walks at random."""
     found, size = [permute_plan.best(x, arch)], x.element_bytes
+    for nbytes in (32, 64, 128) if found[0].way == "staged" else ():
+        c = replace(found[0], align=nbytes // size)
+        stage = Stage(x, c)
+        if nbytes > size * c.vec and not stage.dst_aligned and stage.tile_bytes <= MOST_TILE_BYTES:
+            found.append(permute_plan._stored(x, c, arch)[1])
     for _ in range(20 * count):
         if len(found) > count:
             break
         tile = tile_for(x, rng.choice(RUNS_BYTES), rng.choice(RUNS_BYTES))
-        if not 1024 <= prod(tile) * size <= MOST_TILE_BYTES:
+        if not LEAST_TILE_BYTES <= prod(tile) * size <= MOST_TILE_BYTES:
             continue
         stage = Stage(x, PermuteConfig("staged", tile, 32))
-        chunk, wide = (permute_plan._widest(n, size, 16) for n in (stage.src_length, stage.dst_length))
+        runs = (stage.src_length * bool(stage.src_run), stage.dst_length * bool(stage.dst_run))
+        chunk, wide = (permute_plan._widest(n, size, 16) for n in runs)
         vec = max(1, wide // rng.choice((1, 1, 1, 2, 4)))
         align = rng.choice((0, 0, 32, 32, 64, 128)) // size
         c = PermuteConfig(
@@ -207,6 +214,15 @@ def variants_of(what: tuple[str, int, tuple[str, Case]]) -> list[Variant]:
             found.append(Variant(c, x.element_bytes, prepare(build(x, c), arch)))
         except LayoutAlgError as error:
             print(f"{dtype} {shape} {axes} {c}: {error}", flush=True)
+    if count and any(Stage(x, v.config).row_lead for v in found[:1]):
+        from layoutalg.kernels.move import gather, stage as stages
+
+        stages.ROW_HALO = False
+        gather.reads.cache_clear()
+        c = permute_plan.best(x, arch)
+        found.append(Variant(c, x.element_bytes, prepare(build(x, c), arch), "old "))
+        stages.ROW_HALO = True
+        gather.reads.cache_clear()
     return found
 
 
@@ -241,7 +257,7 @@ def measured(case: tuple[str, Case], made: Sequence[Variant], flush: Any, rng: r
     rates = [p.moved_bytes / median(found) / 1e3 for found in times]
     return {
         "dtype": dtype, "shape": shape, "axes": axes, "copy": rates[0], "again": rates[1],
-        "configs": [repr(v.config) for v in made], "rates": rates[2:],
+        "configs": [v.note + repr(v.config) for v in made], "rates": rates[2:],
     }  # fmt: skip
 
 
