@@ -36,9 +36,7 @@ WORD_BYTES = 4
 LINE_BYTES = 128
 """What all banks hold."""
 
-ROW_HALO = True
-
-LEAD_PARTS = 8
+LEAD_PARTS = 4
 """A lead of whole runs is staged where it is at most one part in so many of the tile."""
 
 ENOUGH_BYTES = 64
@@ -233,7 +231,7 @@ class Stage:
             return False
         if self.dst_inner > 1 and self.lead * LEAD_PARTS > self.tile[self.last]:
             return False
-        if self.last in self.src_run and (self.last != self.src_run[-1] or not ROW_HALO):
+        if self.last in self.src_run and self.last != self.src_run[-1]:
             return False
         return self.tile[self.last] < self.modes[self.last].extent
 
