@@ -41,6 +41,7 @@ from layoutalg.kernels.move.matrix_plan import transpose_configs
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
 from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
+from layoutalg.kernels.move.tiles import tiles
 from layoutalg.layout import Swizzle
 from tests.gpu.hopper_products import timed_us
 
@@ -132,8 +133,7 @@ def tune(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...], arch: str) -
 # --- random tensors ------------------------------------------------------------------------------------
 
 ROUNDS, FLUSH_BYTES = 9, 1 << 28
-LEAST_TILE_BYTES, MOST_TILE_BYTES = 1 << 10, 110 << 10
-RUNS_BYTES = (32, 64, 128, 192, 256, 384, 512, 768, 1024, 2048)
+MOST_TILE_BYTES = 110 << 10
 TORCH = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
 
@@ -144,40 +144,19 @@ class Variant:
     config: PermuteConfig
     element_bytes: int
     ready: Prepared
-    note: str = ""
-
-
-def tile_for(x: Moves, src_bytes: int, dst_bytes: int) -> tuple[int, ...]:
-    """A tile with runs of about so many bytes on either side."""
-    size, tile = x.element_bytes, [1] * x.rank
-    by_source = sorted((k for k in range(x.rank) if x.modes[k].src), key=lambda k: abs(x.modes[k].src))
-    for order, nbytes in ((by_source, src_bytes), (range(x.rank), dst_bytes)):
-        length = 1
-        for k in order:
-            if length * size >= nbytes:
-                break
-            most = max(tile[k], -(-nbytes // (length * size)))
-            extent = x.modes[k].extent
-            step = max(1, 16 // size)
-            tile[k] = extent if 2 * extent <= 3 * most else permute_plan.even_part(extent, most, step)
-            length *= tile[k]
-    return tuple(min(t, m.extent) for t, m in zip(tile, x.modes, strict=True))
 
 
 def drawn(x: Moves, rng: random.Random, count: int, arch: str) -> list[PermuteConfig]:
     """The plan's configuration, and others with tiles, widths, units and walks at random."""
     found, size = [permute_plan.best(x, arch)], x.element_bytes
-    for nbytes in (32, 64, 128) if found[0].way == "staged" else ():
-        c = replace(found[0], align=nbytes // size)
-        stage = Stage(x, c)
-        if nbytes > size * c.vec and not stage.dst_aligned and stage.tile_bytes <= MOST_TILE_BYTES:
-            found.append(permute_plan._stored(x, c, arch)[1])
+    if count:
+        ranked = permute_plan._ranked(x, arch)[: count // 2]
+        found += [permute_plan._stored(x, c, arch)[1] for c in ranked]
+    there = tiles(x, MOST_TILE_BYTES)
     for _ in range(20 * count):
         if len(found) > count:
             break
-        tile = tile_for(x, rng.choice(RUNS_BYTES), rng.choice(RUNS_BYTES))
-        if not LEAST_TILE_BYTES <= prod(tile) * size <= MOST_TILE_BYTES:
-            continue
+        tile = rng.choice(there)
         stage = Stage(x, PermuteConfig("staged", tile, 32))
         runs = (stage.src_length * bool(stage.src_run), stage.dst_length * bool(stage.dst_run))
         chunk, wide = (permute_plan._widest(n, size, 16) for n in runs)
@@ -191,7 +170,7 @@ def drawn(x: Moves, rng: random.Random, count: int, arch: str) -> list[PermuteCo
         c = replace(c, turned=permute_plan._turns(Stage(x, c)))
         if Stage(x, c).tile_bytes > MOST_TILE_BYTES:
             continue
-        c = permute_plan._stored(x, c, arch)[1]
+        c = replace(permute_plan._stored(x, c, arch)[1], walk=c.walk)
         if rng.random() < 0.3:
             threads = max(64, min(1024, int(c.threads * rng.choice((0.5, 2)))))
             c = replace(c, threads=threads)
@@ -201,7 +180,7 @@ def drawn(x: Moves, rng: random.Random, count: int, arch: str) -> list[PermuteCo
             )
         if c not in found and Stage(x, c).tile_bytes <= MOST_TILE_BYTES:
             found.append(c)
-    return found
+    return list(dict.fromkeys(found))
 
 
 def variants_of(what: tuple[str, int, tuple[str, Case]]) -> list[Variant]:
@@ -214,15 +193,6 @@ def variants_of(what: tuple[str, int, tuple[str, Case]]) -> list[Variant]:
             found.append(Variant(c, x.element_bytes, prepare(build(x, c), arch)))
         except LayoutAlgError as error:
             print(f"{dtype} {shape} {axes} {c}: {error}", flush=True)
-    if count and any(Stage(x, v.config).row_lead for v in found[:1]):
-        from layoutalg.kernels.move import gather, stage as stages
-
-        stages.ROW_HALO = False
-        gather.reads.cache_clear()
-        c = permute_plan.best(x, arch)
-        found.append(Variant(c, x.element_bytes, prepare(build(x, c), arch), "old "))
-        stages.ROW_HALO = True
-        gather.reads.cache_clear()
     return found
 
 
@@ -257,7 +227,7 @@ def measured(case: tuple[str, Case], made: Sequence[Variant], flush: Any, rng: r
     rates = [p.moved_bytes / median(found) / 1e3 for found in times]
     return {
         "dtype": dtype, "shape": shape, "axes": axes, "copy": rates[0], "again": rates[1],
-        "configs": [v.note + repr(v.config) for v in made], "rates": rates[2:],
+        "configs": [repr(v.config) for v in made], "rates": rates[2:],
     }  # fmt: skip
 
 
