@@ -75,7 +75,7 @@ SM_THREADS, IN_FLIGHT_BYTES = 2048, 40 << 10
 
 INSTRUCTIONS = MappingProxyType(
     {
-        "vector": 20, "cut": 4, "digit": 20, "binary digit": 6, "swizzle": 0.4, "swizzle anywhere": 2.4,
+        "vector": 20, "cut": 4, "digit": 8, "row": 20, "swizzle": 0.4, "swizzle anywhere": 2.4,
         "torn sector": 9.0,
     }
 )  # fmt: skip
@@ -257,10 +257,11 @@ def _digits(stage: Stage) -> float:
     """Instructions of a vector that its elements' coordinates take where a run folds several modes."""
     if stage.dst_inner == 1:
         return 0.0
-    each = INSTRUCTIONS["digit" if stage.dst_inner & (stage.dst_inner - 1) else "binary digit"]
+    vec, extent = stage.config.vec, stage.tile[stage.dst_run[0]]
+    rows = (vec + extent - 2) // extent + 1
+    each = INSTRUCTIONS["digit"] * vec + INSTRUCTIONS["row"] * rows * (len(stage.dst_run) - 1)
     repeats = stage.config.storing and not (stage.lead and stage.dst_rows)
-    rounds = -(-stage.stores // stage.config.storing) if repeats else 1
-    return each * (len(stage.dst_run) - 1) * stage.config.vec / rounds
+    return each / (-(-stage.stores // stage.config.storing) if repeats else 1)
 
 
 def _instructions(stage: Stage) -> float:

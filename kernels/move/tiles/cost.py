@@ -39,9 +39,9 @@ SM_THREADS = 2048
 
 WEIGHTS = MappingProxyType(
     {
-        "copy": 0.92, "in": 0.14, "in, far": 0.35, "out": 0.92, "warp sectors": 0.13, "warp lines": 0.05,
-        "in flight": 2980.0, "idle threads": 0.09, "idle multiprocessors": 0.25, "large": 1.1e-6,
-        "instruction": 0.36, "wavefront": 1.75,
+        "copy": 0.88, "in": 0.13, "in, far": 0.43, "in lines": 0.015, "out": 0.92, "out lines": 0.045,
+        "warp sectors": 0.165, "warp lines": 0.055, "in flight": 2400.0, "idle threads": 0.07,
+        "idle multiprocessors": 0.25, "large": 2e-6, "block": 80.0, "instruction": 0.48, "wavefront": 1.35,
     }
 )  # fmt: skip
 """What a part costs, as a share of the time of a copy."""
@@ -75,7 +75,10 @@ def memory_time(stage: Stage, arch: Arch) -> float:
         "copy": 1,
         "in": halves,
         "in, far": halves * (_apart(stage) * prod(stage.tile) * stage.size > NEAR_BYTES),
+        "in lines": loaded_units(stage, LINE_BYTES) * LINE_BYTES / moved - 1,
         "out": stored_units(stage, SECTOR_BYTES) * SECTOR_BYTES / moved - 1,
+        "out lines": stored_units(stage, LINE_BYTES) * LINE_BYTES / moved - 1,
+        "block": stage.blocks / moved,
         "warp sectors": _warps(stage, SECTOR_BYTES, moved),
         "warp lines": _warps(stage, LINE_BYTES, moved),
         "in flight": 1 / flight,
