@@ -22,7 +22,7 @@ SM several blocks:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from math import lcm, prod
@@ -52,7 +52,7 @@ BEST_TILES = 2
 ROW_BYTES = 64
 """Rows at least as long move directly."""
 
-SWIZZLES = (PLAIN, *(Swizzle(3, 4, shift) for shift in range(3, 12)))
+SWIZZLES = tuple(Swizzle(3, 4, shift) for shift in range(3, 12))
 """XORs of the 16-byte pieces of a line with other bits of the offset."""
 
 SWIZZLE_COST, UNALIGNED_SWIZZLE_COST = 0.5, 1.5
@@ -356,12 +356,13 @@ def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Perm
             continue
         accesses, loads = tuple(_accesses(stage)), stage.stores * len(reads(stage))
         arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
-        for swizzle in SWIZZLES:
-            cost, ideal = _wavefronts(accesses, swizzle, arch)
-            cost += arithmetic * loads if swizzle.bits else 0
-            found.append((cost / 32, replace(option, swizzle=swizzle)))
-            if cost == ideal:
-                return found[-1]
+        for swizzles in ((PLAIN,), SWIZZLES):
+            costs, ideal = _wavefronts(accesses, swizzles, arch)
+            for swizzle, cost in zip(swizzles, costs, strict=True):
+                cost += arithmetic * loads if swizzle.bits else 0
+                found.append((cost / 32, replace(option, swizzle=swizzle)))
+                if cost == ideal:
+                    return found[-1]
     return min(found, key=lambda option: option[0])
 
 
@@ -386,12 +387,16 @@ def _some_warps(work: int) -> Any:
 
 
 def _wavefronts(
-    accesses: tuple[tuple[str, int, Any], ...], swizzle: Swizzle, arch: str | Arch
-) -> tuple[float, float]:
-    """Wavefronts of all accesses under a swizzle, and the ideal."""
-    total = ideal = 0.0
+    accesses: tuple[tuple[str, int, Any], ...], swizzles: Sequence[Swizzle], arch: str | Arch
+) -> tuple[list[float], float]:
+    """Wavefronts of all accesses under each swizzle, and the ideal."""
+    import numpy as np
+
+    totals, ideal = np.zeros(len(swizzles)), 0.0
     for op, times, places in accesses:
         rule, machine = warp_rule(op, "shared", arch)
-        served, floor = served_batch(rule, machine, *batch_lanes(rule, machine, swizzle(places)))
-        total, ideal = total + times * float(served.mean()), ideal + times * float(floor.mean())
-    return total, ideal
+        moved = np.concatenate([swizzle(places) for swizzle in swizzles])
+        served, floor = served_batch(rule, machine, *batch_lanes(rule, machine, moved))
+        totals += times * served.reshape(len(swizzles), -1).mean(axis=1)
+        ideal += times * float(floor.mean())
+    return totals.tolist(), ideal

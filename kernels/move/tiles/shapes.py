@@ -16,7 +16,7 @@ from layoutalg.kernels.move.problem import Mode, Moves
 VECTOR_BYTES = 16
 """The widest access of a lane."""
 
-RUNS_BYTES = (32, 64, 128, 192, 256, 384, 512, 768, 1024, 2048)
+RUNS_BYTES = (32, 64, 128, 256, 384, 512, 1024, 2048)
 """The lengths that either side asks for."""
 
 LEAST_BYTES = 4096
