@@ -3,21 +3,19 @@
 The idea.  What matters are the two fastest modes:
 
     the same on both sides          rows stay whole: elements go from memory to memory ("direct")
-    different, or rows too short    a tile over the modes that are fastest on either side, long enough that
-                                    a block reads and writes runs of `RUN_BYTES`, goes through shared memory
+    different, or rows too short    a tile over the modes that are fastest on either side goes through
+                                    shared memory
 
-Modes are taken into the tile from the fastest on until the run is long enough, so short ones (channels,
-heads) fold.  Widths follow from alignment: 16 bytes in wherever rows are contiguous, whatever their length
-(rows are staged as they lie in memory); 16 bytes out where runs start at vectors.  Where they do not, wide
-vectors of narrow elements have dear ends, and conflicts that no swizzle avoids (certificate); then
-vectors of eight or four elements are taken where they cost less.  The swizzle of the tile is the cheapest of
-a few, counted on the plan's own addresses.
+Widths follow from alignment: 16 bytes in wherever rows are contiguous, whatever their length (rows are staged
+as they lie in memory), 16 bytes out.  Where runs of the destination start between sectors a block owns whole
+sectors, so that no other block writes a part of one: such parts cost the L2 several whole ones.
 
-Then the tile is brought to a size that is worth a block, that fits an SM several times, and that leaves every
-SM several blocks:
+Every tile (`tiles`) with either unit is ranked by the time that memory takes for it; of the best ones, with
+vectors of several widths, the one is taken whose instructions and wavefronts add least to that.  The swizzle
+of a tile is the cheapest of a few, counted on the plan's own addresses.
 
-    (2,3,5,110718,2,11) f32, axes (2,4,5,0,3,1)      3 : 22 of the fastest on either side, 40 of the next
-    grown, since runs start between vectors          (3, 168, 1, 22, 1): runs of 504 elements, rows of 3696
+    (2,3,5,110718,2,11) f32, axes (2,4,5,0,3,1)      3 : 22 of the fastest on either side, and of the next
+    runs start between sectors                       as many as make runs long on both sides
 """
 
 from __future__ import annotations
