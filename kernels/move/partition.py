@@ -176,7 +176,7 @@ class Load:
 
     @property
     def _ahead(self) -> int:
-        """The halo in front of a row, in whole chunks: what keeps the first row's start from being negative."""
+        """The halo in front of a row, in whole chunks, so that no start is negative."""
         chunk = self.stage.config.chunk
         return -(-self.stage.row_lead // chunk) * chunk
 

@@ -33,7 +33,7 @@ from layoutalg.errors import ResourceError
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, tile_accesses, words_of
 from layoutalg.kernels.move.misaligned import block_base, parts
 from layoutalg.kernels.move.partition import Load, Store
-from layoutalg.kernels.move.problem import Mode, Moves
+from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import SECTOR_BYTES, WEIGHTS, even_part, memory_time, moved_bytes, tiles
 from layoutalg.layout import Swizzle, Swizzles

@@ -175,9 +175,8 @@ def drawn(x: Moves, rng: random.Random, count: int, arch: str) -> list[PermuteCo
             threads = max(64, min(1024, int(c.threads * rng.choice((0.5, 2)))))
             c = replace(c, threads=threads)
             stage = Stage(x, c)
-            c = replace(
-                c, loading=permute_plan._loading(stage, threads), storing=permute_plan._storing(stage, threads)
-            )
+            loading, storing = permute_plan._loading(stage, threads), permute_plan._storing(stage, threads)
+            c = replace(c, loading=loading, storing=storing)
         if c not in found and Stage(x, c).tile_bytes <= MOST_TILE_BYTES:
             found.append(c)
     return list(dict.fromkeys(found))
@@ -196,8 +195,10 @@ def variants_of(what: tuple[str, int, tuple[str, Case]]) -> list[Variant]:
     return found
 
 
-def measured(case: tuple[str, Case], made: Sequence[Variant], flush: Any, rng: random.Random) -> dict[str, Any]:
-    """GB/s of the copy, of the copy again and of every variant of a case; wrong results end the program."""
+def measured(
+    case: tuple[str, Case], made: Sequence[Variant], flush: Any, rng: random.Random
+) -> dict[str, Any]:
+    """GB/s of the copy, of the copy again and of every variant of a case; wrong results are printed."""
     import cupy
     import torch
 

@@ -1,8 +1,8 @@
 """Which tile a permute takes: the tiles that there are, the units that their runs touch, what these cost.
 
-    shapes    tiles by the bytes of their runs on either side
-    units     sectors, half lines and lines that runs touch: a law, and its definition
-    cost      the time of a tile relative to a copy
+shapes    tiles by the bytes of their runs on either side
+units     sectors, half lines and lines that runs touch: a law, and its definition
+cost      the time of a tile relative to a copy
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ several lengths, each pair of which is a tile; the cheapest is taken (`choice`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 
@@ -49,8 +49,7 @@ def by_source(modes: Sequence[Mode]) -> list[int]:
 def _tile(x: Moves, src_bytes: int, dst_bytes: int) -> tuple[int, ...]:
     """A tile with runs of about so many bytes on either side."""
     size, tile, step = x.element_bytes, [1] * x.rank, max(1, VECTOR_BYTES // x.element_bytes)
-    sides: Iterator[tuple[Sequence[int], int]] = iter(((by_source(x.modes), src_bytes), (range(x.rank), dst_bytes)))
-    for order, nbytes in sides:
+    for order, nbytes in ((by_source(x.modes), src_bytes), (list(range(x.rank)), dst_bytes)):
         length = 1
         for k in order:
             if length * size >= nbytes:
@@ -69,5 +68,9 @@ def even_part(extent: int, most: int, step: int) -> int:
     """
     if extent <= most:
         return extent
-    part = step * -(-(-(-extent // -(-extent // most))) // step)
+    part = step * _ceil_div(_ceil_div(extent, _ceil_div(extent, most)), step)
     return min(part, max(most // step * step, step))
+
+
+def _ceil_div(x: int, y: int) -> int:
+    return -(-x // y)

@@ -54,15 +54,14 @@ def loaded_units(stage: Stage, unit_bytes: int) -> float:
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> from layoutalg.kernels.move.stage import PermuteConfig
     >>> x = normalise(permute_problem((997, 999), (1, 0), "f32"))
-    >>> round(loaded_units(Stage(x, PermuteConfig("staged", (128, 128), 256, 4, 4)), 32) * 32 / 997 / 999 / 4, 2)
+    >>> stage = Stage(x, PermuteConfig("staged", (128, 128), 256, 4, 4))
+    >>> round(loaded_units(stage, 32) * 32 / 997 / 999 / 4, 2)
     1.08
     """
     modes, size, run = stage.modes, stage.size, stage.src_run
     halo = [stage.lead * n if stage.halo and k == stage.last else 0 for k, n in enumerate(stage.counts)]
     held = [(m.extent + more, m.src) for m, more in zip(modes, halo, strict=True)]
-    rows = prod(
-        stage.counts[k] if k in run else extent for k, (extent, step) in enumerate(held) if step
-    )
+    rows = prod(stage.counts[k] if k in run else extent for k, (extent, step) in enumerate(held) if step)
     steps = [m.src for m in modes]
     starts = [stage.moves.src_offset, stage.row_lead, *_steps(stage, steps, run)]
     return _touched(prod(n for n, step in held if step) * size, rows, size * gcd(*starts), unit_bytes)
