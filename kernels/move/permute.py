@@ -16,7 +16,7 @@ Pointers are multiples of 16 bytes; a tensor that starts elsewhere has an offset
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr
@@ -208,11 +208,13 @@ def _read(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store) -> tuple[
     """Registers with a vector's elements, or words, read from the tile; the byte where each begins."""
     found = reads(stage)
     v, at = k.reg("v", sum(read.words for read in found)), 0
-    place: Callable[[int], Expr] = vector.place
-    if (carries := vector.carries) is not None:
+    carries = vector.carries if any(read.nbytes == stage.size for read in found) else None
+    if carries is not None:
         rows = (k.let(f"row{n}", row) for n, row in enumerate(carries.rows))
-        place = replace(carries, digit=k.let("digit", carries.digit), rows=tuple(rows)).place
+        carries = replace(carries, digit=k.let("digit", carries.digit), rows=tuple(rows))
     for read in found:
+        # a wide load's place has to be proved aligned, which is not known of what two rows choose between
+        place = carries.place if carries and read.nbytes == stage.size else vector.place
         k.do(LDS[read.nbytes], v.slice(at, count=read.words), k.at(tile, place(read.first)))
         at += read.words
     return v, begin_bytes(found)

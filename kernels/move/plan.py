@@ -35,7 +35,17 @@ from layoutalg.kernels.move.misaligned import block_base, parts
 from layoutalg.kernels.move.partition import Load, Store
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
-from layoutalg.kernels.move.tiles import SECTOR_BYTES, WEIGHTS, even_part, memory_time, moved_bytes, tiles
+from layoutalg.kernels.move.tiles import (
+    HALF_LINE_BYTES,
+    LINE_BYTES,
+    SECTOR_BYTES,
+    WEIGHTS,
+    even_part,
+    filled_units,
+    memory_time,
+    moved_bytes,
+    tiles,
+)
 from layoutalg.layout import Swizzle, Swizzles
 
 VECTOR_BYTES = 16
@@ -43,6 +53,9 @@ VECTOR_BYTES = 16
 
 TILE_BYTES = 72 << 10
 """The most shared memory of a tile: three blocks fit an SM."""
+
+LINES_WORTH = 1.02
+"""What copies may ask the memory for beyond half lines, for whole lines to be asked for."""
 
 BEST_TILES = 2
 """Tiles whose swizzles are tried."""
@@ -60,9 +73,6 @@ whole address anew where rows start anywhere."""
 FEW_ELEMS = 4
 """Elements of a vector where one of 16 bytes costs more: reads conflict less, and ends are cheaper."""
 
-MANY_LOADS = 1920
-"""Chunks of a tile, aligned on both sides, that keep 1024 threads busy twice."""
-
 ENOUGH_ROUNDS = 3.75
 """Nearly four chunks or vectors a thread, from which twice as many threads are better.
 
@@ -73,7 +83,7 @@ SM_THREADS, IN_FLIGHT_BYTES = 2048, 40 << 10
 
 INSTRUCTIONS = MappingProxyType(
     {
-        "vector": 20, "cut": 4, "digit": 8, "row": 20, "swizzle": 0.4, "swizzle anywhere": 2.4,
+        "vector": 20, "cut": 4, "load": 12, "digit": 0.8, "row": 2, "swizzle": 0.4, "swizzle anywhere": 2.4,
         "torn sector": 9.0,
     }
 )  # fmt: skip
@@ -94,8 +104,8 @@ def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> c = configs(normalise(permute_problem((4096, 4096), (1, 0), "f32")))[0]
-    >>> c.tile, c.chunk, c.vec
-    ((64, 64), 4, 4)
+    >>> c.way, c.chunk, c.vec
+    ('staged', 4, 4)
     """
     return tuple(dict.fromkeys(_candidates(x, arch)))
 
@@ -164,10 +174,11 @@ def _sized(x: Moves, machine: Arch) -> Iterator[tuple[PermuteConfig, ResourceErr
     """The widest vectors of every tile and unit, threads and swizzle aside, and what refuses it."""
     most = min(TILE_BYTES, machine.max_shared_bytes_per_block)
     for tile in tiles(x, most):
+        by_vectors = Stage(x, _wide(x, tile, 0, machine))
         for align in (0, SECTOR_BYTES // x.element_bytes):
             c = _wide(x, tile, align, machine)
             stage = Stage(x, c)
-            if not align or (align > c.vec and stage.lead):
+            if not align or (align > c.vec and (stage.lead or stage.dst_run != by_vectors.dst_run)):
                 asked = f"shared memory bytes of a tile {tile} of {x}, stored in units of {stage.unit}"
                 refused = stage.tile_bytes > most
                 yield c, ResourceError(asked, stage.tile_bytes, most) if refused else None
@@ -191,9 +202,11 @@ def _wide(x: Moves, tile: tuple[int, ...], align: int, machine: Arch) -> Permute
     vec = _widest(stage.dst_length if stage.dst_run else 0, size, whole_elems(x.dst_swizzle))
     asynchronous = machine.compute_capability >= (8, 0) and chunk * size >= 4
     via: Literal["cp.async", "registers"] = "cp.async" if asynchronous else "registers"
-    lines = asynchronous and _is_dense(x)
-    c = replace(plain, chunk=chunk, vec=vec, via=via, lines=lines, walk="tile", align=align)
-    return replace(c, turned=_turns(Stage(x, c)))
+    c = replace(plain, chunk=chunk, vec=vec, via=via, walk="tile", align=align)
+    stage = Stage(x, c)
+    filled = [filled_units(stage, nbytes) * nbytes for nbytes in (HALF_LINE_BYTES, LINE_BYTES)]
+    lines = asynchronous and _is_dense(x) and filled[1] <= LINES_WORTH * filled[0]
+    return replace(c, lines=lines, turned=_turns(stage))
 
 
 def _widths(x: Moves, c: PermuteConfig) -> Iterator[PermuteConfig]:
@@ -241,12 +254,10 @@ def _threads(stage: Stage) -> int:
     threads = 64
     while threads < 512 and work >= ENOUGH_ROUNDS * threads:
         threads *= 2
-    if threads == 512 and stage.src_aligned and stage.dst_aligned and stage.loads >= MANY_LOADS:
-        threads = 1024
     while threads > 64 and stage.tile_bytes * SM_THREADS < IN_FLIGHT_BYTES * threads:
         threads //= 2
     if stage.dst_run and stage.dst_inner & (stage.dst_inner - 1):
-        options = (min(threads, 256), 512, 1024)  # more rounds for what is computed once
+        options = (min(threads, 256), 512)  # more rounds for what is computed once
         return next((n for n in options if _storing(stage, n)), options[0])
     return threads
 
@@ -263,7 +274,7 @@ def _digits(stage: Stage) -> float:
 
 
 def _instructions(stage: Stage) -> float:
-    """Instructions of a block's stores."""
+    """Instructions of a block, of all its warps."""
     vec, size, swizzled = stage.config.vec, stage.size, stage.config.swizzle.bits > 0
     found = reads(stage)
     words = () if stage.config.turned else words_of(begin_bytes(found), size)
@@ -273,7 +284,8 @@ def _instructions(stage: Stage) -> float:
     cut, torn = _ends(stage)
     ends = cut * INSTRUCTIONS["cut"] * sum(1 + n * (n > 1) for _, n in parts(stage))
     vector = (INSTRUCTIONS["vector"] + ends) * stage.group + len(found) * each + moved + _digits(stage)
-    return stage.stores / 32 * (vector + INSTRUCTIONS["torn sector"] * torn * stage.group)
+    stores = stage.stores * (vector + INSTRUCTIONS["torn sector"] * torn * stage.group)
+    return (stores + stage.loads * INSTRUCTIONS["load"]) / 32
 
 
 def _ends(stage: Stage) -> tuple[float, float]:

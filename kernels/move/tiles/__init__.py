@@ -7,11 +7,13 @@ cost      the time of a tile relative to a copy
 
 from __future__ import annotations
 
-from layoutalg.kernels.move.tiles.cost import LARGE_BYTES, WEIGHTS, memory_time, moved_bytes
+from layoutalg.kernels.move.tiles.cost import WEIGHTS, memory_time, moved_bytes
 from layoutalg.kernels.move.tiles.shapes import by_source, even_part, tile_bytes, tiles
 from layoutalg.kernels.move.tiles.units import (
+    HALF_LINE_BYTES,
     LINE_BYTES,
     SECTOR_BYTES,
+    filled_units,
     loaded_units,
     mean_units,
     mean_units_enumerated,
@@ -19,12 +21,13 @@ from layoutalg.kernels.move.tiles.units import (
 )
 
 __all__ = [
-    "LARGE_BYTES",
+    "HALF_LINE_BYTES",
     "LINE_BYTES",
     "SECTOR_BYTES",
     "WEIGHTS",
     "by_source",
     "even_part",
+    "filled_units",
     "loaded_units",
     "mean_units",
     "mean_units_enumerated",

@@ -1,23 +1,26 @@
 """How long memory takes for a tile, relative to a copy: what tiles, units and widths are chosen by.
 
-The idea.  A permute moves the bytes of a copy, and beside them what its runs share with others: half lines
-of the source that two rows touch, sectors and lines of the destination that two runs or two warps write
-parts of.  Neighbours that work at the same time find them in the L2; far apart, the memory is asked again.
-Too few bytes in flight leave the memory idle.
+The idea.  A permute moves the bytes of a copy, and beside them what its runs share with others: sectors that
+the L2 is asked for by two rows, half lines that memory fills twice since the second row comes too late to
+find them in the L2, sectors and lines of the destination that two runs or two warps write parts of.  Too few
+bytes in flight leave the memory idle.
 
-    time = 0.92 + 0.14 in64 + 0.35 in64, where neighbours are far apart + 0.92 out32 + 0.13 warps32
-           + 0.05 warps128 + 2.95 KB / in flight + 0.09 idle threads + 0.25 multiprocessors / blocks
-           + instructions and wavefronts
+    time = 0.83 + 0.26 in + 0.04 in half lines + 0.02 in lines + 0.31 refilled
+           + 1.17 out + 0.05 warp sectors + 0.06 warp lines
+           + 4500 / bytes in flight + 0.13 idle threads + 250 / bytes of a tile
+           + 1.4 multiprocessors / blocks + instructions and wavefronts
 
-where in64 are half lines that rows touch, over those of a copy, less 1; out32 sectors that runs write;
-warps32 and warps128 sectors and lines that warps write.  Fitted to 1,233 configurations of 65 random tensors
-timed on an H200 (tests/gpu/tune_permute.py, seed 2027): 11 % root mean square; of the 20 configurations of a
-tensor its choice has 0.98 of the best on average.  Last term but one: not fitted.
+    in            sectors that rows touch beyond those of a copy, as a share of these; "refilled" what memory
+                  fills: lines where copies ask for whole ones, else half lines
+    out           sectors that runs of the destination touch, likewise; "warp" what its warps touch
+
+Fitted, but for half lines and lines of rows, to 848 configurations of 125 random tensors that an H200 timed
+(tests/gpu/tune_permute.py, seeds 2027 and 2028): 14 % root mean square.  Of some 12 configurations of each of
+65 tensors its choice has 0.97 of the fastest in the geometric mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import gcd, prod
 from types import MappingProxyType
 
@@ -27,21 +30,19 @@ from layoutalg.kernels.move.tiles.units import (
     HALF_LINE_BYTES,
     LINE_BYTES,
     SECTOR_BYTES,
+    filled_units,
     loaded_units,
     stored_units,
 )
-
-NEAR_BYTES = 8 << 20
-"""What is moved between two tiles that share units, for the second to find them in the L2."""
 
 SM_THREADS = 2048
 """Threads of a multiprocessor."""
 
 WEIGHTS = MappingProxyType(
     {
-        "copy": 0.88, "in": 0.13, "in, far": 0.43, "in lines": 0.015, "out": 0.92, "out lines": 0.045,
-        "warp sectors": 0.165, "warp lines": 0.055, "in flight": 2400.0, "idle threads": 0.07,
-        "idle multiprocessors": 0.25, "large": 2e-6, "block": 80.0, "instruction": 0.48, "wavefront": 1.35,
+        "copy": 0.825, "in": 0.26, "in half lines": 0.04, "in lines": 0.02, "refilled": 0.31, "out": 1.17,
+        "warp sectors": 0.05, "warp lines": 0.06, "in flight": 4500.0, "idle threads": 0.13, "tile": 250.0,
+        "idle multiprocessors": 1.4, "large": 2e-6, "instruction": 0.51, "wavefront": 1.75,
     }
 )  # fmt: skip
 """What a part costs, as a share of the time of a copy."""
@@ -61,11 +62,11 @@ def memory_time(stage: Stage, arch: Arch) -> float:
     ...     stage = Stage(x, PermuteConfig("staged", (64, 64), 256, 4, 4, align=align))
     ...     return round(memory_time(stage, find_arch("sm_90")), 2)
     >>> time(0), time(8)
-    (1.18, 1.13)
+    (1.05, 0.99)
     """
     sms = arch.board.sms if arch.board else 1
     moved = moved_bytes(stage)
-    halves = loaded_units(stage, HALF_LINE_BYTES) * HALF_LINE_BYTES / moved - 1
+    filled = LINE_BYTES if stage.config.lines else HALF_LINE_BYTES
     resident = min(
         SM_THREADS // stage.config.threads,
         arch.shared_bytes_per_sm // (stage.tile_bytes + arch.reserved_shared_bytes_per_block),
@@ -73,15 +74,15 @@ def memory_time(stage: Stage, arch: Arch) -> float:
     flight = min(max(1, resident), stage.blocks / sms) * prod(stage.held) * stage.size
     parts = {
         "copy": 1,
-        "in": halves,
-        "in, far": halves * (_apart(stage) * prod(stage.tile) * stage.size > NEAR_BYTES),
+        "in": loaded_units(stage, SECTOR_BYTES) * SECTOR_BYTES / moved - 1,
+        "in half lines": loaded_units(stage, HALF_LINE_BYTES) * HALF_LINE_BYTES / moved - 1,
         "in lines": loaded_units(stage, LINE_BYTES) * LINE_BYTES / moved - 1,
+        "refilled": filled_units(stage, filled) * filled / moved - 1,
         "out": stored_units(stage, SECTOR_BYTES) * SECTOR_BYTES / moved - 1,
-        "out lines": stored_units(stage, LINE_BYTES) * LINE_BYTES / moved - 1,
-        "block": stage.blocks / moved,
         "warp sectors": _warps(stage, SECTOR_BYTES, moved),
         "warp lines": _warps(stage, LINE_BYTES, moved),
         "in flight": 1 / flight,
+        "tile": 1 / (prod(stage.tile) * stage.size),
         "idle threads": max(0, 1 - stage.config.threads * resident / SM_THREADS),
         "idle multiprocessors": sms / stage.blocks,
         "large": max(0, stage.tile_bytes - LARGE_BYTES),
@@ -115,14 +116,3 @@ def _aligned_bytes(stage: Stage, unit_bytes: int) -> int:
         if k not in stage.dst_run or t < m.extent:
             starts = gcd(starts, step * m.dst * stage.size)
     return starts
-
-
-def _apart(stage: Stage) -> int:
-    """Blocks from a tile to the one that the end of its rows goes on in; 0 where none does."""
-    run = stage.src_run
-    order: Sequence[int] = stage.by_source
-    cut = [k for k in run if stage.tile[k] < stage.modes[k].extent]
-    after = cut or [k for k in order if k not in run]
-    if not after or stage.counts[after[0]] == 1:
-        return 0
-    return prod(stage.counts[k] for k in stage.walk[: stage.walk.index(after[0])])

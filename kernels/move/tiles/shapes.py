@@ -61,13 +61,17 @@ def _tile(x: Moves, src_bytes: int, dst_bytes: int) -> tuple[int, ...]:
 
 
 def even_part(extent: int, most: int, step: int) -> int:
-    """A tile of at most about `most`, a multiple of `step`, that cuts the extent into equal parts.
+    """A tile of at most about `most`, a multiple of `step`, that cuts the extent into equal parts, if possible
+    none of them shorter.
 
-    >>> even_part(100, 64, 4), even_part(48, 64, 4)
-    (52, 48)
+    >>> even_part(100, 64, 4), even_part(48, 64, 4), even_part(4096, 96, 4)
+    (52, 48, 64)
     """
     if extent <= most:
         return extent
+    for part in range(most // step * step, 2 * most // 3 - 1, -step):
+        if extent % part == 0:
+            return part
     part = step * _ceil_div(_ceil_div(extent, _ceil_div(extent, most)), step)
     return min(part, max(most // step * step, step))
 

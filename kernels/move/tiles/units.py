@@ -25,6 +25,9 @@ from layoutalg.kernels.move.stage import Stage
 SECTOR_BYTES, HALF_LINE_BYTES, LINE_BYTES = 32, 64, 128
 """What the L2 is asked for, what memory fills, what a store travels by."""
 
+NEAR_BYTES = 8 << 20
+"""What is moved between two tiles that share units, for the second to find them in the L2."""
+
 
 def mean_units(nbytes: int, start_bytes: int, unit_bytes: int) -> Fraction:
     """Units that a run of `nbytes` touches, the mean over starts at all multiples of `start_bytes`.
@@ -88,6 +91,39 @@ def stored_units(stage: Stage, unit_bytes: int) -> float:
     owned = max(gcd(starts, unit_bytes), gcd(stage.unit * size, unit_bytes))
     inside = _touched(moved, runs - whole, owned, unit_bytes)
     return inside + _touched(0, whole, starts, unit_bytes)
+
+
+def filled_units(stage: Stage, unit_bytes: int) -> float:
+    """Units that memory fills: what neighbouring tiles touch that follow each other is filled once.
+
+    A row goes on where the tile ends that holds it, in the next tile along that mode.  Where that one comes
+    soon, within `NEAR_BYTES`, both are one run for the memory.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> from layoutalg.kernels.move.stage import PermuteConfig
+    >>> x = normalise(permute_problem((500, 600, 700), (2, 1, 0), "f32"))
+    >>> for walk in ("target", "tile"):
+    ...     stage = Stage(x, PermuteConfig("staged", (64, 1, 16), 256, 4, 4, walk=walk))
+    ...     print(walk, round(filled_units(stage, 64) * 64 / (500 * 600 * 700 * 4), 2))
+    target 1.75
+    tile 1.0
+    """
+    modes, size, length, whole = stage.modes, stage.size, 1, list[int]()
+    tile = prod(stage.tile) * size
+    for k in stage.by_source:
+        if modes[k].src != length:
+            break
+        apart = prod(stage.counts[j] for j in stage.walk[: stage.walk.index(k)]) * tile
+        if stage.tile[k] < modes[k].extent and apart > NEAR_BYTES:
+            break
+        whole.append(k)
+        length *= modes[k].extent
+    cut = [k for k in stage.src_run if k not in whole][:1]
+    held = [k for k, m in enumerate(modes) if m.src]
+    runs = prod(stage.counts[k] if k in cut else modes[k].extent for k in held if k not in whole)
+    steps = (modes[k].src * (stage.tile[k] if k in cut else 1) for k in held if k not in whole)
+    starts = gcd(stage.moves.src_offset, *steps)
+    return _touched(prod(modes[k].extent for k in held) * size, runs, starts * size, unit_bytes)
 
 
 def _steps(stage: Stage, strides: list[int], run: tuple[int, ...]) -> list[int]:
