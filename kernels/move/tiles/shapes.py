@@ -61,8 +61,8 @@ def _tile(x: Moves, src_bytes: int, dst_bytes: int) -> tuple[int, ...]:
 
 
 def even_part(extent: int, most: int, step: int) -> int:
-    """A tile of at most about `most`, a multiple of `step`, that cuts the extent into equal parts, if possible
-    none of them shorter.
+    """A tile of at most about `most`, a multiple of `step`, that cuts the extent into equal parts, of which
+    none is shorter if possible.
 
     >>> even_part(100, 64, 4), even_part(48, 64, 4), even_part(4096, 96, 4)
     (52, 48, 64)
