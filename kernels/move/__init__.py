@@ -1,7 +1,8 @@
 """Kernels that move data: copies, transposes and permutes of tensors with any strides.
 
     problem              a problem as it is asked, and the few modes that are left of it
-    plan                 which modes make the tile, and how much of them; how wide both sides move
+    tiles/               which tiles there are, the units that their runs touch, what these cost
+    plan                 which of them is taken; how wide both sides move
     stage                what the tile of a configuration is made of, in plain numbers
     partition            which chunk or vector is number x, and where it lies on either side
     misaligned           what rows add to that which start anywhere, run backwards or are cut

@@ -13,12 +13,11 @@ question to the synthesizer, whose answer has a certificate that can be checked 
 (layoutalg.synthesis.check_certificate).
 
 >>> from layoutalg.kernels.move.problem import normalise, permute_problem
->>> from layoutalg.kernels.move.plan import configs
 >>> x = normalise(permute_problem((33554432, 2), (1, 0), "f32"))
->>> for claim in certify(x, configs(x)[0]).claims:
+>>> for claim in certify(x, PermuteConfig("staged", (1024, 2), 256, 4, 4, lanes=8)).claims:
 ...     print(claim)
 cp.async.16: 64 wavefronts, conflict-free
-ld.shared.b32: 128 wavefronts, 64 if nothing conflicted, and no swizzle of whole chunks takes less
+ld.shared.b32: 256 wavefronts, 64 if nothing conflicted, and no swizzle of whole chunks takes less than 128
 """
 
 from __future__ import annotations
@@ -81,10 +80,10 @@ def certify(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") -> TileCerti
     Raises UnsupportedError for a configuration that has no tile.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
-    >>> from layoutalg.kernels.move.plan import configs
     >>> from layoutalg.synthesis import check_certificate
     >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
-    >>> check_certificate(certify(x, configs(x)[0]).synthesis)
+    >>> config = PermuteConfig("staged", (64, 64), 256, 4, 4, lanes=8)
+    >>> check_certificate(certify(x, config).synthesis)
     'Sw<3,4,6> o 0 o (16384):(1) is conflict-free for 2 accesses: K & F = 0 in F2^12, dim K = 7, dim F = 5'
     """
     if c.way != "staged":

@@ -195,7 +195,7 @@ def kinds(stage: Stage) -> tuple[int, list[int]]:
     steps, tiles = [stage.coefficients[k] for k in run], [stage.tile[k] for k in run]
     aligned = gcd(_base_changes(stage), *_row_changes(stage))
     unit = _position_changes(stage)
-    positions = [stage.lead * stage.dst_inner - stage.moves.dst_offset % vec + e for e in range(vec)]
+    positions = [stage.lead * stage.dst_inner - stage.moves.dst_offset % stage.unit + e for e in range(vec)]
     while len(run) > 1 and unit % tiles[0] == 0:  # a digit that is the same in every vector
         positions, unit = [n // tiles[0] for n in positions], unit // tiles[0]
         run, steps, tiles = run[1:], steps[1:], tiles[1:]
@@ -228,4 +228,4 @@ def _position_changes(stage: Stage) -> int:
         *(m.dst for k, m in enumerate(stage.modes) if k in stage.dst_rows),
         *(t * m.dst for m, t, count in zip(stage.modes, stage.tile, stage.counts, strict=True) if count > 1),
     )
-    return gcd(vec, starts) if stage.vectors > 1 or starts % vec else 0
+    return gcd(vec, starts) if stage.vectors > 1 or starts % stage.unit else 0

@@ -51,7 +51,7 @@ def block_base(stage: Stage, origins: Sequence[Index]) -> Index:
 def bent(stage: Stage, at: Sequence[Index]) -> list[Index]:
     """The coordinate of the source: along a mode that has a halo, or runs backwards, another one."""
     found = list(at)
-    if stage.halo:
+    if stage.halo and not stage.row_lead:
         found[stage.last] = minus(at[stage.last], stage.lead)
     for k, m in enumerate(stage.modes):
         if m.src < 0:
@@ -61,7 +61,7 @@ def bent(stage: Stage, at: Sequence[Index]) -> list[Index]:
 
 def in_halo(stage: Stage, at: Sequence[Index]) -> list[Index]:
     """The predicates that a coordinate along the mode with a halo exists."""
-    if not stage.halo or stage.held[stage.last] == 1:
+    if not stage.halo or stage.row_lead or stage.held[stage.last] == 1:
         return []
     return [at[stage.last] >= stage.lead, at[stage.last] < stage.modes[stage.last].extent + stage.lead]
 
@@ -71,11 +71,12 @@ def in_row(stage: Stage, along: Index, start: Index, origins: Sequence[Index]) -
     if not stage.src_run:
         return []
     last, chunk, exists = stage.src_run[-1], stage.config.chunk, list[Index]()
-    m, inner = stage.modes[last], stage.src_length // stage.tile[last]
+    m, inner = stage.modes[last], stage.src_length // stage.held[last]
     if not stage.src_aligned:
         exists.append(along < start % chunk + stage.src_length)
-    if m.extent % stage.tile[last]:
-        exists.append(origins[last] * inner + along < start % chunk + m.extent * inner)
+    if m.extent % stage.tile[last] or stage.row_lead:
+        end = m.extent * inner + stage.row_lead
+        exists.append(origins[last] * inner + along < start % chunk + end)
     return exists
 
 
@@ -99,8 +100,8 @@ class Ends:
     @property
     def first(self) -> Index:
         """The vector's first element in the destination, swizzles aside."""
-        vec = self.stage.config.vec
-        return self.start // vec * vec + self.along
+        unit = self.stage.unit
+        return self.start // unit * unit + self.along
 
     @property
     def _lead(self) -> int:
@@ -109,9 +110,9 @@ class Ends:
 
     def position(self, e: Index) -> Index:
         """Element e's position in the run, counted from the lead's first: never negative."""
-        vec, position = self.stage.config.vec, self.along + e
-        if self.stage.lead:  # e - start % vec + lead
-            position = position + ((self.start % vec) ^ (vec - 1)) + (self._lead - (vec - 1))
+        unit, position = self.stage.unit, self.along + e
+        if self.stage.lead:  # e - start % unit + lead
+            position = position + ((self.start % unit) ^ (unit - 1)) + (self._lead - (unit - 1))
         return position
 
     def after(self, e: int) -> tuple[Index, ...]:

@@ -22,7 +22,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr
+from layoutalg.codegen.expr import Const, Expr, Select, as_expr, minus
 from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import MemRef
 from layoutalg.kernels.move.misaligned import Ends, Index, bent, in_halo, in_row, to_chunk
@@ -169,17 +169,29 @@ class Load:
 
     @cached_property
     def _start(self) -> Index:
-        """Where its row starts in the source."""
+        """Where its row starts in the source, `_ahead` elements further."""
         at = bent(self.stage, self.part.coordinate[:-1])
-        return self.stage.moves.src_offset + inner(at, self.stage.src_strides)
+        more = self._ahead - self.stage.row_lead
+        return self.stage.moves.src_offset + more + inner(at, self.stage.src_strides)
+
+    @property
+    def _ahead(self) -> int:
+        """The halo in front of a row, in whole chunks, so that no start is negative."""
+        chunk = self.stage.config.chunk
+        return -(-self.stage.row_lead // chunk) * chunk
+
+    @property
+    def _first(self) -> Index:
+        """Its first element in the source, `_ahead` further."""
+        return to_chunk(self._start, self.stage.config.chunk) + self.part.steps[-1]
 
     @cached_property
     def source(self) -> Index:
         """Its first element in the source."""
         if self.stage.is_straight:
             return self.part.place
-        along = self.part.steps[-1]
-        return self.stage.moves.src_swizzle(to_chunk(self._start, self.stage.config.chunk) + along)
+        first = minus(self._first, self._ahead) if self._ahead else self._first
+        return self.stage.moves.src_swizzle(first)
 
     @property
     def place(self) -> Index:
@@ -198,6 +210,8 @@ class Load:
             return self.part.exists
         (*at, _), along = self.part.coordinate, self.part.steps[-1]
         rows = (*in_halo(self.stage, at), *self.part.exists)
+        if self._ahead:
+            rows = (*rows, self._first >= self._ahead)
         return (*rows, *in_row(self.stage, along, self._start, self.origins))
 
     @property
@@ -273,9 +287,51 @@ class Store:
         return self._row_place + along + turns * stage.coefficients[stage.dst_run[-1]]
 
     @cached_property
+    def carries(self) -> Carries | None:
+        """How elements' places follow from the first one's; None where a constant says it."""
+        run, first = self.stage.dst_run, self.ends.position(0)
+        if len(run) < 2 or not isinstance(first, Expr) or self.stage.tile[run[0]] == 1:
+            return None
+        tile, steps = self.stage.tile, self.stage.coefficients
+        rows = Layout(tuple(tile[k] for k in run[1:]), tuple(steps[k] for k in run[1:]))
+        extent, last = tile[run[0]], self.stage.config.vec - 1
+        row = first // extent
+        return Carries(
+            as_expr(first % extent),
+            tuple(as_expr(self._row_place + rows(row + n)) for n in range((last + extent - 1) // extent + 1)),
+            extent,
+            steps[run[0]],
+        )
+
+    @cached_property
     def _row_place(self) -> Index:
         """The byte of the tile where the run starts."""
         return self.base * self.stage.size + inner(self.part.steps[:-1], self.stage.coefficients)
+
+
+@dataclass(frozen=True)
+class Carries:
+    """A vector along a run of several modes: `digit` is its first element's coordinate along the first mode,
+    of `extent` coordinates `step` bytes apart; `rows` is where the run's rows start that it touches.
+
+    An element is in the row that its number says or, where the digit is carried, in the next one.  So rows
+    are computed once for all elements.
+    """
+
+    digit: Expr
+    rows: tuple[Expr, ...]
+    extent: int
+    step: int
+
+    def place(self, e: int) -> Expr:
+        """The byte of the tile where element e is staged."""
+        row, along = divmod(e, self.extent)
+        at = self.digit + along
+        here = self.rows[row] + at * self.step
+        if not along:
+            return here
+        there = self.rows[row + 1] + minus(at, self.extent) * self.step
+        return Select(at < self.extent, here, there)
 
 
 # --- as tensors ----------------------------------------------------------------------------------------

@@ -208,8 +208,14 @@ def _read(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store) -> tuple[
     """Registers with a vector's elements, or words, read from the tile; the byte where each begins."""
     found = reads(stage)
     v, at = k.reg("v", sum(read.words for read in found)), 0
+    carries = vector.carries if any(read.nbytes == stage.size for read in found) else None
+    if carries is not None:
+        rows = (k.let(f"row{n}", row) for n, row in enumerate(carries.rows))
+        carries = replace(carries, digit=k.let("digit", carries.digit), rows=tuple(rows))
     for read in found:
-        k.do(LDS[read.nbytes], v.slice(at, count=read.words), k.at(tile, vector.place(read.first)))
+        # a wide load's place has to be proved aligned, which is not known of what two rows choose between
+        place = carries.place if carries and read.nbytes == stage.size else vector.place
+        k.do(LDS[read.nbytes], v.slice(at, count=read.words), k.at(tile, place(read.first)))
         at += read.words
     return v, begin_bytes(found)
 

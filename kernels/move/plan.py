@@ -3,26 +3,24 @@
 The idea.  What matters are the two fastest modes:
 
     the same on both sides          rows stay whole: elements go from memory to memory ("direct")
-    different, or rows too short    a tile over the modes that are fastest on either side, long enough that
-                                    a block reads and writes runs of `RUN_BYTES`, goes through shared memory
+    different, or rows too short    a tile over the modes that are fastest on either side goes through
+                                    shared memory
 
-Modes are taken into the tile from the fastest on until the run is long enough, so short ones (channels,
-heads) fold.  Widths follow from alignment: 16 bytes in wherever rows are contiguous, whatever their length
-(rows are staged as they lie in memory); 16 bytes out where runs start at vectors.  Where they do not, wide
-vectors of narrow elements have dear ends, and conflicts that no swizzle avoids (certificate); then
-vectors of eight or four elements are taken where they cost less.  The swizzle of the tile is the cheapest of
-a few, counted on the plan's own addresses.
+Widths follow from alignment: 16 bytes in wherever rows are contiguous, whatever their length (rows are staged
+as they lie in memory), 16 bytes out.  Where runs of the destination start between sectors a block owns whole
+sectors, so that no other block writes a part of one: such parts cost the L2 several whole ones.
 
-Then the tile is brought to a size that is worth a block, that fits an SM several times, and that leaves every
-SM several blocks:
+Every tile (`tiles`) with either unit is ranked by the time that memory takes for it; of the best ones, with
+vectors of several widths, the one is taken whose instructions and wavefronts add least to that.  The swizzle
+of a tile is the cheapest of a few, counted on the plan's own addresses.
 
-    (2,3,5,110718,2,11) f32, axes (2,4,5,0,3,1)      3 : 22 of the fastest on either side, 40 of the next
-    grown, since runs start between vectors          (3, 168, 1, 22, 1): runs of 504 elements, rows of 3696
+    (2,3,5,110718,2,11) f32, axes (2,4,5,0,3,1)      3 : 22 of the fastest on either side, and of the next
+    runs start between sectors                       as many as make runs long on both sides
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from math import lcm, prod
@@ -35,32 +33,37 @@ from layoutalg.errors import ResourceError
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, tile_accesses, words_of
 from layoutalg.kernels.move.misaligned import block_base, parts
 from layoutalg.kernels.move.partition import Load, Store
-from layoutalg.kernels.move.problem import Mode, Moves
-from layoutalg.kernels.move.stage import ENOUGH_BYTES, PLAIN, PermuteConfig, Stage
+from layoutalg.kernels.move.problem import Moves
+from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
+from layoutalg.kernels.move.tiles import (
+    HALF_LINE_BYTES,
+    LINE_BYTES,
+    SECTOR_BYTES,
+    WEIGHTS,
+    even_part,
+    filled_units,
+    memory_time,
+    moved_bytes,
+    tiles,
+)
 from layoutalg.layout import Swizzle, Swizzles
-
-SECTOR_BYTES = 32
-"""What memory is read and written by: longer runs are whole ones, so that blocks share none."""
 
 VECTOR_BYTES = 16
 """The widest access of a lane."""
 
-RUN_BYTES = 256
-"""How long a block's runs should be on either side: two lines."""
+TILE_BYTES = 72 << 10
+"""The most shared memory of a tile: three blocks fit an SM."""
 
-TILE_BYTES = (8 << 10, 52 << 10)
-"""The least and the most shared memory of a tile: latency is hidden, four blocks fit an SM."""
+LINES_WORTH = 1.02
+"""What copies may ask the memory for beyond half lines, for whole lines to be asked for."""
 
-ODD_RUN_ELEMS = 512
-"""Elements of a destination's run that starts anywhere, where longer runs lengthen the source's too."""
+BEST_TILES = 2
+"""Tiles whose swizzles are tried."""
 
 ROW_BYTES = 64
 """Rows at least as long move directly."""
 
-ODD_TILE_BYTES = 72 << 10
-"""The most of a tile of short odd runs: three blocks fit an SM."""
-
-SWIZZLES = (PLAIN, *(Swizzle(3, 4, shift) for shift in range(3, 12)))
+SWIZZLES = tuple(Swizzle(3, 4, shift) for shift in range(3, 12))
 """XORs of the 16-byte pieces of a line with other bits of the offset."""
 
 SWIZZLE_COST, UNALIGNED_SWIZZLE_COST = 0.5, 1.5
@@ -69,15 +72,6 @@ whole address anew where rows start anywhere."""
 
 FEW_ELEMS = 4
 """Elements of a vector where one of 16 bytes costs more: reads conflict less, and ends are cheaper."""
-
-SHORT_ELEMS = 128
-"""Runs of the destination that are shorter are taken several at a time, where they start anywhere."""
-
-ODD_RUNS = MappingProxyType({1: (4, 64), 2: (4, 64), 4: (2, 128)})
-"""By element width: how many such runs, and the bytes of the source's rows that a tile then reads."""
-
-MANY_LOADS = 1920
-"""Chunks of a tile, aligned on both sides, that keep 1024 threads busy twice."""
 
 ENOUGH_ROUNDS = 3.75
 """Nearly four chunks or vectors a thread, from which twice as many threads are better.
@@ -89,8 +83,8 @@ SM_THREADS, IN_FLIGHT_BYTES = 2048, 40 << 10
 
 INSTRUCTIONS = MappingProxyType(
     {
-        "vector": 20, "cut": 4, "digit": 0.4, "swizzle": 0.4, "swizzle anywhere": 2.4, "wavefront": 0.8,
-        "wavefront of bytes": 1.6, "torn sector": 9.0,
+        "vector": 20, "cut": 4, "load": 12, "digit": 0.8, "row": 2, "swizzle": 0.4, "swizzle anywhere": 2.4,
+        "torn sector": 9.0,
     }
 )  # fmt: skip
 """What storing a vector takes beyond its loads and byte permutes, in instructions: to address it, to store a
@@ -110,8 +104,8 @@ def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> c = configs(normalise(permute_problem((4096, 4096), (1, 0), "f32")))[0]
-    >>> c.tile, c.chunk, c.vec
-    ((64, 64), 4, 4)
+    >>> c.way, c.chunk, c.vec
+    ('staged', 4, 4)
     """
     return tuple(dict.fromkeys(_candidates(x, arch)))
 
@@ -131,13 +125,9 @@ def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
     sms = _sms(arch)
     if _rows_stay_whole(x):
         yield _direct(x, sms)
-    longer = _staged(x, RUN_BYTES, sms, arch)
-    if (odd := _odd_rows(x, longer, arch)) is not None:
-        yield odd
-    if longer is not None:
-        yield longer
-    if (shorter := _staged(x, RUN_BYTES // 2, sms, arch)) is not None:
-        yield shorter
+    best = [c for tile in _ranked(x, arch)[:BEST_TILES] for c in _widths(x, tile)]
+    tried = [_stored(x, c, arch) for c in best]
+    yield from (c for _, c in sorted(tried, key=lambda option: option[0]))
     yield _direct(x, sms)
 
 
@@ -168,44 +158,71 @@ def _direct(x: Moves, sms: int) -> PermuteConfig:
     return PermuteConfig("direct", tuple(tile), threads, via="registers")
 
 
-def _staged(x: Moves, run_bytes: int, sms: int, arch: str | Arch) -> PermuteConfig | None:
-    options = [_stored(x, c, arch) for c, why in _widths(x, run_bytes, sms, arch) if why is None]
-    return min(options, key=lambda option: option[0])[1] if options else None
+def _ranked(x: Moves, arch: str | Arch) -> list[PermuteConfig]:
+    """A configuration of every tile and unit, of the widest vectors and without a swizzle, best first."""
+    machine, found = find_arch(arch), list[tuple[float, PermuteConfig]]()
+    for c, why in _sized(x, machine):
+        if why is None:
+            c = _threaded(Stage(x, c))
+            stage = Stage(x, c)
+            digits = _digits(stage) * stage.stores / 32 * stage.blocks / moved_bytes(stage)
+            found.append((memory_time(stage, machine) + WEIGHTS["instruction"] * digits, c))
+    return [c for _, c in sorted(found, key=lambda option: option[0])]
 
 
-def _widths(
-    x: Moves, run_bytes: int, sms: int, arch: str | Arch
-) -> Iterator[tuple[PermuteConfig, ResourceError | None]]:
-    """A tile with vectors of each width, threads and swizzle aside, and what refuses it."""
-    tile = choose_tile(x, run_bytes, sms)
-    size = x.element_bytes
-    plain = PermuteConfig("staged", tile, 32)
-    stage = Stage(x, plain)
-    chunk = _widest(stage.src_length if stage.src_run else 0, size, whole_elems(x.src_swizzle))
-    asynchronous = find_arch(arch).compute_capability >= (8, 0) and chunk * size >= 4
-    via: Literal["cp.async", "registers"] = "cp.async" if asynchronous else "registers"
-    c = replace(plain, chunk=chunk, via=via, lines=asynchronous and _is_dense(x))
-    wide = _widest(stage.dst_length if stage.dst_run else 0, size, whole_elems(x.dst_swizzle))
-    for vec in (wide, *(n for n in (2 * FEW_ELEMS, FEW_ELEMS) if n < wide)):
-        option = replace(c, vec=vec)
-        option = replace(option, turned=_turns(Stage(x, option)))
-        nbytes, most = Stage(x, option).tile_bytes, TILE_BYTES[1]
-        asked = f"shared memory bytes of a tile {tile} of {x}, stored in vectors of {vec}"
-        yield option, ResourceError(asked, nbytes, most) if nbytes > most else None
-        if option.turned and nbytes <= most:
-            return
+def _sized(x: Moves, machine: Arch) -> Iterator[tuple[PermuteConfig, ResourceError | None]]:
+    """The widest vectors of every tile and unit, threads and swizzle aside, and what refuses it."""
+    most = min(TILE_BYTES, machine.max_shared_bytes_per_block)
+    for tile in tiles(x, most):
+        by_vectors = Stage(x, _wide(x, tile, 0, machine))
+        for align in (0, SECTOR_BYTES // x.element_bytes):
+            c = _wide(x, tile, align, machine)
+            stage = Stage(x, c)
+            if not align or (align > c.vec and (stage.lead or stage.dst_run != by_vectors.dst_run)):
+                asked = f"shared memory bytes of a tile {tile} of {x}, stored in units of {stage.unit}"
+                refused = stage.tile_bytes > most
+                yield c, ResourceError(asked, stage.tile_bytes, most) if refused else None
 
 
 def refusals(x: Moves, arch: str | Arch = "sm_90") -> dict[PermuteConfig, ResourceError]:
     """Staged configurations that a problem cannot have, each with the reason.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
-    >>> refusals(normalise(permute_problem((4096, 4096), (1, 0), "f32")))
-    {}
+    >>> list(refusals(normalise(permute_problem((64, 64), (1, 0), "f32"))))
+    []
     """
-    sms = _sms(arch)
-    tried = (option for run in (RUN_BYTES, RUN_BYTES // 2) for option in _widths(x, run, sms, arch))
-    return {c: why for c, why in tried if why is not None}
+    return {c: why for c, why in _sized(x, find_arch(arch)) if why is not None}
+
+
+def _wide(x: Moves, tile: tuple[int, ...], align: int, machine: Arch) -> PermuteConfig:
+    """The widest chunks and vectors of a tile."""
+    size, plain = x.element_bytes, PermuteConfig("staged", tile, 32)
+    stage = Stage(x, plain)
+    chunk = _widest(stage.src_length if stage.src_run else 0, size, whole_elems(x.src_swizzle))
+    vec = _widest(stage.dst_length if stage.dst_run else 0, size, whole_elems(x.dst_swizzle))
+    asynchronous = machine.compute_capability >= (8, 0) and chunk * size >= 4
+    via: Literal["cp.async", "registers"] = "cp.async" if asynchronous else "registers"
+    c = replace(plain, chunk=chunk, vec=vec, via=via, walk="tile", align=align)
+    stage = Stage(x, c)
+    filled = [filled_units(stage, nbytes) * nbytes for nbytes in (HALF_LINE_BYTES, LINE_BYTES)]
+    lines = asynchronous and _is_dense(x) and filled[1] <= LINES_WORTH * filled[0]
+    return replace(c, lines=lines, turned=_turns(stage))
+
+
+def _widths(x: Moves, c: PermuteConfig) -> Iterator[PermuteConfig]:
+    """A configuration with narrower vectors too, where it does not turn words."""
+    yield c
+    if not c.turned:
+        for vec in (n for n in (2 * FEW_ELEMS, FEW_ELEMS) if n < c.vec):
+            narrow = replace(c, vec=vec)
+            yield replace(narrow, turned=_turns(Stage(x, narrow)))
+
+
+def _threaded(stage: Stage) -> PermuteConfig:
+    """The configuration with its threads."""
+    threads = _threads(stage)
+    loading, storing = _loading(stage, threads), _storing(stage, threads)
+    return replace(stage.config, threads=threads, loading=loading, storing=storing)
 
 
 def _sms(arch: str | Arch) -> int:
@@ -217,31 +234,6 @@ def _is_dense(x: Moves) -> bool:
     return 2 * prod(m.extent for m in x.modes if m.src) > x.src_elems - x.src_offset
 
 
-def _odd_rows(x: Moves, c: PermuteConfig | None, arch: str | Arch) -> PermuteConfig | None:
-    """What is better for elements whose runs are short, whole and start anywhere: several of them at a time,
-    of fewer rows of the source, so that fewer vectors are cut; None where runs are not of this kind.
-
-    Timed on an H200: (31,63,127,255), all modes reversed, reaches 0.79 of the copy in f32 instead of 0.70,
-    0.73 in f16 instead of 0.60, 0.63 in u8 instead of 0.50.  Blocks walk through the tile's modes first:
-    sectors that they share are still in the L2.
-    """
-    if c is None or x.element_bytes not in ODD_RUNS or x.rank < 2:
-        return None
-    stage, (first, second, *_) = Stage(x, c), x.modes
-    runs, row_bytes = ODD_RUNS[x.element_bytes]
-    short = first.extent < SHORT_ELEMS and c.tile[0] == first.extent
-    follows = second.dst == first.extent and second.extent >= runs and c.tile[1] == 1
-    if not (short and follows and stage.lead and stage.src_run and stage.src_run[0] > 1):
-        return None
-    tile = [*c.tile]
-    tile[1] = runs
-    tile[stage.src_run[0]] = min(tile[stage.src_run[0]], row_bytes // x.element_bytes)
-    few = replace(
-        c, tile=tuple(tile), vec=FEW_ELEMS, storing=0, lanes=0, pad_bytes=0, swizzle=PLAIN, walk="tile"
-    )
-    return _stored(x, few, arch)[1] if Stage(x, few).tile_bytes <= ODD_TILE_BYTES else None
-
-
 def _widest(length: int, size: int, most: int) -> int:
     """Elements of the widest access, of 16, 8 or 4 bytes, that a run is worth; a run of 0 is none."""
     limit = min(max(4, length * size // 2), size * most) if length else 0
@@ -249,12 +241,11 @@ def _widest(length: int, size: int, most: int) -> int:
 
 
 def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
-    """The configuration with threads and swizzle, and what a block of it costs."""
+    """The configuration with threads and swizzle, and the time it takes as a share of a copy's."""
+    wavefronts, c = _swizzled(x, _threaded(Stage(x, c)), arch)
     stage = Stage(x, c)
-    threads = _threads(stage)
-    c = replace(c, threads=threads, loading=_loading(stage, threads), storing=_storing(stage, threads))
-    wavefronts, c = _swizzled(x, c, arch)
-    return _cost(Stage(x, c), wavefronts), c
+    work = WEIGHTS["instruction"] * _instructions(stage) + WEIGHTS["wavefront"] * wavefronts
+    return memory_time(stage, find_arch(arch)) + work * stage.blocks / moved_bytes(stage), c
 
 
 def _threads(stage: Stage) -> int:
@@ -263,17 +254,27 @@ def _threads(stage: Stage) -> int:
     threads = 64
     while threads < 512 and work >= ENOUGH_ROUNDS * threads:
         threads *= 2
-    if threads == 512 and stage.src_aligned and stage.dst_aligned and stage.loads >= MANY_LOADS:
-        threads = 1024
     while threads > 64 and stage.tile_bytes * SM_THREADS < IN_FLIGHT_BYTES * threads:
         threads //= 2
     if stage.dst_run and stage.dst_inner & (stage.dst_inner - 1):
-        threads = min(threads, 256)  # more rounds for what is computed once
+        options = (min(threads, 256), 512)  # more rounds for what is computed once
+        return next((n for n in options if _storing(stage, n)), options[0])
     return threads
 
 
-def _cost(stage: Stage, wavefronts: float) -> float:
-    """What a block's stores cost: instructions, and wavefronts of shared memory as so many of them."""
+def _digits(stage: Stage) -> float:
+    """Instructions of a vector that its elements' coordinates take where a run folds several modes."""
+    if stage.dst_inner == 1:
+        return 0.0
+    vec, extent = stage.config.vec, stage.tile[stage.dst_run[0]]
+    rows = (vec + extent - 2) // extent + 1
+    each = INSTRUCTIONS["digit"] * vec + INSTRUCTIONS["row"] * rows * (len(stage.dst_run) - 1)
+    repeats = stage.config.storing and not (stage.lead and stage.dst_rows)
+    return each / (-(-stage.stores // stage.config.storing) if repeats else 1)
+
+
+def _instructions(stage: Stage) -> float:
+    """Instructions of a block, of all its warps."""
     vec, size, swizzled = stage.config.vec, stage.size, stage.config.swizzle.bits > 0
     found = reads(stage)
     words = () if stage.config.turned else words_of(begin_bytes(found), size)
@@ -282,12 +283,9 @@ def _cost(stage: Stage, wavefronts: float) -> float:
     each = 1 + (INSTRUCTIONS[kind] if swizzled else 0)
     cut, torn = _ends(stage)
     ends = cut * INSTRUCTIONS["cut"] * sum(1 + n * (n > 1) for _, n in parts(stage))
-    carried = INSTRUCTIONS["digit"] * min(stage.dst_inner, vec) if stage.dst_inner > 1 else 0
-    vector = (INSTRUCTIONS["vector"] + ends) * stage.group + len(found) * each + moved + carried
-    worth = INSTRUCTIONS["wavefront of bytes" if size == 1 else "wavefront"]
-    return (
-        stage.stores / 32 * (vector + INSTRUCTIONS["torn sector"] * torn * stage.group) + worth * wavefronts
-    )
+    vector = (INSTRUCTIONS["vector"] + ends) * stage.group + len(found) * each + moved + _digits(stage)
+    stores = stage.stores * (vector + INSTRUCTIONS["torn sector"] * torn * stage.group)
+    return (stores + stage.loads * INSTRUCTIONS["load"]) / 32
 
 
 def _ends(stage: Stage) -> tuple[float, float]:
@@ -364,16 +362,17 @@ def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Perm
     for lanes, pad in product((0, 8, 4), (0, 16, 32)):
         option = replace(c, pad_bytes=pad, lanes=lanes)
         stage = Stage(x, option)
-        if stage.tile_bytes > max(TILE_BYTES[1], least) or not _is_whole(stage, lanes):
+        if stage.tile_bytes > max(TILE_BYTES, least) or not _is_whole(stage, lanes):
             continue
         accesses, loads = tuple(_accesses(stage)), stage.stores * len(reads(stage))
         arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
-        for swizzle in SWIZZLES:
-            cost, ideal = _wavefronts(accesses, swizzle, arch)
-            cost += arithmetic * loads if swizzle.bits else 0
-            found.append((cost / 32, replace(option, swizzle=swizzle)))
-            if cost == ideal:
-                return found[-1]
+        for swizzles in ((PLAIN,), SWIZZLES):
+            costs, ideal = _wavefronts(accesses, swizzles, arch)
+            for swizzle, cost in zip(swizzles, costs, strict=True):
+                cost += arithmetic * loads if swizzle.bits else 0
+                found.append((cost / 32, replace(option, swizzle=swizzle)))
+                if cost == ideal:
+                    return found[-1]
     return min(found, key=lambda option: option[0])
 
 
@@ -398,128 +397,16 @@ def _some_warps(work: int) -> Any:
 
 
 def _wavefronts(
-    accesses: tuple[tuple[str, int, Any], ...], swizzle: Swizzle, arch: str | Arch
-) -> tuple[float, float]:
-    """Wavefronts of all accesses under a swizzle, and the ideal."""
-    total = ideal = 0.0
+    accesses: tuple[tuple[str, int, Any], ...], swizzles: Sequence[Swizzle], arch: str | Arch
+) -> tuple[list[float], float]:
+    """Wavefronts of all accesses under each swizzle, and the ideal."""
+    import numpy as np
+
+    totals, ideal = np.zeros(len(swizzles)), 0.0
     for op, times, places in accesses:
         rule, machine = warp_rule(op, "shared", arch)
-        served, floor = served_batch(rule, machine, *batch_lanes(rule, machine, swizzle(places)))
-        total, ideal = total + times * float(served.mean()), ideal + times * float(floor.mean())
-    return total, ideal
-
-
-# --- the tile ------------------------------------------------------------------------------------------
-
-
-def choose_tile(x: Moves, run_bytes: int, sms: int) -> tuple[int, ...]:
-    """Coordinates of each mode: runs of `run_bytes` on both sides, fewer where `sms` SMs would not be full.
-
-    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
-    >>> choose_tile(normalise(permute_problem((4096, 4096), (1, 0), "f32")), 256, 132)
-    (64, 64)
-    """
-    size, rank = x.element_bytes, x.rank
-    step = max(1, VECTOR_BYTES // size)
-    by_source = sorted((k for k in range(rank) if x.modes[k].src), key=lambda k: abs(x.modes[k].src))
-    tile = [1] * rank
-    for order in (by_source, range(rank)):
-        length = 1
-        for k in order:
-            if length * size >= ENOUGH_BYTES:
-                break
-            need = -(-run_bytes // (length * size))
-            extent = x.modes[k].extent
-            if tile[k] < extent:
-                most = max(tile[k], need)
-                lead = step - 1 if k == 0 and extent % step else 0
-                tile[k] = extent if extent <= 2 * most else even_part(extent, most, step, lead)
-            length *= tile[k]
-    _grow(x.modes, tile, size, by_source, sms)
-    _shrink(x.modes, tile, size, step, sms)
-    return _lengthened(x, tuple(min(t, m.extent) for t, m in zip(tile, x.modes, strict=True)), sms)
-
-
-def _lengthened(x: Moves, tile: tuple[int, ...], sms: int) -> tuple[int, ...]:
-    """Longer runs where a tile can afford them: of a destination that starts anywhere, along a mode that
-    lengthens the source's rows too; of the source, along the mode that follows short whole rows.
-
-    Timed on an H200, shares of the copy: f32 (2,3,5,110718,2,11) 0.87 with runs of 240 and 0.88 with 480
-    elements, 0.84 with 120, f16 0.86 with runs of 480 and 0.78 with 504, which are no whole sectors;
-    (96,96,96,96) reversed with rows of 384 bytes 0.87 instead of 0.84 in f16, 0.87 instead of 0.80 in u8.
-    """
-    size, longer = x.element_bytes, [*tile]
-    stage = Stage(x, PermuteConfig("staged", tile, 32, vec=max(1, VECTOR_BYTES // size)))
-    if stage.dst_run and stage.lead and stage.last in stage.src_run:
-        k, most, step = stage.last, _ceil_div(ODD_RUN_ELEMS, stage.dst_inner), max(1, SECTOR_BYTES // size)
-    else:
-        row_bytes, after = stage.src_length * size, len(stage.src_run)
-        if not (ENOUGH_BYTES <= row_bytes < RUN_BYTES) or after == len(stage.by_source):
-            return tile
-        k, most, step = stage.by_source[after], _ceil_div(RUN_BYTES, row_bytes), 1
-        if x.modes[k].src != stage.src_length:
-            return tile
-    longer[k] = max(tile[k], min(x.modes[k].extent, even_part(x.modes[k].extent, most, step)))
-    fits = _bytes(x.modes, longer, size) <= TILE_BYTES[1] * 7 // 8 and _blocks(x.modes, longer) >= 4 * sms
-    return tuple(longer) if fits else tile
-
-
-def _bytes(modes: tuple[Mode, ...], tile: list[int], size: int) -> int:
-    return size * prod(t for m, t in zip(modes, tile, strict=True) if m.src)
-
-
-def _blocks(modes: tuple[Mode, ...], tile: list[int]) -> int:
-    return prod(-(-m.extent // t) for m, t in zip(modes, tile, strict=True))
-
-
-def _grow(modes: tuple[Mode, ...], tile: list[int], size: int, by_source: list[int], sms: int) -> None:
-    """Double modes in turn until the tile is worth a block, while all SMs still get several.
-
-    A mode is taken whole where less than half a tile would be left of it.
-    """
-    candidates = [*by_source, *range(len(modes))]
-    while _bytes(modes, tile, size) < TILE_BYTES[0]:
-        k = next((k for k in candidates if tile[k] < modes[k].extent), None)
-        if k is None:
-            return
-        before = tile[k]
-        tile[k] = modes[k].extent if modes[k].extent <= 3 * before else 2 * before
-        if _blocks(modes, tile) < 4 * sms or prod(tile) > 1 << 16:
-            tile[k] = before
-            return
-
-
-def _shrink(modes: tuple[Mode, ...], tile: list[int], size: int, step: int, sms: int) -> None:
-    """Halve modes, cut ones before whole ones, while the tile is too large or blocks are too few."""
-    while True:
-        total = _bytes(modes, tile, size)
-        too_large = total > TILE_BYTES[1] * 7 // 8 or prod(tile) > 1 << 17
-        too_few = _blocks(modes, tile) < sms and total > 4096
-        k = max(range(len(tile)), key=lambda k: (1 < tile[k] < modes[k].extent, tile[k]))
-        if not (too_large or too_few) or tile[k] <= 1:
-            return
-        half = -(-tile[k] // 2)
-        tile[k] = -(-half // step) * step if half > step else half
-
-
-def even_part(extent: int, most: int, step: int, lead: int = 0) -> int:
-    """A tile of at most about `most`, a multiple of `step`, that cuts the extent into equal parts; larger
-    where a lead in front of the first would take one part more.
-
-    >>> even_part(100, 64, 4), even_part(48, 64, 4), even_part(191, 64, 4, lead=3)
-    (52, 48, 68)
-    """
-    if extent <= most:
-        return extent
-    part = step * _ceil_div(_ceil_div(extent, _ceil_div(extent, most)), step)
-    part = min(part, max(most // step * step, step))
-    parts = _ceil_div(extent, part)
-    return (
-        part
-        if _ceil_div(extent + lead, part) == parts
-        else step * _ceil_div(_ceil_div(extent + lead, parts), step)
-    )
-
-
-def _ceil_div(x: int, y: int) -> int:
-    return -(-x // y)
+        moved = np.concatenate([swizzle(places) for swizzle in swizzles])
+        served, floor = served_batch(rule, machine, *batch_lanes(rule, machine, moved))
+        totals += times * served.reshape(len(swizzles), -1).mean(axis=1)
+        ideal += times * float(floor.mean())
+    return totals.tolist(), ideal

@@ -36,7 +36,7 @@ WORD_BYTES = 4
 LINE_BYTES = 128
 """What all banks hold."""
 
-LEAD_PARTS = 8
+LEAD_PARTS = 4
 """A lead of whole runs is staged where it is at most one part in so many of the tile."""
 
 ENOUGH_BYTES = 64
@@ -58,7 +58,8 @@ class PermuteConfig:
     whole lines for the former.  `lanes` consecutive lanes store one run of the destination (0: all that there
     are), the next lanes another.  Of `threads` the first `loading` load and the first `storing` store (0:
     all).  Consecutive blocks walk along the fastest modes of the `walk` side first; "tile": along the modes
-    that tiles cut first, then along the destination's.
+    that tiles cut first, then along the destination's.  A block owns whole groups of `align` elements of the
+    destination (0: vectors), a power of two: sectors or lines that no other block writes.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("permute")
@@ -80,6 +81,7 @@ class PermuteConfig:
     loading: int = 0
     storing: int = 0
     walk: Literal["target", "source", "tile"] = "target"
+    align: int = 0
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,8 @@ class Stage:
             if run[n] != self.by_source[0]:
                 continue
             length = prod(self.tile[k] for k in run[:n])
-            aligned = self._starts(self.moves.dst_offset, strides, run[:n]) % self.config.vec == 0
-            if aligned and length % self.config.vec == 0 and length * self.size >= ENOUGH_BYTES:
+            aligned = self._starts(self.moves.dst_offset, strides, run[:n]) % self.unit == 0
+            if aligned and length % self.unit == 0 and length * self.size >= ENOUGH_BYTES:
                 return run[:n]
         return run
 
@@ -160,8 +162,13 @@ class Stage:
 
     @cached_property
     def src_length(self) -> int:
-        """Elements of a row."""
-        return prod(self.tile[k] for k in self.src_run)
+        """Elements of a row, its halo included."""
+        return prod(self.held[k] for k in self.src_run)
+
+    @cached_property
+    def row_lead(self) -> int:
+        """Elements of a halo in front of a row: 0 where rows have none of their own."""
+        return self.lead * self.modes[self.last].src if self.halo and self.last in self.src_run else 0
 
     @cached_property
     def dst_length(self) -> int:
@@ -177,17 +184,17 @@ class Stage:
     def src_aligned(self) -> bool:
         """True when every row of every tile starts at a chunk."""
         starts = self._starts(self.moves.src_offset, [m.src for m in self.modes], self.src_run)
-        return starts % self.config.chunk == 0
+        return gcd(starts, self.row_lead) % self.config.chunk == 0
 
     @cached_property
     def dst_aligned(self) -> bool:
-        """True when every run of the destination in every tile starts at a vector."""
+        """True when every run of the destination in every tile starts at a unit."""
         starts = self._starts(self.moves.dst_offset, [m.dst for m in self.modes], self.dst_run)
-        return starts % self.config.vec == 0
+        return not self.dst_run or starts % self.unit == 0
 
     def _starts(self, offset: int, strides: Sequence[int], run: tuple[int, ...]) -> int:
-        """The greatest common divisor of everywhere a run of a tile can start (16 for 0)."""
-        found = gcd(16, offset)
+        """The greatest common divisor of a line and of everywhere a run of a tile can start."""
+        found = gcd(LINE_BYTES, offset)
         for k, (m, t) in enumerate(zip(self.modes, self.tile, strict=True)):
             if k not in run:
                 found = gcd(found, strides[k])
@@ -195,13 +202,18 @@ class Stage:
                 found = gcd(found, t * strides[k])
         return found
 
+    @property
+    def unit(self) -> int:
+        """Elements of the destination that one block owns together."""
+        return self.config.align or self.config.vec
+
     @cached_property
     def lead(self) -> int:
         """Coordinates of the destination run's last mode, `last`, that lie in front of the tile's own.
 
-        0 where every run of the destination starts at a vector.
+        0 where every run of the destination starts at a unit.
         """
-        return 0 if self.dst_aligned else -(-(self.config.vec - 1) // self.dst_inner)
+        return 0 if self.dst_aligned else -(-(self.unit - 1) // self.dst_inner)
 
     @cached_property
     def last(self) -> int:
@@ -215,11 +227,13 @@ class Stage:
         Where a coordinate is a whole run of inner modes and much of the tile, staging it costs more than the
         vectors that are stored in pieces.
         """
-        if not self.lead or self.dst_length % self.config.vec:
+        if not self.lead or self.dst_length % self.unit:
             return False
         if self.dst_inner > 1 and self.lead * LEAD_PARTS > self.tile[self.last]:
             return False
-        return self.tile[self.last] < self.modes[self.last].extent and self.last not in self.src_run
+        if self.last in self.src_run and self.last != self.src_run[-1]:
+            return False
+        return self.tile[self.last] < self.modes[self.last].extent
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
@@ -331,14 +345,14 @@ class Stage:
         span, over = self._placement[1], self._over_bytes
         if not self.src_aligned:
             return _whole_lines(self.chunk_bytes + span + over)
-        lead = self.lead * self.coefficients[self.last] if self.last in self.src_run else 0
+        lead = self.lead * self.coefficients[self.last] if self.last in self.src_run and not self.halo else 0
         ahead = -lead % self.chunk_bytes
         return _whole_lines(span + max(over, ahead + max(0, over - lead)))
 
     @cached_property
     def _over_bytes(self) -> int:
         """How far past the tile a vector reaches that the end of its run cuts: it is gathered whole."""
-        if not self.dst_run or self.config.vec == 1:
+        if not self.dst_run or self.unit == 1:
             return 0
         held = self.dst_length + self.lead * self.dst_inner
         end = self.vectors * self.config.vec + self.lead * self.dst_inner
@@ -353,8 +367,8 @@ class Stage:
         step = self.size
         for k in self.src_run:
             found[k] = step
-            step *= self.tile[k]
-        span = step + (self.lead * found[self.last] if self.last in self.src_run else 0)
+            step *= self.held[k]
+        span = step + (self.lead * found[self.last] if self.last in self.src_run and not self.halo else 0)
         pad, unit = self.config.pad_bytes, self.chunk_bytes if self.src_aligned else self.size
         for k in self.src_rows:
             residue = self.modes[k].src * self.size % self.chunk_bytes
@@ -389,7 +403,7 @@ class Stage:
     @cached_property
     def vectors(self) -> int:
         """Vectors of a run of the destination."""
-        more = self.config.vec - 1 if self.lead and not self.halo else 0
+        more = self.unit - 1 if self.lead and not self.halo else 0
         return -(-(self.dst_length + more) // self.config.vec)
 
     @cached_property

@@ -2,13 +2,18 @@
 
 python -m tests.gpu.permute_counters                                   small ones, and all of the bench
 python -m tests.gpu.permute_counters f16 31,63,127,255 3,1,0,2         one kernel
+python -m tests.gpu.permute_counters why out.json 10                   what bounds the worst that were timed
+
+The file is what `python -m tests.gpu.tune_permute 2027 80 0 out.json` writes.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from layoutalg.arch import find_arch
@@ -49,6 +54,38 @@ SUNK = "elements that are not stored are not loaded"
 """The compiler moves a load to where its element is stored, behind the test of whole vectors."""
 
 UNIT_BYTES = 16
+
+_STALLS = (
+    "long_scoreboard", "short_scoreboard", "barrier", "lg_throttle", "mio_throttle", "drain", "membar",
+    "math_pipe_throttle", "not_selected", "wait", "branch_resolving", "no_instruction",
+)  # fmt: skip
+WHY = {
+    "dram read": "dram__bytes_read.sum",
+    "dram written": "dram__bytes_write.sum",
+    "dram %": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "L2 sectors read": "lts__t_sectors_op_read.sum",
+    "L2 sectors written": "lts__t_sectors_op_write.sum",
+    "L2 requests": "lts__t_requests.sum",
+    "L2 tag %": "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
+    "L2 %": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+    "L2 read misses": "lts__t_sectors_op_read_lookup_miss.sum",
+    "L2 write misses": "lts__t_sectors_op_write_lookup_miss.sum",
+    "L2 fills": "lts__t_sectors_srcnode_ltc.sum",
+    "L1 %": "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
+    "shared wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "LSU wavefronts %": "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
+    "store sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "store requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "instructions": "smsp__inst_executed.sum",
+    "issue %": "smsp__issue_active.avg.pct_of_peak_sustained_elapsed",
+    "warps %": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "us": "gpu__time_duration.sum",
+    **{
+        f"stall {name}": f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio"
+        for name in _STALLS
+    },
+}
+"""Counters that say what bounds a permute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +174,27 @@ def compared(p: Plan, found: Mapping[str, float], arch: str) -> Iterator[Row]:
         yield Row(p.label, "from the L2", "sectors", arriving + loaded, measured, reason)
 
 
+def why(path: str, count: int) -> None:
+    """Print what bounds the worst of the tensors that were timed."""
+    timed = json.loads(Path(path).read_text())
+    timed.sort(key=lambda one: one["rates"][0] / one["copy"])
+    cases = [
+        (one["dtype"], ",".join(map(str, one["shape"])), ",".join(map(str, one["axes"])))
+        for one in timed[:count]
+    ]
+    metrics = list(WHY.values())
+    seen = count_launches("^permute_b", metrics, "tests.gpu.permute_counters", "launch", *words_of(cases))
+    for one, case, found in zip(timed, cases, seen, strict=False):
+        print(f"{one['rates'][0] / one['copy']:.3f} {' '.join(case)}\n    {one['configs'][0]}")
+        said = (f"{name} {found[metric]:.4g}" for name, metric in WHY.items() if metric in found)
+        print("    " + ", ".join(said), flush=True)
+
+
 def main(args: list[str]) -> int:
     """Print the table; the exit status is 1 when a prediction differs from its counter."""
+    if args[:1] == ["why"]:
+        why(args[1], int(args[2]))
+        return 0
     if args[:1] == ["launch"]:
         launch(cases_of(args[1:], 3))
         return 0

@@ -1,27 +1,49 @@
 """What a choice of the plan is worth: variants of a configuration, timed in turn on the same buffers.
 
-python -m tests.gpu.tune_permute          the cases below, as shares of a device copy
+python -m tests.gpu.tune_permute                        the cases below, as shares of a device copy
+python -m tests.gpu.tune_permute 2027 80                random tensors of a seed, the worst first
+python -m tests.gpu.tune_permute 2027 80 24 out.json    with as many drawn configurations of each
+
+Random tensors are permuted beside the driver's copy of as many bytes, which runs twice: an order drawn anew
+for each round, an L2 that holds clean data of others, the host ahead of the GPU; every result is compared
+with PyTorch's.
 """
 
 from __future__ import annotations
 
+import json
+import random
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from math import prod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log, prod
+from pathlib import Path
+from statistics import mean, median
 from typing import Any, Literal
 
-from layoutalg.codegen.gpu import device_copy, load, median_times_ms, random_bytes, require_gpu
+from layoutalg.codegen.gpu import (
+    Prepared,
+    device_copy,
+    in_processes,
+    load,
+    load_prepared,
+    median_times_ms,
+    prepare,
+    random_bytes,
+    require_gpu,
+)
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move import plan as permute_plan
-from layoutalg.kernels.move.cases import CASES, random_cases
+from layoutalg.kernels.move.cases import CASES, Case, random_cases, timed_cases
 from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
 from layoutalg.kernels.move.matrix_plan import transpose_configs
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
-from layoutalg.kernels.move.stage import PLAIN, PermuteConfig
+from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
+from layoutalg.kernels.move.tiles import tiles
 from layoutalg.layout import Swizzle
+from tests.gpu.hopper_products import timed_us
 
 TUNED = (
     ("f32", *CASES[1]), ("f32", (16384, 16384), (1, 0)), ("f32", *CASES[2]), ("f16", *CASES[2]),
@@ -108,8 +130,138 @@ def tune(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...], arch: str) -
     )
 
 
-def main() -> int:
+# --- random tensors ------------------------------------------------------------------------------------
+
+ROUNDS, FLUSH_BYTES = 9, 1 << 28
+MOST_TILE_BYTES = 110 << 10
+TORCH = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A configuration of a case, ready to load."""
+
+    config: PermuteConfig
+    element_bytes: int
+    ready: Prepared
+
+
+def drawn(x: Moves, rng: random.Random, count: int, arch: str) -> list[PermuteConfig]:
+    """The plan's configuration, and others with tiles, widths, units and walks at random."""
+    found, size = [permute_plan.best(x, arch)], x.element_bytes
+    if count:
+        ranked = permute_plan._ranked(x, arch)[: count // 2]
+        found += [permute_plan._stored(x, c, arch)[1] for c in ranked]
+    there = tiles(x, MOST_TILE_BYTES)
+    for _ in range(20 * count):
+        if len(found) > count:
+            break
+        tile = rng.choice(there)
+        stage = Stage(x, PermuteConfig("staged", tile, 32))
+        runs = (stage.src_length * bool(stage.src_run), stage.dst_length * bool(stage.dst_run))
+        chunk, wide = (permute_plan._widest(n, size, 16) for n in runs)
+        vec = max(1, wide // rng.choice((1, 1, 1, 2, 4)))
+        align = rng.choice((0, 0, 32, 32, 64, 128)) // size
+        c = PermuteConfig(
+            "staged", tile, 32, chunk, vec, lines=rng.random() < 0.8, walk=rng.choice(_WALKS),
+            via="cp.async" if chunk * size >= 4 else "registers", align=align if align > vec else 0,
+        )  # fmt: skip
+        c = replace(c, lines=c.lines and c.via == "cp.async")
+        c = replace(c, turned=permute_plan._turns(Stage(x, c)))
+        if Stage(x, c).tile_bytes > MOST_TILE_BYTES:
+            continue
+        c = replace(permute_plan._stored(x, c, arch)[1], walk=c.walk)
+        if rng.random() < 0.3:
+            threads = max(64, min(1024, int(c.threads * rng.choice((0.5, 2)))))
+            c = replace(c, threads=threads)
+            stage = Stage(x, c)
+            loading, storing = permute_plan._loading(stage, threads), permute_plan._storing(stage, threads)
+            c = replace(c, loading=loading, storing=storing)
+        if c not in found and Stage(x, c).tile_bytes <= MOST_TILE_BYTES:
+            found.append(c)
+    return list(dict.fromkeys(found))
+
+
+def variants_of(what: tuple[str, int, tuple[str, Case]]) -> list[Variant]:
+    """The plan of a case and drawn ones, compiled."""
+    arch, count, (dtype, (shape, axes)) = what
+    x = normalise(permute_problem(shape, axes, dtype))
+    found: list[Variant] = []
+    for c in drawn(x, random.Random(f"{dtype} {shape} {axes}"), count, arch):
+        try:
+            found.append(Variant(c, x.element_bytes, prepare(build(x, c), arch)))
+        except LayoutAlgError as error:
+            print(f"{dtype} {shape} {axes} {c}: {error}", flush=True)
+    return found
+
+
+def measured(
+    case: tuple[str, Case], made: Sequence[Variant], flush: Any, rng: random.Random
+) -> dict[str, Any]:
+    """GB/s of the copy, of the copy again and of every variant of a case; wrong results are printed."""
+    import cupy
+    import torch
+
+    dtype, (shape, axes) = case
+    p = permute_problem(shape, axes, dtype)
+    nbytes = -(-prod(shape) * p.element_bytes // 16) * 16
+    source, target = random_bytes(nbytes, 1), cupy.empty(nbytes, "uint8")
+    used = prod(shape) * p.element_bytes
+    kind = getattr(torch, TORCH[p.element_bytes])
+    tensor = torch.as_tensor(source, device="cuda")[:used].view(kind).reshape(shape)
+    expected = tensor.permute(axes).contiguous().reshape(-1).view(torch.uint8)
+    copy = device_copy(target, source)
+    runs: list[Callable[[], Any]] = [copy, copy]
+    for v in made:
+        wide = CARRIER[v.element_bytes]
+        run = load_prepared(v.ready).launcher(src=source.view(wide), dst=target.view(wide))
+        target.fill(0)
+        run()
+        if not torch.equal(torch.as_tensor(target, device="cuda")[:used], expected):
+            print(f"WRONG {case}: {v.config}", flush=True)
+        runs.append(run)
+    times: list[list[float]] = [[] for _ in runs]
+    rounds = ROUNDS if len(runs) < 6 else 5
+    for _ in range(rounds):
+        for n in rng.sample(range(len(runs)), len(runs)):
+            times[n].append(timed_us(runs[n], flush))
+    rates = [p.moved_bytes / median(found) / 1e3 for found in times]
+    return {
+        "dtype": dtype, "shape": shape, "axes": axes, "copy": rates[0], "again": rates[1],
+        "configs": [repr(v.config) for v in made], "rates": rates[2:],
+    }  # fmt: skip
+
+
+def shares(seed: int, count: int, variants: int, out: str | None) -> None:
+    """Print the share of the copy of every random tensor, the worst first, and the geometric mean."""
+    import cupy
+
+    arch, rng, found = require_gpu().arch, random.Random(seed), []
+    cases = timed_cases(seed, count)
+    if variants:
+        cases = tuple(case for case in cases if len(case[1][0]) > 1)
+    made = in_processes(variants_of, [(arch, variants, case) for case in cases])
+    print(f"{sum(map(len, made))} kernels", flush=True)
+    flush = cupy.zeros(FLUSH_BYTES // 4, "float32")
+    for case, of in zip(cases, made, strict=True):
+        found.append(measured(case, of, flush, rng))
+        cupy.get_default_memory_pool().free_all_blocks()
+        if out:
+            Path(out).write_text(json.dumps(found))
+    for one in sorted(found, key=lambda one: one["rates"][0] / one["copy"]):
+        share, best = one["rates"][0] / one["copy"], max(one["rates"]) / one["copy"]
+        where = f"{one['dtype']} {one['shape']} -> {one['axes']}"
+        print(f"{share:.3f} (best {best:.3f}, copy {one['copy']:.0f} {one['again']:.0f}) {where}")
+        print(f"      {one['configs'][0]}")
+    each = [one["rates"][0] / one["copy"] for one in found]
+    print(f"geometric mean {exp(mean(map(log, each))):.4f}, least {min(each):.3f}, {len(each)} tensors")
+
+
+def main(args: list[str]) -> int:
     """See the module's text."""
+    if args:
+        shares(int(args[0]), int(args[1]), int(args[2]) if args[2:] else 0, args[3] if args[3:] else None)
+        return 0
     arch = require_gpu().arch
     for dtype, shape, axes in TUNED:
         tune(dtype, shape, axes, arch)
@@ -117,4 +269,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

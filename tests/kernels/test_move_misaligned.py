@@ -14,7 +14,7 @@ from layoutalg.kernels.move.misaligned import block_base
 from layoutalg.kernels.move.partition import Load, Store, block_origins, direct_element, run_origins
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
-from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.problem import move_problem, normalise, permute_problem
 from layoutalg.kernels.move.stage import PermuteConfig, Stage, coordinate_of, coordinates
 from tests.permutations import random_problem
 from tests.sweeps import each
@@ -54,6 +54,32 @@ def test_every_element_is_stored_once(seed: int) -> None:
         for lanes in (0, 8):
             count = written(Stage(x, replace(c, lanes=lanes)))
             assert count.max() == 1 and count.sum() == total
+
+
+@each("nbytes", [32, 128])
+@each("seed", range(20))
+def test_blocks_that_share_a_run_own_whole_units(seed: int, nbytes: int) -> None:
+    """Of the sectors, or lines, of a run each is written by one block, and every element once."""
+    rng = random.Random(seed)
+    rows, columns, size = rng.randrange(151, 400, 2), rng.randint(2, 30), rng.choice((1, 2, 4))
+    pitch, at, unit = rows + 2 * rng.randrange(3), rng.randrange(16), nbytes // size
+    dtype = {1: "u8", 2: "f16", 4: "f32"}[size]
+    x = normalise(move_problem((columns, rows), dtype, (1, columns), (pitch, 1), 0, at))
+    stage = Stage(x, PermuteConfig("staged", (128, columns), 128, 16 // size, 16 // size, align=unit))
+    assert stage.halo and stage.row_lead == stage.lead * columns
+    count = written(stage)
+    assert count.max() == 1 and count.sum() == rows * columns
+    owner = np.full(columns * pitch + at, -1)
+    for block in range(stage.blocks):
+        origins = block_origins(stage, block)
+        v = Store(stage, np.arange(stage.stores), origins, block_base(stage, origins))
+        for e in range(stage.config.vec):
+            owner[(v.target + e)[holding(v.x, (*v.part.exists, *v.ends.exists(e)))]] = block
+    for n in range(columns):
+        first = at + n * pitch
+        units = np.arange(first, first + rows) // unit
+        run = owner[first : first + rows]
+        assert all(len(set(run[units == u].tolist())) == 1 for u in set(units.tolist()))
 
 
 @each("seed", range(12))

@@ -1,0 +1,80 @@
+"""The tiles that a permute can have: runs of a number of bytes on either side, from the fastest mode on.
+
+The idea.  Modes are taken into the tile from the fastest of a side on until its run is as long as asked, so
+that short ones (channels, heads) fold; the mode that ends a run is cut into equal parts.  Both sides ask for
+several lengths, each pair of which is a tile; the cheapest is taken (`choice`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+
+from layoutalg.kernels.move.problem import Mode, Moves
+
+VECTOR_BYTES = 16
+"""The widest access of a lane."""
+
+RUNS_BYTES = (32, 64, 128, 256, 384, 512, 1024, 2048)
+"""The lengths that either side asks for."""
+
+LEAST_BYTES = 4096
+"""Of a tile, where the problem has as many."""
+
+
+def tiles(x: Moves, most_bytes: int) -> tuple[tuple[int, ...], ...]:
+    """Coordinates of each mode, of every tile of up to `most_bytes`; the smallest one where all have more.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> found = tiles(normalise(permute_problem((4096, 4096), (1, 0), "f32")), 32 << 10)
+    >>> (64, 64) in found, (128, 64) in found, max(found)
+    (True, True, (512, 16))
+    """
+    found = list(dict.fromkeys(_tile(x, *runs) for runs in product(RUNS_BYTES, repeat=2)))
+    within = [tile for tile in found if tile_bytes(x, tile) <= most_bytes]
+    return tuple(within or [min(found, key=lambda tile: tile_bytes(x, tile))])
+
+
+def tile_bytes(x: Moves, tile: Sequence[int]) -> int:
+    """What the elements of a tile take that the source has."""
+    return x.element_bytes * prod(t for m, t in zip(x.modes, tile, strict=True) if m.src)
+
+
+def by_source(modes: Sequence[Mode]) -> list[int]:
+    """Modes of the source by stride."""
+    return sorted((k for k, m in enumerate(modes) if m.src), key=lambda k: abs(modes[k].src))
+
+
+def _tile(x: Moves, src_bytes: int, dst_bytes: int) -> tuple[int, ...]:
+    """A tile with runs of about so many bytes on either side."""
+    size, tile, step = x.element_bytes, [1] * x.rank, max(1, VECTOR_BYTES // x.element_bytes)
+    for order, nbytes in ((by_source(x.modes), src_bytes), (list(range(x.rank)), dst_bytes)):
+        length = 1
+        for k in order:
+            if length * size >= nbytes:
+                break
+            most, extent = max(tile[k], -(-nbytes // (length * size))), x.modes[k].extent
+            tile[k] = extent if 2 * extent <= 3 * most else min(extent, even_part(extent, most, step))
+            length *= tile[k]
+    return tuple(tile)
+
+
+def even_part(extent: int, most: int, step: int) -> int:
+    """A tile of at most about `most`, a multiple of `step`, that cuts the extent into equal parts, of which
+    none is shorter if possible.
+
+    >>> even_part(100, 64, 4), even_part(48, 64, 4), even_part(4096, 96, 4)
+    (52, 48, 64)
+    """
+    if extent <= most:
+        return extent
+    for part in range(most // step * step, 2 * most // 3 - 1, -step):
+        if extent % part == 0:
+            return part
+    part = step * _ceil_div(_ceil_div(extent, _ceil_div(extent, most)), step)
+    return min(part, max(most // step * step, step))
+
+
+def _ceil_div(x: int, y: int) -> int:
+    return -(-x // y)
