@@ -9,7 +9,7 @@ any arithmetic is the time of this copy: load the slab, a barrier of the cluster
 128 bytes wide, clusters 1 to 16 blocks, 1 to 3 blocks share a multiprocessor, and each slab just fits.
 
     once          a cluster per slab; lanes copy 16 bytes by cp.async, read them back and store them
-    refilled      as many clusters as the GPU runs; each place is refilled from the next slab once it is stored
+    refilled      as many clusters as the GPU runs; a place is refilled from the next slab once stored
     tma           a cluster per slab; boxes of 8 KB by TMA both ways
     tma refilled  both
 
@@ -210,7 +210,9 @@ def whole_columns(way: Way, resident: int, nbytes: int) -> int:
     return turns * resident * way.width // 4
 
 
-def measured(way: Way, loaded: Any, columns: int, arrays: Any, flush: Any, rng: random.Random) -> dict[str, Any]:
+def measured(
+    way: Way, loaded: Any, columns: int, arrays: Any, flush: Any, rng: random.Random
+) -> dict[str, Any]:
     """The share of a plain copy that a way has, of a tensor with so many columns."""
     import cupy
 
