@@ -13,6 +13,7 @@ Sources: PTX ISA 9.0, 9.7.13.3 (barrier.cluster); CUDA C++ Programming Guide, di
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy
@@ -195,14 +196,14 @@ class Cluster:
 
     def _each(
         self, group: Group, place: Place, ranks: Array, *, by_engine: bool = False, writes: bool = False
-    ) -> list[tuple[int, Buffer]]:
-        """The one rank that all active lanes mean, with the buffer there."""
-        found = numpy.unique(ranks[group.active.index, 0]).tolist()
-        if len(found) > 1:
-            raise group.fail(f"means blocks of ranks {found[0]} and {found[-1]} in one instruction")
-        (rank,) = found
-        self.reach(group, rank, by_engine=by_engine, writes=writes)
-        return [(rank, self.peers[rank].buffers[place.buffer.name])]
+    ) -> Iterator[tuple[int, Buffer]]:
+        """Each rank that active lanes mean, with the buffer there; only these lanes are active meanwhile."""
+        outer = group.active
+        for rank in numpy.unique(ranks[outer.index, 0]).tolist():
+            group.active = group.narrowed(ranks[:, 0] == rank) or outer
+            self.reach(group, rank, by_engine=by_engine, writes=writes)
+            yield rank, self.peers[rank].buffers[place.buffer.name]
+            group.active = outer
 
     # --- the end ---------------------------------------------------------------------------------------
 
