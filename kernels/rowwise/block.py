@@ -96,6 +96,7 @@ class Block:
         self.element = self.tiling.element
         self.k = k = KernelBuilder(name, self.tiling.threads, notes=notes)
         block: Expr = k.block(0, walk.blocks)
+        k.cluster(self.tiling.cluster)
         if backwards:
             block = k.let("block", minus(walk.blocks - 1, block, walk.blocks))
         tile, split = walk.block(block)
@@ -435,12 +436,13 @@ class Group:
         """Write code for every vector, where it exists."""
         b, walk, rounds = self.block, self.block.walk, self.block.schedule.rounds
         with b.k.Unroll("u", self.count) as u:
-            i = b.split * rounds + self.first + u
-            step = b.k.let("step", as_expr(walk.step(b.y, i)))
+            apart, share = b.config.cluster == 1, b.schedule.share
+            own = as_expr(walk.step(b.y, (b.split * rounds if apart else 0) + self.first + u))
+            step = b.k.let("step", own if apart else b.split * share + own)
             chunk = walk.chunk(b.bases, step)
             exists = [] if self.plain else list(walk.exists(step, chunk))
-            if exists and b.config.splits > 1:  # the next block's steps follow
-                exists.append(as_expr(self.first + u) < rounds)
+            if exists and b.tiling.parts > 1:  # the next block's steps follow
+                exists.append(as_expr(self.first + u) < rounds if apart else own < share)
             with b.where(exists):
                 visit(
                     Vector(b.v[u + self.held], chunk, self.slot + u, self.plain, walk.cut and not self.plain)

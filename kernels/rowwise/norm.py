@@ -64,7 +64,7 @@ from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.block import ONE_WORD, Group, RowBlock, Vector, float_word
-from layoutalg.kernels.rowwise.block_reduce import all_reduce, partials, save
+from layoutalg.kernels.rowwise.block_reduce import all_reduce, opened, partials, peers, save, send
 from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, configs, form_of, walk_of
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.unaligned import minus
@@ -125,8 +125,9 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
     name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
     b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
     norm = NORMS[p.op]
+    exchange = opened(b, *map(b.stat, norm.partials)) if c.cluster > 1 else None
     b.hold()
-    if part == "whole" and c.hold != "global":
+    if part == "whole" and c.hold != "global" and not exchange:
         norm.held(b)
     else:
         norm.start(b)
@@ -141,6 +142,12 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
             b.only_written = True
             b.ahead(backwards=True)
         norm.combine(b)
+    if exchange:
+        own, others = (tuple(map(b.stat, names)) for names in (norm.partials, norm.partials.values()))
+        send(b, exchange, *own)
+        norm.start(b)
+        for _ in peers(b, exchange, *others):
+            norm.join(b)
     if part == "statistics":
         save(b, *map(b.stat, norm.partials))
         return b.k.build()

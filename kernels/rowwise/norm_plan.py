@@ -108,6 +108,7 @@ class NormConfig:
     depth: int = 4
     splits: int = 1
     staged: int = 0
+    cluster: int = 1
 
     @property
     def threads(self) -> int:
@@ -119,7 +120,7 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
     """The walk of a configuration: threads of a row side by side, or those of columns."""
     rows, share = form.lead.reduced, c.threads_per_row
     lanes, groups = (share, 1) if rows else (1, share)
-    tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, splits=c.splits)
+    tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, splits=c.splits, cluster=c.cluster)
     if any(v % c.vec for v in row_ends(form)):
         return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
     backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
@@ -161,7 +162,12 @@ class Schedule:
     @cached_property
     def rounds(self) -> int:
         """Steps of a thread, at most."""
-        return -(-self.walk.steps // (self.config.threads_per_row * self.config.splits))
+        return -(-self.share // (self.config.threads_per_row * self.config.splits))
+
+    @cached_property
+    def share(self) -> int:
+        """Steps that a block of a cluster has, but for the last ones, which may have fewer; all without one."""
+        return -(-self.walk.steps // self.config.cluster)
 
     @cached_property
     def staged(self) -> int:
@@ -172,7 +178,7 @@ class Schedule:
     def segments(self) -> tuple[Segment, ...]:
         """The rounds in order: plain ones, and those that the ends of rows cut."""
         walk, share, splits = self.walk, self.config.threads_per_row, self.config.splits
-        full, first = walk.steps // share, 0
+        full, first = max(0, walk.steps - (self.config.cluster - 1) * self.share) // share, 0
         if splits > 1:  # the last block's rounds are cut, and every block runs the same text
             full = self.rounds if walk.steps % (share * splits) == 0 else 0
         if walk.cut:
