@@ -192,7 +192,8 @@ class RowBlock(Block):
     """A block of a norm: source, destination, and the vectors that its threads hold or fetch again.
 
     `only_written`: from here on only vectors that the block writes are read, for a second time.  `writes`
-    says that it writes the destination, in place the source; else it saves statistics.
+    says that it writes the destination, in place the source; else it saves statistics.  `only_warps`: from
+    here on the threads of a warp alone join statistics.
     """
 
     def __init__(
@@ -215,7 +216,8 @@ class RowBlock(Block):
         if self.schedule.staged:
             room = self.schedule.staged * t.threads * t.nbytes
             self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
-        self.only_written, self.saves = False, not writes
+        self.only_written, self.saves, self.only_warps = False, not writes, False
+        self._coming = 0
         self._extras: dict[str, Tensor] = {}
 
     def _slots(self, walk: SkewedColumns) -> tuple[Var, ...]:
@@ -262,7 +264,12 @@ class RowBlock(Block):
         fetch: dict[Hold, Visit] = {"shared": self._copy, "registers": self._load}
         for group in self._rounds(*fetch):
             group.visit(fetch[group.hold])
-        if self.config.hold == "shared":
+            if group.hold == "shared" and self.config.cluster > 1:
+                self.k.do(CP_COMMIT)
+        if self.config.cluster > 1:
+            depth, held = self.config.depth, (s for s in self.schedule.segments if s.hold == "shared")
+            self._coming = sum(-(-s.count // depth) for s in held)
+        elif self.config.hold == "shared":
             self.k.do(CP_COMMIT)
             self.k.do(CP_WAIT, 0)
 
@@ -275,10 +282,16 @@ class RowBlock(Block):
             yield from self._stream(self.schedule.ring, backwards=backwards)
             return
         fetch: dict[Hold, Visit] = {"shared": self._recall, "global": self._load}
+        coming, self._coming = self._coming, 0
         for group in self._rounds("registers", *fetch, backwards=backwards):
+            awaited = group.hold == "shared" and coming
+            if awaited:
+                self.k.do(CP_WAIT, coming - 1)
             if group.hold in fetch:
                 group.visit(fetch[group.hold])
             yield group
+            if awaited:  # an empty group, so that as many follow the next one
+                self.k.do(CP_COMMIT)
 
     def ahead(self, *, backwards: bool = False) -> None:
         """Start the first copies, where `groups` reads through a ring: that goes on from there."""

@@ -22,12 +22,8 @@ from layoutalg.codegen.instr import BAR, LDG, LDS, NEUTRAL, STG_WHOLE, STS, Inst
 from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.rowwise.block import Block, RowBlock
-from layoutalg.kernels.rowwise.cluster import Exchange
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns
 from layoutalg.kernels.rowwise.walk import WARP, Index
-
-PEERS_AT_ONCE = 4
-"""Blocks of a cluster whose statistics are read in one turn of a loop."""
 
 
 def powers(low: int, high: int) -> list[int]:
@@ -74,7 +70,7 @@ def all_reduce(b: RowBlock, op: str, d: Reg, *, last: bool = False) -> None:
     for mask in powers(low, min(WARP, low * t.threads_per_row)):
         b.k.do(butterfly(op, n), mask, d)
     unit = max(WARP, low)  # threads that have one statistic now
-    if low * t.threads_per_row <= unit:
+    if b.only_warps or low * t.threads_per_row <= unit:
         return
     if b.walk.rows:
         _of_rows(b, op, d, unit)
@@ -152,31 +148,6 @@ def _saved(
             where = split * (places * n) + before + at
             yield 4 * count, b.k.at(partial, where), d.slice(first, count=count)
         before += b.tiling.splits * places * n
-
-
-# --- in a cluster --------------------------------------------------------------------------------------
-
-
-def opened(b: RowBlock, *planes: Reg) -> Exchange:
-    """An exchange of statistics with the other blocks of the cluster, which the block now takes part in."""
-    exchange = Exchange(b.k, b.tiling.rows_per_block, sum(d.shape[0] for d in planes))
-    exchange.open()
-    return exchange
-
-
-def send(b: RowBlock, exchange: Exchange, *planes: Reg) -> None:
-    """Send a block's statistics to all blocks of the cluster: of those that share them, a thread to each."""
-    exchange.meet()
-    with b.where([b.y < exchange.blocks]):
-        exchange.send(b.row, b.y, *planes)
-
-
-def peers(b: RowBlock, exchange: Exchange, *planes: Reg) -> Iterator[None]:
-    """Take the statistics of block after block of the cluster, in each thread the same ones."""
-    exchange.wait()
-    with b.k.For("peer", exchange.blocks, unroll=PEERS_AT_ONCE) as peer:
-        exchange.take(peer * exchange.senders + b.row, *planes)
-        yield
 
 
 # --- words side by side --------------------------------------------------------------------------------

@@ -64,7 +64,8 @@ from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.block import ONE_WORD, Group, RowBlock, Vector, float_word
-from layoutalg.kernels.rowwise.block_reduce import all_reduce, opened, partials, peers, save, send
+from layoutalg.kernels.rowwise.block_reduce import all_reduce, partials, save
+from layoutalg.kernels.rowwise.cluster import join_cluster, open_exchange
 from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, configs, form_of, walk_of
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.unaligned import minus
@@ -125,9 +126,13 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
     name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
     b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
     norm = NORMS[p.op]
-    exchange = opened(b, *map(b.stat, norm.partials)) if c.cluster > 1 else None
+    exchange = open_exchange(b, norm) if c.cluster > 1 else None
     b.hold()
-    if part == "whole" and c.hold != "global" and not exchange:
+    if exchange:
+        norm.start(b)
+        norm.online(b)
+        join_cluster(b, norm, exchange)
+    elif part == "whole" and c.hold != "global":
         norm.held(b)
     else:
         norm.start(b)
@@ -142,16 +147,11 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
             b.only_written = True
             b.ahead(backwards=True)
         norm.combine(b)
-    if exchange:
-        own, others = (tuple(map(b.stat, names)) for names in (norm.partials, norm.partials.values()))
-        send(b, exchange, *own)
-        norm.start(b)
-        for _ in peers(b, exchange, *others):
-            norm.join(b)
     if part == "statistics":
         save(b, *map(b.stat, norm.partials))
         return b.k.build()
-    norm.ready(b)
+    if not exchange:
+        norm.ready(b)
 
     def result(v: Vector) -> None:
         norm.apply(b, f := b.floats(v), v)
@@ -428,7 +428,8 @@ def _rms_apply(b: RowBlock, f: RegRef, v: Vector) -> None:
 class Norm:
     """The steps of a norm, see the module's text.
 
-    `partials` are the registers that a split leaves, and those that they are read into.
+    `partials` are the registers that a part leaves, and those that they are read into; `factors` those that
+    `apply` reads.
     """
 
     start: Step
@@ -439,21 +440,22 @@ class Norm:
     ready: Step
     apply: Callable[[RowBlock, RegRef, Vector], None]
     partials: Mapping[str, str]
+    factors: tuple[str, ...]
 
 
 NORMS: Mapping[str, Norm] = MappingProxyType(
     {
         "softmax": Norm(
             _softmax_start, _softmax_held, _softmax_online, _softmax_join, _softmax_combine, _softmax_ready,
-            _softmax_apply, {"m": "m_b", "s": "s_b"},
+            _softmax_apply, {"m": "m_b", "s": "s_b"}, ("m", "s"),
         ),
         "layer_norm": Norm(
             _norm_start, _norm_held, _norm_online, _norm_merge, _norm_combine, _norm_ready,
-            _norm_apply, {"mean": "mean_b", "q": "q_b", "every": "more"},
+            _norm_apply, {"mean": "mean_b", "q": "q_b", "every": "more"}, ("mean", "q"),
         ),
         "rms_norm": Norm(
             _rms_start, _rms_held, _rms_online, _rms_join, _rms_combine, _norm_ready,
-            _rms_apply, {"q": "q_b"},
+            _rms_apply, {"q": "q_b"}, ("q",),
         ),
     }
 )  # fmt: skip
