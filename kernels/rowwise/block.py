@@ -191,9 +191,9 @@ class Block:
 class RowBlock(Block):
     """A block of a norm: source, destination, and the vectors that its threads hold or fetch again.
 
-    `only_written`: from here on only vectors that the block writes are read, for a second time.  `writes`
-    says that it writes the destination, in place the source; else it saves statistics.  `only_warps`: from
-    here on the threads of a warp alone join statistics.
+    `only_written`: from here on only vectors that the block writes are read, for a second time.  `in_warps`:
+    from here on statistics are joined between the lanes of a warp alone.  `writes` says that it writes the
+    destination, in place the source; else it saves statistics.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class RowBlock(Block):
         if self.schedule.staged:
             room = self.schedule.staged * t.threads * t.nbytes
             self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
-        self.only_written, self.saves, self.only_warps = False, not writes, False
+        self.only_written, self.saves, self.in_warps = False, not writes, False
         self._coming = 0
         self._extras: dict[str, Tensor] = {}
 
@@ -262,13 +262,14 @@ class RowBlock(Block):
     def hold(self) -> None:
         """Fetch what stays: into shared memory, and into registers; of what is read twice, what is left."""
         fetch: dict[Hold, Visit] = {"shared": self._copy, "registers": self._load}
+        by_column = self.config.cluster > 1 and not self.walk.rows
         for group in self._rounds(*fetch):
             group.visit(fetch[group.hold])
-            if group.hold == "shared" and self.config.cluster > 1:
+            if group.hold == "shared" and by_column:
                 self.k.do(CP_COMMIT)
-        if self.config.cluster > 1:
-            depth, held = self.config.depth, (s for s in self.schedule.segments if s.hold == "shared")
-            self._coming = sum(-(-s.count // depth) for s in held)
+        if by_column:
+            shared = (s for s in self.schedule.segments if s.hold == "shared")
+            self._coming = sum(-(-s.count // self.config.depth) for s in shared)
         elif self.config.hold == "shared":
             self.k.do(CP_COMMIT)
             self.k.do(CP_WAIT, 0)
@@ -284,7 +285,7 @@ class RowBlock(Block):
         fetch: dict[Hold, Visit] = {"shared": self._recall, "global": self._load}
         coming, self._coming = self._coming, 0
         for group in self._rounds("registers", *fetch, backwards=backwards):
-            awaited = group.hold == "shared" and coming
+            awaited = coming > 0 and group.hold == "shared"
             if awaited:
                 self.k.do(CP_WAIT, coming - 1)
             if group.hold in fetch:
@@ -449,13 +450,14 @@ class Group:
         """Write code for every vector, where it exists."""
         b, walk, rounds = self.block, self.block.walk, self.block.schedule.rounds
         with b.k.Unroll("u", self.count) as u:
-            apart, share = b.config.cluster == 1, b.schedule.share
-            own = as_expr(walk.step(b.y, (b.split * rounds if apart else 0) + self.first + u))
-            step = b.k.let("step", own if apart else b.split * share + own)
+            i = b.split * rounds + self.first + u
+            if b.config.cluster > 1:
+                i = (self.first + u) * b.config.cluster + b.split
+            step = b.k.let("step", as_expr(walk.step(b.y, i)))
             chunk = walk.chunk(b.bases, step)
             exists = [] if self.plain else list(walk.exists(step, chunk))
-            if exists and b.tiling.parts > 1:  # the next block's steps follow
-                exists.append(as_expr(self.first + u) < rounds if apart else own < share)
+            if exists and b.config.splits > 1:  # the next block's steps follow
+                exists.append(as_expr(self.first + u) < rounds)
             with b.where(exists):
                 visit(
                     Vector(b.v[u + self.held], chunk, self.slot + u, self.plain, walk.cut and not self.plain)

@@ -5,6 +5,8 @@ The idea.  Threads that share a row exchange by butterflies in their warp, then 
     butterflies(b, "max", m)      m of the lanes of a row, in each of them
     all_reduce(b, "max", m)       m of all threads of a row, in each of them: one barrier
     tree_reduce(b, "sum", d)      the same in the first group of lanes alone: a barrier per halving
+    give(b, x, m, s)              a warp's statistics, to all blocks of a cluster
+    given(b, x, m, s)             those of its warps, in all blocks, lane by lane
     save(b, m, s)                 a block's statistics as partials in global memory, for the second kernel
     partials(b, m, s)             in the second kernel, those of split after split
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
+from typing import TYPE_CHECKING
 
 from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.codegen.instr import BAR, LDG, LDS, NEUTRAL, STG_WHOLE, STS, Instr, butterfly, fold
@@ -24,6 +27,9 @@ from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.rowwise.block import Block, RowBlock
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns
 from layoutalg.kernels.rowwise.walk import WARP, Index
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.rowwise.cluster import Exchange
 
 
 def powers(low: int, high: int) -> list[int]:
@@ -70,7 +76,7 @@ def all_reduce(b: RowBlock, op: str, d: Reg, *, last: bool = False) -> None:
     for mask in powers(low, min(WARP, low * t.threads_per_row)):
         b.k.do(butterfly(op, n), mask, d)
     unit = max(WARP, low)  # threads that have one statistic now
-    if b.only_warps or low * t.threads_per_row <= unit:
+    if low * t.threads_per_row <= unit or b.in_warps:
         return
     if b.walk.rows:
         _of_rows(b, op, d, unit)
@@ -108,6 +114,28 @@ def _of_columns(b: RowBlock, op: str, d: Reg, unit: int, readers: Sequence[Expr]
             for first, count, at in words:
                 k.do(LDS[4 * count], other.slice(first, count=count), k.at(part, w * size + at))
             k.do(fold(op, n, n), d, other)
+
+
+# --- in a cluster --------------------------------------------------------------------------------------
+
+
+def give(b: RowBlock, x: Exchange, *planes: Reg) -> None:
+    """Send the statistics of a warp, one word each, to all blocks of the cluster."""
+    lane = b.k.tid % WARP
+    x.meet()
+    with b.k.If(lane < x.blocks):
+        x.send(b.k.tid // WARP, lane, *planes)
+
+
+def given(b: RowBlock, x: Exchange, *planes: Reg) -> Iterator[None]:
+    """Read the statistics of warp after warp of the cluster, each lane its own."""
+    k, lane = b.k, b.k.tid % WARP
+    x.wait()
+    with k.For("part", -(-x.slots // WARP)) as part:
+        slot = k.let("of", part * WARP + lane)
+        with b.where([slot < x.slots] if x.slots % WARP else []):
+            x.take(slot, *planes)
+            yield
 
 
 # --- between kernels -----------------------------------------------------------------------------------

@@ -64,12 +64,12 @@ from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.block import ONE_WORD, Group, RowBlock, Vector, float_word
-from layoutalg.kernels.rowwise.block_reduce import all_reduce, partials, save
-from layoutalg.kernels.rowwise.cluster import join_cluster, open_exchange
+from layoutalg.kernels.rowwise.block_reduce import all_reduce, give, given, partials, save
+from layoutalg.kernels.rowwise.cluster import Exchange, join_slab
 from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, configs, form_of, walk_of
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.unaligned import minus
-from layoutalg.kernels.rowwise.walk import Index, Walk
+from layoutalg.kernels.rowwise.walk import WARP, Index, Walk
 
 Part: TypeAlias = Literal["whole", "statistics", "result"]
 """What a kernel does: all of it, or one of the two halves of a split."""
@@ -126,12 +126,14 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
     name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
     b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
     norm = NORMS[p.op]
-    exchange = open_exchange(b, norm) if c.cluster > 1 else None
+    x = _exchange(b, norm) if c.cluster > 1 else None
     b.hold()
-    if exchange:
+    if x is not None and walk.rows:
+        _cluster(b, x, norm)
+    elif x is not None:
         norm.start(b)
         norm.online(b)
-        join_cluster(b, norm, exchange)
+        join_slab(b, norm, x)
     elif part == "whole" and c.hold != "global":
         norm.held(b)
     else:
@@ -150,7 +152,7 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
     if part == "statistics":
         save(b, *map(b.stat, norm.partials))
         return b.k.build()
-    if not exchange:
+    if x is None or walk.rows:
         norm.ready(b)
 
     def result(v: Vector) -> None:
@@ -159,6 +161,27 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
 
     b.each(result, backwards=c.hold == "global")
     return b.k.build()
+
+
+def _exchange(b: RowBlock, norm: Norm) -> Exchange:
+    """The exchange of statistics with the other blocks of the cluster, in which the block now takes part."""
+    words = sum(b.stat(name).shape[0] for name in norm.partials)
+    x = Exchange(b.k, b.tiling.threads // WARP if b.walk.rows else b.tiling.rows_per_block, words)
+    x.open()
+    return x
+
+
+def _cluster(b: RowBlock, x: Exchange, norm: Norm) -> None:
+    """Statistics of a row that a cluster holds: those of each warp, which all warps of all blocks join."""
+    b.in_warps = True
+    norm.start(b)
+    norm.online(b)
+    norm.combine(b)
+    give(b, x, *map(b.stat, norm.partials))
+    norm.start(b)
+    for _ in given(b, x, *map(b.stat, norm.partials.values())):
+        norm.join(b)
+    norm.combine(b)
 
 
 def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:

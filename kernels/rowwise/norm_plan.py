@@ -17,6 +17,8 @@ A thread goes through rounds, one vector each; of `splits` blocks, block s takes
 
     step = (s * rounds + i) * threads_per_row + y
 
+Blocks of a cluster hold a row as if they were one: block r takes round i as step (i * cluster + r) * ... + y.
+
 Rounds that have something in common are a segment: those that exist in every thread and lie inside of rows
 are plain, and segments differ in where their vectors stay.
 
@@ -94,6 +96,7 @@ class NormConfig:
     `vec` elements per load, `depth` vectors of a thread at once where they are not in registers.  With hold
     "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  With hold
     "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.
+    The blocks of a `cluster` hold a row together.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("softmax")
@@ -162,12 +165,8 @@ class Schedule:
     @cached_property
     def rounds(self) -> int:
         """Steps of a thread, at most."""
-        return -(-self.share // (self.config.threads_per_row * self.config.splits))
-
-    @cached_property
-    def share(self) -> int:
-        """Steps that a block of a cluster has, but for the last ones, which may have fewer; all without one."""
-        return -(-self.walk.steps // self.config.cluster)
+        c = self.config
+        return -(-self.walk.steps // (c.threads_per_row * c.splits * c.cluster))
 
     @cached_property
     def staged(self) -> int:
@@ -177,8 +176,9 @@ class Schedule:
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
         """The rounds in order: plain ones, and those that the ends of rows cut."""
-        walk, share, splits = self.walk, self.config.threads_per_row, self.config.splits
-        full, first = max(0, walk.steps - (self.config.cluster - 1) * self.share) // share, 0
+        walk, c, splits = self.walk, self.config, self.config.splits
+        share = c.threads_per_row * c.cluster
+        full, first = walk.steps // share, 0
         if splits > 1:  # the last block's rounds are cut, and every block runs the same text
             full = self.rounds if walk.steps % (share * splits) == 0 else 0
         if walk.cut:

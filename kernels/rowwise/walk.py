@@ -69,7 +69,7 @@ class Tiling:
     """How the threads of a block lie over rows and their vectors of `vec` elements.
 
     tid = lane + lanes * (row + rows_per_block * group): lanes * groups threads share a row, and each has
-    `rows_per_thread` of them; `splits` blocks share the steps of a row, or the blocks of a `cluster` do.
+    `rows_per_thread` of them; `splits` blocks share the steps of a row, or the `cluster` blocks of a cluster.
     """
 
     element: DType
@@ -80,11 +80,6 @@ class Tiling:
     rows_per_thread: int = 1
     splits: int = 1
     cluster: int = 1
-
-    @property
-    def parts(self) -> int:
-        """Blocks that share the steps of a row."""
-        return self.splits * self.cluster
 
     @property
     def threads(self) -> int:
@@ -237,7 +232,7 @@ class Walk:
     @property
     def blocks(self) -> int:
         """Blocks of a launch."""
-        return self.tiles * self.tiling.parts
+        return self.tiles * self.tiling.splits * self.tiling.cluster
 
     # --- the partition of the coordinates (row, step) --------------------------------------------------
 
@@ -269,9 +264,9 @@ class Walk:
         return row, y
 
     def block(self, block: Index) -> tuple[Index, Index]:
-        """(number of the tile, part of it) of a block; blocks of a cluster are neighbours."""
-        if self.tiling.cluster > 1:
-            return block // self.tiling.cluster, block % self.tiling.cluster
+        """(number of the tile, split) of a block; blocks of a cluster are neighbours."""
+        if (cluster := self.tiling.cluster) > 1:
+            return block // cluster, block % cluster
         if self.tiling.splits == 1:
             return block, 0
         return block % self.tiles, block // self.tiles

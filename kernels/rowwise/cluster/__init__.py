@@ -9,6 +9,6 @@ Entered from kernels.rowwise.
 from __future__ import annotations
 
 from layoutalg.kernels.rowwise.cluster.exchange import Exchange
-from layoutalg.kernels.rowwise.cluster.slabs import join_cluster, open_exchange
+from layoutalg.kernels.rowwise.cluster.slabs import join_slab
 
-__all__ = ["Exchange", "join_cluster", "open_exchange"]
+__all__ = ["Exchange", "join_slab"]

@@ -1,4 +1,4 @@
-"""Partial statistics of the blocks of a cluster, in each of them: one exchange through distributed shared memory.
+"""Partial statistics of the blocks of a cluster, in each of them, by one exchange.
 
 The idea.  Every block has a room with a slot for each sender of the cluster, and an mbarrier that counts the
 bytes of all slots.  A sender stores its words into its slot of every block by st.async, whose bytes complete
@@ -6,7 +6,7 @@ at that block's mbarrier; a thread that has waited there reads all slots.  Nobod
 sees the same words in the same order, so that all blocks compute equal bits.
 
     x = Exchange(k, senders=16, words=2)    softmax by 16 warps: maximum and sum of a warp
-    x.open()                                first of all: one thread initialises, the block says that it is there
+    x.open()                                first of all: the block says that it is there
     ...                                     loads: the peers start in the meantime
     x.meet()                                before the first `send`: all threads, once
     with k.If(lane < x.blocks):             lane r of a warp sends to block r
@@ -14,12 +14,12 @@ sees the same words in the same order, so that all blocks compute equal bits.
     x.wait()                                all threads that read
     x.take(slot, m_b, s_b)                  slot = block of the cluster * senders + sender
 
-    rows        a sender is a warp, a plane has one word: lane l takes slots l, l + 32 and so on, joins them, and
-                butterflies join the lanes
-    columns     a sender is a thread side by side of a slab, that of the first row, once its block has joined
-                its own rows; a plane has a word for each column of the thread's vector, so that `words` is
-                planes x columns; threads of row r < blocks send to block r, and every thread takes the slots
-                of its columns of all blocks
+    rows        a sender is a warp, a plane has one word: lane l takes slots l, l + 32 and so on, joins them,
+                and butterflies join the lanes
+    columns     a sender is one of the threads side by side in a slab, once the block has joined its rows; a
+                plane has a word for each column of the thread's vector, so that `words` is planes x columns;
+                of those that share columns, thread r < blocks sends to block r, and each takes the slots of
+                its own columns from all blocks
 
 Notes.  A block may leave when its `wait` is over: its peers have sent, and what it has sent they wait for
 themselves.  So each room serves one exchange; a second one has an `Exchange` of its own, opened with it.
@@ -44,7 +44,7 @@ from layoutalg.codegen.instr import (
     WARP_SYNC,
 )
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Reg
+from layoutalg.codegen.program import Reg, RegRef
 from layoutalg.layout import Layout
 
 
@@ -112,5 +112,5 @@ class Exchange:
             first += count
 
 
-def _words(planes: tuple[Reg, ...]) -> Iterator[object]:
+def _words(planes: tuple[Reg, ...]) -> Iterator[RegRef]:
     return (d[i] for d in planes for i in range(*d.shape))

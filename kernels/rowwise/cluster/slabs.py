@@ -28,20 +28,12 @@ if TYPE_CHECKING:
     from layoutalg.kernels.rowwise.norm import Norm
 
 
-def open_exchange(b: RowBlock, norm: Norm) -> Exchange:
-    """The exchange of a norm's statistics, in which the block now takes part."""
-    words = sum(b.stat(name).shape[0] for name in norm.partials)
-    exchange = Exchange(b.k, b.tiling.rows_per_block, words)
-    exchange.open()
-    return exchange
-
-
-def join_cluster(b: RowBlock, norm: Norm, exchange: Exchange) -> None:
+def join_slab(b: RowBlock, norm: Norm, exchange: Exchange) -> None:
     """From the statistics of threads to the factors of the cluster's columns, in every thread."""
     k, side, warps = b.k, b.tiling.rows_per_block, b.tiling.threads // WARP
     own, others = ([b.stat(name) for name in names] for names in (norm.partials, norm.partials.values()))
     factors = [b.stat(name) for name in norm.factors]
-    b.only_warps = True
+    b.in_warps = True
     norm.combine(b)
     part = b.partials(warps * side * _words(own))
     with b.where([k.tid % WARP < side] if side < WARP else []):
