@@ -217,7 +217,6 @@ class RowBlock(Block):
             room = self.schedule.staged * t.threads * t.nbytes
             self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
         self.only_written, self.saves, self.in_warps = False, not writes, False
-        self._coming = 0
         self._extras: dict[str, Tensor] = {}
 
     def _slots(self, walk: SkewedColumns) -> tuple[Var, ...]:
@@ -262,15 +261,9 @@ class RowBlock(Block):
     def hold(self) -> None:
         """Fetch what stays: into shared memory, and into registers; of what is read twice, what is left."""
         fetch: dict[Hold, Visit] = {"shared": self._copy, "registers": self._load}
-        by_column = self.config.cluster > 1 and not self.walk.rows
         for group in self._rounds(*fetch):
             group.visit(fetch[group.hold])
-            if group.hold == "shared" and by_column:
-                self.k.do(CP_COMMIT)
-        if by_column:
-            shared = (s for s in self.schedule.segments if s.hold == "shared")
-            self._coming = sum(-(-s.count // self.config.depth) for s in shared)
-        elif self.config.hold == "shared":
+        if self.config.hold == "shared":
             self.k.do(CP_COMMIT)
             self.k.do(CP_WAIT, 0)
 
@@ -283,16 +276,10 @@ class RowBlock(Block):
             yield from self._stream(self.schedule.ring, backwards=backwards)
             return
         fetch: dict[Hold, Visit] = {"shared": self._recall, "global": self._load}
-        coming, self._coming = self._coming, 0
         for group in self._rounds("registers", *fetch, backwards=backwards):
-            awaited = coming > 0 and group.hold == "shared"
-            if awaited:
-                self.k.do(CP_WAIT, coming - 1)
             if group.hold in fetch:
                 group.visit(fetch[group.hold])
             yield group
-            if awaited:  # an empty group, so that as many follow the next one
-                self.k.do(CP_COMMIT)
 
     def ahead(self, *, backwards: bool = False) -> None:
         """Start the first copies, where `groups` reads through a ring: that goes on from there."""

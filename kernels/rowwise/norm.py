@@ -65,7 +65,7 @@ from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.block import ONE_WORD, Group, RowBlock, Vector, float_word
 from layoutalg.kernels.rowwise.block_reduce import all_reduce, give, given, partials, save
-from layoutalg.kernels.rowwise.cluster import Exchange, join_slab
+from layoutalg.kernels.rowwise.cluster import Exchange, build_slabs
 from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, configs, form_of, walk_of
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.unaligned import minus
@@ -124,16 +124,16 @@ def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
 def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Kernel:
     """The tile program of a configuration, or of one half of a split."""
     name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
-    b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
     norm = NORMS[p.op]
-    x = _exchange(b, norm) if c.cluster > 1 else None
+    if c.cluster > 1 and not walk.rows:
+        return build_slabs(name, p, walk, c, _notes(p, walk, c, part), norm)
+    b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
+    x = Exchange(b.k, c.threads // WARP, len(norm.partials)) if c.cluster > 1 else None
+    if x is not None:
+        x.open()
     b.hold()
-    if x is not None and walk.rows:
+    if x is not None:
         _cluster(b, x, norm)
-    elif x is not None:
-        norm.start(b)
-        norm.online(b)
-        join_slab(b, norm, x)
     elif part == "whole" and c.hold != "global":
         norm.held(b)
     else:
@@ -152,8 +152,7 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
     if part == "statistics":
         save(b, *map(b.stat, norm.partials))
         return b.k.build()
-    if x is None or walk.rows:
-        norm.ready(b)
+    norm.ready(b)
 
     def result(v: Vector) -> None:
         norm.apply(b, f := b.floats(v), v)
@@ -161,14 +160,6 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
 
     b.each(result, backwards=c.hold == "global")
     return b.k.build()
-
-
-def _exchange(b: RowBlock, norm: Norm) -> Exchange:
-    """The exchange of statistics with the other blocks of the cluster, in which the block now takes part."""
-    words = sum(b.stat(name).shape[0] for name in norm.partials)
-    x = Exchange(b.k, b.tiling.threads // WARP if b.walk.rows else b.tiling.rows_per_block, words)
-    x.open()
-    return x
 
 
 def _cluster(b: RowBlock, x: Exchange, norm: Norm) -> None:

@@ -96,7 +96,8 @@ class NormConfig:
     `vec` elements per load, `depth` vectors of a thread at once where they are not in registers.  With hold
     "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  With hold
     "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.
-    The blocks of a `cluster` hold a row together.
+    The blocks of a `cluster` hold a row together; of clusters that hold columns so many are `resident`, and
+    each goes on to the next slab when it has stored one; 0: there is one for each slab.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("softmax")
@@ -112,6 +113,7 @@ class NormConfig:
     splits: int = 1
     staged: int = 0
     cluster: int = 1
+    resident: int = 0
 
     @property
     def threads(self) -> int:
@@ -123,7 +125,8 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
     """The walk of a configuration: threads of a row side by side, or those of columns."""
     rows, share = form.lead.reduced, c.threads_per_row
     lanes, groups = (share, 1) if rows else (1, share)
-    tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, splits=c.splits, cluster=c.cluster)
+    parts = {"splits": c.splits, "cluster": c.cluster, "resident": c.resident}
+    tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, **parts)
     if any(v % c.vec for v in row_ends(form)):
         return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
     backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)

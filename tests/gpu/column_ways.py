@@ -10,10 +10,13 @@ slab_ceiling for how they are timed.
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import random
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,7 +25,6 @@ from layoutalg.codegen.gpu import (
     Prepared,
     device_copy,
     device_empty,
-    in_processes,
     load_prepared,
     prepare,
     random_normal,
@@ -82,6 +84,67 @@ def ready(case: Case) -> list[Prepared]:
     return [prepare(kernel, "sm_90a") for kernel in plan(p, "sm_90a", c).kernels]
 
 
+def compiled_ways(
+    pool: Executor, op: str, dtype: str, rows: int
+) -> Iterator[tuple[str, NormConfig, list[Any]]]:
+    """All ways of a case, loaded: name, configuration, kernels; then those whose clusters stay."""
+    nbytes = 4 if dtype == "f32" else 2
+    p = norm_problem(op, (rows, columns_of(rows, nbytes)), 0, dtype)
+    found: list[NormConfig | None] = [None, *dict.fromkeys(ways(rows, nbytes))]
+    stay: list[NormConfig | None] = []
+    for asked in (found, stay):
+        made = pool.map(ready, [(op, dtype, rows, c) for c in asked])
+        for number, (c, kernels) in enumerate(zip(asked, made, strict=True)):
+            try:
+                loaded = [load_prepared(k) for k in kernels]
+            except ResourceError as error:
+                print(dtype, rows, c, error, flush=True)
+                continue
+            name = "today" if c is None else f"{'stay' if c.resident else 'once'} {number}"
+            yield name, c or configs(p, "sm_90a")[0], loaded
+            if c is not None and not c.resident and c.threads > 256:
+                stay.append(replace(c, resident=loaded[0].active_clusters))
+
+
+def timed_case(pool: Executor, op: str, dtype: str, rows: int, flush: Any, rng: random.Random) -> list[Any]:
+    """The rows of a case's table, fastest first."""
+    import cupy
+
+    nbytes = 4 if dtype == "f32" else 2
+    columns = columns_of(rows, nbytes)
+    x = random_normal(rows * columns, 1, dtype)
+    y, first = device_empty(x.shape, x.dtype), None
+    runs: dict[str, Any] = {"copy": device_copy(y, x)}
+    shown: dict[str, Any] = {"copy": {}}
+    scratch = device_empty((1 << 20,), "f4")
+    for name, c, loaded in compiled_ways(pool, op, dtype, rows):
+        starts = [k.launcher(**arguments(k.kernel, src=x, dst=y, partial=scratch)) for k in loaded]
+        y.fill(0)
+        for start in starts:
+            start()
+        got = y.copy()
+        if dtype == "bf16":
+            got = (got.astype(cupy.uint32) << 16).view(cupy.float32)
+        first = got if first is None else first
+        apart = float(cupy.abs(got.astype("f4") - first.astype("f4")).max() / cupy.abs(first).max())
+        runs[name] = lambda starts=starts: [start() for start in starts]
+        k = loaded[0]
+        shown[name] = asdict(c) | {
+            "apart": apart, "shared": k.kernel.shared_bytes, "registers": k.cubin.registers,
+            "clusters": k.active_clusters if c.cluster > 1 else 0,
+        }  # fmt: skip
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(ROUNDS):
+        for name in rng.sample(list(runs), len(runs)):
+            times[name].append(timed_us(runs[name], flush))
+    us = {name: median(found) for name, found in times.items()}
+    return [
+        {"op": op, "dtype": dtype, "rows": rows, "columns": columns, "name": name, "us": round(us[name], 1),
+         "share": round(us["copy"] / us[name], 3), **shown[name]}
+        for name in sorted(us, key=us.__getitem__)
+    ]  # fmt: skip
+
+
 def main(args: list[str]) -> int:
     """See the module's text."""
     import cupy
@@ -91,63 +154,20 @@ def main(args: list[str]) -> int:
     out, op, dtypes, sizes = args
     rng, table = random.Random(7), []
     problems = [(dtype, int(rows)) for rows in sizes.split(",") for dtype in dtypes.split(",")]
-    cases: list[Case] = []
-    for dtype, rows in problems:
-        cases.append((op, dtype, rows, None))
-        cases += [(op, dtype, rows, c) for c in dict.fromkeys(ways(rows, 4 if dtype == "f32" else 2))]
-    made = in_processes(ready, cases)
-    print("compiled", len(made), flush=True)
-    stream = cupy.cuda.Stream(non_blocking=True)
-    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+    skip = ("op", "hold", "vec", "splits", "depth")
+    stream, spawn = cupy.cuda.Stream(non_blocking=True), multiprocessing.get_context("spawn")
+    with (
+        ProcessPoolExecutor(len(os.sched_getaffinity(0)), spawn) as pool,
+        stream,
+        torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)),
+    ):
         flush = cupy.zeros(64 << 20, "f4")
         for dtype, rows in problems:
-            nbytes = 4 if dtype == "f32" else 2
-            columns = columns_of(rows, nbytes)
-            x = random_normal(rows * columns, 1, dtype)
-            y, first = device_empty(x.shape, x.dtype), None
-            runs: dict[str, Any] = {"copy": device_copy(y, x)}
-            shown: dict[str, Any] = {"copy": {}}
-            for (case_op, of, n, c), kernels in zip(cases, made, strict=True):
-                if (case_op, of, n) != (op, dtype, rows):
-                    continue
-                p = norm_problem(op, (rows, columns), 0, dtype)
-                scratch = device_empty((max(1, plan(p, "sm_90a", c).workspace_elems),), "f4")
-                try:
-                    loaded = [load_prepared(k) for k in kernels]
-                except ResourceError as error:
-                    print(dtype, rows, c, error, flush=True)
-                    continue
-                starts = [k.launcher(**arguments(k.kernel, src=x, dst=y, partial=scratch)) for k in loaded]
-                y.fill(0)
-                for start in starts:
-                    start()
-                got = cupy.asarray(y).copy()
-                if dtype == "bf16":
-                    got = (got.astype(cupy.uint32) << 16).view(cupy.float32)
-                if first is None:
-                    first = got
-                apart = float(cupy.abs(got.astype("f4") - first.astype("f4")).max() / cupy.abs(first).max())
-                name = "today" if c is None else str(len(runs))
-                runs[name] = lambda starts=starts: [start() for start in starts]
-                k = loaded[0]
-                shown[name] = asdict(c or configs(p, "sm_90a")[0]) | {
-                    "apart": apart, "shared": k.kernel.shared_bytes, "registers": k.cubin.registers,
-                    "clusters": k.active_clusters if c else 0,
-                }  # fmt: skip
-            times: dict[str, list[float]] = {name: [] for name in runs}
-            for _ in range(ROUNDS):
-                for name in rng.sample(list(runs), len(runs)):
-                    times[name].append(timed_us(runs[name], flush))
-            us = {name: median(found) for name, found in times.items()}
-            for name in sorted(us, key=us.__getitem__):
-                row = {
-                    "op": op, "dtype": dtype, "rows": rows, "columns": columns, "name": name,
-                    "us": round(us[name], 1), "share": round(us["copy"] / us[name], 3), **shown[name],
-                }  # fmt: skip
-                table.append(row)
-                skip = ("op", "hold", "vec", "splits", "depth")
+            found = timed_case(pool, op, dtype, rows, flush, rng)
+            table += found
+            for row in found:
                 print(" ".join(f"{key}={v}" for key, v in row.items() if key not in skip), flush=True)
-    Path(out).write_text(json.dumps(table), encoding="utf-8")
+            Path(out).write_text(json.dumps(table), encoding="utf-8")
     return 0
 
 

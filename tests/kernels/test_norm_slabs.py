@@ -1,0 +1,98 @@
+"""Norms over columns whose slabs the blocks of a cluster keep: results, and the order that they need."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.program import Kernel, printed
+from layoutalg.codegen.sim import simulate
+from layoutalg.errors import LayoutAlgError, SimulationError
+from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
+from layoutalg.kernels.rowwise.norm import plan
+from tests.norms import check, data, launch_all
+from tests.sweeps import each
+from tests.sync_mutants import mutants
+
+VEC = {"f32": 4, "f16": 8, "bf16": 8}
+
+
+def slab(dtype: str, lanes: int, share: int, cluster: int, depth: int = 2, staged: int = 0) -> NormConfig:
+    """A configuration by threads side by side, threads of a column and blocks."""
+    return NormConfig(VEC[dtype], lanes, share, "shared", depth, staged=staged, cluster=cluster)
+
+
+def run(p: NormProblem, c: NormConfig, seed: int = 1, **options: Any) -> None:
+    """Simulate a configuration and compare it with the definition."""
+    d = data(p, seed)
+
+    def launch(kernel: Kernel, args: dict[str, Any]) -> None:
+        simulate(kernel, args, **options)
+
+    check(p, d, launch_all(plan(p, "sm_90a", c), d, launch, lambda x: x))
+
+
+@each("cluster", [2, 3, 8, 16])
+def test_any_cluster_any_rows(cluster: int) -> None:
+    rng = random.Random(cluster)
+    for op in ("softmax", "layer_norm", "rms_norm"):
+        dtype, rows = rng.choice(list(VEC)), rng.randint(16 * cluster + 1, 40 * cluster)
+        extra = {} if op == "softmax" else {"weight": True, "bias": op == "layer_norm"}
+        p = norm_problem(op, (rows, 40), 0, dtype, **extra)
+        run(p, slab(dtype, rng.choice([4, 8]), 16, cluster))
+
+
+@each("shape", [(3, 130, 24), (2, 77, 8), (1, 64, 136)])
+def test_columns_that_no_slab_divides(shape: tuple[int, ...]) -> None:
+    run(norm_problem("softmax", shape, 1, "f32"), slab("f32", 8, 8, 2))
+    run(norm_problem("layer_norm", shape, 1, "bf16", bias=True), slab("bf16", 4, 8, 3))
+
+
+def test_several_reduced_modes_and_a_padded_pitch() -> None:
+    strides = (5 * 7 * 40, 40, 200, 1)
+    p = norm_problem("layer_norm", (3, 5, 7, 32), (0, 2), "f16", strides, strides, 8, 8, weight=True)
+    run(p, slab("f16", 4, 8, 2))
+
+
+def test_registers_keep_what_shared_memory_has_no_room_for() -> None:
+    for rows in (256, 250):
+        run(norm_problem("softmax", (rows, 32), 0, "f32"), slab("f32", 8, 8, 4, staged=5))
+
+
+def test_in_place() -> None:
+    run(norm_problem("softmax", (99, 64), 0, "bf16", in_place=True), slab("bf16", 8, 8, 2))
+
+
+def test_warps_in_any_order() -> None:
+    for seed in range(3):
+        run(norm_problem("softmax", (96, 16), 0, "f32"), slab("f32", 4, 16, 3), group="warp", seed=seed)
+
+
+def verdict(kernel: Kernel, p: NormProblem) -> str:
+    """What is wrong with a kernel: "checked", "hazard", "result", or "" for nothing."""
+    d = data(p, 1, special=False)
+    found = ""
+    for options in ({}, {"group": "warp", "seed": 3}):
+        args = {"src": d.src.copy(), "dst": d.old.copy()}
+        try:
+            simulate(printed(kernel), args, trace=False, **options)
+            check(p, d, args["dst"])
+        except SimulationError:
+            found = "hazard"
+        except LayoutAlgError:
+            found = "checked"
+        except AssertionError:
+            found = found or "result"
+    return found
+
+
+def test_every_barrier_is_needed() -> None:
+    p = norm_problem("softmax", (96, 16), 0, "f32")
+    (kernel,) = plan(p, "sm_90a", slab("f32", 4, 16, 2)).kernels
+    assert verdict(kernel, p) == ""
+    waits = [m for m in mutants(kernel) if m.label.startswith("no ")]
+    missed = {m.label for m in waits if verdict(m.kernel, p) == ""}
+    assert len(waits) > 4 and missed == {"no warp_sync"}, missed
