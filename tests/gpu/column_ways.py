@@ -2,7 +2,7 @@
 
 python -m tests.gpu.column_ways out.json softmax f32,bf16 4096,8192,14336
 
-Slabs of 64 and 128 bytes, clusters of 1 to 16, 1 to 3 blocks of a multiprocessor; the way that is chosen
+Slabs of 64 to 512 bytes, clusters of 1 to 16, 1 to 4 blocks of a multiprocessor; the way that is chosen
 today comes first.  All ways of a tensor of 256 MB are launched in turn, in an order drawn per round; see
 slab_ceiling for how they are timed.
 """
@@ -57,6 +57,8 @@ def fitting(rows: int, nbytes: int, width: int, cluster: int, blocks: int, threa
     share = -(-rows // cluster)
     each = threads // lanes
     rounds = -(-share // each)
+    if each < 4 or share < each:
+        return None
     room = ROOM_BYTES // blocks - BLOCK_BYTES - exchange_bytes(lanes, vec, threads, cluster)
     fits = min(rounds, room // (threads * 16))
     if rounds - fits > HELD or fits < 1 or (rounds - fits and blocks > 2):
@@ -66,9 +68,9 @@ def fitting(rows: int, nbytes: int, width: int, cluster: int, blocks: int, threa
 
 def ways(rows: int, nbytes: int) -> Iterator[NormConfig]:
     """The ways that fit: of each width and number of blocks those of the two smallest clusters."""
-    for width in (128, 64):
-        for blocks, threads in ((1, 512), (1, 1024), (2, 256), (2, 512), (3, 256)):
-            found = (fitting(rows, nbytes, width, n, blocks, threads) for n in CLUSTERS if n > 1)
+    for width in (512, 256, 128, 64) if rows > 20000 else (512, 256, 128):
+        for blocks, threads in ((1, 512), (2, 128), (2, 256), (2, 512), (3, 128), (3, 256), (4, 128)):
+            found = (fitting(rows, nbytes, width, n, blocks, threads) for n in CLUSTERS)
             yield from [c for c in found if c is not None][:2]
 
 
@@ -102,7 +104,7 @@ def compiled_ways(
                 continue
             name = "today" if c is None else f"{'stay' if c.resident else 'once'} {number}"
             yield name, c or configs(p, "sm_90a")[0], loaded
-            if c is not None and not c.resident and c.threads > 256:
+            if c is not None and not c.resident and c.threads == 512 and c.cluster > 1:
                 stay.append(replace(c, resident=loaded[0].active_clusters))
 
 
@@ -131,6 +133,7 @@ def timed_case(pool: Executor, op: str, dtype: str, rows: int, flush: Any, rng: 
         k = loaded[0]
         shown[name] = asdict(c) | {
             "apart": apart, "shared": k.kernel.shared_bytes, "registers": k.cubin.registers,
+            "spills": k.cubin.spill_bytes,
             "clusters": k.active_clusters if c.cluster > 1 else 0,
         }  # fmt: skip
     times: dict[str, list[float]] = {name: [] for name in runs}

@@ -5,8 +5,8 @@ python -m tests.gpu.slab_ceiling out.json 8      clusters of 8 only
 
 A norm over an axis that is not the last has to see a column before it writes one element of it.  Its blocks
 take slabs of a few columns; a cluster keeps one in the shared memory of its blocks.  What that costs without
-any arithmetic is the time of this copy: load the slab, a barrier of the cluster, store it.  Slabs are 64 and
-128 bytes wide, clusters 1 to 16 blocks, 1 to 3 blocks share a multiprocessor, and each slab just fits.
+any arithmetic is the time of this copy: load the slab, a barrier of the cluster, store it.  Slabs are 64
+to 512 bytes wide, clusters 1 to 16 blocks, 1 to 3 blocks share a multiprocessor, and each slab just fits.
 
     once          a cluster per slab; lanes copy 16 bytes by cp.async, read them back and store them
     refilled      as many clusters as the GPU runs; a place is refilled from the next slab once stored
@@ -42,6 +42,7 @@ from layoutalg.codegen.gpu import (
     random_normal,
     require_gpu,
 )
+from layoutalg.codegen.instr import STG_WHOLE
 from layoutalg.errors import ResourceError
 from tests.gpu.hopper_products import timed_us
 
@@ -132,7 +133,7 @@ class SlabCopy:
                 with k.Unroll("u", depth) as u:
                     k.do(cg.LDS[16], v[u], slot(g * depth + u))
                 with k.Unroll("u", depth) as u:
-                    k.do(cg.STG[16], self.y.at(*self.place(slab, g * depth + u)), v[u])
+                    k.do(STG_WHOLE[16], self.y.at(*self.place(slab, g * depth + u)), v[u])
                 if self.again:
                     following = k.let("following", slab + self.clusters)
                     with k.If(following < self.slabs), k.Unroll("u", depth) as u:
@@ -193,14 +194,14 @@ def ready(way: Way) -> Prepared:
 
 def ways(clusters: tuple[int, ...] = (1, 2, 4, 8, 16)) -> Iterator[Way]:
     """All ways that are measured."""
-    for width in (128, 64):
+    for width in (512, 256, 128, 64):
         for cluster in clusters:
             for blocks in BOXES:
                 for mode in MODES:
                     if mode.startswith("tma"):
                         yield Way(mode, width, cluster, blocks, 32)
                     else:
-                        some = (256, 512, 1024) if blocks == 1 else (256, 512)
+                        some = (256, 512) if blocks == 1 else (128, 256)
                         yield from (Way(mode, width, cluster, blocks, threads) for threads in some)
 
 
