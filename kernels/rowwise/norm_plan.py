@@ -32,12 +32,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, prod
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
+from layoutalg.kernels.rowwise.slab_plan import BLOCK_BYTES, slab_bytes, slabs
 from layoutalg.kernels.rowwise.unaligned import (
     Backwards,
     MaskedRows,
@@ -81,6 +83,12 @@ LEAST_ROWS = 128
 
 LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
 """Threads side by side of skewed columns, at least: two write nothing.  Columns of a tile read twice."""
+
+_MOST_CLUSTER = MappingProxyType({9: 16, 10: 16})
+"""Blocks of a cluster that keeps columns, by the major number of the compute capability."""
+
+LEAST_SHARE = 0.66
+"""The share of a copy that what is read twice has."""
 
 
 # --- configurations, and the rounds of their threads ----------------------------------------------------
@@ -269,7 +277,8 @@ def candidates(
     most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
-        x = _Ways(form, p.dtype, vec, sms, most if copies else 0)
+        clusters = _MOST_CLUSTER.get(chip.compute_capability[0], 1) if copies else 1
+        x = _Ways(form, p.dtype, vec, sms, most if copies else 0, clusters)
         ways = _rows(x) if form.lead.reduced else _columns(x)
         yield from ((c, _refusal(x, c)) for c in ways)
 
@@ -287,13 +296,15 @@ def _vectors(form: Form, p: NormProblem) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class _Ways:
-    """A form in vectors of `vec`, and what is there for it: multiprocessors, shared memory of a block."""
+    """A form in vectors of `vec`, and what is there for it: multiprocessors, shared memory of a block, and
+    blocks of a cluster."""
 
     form: Form
     element: DType
     vec: int
     sms: int
     room: int
+    clusters: int
 
     def walk(self, c: NormConfig) -> Walk:
         """The walk of a configuration."""
@@ -366,7 +377,11 @@ def _refusal(x: _Ways, c: NormConfig) -> LayoutAlgError | None:
         return ResourceError(f"threads per block, {said}", c.threads, MOST_THREADS)
     if staged > rounds:
         return UnsupportedError(f"{said}: {staged} vectors of a thread are staged, and it has {rounds}")
-    if (asked := staged * c.threads * x.vector_bytes) > x.room:
+    if c.cluster > 1 and not walk.rows:
+        asked = slab_bytes(c.vec, x.vector_bytes, c.rows_per_block, c.threads, staged, c.cluster)
+        if asked > BLOCK_BYTES:
+            return ResourceError(f"bytes of shared memory, {said}", asked, BLOCK_BYTES)
+    elif (asked := staged * c.threads * x.vector_bytes) > x.room:
         return ResourceError(f"bytes of shared memory, {said}", asked, x.room)
     held = (rounds - staged) * x.words
     if c.hold != "global" and held > HELD_WORDS:
@@ -415,6 +430,8 @@ def _columns(x: _Ways) -> Iterator[NormConfig]:
     wider, narrow = [x.lanes(n) for n in sizes], x.lanes(2 * SECTOR_BYTES if x.skewed else SECTOR_BYTES)
     wide_enough = [side for side in wider if x.enough(side)]
     yield from (c for c in map(x.held, wide_enough) if c.threads <= 512)
+    if x.clusters > 1 and not apart:
+        yield from _slabs(x, LEAST_SHARE)
     ways = [(side, blocks) for side in wide_enough for blocks in (3, 2)]  # blocks of a multiprocessor
     for side, blocks in ways if apart else sorted(ways, key=lambda way: -way[1]):
         if x.form.count * side * x.vector_bytes <= x.room // blocks:
@@ -424,6 +441,15 @@ def _columns(x: _Ways) -> Iterator[NormConfig]:
     if x.enough(wider[-1]):
         yield NormConfig(x.vec, wider[-1], 512 // wider[-1], "shared", 8)
     yield from _skewed_twice(x) if x.skewed else _columns_twice(x)
+
+
+def _slabs(x: _Ways, least: float) -> Iterator[NormConfig]:
+    """Slabs that clusters keep, of which at least such a share of a copy is expected."""
+    tiles = x.slab(1).tiles
+    for s in slabs(x.form.count, tiles, x.vec, x.vector_bytes, x.sms, x.clusters):
+        if s.share >= least and s.lanes <= x.across:
+            share = s.threads // s.lanes
+            yield NormConfig(x.vec, s.lanes, share, "shared", staged=s.staged, cluster=s.cluster)
 
 
 def _skewed_twice(x: _Ways) -> Iterator[NormConfig]:

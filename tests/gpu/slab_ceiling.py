@@ -201,8 +201,7 @@ def ways(clusters: tuple[int, ...] = (1, 2, 4, 8, 16)) -> Iterator[Way]:
                     if mode.startswith("tma"):
                         yield Way(mode, width, cluster, blocks, 32)
                     else:
-                        some = (256, 512) if blocks == 1 else (128, 256)
-                        yield from (Way(mode, width, cluster, blocks, threads) for threads in some)
+                        yield Way(mode, width, cluster, blocks, 512 if blocks == 1 else 256)
 
 
 def whole_columns(way: Way, resident: int, nbytes: int) -> int:
@@ -264,12 +263,10 @@ def main(args: list[str]) -> int:
             except ResourceError as error:
                 print(way, error, flush=True)
                 continue
-            whole = whole_columns(way, loaded.active_clusters, nbytes)
-            power = 1 << ((nbytes // way.rows // 4).bit_length() - 1)
-            for columns in (whole, power):
-                rows.append(measured(way, loaded, columns, arrays, flush, rng))
-                print(" ".join(f"{key}={x:.4g}" if isinstance(x, float) else f"{key}={x}"
-                               for key, x in rows[-1].items()), flush=True)  # fmt: skip
+            columns = whole_columns(way, loaded.active_clusters, nbytes)
+            rows.append(measured(way, loaded, columns, arrays, flush, rng))
+            shown = (f"{x}={y:.4g}" if isinstance(y, float) else f"{x}={y}" for x, y in rows[-1].items())
+            print(*shown, flush=True)
     Path(args[0]).write_text(json.dumps(rows), encoding="utf-8")
     return 0
 

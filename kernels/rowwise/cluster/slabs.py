@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from layoutalg.arch import find_arch
 from layoutalg.codegen.expr import Const, Expr, as_expr
 from layoutalg.codegen.instr import BAR, CP_COMMIT, CP_WAIT, LDS, STS
 from layoutalg.codegen.program import Kernel, Reg, Shared
@@ -34,13 +33,11 @@ from layoutalg.kernels.rowwise.block_reduce import get, put
 from layoutalg.kernels.rowwise.cluster.exchange import Exchange
 from layoutalg.kernels.rowwise.norm_plan import NormConfig
 from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.slab_plan import neighbours
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Walk
 
 if TYPE_CHECKING:
     from layoutalg.kernels.rowwise.norm import Norm
-
-REGISTERS, LEAST_REGISTERS = 1 << 16, 64
-"""Of a multiprocessor, and those of a thread that are enough."""
 
 
 class SlabBlock(RowBlock):
@@ -59,12 +56,6 @@ class SlabBlock(RowBlock):
         self.clusters = walk.blocks // config.cluster
         self.turns = -(-walk.tiles // self.clusters)
         self.arriving, self.in_warps, self.following = False, True, self.tile
-
-    def neighbours(self) -> int:
-        """Blocks of a multiprocessor, as shared memory has room for them and registers are enough."""
-        chip, threads = find_arch("sm_90"), self.tiling.threads
-        each = self.k.shared_end(1) + chip.reserved_shared_bytes_per_block
-        return max(1, min(chip.shared_bytes_per_sm // each, REGISTERS // (LEAST_REGISTERS * threads)))
 
     def slabs(self) -> Iterator[Expr]:
         """The slabs of the block's cluster in turn, the first of which is on its way; each with its turn."""
@@ -146,7 +137,7 @@ def build_slabs(name: str, p: NormProblem, walk: Walk, c: NormConfig, notes: lis
         norm.apply(b, f := b.floats(v), v)
         b.store(f, v)
 
-    b.k.min_blocks = b.neighbours()
+    b.k.min_blocks = neighbours(b.k.shared_end(1), c.threads)
     for turn in b.slabs():
         x.turn = turn
         norm.start(b)
