@@ -4,8 +4,8 @@ python -m tests.gpu.column_norms out.json softmax,layer_norm f32,bf16,f16 1024,4
 
 Tensors of 256 MB are reduced over their rows.  torch.compile is asked for mode="max-autotune-no-cudagraphs",
 dynamic=False, and takes the definition of the norm in floats.  All are launched in turn, in an order drawn
-per round, after 256 MB of clean data have been read, the host ahead of the GPU; the copy runs twice, which says
-what repeats.  Results are compared with the definition in double precision once.
+per round, after 256 MB of clean data have been read, the host ahead of the GPU; the copy runs twice, which
+says what repeats.  Results are compared with the definition in double precision once.
 """
 
 from __future__ import annotations

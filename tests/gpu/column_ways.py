@@ -3,8 +3,8 @@
 python -m tests.gpu.column_ways out.json softmax f32,bf16 4096,8192,14336
 
 Slabs of 64 to 512 bytes, clusters of 1 to 16, 1 to 4 blocks of a multiprocessor; the way that is chosen
-comes first, then what reads twice.  All ways of a tensor of 256 MB are launched in turn, in an order drawn per round; see
-slab_ceiling for how they are timed.
+comes first, then what reads twice.  All ways of a tensor of 256 MB are launched in turn, in an order drawn
+per round; see slab_ceiling for how they are timed.
 """
 
 from __future__ import annotations
