@@ -105,7 +105,7 @@ def compiled_ways(
                 continue
             name = "chosen" if c is None else f"{'stay' if c.resident else 'once'} {number}"
             yield name, c or configs(p, "sm_90a")[0], loaded
-            if c is not None and not c.resident and c.threads == 512 and c.cluster > 1:
+            if c is not None and not c.resident and c.threads >= 256 and c.cluster > 1:
                 stay.append(replace(c, resident=loaded[0].active_clusters))
 
 

@@ -23,127 +23,218 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from layoutalg.codegen.expr import Const, Expr, as_expr
+from layoutalg.codegen.expr import Expr, as_expr, minus
 from layoutalg.codegen.instr import BAR, CP_COMMIT, CP_WAIT, LDS, STS
 from layoutalg.codegen.program import Kernel, Reg, Shared
-from layoutalg.kernels.rowwise.block import Group, RowBlock, Vector, Visit
+from layoutalg.kernels.rowwise.block import Group, RowBlock, Vector
 from layoutalg.kernels.rowwise.block_reduce import get, put
 from layoutalg.kernels.rowwise.cluster.exchange import Exchange
 from layoutalg.kernels.rowwise.norm_plan import NormConfig
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.slab_plan import neighbours
-from layoutalg.kernels.rowwise.walk import WARP, Bases, Walk
+from layoutalg.kernels.rowwise.walk import WARP, Bases, Index, Walk
 
 if TYPE_CHECKING:
     from layoutalg.kernels.rowwise.norm import Norm
 
 
-class SlabBlock(RowBlock):
-    """A block of a cluster that keeps slabs of columns.
+LAG = 2
+"""Groups of copies that are on their way while statistics are made of the one before them."""
 
-    `arriving`: copies of the slab are on their way, and `groups` waits for each.  `following` is the
-    cluster's next slab.
-    """
+
+class SlabBlock(RowBlock):
+    """A block of a cluster that keeps one slab of columns."""
 
     def __init__(
         self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str]
     ) -> None:
         super().__init__(name, problem, walk, config, notes, writes=True)
-        held = (s for s in self.schedule.segments if s.hold == "shared")
-        self.copies = sum(-(-s.count // config.depth) for s in held)
-        self.clusters = walk.blocks // config.cluster
-        self.turns = -(-walk.tiles // self.clusters)
-        self.arriving, self.in_warps, self.following = False, True, self.tile
+        self.in_warps, self.arriving = True, 0
 
-    def slabs(self) -> Iterator[Expr]:
-        """The slabs of the block's cluster in turn, the first of which is on its way; each with its turn."""
-        k, first, tiles = self.k, self.tile, self.walk.tiles
-        if self.turns == 1:
-            self.arriving = True
-            yield Const(0)
-            return
-        with k.For("turn", self.turns) as turn:
-            tile = k.let("slab", first + turn * self.clusters)
-            with self.where([tile < tiles] if tiles % self.clusters else []):
-                self.tile, self.arriving = tile, True
-                self.following = k.let("following", tile + self.clusters)
-                self.place, self.bases = self._stands("slab_", tile)
-                yield turn
+    def used(self, name: str) -> Reg:
+        """The registers of a factor, from which results are made."""
+        return self.stat(name)
 
     def hold(self) -> None:
-        """Start all copies and loads of a slab."""
+        """Start all copies and loads: as many groups arrive in turn."""
+        self.arriving = 0
         for group in self._rounds("shared", "registers"):
             self._fetch(group)
+            if group.hold == "shared":
+                self.k.do(CP_COMMIT)
+        shared = (s for s in self.schedule.segments if s.hold == "shared")
+        self.arriving = sum(-(-s.count // self.config.depth) for s in shared)
 
     def groups(self, *, backwards: bool = False) -> Iterator[Group]:
-        """Groups of vectors in turn, in registers, as soon as they are there."""
-        arriving, self.arriving = self.arriving, False
+        """Groups of vectors in turn, in registers; the first time as soon as they are there."""
+        arriving, self.arriving = self.arriving, 0
         for group in self._rounds("shared", "registers"):
-            kept = group.hold == "shared"
-            if arriving and kept:
-                self.k.do(CP_WAIT, self.copies - 1)
-            if kept:
+            awaited = arriving > 0 and group.hold == "shared"
+            if awaited:
+                self.k.do(CP_WAIT, arriving - 1)
+            if group.hold == "shared":
                 group.visit(self._recall)
             yield group
-            if arriving and kept:
+            if awaited:  # an empty group, so that as many follow the next one
                 self.k.do(CP_COMMIT)
 
-    def results(self, visit: Visit) -> None:
-        """Visit every vector for the last time; its place is then the next slab's."""
-        for group in self.groups():
-            group.visit(visit)
-            if self.turns > 1:
-                with self._next_slab():
-                    group.visit(self._copy if group.hold == "shared" else self._load)
-                if group.hold == "shared":
-                    self.k.do(CP_COMMIT)
-
     def _fetch(self, group: Group) -> None:
-        shared = group.hold == "shared"
-        group.visit(self._copy if shared else self._load)
-        if shared:
-            self.k.do(CP_COMMIT)
+        group.visit(self._copy if group.hold == "shared" else self._load)
+
+
+class TurningBlock(SlabBlock):
+    """A block of a cluster that goes from slab to slab: `turn` counts, `following` is the slab that comes in.
+
+    While `result` is made of the vectors of the slab before, their places are filled with those of the one
+    that follows, and statistics are made of these as they arrive: `groups` are of that slab.
+    """
+
+    turn: Expr
+    following: Expr
+    before: Expr
+
+    def __init__(
+        self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str],
+        result: Callable[[TurningBlock, Vector], None],
+    ) -> None:  # fmt: skip
+        super().__init__(name, problem, walk, config, notes)
+        self.clusters, self.result = walk.blocks // config.cluster, result
+        self.factors: frozenset[str] = frozenset()
+
+    def used(self, name: str) -> Reg:
+        """The registers of a factor of the slab before."""
+        return self.reg(f"slab_{name}", self.statistics)
+
+    def stat(self, name: str) -> Reg:
+        """The registers of a statistic of the slab that follows; of `factors` those of the slab before."""
+        return self.used(name) if name in self.factors else super().stat(name)
+
+    @property
+    def follows(self) -> Expr:
+        """The predicate that there is a slab that follows."""
+        return self.following < self.walk.tiles
+
+    def turns(self) -> Iterator[Expr]:
+        """The turns of the block's cluster, one more than it has slabs."""
+        k, tiles = self.k, self.walk.tiles
+        with k.For("turn", -(-tiles // self.clusters) + 1) as turn:
+            self.turn = turn
+            self.following = k.let("following", self.tile + turn * self.clusters)
+            self.before = k.let("before", self.tile + minus(turn, 1) * self.clusters)
+            yield turn
+
+    def groups(self, *, backwards: bool = False) -> Iterator[Group]:
+        """Groups of the slab that follows, behind the code that stores those of the slab before."""
+        k, (main, others) = self.k, self._parts()
+        for group in others:
+            self._turn_over(group)
+        k.do(CP_COMMIT)
+        whole = main.count // self.config.depth
+        lag = min(LAG, max(0, whole - 1))
+        for first, count in ((0, lag), (lag, whole - lag)):
+            if not count:
+                continue
+            with k.For("g", count) as g:
+                self._turn_over(self._main(main, g + first))
+                k.do(CP_COMMIT)
+                if first == lag:
+                    k.do(CP_WAIT, lag)
+                    yield from self._arrived(self._main(main, g))
+        for left in reversed(range(lag)):
+            k.do(CP_WAIT, left)
+            yield from self._arrived(self._main(main, whole - 1 - left))
+        if not whole:
+            k.do(CP_WAIT, 0)
+        for group in others:
+            yield from self._arrived(group)
+
+    def _parts(self) -> tuple[Group, list[Group]]:
+        """The plain rounds in shared memory that are whole groups, and what is left, as groups."""
+        depth, schedule = self.config.depth, self.schedule
+        main, others = Group(self, 0, 0, 0, True, "shared"), []
+        for s in schedule.segments:
+            if s.hold == "registers":
+                others.append(Group(self, s.first, s.first - schedule.staged, s.count, s.plain, s.hold))
+                continue
+            first, whole = s.first, s.count // depth * depth
+            if s.plain and whole:
+                main = Group(self, first, schedule.registers, whole, True, s.hold, first)
+                first += whole
+            for at in range(first, s.first + s.count, depth):
+                count = min(depth, s.first + s.count - at)
+                others.append(Group(self, at, schedule.registers, count, s.plain, s.hold, at))
+        return main, others
+
+    def _main(self, main: Group, g: Index) -> Group:
+        """Group g of the plain ones."""
+        first = g * self.config.depth + main.first
+        return replace(main, first=first, count=self.config.depth, slot=first)
+
+    def _turn_over(self, group: Group) -> None:
+        """Store the results of a group, and fetch what follows into its place."""
+        with self._standing("slab_", self.before, [self.turn >= 1, self.before < self.walk.tiles]):
+            if group.hold == "shared":
+                group.visit(self._recall)
+            group.visit(lambda v: self.result(self, v))
+        with self._standing("next_", self.following, [self.follows]):
+            self._fetch(group)
+
+    def _arrived(self, group: Group) -> Iterator[Group]:
+        """A group of the slab that follows, which is there, in registers."""
+        with self.where([self.follows]):
+            if group.hold == "shared":
+                group.visit(self._recall)
+            yield group
 
     @contextmanager
-    def _next_slab(self) -> Iterator[None]:
-        """Code in which the block stands in its cluster's next slab, where there is one."""
+    def _standing(self, name: str, tile: Expr, where: list[Expr]) -> Iterator[None]:
+        """Code in which the block stands in a slab, under predicates that there is one."""
         here = self.place, self.bases
-        with self.where([self.following < self.walk.tiles]):
-            self.place, self.bases = self._stands("next_", self.following)
+        with self.where(where):
+            self.place = self.k.let(f"{name}place", as_expr(self.walk.place(tile, self.row)))
+            source, target, at, row = self.walk.bases(self.place)
+            starts = (self.k.let(f"{name}{x}", as_expr(y)) for x, y in (("from", source), ("to", target)))
+            self.bases = Bases(*starts, at, row)
             with self.present():
                 yield
         self.place, self.bases = here
 
-    def _stands(self, name: str, tile: Expr) -> tuple[Expr, Bases]:
-        """The thread's place in a slab, and where its columns begin."""
-        place = self.k.let(f"{name}place", as_expr(self.walk.place(tile, self.row)))
-        source, target, at, row = self.walk.bases(place)
-        where = (self.k.let(f"{name}{x}", as_expr(y)) for x, y in (("source", source), ("target", target)))
-        return place, Bases(*where, at, row)
-
 
 def build_slabs(name: str, p: NormProblem, walk: Walk, c: NormConfig, notes: list[str], norm: Norm) -> Kernel:
     """The tile program of a norm whose columns the blocks of a cluster keep."""
-    b = SlabBlock(name, p, walk, c, notes)
-    words = sum(b.stat(name).shape[0] for name in norm.partials)
-    x = Exchange(b.k, b.tiling.rows_per_block, words)
-    room = Room(b, norm)
-    x.open()
-    b.hold()
 
-    def result(v: Vector) -> None:
+    def result(b: SlabBlock, v: Vector) -> None:
         norm.apply(b, f := b.floats(v), v)
         b.store(f, v)
 
+    def turned(b: TurningBlock, v: Vector) -> None:
+        b.factors = frozenset(norm.factors)
+        result(b, v)
+        b.factors = frozenset()
+
+    turning = 0 < c.resident < walk.tiles
+    b = TurningBlock(name, p, walk, c, notes, turned) if turning else SlabBlock(name, p, walk, c, notes)
+    x = Exchange(b.k, b.tiling.rows_per_block, sum(b.stat(name).shape[0] for name in norm.partials))
+    room = Room(b, norm)
     b.k.min_blocks = neighbours(b.k.shared_end(1), c.threads)
-    for turn in b.slabs():
-        x.turn = turn
-        norm.start(b)
-        norm.online(b)
-        room.join(x)
-        b.results(result)
+    x.open()
+    if isinstance(b, TurningBlock):
+        for x.turn in b.turns():
+            norm.start(b)
+            norm.online(b)
+            with b.k.If(b.follows):
+                room.join(x)
+                with b.k.If(b.following + b.clusters < walk.tiles):
+                    x.again()
+        return b.k.build()
+    b.hold()
+    norm.start(b)
+    norm.online(b)
+    room.join(x)
+    b.each(lambda v: result(b, v))
     return b.k.build()
 
 
@@ -177,10 +268,7 @@ class Room:
             with b.where([b.y.eq(0)]):
                 self._words(self.final, 0, self.factors, store=True)
         k.do(BAR)
-        if b.turns > 1:
-            with b.where([b.following < b.walk.tiles]):
-                x.again()
-        self._words(self.final, 0, self.factors, store=False)
+        self._words(self.final, 0, [b.used(name) for name in norm.factors], store=False)
 
     def _words(self, buffer: Shared, slot: Expr | int, planes: list[Reg], *, store: bool) -> None:
         """Store, or load, the words of a thread's columns in a slot of all columns, plane after plane."""
