@@ -190,6 +190,10 @@ def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:
         f"{c.rows_per_block} groups of them per block; vectors of {c.vec} elements, "
         f"{rounds} per thread, {held}.",
     ]
+    if c.cluster > 1 and not w.rows:
+        stay = f"; {c.resident} clusters go from slab to slab" if 0 < c.resident < w.tiles else ""
+        slab = f"a slab of {c.rows_per_block * c.vec} columns"
+        lines.append(f"The {c.cluster} blocks of a cluster keep {slab}, and exchange its statistics{stay}.")
     if c.splits > 1:
         half = "its statistics are written" if part == "statistics" else "the statistics of all are joined"
         lines.append(f"{c.splits} blocks have a part of a statistic each; {half}.")

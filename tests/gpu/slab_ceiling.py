@@ -267,7 +267,7 @@ def main(args: list[str]) -> int:
             rows.append(measured(way, loaded, columns, arrays, flush, rng))
             shown = (f"{x}={y:.4g}" if isinstance(y, float) else f"{x}={y}" for x, y in rows[-1].items())
             print(*shown, flush=True)
-    Path(args[0]).write_text(json.dumps(rows), encoding="utf-8")
+            Path(args[0]).write_text(json.dumps(rows), encoding="utf-8")
     return 0
 
 
