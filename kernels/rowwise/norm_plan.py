@@ -39,7 +39,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
-from layoutalg.kernels.rowwise.slab_plan import BLOCK_BYTES, slab_bytes, slabs
+from layoutalg.kernels.rowwise.cluster.slab_plan import BLOCK_BYTES, slab_bytes, slabs
 from layoutalg.kernels.rowwise.unaligned import (
     Backwards,
     MaskedRows,

@@ -34,7 +34,7 @@ from layoutalg.kernels.rowwise.block_reduce import get, put
 from layoutalg.kernels.rowwise.cluster.exchange import Exchange
 from layoutalg.kernels.rowwise.norm_plan import NormConfig
 from layoutalg.kernels.rowwise.problems import NormProblem
-from layoutalg.kernels.rowwise.slab_plan import neighbours
+from layoutalg.kernels.rowwise.cluster.slab_plan import neighbours
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Index, Walk
 
 if TYPE_CHECKING:
