@@ -26,6 +26,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass, replace
+from math import prod
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeAlias
@@ -49,6 +50,7 @@ from layoutalg.codegen.gpu import (
     version,
 )
 from layoutalg.codegen.program import Kernel, launch_sequence
+from layoutalg.errors import ResourceError
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.layout import Value
 
@@ -61,15 +63,25 @@ Scalars: TypeAlias = "tuple[tuple[str, int], ...]"
 
 @functools.lru_cache(LOADED_PLANS)
 def sequence_on_gpu(family: str, p: Any, device: int | None, scalars: Scalars = ()) -> LoadedSequence:
-    """The best plan of a family's problem, loaded on the current GPU, whose number is `device`.
+    """The best plan of a family's problem, loaded on the current GPU, whose number is `device`; where that
+    does not fit its clusters of blocks, the best plan of those that it fits.
 
-    Raises UnsupportedError without a GPU, and as `ready_sequence` does.
+    Raises UnsupportedError without a GPU, and as `ready_sequence` and `load_sequence` do.
 
     >>> from layoutalg.codegen.gpu import gpu_status
     >>> if gpu_status().available:
     ...     loaded = sequence_on_gpu("max", FAMILIES["max"].problem((8, 64), 1, "f16"), 0)
     """
-    return load_sequence(ready_sequence(family, p, require_gpu().arch, cache_folder(), scalars))
+    asked = family, p, require_gpu().arch, cache_folder(), scalars
+    ready = ready_sequence(*asked)
+    while True:
+        try:
+            return load_sequence(ready)
+        except ResourceError as error:
+            largest = max(prod(kernel.cluster) for kernel in ready.kernels)
+            if largest == 1:
+                raise
+            ready = ready_sequence(*asked, most_blocks=max(1, min(error.limit, largest - 1)))
 
 
 def gpu_arch() -> str:
@@ -78,12 +90,12 @@ def gpu_arch() -> str:
 
 
 def ready_sequence(
-    family: str, p: Any, arch: str, folder: Path | None, scalars: Scalars = ()
+    family: str, p: Any, arch: str, folder: Path | None, scalars: Scalars = (), most_blocks: int = 0
 ) -> ReadySequence:
     """The best plan of a problem, compiled, from a folder; it is put there where it was not.
 
-    Raises what the family's `candidates` and `launches` and `compile_sequence` raise; trouble with the folder
-    is a warning.
+    `most_blocks` of a cluster, where there is a limit; 0: any.  Raises what the family's `candidates` and
+    `launches` and `compile_sequence` raise; trouble with the folder is a warning.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -92,13 +104,14 @@ def ready_sequence(
     >>> first == second
     True
     """
-    key = None if folder is None else plan_key(family, p, arch, scalars)
+    limit = (("most_blocks", most_blocks),) if most_blocks else ()
+    key = None if folder is None else plan_key(family, p, arch, (*scalars, *limit))
     entry = None if folder is None or key is None else fetch_entry(folder, key)
     kept = None if entry is None else _unpacked(*entry)
     if kept is not None:
         return kept
     found = FAMILIES[family]
-    config = found.choose(p, arch)
+    config = found.choose(p, arch, lambda c: not most_blocks or getattr(c, "cluster", 1) <= most_blocks)
     if found.called is None:
         compiled = compile_sequence((found.shared or found.launches)(p, config, arch), arch)
     else:

@@ -3,7 +3,7 @@
     problems           what is asked: tensors with reduced modes, their normal form, definitions
     walk, unaligned    which thread reads what: layouts, and the arithmetic where rows start anywhere
     block, block_reduce     the kernel that is being written, its tensors, and what its threads exchange
-    cluster            what blocks of a cluster exchange, on Hopper
+    cluster, slabs     what blocks of a cluster exchange, on Hopper; columns that they keep
     reduce_plan, reduce     reductions: configurations, and the program
     norm_plan, norm    softmax and norms: the same, and where elements stay between two visits
     families, trials   the records of this room's families, and what is timed; data on which they are

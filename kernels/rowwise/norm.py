@@ -65,9 +65,10 @@ from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.block import ONE_WORD, Group, RowBlock, Vector, float_word
 from layoutalg.kernels.rowwise.block_reduce import all_reduce, give, given, partials, save
-from layoutalg.kernels.rowwise.cluster import Exchange, build_slabs
-from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, configs, form_of, walk_of
+from layoutalg.kernels.rowwise.cluster import Exchange
+from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, can_cluster, configs, form_of, walk_of
 from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.slabs import build_slabs
 from layoutalg.kernels.rowwise.unaligned import minus
 from layoutalg.kernels.rowwise.walk import WARP, Index, Walk
 
@@ -97,10 +98,15 @@ class NormLaunches:
 def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | None = None) -> NormLaunches:
     """The launches of a problem, by the best configuration or a given one.
 
-    Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held.
+    Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, and
+    for clusters that keep anything but a row, or columns that start at vectors.
     """
     c = configs(problem, arch)[0] if config is None else config
     walk = walk_of(form_of(problem), problem.dtype, c)
+    if c.cluster > 1 and not can_cluster(walk, c):
+        raise UnsupportedError(
+            f"{problem} in clusters of {c.cluster} by {c.hold}: a row, or aligned columns, are kept, on chip"
+        )
     if c.splits == 1:
         return NormLaunches(problem, c, (build(problem, walk, c),), 0)
     if c.hold != "global":

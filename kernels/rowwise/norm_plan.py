@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from math import ceil, prod
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -38,8 +39,17 @@ from typing import Literal, TypeAlias
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.rowwise.cluster import (
+    BLOCK_BYTES,
+    SIZES,
+    Kept,
+    kept_us,
+    registers,
+    slab_bytes,
+    slabs,
+    twice_us,
+)
 from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
-from layoutalg.kernels.rowwise.cluster.slab_plan import BLOCK_BYTES, slab_bytes, slabs
 from layoutalg.kernels.rowwise.unaligned import (
     Backwards,
     MaskedRows,
@@ -59,6 +69,7 @@ from layoutalg.kernels.rowwise.walk import (
     Walk,
     power_above,
 )
+from layoutalg.model import occupancy_of
 
 FEW_WORDS, HELD_WORDS = 16, 32
 """Registers of a thread that hold elements: rather, and at most."""
@@ -68,6 +79,9 @@ SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
 
 FILLING_THREADS = 1024
 """Threads of a multiprocessor below which more threads share a row."""
+
+LONG_BYTES, LONG_THREADS = 32 << 10, (128, 256, 512)
+"""Rows from which on clusters are compared, and the threads of a block of theirs."""
 
 SPLIT_BYTES = 16 << 10
 """A part of a split is at least so long."""
@@ -84,7 +98,7 @@ LEAST_ROWS = 128
 LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
 """Threads side by side of skewed columns, at least: two write nothing.  Columns of a tile read twice."""
 
-_MOST_CLUSTER = MappingProxyType({9: 16, 10: 16})
+MOST_CLUSTER = MappingProxyType({9: 16, 10: 16})
 """Blocks of a cluster that keeps columns, by the major number of the compute capability."""
 
 LEAST_SHARE = 0.66
@@ -139,6 +153,16 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
         return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
     backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
     return Backwards(form, tiling) if backwards else Walk(form, tiling)
+
+
+def can_cluster(walk: Walk, c: NormConfig) -> bool:
+    """True where the blocks of a cluster can keep what they compute: one row, or columns that start at
+    vectors, which are not split."""
+    if c.hold == "global" or c.splits > 1:
+        return False
+    if walk.rows:
+        return c.rows_per_block == 1
+    return c.hold == "shared" and not walk.cut and c.rows_per_block <= WARP
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +301,7 @@ def candidates(
     most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
-        clusters = _MOST_CLUSTER.get(chip.compute_capability[0], 1) if copies else 1
-        x = _Ways(form, p.dtype, vec, sms, most if copies else 0, clusters)
+        x = _Ways(form, p.dtype, vec, sms, most if copies else 0, chip)
         ways = _rows(x) if form.lead.reduced else _columns(x)
         yield from ((c, _refusal(x, c)) for c in ways)
 
@@ -296,19 +319,23 @@ def _vectors(form: Form, p: NormProblem) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class _Ways:
-    """A form in vectors of `vec`, and what is there for it: multiprocessors, shared memory of a block, and
-    blocks of a cluster."""
+    """A form in vectors of `vec`, and what is there for it: multiprocessors, shared memory of a block."""
 
     form: Form
     element: DType
     vec: int
     sms: int
     room: int
-    clusters: int
+    chip: Arch
 
     def walk(self, c: NormConfig) -> Walk:
         """The walk of a configuration."""
         return walk_of(self.form, self.element, c)
+
+    @property
+    def clusters(self) -> int:
+        """Blocks of a cluster that keeps columns, at most."""
+        return MOST_CLUSTER.get(self.chip.compute_capability[0], 1) if self.room else 1
 
     @property
     def words(self) -> int:
@@ -371,7 +398,11 @@ def _refusal(x: _Ways, c: NormConfig) -> LayoutAlgError | None:
         return UnsupportedError(f"{said}: the rows of a warp do not start alike")
     schedule = Schedule(walk, c)
     rounds, staged = schedule.rounds, schedule.staged
-    if c.hold != "registers" and walk.steps <= c.threads_per_row:
+    if c.cluster > 1 and not can_cluster(walk, c):
+        return UnsupportedError(
+            f"{said}, {c.cluster} blocks: a cluster keeps a row, or aligned columns, on chip"
+        )
+    if c.hold != "registers" and walk.steps <= c.threads_per_row * c.cluster:
         return UnsupportedError(f"{said}: a row has {walk.steps} vectors; registers hold them")
     if c.threads > MOST_THREADS:
         return ResourceError(f"threads per block, {said}", c.threads, MOST_THREADS)
@@ -403,12 +434,14 @@ def _alike(side: int, period: int) -> int:
 def _rows(x: _Ways) -> Iterator[NormConfig]:
     """Configurations of rows, best first."""
     rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
+    together = [c for _, c in sorted(_together(x), key=lambda one: one[0])]
     splits = min(ceil(2 * x.sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
     twice = NormConfig(x.vec, 1, 512, "global", 8)
     if rows < x.sms // 2 and splits > 1:
         if x.room and steps >= 8 * twice.threads_per_row * splits:
             yield replace(twice, splits=splits, depth=4, staged=8)
         yield replace(twice, splits=splits)
+    yield from together
     for held in (FEW_WORDS, HELD_WORDS):
         share = power_above(steps * x.words / (held + x.words))
         while share < min(256, steps) and rows * share < x.sms * FILLING_THREADS:
@@ -420,6 +453,28 @@ def _rows(x: _Ways) -> Iterator[NormConfig]:
             fits = x.room // (512 * x.vector_bytes)
             yield NormConfig(x.vec, 1, 512, "shared", staged=fits)  # the rest in registers
     yield twice
+
+
+def _together(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
+    """Long rows that a cluster keeps in shared memory, some in registers, each with its time by the model."""
+    rows, row_bytes = x.form.outputs, x.form.count * x.element.nbytes
+    if row_bytes < LONG_BYTES or x.chip.compute_capability < (9, 0):
+        return
+    narrow, twice = x.element.nbytes < WORD_BYTES, twice_us(rows, row_bytes)
+    for cluster, threads in product(SIZES, LONG_THREADS):
+        c = NormConfig(x.vec, 1, threads, "shared", cluster=cluster)
+        rounds, nbytes = Schedule(x.walk(c), c).rounds, threads * x.vector_bytes
+        for words in (0, FEW_WORDS, HELD_WORDS):
+            staged = rounds - words // x.words
+            if staged < 1 or staged * nbytes > x.room:
+                continue
+            each = occupancy_of(
+                x.chip, threads=threads, registers_per_thread=registers(words, narrow=narrow),
+                shared_bytes=staged * nbytes + threads * cluster,
+            ).blocks_per_sm  # fmt: skip
+            kept = Kept(rows, row_bytes, narrow, cluster, rounds, rounds * nbytes, words, each)
+            if (us := kept_us(kept, x.sms)) < twice:
+                yield us, replace(c, staged=staged if words else 0)
 
 
 def _columns(x: _Ways) -> Iterator[NormConfig]:

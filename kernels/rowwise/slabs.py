@@ -31,10 +31,9 @@ from layoutalg.codegen.instr import BAR, CP_COMMIT, CP_WAIT, LDS, STS
 from layoutalg.codegen.program import Kernel, Reg, Shared
 from layoutalg.kernels.rowwise.block import Group, RowBlock, Vector
 from layoutalg.kernels.rowwise.block_reduce import get, put
-from layoutalg.kernels.rowwise.cluster.exchange import Exchange
+from layoutalg.kernels.rowwise.cluster import Exchange, neighbours
 from layoutalg.kernels.rowwise.norm_plan import NormConfig
 from layoutalg.kernels.rowwise.problems import NormProblem
-from layoutalg.kernels.rowwise.cluster.slab_plan import neighbours
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Index, Walk
 
 if TYPE_CHECKING:

@@ -1,10 +1,11 @@
 """Long rows: clusters of blocks that keep a row, in every size, beside what is chosen and a copy.
 
 python -m tests.gpu.long_rows correct SEED COUNT             random long rows, compared with NumPy
-python -m tests.gpu.long_rows times out.jsonl SEED [LEVEL]   every way, or, at level 1, what is chosen
-                                                             alone, beside torch.compile
+python -m tests.gpu.long_rows times out.jsonl SET ...        every way of keeping rows
+python -m tests.gpu.long_rows chosen out.jsonl SET ...       what is chosen alone, beside torch.compile
 
-Of seed 0 rows have the columns of COLUMNS, of others as many drawn ones.
+A set is OP:SEED, rows of lengths that are drawn; OP:fixed has COLUMNS, OP:short shorter rows, OP:few few
+rows.
 
 Ways of a problem are launched in an order drawn anew for each round, each on an L2 that clean data has
 filled, the host ahead of the GPU; a copy of as many bytes runs twice, which says what repeats.  A line of the
@@ -39,59 +40,53 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, arguments, norm_problem
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.norm_plan import Schedule, configs, form_of, walk_of
 from tests.gpu.hopper_products import timed_us
 from tests.norms import check, data, launch_all
 
 COLUMNS = (16384, 32768, 65536, 131072, 262144, 524288, 1048576)
 ELEMS = 1 << 27
-CLUSTERS, THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512, 1024)
-MOST_WORDS, MOST_SHARED = 64, 216 << 10
-REGISTERS = 1 << 16
-
-Way = tuple[NormConfig, int]
-"""A configuration, and the blocks of a multiprocessor that its registers leave room for, at least."""
+SHORT, FEW = (2048, 4096, 6144, 8192, 12288), (1, 2, 4, 8, 16, 32, 64)
+CLUSTERS, THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512)
+MOST_WORDS, MOST_SHARED = 32, 200 << 10
 
 
-def problems(seed: int) -> list[NormProblem]:
-    """Softmaxes of rows of all lengths, in both types; of seed 0 those of COLUMNS."""
-    rng = random.Random(seed)
+def problems(name: str) -> list[NormProblem]:
+    """The problems of a set; half of the lengths that are drawn are no multiples of a vector."""
+    op, _, which = name.partition(":")
+    if which == "few":
+        return [norm_problem(op, (rows, 262144), 1, t) for rows in FEW for t in ("f32", "bf16")]
+    rng = random.Random(which)
     drawn = [round(2 ** rng.uniform(14, 20)) for _ in COLUMNS]
-    found = COLUMNS if not seed else [n // 8 * 8 if rng.random() < 0.7 else n for n in drawn]
-    return [norm_problem("softmax", (ELEMS // n, n), 1, t) for n in found for t in ("f32", "bf16")]
+    drawn = [n // 8 * 8 if rng.random() < 0.5 else n for n in drawn]
+    found = {"fixed": COLUMNS, "short": SHORT}.get(which, drawn)
+    return [norm_problem(op, (ELEMS // n, n), 1, t) for n in found for t in ("f32", "bf16")]
 
 
-def ways(p: NormProblem, arch: str, level: int) -> list[Way]:
+def ways(p: NormProblem, arch: str, *, every: bool) -> list[NormConfig]:
     """What is timed of a problem: the best of its plan, then every cluster that has room."""
     chosen = configs(p, arch)
-    if level:
-        return [(c, 1) for c in chosen[: 1 if level == 1 else None]]
-    found: list[Way] = [(c, 1) for c in chosen[:2]]
-    twice = next((c for c in chosen if c.hold == "global"), None)
-    found += [(twice, 1)] if twice else []
+    if not every:
+        return [chosen[0]]
+    found = [*chosen[:2], *(c for c in chosen if c.cluster == 1 and (c.hold, c.staged) != ("shared", 0))]
     vec, row = 16 // p.dtype.nbytes, p.axes.count * p.dtype.nbytes
     for cluster in CLUSTERS:
         for threads in THREADS:
-            rounds = -(-row // (16 * threads * cluster))
-            if rounds < 2 or rounds * threads * 16 * cluster > 1.3 * row:
+            c = NormConfig(vec, 1, threads, "shared", cluster=cluster)
+            rounds = Schedule(walk_of(form_of(p), p.dtype, c), c).rounds
+            if rounds < 2 or rounds * threads * 16 * cluster > 1.4 * row:
                 continue
-            words, c = rounds * 4, NormConfig(vec, 1, threads, "registers", cluster=cluster)
-            if words <= MOST_WORDS:
-                found.append((c, 1))
-                most = REGISTERS // threads // ((words + 15) // 8 * 8)
-                found += [(c, n) for n in {most, most - 1} if n > 1 and n * threads <= 2048]
-            if rounds * threads * 16 <= MOST_SHARED:
-                found.append((replace(c, hold="shared"), 1))
-            for left in (4, 8):
-                if words > left * 4 and (rounds - left) * threads * 16 <= MOST_SHARED:
-                    found.append((replace(c, hold="shared", staged=rounds - left), 1))
+            for words in (0, 16, MOST_WORDS):
+                staged = rounds - words // 4
+                if staged > 0 and staged * threads * 16 <= MOST_SHARED:
+                    found.append(replace(c, staged=staged if words else 0))
     return list(dict.fromkeys(found))
 
 
-def compiled(case: tuple[NormProblem, Way, str]) -> list[Prepared]:
+def compiled(case: tuple[NormProblem, NormConfig, str]) -> list[Prepared]:
     """The kernels of a way."""
-    p, (c, blocks), arch = case
-    return [prepare(replace(kernel, min_blocks=blocks), arch) for kernel in plan(p, arch, c).kernels]
+    p, c, arch = case
+    return [prepare(kernel, arch) for kernel in plan(p, arch, c).kernels]
 
 
 def _in_turn(steps: list[Callable[[], None]]) -> Callable[[], None]:
@@ -102,8 +97,11 @@ def _in_turn(steps: list[Callable[[], None]]) -> Callable[[], None]:
     return run
 
 
-def timed(p: NormProblem, found: list[tuple[Way, list[Prepared]]], rng: random.Random, flush: Any) -> Any:
-    """The medians of the ways of a problem, and of copies."""
+def timed(
+    p: NormProblem, found: list[tuple[NormConfig, list[Prepared]]], rng: random.Random, flush: Any,
+    *, others: bool,
+) -> Any:  # fmt: skip
+    """The medians of the ways of a problem, of copies, and of `others`."""
     import cupy
 
     kind = f"u{p.dtype.nbytes}"
@@ -111,21 +109,23 @@ def timed(p: NormProblem, found: list[tuple[Way, list[Prepared]]], rng: random.R
     src = random_normal(-(-elems // 8) * 8, 1, p.dtype.name).view(kind)
     dst = device_array(src.shape, kind)
     runs: dict[str, Any] = {"copy": device_copy(dst, src), "again": device_copy(dst, src)}
+    if others:
+        runs["torch.compile"] = by_torch(p, src)
     lines: dict[str, Any] = {}
-    for (c, blocks), kernels in found:
+    for c, kernels in found:
         launches = plan(p, require_gpu().arch, c)
         work = device_array((max(4, launches.workspace_elems),), "f4")
-        name = f"{c} {blocks}"
+        name = str(c)
         try:
             loaded = [load_prepared(one) for one in kernels]
         except ResourceError as error:  # a cluster that the device does not fit
-            lines[name] = {**asdict(c), "blocks": blocks, "error": str(error)}
+            lines[name] = {**asdict(c), "error": str(error)}
             continue
         steps = [k.launcher(**arguments(k.kernel, src=src, dst=dst, partial=work)) for k in loaded]
         runs[name] = _in_turn(steps)
         clusters = loaded[0].active_clusters if c.cluster > 1 else None
         lines[name] = {
-            **asdict(c), "blocks": blocks, "registers": loaded[0].cubin.registers, "clusters": clusters,
+            **asdict(c), "registers": loaded[0].cubin.registers, "clusters": clusters,
             "shared_bytes": loaded[0].kernel.shared_bytes,
         }  # fmt: skip
     times: dict[str, list[float]] = {name: [] for name in runs}
@@ -141,32 +141,55 @@ def timed(p: NormProblem, found: list[tuple[Way, list[Prepared]]], rng: random.R
     moved = p.moved_bytes / 1e3
     print(
         p, f"copy {moved / us['copy']:.0f} aa {us['again'] / us['copy']:.3f}",
+        f"torch.compile {moved / us['torch.compile']:.0f}" if others else "",
         f"chosen {moved / us[first]:.0f} ({first})", f"best {moved / best[0]:.0f} ({best[1]})", flush=True,
     )  # fmt: skip
     for name, line in lines.items():
         line["us"] = us.get(name)
     return {
         "dtype": p.dtype.name, "rows": p.axes.shape[0], "columns": p.axes.count, "copy_us": us["copy"],
-        "again_us": us["again"], "ways": list(lines.values()),
+        "again_us": us["again"], "torch_us": us.get("torch.compile"), "op": p.op,
+        "ways": list(lines.values()),
     }  # fmt: skip
 
 
-def times(path: str, seed: int, level: int) -> None:
+def times(path: str, names: list[str], *, every: bool) -> None:
     """Write a line for each problem."""
     import cupy
     import torch
 
     arch, rng, flush = require_gpu().arch, random.Random(20261123), cupy.zeros(64 << 20, "f4")
-    asked = [(p, way, arch) for p in problems(seed) for way in ways(p, arch, level)]
+    every_problem = [p for name in names for p in problems(name)]
+    asked = [(p, c, arch) for p in every_problem for c in ways(p, arch, every=every)]
     print(len(asked), "ways", flush=True)
     made = in_processes(compiled, asked)
     print("compiled", flush=True)
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)), Path(path).open("w") as out:
-        for p in problems(seed):
-            found = [(way, k) for (q, way, _), k in zip(asked, made, strict=True) if q == p]
-            out.write(json.dumps(timed(p, found, rng, flush)) + "\n")
+        for p in every_problem:
+            found = [(c, k) for (q, c, _), k in zip(asked, made, strict=True) if q == p]
+            out.write(json.dumps(timed(p, found, rng, flush, others=not every)) + "\n")
             out.flush()
+
+
+def by_torch(p: NormProblem, src: Any) -> Callable[[], object]:
+    """torch.compile of the norm, for this shape alone."""
+    import torch
+    import torch.nn.functional as f
+
+    kind = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[p.dtype.name]
+    n = p.axes.count
+    x = torch.as_tensor(src.view(f"i{p.dtype.nbytes}"), device="cuda").view(kind).reshape(-1)
+    x = x[: p.axes.source_elems].reshape(p.axes.shape)
+    makes = {
+        "softmax": lambda x: torch.softmax(x, -1),
+        "layer_norm": lambda x: f.layer_norm(x, (n,)),
+        "rms_norm": lambda x: f.rms_norm(x, (n,), eps=p.eps),
+    }
+    torch._dynamo.reset()
+    made = torch.compile(makes[p.op], dynamic=False)
+    made(x)
+    return lambda: made(x)
 
 
 # --- correctness ---------------------------------------------------------------------------------------
@@ -179,16 +202,17 @@ def drawn(seed: int) -> tuple[NormProblem, NormConfig]:
     n, offset = round(2 ** rng.uniform(11, 19)), rng.choice((0, 0, 3, 8))
     n = n if rng.random() < 0.5 else n // 8 * 8
     rows = max(1, min(rng.randint(1, 40), (1 << 21) // n))
-    extra = {"weight": op != "softmax" and rng.random() < 0.5, "bias": op == "layer_norm"}
+    weight, bias = op != "softmax" and rng.random() < 0.5, op == "layer_norm"
     aligned = n % 8 == 0 and offset % 8 == 0
     in_place = aligned and rng.random() < 0.3
     p = norm_problem(
-        op, (rows, n), 1, dtype, src_offset=offset, dst_offset=offset, in_place=in_place, **extra
+        op, (rows, n), 1, dtype, src_offset=offset, dst_offset=offset, in_place=in_place,
+        weight=weight, bias=bias,
     )  # fmt: skip
     vec, row = 16 // p.dtype.nbytes, n * p.dtype.nbytes
     found = []
     for cluster in (2, 3, 4, 5, 7, 8, 11, 16):
-        for threads in THREADS:
+        for threads in (*THREADS, 1024):
             rounds = -(-row // (16 * threads * cluster)) + 1
             c = NormConfig(vec, 1, threads, "registers", cluster=cluster)
             found += [c] if rounds <= 12 else []
@@ -229,8 +253,8 @@ def correct(first: int, count: int) -> Iterator[str]:
 
 def main(args: list[str]) -> int:
     """See the module's text."""
-    if args[0] == "times":
-        times(args[1], int(args[2]), int(args[3]) if len(args) > 3 else 0)
+    if args[0] in ("times", "chosen"):
+        times(args[1], args[2:], every=args[0] == "times")
         return 0
     wrong = 0
     for text in correct(int(args[1]), int(args[2])):

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.instr import LDG, STG, Instr, updated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
+from layoutalg.errors import ResourceError
 from layoutalg.kernels import FAMILIES, plan_cache
 from layoutalg.kernels.family import Candidate, Family
 from layoutalg.kernels.gemm.problem import scalar_words
@@ -86,6 +88,29 @@ def test_scalars_of_a_call_are_kept_with_the_plan(folder: Path, planned: list[st
         (kernel,) = plan_cache.ready_sequence("gemm-simt", p, "sm_80", folder, words).kernels
         assert words[0][1] in [value for _, value in kernel.scalars]
     assert len(planned) == 1
+
+
+def test_what_the_gpu_does_not_fit_is_planned_with_smaller_clusters(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU that fits clusters of 5 blocks gets the best plan of at most 5; one that fits none, of none."""
+    p = norm_problem("softmax", (512, 262144), 1, "f32")
+    tried: list[int] = []
+
+    def loaded(most: int, sequence: ReadySequence) -> int:
+        tried.append(sequence.kernels[0].cluster[0])
+        if tried[-1] > most:
+            raise ResourceError("blocks per cluster", tried[-1], most)
+        return tried[-1]
+
+    monkeypatch.setattr(plan_cache, "require_gpu", lambda: SimpleNamespace(arch="sm_90a"))
+    monkeypatch.setattr(plan_cache, "cache_folder", lambda: folder)
+    for most, last in ((16, 16), (5, 4), (1, 1)):
+        tried.clear()
+        monkeypatch.setattr(plan_cache, "load_sequence", partial(loaded, most))
+        plan_cache.sequence_on_gpu.cache_clear()
+        assert plan_cache.sequence_on_gpu("softmax", p, 0) == last and len(tried) <= 2
+    plan_cache.sequence_on_gpu.cache_clear()
 
 
 def test_without_a_folder_everything_is_planned(planned: list[str]) -> None:

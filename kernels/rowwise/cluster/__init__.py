@@ -1,7 +1,9 @@
 """Rows and slabs of columns that the blocks of a cluster keep together, on Hopper.
 
     exchange    partial statistics of every block in all blocks, by one exchange
-    slabs       norms over columns, whose slabs the blocks of a cluster keep
+    resident    how many clusters a GPU holds at a time
+    kept_time   how long rows take that blocks keep: what the choice of a cluster minimises
+    slab_plan   which slabs of columns clusters keep, ranked by the share of a copy that is expected
 
 Entered from kernels.rowwise.
 """
@@ -9,6 +11,20 @@ Entered from kernels.rowwise.
 from __future__ import annotations
 
 from layoutalg.kernels.rowwise.cluster.exchange import Exchange
-from layoutalg.kernels.rowwise.cluster.slabs import build_slabs
+from layoutalg.kernels.rowwise.cluster.kept_time import Kept, kept_us, registers, twice_us
+from layoutalg.kernels.rowwise.cluster.resident import SIZES, resident_clusters
+from layoutalg.kernels.rowwise.cluster.slab_plan import BLOCK_BYTES, neighbours, slab_bytes, slabs
 
-__all__ = ["Exchange", "build_slabs"]
+__all__ = [
+    "BLOCK_BYTES",
+    "SIZES",
+    "Exchange",
+    "Kept",
+    "kept_us",
+    "neighbours",
+    "registers",
+    "resident_clusters",
+    "slab_bytes",
+    "slabs",
+    "twice_us",
+]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from math import ceil
 from types import MappingProxyType
 
+from layoutalg.kernels.rowwise.cluster.resident import resident_clusters
 from layoutalg.kernels.rowwise.walk import WARP, WORD_BYTES
 
 MULTIPROCESSOR_BYTES, BLOCK_BYTES, RESERVED_BYTES = 228 << 10, 227 << 10, 1 << 10
@@ -34,9 +35,6 @@ BY_WIDTH: Mapping[int, float] = MappingProxyType({512: 0.95, 256: 0.92, 128: 0.8
 
 BY_CLUSTER: Mapping[int, float] = MappingProxyType({1: 1.0, 2: 0.99, 4: 0.98, 8: 0.96, 16: 0.94})
 """What is left of it in clusters of so many blocks."""
-
-RESIDENT: Mapping[int, float] = MappingProxyType({1: 1.0, 2: 1.0, 4: 120 / 132, 8: 120 / 132, 16: 112 / 132})
-"""Of the multiprocessors, those that clusters of so many blocks find."""
 
 BY_BLOCKS: Mapping[int, float] = MappingProxyType({1: 0.95, 2: 1.0, 3: 1.0})
 """What is left where so many blocks share a multiprocessor."""
@@ -101,7 +99,7 @@ def _fitting(rows: int, columns: int, vec: int, vector_bytes: int, sms: int, clu
                 staged = min(rounds, room // (threads * vector_bytes))
                 if staged < 1 or rounds - staged > (HELD_VECTORS if blocks < 3 else 0):
                     continue
-                tiles, resident = ceil(columns / lanes), int(sms * RESIDENT[cluster] / cluster) * blocks
+                tiles, resident = ceil(columns / lanes), resident_clusters(sms, cluster, blocks)
                 waves = tiles / resident
                 of_waves = waves / ceil(waves) if waves < 2 else waves / (waves + 0.5)
                 share = of_width * of_cluster * BY_BLOCKS[blocks] * of_waves
