@@ -503,8 +503,8 @@ def _slabs(x: _Ways, least: float) -> Iterator[NormConfig]:
     tiles = x.slab(1).tiles
     for s in slabs(x.form.count, tiles, x.vec, x.vector_bytes, x.sms, x.clusters):
         if s.share >= least and s.lanes <= x.across:
-            share = s.threads // s.lanes
-            yield NormConfig(x.vec, s.lanes, share, "shared", staged=s.staged, cluster=s.cluster)
+            parts = {"staged": s.staged, "cluster": s.cluster, "resident": s.resident}
+            yield NormConfig(x.vec, s.lanes, s.threads // s.lanes, "shared", **parts)
 
 
 def _skewed_twice(x: _Ways) -> Iterator[NormConfig]:
