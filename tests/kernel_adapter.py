@@ -52,8 +52,10 @@ RENAMED: Mapping[str, str] = {
 OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
 """Fields of all products when choices were stored, and now of steps of ladders alone; "spread" is gone."""
 
-LATER = {"schedule": "data_parallel", "single": False, "lowered": True, "mma_m": 16}
-"""Fields of products and steps that came after choices were stored, as all had them then."""
+LATER = {
+    "schedule": "data_parallel", "single": False, "lowered": True, "mma_m": 16, "cluster": 1, "resident": 0
+}  # fmt: skip
+"""Fields of products, steps and norms that came after choices were stored, as all had them then."""
 
 Case: TypeAlias = Mapping[str, Any]
 
@@ -175,6 +177,8 @@ def _choice(p: Any, config: Any) -> dict[str, Any]:
     if isinstance(p, ReduceProblem):
         return {"passes": [plain(one.config) for one in plan_with(p, config, ARCH).passes]}
     found: dict[str, Any] = plain(config)
+    if isinstance(p, NormProblem):
+        return {x: value for x, value in found.items() if value != LATER.get(x, ...)}
     if isinstance(config, SimtConfig | Sm80Config):
         options = {x: plain(getattr(config, x)) for x in OPTIONS if hasattr(config, x)}
         found = {x: value for x, value in found.items() if value != LATER.get(x, ...)}

@@ -101,8 +101,9 @@ LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
 MOST_CLUSTER = MappingProxyType({9: 16, 10: 16})
 """Blocks of a cluster that keeps columns, by the major number of the compute capability."""
 
-LEAST_SHARE = 0.66
-"""The share of a copy that what is read twice has."""
+LEAST_SHARE, NEAR_BYTES = 0.66, 4 << 10
+"""The share of a copy that what is read twice has.  Rows not farther apart than this lie together in memory:
+slabs of 64 bytes that a block keeps alone are as fast there as wide ones."""
 
 
 # --- configurations, and the rounds of their threads ----------------------------------------------------
@@ -485,12 +486,14 @@ def _columns(x: _Ways) -> Iterator[NormConfig]:
     wider, narrow = [x.lanes(n) for n in sizes], x.lanes(2 * SECTOR_BYTES if x.skewed else SECTOR_BYTES)
     wide_enough = [side for side in wider if x.enough(side)]
     yield from (c for c in map(x.held, wide_enough) if c.threads <= 512)
-    if x.clusters > 1 and not apart:
-        yield from _slabs(x, LEAST_SHARE)
+    near = min(abs(m.src) for m in x.form.reduced) * x.element.nbytes <= NEAR_BYTES
+    kept = list(_slabs(x)) if x.clusters > 1 and not apart else []
+    yield from [] if near else kept
     ways = [(side, blocks) for side in wide_enough for blocks in (3, 2)]  # blocks of a multiprocessor
     for side, blocks in ways if apart else sorted(ways, key=lambda way: -way[1]):
         if x.form.count * side * x.vector_bytes <= x.room // blocks:
             yield NormConfig(x.vec, side, 256 // side, "shared")
+    yield from kept
     if (c := x.held(narrow)).threads <= MOST_THREADS:
         yield c
     if x.enough(wider[-1]):
@@ -498,11 +501,11 @@ def _columns(x: _Ways) -> Iterator[NormConfig]:
     yield from _skewed_twice(x) if x.skewed else _columns_twice(x)
 
 
-def _slabs(x: _Ways, least: float) -> Iterator[NormConfig]:
-    """Slabs that clusters keep, of which at least such a share of a copy is expected."""
+def _slabs(x: _Ways) -> Iterator[NormConfig]:
+    """Slabs that clusters keep, of which a larger share of a copy is expected than of reading twice."""
     tiles = x.slab(1).tiles
     for s in slabs(x.form.count, tiles, x.vec, x.vector_bytes, x.sms, x.clusters):
-        if s.share >= least and s.lanes <= x.across:
+        if s.share >= LEAST_SHARE and s.lanes <= x.across:
             parts = {"staged": s.staged, "cluster": s.cluster, "resident": s.resident}
             yield NormConfig(x.vec, s.lanes, s.threads // s.lanes, "shared", **parts)
 

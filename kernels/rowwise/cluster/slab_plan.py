@@ -6,7 +6,7 @@ copy through slabs of 64 bytes has 0.64 to 0.73 of the rate of a plain one, thro
 and blocks that fill a multiprocessor alone, which wait for memory and compute in turn.  So everything that
 fits is ranked by the share of a copy that is expected of it:
 
-    share = by width * by cluster * by blocks of a multiprocessor * of the last wave
+    share = by width * by cluster * by blocks of a multiprocessor * by bytes on it * of the last wave
 
     f32, 4096 rows       256 bytes, 8 blocks, two on a multiprocessor
     f32, 14336 rows      128 bytes, 16 blocks, two on a multiprocessor
@@ -39,6 +39,10 @@ NARROW: Mapping[int, float] = MappingProxyType({256: 0.78, 128: 0.88})
 
 BY_CLUSTER: Mapping[int, float] = MappingProxyType({1: 1.0, 2: 0.985, 4: 0.965, 8: 0.94, 16: 0.92})
 """What is left of it in clusters of so many blocks."""
+
+
+FULL_BYTES = 192 << 10
+"""What a multiprocessor keeps at least, so that enough of it is on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,9 @@ def _fitting(rows: int, columns: int, vec: int, vector_bytes: int, sms: int, clu
                     continue
                 resident = resident_clusters(sms, cluster, way.blocks)
                 alone = way.blocks == 1 and cluster > 1
-                share = of_width * of_cluster * way.share * _of_waves(ceil(columns / lanes) / resident)
+                filled = way.blocks * rounds * way.threads * vector_bytes / FULL_BYTES
+                share = of_width * of_cluster * way.share * min(1.0, filled) ** 0.3
+                share *= _of_waves(ceil(columns / lanes) / resident)
                 fits = staged if staged < rounds else 0
                 yield Slab(lanes, way.threads, cluster, fits, resident if alone else 0, share)
 
