@@ -12,7 +12,8 @@ The idea.  A norm is a record of functions that write a step each into a block; 
 
     held       statistics of vectors that stay: a visit and an exchange between threads for each
     online     a thread's statistics from one visit, of vectors that are read again
-    combine    joins the statistics of the threads that share them
+    combine    joins the statistics of the threads that share them; in a cluster first in each warp, then of
+               all warps of all blocks
     join       adds the partials of a split to what a thread has, in the second kernel
     ready      from statistics to factors
     apply      a vector becomes its result
@@ -196,10 +197,13 @@ def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:
         f"{c.rows_per_block} groups of them per block; vectors of {c.vec} elements, "
         f"{rounds} per thread, {held}.",
     ]
-    if c.cluster > 1 and not w.rows:
+    if c.cluster > 1:
+        what = "a row" if w.rows else f"a slab of {c.rows_per_block * c.vec} columns"
         stay = f"; {c.resident} clusters go from slab to slab" if 0 < c.resident < w.tiles else ""
-        slab = f"a slab of {c.rows_per_block * c.vec} columns"
-        lines.append(f"The {c.cluster} blocks of a cluster keep {slab}, and exchange its statistics{stay}.")
+        lines.append(
+            f"The {c.cluster} blocks of a cluster hold {what} together, "
+            f"and exchange its statistics once{stay}."
+        )
     if c.splits > 1:
         half = "its statistics are written" if part == "statistics" else "the statistics of all are joined"
         lines.append(f"{c.splits} blocks have a part of a statistic each; {half}.")

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from math import ceil, prod
+from math import ceil, inf, prod
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -41,13 +41,13 @@ from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.rowwise.cluster import (
     BLOCK_BYTES,
+    REGISTERS,
     SIZES,
     Kept,
     kept_us,
-    registers,
     slab_bytes,
     slabs,
-    twice_us,
+    split_us,
 )
 from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
 from layoutalg.kernels.rowwise.unaligned import (
@@ -80,8 +80,8 @@ SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
 FILLING_THREADS = 1024
 """Threads of a multiprocessor below which more threads share a row."""
 
-LONG_BYTES, LONG_THREADS = 32 << 10, (128, 256, 512)
-"""Rows from which on clusters are compared, and the threads of a block of theirs."""
+LONG_BYTES, LONG_THREADS = 16 << 10, (128, 256, 512)
+"""Rows past which clusters are compared, and the threads of a block of theirs."""
 
 SPLIT_BYTES = 16 << 10
 """A part of a split is at least so long."""
@@ -435,14 +435,16 @@ def _alike(side: int, period: int) -> int:
 def _rows(x: _Ways) -> Iterator[NormConfig]:
     """Configurations of rows, best first."""
     rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
-    together = [c for _, c in sorted(_together(x), key=lambda one: one[0])]
+    together = sorted(_together(x), key=lambda one: one[0])
+    split = split_us(rows, x.form.count * x.element.nbytes)
     splits = min(ceil(2 * x.sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
     twice = NormConfig(x.vec, 1, 512, "global", 8)
+    yield from (c for us, c in together if us <= split)
     if rows < x.sms // 2 and splits > 1:
         if x.room and steps >= 8 * twice.threads_per_row * splits:
             yield replace(twice, splits=splits, depth=4, staged=8)
         yield replace(twice, splits=splits)
-    yield from together
+    yield from (c for us, c in together if us > split)
     for held in (FEW_WORDS, HELD_WORDS):
         share = power_above(steps * x.words / (held + x.words))
         while share < min(256, steps) and rows * share < x.sms * FILLING_THREADS:
@@ -459,9 +461,9 @@ def _rows(x: _Ways) -> Iterator[NormConfig]:
 def _together(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
     """Long rows that a cluster keeps in shared memory, some in registers, each with its time by the model."""
     rows, row_bytes = x.form.outputs, x.form.count * x.element.nbytes
-    if row_bytes < LONG_BYTES or x.chip.compute_capability < (9, 0):
+    if row_bytes <= LONG_BYTES or x.chip.compute_capability < (9, 0):
         return
-    narrow, twice = x.element.nbytes < WORD_BYTES, twice_us(rows, row_bytes)
+    narrow = x.element.nbytes < WORD_BYTES
     for cluster, threads in product(SIZES, LONG_THREADS):
         c = NormConfig(x.vec, 1, threads, "shared", cluster=cluster)
         rounds, nbytes = Schedule(x.walk(c), c).rounds, threads * x.vector_bytes
@@ -470,11 +472,11 @@ def _together(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
             if staged < 1 or staged * nbytes > x.room:
                 continue
             each = occupancy_of(
-                x.chip, threads=threads, registers_per_thread=registers(words, narrow=narrow),
+                x.chip, threads=threads, registers_per_thread=REGISTERS[narrow, words],
                 shared_bytes=staged * nbytes + threads * cluster,
             ).blocks_per_sm  # fmt: skip
             kept = Kept(rows, row_bytes, narrow, cluster, rounds, rounds * nbytes, words, each)
-            if (us := kept_us(kept, x.sms)) < twice:
+            if (us := kept_us(kept, x.sms)) < inf:
                 yield us, replace(c, staged=staged if words else 0)
 
 

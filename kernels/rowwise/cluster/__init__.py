@@ -11,20 +11,20 @@ Entered from kernels.rowwise.
 from __future__ import annotations
 
 from layoutalg.kernels.rowwise.cluster.exchange import Exchange
-from layoutalg.kernels.rowwise.cluster.kept_time import Kept, kept_us, registers, twice_us
+from layoutalg.kernels.rowwise.cluster.kept_time import REGISTERS, Kept, kept_us, split_us
 from layoutalg.kernels.rowwise.cluster.resident import SIZES, resident_clusters
 from layoutalg.kernels.rowwise.cluster.slab_plan import BLOCK_BYTES, neighbours, slab_bytes, slabs
 
 __all__ = [
     "BLOCK_BYTES",
+    "REGISTERS",
     "SIZES",
     "Exchange",
     "Kept",
     "kept_us",
     "neighbours",
-    "registers",
     "resident_clusters",
     "slab_bytes",
     "slabs",
-    "twice_us",
+    "split_us",
 ]
