@@ -80,8 +80,9 @@ SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
 FILLING_THREADS = 1024
 """Threads of a multiprocessor below which more threads share a row."""
 
-LONG_BYTES, LONG_THREADS = 16 << 10, (128, 256, 512)
-"""Rows past which clusters are compared, and the threads of a block of theirs."""
+LONG_BYTES, LONG_NARROW_BYTES, LONG_THREADS = 64 << 10, 20 << 10, (128, 256, 512)
+"""Rows past which clusters are compared, also of two-byte elements, whose floats take more registers; threads
+of a block of theirs."""
 
 SPLIT_BYTES = 16 << 10
 """A part of a split is at least so long."""
@@ -461,9 +462,9 @@ def _rows(x: _Ways) -> Iterator[NormConfig]:
 def _together(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
     """Long rows that a cluster keeps in shared memory, some in registers, each with its time by the model."""
     rows, row_bytes = x.form.outputs, x.form.count * x.element.nbytes
-    if row_bytes <= LONG_BYTES or x.chip.compute_capability < (9, 0):
-        return
     narrow = x.element.nbytes < WORD_BYTES
+    if row_bytes <= (LONG_NARROW_BYTES if narrow else LONG_BYTES) or x.chip.compute_capability < (9, 0):
+        return
     for cluster, threads in product(SIZES, LONG_THREADS):
         c = NormConfig(x.vec, 1, threads, "shared", cluster=cluster)
         rounds, nbytes = Schedule(x.walk(c), c).rounds, threads * x.vector_bytes

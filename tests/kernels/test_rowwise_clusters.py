@@ -70,7 +70,7 @@ def _fields(x: Kept) -> dict[str, int]:
 
 @each(
     ("columns", "dtype", "least", "most"),
-    [(16384, "f32", 1, 6), (65536, "f32", 4, 16), (262144, "f32", 12, 16), (1 << 20, "bf16", 16, 16)],
+    [(16384, "bf16", 1, 6), (65536, "f32", 4, 16), (262144, "f32", 12, 16), (1 << 20, "bf16", 16, 16)],
 )
 def test_longer_rows_have_larger_clusters(columns: int, dtype: str, least: int, most: int) -> None:
     c = configs(norm_problem("softmax", ((1 << 27) // columns, columns), 1, dtype))[0]
@@ -95,6 +95,8 @@ def shares(name: str) -> list[float]:
         p = norm_problem(case["op"], (case["rows"], case["columns"]), 1, case["dtype"])
         c = configs(p)[0]
         kept = case["ways"].get(f"{c.cluster} {c.threads_per_row} {c.staged}")
+        if c.hold == "registers":  # shorter rows, of which no way of the model's is chosen
+            continue
         us = case["other_us"] if c.splits > 1 else kept
         found.append(min(*case["ways"].values(), case["other_us"]) / us)
     return found
