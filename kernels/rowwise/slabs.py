@@ -195,8 +195,8 @@ class TurningBlock(SlabBlock):
         with self.where(where):
             self.place = self.k.let(f"{name}place", as_expr(self.walk.place(tile, self.row)))
             source, target, at, row = self.walk.bases(self.place)
-            starts = (self.k.let(f"{name}{x}", as_expr(y)) for x, y in (("from", source), ("to", target)))
-            self.bases = Bases(*starts, at, row)
+            come, go = self.k.let(f"{name}from", as_expr(source)), self.k.let(f"{name}to", as_expr(target))
+            self.bases = Bases(come, go, at, row)
             with self.present():
                 yield
         self.place, self.bases = here

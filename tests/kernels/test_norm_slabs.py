@@ -130,6 +130,34 @@ def test_what_is_ranked_fits(rows: int) -> None:
             assert kernel.min_blocks == neighbours(kernel.shared_bytes, c.threads)
 
 
+MEASURED = (
+    ("f32", 1024, 65536, (16, 256, 4, 0, 0), 0.923, 0.925),
+    ("bf16", 1024, 131072, (8, 256, 2, 0, 0), 0.850, 0.873),
+    ("f32", 2048, 32768, (16, 256, 8, 15, 0), 0.895, 0.895),
+    ("bf16", 2048, 65536, (8, 256, 4, 0, 0), 0.811, 0.811),
+    ("f32", 4096, 16384, (16, 256, 8, 25, 0), 0.888, 0.888),
+    ("bf16", 4096, 32768, (8, 256, 8, 0, 0), 0.820, 0.820),
+    ("f32", 8192, 8192, (8, 256, 16, 0, 0), 0.855, 0.855),
+    ("bf16", 8192, 16384, (8, 256, 8, 25, 0), 0.770, 0.792),
+    ("f32", 14336, 4672, (8, 256, 16, 25, 0), 0.806, 0.806),
+    ("bf16", 14336, 9344, (8, 256, 16, 24, 0), 0.763, 0.763),
+    ("f32", 27648, 2432, (8, 512, 16, 26, 7), 0.753, 0.753),
+    ("bf16", 27648, 4864, (8, 512, 16, 25, 7), 0.694, 0.694),
+    ("f32", 49152, 1376, (16, 256, 1, 12, 0), 0.608, 0.608),
+    ("bf16", 49152, 2752, (16, 256, 1, 12, 0), 0.576, 0.576),
+)
+"""Softmaxes over columns on one H200, 2026-11-23 (tests/gpu/column_ways): a way as threads side by side,
+threads, blocks of a cluster, vectors in shared memory, clusters that stay; its share of a copy, and the best of
+all ways.  Of 2048 rows in f32 all vectors were in shared memory."""
+
+
+def test_what_is_chosen_was_measured_and_is_near_the_best() -> None:
+    for dtype, rows, columns, way, share, best in MEASURED:
+        c = configs(norm_problem("softmax", (rows, columns), 0, dtype), "sm_90a")[0]
+        assert (c.rows_per_block, c.threads, c.cluster, c.staged, c.resident) == way
+        assert share >= 0.97 * best
+
+
 def test_clusters_are_for_hopper_and_aligned_columns() -> None:
     assert all(c.cluster == 1 for c in configs(norm_problem("softmax", (8192, 8192), 0, "f32"), "sm_80"))
     odd = norm_problem("softmax", (8191, 8193), 0, "f32")
