@@ -4,14 +4,15 @@ The idea.  A row, or a slab of columns a few sectors wide, is best read once and
 known.  What fits decides:
 
     registers    up to `FEW_WORDS` words a thread: many blocks on a multiprocessor hide each other's waits
-    shared       up to `SHARED_BYTES` a block, and what is left in registers
+    shared       up to `SHARED_BYTES` a block, in clusters of blocks from Hopper on, and what is left in registers
     global       read twice, by slabs two lines wide
     split        where there are too few rows or columns for the multiprocessors: parts of each are given to
                  blocks of their own, and a second kernel joins them
 
     softmax (65536,1024) f32 over 1       two warps hold a row in 16 registers a lane
     softmax (32,1024,1024) f32 over 1     256 threads stage 64 bytes of 1024 rows in shared memory
-    softmax (8192,8192) f32 over 0        512 threads read 256 bytes of 8192 rows, twice
+    softmax (8192,8192) f32 over 0        16 blocks keep 128 bytes of 8192 rows
+    softmax (65536,1024) f32 over 0       256 threads read 256 bytes of 1986 rows, twice, in 33 parts
 
 A thread goes through rounds, one vector each; of `splits` blocks, block s takes round i as
 

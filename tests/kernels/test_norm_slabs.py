@@ -147,8 +147,8 @@ MEASURED = (
     ("bf16", 49152, 2752, (16, 256, 1, 12, 0), 0.576, 0.576),
 )
 """Softmaxes over columns on one H200, 2026-11-23 (tests/gpu/column_ways): a way as threads side by side,
-threads, blocks of a cluster, vectors in shared memory, clusters that stay; its share of a copy, and the best of
-all ways.  Of 2048 rows in f32 all vectors were in shared memory."""
+threads, blocks of a cluster, vectors in shared memory, clusters that stay; its share of a copy, and the best
+of all ways.  Of 2048 rows in f32 all vectors were in shared memory."""
 
 
 def test_what_is_chosen_was_measured_and_is_near_the_best() -> None:
