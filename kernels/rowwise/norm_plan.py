@@ -4,7 +4,7 @@ The idea.  A row, or a slab of columns a few sectors wide, is best read once and
 known.  What fits decides:
 
     registers    up to `FEW_WORDS` words a thread: many blocks on a multiprocessor hide each other's waits
-    shared       up to `SHARED_BYTES` a block, in clusters of blocks from Hopper on, and what is left in registers
+    shared       up to `SHARED_BYTES` a block, in clusters of blocks from Hopper on; what is left in registers
     global       read twice, by slabs two lines wide
     split        where there are too few rows or columns for the multiprocessors: parts of each are given to
                  blocks of their own, and a second kernel joins them

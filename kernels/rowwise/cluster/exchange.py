@@ -18,8 +18,7 @@ sees the same words in the same order, so that all blocks compute equal bits.
                 and butterflies join the lanes
     columns     a sender is one of the threads side by side in a slab, once the block has joined its rows; a
                 plane has a word for each column of the thread's vector, so that `words` is planes x columns;
-                of those that share columns, thread r < blocks sends to block r, and each takes the slots of
-                its own columns from all blocks
+                the threads of one warp that share columns send to the blocks, and take their slots, in turn
 
 Notes.  A block may leave when its `wait` is over: its peers have sent, and what it has sent they wait for
 themselves.  So each room serves one exchange; a second one has an `Exchange` of its own, opened with it, or
