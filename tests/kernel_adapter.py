@@ -53,9 +53,10 @@ OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
 """Fields of all products when choices were stored, and now of steps of ladders alone; "spread" is gone."""
 
 LATER = {
-    "schedule": "data_parallel", "single": False, "lowered": True, "mma_m": 16, "turns": 0, "packed": False
+    "schedule": "data_parallel", "single": False, "lowered": True, "mma_m": 16, "turns": 0, "packed": False,
+    "cluster": 1, "resident": 0,
 }  # fmt: skip
-"""Fields that came after choices were stored, as all had them then."""
+"""Fields of products, steps, norms and reductions that came after choices were stored, as all had them then."""
 
 Case: TypeAlias = Mapping[str, Any]
 

@@ -4,7 +4,7 @@
     packed             blocks that copy runs of short rows to shared memory: tiles, copies, a plan
     walk, unaligned    which thread reads what: layouts, and the arithmetic where rows start anywhere
     block, block_reduce     the kernel that is being written, its tensors, and what its threads exchange
-    cluster            what blocks of a cluster exchange, on Hopper
+    cluster, slabs     what blocks of a cluster exchange, on Hopper; columns that they keep
     reduce_plan, reduce     reductions: configurations, and the program
     norm_plan, norm    softmax and norms: the same, and where elements stay between two visits
     entropy            cross entropy: losses of rows with targets

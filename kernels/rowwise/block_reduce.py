@@ -18,15 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
+from typing import TYPE_CHECKING
 
 from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.codegen.instr import BAR, LDG, LDS, NEUTRAL, STG_WHOLE, STS, Instr, butterfly, fold
 from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.kernels.rowwise.block import Block, RowBlock
-from layoutalg.kernels.rowwise.cluster import Exchange
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns
 from layoutalg.kernels.rowwise.walk import WARP, Index
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.rowwise.cluster import Exchange
 
 
 def powers(low: int, high: int) -> list[int]:

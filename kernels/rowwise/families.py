@@ -9,7 +9,7 @@ Memory.  A reduction reads each element that exists once; a norm reads it once a
 twice where what lies between two readings of it is more than `KEPT_BYTES` of L2:
 
     softmax (65536,1024) f32 over 1       held: 2 x 256 MB
-    softmax (8192,8192) f32 over 0        read twice: 3 x 256 MB
+    softmax (65536,1024) f32 over 0       read twice: 3 x 256 MB
 
 This is a model, to be compared with `dram__bytes_read.sum` and `dram__bytes_write.sum`.  What a second
 reading, which goes backwards, finds in L2 of the first one is not taken off.

@@ -70,6 +70,7 @@ from layoutalg.kernels.rowwise.cluster import Exchange
 from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, can_cluster, configs, form_of, walk_of
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.slabs import build_slabs
 from layoutalg.kernels.rowwise.unaligned import minus
 from layoutalg.kernels.rowwise.walk import WARP, Index, Walk
 
@@ -100,8 +101,8 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
     """The launches of a problem, by the best configuration or a given one.
 
     Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, for
-    clusters that keep anything but a row, for runs that are split or read twice, or in place do not start at
-    units, and what `packed_walk` raises.
+    clusters that keep anything but a row, or columns that start at vectors, for runs that are split or read
+    twice, or in place do not start at units, and what `packed_walk` raises.
     """
     c = configs(problem, arch)[0] if config is None else config
     if c.turns and (c.splits > 1 or c.hold == "global"):
@@ -110,7 +111,9 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
         )
     walk = walk_of(form_of(problem), problem.dtype, c)
     if c.cluster > 1 and not can_cluster(walk, c):
-        raise UnsupportedError(f"{problem} in clusters of {c.cluster} by {c.hold}: one row is kept, on chip")
+        raise UnsupportedError(
+            f"{problem} in clusters of {c.cluster} by {c.hold}: a row, or aligned columns, are kept, on chip"
+        )
     if problem.in_place and isinstance(walk, PackedWalk) and not walk.starts_at_units:
         raise UnsupportedError(f"{problem} by runs: two blocks would share a unit of {walk.unit} elements")
     if c.splits == 1:
@@ -136,8 +139,10 @@ def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
 def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Kernel:
     """The tile program of a configuration, or of one half of a split."""
     name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
-    b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
     norm = NORMS[p.op]
+    if c.cluster > 1 and not walk.rows:
+        return build_slabs(name, p, walk, c, _notes(p, walk, c, part), norm)
+    b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
     if c.turns:
         return _packed(b, norm)
     x = Exchange(b.k, c.threads // WARP, len(norm.partials)) if c.cluster > 1 else None
@@ -219,8 +224,11 @@ def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:
         f"{rounds} per thread, {held}.",
     ]
     if c.cluster > 1:
+        what = "a row" if w.rows else f"a slab of {c.rows_per_block * c.vec} columns"
+        stay = f"; {c.resident} clusters go from slab to slab" if 0 < c.resident < w.tiles else ""
         lines.append(
-            f"The {c.cluster} blocks of a cluster hold a row together, and exchange its statistics once."
+            f"The {c.cluster} blocks of a cluster hold {what} together, "
+            f"and exchange its statistics once{stay}."
         )
     if c.splits > 1:
         half = "its statistics are written" if part == "statistics" else "the statistics of all are joined"
@@ -474,7 +482,8 @@ def _rms_apply(b: RowBlock, f: RegRef, v: Vector) -> None:
 class Norm:
     """The steps of a norm, see the module's text.
 
-    `partials` are the registers that a split leaves, and those that they are read into.
+    `partials` are the registers that a part leaves, and those that they are read into; `factors` those that
+    `apply` reads.
     """
 
     start: Step
@@ -485,21 +494,22 @@ class Norm:
     ready: Step
     apply: Callable[[RowBlock, RegRef, Vector], None]
     partials: Mapping[str, str]
+    factors: tuple[str, ...]
 
 
 NORMS: Mapping[str, Norm] = MappingProxyType(
     {
         "softmax": Norm(
             _softmax_start, _softmax_held, _softmax_online, _softmax_join, _softmax_combine, _softmax_ready,
-            _softmax_apply, {"m": "m_b", "s": "s_b"},
+            _softmax_apply, {"m": "m_b", "s": "s_b"}, ("m", "s"),
         ),
         "layer_norm": Norm(
             _norm_start, _norm_held, _norm_online, _norm_merge, _norm_combine, _norm_ready,
-            _norm_apply, {"mean": "mean_b", "q": "q_b", "every": "more"},
+            _norm_apply, {"mean": "mean_b", "q": "q_b", "every": "more"}, ("mean", "q"),
         ),
         "rms_norm": Norm(
             _rms_start, _rms_held, _rms_online, _rms_join, _rms_combine, _norm_ready,
-            _rms_apply, {"q": "q_b"},
+            _rms_apply, {"q": "q_b"}, ("q",),
         ),
     }
 )  # fmt: skip

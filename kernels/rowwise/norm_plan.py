@@ -4,7 +4,7 @@ The idea.  A row, or a slab of columns a few sectors wide, is best read once and
 known.  What fits decides:
 
     registers    up to `FEW_WORDS` words a thread: many blocks on a multiprocessor hide each other's waits
-    shared       up to `SHARED_BYTES` a block, and what is left in registers
+    shared       up to `SHARED_BYTES` a block, in clusters of blocks from Hopper on; what is left in registers
     global       read twice, by slabs two lines wide
     runs         of rows that are short, or start anywhere: copied as they lie, then held; see `packed`
     split        where there are too few rows or columns for the multiprocessors: parts of each are given to
@@ -12,7 +12,8 @@ known.  What fits decides:
 
     softmax (65536,1024) f32 over 1       two warps hold a row in 16 registers a lane
     softmax (32,1024,1024) f32 over 1     256 threads stage 64 bytes of 1024 rows in shared memory
-    softmax (8192,8192) f32 over 0        512 threads read 256 bytes of 8192 rows, twice
+    softmax (8192,8192) f32 over 0        16 blocks keep 128 bytes of 8192 rows
+    softmax (65536,1024) f32 over 0       256 threads read 256 bytes of 1986 rows, twice, in 33 parts
 
 A thread goes through rounds, one vector each; of `splits` blocks, block s takes round i as
 
@@ -34,12 +35,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import ceil, inf, prod
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.rowwise.cluster import REGISTERS, SIZES, Kept, kept_us, split_us
+from layoutalg.kernels.rowwise.cluster import (
+    BLOCK_BYTES,
+    REGISTERS,
+    SIZES,
+    Kept,
+    kept_us,
+    slab_bytes,
+    slabs,
+    split_us,
+)
 from layoutalg.kernels.rowwise.packed import NORM, RUN_BYTES, Ranked, packed_walk, ranked
 from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
 from layoutalg.kernels.rowwise.unaligned import (
@@ -91,6 +102,13 @@ LEAST_ROWS = 128
 LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
 """Threads side by side of skewed columns, at least: two write nothing.  Columns of a tile read twice."""
 
+MOST_CLUSTER = MappingProxyType({9: 16, 10: 16})
+"""Blocks of a cluster that keeps columns, by the major number of the compute capability."""
+
+TWICE_SHARE, NEAR_BYTES = 0.66, 4 << 10
+"""The share of a copy that what is read twice has.  Rows not farther apart than this lie together in memory:
+slabs of 64 bytes that a block keeps alone are as fast there as wide ones."""
+
 
 SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
 """Rows of whole vectors that are shorter, and others that are not longer, are copied by runs."""
@@ -115,8 +133,9 @@ class NormConfig:
     `vec` elements per load, `depth` vectors of a thread at once where they are not in registers.  With hold
     "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  With hold
     "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.
-    The blocks of a `cluster` hold a row together.  With `turns` a block copies a run of rows to shared memory
-    as it lies there, and its threads have so many rows each, in turn.
+    The blocks of a `cluster` hold a row together; of clusters that hold columns so many are `resident`, and
+    each goes on to the next slab when it has stored one; 0: there is one for each slab.  With `turns` a block
+    copies a run of rows to shared memory as it lies there, and its threads have so many rows each, in turn.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("softmax")
@@ -133,6 +152,7 @@ class NormConfig:
     staged: int = 0
     cluster: int = 1
     turns: int = 0
+    resident: int = 0
 
     @property
     def threads(self) -> int:
@@ -146,7 +166,8 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
     if c.turns:
         return packed_walk(form, Tiling(element, c.vec, c.rows_per_block, share, 1, c.turns), both=True)
     lanes, groups = (share, 1) if rows else (1, share)
-    tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, splits=c.splits, cluster=c.cluster)
+    parts = {"splits": c.splits, "cluster": c.cluster, "resident": c.resident}
+    tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, **parts)
     if any(v % c.vec for v in row_ends(form)):
         return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
     backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
@@ -154,8 +175,13 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
 
 
 def can_cluster(walk: Walk, c: NormConfig) -> bool:
-    """True where the blocks of a cluster can keep what they compute: one row, which is not split."""
-    return walk.rows and c.rows_per_block == 1 and c.hold != "global" and c.splits == 1
+    """True where the blocks of a cluster can keep what they compute: one row, or columns that start at
+    vectors, which are not split."""
+    if c.hold == "global" or c.splits > 1:
+        return False
+    if walk.rows:
+        return c.rows_per_block == 1
+    return c.hold == "shared" and not walk.cut and c.rows_per_block <= WARP
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +387,11 @@ class _Ways:
         return walk_of(self.form, self.element, c)
 
     @property
+    def clusters(self) -> int:
+        """Blocks of a cluster that keeps columns, at most."""
+        return MOST_CLUSTER.get(self.chip.compute_capability[0], 1) if self.room else 1
+
+    @property
     def words(self) -> int:
         """32-bit registers of a vector."""
         return max(1, self.vector_bytes // WORD_BYTES)
@@ -422,14 +453,20 @@ def _refusal(x: _Ways, c: NormConfig) -> LayoutAlgError | None:
     schedule = Schedule(walk, c)
     rounds, staged = schedule.rounds, schedule.staged
     if c.cluster > 1 and not can_cluster(walk, c):
-        return UnsupportedError(f"{said}, {c.cluster} blocks: a cluster keeps one row, on chip")
+        return UnsupportedError(
+            f"{said}, {c.cluster} blocks: a cluster keeps a row, or aligned columns, on chip"
+        )
     if c.hold != "registers" and walk.steps <= c.threads_per_row * c.cluster:
         return UnsupportedError(f"{said}: a row has {walk.steps} vectors; registers hold them")
     if c.threads > MOST_THREADS:
         return ResourceError(f"threads per block, {said}", c.threads, MOST_THREADS)
     if staged > rounds:
         return UnsupportedError(f"{said}: {staged} vectors of a thread are staged, and it has {rounds}")
-    if (asked := staged * c.threads * x.vector_bytes) > x.room:
+    if c.cluster > 1 and not walk.rows:
+        asked = slab_bytes(c.vec, x.vector_bytes, c.rows_per_block, c.threads, staged, c.cluster)
+        if asked > BLOCK_BYTES:
+            return ResourceError(f"bytes of shared memory, {said}", asked, BLOCK_BYTES)
+    elif (asked := staged * c.threads * x.vector_bytes) > x.room:
         return ResourceError(f"bytes of shared memory, {said}", asked, x.room)
     held = (rounds - staged) * x.words
     if c.hold != "global" and held > HELD_WORDS:
@@ -504,15 +541,28 @@ def _columns(x: _Ways) -> Iterator[NormConfig]:
     wider, narrow = [x.lanes(n) for n in sizes], x.lanes(2 * SECTOR_BYTES if x.skewed else SECTOR_BYTES)
     wide_enough = [side for side in wider if x.enough(side)]
     yield from (c for c in map(x.held, wide_enough) if c.threads <= 512)
+    near = min(abs(m.src) for m in x.form.reduced) * x.element.nbytes <= NEAR_BYTES
+    kept = list(_slabs(x)) if x.clusters > 1 and not apart else []
+    yield from [] if near else kept
     ways = [(side, blocks) for side in wide_enough for blocks in (3, 2)]  # blocks of a multiprocessor
     for side, blocks in ways if apart else sorted(ways, key=lambda way: -way[1]):
         if x.form.count * side * x.vector_bytes <= x.room // blocks:
             yield NormConfig(x.vec, side, 256 // side, "shared")
+    yield from kept
     if (c := x.held(narrow)).threads <= MOST_THREADS:
         yield c
     if x.enough(wider[-1]):
         yield NormConfig(x.vec, wider[-1], 512 // wider[-1], "shared", 8)
     yield from _skewed_twice(x) if x.skewed else _columns_twice(x)
+
+
+def _slabs(x: _Ways) -> Iterator[NormConfig]:
+    """Slabs that clusters keep, of which a larger share of a copy is expected than of reading twice."""
+    tiles = x.slab(1).tiles
+    for s in slabs(x.form.count, tiles, x.vec, x.vector_bytes, x.sms, x.clusters):
+        if s.share >= TWICE_SHARE and s.lanes <= x.across:
+            parts = {"staged": s.staged, "cluster": s.cluster, "resident": s.resident}
+            yield NormConfig(x.vec, s.lanes, s.threads // s.lanes, "shared", **parts)
 
 
 def _skewed_twice(x: _Ways) -> Iterator[NormConfig]:

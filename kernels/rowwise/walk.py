@@ -70,6 +70,7 @@ class Tiling:
 
     tid = lane + lanes * (row + rows_per_block * group): lanes * groups threads share a row, and each has
     `rows_per_thread` of them; `splits` blocks share the steps of a row, or the `cluster` blocks of a cluster.
+    Of clusters `resident` are launched, which go on from tile to tile; 0: one for each.
     """
 
     element: DType
@@ -80,6 +81,7 @@ class Tiling:
     rows_per_thread: int = 1
     splits: int = 1
     cluster: int = 1
+    resident: int = 0
 
     @property
     def threads(self) -> int:
@@ -232,7 +234,8 @@ class Walk:
     @property
     def blocks(self) -> int:
         """Blocks of a launch."""
-        return self.tiles * self.tiling.splits * self.tiling.cluster
+        clusters = min(self.tiles, self.tiling.resident or self.tiles)
+        return clusters * self.tiling.splits * self.tiling.cluster
 
     # --- the partition of the coordinates (row, step) --------------------------------------------------
 

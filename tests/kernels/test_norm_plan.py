@@ -39,7 +39,8 @@ def test_every_configuration_fits(seed: int) -> None:
         ((64, 256, 56, 56), 1, "f32", "registers"),
         ((32, 1024, 1024), 1, "f32", "shared"),
         ((4096, 50257), 1, "f16", "shared"),
-        ((8192, 8192), 0, "f32", "global"),
+        ((8192, 8192), 0, "f32", "shared"),
+        ((65536, 1024), 0, "f32", "global"),
         ((1, 1 << 24), 1, "f32", "global"),
     ],
 )

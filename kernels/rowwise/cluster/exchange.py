@@ -18,11 +18,11 @@ sees the same words in the same order, so that all blocks compute equal bits.
                 and butterflies join the lanes
     columns     a sender is one of the threads side by side in a slab, once the block has joined its rows; a
                 plane has a word for each column of the thread's vector, so that `words` is planes x columns;
-                of those that share columns, thread r < blocks sends to block r, and each takes the slots of
-                its own columns from all blocks
+                the threads of one warp that share columns send to the blocks, and take their slots, in turn
 
 Notes.  A block may leave when its `wait` is over: its peers have sent, and what it has sent they wait for
-themselves.  So each room serves one exchange; a second one has an `Exchange` of its own, opened with it.
+themselves.  So each room serves one exchange; a second one has an `Exchange` of its own, opened with it, or
+follows in the same room: `again` says that it is free, `meet` waits for all, and `turn` counts.
 Nothing is written to the room but by st.async: no proxy fence is needed.
 
 Source: PTX ISA 9.0, 9.7.9.13 (st.async), 9.7.13.15 (mbarrier).
@@ -34,6 +34,7 @@ from collections.abc import Iterator
 
 from layoutalg.codegen.expr import Expr, Operand, as_expr
 from layoutalg.codegen.instr import (
+    CLUSTER_ARRIVE,
     CLUSTER_ARRIVE_RELAXED,
     CLUSTER_WAIT,
     FENCE_BARRIER_INIT,
@@ -66,19 +67,20 @@ class Exchange:
         pitch = words if words in (1, 2) else -(-words // 4) * 4
         self.room = k.shared("room", "f32", Layout((pitch, self.slots)), align_bytes=16)
         self.came, self.packed = k.mbarrier("came"), k.reg("packed_words", words)
+        self.turn = as_expr(0)
 
     def open(self) -> None:
         """Initialise the mbarrier, and say that the block is there; nobody waits."""
-        k, came = self.k, self.came[0]
+        k = self.k
         with k.If(k.tid.eq(0)):
-            k.do(MBARRIER_INIT, came, 1)
+            k.do(MBARRIER_INIT, self.came[0], 1)
             k.do(FENCE_BARRIER_INIT)
-            k.expect(came, 4 * self.words * self.slots)
+            self._expect()
         k.do(WARP_SYNC)
         k.do(CLUSTER_ARRIVE_RELAXED)
 
     def meet(self) -> None:
-        """Wait until all blocks of the cluster have opened theirs."""
+        """Wait until all blocks of the cluster have opened theirs, in every turn."""
         self.k.do(CLUSTER_WAIT)
 
     def send(self, sender: Operand, to: Operand, *planes: Reg) -> None:
@@ -93,7 +95,17 @@ class Exchange:
 
     def wait(self) -> None:
         """Wait until all slots are filled."""
-        self.k.wait(self.came[0], 0, cluster=True)
+        self.k.wait(self.came[0], self.turn % 2, cluster=True)
+
+    def again(self) -> None:
+        """Open the room for the next turn, by all threads, once those that take have; nobody waits."""
+        with self.k.If(self.k.tid.eq(0)):
+            self._expect()
+        self.k.do(WARP_SYNC)
+        self.k.do(CLUSTER_ARRIVE)
+
+    def _expect(self) -> None:
+        self.k.expect(self.came[0], 4 * self.words * self.slots)
 
     def take(self, slot: Expr, *planes: Reg) -> None:
         """Load the words of a slot into planes."""

@@ -1,0 +1,298 @@
+"""Norms over columns, of which the blocks of a cluster keep a slab until its statistics are known.
+
+The idea.  Slabs are 64 or 128 bytes wide: memory is read by halves of lines, and written by lines.  A slab is
+too large for a block, so that the blocks of a cluster have rows of it in turn, in shared memory and in
+registers.  Statistics are made of groups of vectors while others are on their way, and are joined by few
+threads, as every join costs exponentials or divisions:
+
+    warps       butterflies join the rows of a warp; its first threads write what it has of each column
+    a barrier
+    one warp    its threads take the warps' words in turn, join them, and butterflies join the threads
+    exchange    they send them to all blocks, and take those of all blocks in the same way
+    a barrier   factors lie in shared memory, where every thread reads those of its columns
+
+Clusters that are resident go on from slab to slab: where a vector was, the next slab's one is copied to as
+soon as its result is stored, so that memory is never idle.
+
+Notes.  The order is the same in all blocks, and so are the bits.  Each thread reads back its own vectors: a
+place is free when its thread has read it.  Groups of copies are counted by what follows them: while
+statistics are made, every group that was awaited is followed by an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from layoutalg.codegen.expr import Expr, as_expr, minus
+from layoutalg.codegen.instr import BAR, CP_COMMIT, CP_WAIT, LDS, STS
+from layoutalg.codegen.program import Kernel, Reg, Shared
+from layoutalg.kernels.rowwise.block import Group, RowBlock, Vector
+from layoutalg.kernels.rowwise.block_reduce import get, put
+from layoutalg.kernels.rowwise.cluster import Exchange, neighbours
+from layoutalg.kernels.rowwise.norm_plan import NormConfig
+from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.walk import WARP, Bases, Index, Walk
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.rowwise.norm import Norm
+
+
+LAG = 2
+"""Groups of copies that are on their way while statistics are made of the one before them."""
+
+
+class SlabBlock(RowBlock):
+    """A block of a cluster that keeps one slab of columns."""
+
+    def __init__(
+        self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str]
+    ) -> None:
+        super().__init__(name, problem, walk, config, notes, writes=True)
+        self.in_warps, self.arriving = True, 0
+
+    def used(self, name: str) -> Reg:
+        """The registers of a factor, from which results are made."""
+        return self.stat(name)
+
+    def hold(self) -> None:
+        """Start all copies and loads: as many groups arrive in turn."""
+        self.arriving = 0
+        for group in self._rounds("shared", "registers"):
+            self._fetch(group)
+            if group.hold == "shared":
+                self.k.do(CP_COMMIT)
+        shared = (s for s in self.schedule.segments if s.hold == "shared")
+        self.arriving = sum(-(-s.count // self.config.depth) for s in shared)
+
+    def groups(self, *, backwards: bool = False) -> Iterator[Group]:
+        """Groups of vectors in turn, in registers; the first time as soon as they are there."""
+        arriving, self.arriving = self.arriving, 0
+        for group in self._rounds("shared", "registers"):
+            awaited = arriving > 0 and group.hold == "shared"
+            if awaited:
+                self.k.do(CP_WAIT, arriving - 1)
+            if group.hold == "shared":
+                group.visit(self._recall)
+            yield group
+            if awaited:  # an empty group, so that as many follow the next one
+                self.k.do(CP_COMMIT)
+
+    def _fetch(self, group: Group) -> None:
+        group.visit(self._copy if group.hold == "shared" else self._load)
+
+
+class TurningBlock(SlabBlock):
+    """A block of a cluster that goes from slab to slab: `turn` counts, `following` is the slab that comes in.
+
+    While `result` is made of the vectors of the slab before, their places are filled with those of the one
+    that follows, and statistics are made of these as they arrive: `groups` are of that slab.
+    """
+
+    turn: Expr
+    following: Expr
+    before: Expr
+
+    def __init__(
+        self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str],
+        result: Callable[[TurningBlock, Vector], None],
+    ) -> None:  # fmt: skip
+        super().__init__(name, problem, walk, config, notes)
+        self.clusters, self.result = walk.blocks // config.cluster, result
+        self.factors: frozenset[str] = frozenset()
+
+    def used(self, name: str) -> Reg:
+        """The registers of a factor of the slab before."""
+        return self.reg(f"slab_{name}", self.statistics)
+
+    def stat(self, name: str) -> Reg:
+        """The registers of a statistic of the slab that follows; of `factors` those of the slab before."""
+        return self.used(name) if name in self.factors else super().stat(name)
+
+    @property
+    def follows(self) -> Expr:
+        """The predicate that there is a slab that follows."""
+        return self.following < self.walk.tiles
+
+    def turns(self) -> Iterator[Expr]:
+        """The turns of the block's cluster, one more than it has slabs."""
+        k, tiles = self.k, self.walk.tiles
+        with k.For("turn", -(-tiles // self.clusters) + 1) as turn:
+            self.turn = turn
+            self.following = k.let("following", self.tile + turn * self.clusters)
+            self.before = k.let("before", self.tile + minus(turn, 1) * self.clusters)
+            yield turn
+
+    def groups(self, *, backwards: bool = False) -> Iterator[Group]:
+        """Groups of the slab that follows, behind the code that stores those of the slab before."""
+        k, (main, others) = self.k, self._parts()
+        for group in others:
+            self._turn_over(group)
+        k.do(CP_COMMIT)
+        whole = main.count // self.config.depth
+        lag = min(LAG, max(0, whole - 1))
+        for first, count in ((0, lag), (lag, whole - lag)):
+            if not count:
+                continue
+            with k.For("g", count) as g:
+                self._turn_over(self._main(main, g + first))
+                k.do(CP_COMMIT)
+                if first == lag:
+                    k.do(CP_WAIT, lag)
+                    yield from self._arrived(self._main(main, g))
+        for left in reversed(range(lag)):
+            k.do(CP_WAIT, left)
+            yield from self._arrived(self._main(main, whole - 1 - left))
+        if not whole:
+            k.do(CP_WAIT, 0)
+        for group in others:
+            yield from self._arrived(group)
+
+    def _parts(self) -> tuple[Group, list[Group]]:
+        """The plain rounds in shared memory that are whole groups, and what is left, as groups."""
+        depth, schedule = self.config.depth, self.schedule
+        main, others = Group(self, 0, 0, 0, True, "shared"), []
+        for s in schedule.segments:
+            if s.hold == "registers":
+                others.append(Group(self, s.first, s.first - schedule.staged, s.count, s.plain, s.hold))
+                continue
+            first, whole = s.first, s.count // depth * depth
+            if s.plain and whole:
+                main = Group(self, first, schedule.registers, whole, True, s.hold, first)
+                first += whole
+            for at in range(first, s.first + s.count, depth):
+                count = min(depth, s.first + s.count - at)
+                others.append(Group(self, at, schedule.registers, count, s.plain, s.hold, at))
+        return main, others
+
+    def _main(self, main: Group, g: Index) -> Group:
+        """Group g of the plain ones."""
+        first = g * self.config.depth + main.first
+        return replace(main, first=first, count=self.config.depth, slot=first)
+
+    def _turn_over(self, group: Group) -> None:
+        """Store the results of a group, and fetch what follows into its place."""
+        with self._standing("slab_", self.before, [self.turn >= 1, self.before < self.walk.tiles]):
+            if group.hold == "shared":
+                group.visit(self._recall)
+            group.visit(lambda v: self.result(self, v))
+        with self._standing("next_", self.following, [self.follows]):
+            self._fetch(group)
+
+    def _arrived(self, group: Group) -> Iterator[Group]:
+        """A group of the slab that follows, which is there, in registers."""
+        with self.where([self.follows]):
+            if group.hold == "shared":
+                group.visit(self._recall)
+            yield group
+
+    @contextmanager
+    def _standing(self, name: str, tile: Expr, where: list[Expr]) -> Iterator[None]:
+        """Code in which the block stands in a slab, under predicates that there is one."""
+        here = self.place, self.bases
+        with self.where(where):
+            self.place = self.k.let(f"{name}place", as_expr(self.walk.place(tile, self.row)))
+            source, target, at, row = self.walk.bases(self.place)
+            come, go = self.k.let(f"{name}from", as_expr(source)), self.k.let(f"{name}to", as_expr(target))
+            self.bases = Bases(come, go, at, row)
+            with self.present():
+                yield
+        self.place, self.bases = here
+
+
+def build_slabs(name: str, p: NormProblem, walk: Walk, c: NormConfig, notes: list[str], norm: Norm) -> Kernel:
+    """The tile program of a norm whose columns the blocks of a cluster keep."""
+
+    def result(b: SlabBlock, v: Vector) -> None:
+        norm.apply(b, f := b.floats(v), v)
+        b.store(f, v)
+
+    def turned(b: TurningBlock, v: Vector) -> None:
+        b.factors = frozenset(norm.factors)
+        result(b, v)
+        b.factors = frozenset()
+
+    turning = 0 < c.resident < walk.tiles
+    b = TurningBlock(name, p, walk, c, notes, turned) if turning else SlabBlock(name, p, walk, c, notes)
+    x = Exchange(b.k, b.tiling.rows_per_block, sum(b.stat(name).shape[0] for name in norm.partials))
+    room = Room(b, norm)
+    b.k.min_blocks = neighbours(b.k.shared_end(1), c.threads)
+    x.open()
+    if isinstance(b, TurningBlock):
+        for x.turn in b.turns():
+            norm.start(b)
+            norm.online(b)
+            with b.k.If(b.follows):
+                room.join(x)
+                with b.k.If(b.following + b.clusters < walk.tiles):
+                    x.again()
+        return b.k.build()
+    b.hold()
+    norm.start(b)
+    norm.online(b)
+    room.join(x)
+    b.each(lambda v: result(b, v))
+    return b.k.build()
+
+
+class Room:
+    """Shared memory in which the warps of a block meet: a slot for each, and one for the factors."""
+
+    def __init__(self, b: SlabBlock, norm: Norm) -> None:
+        self.b, self.norm, self.side = b, norm, b.tiling.rows_per_block
+        self.own, self.others = (
+            [b.stat(name) for name in names] for names in (norm.partials, norm.partials.values())
+        )
+        self.factors, self.warps = [b.stat(name) for name in norm.factors], b.tiling.threads // WARP
+        self.part = b.partials(self.warps * self.side * _words(self.own))
+        self.final = b.partials(self.side * _words(self.factors))
+
+    def join(self, x: Exchange) -> None:
+        """From the statistics of threads to the factors of the cluster's columns, in every thread."""
+        b, k, norm = self.b, self.b.k, self.norm
+        norm.combine(b)
+        with b.where([k.tid % WARP < self.side] if self.side < WARP else []):
+            self._words(self.part, k.tid // WARP, self.own, store=True)
+        k.do(BAR)
+        x.meet()
+        with k.If(k.tid < WARP):
+            self._joined(self.warps, lambda warp: self._words(self.part, warp, self.others, store=False))
+            for to in self._shares(x.blocks):
+                x.send(b.row, to, *self.own)
+            x.wait()
+            self._joined(x.blocks, lambda block: x.take(block * x.senders + b.row, *self.others))
+            norm.ready(b)
+            with b.where([b.y.eq(0)]):
+                self._words(self.final, 0, self.factors, store=True)
+        k.do(BAR)
+        self._words(self.final, 0, [b.used(name) for name in norm.factors], store=False)
+
+    def _words(self, buffer: Shared, slot: Expr | int, planes: list[Reg], *, store: bool) -> None:
+        """Store, or load, the words of a thread's columns in a slot of all columns, plane after plane."""
+        b, before = self.b, as_expr(slot) * (self.side * _words(planes))
+        for d in planes:
+            (n,) = d.shape
+            (put if store else get)(b, STS if store else LDS, buffer, before + b.row * n, d)
+            before = before + self.side * n
+
+    def _joined(self, slots: int, take: Callable[[Expr], None]) -> None:
+        """Join the statistics of all slots, in the threads of the first warp."""
+        self.norm.start(self.b)
+        for slot in self._shares(slots):
+            take(slot)
+            self.norm.join(self.b)
+        self.norm.combine(self.b)
+
+    def _shares(self, count: int) -> Iterator[Expr]:
+        """Of so many slots those that a thread of the first warp has, as code for each."""
+        b, readers = self.b, max(1, WARP // self.side)
+        with b.k.Unroll("n", -(-count // readers)) as n:
+            slot = n * readers + b.y
+            with b.where([slot < count] if count % readers else []):
+                yield slot
+
+
+def _words(planes: list[Reg]) -> int:
+    return sum(d.shape[0] for d in planes)

@@ -1,0 +1,275 @@
+"""How fast slabs of columns can be copied by clusters that hold them: the ceiling of norms over columns.
+
+python -m tests.gpu.slab_ceiling out.json        all ways
+python -m tests.gpu.slab_ceiling out.json 8      clusters of 8 only
+
+A norm over an axis that is not the last has to see a column before it writes one element of it.  Its blocks
+take slabs of a few columns; a cluster keeps one in the shared memory of its blocks.  What that costs without
+any arithmetic is the time of this copy: load the slab, a barrier of the cluster, store it.  Slabs are 64
+to 512 bytes wide, clusters 1 to 16 blocks, 1 to 3 blocks share a multiprocessor, and each slab just fits.
+
+    once          a cluster per slab; lanes copy 16 bytes by cp.async, read them back and store them
+    refilled      as many clusters as the GPU runs; a place is refilled from the next slab once stored
+    tma           a cluster per slab; boxes of 8 KB by TMA both ways
+    tma refilled  both
+
+Times: in turn, in an order drawn per round, the L2 flushed by reading 256 MB of clean data, the host ahead of
+the GPU.  The driver's copy of as many bytes runs twice, which says what repeats.  Elements do not matter: a
+slab of f32 and one of bf16 of as many bytes are one case.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from layoutalg import Layout
+from layoutalg import codegen as cg
+from layoutalg.codegen.expr import Expr
+from layoutalg.codegen.gpu import (
+    Prepared,
+    device_copy,
+    device_empty,
+    in_processes,
+    load_prepared,
+    prepare,
+    random_normal,
+    require_gpu,
+)
+from layoutalg.codegen.instr import STG_WHOLE
+from layoutalg.errors import ResourceError
+from tests.gpu.hopper_products import timed_us
+
+BOX_BYTES, VECTOR_BYTES = 8 << 10, 16
+BOXES = {1: 28, 2: 14, 3: 9}
+"""Boxes of shared memory that a block has where so many share a multiprocessor."""
+
+MOST_ELEMS, MOST_TURNS = 1 << 29, 1 << 12
+MODES = ("once", "refilled", "tma", "tma refilled")
+ROUNDS = 9
+
+
+@dataclass(frozen=True)
+class Way:
+    """A copy through slabs of `width` bytes; `blocks` of a multiprocessor."""
+
+    mode: str
+    width: int
+    cluster: int
+    blocks: int
+    threads: int
+
+    @property
+    def share(self) -> int:
+        """Rows of a slab that a block keeps."""
+        return BOXES[self.blocks] * BOX_BYTES // self.width
+
+    @property
+    def rows(self) -> int:
+        """Rows of a slab."""
+        return self.share * self.cluster
+
+
+class SlabCopy:
+    """A copy that is being written: `slab` is the cluster's first one, and `step` what it goes on by."""
+
+    def __init__(self, way: Way) -> None:
+        self.way, self.lanes = way, way.width // VECTOR_BYTES
+        name = f"{way.mode.replace(' ', '_')}_{way.width}_{way.cluster}_{way.blocks}_{way.threads}"
+        self.k = k = cg.Kernel(name, threads=way.threads, min_blocks=way.blocks)
+        columns = k.extent("columns", MOST_ELEMS // way.rows, way.width // 4)
+        self.slabs = k.let("slabs", columns // (way.width // 4))
+        self.x = k.tensor("x", "f32", (way.rows, columns), (columns, 1))
+        self.y = k.tensor("y", "f32", (way.rows, columns), (columns, 1), writable=True)
+        self.again = way.mode.endswith("refilled")
+        self.clusters = k.extent("clusters", MOST_TURNS) if self.again else columns // (way.width // 4)
+        self.turns = k.extent("turns", MOST_TURNS) if self.again else 1
+        self.slab = k.block(0, self.clusters * way.cluster) // way.cluster
+        k.cluster(way.cluster)
+
+    def place(self, slab: Expr, step: Expr) -> tuple[Expr, Expr]:
+        """Row and column of this thread's vector of a step."""
+        down, across = self.k.tid // self.lanes, self.k.tid % self.lanes
+        row = self.k.rank * self.way.share + step * (self.way.threads // self.lanes) + down
+        return row, (slab * self.lanes + across) * 4
+
+    def meet(self) -> None:
+        """All threads of all blocks that keep a slab meet."""
+        if self.way.cluster > 1:
+            self.k.cluster_sync()
+        else:
+            self.k.do(cg.BAR)
+
+    def each_slab(self) -> Iterator[tuple[Expr, Expr]]:
+        """The cluster's slabs, each with the turn that it has."""
+        k = self.k
+        with k.For("turn", self.turns) as turn:
+            slab = k.let("slab", self.slab + turn * self.clusters)
+            with k.If(slab < self.slabs):
+                yield slab, turn
+
+    def by_lanes(self) -> cg.Program:
+        """Loads by cp.async, stores from registers."""
+        k, vectors = self.k, BOXES[self.way.blocks] * BOX_BYTES // VECTOR_BYTES
+        rounds, depth = vectors // self.way.threads, 7 if self.way.blocks < 3 else 3
+        kept, v = k.shared("kept", "f32", Layout(4 * vectors)), k.reg("v", depth, 4)
+
+        def slot(step: Expr) -> Any:
+            return kept.at((step * self.way.threads + k.tid) * 4)
+
+        with k.For("first", rounds, unroll=depth) as i, k.If(self.slab < self.slabs):
+            k.do(cg.CP_ASYNC[16], slot(i), self.x.at(*self.place(self.slab, i)))
+        k.do(cg.CP_COMMIT)
+        for slab, _ in self.each_slab():
+            k.do(cg.CP_WAIT, 0)
+            self.meet()
+            with k.For("group", rounds // depth) as g:
+                with k.Unroll("u", depth) as u:
+                    k.do(cg.LDS[16], v[u], slot(g * depth + u))
+                with k.Unroll("u", depth) as u:
+                    k.do(STG_WHOLE[16], self.y.at(*self.place(slab, g * depth + u)), v[u])
+                if self.again:
+                    following = k.let("following", slab + self.clusters)
+                    with k.If(following < self.slabs), k.Unroll("u", depth) as u:
+                        step = g * depth + u
+                        k.do(cg.CP_ASYNC[16], slot(step), self.x.at(*self.place(following, step)))
+            if self.again:
+                k.do(cg.CP_COMMIT)
+        return k.build()
+
+    def by_tma(self) -> cg.Program:
+        """Both ways by TMA, started by one thread."""
+        k, boxes, width = self.k, BOXES[self.way.blocks], self.way.width // 4
+        tile = (BOX_BYTES // self.way.width, width)
+        load, save = k.tensor_map("load", self.x, tile), k.tensor_map("save", self.y, tile)
+        kept = k.shared("kept", "f32", Layout(tile, (width, 1)), stages=boxes, align_bytes=128)
+        full = k.mbarrier("full")
+        k.init(full)
+
+        def box(of: Any, slab: Expr, n: int) -> Any:
+            return cg.local_tile(of, tile, (k.rank * boxes + n, slab))
+
+        def fill(slab: Expr, n: int) -> None:
+            k.tma_load(load, box(self.x, slab, n), kept[None, None, n], full[0])
+
+        with k.If(k.tid.eq(0) & (self.slab < self.slabs)):
+            k.expect(full[0], boxes * BOX_BYTES)
+            for n in range(boxes):
+                fill(self.slab, n)
+        for slab, turn in self.each_slab():
+            k.wait(full[0], turn % 2)
+            self.meet()
+            with k.If(k.tid.eq(0)):
+                for n in range(boxes):
+                    k.tma_store(save, kept[None, None, n], box(self.y, slab, n))
+                    k.bulk_commit()
+                if self.again:
+                    following = k.let("following", slab + self.clusters)
+                    with k.If(following < self.slabs):
+                        k.expect(full[0], boxes * BOX_BYTES)
+                        for n in range(boxes):
+                            k.bulk_wait(boxes - 1 - n, read=True)
+                            fill(following, n)
+        with k.If(k.tid.eq(0)):
+            k.bulk_wait(0)
+        return k.build()
+
+
+def program(way: Way) -> cg.Program:
+    """The program of a way."""
+    made = SlabCopy(way)
+    return made.by_tma() if way.mode.startswith("tma") else made.by_lanes()
+
+
+def ready(way: Way) -> Prepared:
+    """The same, compiled."""
+    return prepare(program(way), "sm_90a")
+
+
+def ways(clusters: tuple[int, ...] = (1, 2, 4, 8, 16)) -> Iterator[Way]:
+    """All ways that are measured."""
+    for width in (512, 256, 128, 64):
+        for cluster in clusters:
+            for blocks in BOXES:
+                for mode in MODES:
+                    if mode.startswith("tma"):
+                        yield Way(mode, width, cluster, blocks, 32)
+                    else:
+                        yield Way(mode, width, cluster, blocks, 512 if blocks == 1 else 256)
+
+
+def whole_columns(way: Way, resident: int, nbytes: int) -> int:
+    """Columns in f32 of a tensor of about so many bytes, whose slabs fill the GPU a whole number of times."""
+    turns = max(1, round(nbytes / (way.rows * way.width * resident)))
+    return turns * resident * way.width // 4
+
+
+def measured(
+    way: Way, loaded: Any, columns: int, arrays: Any, flush: Any, rng: random.Random
+) -> dict[str, Any]:
+    """The share of a plain copy that a way has, of a tensor with so many columns."""
+    import cupy
+
+    elems, resident = way.rows * columns, loaded.active_clusters
+    x, y = arrays[0][:elems], arrays[1][:elems]
+    slabs = columns * 4 // way.width
+    clusters = min(resident, slabs)
+    given = {"columns": columns, "x": x, "y": y}
+    if "clusters" in [p.name for p in loaded.kernel.params]:
+        given |= {"clusters": clusters, "turns": -(-slabs // clusters)}
+    y.fill(0)
+    run = loaded.launcher(**given)
+    run()
+    if not bool((x == y).all()):
+        raise SystemExit(f"{way}: wrong copy")
+    copy = device_copy(y, x)
+    contenders = [("ours", run), ("copy", copy), ("again", copy)]
+    times: dict[str, list[float]] = {name: [] for name, _ in contenders}
+    for _ in range(ROUNDS):
+        for name, one in rng.sample(contenders, len(contenders)):
+            times[name].append(timed_us(one, flush))
+    us = {name: median(found) for name, found in times.items()}
+    cupy.cuda.Device().synchronize()
+    return asdict(way) | {
+        "rows": way.rows, "columns": columns, "resident": resident, "us": us["ours"],
+        "gbps": 8 * elems / us["ours"] / 1e3, "copy_gbps": 8 * elems / us["copy"] / 1e3,
+        "share": us["copy"] / us["ours"], "aa": us["again"] / us["copy"],
+    }  # fmt: skip
+
+
+def main(args: list[str]) -> int:
+    """See the module's text."""
+    import cupy
+    import torch
+
+    require_gpu()
+    rng, nbytes = random.Random(20261123), 512 << 20
+    every = list(ways(tuple(map(int, args[1:])) or (1, 2, 4, 8, 16)))
+    made = in_processes(ready, every)
+    print("compiled", len(made), flush=True)
+    stream, rows = cupy.cuda.Stream(non_blocking=True), []
+    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+        flush = cupy.zeros(64 << 20, "f4")
+        arrays = random_normal(nbytes * 5 // 16, 1, "f32"), device_empty((nbytes * 5 // 16,), "f4")
+        for way, one in zip(every, made, strict=True):
+            try:
+                loaded = load_prepared(one)
+            except ResourceError as error:
+                print(way, error, flush=True)
+                continue
+            columns = whole_columns(way, loaded.active_clusters, nbytes)
+            rows.append(measured(way, loaded, columns, arrays, flush, rng))
+            shown = (f"{x}={y:.4g}" if isinstance(y, float) else f"{x}={y}" for x, y in rows[-1].items())
+            print(*shown, flush=True)
+            Path(args[0]).write_text(json.dumps(rows), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
