@@ -56,7 +56,7 @@ LATER = {
     "schedule": "data_parallel", "single": False, "lowered": True, "mma_m": 16, "turns": 0, "packed": False,
     "cluster": 1, "resident": 0,
 }  # fmt: skip
-"""Fields of products, steps, norms and reductions that came after choices were stored, as all had them then."""
+"""Fields of products, steps, norms and folds that came after choices were stored, as all had them then."""
 
 Case: TypeAlias = Mapping[str, Any]
 
