@@ -20,7 +20,7 @@ from layoutalg.kernels.elementwise import MapProblem
 from layoutalg.kernels.gemm import AddMatrix, AddVector, GemmProblem
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move import PermuteProblem
-from layoutalg.kernels.rowwise import NormProblem, ReduceProblem
+from layoutalg.kernels.rowwise import CrossEntropyProblem, NormProblem, ReduceProblem
 
 Extent: TypeAlias = "Callable[[str], Expr]"
 """An extent or a leading dimension of a problem by its name: a parameter, or the number that is built in."""
@@ -69,6 +69,15 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, int]]:
         case ReduceProblem():
             source, result = p.axes.dtype.nbytes, p.result.nbytes
             return {"src": (Const(p.axes.source_elems), source), "dst": (Const(p.axes.target_elems), result)}
+        case CrossEntropyProblem():
+            sums = {"none": 0, "sum": 1, "mean": 2}[p.reduction]
+            return {
+                "src": (Const(p.axes.source_elems), p.dtype.nbytes),
+                "target": (Const(p.target_offset + p.axes.outputs), p.target.nbytes),
+                "losses": (Const(p.loss_words), 4),
+                "sums": (Const(sums), 4),
+                "dst": (Const(p.axes.dst_offset + p.outputs), p.result.nbytes),
+            }
     raise ArgumentTypeError(f"{p!r} is not a problem of a family")
 
 
