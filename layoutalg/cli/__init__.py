@@ -15,6 +15,8 @@ fails, 2 on bad input, 3 when there is no answer for another reason, 130 on an i
     kernel_words  kernels, compilations and verified problems, for people and as JSON
     conditions    the state the GPU was in while a bench ran
     predictions   the steps of a product's ladder, predicted
+    drawings      what `layoutalg draw` draws, by its options
+    measured      what `layoutalg bench --json` has printed, for charts and rooflines
     reports       reports of accesses, as tables and as JSON
     output        tables, one JSON object, files written whole or not at all
     refusals      errors in one sentence on stderr or one JSON object; exit codes

@@ -17,6 +17,7 @@ from layoutalg.arch import SMEM_ATOMS, SWIZZLE_MODES, atom_layout
 from layoutalg.atoms import CopyAtom, MMAAtom
 from layoutalg.cli.inputs import read_layout
 from layoutalg.draw import (
+    MAX_CELLS,
     Diagram,
     Picture,
     View,
@@ -34,7 +35,6 @@ from layoutalg.draw import (
     tv_picture,
     walk_picture,
 )
-from layoutalg.draw.picture import MAX_CELLS
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, ParseError
 from layoutalg.layout import AnyLayout, ComposedLayout, flatten_tree, product

@@ -41,6 +41,7 @@ from layoutalg.draw.files import FILE_FORMATS, Drawing, as_file
 from layoutalg.draw.page import as_html
 from layoutalg.draw.palette import CHUNK_COLORS, LINE_COLORS, PALETTE, hex_color
 from layoutalg.draw.picture import (
+    MAX_CELLS,
     Cell,
     Panel,
     Picture,
@@ -59,6 +60,7 @@ __all__ = [
     "CHUNK_COLORS",
     "FILE_FORMATS",
     "LINE_COLORS",
+    "MAX_CELLS",
     "MOST_POINTS",
     "PALETTE",
     "Cell",

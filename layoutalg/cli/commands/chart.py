@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from layoutalg.cli.completions import one_of
-from layoutalg.cli.inputs import read_source
+from layoutalg.cli.measured import chart_format, cube_side, read_bench
 from layoutalg.cli.options import JsonOption, OutputOption
 from layoutalg.cli.output import say_json, write_whole
 from layoutalg.cli.refusals import header
 from layoutalg.draw import Chart, Series, as_file, chart_svg, rising
-from layoutalg.dtype import dtype
-from layoutalg.errors import ParseError, UnknownNameError, UnsupportedError, printable
-
-IMAGE_FORMATS = ("png", "pdf")
+from layoutalg.errors import UnknownNameError, UnsupportedError, printable
 
 MOST_FILES = 8
 """Of one chart."""
@@ -92,7 +85,7 @@ def chart_command(
         raise UnknownNameError("number of a bench", of, OF)
     if len(files) > MOST_FILES:
         raise UnsupportedError(f"{len(files)} files: at most {MOST_FILES} fit a chart")
-    read = [_read(place) for place in files]
+    read = [read_bench(place) for place in files]
     series = [one for payload in read for one in _series(payload, of, several=len(read) > 1)]
     label, _ = OF[of]
     if not series:
@@ -120,77 +113,12 @@ def chart_command(
         sys.stdout.write(drawn)
 
 
-def chart_format(output: Path) -> str:
-    """What the name of a chart's file asks for: PNG or PDF by its ending, else SVG."""
-    suffix = output.suffix.lower().removeprefix(".")
-    return suffix if suffix in IMAGE_FORMATS else "svg"
-
-
-def _read(place: str) -> dict[str, Any]:
-    """A bench of products.  Raises ParseError for another file."""
-    name = "standard input" if place == "-" else Path(place).name
-    text = read_source(place)
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ParseError(f"{name} is not JSON that can be read: {error}") from None
-    wanted = isinstance(found, dict) and found.get("command") == "bench" and "method" in found
-    rows = found.get("rows") if wanted else None
-    if not isinstance(rows, list) or not rows or not all(_is_row(row) for row in rows):
-        raise ParseError(f"{name} is not what layoutalg bench --json prints of matrix products")
-    return dict(found)
-
-
-def measured_points(place: str, element: str) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """The points of a bench on a roofline: operations per byte that each product must at least move, as
-    often as it reads A and B and writes C once, and operations per second."""
-    payload = _read(place)
-    bytes_of = dtype(element).bits / 8
-    for contender, name in (("ours", str(payload["family"])), ("cublas", "cuBLAS")):
-        points = []
-        for row in payload["rows"]:
-            m, n, k = _extents(row["problem"])
-            rate = _rate(row, contender)
-            if rate:
-                moved = (m * k + k * n + m * n) * bytes_of
-                points.append((2 * m * n * k / moved, rate * 1e12))
-        if points:
-            yield f"{name}, measured", points
-
-
-def _is_row(row: Any) -> bool:
-    """Whether all that is drawn of a row is there, as the schema has it."""
-    numbers = ("ours_tflop_per_s", "cublas_tflop_per_s", "ratio")
-    if not isinstance(row, dict) or not isinstance(row.get("problem"), str) or _side(row["problem"]) is None:
-        return False
-    if not all(row.get(name, "") is None or isinstance(row.get(name), int | float) for name in numbers):
-        return False
-    run = row.get("run")
-    if not isinstance(run, dict) or not all(
-        isinstance(run.get(x), dict) for x in ("contenders", "work_per_joule")
-    ):
-        return False
-    return all(isinstance(seen, dict) for seen in run["contenders"].values())
-
-
-def _side(problem: str) -> float | None:
-    """The side of the cube with as many multiplications as the product that a text names."""
-    sides = _extents(problem)
-    return round(math.cbrt(math.prod(sides)), 6) if sides else None
-
-
-def _extents(problem: str) -> tuple[int, ...]:
-    """M, N and K of the product that a text names; () for another text."""
-    found = re.search(r"(\d{1,9}) x (\d{1,9}) x (\d{1,9}) ", problem, re.ASCII)
-    return () if found is None else tuple(map(int, found.groups()))
-
-
 def _series(payload: Mapping[str, Any], of: str, *, several: bool) -> Iterator[Series]:
     """A line for each contender that has a number."""
     for contender, name in (("ours", payload["family"]), ("cublas", "cuBLAS")):
         points = []
         for row in payload["rows"]:
-            side, y = _side(row["problem"]), OF[of][1](row, contender)
+            side, y = cube_side(row["problem"]), OF[of][1](row, contender)
             if side is not None and y is not None:
                 points.append((side, y))
         if points:

@@ -1,0 +1,86 @@
+"""What `layoutalg bench FAMILY --json` has measured of matrix products, as charts and rooflines read it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from layoutalg.cli.inputs import read_source
+from layoutalg.dtype import dtype
+from layoutalg.errors import ParseError
+
+IMAGE_FORMATS = ("png", "pdf")
+"""Endings of a chart's file that name another format than SVG."""
+
+
+def chart_format(output: Path) -> str:
+    """What the name of a chart's file asks for: PNG or PDF by its ending, else SVG."""
+    suffix = output.suffix.lower().removeprefix(".")
+    return suffix if suffix in IMAGE_FORMATS else "svg"
+
+
+def read_bench(place: str) -> dict[str, Any]:
+    """A bench of products.  Raises ParseError for another file."""
+    name = "standard input" if place == "-" else Path(place).name
+    text = read_source(place)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParseError(f"{name} is not JSON that can be read: {error}") from None
+    wanted = isinstance(found, dict) and found.get("command") == "bench" and "method" in found
+    rows = found.get("rows") if wanted else None
+    if not isinstance(rows, list) or not rows or not all(_is_row(row) for row in rows):
+        raise ParseError(f"{name} is not what layoutalg bench --json prints of matrix products")
+    return dict(found)
+
+
+def measured_points(place: str, element: str) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+    """The points of a bench on a roofline: operations per byte that each product must at least move, as
+    often as it reads A and B and writes C once, and operations per second."""
+    payload = read_bench(place)
+    bytes_of = dtype(element).bits / 8
+    for contender, name in (("ours", str(payload["family"])), ("cublas", "cuBLAS")):
+        points = []
+        for row in payload["rows"]:
+            m, n, k = _extents(row["problem"])
+            rate = row["ours_tflop_per_s" if contender == "ours" else "cublas_tflop_per_s"]
+            if rate:
+                moved = (m * k + k * n + m * n) * bytes_of
+                points.append((2 * m * n * k / moved, rate * 1e12))
+        if points:
+            yield f"{name}, measured", points
+
+
+def _is_row(row: Any) -> bool:
+    """Whether all that is drawn of a row is there, as the schema has it."""
+    numbers = ("ours_tflop_per_s", "cublas_tflop_per_s", "ratio")
+    if (
+        not isinstance(row, dict)
+        or not isinstance(row.get("problem"), str)
+        or cube_side(row["problem"]) is None
+    ):
+        return False
+    if not all(row.get(name, "") is None or isinstance(row.get(name), int | float) for name in numbers):
+        return False
+    run = row.get("run")
+    if not isinstance(run, dict) or not all(
+        isinstance(run.get(x), dict) for x in ("contenders", "work_per_joule")
+    ):
+        return False
+    return all(isinstance(seen, dict) for seen in run["contenders"].values())
+
+
+def cube_side(problem: str) -> float | None:
+    """The side of the cube with as many multiplications as the product that a text names."""
+    sides = _extents(problem)
+    return round(math.cbrt(math.prod(sides)), 6) if sides else None
+
+
+def _extents(problem: str) -> tuple[int, ...]:
+    """M, N and K of the product that a text names; () for another text."""
+    found = re.search(r"(\d{1,9}) x (\d{1,9}) x (\d{1,9}) ", problem, re.ASCII)
+    return () if found is None else tuple(map(int, found.groups()))
