@@ -541,7 +541,8 @@ def _columns(x: _Ways) -> Iterator[NormConfig]:
     wider, narrow = [x.lanes(n) for n in sizes], x.lanes(2 * SECTOR_BYTES if x.skewed else SECTOR_BYTES)
     wide_enough = [side for side in wider if x.enough(side)]
     yield from (c for c in map(x.held, wide_enough) if c.threads <= 512)
-    near = min(abs(m.src) for m in x.form.reduced) * x.element.nbytes <= NEAR_BYTES
+    pitch = min((abs(m.src) for m in x.form.reduced), default=0)
+    near = pitch * x.element.nbytes <= NEAR_BYTES
     kept = list(_slabs(x)) if x.clusters > 1 and not apart else []
     yield from [] if near else kept
     ways = [(side, blocks) for side in wide_enough for blocks in (3, 2)]  # blocks of a multiprocessor
