@@ -116,7 +116,7 @@ class TurningBlock(SlabBlock):
         """The predicate that there is a slab that follows."""
         return self.following < self.walk.tiles
 
-    def turns(self) -> Iterator[Expr]:
+    def slab_turns(self) -> Iterator[Expr]:
         """The turns of the block's cluster, one more than it has slabs."""
         k, tiles = self.k, self.walk.tiles
         with k.For("turn", -(-tiles // self.clusters) + 1) as turn:
@@ -221,7 +221,7 @@ def build_slabs(name: str, p: NormProblem, walk: Walk, c: NormConfig, notes: lis
     b.k.min_blocks = neighbours(b.k.shared_end(1), c.threads)
     x.open()
     if isinstance(b, TurningBlock):
-        for x.turn in b.turns():
+        for x.turn in b.slab_turns():
             norm.start(b)
             norm.online(b)
             with b.k.If(b.follows):

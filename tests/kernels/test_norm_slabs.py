@@ -48,7 +48,7 @@ def test_any_cluster_any_rows(cluster: int) -> None:
     for op in ("softmax", "layer_norm", "rms_norm"):
         dtype, lanes = rng.choice(list(VEC)), rng.choice([4, 8])
         rows = rng.randint(9 * cluster, 12 * cluster)
-        extra = {} if op == "softmax" else {"weight": True, "bias": op == "layer_norm"}
+        extra: dict[str, Any] = {} if op == "softmax" else {"weight": True, "bias": op == "layer_norm"}
         p = norm_problem(op, (rows, 3 * VEC[dtype]), 0, dtype, **extra)
         run(p, slab(dtype, lanes, 64 // lanes, cluster))
 
@@ -91,7 +91,8 @@ def verdict(kernel: Kernel, p: NormProblem) -> str:
     """What is wrong with a kernel: "checked", "hazard", "result", or "" for nothing."""
     d = data(p, 1, special=False)
     found = ""
-    for options in ({}, {"group": "warp", "seed": 3}):
+    orders: tuple[dict[str, Any], ...] = ({}, {"group": "warp", "seed": 3})
+    for options in orders:
         args = {"src": d.src.copy(), "dst": d.old.copy()}
         try:
             simulate(printed(kernel), args, trace=False, **options)
