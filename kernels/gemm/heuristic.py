@@ -303,7 +303,13 @@ def _fits(p: GemmProblem, config: Any, chip: Arch) -> bool:
 
 
 def _first_that_fits(p: GemmProblem, chip: Arch, found: Iterable[Expected]) -> Expected | None:
-    return next((one for one in found if _fits(p, one[1], chip)), None)
+    refused: set[int] = set()  # tiles come once per number of parts
+    for one in found:
+        if id(one[1]) not in refused:
+            if _fits(p, one[1], chip):
+                return one
+            refused.add(id(one[1]))
+    return None
 
 
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
