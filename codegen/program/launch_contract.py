@@ -292,6 +292,8 @@ def lines(terms: Contract) -> Iterator[str]:
     shared = f", {terms.dynamic_shared_bytes} bytes of dynamic shared memory" if is_given else ""
     clusters = f", in clusters of {_cluster_text(terms.cluster)}" if math.prod(terms.cluster) > 1 else ""
     blocks = f"{count} block{'s' if count != '1' else ''} of {terms.block[0]} threads{clusters}{shared}"
+    if LARGE_CLUSTER in terms.attributes:
+        yield f"Clusters of more than {PORTABLE_CLUSTER} blocks: set {LARGE_CLUSTER} to 1 first."
     yield f"Launch {blocks}{', for' if terms.parameters else '.'}"
     width = max((len(p.name) for p in terms.parameters), default=0)
     for p in terms.parameters:

@@ -223,6 +223,8 @@ def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:
         f"{c.rows_per_block} groups of them per block; vectors of {c.vec} elements, "
         f"{rounds} per thread, {held}.",
     ]
+    if isinstance(w, PackedWalk):
+        lines.append("A block copies a run of rows to shared memory as it lies, and back.")
     if c.cluster > 1:
         what = "a row" if w.rows else f"a slab of {c.rows_per_block * c.vec} columns"
         stay = f"; {c.resident} clusters go from slab to slab" if 0 < c.resident < w.tiles else ""
