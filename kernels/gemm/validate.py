@@ -66,6 +66,8 @@ def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
     """
     chip = find_arch(arch)
     check_fields(c)
+    if p.grouped and not isinstance(c, Sm90Config):
+        raise UnsupportedError(f"{p}: groups of rows are computed by gemm-sm90, or by a launch for each")
     check_splits(p, c.splits)
     check_schedule(p, c)
     if isinstance(c, Sm90Config):
@@ -345,6 +347,8 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.through == "tma":
         if c.splits > 1:
             raise UnsupportedError("through = 'tma' with parts of k: take 'shared'")
+        if p.grouped:
+            raise UnsupportedError("through = 'tma' of groups, whose last boxes are ragged: take 'shared'")
         if p.reads_c or p.epilogue.vectors:
             raise UnsupportedError("through = 'tma' adds no matrix and no vectors: take 'shared'")
         _rows_for_tma("d", p.ldd, p.align_bytes[2], size, p.steps("d"))
