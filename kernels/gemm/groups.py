@@ -100,9 +100,7 @@ def row_tiles(sizes: Sequence[int], high: int, start: int = 0) -> tuple[RowTile,
     """
     found = []
     for group, size in enumerate(sizes):
-        found += [
-            RowTile(group, start + at, start + min(at + high, size)) for at in range(0, size, high)
-        ]
+        found += [RowTile(group, start + at, start + min(at + high, size)) for at in range(0, size, high)]
         start += size
     return tuple(found)
 

@@ -353,7 +353,7 @@ def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
 
 
 def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
-    """Boxes by TMA where D can be stored so, whole and with nothing added; otherwise rows, as wide as they can be."""
+    """Boxes by TMA where D can be stored so, and nothing is added; otherwise rows, as wide as they can be."""
     most = 16 // p.result.nbytes
     across = gcd(_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"))

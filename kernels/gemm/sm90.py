@@ -62,6 +62,7 @@ from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, each_un
 from layoutalg.kernels.gemm.suggest import check_or_suggest
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_BLOCKS as CLUSTERED_BLOCKS
+from layoutalg.kernels.gemm.validate import MOST_TILES
 from layoutalg.layout import AnyLayout, Layout
 
 ROWS = 64
@@ -76,9 +77,6 @@ TMA_BYTES = 16
 
 Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
 """What is written for the sums of a consumer, whose first row and column of D are given."""
-
-MOST_TILES = 1 << 21
-"""Tiles of all products of a batch, whose numbers have 32 bits in every block."""
 
 Tile: TypeAlias = "tuple[Expr, Expr, Expr, Expr, tuple[Expr, ...]]"
 """The number of a tile among those that are walked, the steps of k before it, its row and its column among

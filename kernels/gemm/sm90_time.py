@@ -10,8 +10,9 @@ The idea.  Three things go on beside each other, and none hides the others wholl
 They add up to (a^q + b^q + c^q)^(1/q): with a large q the longest of them, with q = 1 their sum.  Starting,
 the first loads and the last results come on top, and parts of k their own kernel.
 
-Notes.  Groups are taken to be of one size.  A cluster of 4 or 8 does not find all multiprocessors: those of a graphics processing cluster that are
-left over stay idle.  The rates are what fits best together with q, not those of the hardware.
+Notes.  A cluster of 4 or 8 does not find all multiprocessors: those of a graphics processing cluster that are
+left over stay idle.  The rates are what fits best together with q, not those of the hardware.  Groups of rows
+are taken to be of one size.
 
 Fitted to the times of every choice on 96 random problems on an H200 with a cold L2 (2026-11-23,
 tests/gpu/tune_wgmma).  48 others judge it (tests/data/gemm_choice_sm90.json); RESIDENT and RUNS came in after
