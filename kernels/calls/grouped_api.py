@@ -292,12 +292,15 @@ class _Part(NamedTuple):
 
 @functools.lru_cache(KEPT_FORMS)
 def _parts(p: GemmProblem, arch: str) -> tuple[_Part, ...]:
-    """The launches of a problem.  Raises what the family's `choose` raises."""
+    """The launches of a problem.  Raises why the first configuration does not fit where none does."""
     found = []
     for first in range(0, p.products, MOST_TOGETHER):
         extent = min(MOST_TOGETHER, p.products - first)
         part = replace(p, batch=(replace(p.batch[0], extent=extent),))
-        found.append(_Part(first, part, FAMILIES[FAMILY].choose(part, arch)))
+        best = next(iter(FAMILIES[FAMILY].candidates(part, arch)))
+        if best.dropped is not None:
+            raise best.dropped
+        found.append(_Part(first, part, best.config))
     return tuple(found)
 
 

@@ -126,7 +126,8 @@ class Groups:
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> k = KernelBuilder("groups", threads=32)
-    >>> some = Groups.declare(k, grouped(gemm_problem(4096, 512, 256), 3, 512 * 256), 128)
+    >>> p = grouped(gemm_problem(4096, 512, 256), 3, 512 * 256)
+    >>> some = Groups.declare(k, p, k.param("m", p.m), 128)
     >>> [str(x) for x in some.opens], some.tiles.facts.hi
     (['0', 'opens1', 'opens2', 'opens3'], 64)
     """
@@ -134,20 +135,21 @@ class Groups:
     begins: tuple[Expr, ...]
     opens: tuple[Expr, ...]
     tiles: Expr
-    most: int
+    rows: Var
     high: int
 
     @classmethod
-    def declare(cls, k: KernelBuilder, p: GemmProblem, high: int) -> Groups:
-        """Declare the words of a problem's groups, in tiles of `high` rows."""
+    def declare(cls, k: KernelBuilder, p: GemmProblem, m: Var, high: int) -> Groups:
+        """Declare the words of a problem's groups, of `m` rows in tiles of `high`."""
         room = room_for(p.products)
         begins = [k.word(f"begin{g}", f"the first row of group {g}") for g in range(room + 1)]
         opens = [k.word(f"opens{g}", f"the first tile of group {g}") for g in range(1, room + 1)]
         tiles = minus(below(opens[-1], most_row_tiles(p.m, room, high)), 1) + 1  # one at least
-        return cls(tuple(begins), (Const(0), *opens[:-1]), tiles, p.m, high)
+        return cls(tuple(begins), (Const(0), *opens[:-1]), tiles, m, high)
 
     def find(self, k: KernelBuilder, tile: Var) -> tuple[Expr, Expr, Expr]:
-        """The group of a tile of rows, its first row, and the row behind the last one of the group."""
+        """The group of a tile of rows, its first row, and the row behind the last one of the group: rows that
+        D has, whatever the words are."""
         group: Expr = Const(0)
         begin, opens, end = self.begins[0], self.opens[0], self.begins[1]
         for g, (begins, opened) in enumerate(zip(self.begins, self.opens, strict=False)):
@@ -158,5 +160,6 @@ class Groups:
             begin = k.let(f"begin_{g}", Select(here, begins, begin))
             opens = k.let(f"opens_{g}", Select(here, opened, opens))
             end = k.let(f"end_{g}", Select(here, self.begins[g + 1], end))
-        first = below(begin, self.most) + minus(tile, opens) * self.high
-        return k.let("group", group), k.let("first", first), k.let("end", below(end, self.most))
+        first = below(begin, self.rows.facts.hi) + minus(tile, opens) * self.high
+        end = below(Select(end < self.rows, end, self.rows), self.rows.facts.hi)
+        return k.let("group", group), k.let("first", first), k.let("end", end)

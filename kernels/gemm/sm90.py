@@ -222,7 +222,7 @@ class _Writer:
         k.cluster(c.cluster)
         most = CLUSTERED_BLOCKS if c.cluster_k > 1 else MOST_BLOCKS
         self.blocks = k.param("blocks", most, c.cluster, c.cluster)
-        self.groups = Groups.declare(k, p, c.tile_m * c.cluster_m) if p.grouped else None
+        self.groups = Groups.declare(k, p, self.m, c.tile_m * c.cluster_m) if p.grouped else None
         self.all_tiles = k.param("all_tiles", MOST_TILES) if p.batch and not p.grouped else None
         self.block = k.block(0, self.blocks)
         steps = k_tiles(depth, c.tile_k)
