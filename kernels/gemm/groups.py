@@ -129,7 +129,7 @@ class Groups:
     >>> p = grouped(gemm_problem(4096, 512, 256), 3, 512 * 256)
     >>> some = Groups.declare(k, p, k.param("m", p.m), 128)
     >>> [str(x) for x in some.opens], some.tiles.facts.hi
-    (['0', 'opens1', 'opens2', 'opens3'], 64)
+    (['0', 'opens1', 'opens2', 'opens3'], 63)
     """
 
     begins: tuple[Expr, ...]
