@@ -14,6 +14,8 @@ the order of the ring.  In clusters along m or n each block loads its share of w
 them, and `empty` counts the consumers of all.  Along k the blocks of a cluster have a part of k each, and
 send each other the sums of the columns that the other one writes.
 
+Rows may be those of groups with a B each (see groups): each tile is of one group.
+
 Results leave the registers
 
     "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, two boxes in turn,
@@ -146,6 +148,8 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
     if c.sharing > 1:
         shape, shared = f"{c.cluster_m} x {c.cluster_n}", "B" if c.cluster_m > 1 else "A"
         more.append(f"blocks come in clusters of {shape} tiles, and load {shared} for each other;")
+    if p.grouped:
+        more.append("rows are of groups with a B each, which begin[g] and opens[g] tell apart;")
     if c.schedule == "streamk":
         more.append("tiles that fill no whole wave are shared: equal numbers of steps of k for all;")
     return [
