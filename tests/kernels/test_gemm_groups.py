@@ -187,7 +187,7 @@ def test_random_groups_are_the_definition(seed: int) -> None:
     sizes[0] += not sum(sizes)
     n, k = 8 * int(rng.integers(1, 20)), 8 * int(rng.integers(1, 25))
     p = problem(sizes, n, k, b_major=rng.choice(["k", "mn"]))
-    c = replace(ONE, stages=int(rng.integers(2, 4)), cluster_m=int(rng.choice([1, 2])))
+    c = replace(ONE, tile_n=128, stages=int(rng.integers(2, 4)), cluster_m=int(rng.choice([1, 2])))
     assert right(sizes, p, c), (sizes, p, c)
 
 
@@ -228,7 +228,7 @@ WRONG: dict[str, Any] = {
 }
 """Mistakes in what is selected for a group."""
 
-WITH_EMPTY, FULL = (65, 0, 66, 1), (65, 66, 1, 70)
+WITH_EMPTY, FULL = (65, 0, 66, 1), (65, 66, 67, 70)
 """Groups in a kernel that has room for no more."""
 
 EQUAL = {
