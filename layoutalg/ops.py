@@ -1,9 +1,10 @@
 """Functions on arrays: permute, transpose, relayout, reduce, softmax, layer_norm, rms_norm, cross_entropy,
-matmul.
+matmul, grouped_matmul.
 
 Each takes NumPy, CuPy or PyTorch arrays, or what speaks DLPack: on a GPU it runs a generated kernel, on the
 CPU it computes the definition, or with simulate=True runs the kernel in the simulator.  `prepare` works a
-call out, to be run many times, and `plan_matmul` says which kernels a matmul would run.  See docs/ops.md.
+call out, to be run many times; `plan_matmul` and `plan_grouped_matmul` say which kernels products would run.
+See docs/ops.md.
 
 >>> import numpy as np
 >>> permute(np.arange(6, dtype=np.float32).reshape(2, 3), (1, 0)).tolist()
@@ -13,9 +14,11 @@ call out, to be run many times, and `plan_matmul` says which kernels a matmul wo
 from layoutalg.kernels import (
     Prepared,
     cross_entropy,
+    grouped_matmul,
     layer_norm,
     matmul,
     permute,
+    plan_grouped_matmul,
     plan_matmul,
     prepare,
     reduce,
@@ -28,9 +31,11 @@ from layoutalg.kernels import (
 __all__ = [
     "Prepared",
     "cross_entropy",
+    "grouped_matmul",
     "layer_norm",
     "matmul",
     "permute",
+    "plan_grouped_matmul",
     "plan_matmul",
     "prepare",
     "reduce",

@@ -100,6 +100,12 @@ class HostArray:
         carrier = np.dtype(CARRIERS[dtype.itemsize])
         self.bits: np.ndarray[Any, Any] = np.ndarray(shape, carrier, raw.data, start, self.strides)
 
+    def __getitem__(self, at: slice | int) -> HostArray:
+        """Some of the first mode: a view of the same bytes."""
+        part = self.bits[at]
+        start = part.ctypes.data - self.raw.ctypes.data
+        return HostArray(self.data.device_id, self.raw, start, self.dtype, part.shape, part.strides)
+
     def fill(self, value: float) -> None:
         """Write one number everywhere."""
         short = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}.get(

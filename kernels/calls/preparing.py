@@ -15,6 +15,7 @@ from typing import Any
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, shown
 from layoutalg.kernels.calls.api import prepare_move, prepare_relayout
 from layoutalg.kernels.calls.entropy_api import prepare_cross_entropy
+from layoutalg.kernels.calls.grouped_api import prepare_grouped_matmul
 from layoutalg.kernels.calls.product_api import prepare_matmul
 from layoutalg.kernels.calls.reduce_api import prepare_norm, prepare_reduce
 from layoutalg.kernels.calls.repeated import Prepared
@@ -49,25 +50,27 @@ PREPARED: Mapping[str, tuple[Callable[..., Prepared], tuple[str, ...]]] = Mappin
         **{op: _norm(op) for op in PARAMETERS},
         "cross_entropy": (prepare_cross_entropy, _options(prepare_cross_entropy)),
         "matmul": (prepare_matmul, _options(prepare_matmul)),
+        "grouped_matmul": (prepare_grouped_matmul, _options(prepare_grouped_matmul)),
     }
 )
 """What prepares each operation, and the options that it has."""
 
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({"transpose": {"axes": None}})
 _NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"permute": ("axes",), "relayout": ("src", "dst"), "matmul": ("b",), "cross_entropy": ("target",)}
-)
+    {"permute": ("axes",), "relayout": ("src", "dst"), "matmul": ("b",), "cross_entropy": ("target",),
+     "grouped_matmul": ("b", "sizes")}
+)  # fmt: skip
 
 
 def prepare(op: str, x: Any, out: Any = None, **options: Any) -> Prepared:
     """A call of an operation on its arrays that is worked out: calling what is returned runs it, many times.
 
-    `op` is "permute", "transpose", "relayout", "softmax", "layer_norm", "rms_norm", "cross_entropy", "matmul"
-    or a reduction such as "sum"; `options` are the others of that function by name (`b`, `axes`, `weight`).
-    The arrays are kept alive and read when it is called, on the stream that is current then; the result,
-    `out` or an array that is made here, is written each time and returned.  A call on a GPU is its launches
-    and little else.  Raises what the operation raises, now and not then; UnknownNameError for another
-    operation or option, ArgumentTypeError for one that is missing.
+    `op` is "permute", "transpose", "relayout", "softmax", "layer_norm", "rms_norm", "cross_entropy",
+    "matmul", "grouped_matmul" or a reduction such as "sum"; `options` are the others of that function by name
+    (`b`, `axes`, `weight`).  The arrays are kept alive and read when it is called, on the stream that is
+    current then; the result, `out` or an array that is made here, is written each time and returned.  A call
+    on a GPU is its launches and little else.  Raises what the operation raises, now and not then;
+    UnknownNameError for another operation or option, ArgumentTypeError for one that is missing.
 
     >>> import numpy
     >>> x, out = numpy.ones((2, 3), "f4"), numpy.zeros(2, "f4")

@@ -116,7 +116,7 @@ def prepare_matmul(
         kind = "" if product.kind == first.form.kind else product.kind
         given["out"] = new_array(first, product.shape, kind=kind)
     else:
-        _check_apart(given, given["out"])
+        check_apart(given, given["out"])
     simulated = in_simulator(simulate, *given.values())
     run: Callable[[], object] = nothing
     if not product.empty:
@@ -149,12 +149,24 @@ def asked(
     for name, array in (("c", c), ("bias", bias), ("out", out)):
         if array is not None:
             given[name] = view(array)
-    product = _product(
+    return given, asked_of(given, activation, out_dtype, tf32, copy)
+
+
+def asked_of(
+    given: Mapping[str, View], activation: Any = None, out_dtype: Any = None, tf32: Any = False,
+    copy: Any = True,
+) -> Product:  # fmt: skip
+    """What is asked of the arrays of a call by name; equal products are one object.
+
+    >>> import numpy
+    >>> asked_of({x: view(numpy.ones((4, 4))) for x in "ab"}).shape
+    (4, 4)
+    """
+    return _product(
         given["a"].form, given["b"].form, *[given[x].form if x in given else None for x in _BESIDE],
         _name(activation), None if out_dtype is None else kind_of(out_dtype), _flag("tf32", tf32),
         _flag("copy", copy),
     )  # fmt: skip
-    return given, product
 
 
 def starts_of(given: Mapping[str, View]) -> tuple[tuple[str, int], ...]:
@@ -211,8 +223,12 @@ def _scalars(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
     return words
 
 
-def _check_apart(given: Mapping[str, View], target: View) -> None:
-    """Raise where results would be written over what is still read; c may be `out` itself."""
+def check_apart(given: Mapping[str, View], target: View) -> None:
+    """Raise where results would be written over what is still read; c may be `out` itself.
+
+    >>> import numpy
+    >>> check_apart({"a": view(numpy.zeros(3))}, view(numpy.zeros(3)))
+    """
     if target.host is not None and not target.host.flags.writeable:
         raise ArgumentTypeError("out is read-only")
     for name, v in given.items():

@@ -11,6 +11,7 @@
     sm90_first  the same with one tile per block, for the first steps of its ladder
     gemv        products of few rows, which memory bounds
     rasterize   which tile of D a block computes
+    groups      groups of rows that have a B each
     splitk      parts of k, and the kernel that adds them up
     streamk     schedules: persistent blocks, and those that share the last wave's steps of k
     launches    the kernels of a product
@@ -24,6 +25,7 @@ from __future__ import annotations
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, named_epilogue
 from layoutalg.kernels.gemm.family import GEMM_FAMILIES, with_factors
 from layoutalg.kernels.gemm.gemv import GemvConfig
+from layoutalg.kernels.gemm.groups import MOST_TOGETHER, group_words, grouped
 from layoutalg.kernels.gemm.heuristic import expected_family
 from layoutalg.kernels.gemm.problem import (
     BatchMode,
@@ -47,6 +49,7 @@ from layoutalg.kernels.gemm.tiles import (
 
 __all__ = [
     "GEMM_FAMILIES",
+    "MOST_TOGETHER",
     "AddMatrix",
     "AddVector",
     "BatchMode",
@@ -62,6 +65,8 @@ __all__ = [
     "Sm90Config",
     "expected_family",
     "gemm_problem",
+    "group_words",
+    "grouped",
     "matrices",
     "mma_of",
     "named_epilogue",

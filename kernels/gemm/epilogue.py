@@ -317,7 +317,8 @@ class Output:
         static: bool = False,
         stores: Mapping[int, Instr] = STG_WHOLE,
     ) -> None:
-        self.k, self.vec, self.m, self.n, self.first = k, vec, m, n, first
+        self.k, self.vec, self.n, self.first = k, vec, n, first
+        self.m: Expr = m  # the row behind the last one that is written
         self.epilogue, self.element, size = p.epilogue, p.result.name, p.result.nbytes
         self.do = ARITHMETIC[p.accumulator.name]
         self.nbytes, self.store = vec * size, stores[vec * size]

@@ -363,7 +363,7 @@ def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
     most = 16 // p.result.nbytes
     across = gcd(_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"))
-    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors)
+    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors or p.grouped)
     return replace(c, through="tma" if boxed else "shared", result_vec=most if boxed else across)
 
 
@@ -429,7 +429,9 @@ def expected_family(
     """
     chip = find_arch(arch)
     families: tuple[tuple[str, Choice[Any]], ...] = ("gemm-sm80", SM80), ("gemm-sm90", SM90)
-    if p.operand.name in ("f32", "f64"):
+    if p.grouped:
+        families = (("gemm-sm90", SM90),)
+    elif p.operand.name in ("f32", "f64"):
         families = (("gemm-simt", SIMT),)
     elif chip.compute_capability < (8, 0):
         families = (("gemm-sm75", SM75),)
@@ -440,7 +442,7 @@ def expected_family(
         if choice is not SM90:  # whose model has the memory
             ns += cold
         found.append((ns, family, config))
-    if p.m <= MOST_ROWS and (fitting := GEMV.timed(p, chip)[0]):
+    if p.m <= MOST_ROWS and not p.grouped and (fitting := GEMV.timed(p, chip)[0]):
         found.append((fitting[0][0], "gemv", fitting[0][1]))
     return min(found, key=lambda x: x[0])
 

@@ -15,6 +15,7 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.kernels.gemm import gemv, simt, sm80, sm90
 from layoutalg.kernels.gemm.gemv import GemvConfig
+from layoutalg.kernels.gemm.groups import room_for
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.sm90_first import build_first
@@ -153,6 +154,8 @@ def widest_batch(p: GemmProblem, c: AnyConfig) -> tuple[BatchMode, ...]:
     0
     """
     widest = BatchMode(*WIDEST_BATCH)
+    if p.grouped:
+        return (BatchMode(room_for(p.products), b=widest.b),)
     if not isinstance(c, Sm90Config):
         return (widest,) * len(p.batch)
     return tuple(

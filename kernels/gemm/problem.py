@@ -79,6 +79,8 @@ class BatchMode:
 class GemmProblem:
     """One product, or a batch of them; leading dimensions in elements.  Make one with `gemm_problem`.
 
+    Where it is `grouped`, the batch steps in B alone, and each of its products has some of the m rows.
+
     >>> print(gemm_problem(64, 32, 128, "f16"))
     64 x 32 x 128 f16 TN
     """
@@ -99,6 +101,7 @@ class GemmProblem:
     batch: tuple[BatchMode, ...] = ()
     align_bytes: tuple[int, int, int] = ALIGNED
     arithmetic: str = ""
+    grouped: bool = False
 
     @property
     def element(self) -> str:
@@ -118,6 +121,15 @@ class GemmProblem:
     def products(self) -> int:
         """How many products the batch has."""
         return prod(mode.extent for mode in self.batch)
+
+    @property
+    def rows(self) -> int:
+        """Rows of each product; of groups, which have m rows together, the mean, rounded up.
+
+        >>> gemm_problem(96, 200, 80).rows
+        96
+        """
+        return -(-self.m // self.products) if self.grouped else self.m
 
     @property
     def reads_c(self) -> bool:
@@ -159,7 +171,7 @@ class GemmProblem:
     @property
     def flops(self) -> int:
         """Multiplications and additions of the products."""
-        return 2 * self.m * self.n * self.k * self.packed * self.products
+        return 2 * self.m * self.n * self.k * self.packed * (1 if self.grouped else self.products)
 
     def steps(self, name: str) -> tuple[int, ...]:
         """The steps of an operand, "a", "b", "c" or "d", along the modes of the batch."""
@@ -173,9 +185,10 @@ class GemmProblem:
 
     def __str__(self) -> str:
         majors = ("T" if self.a_major == "k" else "N") + ("N" if self.b_major == "k" else "T")
-        many = "".join(f"{mode.extent} x " for mode in self.batch)
+        many = "" if self.grouped else "".join(f"{mode.extent} x " for mode in self.batch)
         bits = f" {self.arithmetic}" if self.arithmetic else ""
-        return f"{many}{self.m} x {self.n} x {self.k * self.packed} {self.element} {majors}{bits}"
+        groups = f" in {self.products} groups" if self.grouped else ""
+        return f"{many}{self.m} x {self.n} x {self.k * self.packed} {self.element} {majors}{bits}{groups}"
 
 
 def gemm_problem(

@@ -139,14 +139,15 @@ def below(value: Expr, most: int) -> Expr:
 
 
 def batch_strides(k: KernelBuilder, p: GemmProblem, name: str, multiple: int) -> tuple[Expr, ...]:
-    """The steps of an operand along the modes of the batch, parameters of a kernel.
+    """The steps of an operand along the modes of the batch, parameters of a kernel; of groups, whose C and D
+    are one matrix, none.
 
     >>> from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
     >>> p = gemm_problem(2, 8, 8, batch=[BatchMode(3, a=16, d=16)])
     >>> print(*batch_strides(KernelBuilder("batch", threads=32), p, "a", 8))
     stride_a0
     """
-    steps = enumerate(p.steps(name))
+    steps = enumerate(() if p.grouped else p.steps(name))
     return tuple(k.param(f"stride_{name}{i}", step, 0, multiple) for i, step in steps)
 
 

@@ -14,6 +14,8 @@ the order of the ring.  In clusters along m or n each block loads its share of w
 them, and `empty` counts the consumers of all.  Along k the blocks of a cluster have a part of k each, and
 send each other the sums of the columns that the other one writes.
 
+Rows may be those of groups with a B each (see groups): each tile is of one group.
+
 Results leave the registers
 
     "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, two boxes in turn,
@@ -52,6 +54,7 @@ from layoutalg.codegen.program import BarrierRef, Kernel
 from layoutalg.dtype import DType
 from layoutalg.errors import IRError
 from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.groups import Groups
 from layoutalg.kernels.gemm.mainloop import k_tiles
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
 from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, tile_grid, tile_place
@@ -61,6 +64,7 @@ from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, each_un
 from layoutalg.kernels.gemm.suggest import check_or_suggest
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_BLOCKS as CLUSTERED_BLOCKS
+from layoutalg.kernels.gemm.validate import MOST_TILES
 from layoutalg.layout import AnyLayout, Layout
 
 ROWS = 64
@@ -75,9 +79,6 @@ TMA_BYTES = 16
 
 Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
 """What is written for the sums of a consumer, whose first row and column of D are given."""
-
-MOST_TILES = 1 << 21
-"""Tiles of all products of a batch, whose numbers have 32 bits in every block."""
 
 Tile: TypeAlias = "tuple[Expr, Expr, Expr, Expr, tuple[Expr, ...]]"
 """The number of a tile among those that are walked, the steps of k before it, its row and its column among
@@ -147,6 +148,8 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
     if c.sharing > 1:
         shape, shared = f"{c.cluster_m} x {c.cluster_n}", "B" if c.cluster_m > 1 else "A"
         more.append(f"blocks come in clusters of {shape} tiles, and load {shared} for each other;")
+    if p.grouped:
+        more.append("rows are of groups with a B each, which begin[g] and opens[g] tell apart;")
     if c.schedule == "streamk":
         more.append("tiles that fill no whole wave are shared: equal numbers of steps of k for all;")
     return [
@@ -192,10 +195,11 @@ class _Operand:
         self.boxes, self.nbytes = rows // self.box[0], rows * c.tile_k * p.operand.nbytes
 
     def load(
-        self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef, batch: tuple[Expr, ...] = ()
-    ) -> None:
-        """Start the copies of a tile of rows and a step of k, of the product at `batch`, into a stage: the
-        block's share of them."""
+        self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef, batch: tuple[Expr, ...] = (),
+        row: Expr | None = None,
+    ) -> None:  # fmt: skip
+        """Start the copies of a tile of rows, from `row` on, and a step of k, of the product at `batch`, into
+        a stage: the block's share of them."""
         k, own = self.k, self.boxes // self.sharing
         first = k.rank * own if self.sharing > 1 else Const(0)
         blocks = (1 << self.sharing) - 1 if self.sharing > 1 else None
@@ -203,6 +207,8 @@ class _Operand:
         for i in range(own):
             there = local_tile(self.ring[None, None, stage], self.box[:2], (first + i, 0))
             here = local_tile(self.source, self.box, (tile * self.boxes + first + i, step, *product))
+            if row is not None:
+                here = here.moved(row, *(Const(0),) * (len(self.box) - 1))
             k.tma_load(self.map, here, there, full, blocks=blocks)
 
 
@@ -220,7 +226,8 @@ class _Writer:
         k.cluster(c.cluster)
         most = CLUSTERED_BLOCKS if c.cluster_k > 1 else MOST_BLOCKS
         self.blocks = k.param("blocks", most, c.cluster, c.cluster)
-        self.all_tiles = k.param("all_tiles", MOST_TILES) if p.batch else None
+        self.groups = Groups.declare(k, p, self.m, c.tile_m * c.cluster_m) if p.grouped else None
+        self.all_tiles = k.param("all_tiles", MOST_TILES) if p.batch and not p.grouped else None
         self.block = k.block(0, self.blocks)
         steps = k_tiles(depth, c.tile_k)
         if c.cluster_k > 1:
@@ -261,11 +268,14 @@ class _Writer:
     @contextmanager
     def _tiles(self, first: Operand = 0, every: int = 1) -> Iterator[Tile]:
         """For every so many of the block's tiles, from the `first` on.  Clusters walk tiles of their own, of
-        which each block has one, those of a product of the batch one after the other.
+        which each block has one, those of a product of the batch one after the other.  Of groups the row
+        is that of D which the tile begins with.
         """
         k, c = self.k, self.c
         wide, high = c.tile_n * c.cluster_n, c.tile_m * c.cluster_m
         grid = tile_grid(self.m, self.n, (high, wide))
+        if self.groups:
+            grid = k.let("row_tiles", self.groups.tiles), grid[1]
         clusters, mine = self.blocks // c.cluster, self.block // c.cluster
 
         def place(number: Expr) -> tuple[Expr, Expr]:
@@ -276,7 +286,7 @@ class _Writer:
             row, column = place(k.let("tile", mine))
             yield Const(0), Const(0), k.let("row", row), k.let("column", column), ()
             return
-        count = k.let("tiles", grid[0] * grid[1])
+        count = k.let("tiles", below(grid[0] * grid[1], MOST_TILES) if self.groups else grid[0] * grid[1])
         shared, total = c.schedule == "streamk", count if self.all_tiles is None else self.all_tiles
         with each_unit(k, c.schedule, total, self.tile_steps, clusters, mine, first, every) as unit:
             tile: Expr = unit.tile
@@ -284,8 +294,11 @@ class _Writer:
             if self.all_tiles is not None:
                 batch, tile = batch_place(k, self.batch, tile // count), k.let("of_product", tile % count)
             row, column = place(tile)
+            if self.groups:
+                group, row, self.output.m = self.groups.find(k, k.let("row_tile", row))
+                batch = (group,)
             if c.cluster_m > 1:
-                row = row * c.cluster_m + k.rank
+                row = row + k.rank * c.tile_m if self.groups else row * c.cluster_m + k.rank
             if c.cluster_n > 1:
                 column = column * c.cluster_n + k.rank
             if shared:
@@ -309,7 +322,8 @@ class _Writer:
             k.wait(self.empty[stage], 1 - parity)
             k.expect(self.full[stage], self.a.nbytes + self.b.nbytes)
             step = self.part.first_tile + kt
-            self.a.load(row, step, stage, self.full[stage], batch)
+            tile, begin = (Const(0), row) if self.groups else (row, None)
+            self.a.load(tile, step, stage, self.full[stage], batch, begin)
             self.b.load(column, step, stage, self.full[stage], batch)
 
     def _consume(self) -> None:
@@ -345,10 +359,12 @@ class _Writer:
                     k.arrive(self.order[1 - group])
                 k.warpgroup_wait(0, acc)
                 release((before + self.part.tiles + (c.stages - 1)) % c.stages)
-            corner = row * c.tile_m + part * c.consumer_m, column * c.tile_n
+            first = row if self.groups else row * c.tile_m
+            corner = first + part * c.consumer_m, column * c.tile_n
             if c.cluster_k > 1:
                 acc, corner = self._joined(acc), (corner[0], corner[1] + k.rank * c.written_n)
-            self.output.lead = batch or self.output.lead
+            if not self.groups:
+                self.output.lead = batch or self.output.lead
             self.leave(acc, corner)
         if c.through == "tma":
             with k.If(thread.eq(0)):

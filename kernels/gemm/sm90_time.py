@@ -11,7 +11,8 @@ They add up to (a^q + b^q + c^q)^(1/q): with a large q the longest of them, with
 the first loads and the last results come on top, and parts of k their own kernel.
 
 Notes.  A cluster of 4 or 8 does not find all multiprocessors: those of a graphics processing cluster that are
-left over stay idle.  The rates are what fits best together with q, not those of the hardware.
+left over stay idle.  The rates are what fits best together with q, not those of the hardware.  Groups of rows
+are taken to be of one size.
 
 Fitted to the times of every choice on 96 random problems on an H200 with a cold L2 (2026-11-23,
 tests/gpu/tune_wgmma).  48 others judge it (tests/data/gemm_choice_sm90.json); RESIDENT and RUNS came in after
@@ -67,7 +68,7 @@ def expected_sm90_ns(
     """
     splits = splits or c.splits
     size, parts = p.operand.nbytes, splits * c.cluster_k
-    rows, columns = -(-p.m // (c.tile_m * c.cluster_m)), -(-p.n // (c.tile_n * c.cluster_n))
+    rows, columns = -(-p.rows // (c.tile_m * c.cluster_m)), -(-p.n // (c.tile_n * c.cluster_n))
     blocks = rows * columns * c.cluster * splits * p.products
     steps_of_all = -(-p.k // c.tile_k)
     steps = -(-steps_of_all // parts)
@@ -86,8 +87,8 @@ def expected_sm90_ns(
     brought = blocks * steps * c.tile_k * size * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
     l2 = brought * REQUESTS.get(start, 1.0) / L2_BYTES_PER_NS
     run = c.box_columns(p.result.nbytes) * p.result.nbytes if c.through == "tma" and splits == 1 else 128
-    written = p.m * p.n * p.result.nbytes * RUNS.get(run, 1.0)
-    memory = p.products * ((p.m + p.n) * p.k * size + written) / MEMORY_BYTES_PER_NS
+    written = p.rows * p.n * p.result.nbytes * RUNS.get(run, 1.0)
+    memory = p.products * ((p.rows + p.n) * p.k * size + written) / MEMORY_BYTES_PER_NS
     ns: float = (tensor**TOGETHER + l2**TOGETHER + memory**TOGETHER) ** (1 / TOGETHER) + tile.start
     if sums_written:
         ns += sums.launch + sums_written * p.accumulator.nbytes * sums.byte

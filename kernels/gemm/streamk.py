@@ -44,6 +44,7 @@ from layoutalg.codegen.expr import Const, Expr, Operand, Select, Var, as_expr, m
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Kernel
 from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.groups import most_row_tiles
 from layoutalg.kernels.gemm.mainloop import declare_extents, inward_corner, k_tiles
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.rasterize import below, declare_corner, tile_grid
@@ -139,7 +140,9 @@ def block_count(p: GemmProblem, c: Sm80Config | Sm90Config, arch: str | Arch = "
         if c.cluster_k > 1:
             return work * c.cluster_k
         size = c.cluster
-        work = -(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)) * p.products
+        high, columns = c.tile_m * c.cluster_m, -(-p.n // (c.tile_n * c.cluster_n))
+        rows = most_row_tiles(p.m, p.products, high) if p.grouped else -(-p.m // high) * p.products
+        work = columns * rows
     if c.schedule == "streamk":
         work *= -(-p.k // c.tile_k)
     board = find_arch(arch).board

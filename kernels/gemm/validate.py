@@ -14,6 +14,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr import MMAS
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.config_fields import check_fields
+from layoutalg.kernels.gemm.groups import most_row_tiles
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
 from layoutalg.kernels.gemm.tiles import (
@@ -42,6 +43,9 @@ FREE_REGISTERS, FRAGMENT_REGISTERS = 24, 16
 MOST_EXTENT = 1 << 20
 """Rows, columns and k of gemm-sm90, whose coordinates have 32 bits."""
 
+MOST_TILES = 1 << 21
+"""Tiles of all products of a batch, whose numbers have 32 bits in every block of gemm-sm90."""
+
 MOST_MODES = 3
 """Modes of a batch of gemm-sm90: what a tensor map has beside rows and columns."""
 
@@ -66,6 +70,8 @@ def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
     """
     chip = find_arch(arch)
     check_fields(c)
+    if p.grouped and not isinstance(c, Sm90Config):
+        raise UnsupportedError(f"{p}: groups of rows are computed by gemm-sm90, or by a launch for each")
     check_splits(p, c.splits)
     check_schedule(p, c)
     if isinstance(c, Sm90Config):
@@ -329,6 +335,10 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     for name, extent in (("m", p.m), ("n", p.n), ("k", p.k)):
         if extent > MOST_EXTENT:
             raise ResourceError(f"{name} of gemm-sm90", extent, MOST_EXTENT, hint="take gemm-sm80")
+    if p.grouped:
+        high, columns = c.tile_m * c.cluster_m, -(-p.n // (c.tile_n * c.cluster_n))
+        if (most := most_row_tiles(p.m, p.products, high) * columns) > MOST_TILES:
+            raise ResourceError(f"tiles of {p}", most, MOST_TILES, hint="take a larger tile")
     if c.consumers not in ROLE_REGISTERS:
         raise UnsupportedError(f"consumers = {c.consumers}: 1, 2 and 3 warpgroups multiply")
     _multiple("tile_m", c.tile_m, 64 * c.readers, "64 rows of each consumer")
@@ -345,6 +355,8 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.through == "tma":
         if c.splits > 1:
             raise UnsupportedError("through = 'tma' with parts of k: take 'shared'")
+        if p.grouped:
+            raise UnsupportedError("through = 'tma' of groups, whose last boxes are ragged: take 'shared'")
         if p.reads_c or p.epilogue.vectors:
             raise UnsupportedError("through = 'tma' adds no matrix and no vectors: take 'shared'")
         _rows_for_tma("d", p.ldd, p.align_bytes[2], size, p.steps("d"))

@@ -1,0 +1,393 @@
+"""What users call to multiply groups of rows by a matrix each: grouped_matmul.
+
+    y = layoutalg.ops.grouped_matmul(x, w, sizes)       row block g of y = row block g of x @ w[g]
+
+The idea.  Rows of all groups are one matrix, and so are the results; only b has a matrix per group.  What is
+asked of one group is asked as `matmul` asks it, of a and the first b.  Where gemm-sm90 takes both as they
+lie, one launch computes all groups (kernels/gemm/groups): sizes are words of the launch, so that other sizes
+of as many rows neither plan nor compile nor upload anything.  Else each group is a `matmul`.
+
+    print(layoutalg.ops.plan_grouped_matmul(x, w))
+
+    8192 x 4096 x 7168 bf16 TN in 8 groups on sm_90: gemm-sm90, 128x256x64, 4 stages, ..., 596 us expected
+
+Notes.  Time and configuration are those of groups of one size, so that they do not depend on the sizes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import inf
+from operator import index
+from typing import Any, NamedTuple
+
+from layoutalg.arch import find_arch
+from layoutalg.codegen.gpu import LoadedSequence, gpu_status
+from layoutalg.codegen.program import printed_sequence
+from layoutalg.codegen.sim import simulate_sequence
+from layoutalg.errors import (
+    ArgumentTypeError,
+    LayoutAlgError,
+    ResourceError,
+    ShapeError,
+    UnsupportedError,
+    shown,
+)
+from layoutalg.kernels.calls.arrays import (
+    KEPT_FORMS,
+    Form,
+    View,
+    form_of,
+    in_simulator,
+    launching,
+    new_array,
+    of_library,
+    stream_of,
+    view,
+)
+from layoutalg.kernels.calls.product_api import asked_of, check_apart, prepare_matmul, starts_of
+from layoutalg.kernels.calls.product_plan import Product, find_product, plan_of
+from layoutalg.kernels.calls.product_report import DEFAULT_ARCH
+from layoutalg.kernels.calls.repeated import Prepared, nothing
+from layoutalg.kernels.elements import CARRIER, whole_units
+from layoutalg.kernels.gemm import (
+    MOST_TOGETHER,
+    GemmProblem,
+    Sm90Config,
+    expected_family,
+    group_words,
+    grouped,
+    scalar_words,
+)
+from layoutalg.kernels.plan_cache import gpu_arch, sequence_on_gpu
+from layoutalg.kernels.registry import FAMILIES
+
+MOST_GROUPS = 1 << 12
+"""Groups of a call."""
+
+FAMILY = "gemm-sm90"
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedPlan:
+    """How groups of rows are multiplied on an architecture.
+
+    `problem` is what the kernel computes, with its configuration and the nanoseconds that are expected of
+    groups of one size; both are None where each group is a `matmul` of its own, for which `reason` says why.
+
+    >>> import numpy
+    >>> plan = plan_grouped_matmul(numpy.ones((96, 64), "f2"), numpy.ones((3, 64, 32), "f2"), arch="sm_90")
+    >>> plan.launches, str(plan.problem)
+    (1, '96 x 32 x 64 f16 TT in 3 groups')
+    """
+
+    arch: str
+    groups: int
+    problem: GemmProblem | None
+    config: Sm90Config | None
+    expected_ns: float
+    reason: str
+
+    @property
+    def launches(self) -> int:
+        """Launches for any sizes, or where each group is a `matmul`, those of groups that have rows."""
+        return self.groups if self.problem is None else -(-self.groups // MOST_TOGETHER)
+
+    def __str__(self) -> str:
+        if self.problem is None:
+            return f"{self.groups} groups on {self.arch}: a matmul for each, for {self.reason}"
+        expected = f"{self.expected_ns / 1e3:.0f} us expected"
+        return f"{self.problem} on {self.arch}: {FAMILY}, {self.config}, {expected}"
+
+
+def grouped_matmul(
+    a: Any, b: Any, sizes: Iterable[int], out: Any = None, *, activation: str | None = None,
+    out_dtype: Any = None, copy: bool = True, simulate: bool = False,
+) -> Any:  # fmt: skip
+    """activation(a_g @ b[g]) for groups of rows of a: a (m, k), b (groups, k, n), the result (m, n).
+
+    `sizes` are the rows of each group, integers of the host: the rows of a group follow those of the group
+    before, and all are m together; groups may have no rows.  Types, strides, `activation`, `out_dtype`,
+    `out`, `copy` and `simulate` are those of `matmul`.  float16 and bfloat16 whose rows start at multiples of
+    16 bytes are one launch on Hopper, per 64 groups; anything else is a launch per group.
+
+    Raises what `matmul` raises; ArgumentTypeError for sizes that are not integers of the host, ShapeError for
+    sizes that are negative, not as many as b has matrices, or not m together, ResourceError for more than
+    4096 groups.
+
+    >>> import numpy
+    >>> x, w = numpy.ones((3, 2), "f4"), numpy.array([[[1], [1]], [[9], [9]], [[2], [3]]], "f4")
+    >>> grouped_matmul(x, w, [2, 0, 1]).tolist()
+    [[2.0], [2.0], [5.0]]
+    """
+    return prepare_grouped_matmul(
+        a, b, sizes, out, activation=activation, out_dtype=out_dtype, copy=copy, simulate=simulate
+    )()
+
+
+def prepare_grouped_matmul(
+    a: Any, b: Any, sizes: Iterable[int], out: Any = None, *, activation: str | None = None,
+    out_dtype: Any = None, copy: bool = True, simulate: bool = False,
+) -> Prepared:  # fmt: skip
+    """A `grouped_matmul` that is worked out.  Raises as that does.
+
+    >>> import numpy
+    >>> x, w = numpy.ones((3, 2), "f4"), numpy.ones((2, 2, 1), "f4")
+    >>> prepare_grouped_matmul(x, w, [1, 2])().tolist()
+    [[2.0], [2.0], [2.0]]
+    """
+    given, product = _asked(a, b, out, activation, out_dtype, copy)
+    first, matrices = given["a"], given["b"]
+    rows = check_sizes(sizes, matrices.shape[0], first.shape[0])
+    if out is None:
+        given["out"] = new_array(
+            first, product.shape, kind="" if product.kind == first.form.kind else product.kind
+        )
+    else:
+        check_apart(given, given["out"])
+    target, simulated = given["out"], in_simulator(simulate, *given.values())
+    run: Callable[[], object] = nothing
+    if not product.empty:
+        each = functools.partial(
+            _one_by_one, given, rows, activation=activation, out_dtype=out_dtype, copy=copy,
+            simulate=simulate,
+        )  # fmt: skip
+        if simulated:
+            run = _simulated(product, given, rows) or each()
+        elif first.form.device is None:
+            run = each()
+        else:
+            with launching(first):
+                run = _launched(product, given, rows) or each()
+    return Prepared(run, functools.partial(of_library, a, target) if out is None else lambda: out)
+
+
+def plan_grouped_matmul(
+    a: Any, b: Any, out: Any = None, *, activation: str | None = None, out_dtype: Any = None,
+    copy: bool = True, arch: str | None = None,
+) -> GroupedPlan:  # fmt: skip
+    """How `grouped_matmul` of these arrays computes the groups, whatever their sizes are.
+
+    Arrays may lie anywhere, as for `plan_matmul`, and `arch` is as there.  Nothing is computed or compiled.
+    Raises as `grouped_matmul` does, ShapeError for a product without elements, UnknownNameError for another
+    architecture.
+
+    >>> import numpy
+    >>> x, w = numpy.ones((96, 64), "f4"), numpy.ones((3, 64, 32), "f4")
+    >>> plan = plan_grouped_matmul(x, w, arch="sm_90")
+    >>> print(str(plan)[:61])
+    3 groups on sm_90: a matmul for each, for gemm-sm90 multiplie
+    """
+    given, product = _asked(a, b, out, activation, out_dtype, copy)
+    if product.empty or not product.k:
+        shapes = " and ".join(str(given[x].form.shape) for x in "ab")
+        raise ShapeError(f"a product of {shapes} has no elements to add up: no kernel is launched")
+    chip = find_arch(arch or gpu_status().arch or DEFAULT_ARCH).name
+    return _plan(product, given["b"].form, starts_of(given), chip)
+
+
+def check_sizes(sizes: Iterable[int], groups: int, m: int) -> tuple[int, ...]:
+    """The rows of each group.  Raises as `grouped_matmul` does.
+
+    >>> check_sizes([2, 0, 1], 3, 3)
+    (2, 0, 1)
+    >>> check_sizes([2, 2], 2, 3)
+    Traceback (most recent call last):
+    layoutalg.errors.ShapeError: sizes are 4 rows together; a has 3
+    """
+    if hasattr(sizes, "__cuda_array_interface__"):
+        raise ArgumentTypeError("sizes lie on a GPU: integers of the host are needed, such as sizes.tolist()")
+    try:
+        some = list(sizes)
+        found = [index(size) for size in some]
+    except TypeError:
+        raise ArgumentTypeError(f"sizes are {shown(sizes)}: an integer per group is needed") from None
+    if len(found) != groups:
+        raise ShapeError(f"sizes are of {len(found)} groups; b has {groups} matrices, one per group")
+    for number, size in enumerate(found):
+        if size < 0:
+            raise ShapeError(f"sizes[{number}] = {size}: 0 rows or more are needed")
+    if sum(found) != m:
+        raise ShapeError(f"sizes are {sum(found)} rows together; a has {m}")
+    return tuple(found)
+
+
+# --- what is asked -------------------------------------------------------------------------------------
+
+
+def _asked(
+    a: Any, b: Any, out: Any, activation: Any, out_dtype: Any, copy: Any
+) -> tuple[dict[str, View], Product]:
+    """The arrays as views by name, and the product of a and the first matrix of b."""
+    left, right = view(a), view(b)
+    if len(left.shape) != 2 or len(right.shape) != 3:
+        raise ShapeError(
+            f"a has shape {left.shape}, b {right.shape}: (m, k) and (groups, k, n) are multiplied"
+        )
+    if right.shape[0] > MOST_GROUPS:
+        raise ResourceError(
+            "groups of a product", right.shape[0], MOST_GROUPS, hint="call it for parts of them"
+        )
+    if left.shape[1] != right.shape[1]:
+        raise ShapeError(
+            f"a has shape {left.shape}, b {right.shape}: {left.shape[1]} along a's last mode and "
+            f"{right.shape[1]} along the second of b, which must be equal"
+        )
+    given = {"a": left, "b": right} | ({} if out is None else {"out": view(out)})
+    one = given | {"b": View(None, right.address, _matrix(right.form))}
+    return given, asked_of(one, activation, out_dtype, False, copy)
+
+
+def _matrix(form: Form) -> Form:
+    """The form of a matrix of b."""
+    return form_of(form.library, form.device, form.kind, form.itemsize, form.shape[1:], form.strides[1:])
+
+
+@functools.lru_cache(KEPT_FORMS)
+def _plan(product: Product, b: Form, starts: tuple[tuple[str, int], ...], arch: str) -> GroupedPlan:
+    """The plan for arrays that start so many bytes after multiples of 16."""
+    try:
+        p = _problem(product, b, starts)
+        config = _parts(p, arch)[0].config
+        ns = sum(expected_family(part.p, arch)[0] for part in _parts(p, arch))
+    except LayoutAlgError as error:
+        return GroupedPlan(arch, b.shape[0], None, None, inf, str(error))
+    return GroupedPlan(arch, b.shape[0], p, config, ns, "")
+
+
+def _problem(product: Product, b: Form, starts: tuple[tuple[str, int], ...]) -> GemmProblem:
+    """The problem of one launch.  Raises where arrays do not lie so that there is one."""
+    if b.shape[0] == 1:
+        raise UnsupportedError("one group is a product")
+    plan = plan_of(product, dict(starts))
+    if plan.turned or plan.copies:
+        raise UnsupportedError("the arrays do not lie in rows that one launch reads and writes as they are")
+    step, between = divmod(b.strides[0], b.itemsize)
+    if between:
+        raise UnsupportedError(f"matrices of b are {b.strides[0]} bytes apart, which cuts elements")
+    return grouped(plan.p, b.shape[0], step)
+
+
+class _Part(NamedTuple):
+    """Groups of one launch: the number of the first, the problem of A and D whole, its configuration."""
+
+    first: int
+    p: GemmProblem
+    config: Sm90Config
+
+    @property
+    def offset(self) -> int:
+        """Bytes from b's start to the first of the groups' matrices."""
+        return self.first * self.p.batch[0].b * self.p.operand.nbytes
+
+    def words(self, rows: Sequence[int]) -> dict[str, int]:
+        """What the launch gives for groups of these rows, all of them."""
+        own = rows[self.first : self.first + self.p.products]
+        high = self.config.tile_m * self.config.cluster_m
+        return group_words(own, high, sum(rows[: self.first])) | scalar_words(self.p, "alpha", 1)
+
+
+@functools.lru_cache(KEPT_FORMS)
+def _parts(p: GemmProblem, arch: str) -> tuple[_Part, ...]:
+    """The launches of a problem.  Raises why the first configuration does not fit where none does."""
+    found = []
+    for first in range(0, p.products, MOST_TOGETHER):
+        extent = min(MOST_TOGETHER, p.products - first)
+        part = replace(p, batch=(replace(p.batch[0], extent=extent),))
+        best = next(iter(FAMILIES[FAMILY].candidates(part, arch)))
+        if best.dropped is not None:
+            raise best.dropped
+        found.append(_Part(first, part, best.config))
+    return tuple(found)
+
+
+# --- ways to run ---------------------------------------------------------------------------------------
+
+
+def _launched(
+    product: Product, given: Mapping[str, View], rows: Sequence[int]
+) -> Callable[[], object] | None:
+    """What launches the groups on the current GPU; None where each is a `matmul`."""
+    arch, first = gpu_arch(), given["a"]
+    p = _plan(product, given["b"].form, starts_of(given), arch).problem if product.k else None
+    if p is None:
+        return None
+    places = {"a": first.address, "b": given["b"].address, "d": given["out"].address}
+    steps = [
+        (
+            sequence_on_gpu(FAMILY, part.p, first.form.device),
+            places | {"b": places["b"] + part.offset} | part.words(rows),
+        )
+        for part in _parts(p, arch)
+        if any(rows[part.first : part.first + part.p.products])
+    ]
+    return functools.partial(_launch, first, steps)
+
+
+def _launch(first: View, steps: Sequence[tuple[LoadedSequence, Mapping[str, int]]]) -> None:
+    with launching(first):
+        stream = stream_of(first)
+        for sequence, given in steps:
+            sequence(given, stream)
+
+
+def _simulated(
+    product: Product, given: Mapping[str, View], rows: Sequence[int]
+) -> Callable[[], object] | None:
+    """What simulates the launches, on dense copies; None where each group is a `matmul`."""
+    by_k = given["b"].strides[1] == given["b"].form.itemsize
+
+    def dense(name: str) -> Any:
+        import numpy
+
+        bits = given[name].host.view(CARRIER[given[name].form.itemsize])
+        return numpy.ascontiguousarray(bits.swapaxes(1, 2) if name == "b" and by_k else bits)
+
+    arrays = {name: dense(name) for name in given}
+    placed = arrays | ({"b": arrays["b"].swapaxes(1, 2)} if by_k else {})
+    forms = {
+        x: form_of("numpy", None, given[x].form.kind, v.itemsize, v.shape, v.strides)
+        for x, v in placed.items()
+    }
+    if not product.k:
+        return None
+    own = find_product(
+        forms["a"], _matrix(forms["b"]), out=forms["out"], activation=product.activation
+    )  # fmt: skip
+    p = _plan(own, forms["b"], (), DEFAULT_ARCH).problem
+    if p is None:
+        return None
+    parts = _parts(p, DEFAULT_ARCH)
+
+    def run() -> None:
+        memory = {"a": whole_units(dense("a").ravel()), "d": whole_units(dense("out").ravel())}
+        for part in parts:
+            start = part.offset // p.operand.nbytes
+            memory["b"] = whole_units(dense("b").ravel()[start : start + part.p.b_elems])
+            sequence = FAMILIES[FAMILY].launches(part.p, part.config, DEFAULT_ARCH)
+            simulate_sequence(printed_sequence(sequence), memory | part.words(rows), trace=False)
+        target = given["out"]
+        target.host.view(CARRIER[target.form.itemsize])[...] = memory["d"][: target.form.elems].reshape(
+            target.shape
+        )
+
+    return run
+
+
+def _one_by_one(given: Mapping[str, View], rows: Sequence[int], **options: Any) -> Callable[[], object]:
+    """A `matmul` of each group that has rows."""
+    a, b, out = (given[x].array for x in ("a", "b", "out"))
+    calls = [
+        prepare_matmul(a[end - size : end], b[g], out[end - size : end], **options)
+        for g, (size, end) in enumerate(zip(rows, accumulate(rows), strict=True))
+        if size
+    ]
+
+    def run() -> None:
+        for call in calls:
+            call()
+
+    return run

@@ -1,0 +1,327 @@
+"""Groups of rows by one launch of gemm-sm90: the closed form of their tiles, results, and mutants of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from layoutalg.codegen import compile as compile_program
+from layoutalg.codegen.expr import Le, Lt, Var, evaluate
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import (
+    For,
+    If,
+    Kernel,
+    LaunchSequence,
+    Let,
+    Roles,
+    Stmt,
+    printed,
+    printed_sequence,
+)
+from layoutalg.codegen.sim import simulate_sequence
+from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.gemm.groups import (
+    MOST_TOGETHER,
+    Groups,
+    group_words,
+    grouped,
+    most_row_tiles,
+    room_for,
+    row_tiles,
+)
+from layoutalg.kernels.gemm.heuristic import SM90, expected_family
+from layoutalg.kernels.gemm.launches import called_launches, launches
+from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
+from layoutalg.kernels.gemm.streamk import block_count
+from layoutalg.kernels.gemm.tiles import Sm80Config, Sm90Config
+from layoutalg.kernels.gemm.validate import check_config
+from tests.gemm_cases import arguments, packed, unpacked
+from tests.sweeps import each, first
+
+ONE = Sm90Config(64, 64, 2, 1)
+BLOCKS = 3
+"""Blocks or clusters of a simulated launch, one after the other: the last tile of a group is computed after
+the first one of the next, so that a row too many is seen."""
+
+RAGGED = (65, 0, 1, 64, 100)
+
+SIZES = st.lists(st.integers(0, 300), min_size=1, max_size=MOST_TOGETHER)
+
+
+def problem(sizes: Sequence[int], n: int, k: int, dtype: str = "bf16", **options: Any) -> GemmProblem:
+    """Groups of these sizes, whose Bs lie one behind the other."""
+    one = gemm_problem(sum(sizes), n, k, dtype, **options)
+    return grouped(one, len(sizes), -(-one.b_elems // 8) * 8)
+
+
+def operands(p: GemmProblem) -> dict[str, Any]:
+    """Small integers, on which all sums are exact; rows of D have room behind them."""
+    return arguments(replace(p, batch=(), grouped=False)) | {
+        "b": packed(np.random.default_rng(1).integers(-2, 3, p.b_elems), p.operand.name)
+    }
+
+
+def expected(p: GemmProblem, sizes: Sequence[int], given: dict[str, Any]) -> Any:
+    """D's buffer by definition: NumPy, group by group."""
+    a, b = (unpacked(given[x], p.operand.name) for x in "ab")
+    step = p.batch[0].b
+    d = given["d"].copy()
+    rows = np.lib.stride_tricks.as_strided(d, (p.m, p.n), (p.ldd * d.itemsize, d.itemsize))
+    left = np.lib.stride_tricks.as_strided(
+        a, (p.m, p.k), (8 * p.lda, 8) if p.a_major == "k" else (8, 8 * p.lda)
+    )
+    end = 0
+    for group, size in enumerate(sizes):
+        own, end = slice(end, end + size), end + size
+        right = np.lib.stride_tricks.as_strided(
+            b[group * step :], (p.k, p.n), (8, 8 * p.ldb) if p.b_major == "k" else (8 * p.ldb, 8)
+        )
+        value = 2 * (left[own] @ right)
+        rows[own] = packed(value.ravel(), p.result.name).reshape(value.shape)
+    return d
+
+
+def computed(sequence: LaunchSequence, given: dict[str, Any], words: dict[str, int]) -> Any:
+    """D's buffer as printed programs leave it in the simulator."""
+    memory = given | {"d": given["d"].copy()} | words
+    simulate_sequence(sequence, memory, trace=False)
+    return memory["d"]
+
+
+def by_few(p: GemmProblem, c: Sm90Config, of: Any = called_launches) -> LaunchSequence:
+    """The launch of a few blocks."""
+    sequence = of(p, c)
+    return printed_sequence(replace(sequence, scalars=(*sequence.scalars, ("blocks", BLOCKS * c.cluster))))
+
+
+def right(sizes: Sequence[int], p: GemmProblem, c: Sm90Config, of: Any = called_launches) -> bool:
+    """Whether what is simulated is the definition, all other bytes untouched."""
+    given, words = operands(p), group_words(sizes, c.tile_m * c.cluster_m)
+    found = computed(by_few(p, SM90.fitted(p, c), of), given, words)
+    return np.array_equal(found, expected(p, sizes, given))
+
+
+# --- tiles ---------------------------------------------------------------------------------------------
+
+
+@given(SIZES, st.sampled_from([64, 128, 192, 256, 512]), st.integers(0, 1000))
+@example([0], 64, 0)
+@example([0, 0, 1, 0], 64, 5)
+@example([64] * MOST_TOGETHER, 64, 0)
+def test_the_closed_form_finds_the_tiles_of_the_definition(sizes: list[int], high: int, start: int) -> None:
+    tiles, words = row_tiles(sizes, high, start), group_words(sizes, high, start)
+    p = grouped(gemm_problem(max(1, start + sum(sizes)), 8, 8), len(sizes), 64)
+    k = KernelBuilder("tiles", threads=32)
+    groups = Groups.declare(k, p, k.param("m", p.m), high)
+    found = groups.find(k, k.param("tile", max(1, len(tiles)), 0))
+    body = k.build()
+    assert len(tiles) <= most_row_tiles(sum(sizes), len(sizes), high)
+    for number, tile in enumerate(tiles):
+        env: dict[Var, Any] = {
+            p: {**words, "m": start + sum(sizes)}.get(p.name, number)
+            for p in body.params
+            if isinstance(p, Var)
+        }
+        for s in body.body:
+            assert isinstance(s, Let)
+            env[s.var] = evaluate(s.value, env)
+        group, begin, end = (evaluate(x, env) for x in found)
+        assert (group, begin, min(end, begin + high)) == tile
+        assert evaluate(groups.tiles, env) == len(tiles)
+
+
+def test_words_beyond_the_sizes_name_no_tiles() -> None:
+    words = group_words([64, 1], 64)
+    assert room_for(2) == 4
+    assert [words[f"opens{g}"] for g in (1, 2, 3, 4)] == [1, 2, 2, 2]
+    assert [words[f"begin{g}"] for g in range(5)] == [0, 64, 65, 65, 65]
+
+
+# --- results -------------------------------------------------------------------------------------------
+
+CASES: dict[str, tuple[Sequence[int], dict[str, Any]]] = {
+    "ragged": (RAGGED, {"n": 72, "k": 136}),
+    "whole tiles": ((64, 128, 64), {"n": 64, "k": 64}),
+    "a row each": ((1,) * 9, {"n": 72, "k": 40}),
+    "all in one": ((0, 0, 130, 0), {"n": 72, "k": 72}),
+    "b by rows": (RAGGED, {"n": 72, "k": 72, "b_major": "mn"}),
+    "a by columns": ((60, 0, 1, 67), {"n": 72, "k": 72, "a_major": "mn"}),
+    "odd rows of d": (RAGGED, {"n": 71, "k": 40, "ldd": 75}),
+    "f32 result": (RAGGED, {"n": 72, "k": 72, "dtype": "f16", "result": "f32"}),
+}
+
+
+@each("name", CASES)
+def test_what_is_simulated_is_the_definition(name: str) -> None:
+    sizes, options = CASES[name]
+    assert right(sizes, problem(sizes, **options), ONE)
+
+
+@each(
+    "config",
+    [
+        replace(ONE, cluster_m=2),
+        replace(ONE, cluster_n=2),
+        replace(ONE, panel=1),
+        Sm90Config(128, 64, 2),
+        Sm90Config(64, 64, 2, pingpong=True),
+    ],
+)
+def test_clusters_panels_and_turns_compute_groups(config: Sm90Config) -> None:
+    assert right(RAGGED, problem(RAGGED, 136, 72), config)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(40))
+def test_random_groups_are_the_definition(seed: int) -> None:
+    rng = np.random.default_rng([20261123, seed])
+    sizes = [int(x) for x in rng.choice([0, 1, 63, 64, 65, 100, 128, 130], rng.integers(1, 10))]
+    sizes[0] += not sum(sizes)
+    n, k = 8 * int(rng.integers(1, 20)), 8 * int(rng.integers(1, 25))
+    p = problem(sizes, n, k, b_major=rng.choice(["k", "mn"]))
+    c = replace(ONE, tile_n=128, stages=int(rng.integers(2, 4)), cluster_m=int(rng.choice([1, 2])))
+    assert right(sizes, p, c), (sizes, p, c)
+
+
+def test_kernels_of_one_problem_compute_it_too() -> None:
+    assert right(RAGGED, problem(RAGGED, 72, 72), ONE, launches)
+
+
+# --- mutants -------------------------------------------------------------------------------------------
+
+
+def changed(body: tuple[Stmt, ...], at: str, value: Any) -> tuple[Stmt, ...]:
+    """Statements where the value of every `let` of a name is another."""
+    found: list[Stmt] = []
+    for s in body:
+        match s:
+            case Let(var, old) if var.name == at:
+                found.append(Let(var, value(old)))
+            case For() | If():
+                found.append(replace(s, body=changed(s.body, at, value)))
+            case Roles(parts):
+                found.append(Roles(tuple(replace(r, body=changed(r.body, at, value)) for r in parts)))
+            case _:
+                found.append(s)
+    return tuple(found)
+
+
+def as_less(condition: Any) -> Any:
+    """a < b where a <= b was asked."""
+    assert isinstance(condition, Le)
+    return Lt(condition.a, condition.b)
+
+
+WRONG: dict[str, Any] = {
+    "one tile late": lambda old: replace(old, condition=as_less(old.condition)),
+    "never": lambda old: old.b,
+    "always": lambda old: old.a,
+    "one more": lambda old: replace(old, a=old.a + 1),
+}
+"""Mistakes in what is selected for a group."""
+
+WITH_EMPTY, FULL = (65, 0, 66, 1), (65, 66, 67, 70)
+"""Groups in a kernel that has room for no more."""
+
+EQUAL = {
+    ("opens1", 1): "the group is empty: the next one begins with the same tile",
+    ("opens4", 1): "a tile more, which has no rows",
+    ("begin4", 1): "rows end with D",
+}
+
+
+class Mutated:
+    """The product that mutants compute, and its definition."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.p = problem(sizes, 72, 8)
+        self.given, self.words = operands(self.p), group_words(sizes, 64)
+        self.d = expected(self.p, sizes, self.given)
+        self.c = SM90.fitted(self.p, ONE)
+        self.sequence = by_few(self.p, self.c)
+
+    def right(self, words: Mapping[str, int] = MappingProxyType({}), kernel: Kernel | None = None) -> bool:
+        """Whether another kernel, or other words, compute the definition."""
+        sequence = self.sequence
+        try:
+            if kernel is not None:
+                sequence = replace(sequence, kernels=(printed(kernel),))
+            return np.array_equal(computed(sequence, self.given, {**self.words, **words}), self.d)
+        except LayoutAlgError:
+            return False
+
+
+def test_every_mistake_in_the_words_is_seen() -> None:
+    one = Mutated(WITH_EMPTY)
+    assert one.right()
+    changes = [(name, by) for name, value in one.words.items() for by in (-1, 1) if value + by >= 0]
+    silent = {(name, by) for name, by in changes if one.right({name: one.words[name] + by})}
+    assert silent == set(EQUAL)
+
+
+@pytest.mark.parametrize("g", first(1, (3, 1, 2)))
+def test_every_mistake_in_the_search_is_seen(g: int) -> None:
+    one = Mutated(FULL)
+    kernel = called_launches(one.p, one.c).kernels[0]
+    silent = {
+        (name, wrong)
+        for name in ("group", "begin", "opens", "end")
+        for wrong in WRONG
+        if one.right(kernel=replace(kernel, body=changed(kernel.body, f"{name}_{g}", WRONG[wrong])))
+    }
+    assert silent == ({("end", "one more")} if g == 3 else set())  # of the last group: rows end with D
+
+
+# --- kernels, choices, refusals ------------------------------------------------------------------------
+
+
+def test_sizes_and_numbers_of_groups_share_a_kernel() -> None:
+    c = Sm90Config(128, 128, 4, through="shared", result_vec=8)
+    kernels = [
+        called_launches(grouped(gemm_problem(m, 256, 512), groups, 256 * 512), c).kernels
+        for m, groups in ((512, 5), (4000, 8), (512, 9))
+    ]
+    assert kernels[0] == kernels[1] != kernels[2]
+    assert compile_program(kernels[0][0]).spill_bytes == 0
+
+
+def test_a_configuration_is_that_of_groups_of_one_size() -> None:
+    p = grouped(gemm_problem(8 * 1024, 4096, 4096, "bf16"), 8, 4096 * 4096)
+    batch = [BatchMode(8, a=1024 * 4096, b=4096 * 4096, d=1024 * 4096)]
+    ns, family, config = expected_family(p)
+    equal = expected_family(gemm_problem(1024, 4096, 4096, "bf16", batch=batch))
+    assert family == equal[1] == "gemm-sm90"
+    assert isinstance(config, Sm90Config) and isinstance(equal[2], Sm90Config)
+    assert config.through == "shared" and ns >= equal[0]
+    assert p.flops == 2 * 8192 * 4096 * 4096 and p.rows == 1024
+
+
+def test_blocks_are_enough_for_every_group() -> None:
+    p = grouped(gemm_problem(16, 64, 64), 16, 64 * 64)
+    assert block_count(p, ONE) == most_row_tiles(16, 16, 64) == 16
+
+
+def test_what_cannot_be_grouped_is_refused_by_name() -> None:
+    one = gemm_problem(256, 256, 64)
+    p = grouped(one, 4, 256 * 64)
+    with pytest.raises(UnsupportedError, match="in 4 groups: groups of rows are computed by gemm-sm90"):
+        check_config(p, Sm80Config(128, 128, 64, 2, 2, 3))
+    with pytest.raises(UnsupportedError, match="through = 'tma' of groups"):
+        check_config(p, Sm90Config(128, 128, 4))
+    with pytest.raises(ResourceError, match=r"tiles of .* in 4096 groups"):
+        wide = grouped(gemm_problem(1 << 20, 1 << 19, 64), 4096, 64 << 19)
+        check_config(wide, SM90.fitted(wide, ONE))
+    with pytest.raises(ShapeError, match="groups = 0: a positive integer"):
+        grouped(one, 0, 64)
+    with pytest.raises(ShapeError, match="step = 64: a B has 16384 elements"):
+        grouped(one, 2, 64)
+    with pytest.raises(ShapeError, match="those of a batch"):
+        grouped(p, 2, 1 << 20)
