@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis import (
     MAX_ADDRESS,
@@ -22,16 +23,62 @@ from layoutalg.analysis import (
     worst_clash,
 )
 from layoutalg.arch import Arch, find_instruction
-from layoutalg.cli.inputs import Offsets
+from layoutalg.cli.inputs import Offsets, read_offsets
 from layoutalg.dtype import DType
-from layoutalg.errors import AlignmentError, ResourceError, ShapeError
-from layoutalg.notation import IndexText
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError
+from layoutalg.notation import IndexText, parse_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_OFFSETS = 1 << 22
 """Most lanes, over all instructions, that are counted one by one."""
+
+
+class Explicit(NamedTuple):
+    """Offsets and mask, (registers * warps, lanes), registers slowest."""
+
+    offsets: NDArray[Any]
+    mask: NDArray[Any]
+    warps: int
+
+
+def check_source(
+    layout: bool,
+    index: str | None,
+    offsets: Path | None,
+    *,
+    op: str | None,
+    access: Sequence[str] | None,
+    warps: int | None,
+    regs: int | None,
+) -> None:
+    """Raise ArgumentTypeError unless one of a layout, --index and --offsets is given, and what it needs."""
+    if sum((layout, index is not None, offsets is not None)) != 1:
+        raise ArgumentTypeError("give one of a LAYOUT, --index EXPRESSION or --offsets FILE")
+    if index is None and (warps is not None or regs is not None):
+        raise ArgumentTypeError("--warps and --regs go with --index")
+    if layout and op is not None:
+        raise ArgumentTypeError(f"--op goes with --index and --offsets; for a layout say --access {op}")
+    if not layout and (op is None or access):
+        raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")
+
+
+def read_explicit(
+    index: str | None, path: Path | None, warps: int | None, regs: int | None, machine: Arch
+) -> Explicit:
+    """The offsets of --index over warps and registers, by default 1, or those of a file, a warp per line.
+
+    Raises as `parse_index`, `index_offsets` and `read_offsets` do.
+    """
+    import numpy as np
+
+    if index is None:
+        offsets, mask = row_arrays(read_offsets(path, machine.lanes))  # type: ignore[arg-type]
+        return Explicit(offsets, mask, len(offsets))
+    warps = 1 if warps is None else warps
+    offsets = index_offsets(parse_index(index), warps, 1 if regs is None else regs, machine)
+    return Explicit(offsets, np.ones(offsets.shape, dtype=bool), warps)
 
 
 def index_offsets(index: IndexText, warps: int, registers: int, machine: Arch) -> NDArray[Any]:
