@@ -122,7 +122,7 @@ def test_conditions_decide_the_exit_code_of_a_page(tmp_path: Path) -> None:
 
 def test_a_method_counts_the_costs_of_a_page(tmp_path: Path) -> None:
     for method in ("f2", "gcd", "enumerated"):
-        (report,) = page_reports(["(32,32):(32,1)"], ["ld.shared.b32@col"], method=method)  # type: ignore[arg-type]
+        (report,) = page_reports(["(32,32):(32,1)"], ["ld.shared.b32@col"], method=method)
         assert report.method == method
     words = ("report", "(32,33):(33,1)", "--access", "ld.shared.b32@col", "-o", str(tmp_path / "page.html"))
     assert "f2" in refusal(*words, "--method", "f2")[1]
