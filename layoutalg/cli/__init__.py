@@ -10,14 +10,14 @@ fails, 2 on bad input, 3 when there is no answer for another reason, 130 on an i
     commands/     one file per command
     options       options that several commands share
     inputs        layouts, files of offsets and conditions, read and checked
-    explicit      accesses given lane by lane
+    explicit      accesses given lane by lane: counted, and as layouts
     kernel_names  kernels by the names the command line gives them
     kernel_words  kernels, compilations and verified problems, for people and as JSON
     conditions    the state the GPU was in while a bench ran
     predictions   the steps of a product's ladder, predicted
     drawings      what `layoutalg draw` draws, by its options
     measured      what `layoutalg bench --json` has printed, for charts and rooflines
-    reports       reports of accesses, as tables and as JSON
+    reports       reports of accesses, as tables and as JSON, and conditions that judge them
     output        tables, one JSON object, files written whole or not at all
     refusals      errors in one sentence on stderr or one JSON object; exit codes
     completions   values that the shell completes

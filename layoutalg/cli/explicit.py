@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis import (
     MAX_ADDRESS,
@@ -19,19 +20,116 @@ from layoutalg.analysis import (
     served_batch,
     shared_report,
     traffic_batch,
+    vector_elems,
     worst_clash,
 )
 from layoutalg.arch import Arch, find_instruction
-from layoutalg.cli.inputs import Offsets
+from layoutalg.cli.inputs import Offsets, read_offsets
 from layoutalg.dtype import DType
-from layoutalg.errors import AlignmentError, ResourceError, ShapeError
-from layoutalg.notation import IndexText
+from layoutalg.errors import (
+    AlignmentError,
+    ArgumentTypeError,
+    ResourceError,
+    ShapeError,
+    UnsupportedError,
+)
+from layoutalg.layout import AnyLayout
+from layoutalg.notation import IndexText, parse_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_OFFSETS = 1 << 22
 """Most lanes, over all instructions, that are counted one by one."""
+
+MAX_ELEMENTS = 1 << 14
+"""Most elements, over all instructions, that are sought as a layout."""
+
+
+class Explicit(NamedTuple):
+    """Offsets and mask, (registers * warps, lanes), registers slowest."""
+
+    offsets: NDArray[Any]
+    mask: NDArray[Any]
+    warps: int
+
+
+def check_source(
+    layout: bool,
+    index: str | None,
+    offsets: Path | None,
+    *,
+    op: str | None,
+    access: Sequence[str] | None,
+    warps: int | None,
+    regs: int | None,
+) -> None:
+    """Raise ArgumentTypeError unless one of a layout, --index and --offsets is given, and what it needs."""
+    if sum((layout, index is not None, offsets is not None)) != 1:
+        raise ArgumentTypeError("give one of a LAYOUT, --index EXPRESSION or --offsets FILE")
+    if index is None and (warps is not None or regs is not None):
+        raise ArgumentTypeError("--warps and --regs go with --index")
+    if layout and op is not None:
+        raise ArgumentTypeError(f"--op goes with --index and --offsets; for a layout say --access {op}")
+    if not layout and (op is None or access):
+        raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")
+
+
+def read_explicit(
+    index: str | None, path: Path | None, warps: int | None, regs: int | None, machine: Arch
+) -> Explicit:
+    """The offsets of --index over warps and registers, by default 1, or those of a file, a warp per line.
+
+    Raises as `parse_index`, `index_offsets` and `read_offsets` do.
+    """
+    import numpy as np
+
+    if index is None:
+        offsets, mask = row_arrays(read_offsets(path, machine.lanes))  # type: ignore[arg-type]
+        return Explicit(offsets, mask, len(offsets))
+    warps = 1 if warps is None else warps
+    offsets = index_offsets(parse_index(index), warps, 1 if regs is None else regs, machine)
+    return Explicit(offsets, np.ones(offsets.shape, dtype=bool), warps)
+
+
+def layout_of(given: Explicit, op: str, element: DType, machine: Arch) -> tuple[AnyLayout, str]:
+    """Explicit offsets in elements as a layout (thread, value) -> offset, and the access that they are on it.
+
+    A lane's vector lies from its offset on, and values count the vectors register by register.  Raises
+    ShapeError where a lane is inactive, UnsupportedError where no layout is found, and as `vector_elems` and
+    `identify` do.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.dtype import dtype
+    >>> given = read_explicit("(lane//8)*144 + (lane%8)*16", None, None, None, ARCHS["sm_90"])
+    >>> found, access = layout_of(given, "ld.shared.b128", dtype("u8"), ARCHS["sm_90"])
+    >>> print(found, access)
+    ((8,4),16):((16,144),1) ld.shared.b128@(32,16):(1,32)
+    """
+    import numpy as np
+
+    from layoutalg.indexing import identify
+
+    rule = find_instruction(op, machine)
+    elems = vector_elems(rule, element)
+    inactive = np.argwhere(~given.mask)
+    if len(inactive):
+        row, lane = inactive[0].tolist()
+        raise ShapeError(
+            f"instruction {row}, lane {lane} has no offset, and a page draws layouts, which have one "
+            f"everywhere; layoutalg analyze counts such instructions"
+        )
+    if given.offsets.size * elems > MAX_ELEMENTS:
+        raise ResourceError("elements of all instructions", given.offsets.size * elems, MAX_ELEMENTS)
+    by_warp = given.offsets.reshape(-1, given.warps, machine.lanes).transpose(1, 2, 0)
+    threads = given.warps * machine.lanes
+    table = (by_warp[..., None] + np.arange(elems)).reshape(threads, -1)
+    found = identify(table)
+    if found.layout is None:
+        raise UnsupportedError(
+            f"a page draws layouts, and these offsets are none: {found.why}; layoutalg analyze counts them"
+        )
+    return found.layout, f"{rule.name}@({threads},{table.shape[1]}):(1,{threads})"
 
 
 def index_offsets(index: IndexText, warps: int, registers: int, machine: Arch) -> NDArray[Any]:

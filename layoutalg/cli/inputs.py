@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from layoutalg.analysis import LEVELS, METHODS, Wanted
 from layoutalg.budget import Budget
-from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError
+from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError, UnknownNameError
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle
 from layoutalg.notation import parse, parse_int_tuple
 
@@ -70,6 +71,31 @@ def read_fail_on(text: str) -> FailOn:
             position=match.start(1),
         )
     return FailOn(f"efficiency<{match[1]}", threshold)
+
+
+def read_method(name: str) -> Wanted:
+    """The method of a name; raises UnknownNameError.
+
+    >>> read_method("gcd")
+    'gcd'
+    """
+    if name == "auto":
+        return "auto"
+    for method in METHODS:
+        if name == method:
+            return method
+    raise UnknownNameError("method", name, ("auto", *METHODS))
+
+
+def read_level(name: str) -> str:
+    """The level of a name; raises UnknownNameError.
+
+    >>> read_level("dram")
+    'dram'
+    """
+    if name not in LEVELS:
+        raise UnknownNameError("level", name, LEVELS)
+    return name
 
 
 def read_layout(text: str) -> AnyLayout:

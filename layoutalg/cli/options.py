@@ -10,9 +10,10 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from layoutalg.analysis import LEVELS
 from layoutalg.budget import with_budget
-from layoutalg.cli.completions import archs, dtypes, one_of
-from layoutalg.cli.inputs import or_input
+from layoutalg.cli.completions import accesses, archs, dtypes, instructions, one_of
+from layoutalg.cli.inputs import file_or_input, or_input
 
 LayoutArgument: TypeAlias = Annotated[
     str,
@@ -35,6 +36,15 @@ KernelDtypeOption: TypeAlias = Annotated[
         autocompletion=dtypes,
     ),
 ]
+ElementOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        help="Element type. Default: f32 for a layout; --index and --offsets count bytes.",
+        show_default=False,
+        autocompletion=dtypes,
+    ),
+]
 ArchOption: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -43,6 +53,72 @@ ArchOption: TypeAlias = Annotated[
 ]
 JsonOption: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else.")
+]
+AccessesOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--access",
+        help="OP, OP@row, OP@col or OP@TV layout, such as ldmatrix.x4, ld.shared.b32@col or LDS.128. "
+        "Repeats. Default: loads of one element, by row and by column.",
+        show_default=False,
+        autocompletion=accesses,
+    ),
+]
+IndexOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--index",
+        help="Instead of a layout: the offset as a Python or C expression in lane, tid, warp and reg, "
+        "such as '(lane//8)*144 + (lane%8)*16'; - reads it from standard input.",
+        callback=or_input,
+    ),
+]
+OffsetsOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--offsets",
+        help="Instead of a layout: a file with 32 integers or null per line, or JSON; - reads "
+        "standard input.",
+        callback=file_or_input,
+    ),
+]
+OpOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--op", help="The instruction of --index or --offsets.", autocompletion=instructions),
+]
+BaseOption: TypeAlias = Annotated[int, typer.Option("--base", help="Bytes added to every address.")]
+WarpsOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--warps", help="Warps that run the --index expression. Default: 1.", show_default=False),
+]
+RegsOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--regs", help="Values of reg in the --index expression. Default: 1.", show_default=False),
+]
+MethodOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        help="auto, f2, gcd, digit-classes or enumerated (the definition).",
+        autocompletion=one_of("auto", "f2", "gcd", "digit-classes", "enumerated"),
+    ),
+]
+LevelOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--level",
+        help="request: each request of a warp; dram: what memory moves for all of them together.",
+        autocompletion=one_of(*LEVELS),
+    ),
+]
+FailOnOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-on",
+        help="Exit 1 on 'conflicts' or 'efficiency<0.9'. Repeats.",
+        show_default=False,
+        autocompletion=one_of("conflicts", "efficiency<1"),
+    ),
 ]
 OutputOption: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", help="Write to this file, whole or not at all.")

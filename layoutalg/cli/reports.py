@@ -1,13 +1,16 @@
-"""Reports of accesses: as fields of a JSON object, and as tables."""
+"""Reports of accesses: as fields of a JSON object, as tables, and judged by conditions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 
 from layoutalg.analysis import DramReport, Named, Report, SharedReport, Witness, report_rows
+from layoutalg.cli.inputs import FailOn
 from layoutalg.cli.output import table
+from layoutalg.errors import ShapeError
 
 
 def report_fields(report: Report | DramReport) -> dict[str, Any]:
@@ -64,3 +67,25 @@ def _witness_fields(witness: Witness | None) -> dict[str, Any] | None:
         "bank": witness.bank,
         "lanes": list(witness.lanes),
     }
+
+
+def failures(conditions: Sequence[FailOn], reports: Sequence[Report | DramReport]) -> list[str]:
+    """The conditions of --fail-on that hold for one of the reports; ShapeError for one that judges none."""
+    return [condition.text for condition in conditions if _fails(condition, reports)]
+
+
+def _fails(condition: FailOn, reports: Sequence[Report | DramReport]) -> bool:
+    """Whether the condition holds for one of the reports it judges; raises when it judges none."""
+    judged = [r for r in reports if isinstance(r, SharedReport) == (condition.space == "shared")]
+    if not judged:
+        raise ShapeError(
+            f"--fail-on {condition.text!r} judges {condition.space} memory, which none of the accesses uses"
+        )
+    for report in judged:
+        if isinstance(report, SharedReport):
+            failed = not report.conflict_free
+        else:
+            failed = report.useful_bytes < (condition.threshold or 0) * report.moved_bytes
+        if failed:
+            return True
+    return False

@@ -2,7 +2,7 @@
 
     engine      Engine: a tile under the settings of the sliders; its model, as the JavaScript counts with it
     sections    the parts that do not move, as HTML: costs, ranked layouts, index code, pictures
-    data        page_data: models and pieces of HTML for layouts and accesses
+    data        page_data: models and pieces of HTML for layouts and accesses; page_reports: what those cost
     document    report_html, explore_html: the pages as text
     answers     answer: what explore.html asks the library beside it
     explorer    write_explorer: explore.html with the library and Pyodide; python -m layoutalg.page FOLDER
@@ -15,6 +15,7 @@ True
 from __future__ import annotations
 
 from layoutalg.page.answers import answer
+from layoutalg.page.data import page_reports
 from layoutalg.page.document import MOST_PAGE_BYTES, explore_html, report_html
 from layoutalg.page.engine import Engine, model_of, parse_layout
 from layoutalg.page.explorer import write_explorer
@@ -25,6 +26,7 @@ __all__ = [
     "answer",
     "explore_html",
     "model_of",
+    "page_reports",
     "parse_layout",
     "report_html",
     "write_explorer",

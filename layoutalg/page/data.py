@@ -11,10 +11,11 @@ One function serves both pages: report.html holds its result, explore.html asks 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from layoutalg.analysis import Access, Report, analyze_access
+from layoutalg.analysis import Access, Report, Wanted, analyze_access
 from layoutalg.draw import PALETTE
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ResourceError
 from layoutalg.layout import AnyLayout
@@ -23,6 +24,9 @@ from layoutalg.page.engine import Engine, engine_of, model_of
 
 MOST_LAYOUTS = 16
 """Layouts, and accesses, that a page shows."""
+
+Counted: TypeAlias = tuple[Engine, list[tuple[str, Report]], list[tuple[str, str]]]
+"""A layout of a page with (access, report) of those that fit it and (access, sentence) of the others."""
 
 MORE = (
     "ld.shared.b32@row",
@@ -54,24 +58,20 @@ def page_data(
     dtype: str = "f32",
     arch: str = "sm_90",
     base_bytes: int = 0,
+    method: Wanted = "auto",
 ) -> dict[str, Any]:
     """Models and pieces of HTML for layouts and accesses, given as texts.
 
     `models` are those of the layouts, then of what synthesis ranks for each.  An access that does not fit one
     of several layouts is told there.  Raises ArgumentTypeError without a layout, ResourceError for more than
     MOST_LAYOUTS layouts or accesses, what parsing raises, and what an access raises where none fits.
+    `method` is that of `analyze_access`; ranked layouts are counted by the first that applies.
     """
-    for what, given in (("layouts of a page", layouts), ("accesses of a page", accesses)):
-        if len(given) > MOST_LAYOUTS:
-            raise ResourceError(what, len(given), MOST_LAYOUTS)
-    if not layouts:
-        raise ArgumentTypeError("a page needs a layout")
-    engines = [engine_of(text, dtype, arch, base_bytes) for text in layouts]
-    specs = list(dict.fromkeys(accesses or default_accesses(engines[0].element.bits)))
+    counted = _counted(tuple(layouts), tuple(accesses), dtype, arch, base_bytes, method)
     models: dict[AnyLayout, dict[str, Any]] = {}
     html: dict[str, list[str]] = {"costs": [], "ranking": [], "code": [], "pictures": []}
-    room, reports = sections.MOST_PICTURE_BYTES, [_reports(engine, specs) for engine in engines]
-    for engine, (named, refused) in zip(engines, reports, strict=True):
+    room = sections.MOST_PICTURE_BYTES
+    for engine, named, refused in counted:
         models.setdefault(engine.layout, _model(engine, "given", [name for name, _ in named]))
         html["costs"].append(sections.costs(engine.layout, named, refused))
         html["code"].append(sections.index_code(engine))
@@ -79,7 +79,7 @@ def page_data(
         pictures = sections.pictures(engine.layout, drawn, engine.machine, room)
         room -= sum(map(len, pictures))
         html["pictures"] += pictures
-    for engine, (named, _) in zip(engines, reports, strict=True):
+    for engine, named, _ in counted:
 
         def number_of(layout: AnyLayout, engine: Engine = engine, asked: Sequence[Any] = named) -> int:
             other = Engine(layout, engine.element, engine.machine, engine.base_bytes)
@@ -95,13 +95,52 @@ def page_data(
     }
 
 
-def _reports(engine: Engine, specs: Sequence[str]) -> tuple[list[tuple[str, Report]], list[tuple[str, str]]]:
+def page_reports(
+    layouts: Sequence[str],
+    accesses: Sequence[str] = (),
+    dtype: str = "f32",
+    arch: str = "sm_90",
+    base_bytes: int = 0,
+    method: Wanted = "auto",
+) -> list[Report]:
+    """What the accesses of a page cost, layout by layout; raises as `page_data`.
+
+    >>> [report.op for report in page_reports(["(32,32):(32,1)"])]
+    ['ld.shared.b32', 'ld.shared.b32']
+    """
+    counted = _counted(tuple(layouts), tuple(accesses), dtype, arch, base_bytes, method)
+    return [report for _, named, _ in counted for _, report in named]
+
+
+@functools.lru_cache(maxsize=4)
+def _counted(
+    layouts: tuple[str, ...],
+    accesses: tuple[str, ...],
+    dtype: str,
+    arch: str,
+    base_bytes: int,
+    method: Wanted,
+) -> list[Counted]:
+    """The layouts of a page with what accesses cost on each; kept, as a page and its reports ask for it."""
+    for what, given in (("layouts of a page", layouts), ("accesses of a page", accesses)):
+        if len(given) > MOST_LAYOUTS:
+            raise ResourceError(what, len(given), MOST_LAYOUTS)
+    if not layouts:
+        raise ArgumentTypeError("a page needs a layout")
+    engines = [engine_of(text, dtype, arch, base_bytes) for text in layouts]
+    specs = list(dict.fromkeys(accesses or default_accesses(engines[0].element.bits)))
+    return [(engine, *_reports(engine, specs, method)) for engine in engines]
+
+
+def _reports(
+    engine: Engine, specs: Sequence[str], method: Wanted
+) -> tuple[list[tuple[str, Report]], list[tuple[str, str]]]:
     """(reports by access, refusals by access); raises the first refusal where nothing fits."""
     named: list[tuple[str, Report]] = []
     refused: list[tuple[str, str]] = []
     for spec in specs:
         try:
-            named.append((spec, analyze_access(engine.layout, engine.access(spec), engine.machine)))
+            named.append((spec, analyze_access(engine.layout, engine.access(spec), engine.machine, method)))
         except LayoutAlgError as error:
             if len(refused) + 1 == len(specs):
                 raise

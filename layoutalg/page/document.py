@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
+from layoutalg.analysis import Wanted
 from layoutalg.errors import ResourceError
 from layoutalg.page.data import page_data
 from layoutalg.page.sections import escaped
@@ -57,17 +58,19 @@ def report_html(
     dtype: str = "f32",
     arch: str = "sm_90",
     base_bytes: int = 0,
+    method: Wanted = "auto",
 ) -> str:
     """A page of layouts and what accesses cost on them, which opens from a file and loads nothing.
 
     `layouts` and `accesses` are texts as of `layoutalg analyze`; without accesses, loads of one element by
-    row and by column.  Raises ResourceError for a page past MOST_PAGE_BYTES, and as `page_data`.
+    row and by column.  `method` counts what they cost.  Raises ResourceError for a page past MOST_PAGE_BYTES,
+    and as `page_data`.
 
     >>> page = report_html(["(32,32):(32,1)"], ["ld.shared.b32@col"])
     >>> page.startswith("<!doctype html>"), "https:" in page, "src=" in page
     (True, False, False)
     """
-    made = page_data(layouts, accesses, dtype, arch, base_bytes)
+    made = page_data(layouts, accesses, dtype, arch, base_bytes, method)
     html = made.pop("html")
     script = "\n".join(asset(name) for name in ("model.js", "view.js", "report.js"))
     title = f"{layouts[0]}{f' and {len(layouts) - 1} more' if len(layouts) > 1 else ''}, {dtype}, {arch}"

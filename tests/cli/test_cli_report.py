@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from layoutalg.analysis import Access, analyze_access
+from layoutalg.arch import ARCHS
+from layoutalg.cli.explicit import count_explicit, layout_of, read_explicit, to_bytes
+from layoutalg.cli.reports import report_fields
+from layoutalg.dtype import dtype
+from layoutalg.page import page_reports
 from tests.command import answer, refusal, run
+from tests.sweeps import each
+
+MACHINE = ARCHS["sm_90"]
+SAME = ("op", "instructions", "total", "ideal_total", "worst", "conflict_free", "sectors", "lines")
 
 
 def test_a_page_is_written_for_its_owner_alone(tmp_path: Path) -> None:
@@ -31,3 +44,115 @@ def test_nothing_is_written_where_it_is_refused(tmp_path: Path) -> None:
     assert "cannot read" in refusal("report", "(64,64", "-o", str(page))[1]
     assert refusal("report", "(60,60):(60,1)", "--access", "ldmatrix.x4", "--dtype", "f16", "-o", str(page))
     assert not page.exists()
+
+
+# --- as analyze ----------------------------------------------------------------------------------------
+
+
+def test_an_index_expression_becomes_the_layout_of_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    words = ("--index", "(lane//8)*144 + (lane%8)*16", "--op", "ld.shared.b128")
+    found = answer("report", *words, "-o", str(page))
+    assert found["layouts"] == ["((8,4),16):((16,144),1)"] and found["dtype"] == "u8"
+    assert found["accesses"] == ["ld.shared.b128@(32,16):(1,32)"]
+    assert '"text":"((8,4),16):((16,144),1)"' in page.read_text()
+    (counted,) = answer("analyze", *words)["accesses"]
+    (access,) = answer(
+        "analyze", found["layouts"][0], "--access", found["accesses"][0], "--dtype", found["dtype"]
+    )["accesses"]
+    assert {name: access.get(name) for name in SAME} == {name: counted.get(name) for name in SAME}
+
+
+def test_a_file_of_offsets_becomes_the_layout_of_a_page(tmp_path: Path) -> None:
+    offsets, page = tmp_path / "offsets", tmp_path / "report.html"
+    rows = [[64 * lane + 32 * 64 * warp for lane in range(32)] for warp in range(2)]
+    offsets.write_text("\n".join(" ".join(map(str, row)) for row in rows))
+    words = ("--offsets", str(offsets), "--op", "ldmatrix.x4", "--dtype", "f16", "-o", str(page))
+    assert answer("report", *words)["layouts"] == ["(64,8):(64,1)"]
+    offsets.write_text(offsets.read_text().replace("128 ", "null ", 1))
+    assert "instruction 0, lane 2 has no offset" in refusal("report", *words)[1]
+
+
+SUMS = st.builds("lane%8*{} + lane//8*{} + warp*{} + reg*{}".format, *[st.integers(0, 40)] * 4)
+XORS = st.sampled_from(
+    ["lane*8 + (reg ^ lane%8)", "lane*8 + warp*256 + (reg ^ lane%8)", "(lane ^ lane//8%4) + warp*32"]
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from([("ld.shared.b32", "u8"), ("ldmatrix.x4", "f16"), ("st.global.b64", "f32")]),
+    SUMS | XORS,
+    st.tuples(st.integers(1, 2), st.sampled_from([1, 2, 4])),
+)
+def test_explicit_offsets_cost_what_their_layout_costs(
+    asked: tuple[str, str], text: str, counts: tuple[int, int]
+) -> None:
+    """The layout counts by a closed form, the offsets by the definition."""
+    (op, element), (warps, registers) = asked, counts
+    vector = {"u8": 4, "f16": 8, "f32": 2}[element]
+    read = read_explicit(f"{vector}*({text})", None, warps, registers, MACHINE)
+    addresses = to_bytes(read.offsets, dtype(element).bits, 0)
+    counted = count_explicit(op, addresses, read.mask, warps, MACHINE, dtype(element))
+    layout, spec = layout_of(read, op, dtype(element), MACHINE)
+    found = analyze_access(layout, Access.of(spec, layout, element), MACHINE)
+    fields = [{k: v for k, v in report_fields(report).items() if k in SAME} for report in (found, counted)]
+    assert fields[0] == fields[1]
+
+
+def test_conditions_decide_the_exit_code_of_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    conflict = (
+        "report",
+        "(32,33):(33,1)",
+        "(32,32):(32,1)",
+        "--access",
+        "ld.shared.b32@col",
+        "-o",
+        str(page),
+    )
+    assert answer(*conflict)["failed"] == []
+    page.unlink()
+    assert answer(*conflict, "--fail-on", "conflicts", exit_code=1)["failed"] == ["conflicts"]
+    assert page.exists(), "the page shows why"
+    said = run(*conflict, "--fail-on", "conflicts")
+    assert said.exit_code == 1 and "Fails: conflicts." in said.stdout
+    assert answer(*conflict[:2], *conflict[3:], "--fail-on", "conflicts")["failed"] == []
+
+
+def test_a_method_counts_the_costs_of_a_page(tmp_path: Path) -> None:
+    for method in ("f2", "gcd", "enumerated"):
+        (report,) = page_reports(["(32,32):(32,1)"], ["ld.shared.b32@col"], method=method)
+        assert report.method == method
+    words = ("report", "(32,33):(33,1)", "--access", "ld.shared.b32@col", "-o", str(tmp_path / "page.html"))
+    assert "f2" in refusal(*words, "--method", "f2")[1]
+    assert answer(*words, "--method", "gcd")["accesses"] == ["ld.shared.b32@col"]
+
+
+BAD = [
+    ((), "ArgumentTypeError", "give one of a LAYOUT, --index EXPRESSION or --offsets FILE"),
+    (("8:1", "--index", "lane", "--op", "ld.shared.b8"), "ArgumentTypeError", "give one of"),
+    (("8:1", "--op", "ld.shared.b8"), "ArgumentTypeError", "for a layout say --access ld.shared.b8"),
+    (("--index", "lane"), "ArgumentTypeError", "need the instruction as --op"),
+    (("8:1", "--warps", "2"), "ArgumentTypeError", "--warps and --regs go with --index"),
+    (("8:1", "--level", "dram"), "ArgumentTypeError", "--level dram has none to draw; layoutalg analyze"),
+    (("8:1", "--level", "l2"), "UnknownNameError", "accepted are request"),
+    (("8:1", "--method", "guess"), "UnknownNameError", "accepted are auto, f2, gcd"),
+    (("8:1", "--fail-on", "conflict"), "ParseError", "accepted are conflicts and"),
+    (
+        ("--index", "lane*4", "--op", "ld.shared.b32", "--fail-on", "efficiency<1"),
+        "ShapeError",
+        "none of the",
+    ),
+    (("--index", "lane-1", "--op", "ld.shared.b8"), "UnsupportedError", "offsets are none: f(0,0) is -1"),
+    (("--index", "lane*2", "--op", "ld.shared.b32"), "AlignmentError", "lane 1 has 2"),
+    (("--index", "lane", "--op", "ld.shared.b8", "--dtype", "f16"), "UnsupportedError", "a whole number of"),
+    (("--index", "lane", "--op", "ld.shared.b128", "--warps", "9999"), "ResourceError", "elements of all"),
+]
+
+
+@each(("words", "error", "part"), BAD, ids=lambda v: " ".join(v)[:70] if v else "nothing")
+def test_what_cannot_be_drawn_is_refused_by_name(words: tuple[str, ...], error: str, part: str) -> None:
+    got, message = refusal("report", *words)
+    assert (got, part in message) == (error, True), f"{got}: {message}"
+    assert not Path("report.html").exists()

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layoutalg.analysis import analyze_access
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout, size
 from layoutalg.page import (
@@ -21,6 +22,7 @@ from layoutalg.page import (
     answer,
     explore_html,
     model_of,
+    page_reports,
     parse_layout,
     report_html,
     write_explorer,
@@ -74,6 +76,16 @@ def test_a_page_names_what_is_past_its_limits() -> None:
     with pytest.raises(ShapeError, match="base is -1"):
         Engine(parse_layout(TILE), "f32", "sm_90", -1)
     assert "Offsets of" in Engine(parse_layout("(4,8):(-8,1)"), "f32").refusal()
+
+
+def test_reports_of_a_page_are_those_of_accesses_that_fit() -> None:
+    reports = page_reports([TILE, "(60,60):(60,1)"], ["ldmatrix.x4", "ld.shared.b32@row"], "f16")
+    assert [report.op for report in reports] == ["ldmatrix.x4", "ld.shared.b32", "ld.shared.b32"]
+    assert reports[0] == analyze_access(
+        Layout((64, 64), (64, 1)), Engine(parse_layout(TILE), "f16").access("ldmatrix.x4")
+    )
+    with pytest.raises(ShapeError, match="base is -1"):
+        page_reports([TILE], base_bytes=-1)
 
 
 @given(st.text(max_size=60))

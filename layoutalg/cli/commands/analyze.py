@@ -10,8 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from layoutalg.analysis import (
-    LEVELS,
-    METHODS,
     Access,
     DramReport,
     GlobalReport,
@@ -26,24 +24,29 @@ from layoutalg.analysis import (
     sentence,
 )
 from layoutalg.arch import Arch, find_arch
-from layoutalg.cli.completions import accesses, dtypes, instructions, one_of
-from layoutalg.cli.explicit import count_explicit, index_offsets, row_arrays, to_bytes
-from layoutalg.cli.inputs import (
-    FailOn,
-    file_or_input,
-    or_input,
-    read_fail_on,
-    read_layout,
-    read_offsets,
+from layoutalg.cli.explicit import check_source, count_explicit, read_explicit, to_bytes
+from layoutalg.cli.inputs import or_input, read_fail_on, read_layout, read_level, read_method
+from layoutalg.cli.options import (
+    AccessesOption,
+    ArchOption,
+    BaseOption,
+    ElementOption,
+    FailOnOption,
+    IndexOption,
+    JsonOption,
+    LevelOption,
+    MethodOption,
+    OffsetsOption,
+    OpOption,
+    RegsOption,
+    WarpsOption,
 )
-from layoutalg.cli.options import ArchOption, JsonOption
 from layoutalg.cli.output import progress, say, say_json, say_verbatim
 from layoutalg.cli.refusals import header
-from layoutalg.cli.reports import report_fields, report_tables
+from layoutalg.cli.reports import failures, report_fields, report_tables
 from layoutalg.dtype import dtype as element_type
-from layoutalg.errors import ArgumentTypeError, ShapeError, UndecidedError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, UndecidedError
 from layoutalg.layout import AnyLayout
-from layoutalg.notation import parse_index
 
 FAILED = 1
 
@@ -57,78 +60,18 @@ def analyze_command(
             callback=or_input,
         ),
     ] = None,
-    access: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="OP, OP@row, OP@col or OP@TV layout, such as ldmatrix.x4, ld.shared.b32@col or LDS.128. "
-            "Repeats. Default: loads of one element, by row and by column.",
-            show_default=False,
-            autocompletion=accesses,
-        ),
-    ] = None,
-    index: Annotated[
-        str | None,
-        typer.Option(
-            help="Instead of a layout: the offset as a Python or C expression in lane, tid, warp and reg, "
-            "such as '(lane//8)*144 + (lane%8)*16'; - reads it from standard input.",
-            callback=or_input,
-        ),
-    ] = None,
-    offsets: Annotated[
-        Path | None,
-        typer.Option(
-            help="Instead of a layout: a file with 32 integers or null per line, or JSON; - reads "
-            "standard input.",
-            callback=file_or_input,
-        ),
-    ] = None,
-    op: Annotated[
-        str | None,
-        typer.Option(
-            help="The instruction of --index or --offsets.",
-            autocompletion=instructions,
-        ),
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            help="Element type. Default: f32 for a layout; --index and --offsets count bytes.",
-            show_default=False,
-            autocompletion=dtypes,
-        ),
-    ] = None,
+    access: AccessesOption = None,
+    index: IndexOption = None,
+    offsets: OffsetsOption = None,
+    op: OpOption = None,
+    dtype: ElementOption = None,
     arch: ArchOption = "sm_90",
-    base: Annotated[int, typer.Option(help="Bytes added to every address.")] = 0,
-    warps: Annotated[
-        int | None,
-        typer.Option(help="Warps that run the --index expression. Default: 1.", show_default=False),
-    ] = None,
-    regs: Annotated[
-        int | None,
-        typer.Option(help="Values of reg in the --index expression. Default: 1.", show_default=False),
-    ] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="auto, f2, gcd, digit-classes or enumerated (the definition).",
-            autocompletion=one_of("auto", "f2", "gcd", "digit-classes", "enumerated"),
-        ),
-    ] = "auto",
-    level: Annotated[
-        str,
-        typer.Option(
-            help="request: each request of a warp; dram: what memory moves for all of them together.",
-            autocompletion=one_of(*LEVELS),
-        ),
-    ] = "request",
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Exit 1 on 'conflicts' or 'efficiency<0.9'. Repeats.",
-            show_default=False,
-            autocompletion=one_of("conflicts", "efficiency<1"),
-        ),
-    ] = None,
+    base: BaseOption = 0,
+    warps: WarpsOption = None,
+    regs: RegsOption = None,
+    method: MethodOption = "auto",
+    level: LevelOption = "request",
+    fail_on: FailOnOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Count wavefronts (shared memory) or sectors (global memory) of accesses, in closed form.
@@ -139,33 +82,23 @@ def analyze_command(
     """
     conditions = [read_fail_on(text) for text in fail_on or ()]
     machine = find_arch(arch)
-    if level not in LEVELS:
-        raise UnknownNameError("level", level, LEVELS)
-    if sum(source is not None for source in (layout, index, offsets)) != 1:
-        raise ArgumentTypeError("give one of a LAYOUT, --index EXPRESSION or --offsets FILE")
-    if index is None and (warps is not None or regs is not None):
-        raise ArgumentTypeError("--warps and --regs go with --index")
+    wanted, chosen = read_method(method), read_level(level)
+    check_source(layout is not None, index, offsets, op=op, access=access, warps=warps, regs=regs)
     with progress("counting", quiet=as_json):
         if layout is not None:
-            if op is not None:
-                raise ArgumentTypeError(
-                    f"--op goes with --index and --offsets; for a layout say --access {op}"
-                )
             element = "f32" if dtype is None else dtype
-            count = _of_layout if level == "request" else _of_memory
-            payload, named, hint, reuse = count(layout, access, element, machine, base, _method(method))
+            count = _of_layout if chosen == "request" else _of_memory
+            payload, named, hint, reuse = count(layout, access, element, machine, base, wanted)
         else:
-            if level != "request":
+            if chosen != "request":
                 raise ArgumentTypeError(
                     f"--level {level} needs a layout; offsets are those of single requests"
                 )
-            if op is None or access:
-                raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")
-            if _method(method) not in ("auto", "enumerated"):
+            if wanted not in ("auto", "enumerated"):
                 raise ArgumentTypeError(f"--method {method} needs a layout; offsets are counted one by one")
-            payload, named, hint = _of_offsets(index, offsets, op, dtype, machine, base, warps, regs)
+            payload, named, hint = _of_offsets(index, offsets, str(op), dtype, machine, base, warps, regs)
             reuse = None
-    failed = [c.text for c in conditions if _fails(c, [report for _, report in named])]
+    failed = failures(conditions, [report for _, report in named])
     if as_json:
         say_json(
             header("analyze")
@@ -246,16 +179,6 @@ def _reuse_fields(reuse: Reuse) -> dict[str, int | str]:
     }
 
 
-def _method(name: str) -> Wanted:
-    """The method of a name; raises UnknownNameError."""
-    if name == "auto":
-        return "auto"
-    for method in METHODS:
-        if name == method:
-            return method
-    raise UnknownNameError("method", name, ("auto", *METHODS))
-
-
 def _of_offsets(
     index: str | None,
     path: Path | None,
@@ -267,35 +190,11 @@ def _of_offsets(
     regs: int | None,
 ) -> tuple[dict[str, Any], Named, str]:
     """The report of one instruction on offsets that are spelled out."""
-    import numpy as np
-
-    warps, registers = 1 if warps is None else warps, 1 if regs is None else regs
+    given = read_explicit(index, path, warps, regs, machine)
     bits = 8 if dtype is None else element_type(dtype).bits
-    if index is not None:
-        units = index_offsets(parse_index(index), warps, registers, machine)
-        mask = np.ones(units.shape, dtype=bool)
-    else:
-        units, mask = row_arrays(read_offsets(path, machine.lanes))  # type: ignore[arg-type]
-        warps = len(units)
     element = None if dtype is None else element_type(dtype)
-    report = count_explicit(op, to_bytes(units, bits, base), mask, warps, machine, element)
+    addresses = to_bytes(given.offsets, bits, base)
+    report = count_explicit(op, addresses, given.mask, given.warps, machine, element)
     name = None if element is None else element.name
     where = None if path is None else str(path)
     return {"layout": None, "index": index, "offsets": where, "dtype": name}, [(op, report)], ""
-
-
-def _fails(condition: FailOn, reports: list[Report | DramReport]) -> bool:
-    """Whether the condition holds for one of the reports it judges; raises when it judges none."""
-    judged = [r for r in reports if isinstance(r, SharedReport) == (condition.space == "shared")]
-    if not judged:
-        raise ShapeError(
-            f"--fail-on {condition.text!r} judges {condition.space} memory, which none of the accesses uses"
-        )
-    for report in judged:
-        if isinstance(report, SharedReport):
-            failed = not report.conflict_free
-        else:
-            failed = report.useful_bytes < (condition.threshold or 0) * report.moved_bytes
-        if failed:
-            return True
-    return False

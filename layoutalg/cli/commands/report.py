@@ -7,56 +7,96 @@ from typing import Annotated
 
 import typer
 
-from layoutalg.cli.completions import accesses
-from layoutalg.cli.inputs import or_input
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
-from layoutalg.cli.output import progress, say_json, write_whole
+from layoutalg.arch import find_arch
+from layoutalg.cli.explicit import check_source, layout_of, read_explicit
+from layoutalg.cli.inputs import or_input, read_fail_on, read_level, read_method
+from layoutalg.cli.options import (
+    AccessesOption,
+    ArchOption,
+    BaseOption,
+    ElementOption,
+    FailOnOption,
+    IndexOption,
+    JsonOption,
+    LevelOption,
+    MethodOption,
+    OffsetsOption,
+    OpOption,
+    RegsOption,
+    WarpsOption,
+)
+from layoutalg.cli.output import progress, say, say_json, write_whole
 from layoutalg.cli.refusals import header
-from layoutalg.errors import printable
+from layoutalg.cli.reports import failures
+from layoutalg.dtype import dtype as element_type
+from layoutalg.errors import ArgumentTypeError, printable
+
+FAILED = 1
 
 REPORT = Path("report.html")
 
 
 def report_command(
     layouts: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="LAYOUT...",
             help="Layouts in CuTe notation, such as '(64,64):(64,1)'; - reads one from standard input.",
             show_default=False,
             callback=or_input,
         ),
-    ],
-    access: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="OP, OP@row, OP@col or OP@TV layout, such as ldmatrix.x4, ld.shared.b32@col or LDS.128. "
-            "Repeats. Default: loads of one element, by row and by column.",
-            show_default=False,
-            autocompletion=accesses,
-        ),
     ] = None,
-    dtype: DtypeOption = "f32",
+    access: AccessesOption = None,
+    index: IndexOption = None,
+    offsets: OffsetsOption = None,
+    op: OpOption = None,
+    dtype: ElementOption = None,
     arch: ArchOption = "sm_90",
-    base: Annotated[int, typer.Option(help="Bytes added to every address.")] = 0,
+    base: BaseOption = 0,
+    warps: WarpsOption = None,
+    regs: RegsOption = None,
+    method: MethodOption = "auto",
+    level: LevelOption = "request",
+    fail_on: FailOnOption = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write to this file, whole or not at all.")
     ] = REPORT,
     as_json: JsonOption = False,
-) -> None:
+) -> int:
     """Write a page of layouts and accesses: pictures, costs, sliders, ranked layouts, index functions.
 
     The page is one file that loads nothing: open it from the disk, or send it to someone.
 
     layoutalg report "(64,64):(64,1)" --dtype f16 --access ldmatrix.x4 -o report.html
-    """
-    from layoutalg.page import report_html
 
+    layoutalg report --index "(lane//8)*144 + (lane%8)*16" --op ld.shared.b128 -o report.html
+    """
+    from layoutalg.page import page_reports, report_html
+
+    conditions = [read_fail_on(text) for text in fail_on or ()]
+    machine, wanted = find_arch(arch), read_method(method)
+    if read_level(level) != "request":
+        raise ArgumentTypeError(
+            f"a page shows requests, and --level {level} has none to draw; layoutalg analyze counts it"
+        )
+    check_source(bool(layouts), index, offsets, op=op, access=access, warps=warps, regs=regs)
     with progress("drawing", quiet=as_json):
-        page = report_html(layouts, access or (), dtype=dtype, arch=arch, base_bytes=base).encode()
+        if layouts:
+            texts, specs, element = layouts, access or [], "f32" if dtype is None else dtype
+        else:
+            element = "u8" if dtype is None else dtype
+            given = read_explicit(index, offsets, warps, regs, machine)
+            found, spec = layout_of(given, str(op), element_type(element), machine)
+            texts, specs = [str(found)], [spec]
+        page = report_html(texts, specs, dtype=element, arch=arch, base_bytes=base, method=wanted).encode()
+        failed = failures(conditions, page_reports(texts, specs, element, arch, base, wanted))
     write_whole(output, page, private=True)
     if as_json:
-        fields = {"layouts": layouts, "dtype": dtype, "arch": arch, "accesses": access or []}
-        say_json(header("report") | fields | {"output": str(output), "bytes": len(page)})
+        fields = {"layouts": texts, "dtype": element, "arch": arch, "accesses": specs}
+        written = {"output": str(output), "bytes": len(page), "failed": failed}
+        say_json(header("report") | fields | written)
     else:
         print(printable(f"wrote {output} ({len(page):,} bytes): open it in a browser"))
+        for text in failed:
+            say(f"Fails: {text}.")
+    return FAILED if failed else 0
