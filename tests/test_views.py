@@ -156,7 +156,7 @@ def test_a_plan_that_takes_the_lowest_elements_for_the_first_ones_is_seen() -> N
 
     drawn = (draw(n, most=64, functions=("softmax",)) for n in range(9000, 9400))
     turned = (case for case in drawn if min(case.x.strides, default=0) < 0)
-    with patch.object(unaligned, "_one_phase", lowest):
+    with patch.object(unaligned, "one_phase", lowest):
         assert any(run_in_simulator(case).kind == "wrong" for case in turned)
 
 

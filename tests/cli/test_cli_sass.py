@@ -38,7 +38,7 @@ def test_a_main_loop_is_timed() -> None:
     assert max(time["bounds"].values()) <= time["cycles"] * 1.001
     assert sum(time["states"].values()) == pytest.approx(time["cycles_per_instruction"])
     shown = run("sass", "gemm-sm80", *SMALL, "--k", "256", "--time").stdout
-    assert re.search(rf"simulated +{round(time['cycles']):,} +100%", shown) and "latency BAR 20" in shown
+    assert re.search(rf"simulated +{round(time['cycles']):,} +100%", shown)
 
 
 def test_the_table_says_the_same() -> None:

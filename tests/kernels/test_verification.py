@@ -165,7 +165,7 @@ def test_random_dense_tensors_agree(op: str) -> None:
 
 
 def test_what_two_kernels_do_is_verified_together() -> None:
-    p = problem_of("layer_norm", (1, 1 << 15), (1,), "f32")
+    p = problem_of("layer_norm", (20_000, 2), (0,), "f32")
     assert verified(p).passed and len(launches_of(p).kernels) == 2
     one, two = (predicted(problem_of("sum", (n,), (0,), "f32")) for n in (1 << 10, 1 << 24))
     assert one["st.global.b32"].instructions == 1 < two["st.global.b32"].instructions
