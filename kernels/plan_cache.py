@@ -25,9 +25,8 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from types import FunctionType
 from typing import Any, TypeAlias
 
 from layoutalg.arch import TensorMap
@@ -49,8 +48,8 @@ from layoutalg.codegen.gpu import (
     version,
 )
 from layoutalg.codegen.program import Kernel, launch_sequence
+from layoutalg.kernels.identity import NotDataError, data_of
 from layoutalg.kernels.registry import FAMILIES
-from layoutalg.layout import Value
 
 LOADED_PLANS = 1024
 """Problems whose kernels stay loaded; those asked for longest ago leave."""
@@ -124,39 +123,11 @@ def plan_key(family: str, p: Any, arch: str, scalars: Scalars = ()) -> str | Non
     (False, 64)
     """
     try:
-        asked = [family, _data(p), _data(scalars)]
-    except _NoData:
+        asked = [family, data_of(p), data_of(scalars)]
+    except NotDataError:
         return None
     parts = ["sequence 3", *asked, arch, *map(str, version()), *compile_options(arch), _CODE]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-class _NoData(Exception):
-    """A value is not made of data alone."""
-
-
-def _data(value: Any) -> Any:
-    """A value as JSON that no other value has; a function of this package is data, by where it is defined."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return ["float", value.hex()]
-    if isinstance(value, tuple | list):
-        return [type(value).__name__, *map(_data, value)]
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    if isinstance(value, Value):
-        return [kind, *(_data(getattr(value, name)) for name in value.__match_args__)]
-    if is_dataclass(value) and not isinstance(value, type):
-        return [kind, *([f.name, _data(getattr(value, f.name))] for f in fields(value))]
-    if isinstance(value, FunctionType) and _is_of_this_package(value):
-        return [kind, value.__module__, value.__qualname__, value.__code__.co_firstlineno]
-    raise _NoData(kind)
-
-
-def _is_of_this_package(function: FunctionType) -> bool:
-    """Whether its code is among that of `_CODE`, and it holds no values of its own."""
-    own = (function.__closure__, function.__defaults__, function.__kwdefaults__)
-    return function.__module__.startswith(f"{_PACKAGE}.") and own == (None, None, None)
 
 
 def code_id(root: Path) -> str:
@@ -191,7 +162,6 @@ def _files(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
                     yield item.path
 
 
-_PACKAGE = __name__.partition(".")[0]
 _CODE = code_id(Path(__file__).parents[1])
 """Of this package, when it was imported: what is edited later is not what runs."""
 
