@@ -50,6 +50,7 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.program import Kernel, launch_sequence
 from layoutalg.kernels.identity import NotDataError, data_of
 from layoutalg.kernels.registry import FAMILIES
+from layoutalg.kernels.tuning import Locked, choose, current_lock
 
 LOADED_PLANS = 1024
 """Problems whose kernels stay loaded; those asked for longest ago leave."""
@@ -68,7 +69,8 @@ def sequence_on_gpu(family: str, p: Any, device: int | None, scalars: Scalars = 
     >>> if gpu_status().available:
     ...     loaded = sequence_on_gpu("max", FAMILIES["max"].problem((8, 64), 1, "f16"), 0)
     """
-    return load_sequence(ready_sequence(family, p, require_gpu().arch, cache_folder(), scalars))
+    gpu = require_gpu()
+    return load_sequence(ready_sequence(family, p, gpu.arch, cache_folder(), scalars, gpu.name))
 
 
 def gpu_arch() -> str:
@@ -77,9 +79,12 @@ def gpu_arch() -> str:
 
 
 def ready_sequence(
-    family: str, p: Any, arch: str, folder: Path | None, scalars: Scalars = ()
+    family: str, p: Any, arch: str, folder: Path | None, scalars: Scalars = (), gpu: str = ""
 ) -> ReadySequence:
     """The best plan of a problem, compiled, from a folder; it is put there where it was not.
+
+    A lock file that the environment names goes before the cost model (see `tuning.Lock`, whose errors are
+    raised too).
 
     Raises what the family's `candidates` and `launches` and `compile_sequence` raise; trouble with the folder
     is a warning.
@@ -91,13 +96,15 @@ def ready_sequence(
     >>> first == second
     True
     """
-    key = None if folder is None else plan_key(family, p, arch, scalars)
+    lock = current_lock()
+    locked = None if lock is None else lock.entry(family, p, arch, gpu)
+    key = None if folder is None else plan_key(family, p, arch, scalars, locked)
     entry = None if folder is None or key is None else fetch_entry(folder, key)
     kept = None if entry is None else _unpacked(*entry)
     if kept is not None:
         return kept
     found = FAMILIES[family]
-    config = found.choose(p, arch)
+    config, _ = choose(found, p, arch, gpu)
     if found.called is None:
         compiled = compile_sequence((found.shared or found.launches)(p, config, arch), arch)
     else:
@@ -115,7 +122,9 @@ def _compiled(kernels: tuple[Kernel, ...], arch: str) -> CompiledSequence:
     return compile_sequence(launch_sequence(kernels), arch)
 
 
-def plan_key(family: str, p: Any, arch: str, scalars: Scalars = ()) -> str | None:
+def plan_key(
+    family: str, p: Any, arch: str, scalars: Scalars = (), locked: Locked | None = None
+) -> str | None:
     """The name of a problem's entry: 64 hex digits of all that its kernels depend on; None if it is not data.
 
     >>> a, b = (FAMILIES["max"].problem((8, 64), axis, "f16") for axis in (0, 1))
@@ -127,6 +136,8 @@ def plan_key(family: str, p: Any, arch: str, scalars: Scalars = ()) -> str | Non
     except NotDataError:
         return None
     parts = ["sequence 3", *asked, arch, *map(str, version()), *compile_options(arch), _CODE]
+    if locked is not None:
+        parts += [locked.config, locked.kernel]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -4,9 +4,9 @@
     Record    a key with times and counters, or with the text of its failure
 
 A problem and a configuration are known by the digest of their data (`identity`), a kernel by that of the text
-of all kernels of a call's launches: two records with one key tell of the same machine code on the same kind of
-GPU.  `timing` says what took the times: "gpu", or "model" for numbers that were never measured; neither stands
-in for the other.
+of all kernels of a call's launches: two records with one key tell of the same machine code on the same kind
+of GPU.  `timing` says what took the times: "gpu", or "model" for numbers that were never measured; neither
+stands in for the other.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any
 
+from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import ParseError
@@ -153,7 +154,7 @@ def kernel_digest(sequence: LaunchSequence, arch: str) -> str:
     >>> kernel_digest(one, "sm_90") == kernel_digest(one, "sm_80"), len(kernel_digest(one, "sm_90"))
     (True, 64)
     """
-    texts = [to_cuda(kernel, arch) for kernel in sequence.kernels]
+    texts = [to_cuda(kernel, find_arch(arch).name) for kernel in sequence.kernels]
     return text_digest(texts)
 
 

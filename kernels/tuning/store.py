@@ -4,9 +4,9 @@
     store.add(record)            True: it is on the disk; False: its key was there
     store.records()              all of them, by the digest of their keys
 
-The idea.  A file that only grows is sound under any number of writers if three things hold, each a call of the
-system: writers take turns (`flock`), a record is on the disk before it counts (`fsync`), and what a killed
-writer or a full disk left of a line is cut off before the next line is written.
+The idea.  A file that only grows is sound under any number of writers if three things hold, each a call of
+the system: writers take turns (`flock`), a record is on the disk before it counts (`fsync`), and what a
+killed writer or a full disk left of a line is cut off before the next line is written.
 
     {"format": "layoutalg tuning store", "version": 1}
     {"record": {...}, "sha256": "64 hex digits of the record"}
@@ -18,7 +18,9 @@ file is held: a record that is added twice is there once, whoever adds it.
 
 Why not SQLite: under killed writers both lose nothing and repeat nothing (tests/bench/bench_stores.py shows
 it), a line is added ten times as fast, SQLite asks for a file system of this host where flock works over NFS
-too, and lines can be read, compared and merged by every other tool.  Sources: flock(2), fsync(2); sqlite.org, "How To Corrupt An SQLite Database".
+too, and lines can be read, compared and merged by every other tool.
+
+Sources: flock(2), fsync(2); sqlite.org, "How To Corrupt An SQLite Database".
 """
 
 from __future__ import annotations
@@ -232,6 +234,8 @@ def _lines_from(descriptor: int, start: int) -> Iterator[bytes]:
 
 
 def _line(record: Record) -> bytes:
+    """A record's line.  Raises ParseError for one that no reader would take."""
+    record_of(record_fields(record))
     text = json.dumps(record_fields(record), sort_keys=True, allow_nan=False)
     line = json.dumps({"record": record_fields(record), "sha256": _digest(text)}, sort_keys=True).encode()
     if len(line) >= MOST_LINE_BYTES:

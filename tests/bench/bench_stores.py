@@ -5,8 +5,8 @@
 
 Four writers at once add the same records, each in an order of its own, and say of each, when `add` has
 returned, that it is there; one after another is killed (SIGKILL) and another one started.  At the end every
-record that was said to be there has to be there once, whole, and the store has to take more.  What is said goes
-through a pipe that outlives the writer.
+record that was said to be there has to be there once, whole, and the store has to take more.  What is said
+goes through a pipe that outlives the writer.
 """
 
 from __future__ import annotations
