@@ -20,6 +20,7 @@ import contextlib
 import multiprocessing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import MappingProxyType
@@ -277,7 +278,7 @@ def take_times(job: Job, built: Built, last: bool = True) -> Record:
     >>> take_times(job, Built("k" * 64, failure="it cannot be compiled")).failure
     'it cannot be compiled'
     """
-    store = None if job.store is None else Store(job.store)
+    store = None if job.store is None else _store(job.store)
     if store is not None and (there := store.records().get(job.record(built.kernel).key.digest)):
         return there
     taken: Times | str = built.failure
@@ -288,8 +289,15 @@ def take_times(job: Job, built: Built, last: bool = True) -> Record:
     else:
         record = job.record(built.kernel, times_ns=taken[0], counters=taken[1])
     if store is not None and (last or not record.failure):
-        store.add(record)
+        with contextlib.suppress(OSError):  # who asked for it writes it too, and says what is wrong
+            store.add(record)
     return record
+
+
+@lru_cache(maxsize=4)
+def _store(path: Path) -> Store:
+    """A store of this process, of which each line is read once."""
+    return Store(path)
 
 
 _CHILDREN: list[tuple[Any, Connection]] = []

@@ -197,16 +197,15 @@ def _search(name: str, asked: _Asked, store: Store, *, quiet: bool) -> Found:
     for r in store.records().values():
         if r.key.family == name and r.key.place == place and r.problem in asked_for and not r.failure:
             best[r.problem] = min(best.get(r.problem, r), r, key=lambda x: (x.ns, x.rank))
+    rows = sorted(best.values(), key=_order)
     numbers = {word: getattr(summary, word) for word in ("timed", "failed", "known", "left", "retried")}
     where = f"by the model of {place[1]}, which measures nothing" if place[0] == "model" else f"on {place[1]}"
-    shown = table(
-        f"{name}, {where}", ("problem", "configuration", "rank", "time"), map(_row, best.values()), left=2
-    )
+    shown = table(f"{name}, {where}", ("problem", "configuration", "rank", "time"), map(_row, rows), left=2)
     sentence = (
         f"{summary.timed} timed, {summary.failed} failed, {summary.known} known, {summary.left} left; "
         f"{store.path} holds {count(len(store.records()))} records."
     )
-    fields = {"records": len(store.records()), "rows": [_fields(r) for r in best.values()]}
+    fields = {"records": len(store.records()), "rows": [_fields(r) for r in rows]}
     return [shown, sentence], fields | {"numbers": numbers}
 
 
@@ -261,6 +260,10 @@ def _time(record: Record) -> str:
     return record.failure.splitlines()[0][:60] if record.failure else f"{record.ns / 1e3:,.2f} us"
 
 
+def _order(record: Record) -> tuple[object, ...]:
+    return record.key.place, record.key.family, record.problem, record.rank, record.key.config
+
+
 def _row(record: Record) -> tuple[str, ...]:
     return record.problem, record.config, str(record.rank), _time(record)
 
@@ -301,7 +304,7 @@ def _torn(store: Store) -> list[str]:
 
 def _show(words: list[str], gpu: str | None, output: Path | None) -> Found:
     store, records = _read(words[0])
-    shown = [r for r in records if gpu in (None, r.key.gpu)]
+    shown = sorted((r for r in records if gpu in (None, r.key.gpu)), key=_order)
     said: list[Any] = [*_torn(store)]
     for place in dict.fromkeys(r.key.place for r in shown):
         own = [r for r in shown if r.key.place == place]
