@@ -217,14 +217,16 @@ def tune(
                 search.time()
             if not search.timing and (not in_time or not search.building):
                 break
-            done, _ = wait([*search.building, *search.timing], POLL_S, FIRST_COMPLETED)
+            running: list[Future[Any]] = [*search.building, *search.timing]
+            done, _ = wait(running, POLL_S, FIRST_COMPLETED)
             for one in done:
                 if one in search.building:
                     search.built(one, *search.building.pop(one))
                 else:
                     search.timed(one, search.timing.pop(one))
     finally:
-        for future in (*search.building, *search.timing):
+        left: list[Future[Any]] = [*search.building, *search.timing]
+        for future in left:
             future.cancel()
     begun = len(search.building) + len(search.ready) + len(search.suspects)
     search.summary.left = begun + sum(1 for _ in waiting)

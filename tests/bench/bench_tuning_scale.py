@@ -3,9 +3,9 @@
     python tests/bench/bench_tuning_scale.py                  10,000 problems of 8 candidates, 1 to 1,000 GPUs
 
 The size of a record and the time to add one are measured, on the disk of this folder; times of jobs are
-drawn from an exponential distribution with the stated means and the seed 0.  Each GPU takes the next job when it
-is free; those that build are a pool that feeds them.  A scheduler has four events a job: building and timing,
-each assigned and reported; the store has one record a job, by whoever took the times.
+drawn from an exponential distribution with the stated means and the seed 0.  Each GPU takes the next job when
+it is free; those that build are a pool that feeds them.  A scheduler has four events a job: building and
+timing, each assigned and reported; the store has one record a job, by whoever took the times.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def planned(jobs: int, gpus: int, builders: int, build_s: float, timing_s: float
 
 def measured(folder: Path, count: int = 200) -> tuple[float, float]:
     """Bytes of a record of a real search, and seconds to add one to a store."""
-    f = find_family("transpose")
-    (job,) = jobs_of("transpose", [f.problem(512, 512, "f32")], "sm_90", model_place("sm_90"), top=1)
+    p = find_family("transpose").problem(512, 512, "f32")
+    (job,) = jobs_of("transpose", [p], "sm_90", model_place("sm_90"), top=1)
     made, store = build(job), Store(folder / "times.jsonl")
     start = time.perf_counter()
     for n in range(count):
@@ -74,8 +74,10 @@ def main(words: list[str] | None = None) -> None:
           f"one writer at a time adds {1 / add_s:.0f} a second")  # fmt: skip
     for gpus in (1, 8, 64, 256, 1000):
         p = planned(jobs, gpus, gpus * asked.builders_per_gpu, asked.build_s, asked.timing_s)
-        print(f"{p.gpus:5} GPUs: {p.hours:8.2f} h, GPUs busy {p.busy:.2f}, {p.events_per_s:8.1f} events and "
-              f"{p.records_per_s:6.1f} records a second, {p.records_per_s * add_s:.2f} of one store")  # fmt: skip
+        print(
+            f"{p.gpus:5} GPUs: {p.hours:8.2f} h, GPUs busy {p.busy:.2f}, {p.events_per_s:8.1f} events and "
+            f"{p.records_per_s:6.1f} records a second, {p.records_per_s * add_s:.2f} of one store"
+        )
 
 
 if __name__ == "__main__":

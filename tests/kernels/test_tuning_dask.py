@@ -1,4 +1,4 @@
-"""A Dask cluster of several local processes, without a GPU: a worker is killed, the scheduler is started again."""
+"""A Dask cluster of local processes, without a GPU: a worker is killed, the scheduler is started again."""
 
 from __future__ import annotations
 

@@ -98,7 +98,10 @@ def test_the_other_lines_of_a_damaged_store_are_saved(path: Path) -> None:
 
 def test_fields_of_other_kinds_are_no_record() -> None:
     good = record_fields(record(1))
-    for bad in ({"rank": "first"}, {"times_ns": []}, {"times_ns": [-1.0]}, {"failure": "both"}, {"key": {}}):
+    changes: tuple[dict[str, object], ...] = (
+        {"rank": "first"}, {"times_ns": []}, {"times_ns": [-1.0]}, {"failure": "both"}, {"key": {}},
+    )  # fmt: skip
+    for bad in changes:
         with pytest.raises(ParseError, match="a record has"):
             record_of({**good, **bad})
     with pytest.raises(ParseError, match="a record has"):

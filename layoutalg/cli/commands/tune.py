@@ -375,7 +375,12 @@ def _fit(words: list[str], gpu: str | None, output: Path | None) -> Found:
     numbers = dict(fit.rates) | {"median_error": fit.median_error, "worst_error": fit.worst_error}
     if output is not None:
         key = own[0].key
-        data = {"family": words[1], "timing": key.timing, "gpu": key.gpu, "rates_ns": dict(fit.rates)}
+        data: dict[str, Any] = {
+            "family": words[1],
+            "timing": key.timing,
+            "gpu": key.gpu,
+            "rates_ns": dict(fit.rates),
+        }
         data |= {"median_error": fit.median_error, "worst_error": fit.worst_error, "records": fit.records}
         write_whole(output, (json.dumps(data, indent=1) + "\n").encode())
     return said, {"records": len(own), "output": None if output is None else str(output), "numbers": numbers}
