@@ -6,6 +6,8 @@
     baselines              other libraries, and the least that the hardware needs
     calls                  the room of what users call on arrays: moves, reductions, norms, products
     plan_cache             launches that are ready, kept
+    tuning                 the room of stores of timings, lock files, and the search that fills them
+    identity               values as data that no other value has
     sizes                  bytes of the buffers of a launch, as expressions
     modes, matrix          strided modes in their normal form; two matrices with leading dimensions
     config_fields          fields of configurations, and which configurations are near

@@ -22,7 +22,6 @@ from statistics import geometric_mean
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import (
     CompiledSequence,
     Conditions,
@@ -40,10 +39,11 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.baselines import Launch
-from layoutalg.kernels.family import Bench
+from layoutalg.kernels.family import Bench, l2_bytes, set_count
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.registry import FAMILIES, find_family
 from layoutalg.kernels.rowwise import rowwise_cases
+from layoutalg.kernels.tuning import choose
 
 PER_MS = {"GB/s": 1e6, "TFLOP/s": 1e9}
 """What a rate of one of a unit does in a millisecond."""
@@ -62,10 +62,6 @@ class Timed(NamedTuple):
 
 ROUNDS: Literal["rounds"] = "rounds"
 LATER_HALF: Literal["later half"] = "later half"
-
-MOST_SETS = 64
-"""Sets of buffers that cold data is spread over at most; so many of less than a sixteenth of the L2 are not
-cold, and are not called so."""
 
 ENERGY_MS = 1000.0
 """How long a contender runs whose energy is measured: the counter moves every few tens of milliseconds."""
@@ -200,10 +196,12 @@ def make(asked: tuple[Timed, str]) -> Made:
     """
     timed, arch = asked
     family, p = find_family(timed.family), timed.problem
-    config = family.choose(p, arch) if timed.config is None else timed.config
+    config, source = choose(family, p, arch) if timed.config is None else (timed.config, "")
     sequence = (family.shared or family.launches)(p, config, arch)
     notes = dict(family.bench.notes(p, config, arch))
-    return Made(timed, compile_sequence(sequence, arch), family.way(config), notes)
+    way = family.way(config)
+    way = f"{way}, by the {source}" if source.startswith("lock") else way
+    return Made(timed, compile_sequence(sequence, arch), way, notes)
 
 
 def benchmark(problems: Iterable[Timed], method: Method | None = None) -> Iterator[BenchRow]:
@@ -254,24 +252,6 @@ def check_method(method: Method, timed: Timed) -> None:
         )
 
 
-def set_count(bench: Bench, problem: Any, nbytes: int, arch: str, *, cold: bool = False) -> int:
-    """Sets of buffers to rotate over: four times the L2 cache together, as many as the family's pace allows,
-    or of `cold` data MOST_SETS.
-
-    >>> from layoutalg.kernels.registry import FAMILIES
-    >>> family = FAMILIES["transpose"]
-    >>> p = family.problem(1024, 1024, "f32")
-    >>> set_count(family.bench, p, p.moved_bytes, "sm_90")
-    30
-    """
-    return min(MOST_SETS if cold else bench.pace(problem).sets, 1 + 4 * _l2_bytes(arch) // (nbytes + 1))
-
-
-def _l2_bytes(arch: str) -> int:
-    board = find_arch(arch).board
-    return board.l2_bytes if board else 0
-
-
 def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: Monitor) -> list[BenchRow]:
     """The rows of some ways to compute one problem."""
     if not ways:
@@ -297,7 +277,7 @@ def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: Monitor)
                 own.append(one)
     found = _timings(launches, bench, p, method, monitor)
     beside = dict(zip(bench.contenders, found[len(ways) :], strict=True))
-    cold = 0 < 4 * _l2_bytes(arch) <= count * nbytes
+    cold = 0 < 4 * l2_bytes(arch) <= count * nbytes
     number = launch_count(_side(p)) if method.rule == LATER_HALF else 0
 
     def row(way: str, made: Made, own: _Timing) -> BenchRow:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from layoutalg.arch import Arch
+from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.costs import Prediction, sequence_traffic, total_costs
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.errors import LayoutAlgError, UnsupportedError
@@ -99,6 +99,34 @@ class Bench:
     steps_size: int = 0
     pace: Callable[[Any], Pace] = lambda problem: Pace()
     notes: Callable[[Any, Any, str], Mapping[str, Any]] = lambda problem, config, arch: {}
+
+
+MOST_SETS = 64
+"""Sets of buffers that cold data is spread over at most; so many of less than a sixteenth of the L2 are not
+cold, and are not called so."""
+
+
+def set_count(bench: Bench, problem: Any, nbytes: int, arch: str, *, cold: bool = False) -> int:
+    """Sets of buffers to rotate over: four times the L2 cache together, as many as the family's pace allows,
+    or of `cold` data MOST_SETS.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> family = FAMILIES["transpose"]
+    >>> p = family.problem(1024, 1024, "f32")
+    >>> set_count(family.bench, p, p.moved_bytes, "sm_90")
+    30
+    """
+    return min(MOST_SETS if cold else bench.pace(problem).sets, 1 + 4 * l2_bytes(arch) // (nbytes + 1))
+
+
+def l2_bytes(arch: str) -> int:
+    """Bytes of the L2 cache of the board of an architecture, 0 where none is known.
+
+    >>> l2_bytes("sm_90") >> 20
+    50
+    """
+    board = find_arch(arch).board
+    return board.l2_bytes if board else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,9 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, replace
 from math import prod
 from pathlib import Path
-from types import FunctionType
 from typing import Any, TypeAlias
 
 from layoutalg.arch import TensorMap
@@ -51,8 +50,9 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.program import Kernel, launch_sequence
 from layoutalg.errors import ResourceError
+from layoutalg.kernels.identity import NotDataError, data_of
 from layoutalg.kernels.registry import FAMILIES
-from layoutalg.layout import Value
+from layoutalg.kernels.tuning import Locked, choose, current_lock
 
 LOADED_PLANS = 1024
 """Problems whose kernels stay loaded; those asked for longest ago leave."""
@@ -72,7 +72,8 @@ def sequence_on_gpu(family: str, p: Any, device: int | None, scalars: Scalars = 
     >>> if gpu_status().available:
     ...     loaded = sequence_on_gpu("max", FAMILIES["max"].problem((8, 64), 1, "f16"), 0)
     """
-    asked = family, p, require_gpu().arch, cache_folder(), scalars
+    gpu = require_gpu()
+    asked = family, p, gpu.arch, cache_folder(), scalars, gpu.name
     ready = ready_sequence(*asked)
     while True:
         try:
@@ -90,12 +91,21 @@ def gpu_arch() -> str:
 
 
 def ready_sequence(
-    family: str, p: Any, arch: str, folder: Path | None, scalars: Scalars = (), most_blocks: int = 0
+    family: str,
+    p: Any,
+    arch: str,
+    folder: Path | None,
+    scalars: Scalars = (),
+    gpu: str = "",
+    most_blocks: int = 0,
 ) -> ReadySequence:
     """The best plan of a problem, compiled, from a folder; it is put there where it was not.
 
-    `most_blocks` of a cluster, where there is a limit; 0: any.  Raises what the family's `candidates` and
-    `launches` and `compile_sequence` raise; trouble with the folder is a warning.
+    A lock file that the environment names goes before the cost model (see `tuning.Lock`, whose errors are
+    raised too), but for `most_blocks` of a cluster, where the GPU has such a limit; 0: any.
+
+    Raises what the family's `candidates` and `launches` and `compile_sequence` raise; trouble with the folder
+    is a warning.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -105,13 +115,18 @@ def ready_sequence(
     True
     """
     limit = (("most_blocks", most_blocks),) if most_blocks else ()
-    key = None if folder is None else plan_key(family, p, arch, (*scalars, *limit))
+    lock = None if most_blocks else current_lock()
+    locked = None if lock is None else lock.entry(family, p, arch, gpu)
+    key = None if folder is None else plan_key(family, p, arch, (*scalars, *limit), locked)
     entry = None if folder is None or key is None else fetch_entry(folder, key)
     kept = None if entry is None else _unpacked(*entry)
     if kept is not None:
         return kept
     found = FAMILIES[family]
-    config = found.choose(p, arch, lambda c: not most_blocks or getattr(c, "cluster", 1) <= most_blocks)
+    if most_blocks:
+        config = found.choose(p, arch, lambda c: getattr(c, "cluster", 1) <= most_blocks)
+    else:
+        config, _ = choose(found, p, arch, gpu)
     if found.called is None:
         compiled = compile_sequence((found.shared or found.launches)(p, config, arch), arch)
     else:
@@ -129,7 +144,9 @@ def _compiled(kernels: tuple[Kernel, ...], arch: str) -> CompiledSequence:
     return compile_sequence(launch_sequence(kernels), arch)
 
 
-def plan_key(family: str, p: Any, arch: str, scalars: Scalars = ()) -> str | None:
+def plan_key(
+    family: str, p: Any, arch: str, scalars: Scalars = (), locked: Locked | None = None
+) -> str | None:
     """The name of a problem's entry: 64 hex digits of all that its kernels depend on; None if it is not data.
 
     >>> a, b = (FAMILIES["max"].problem((8, 64), axis, "f16") for axis in (0, 1))
@@ -137,39 +154,13 @@ def plan_key(family: str, p: Any, arch: str, scalars: Scalars = ()) -> str | Non
     (False, 64)
     """
     try:
-        asked = [family, _data(p), _data(scalars)]
-    except _NoData:
+        asked = [family, data_of(p), data_of(scalars)]
+    except NotDataError:
         return None
     parts = ["sequence 3", *asked, arch, *map(str, version()), *compile_options(arch), _CODE]
+    if locked is not None:
+        parts += [locked.config, locked.kernel]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-class _NoData(Exception):
-    """A value is not made of data alone."""
-
-
-def _data(value: Any) -> Any:
-    """A value as JSON that no other value has; a function of this package is data, by where it is defined."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return ["float", value.hex()]
-    if isinstance(value, tuple | list):
-        return [type(value).__name__, *map(_data, value)]
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    if isinstance(value, Value):
-        return [kind, *(_data(getattr(value, name)) for name in value.__match_args__)]
-    if is_dataclass(value) and not isinstance(value, type):
-        return [kind, *([f.name, _data(getattr(value, f.name))] for f in fields(value))]
-    if isinstance(value, FunctionType) and _is_of_this_package(value):
-        return [kind, value.__module__, value.__qualname__, value.__code__.co_firstlineno]
-    raise _NoData(kind)
-
-
-def _is_of_this_package(function: FunctionType) -> bool:
-    """Whether its code is among that of `_CODE`, and it holds no values of its own."""
-    own = (function.__closure__, function.__defaults__, function.__kwdefaults__)
-    return function.__module__.startswith(f"{_PACKAGE}.") and own == (None, None, None)
 
 
 def code_id(root: Path) -> str:
@@ -204,7 +195,6 @@ def _files(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
                     yield item.path
 
 
-_PACKAGE = __name__.partition(".")[0]
 _CODE = code_id(Path(__file__).parents[1])
 """Of this package, when it was imported: what is edited later is not what runs."""
 

@@ -574,3 +574,19 @@ class _Timer:
             meanwhile()
         self.stop.synchronize()
         return float(self.elapsed(self.start, self.stop)) / count
+
+
+def cuda_versions() -> tuple[str, str]:
+    """The latest CUDA that the driver runs, and the CUDA runtime that CuPy has.
+
+    Raises UnsupportedError without a GPU.
+
+    >>> if gpu_status().available:
+    ...     driver, runtime = cuda_versions()
+    """
+    require_gpu()
+    import cupy
+
+    both = cupy.cuda.runtime.driverGetVersion(), cupy.cuda.runtime.runtimeGetVersion()
+    driver, runtime = (f"{number // 1000}.{number % 1000 // 10}" for number in both)
+    return driver, runtime

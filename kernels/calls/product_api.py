@@ -42,7 +42,7 @@ from layoutalg.kernels.calls.arrays import (
     unit_base,
     view,
 )
-from layoutalg.kernels.calls.product_choice import ways
+from layoutalg.kernels.calls.product_choice import chosen_family, ways
 from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, find_product, plan_of
 from layoutalg.kernels.calls.repeated import Call, Prepared, launched, nothing, repeated
 from layoutalg.kernels.elements import CARRIER, ELEMENT, bits_of, kind_of, whole_units
@@ -331,7 +331,7 @@ def _loaded(product: Product, starts: tuple[tuple[str, int], ...]) -> _Run:
     plan = ways(product, starts, arch)[0].plan
     moves = {name: _move(product.forms[name], name, part, at[name]) for name, part in plan.copies.items()}
     sequences = tuple(
-        (sequence_on_gpu(expected_family(p, arch)[1], p, device), further) for p, further in chunks(plan.p)
+        (sequence_on_gpu(chosen_family(p, arch)[1], p, device), further) for p, further in chunks(plan.p)
     )
     return _Run(plan, moves, sequences, max(sequence.scratch_bytes for sequence, _ in sequences))
 

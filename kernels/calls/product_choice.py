@@ -26,7 +26,8 @@ from math import inf, prod
 from layoutalg.arch import find_arch
 from layoutalg.kernels.calls.arrays import KEPT_FORMS
 from layoutalg.kernels.calls.product_plan import Copy, Plan, Product, paddable, plan_of
-from layoutalg.kernels.gemm import Config, GemvConfig, expected_family
+from layoutalg.kernels.gemm import GEMM_FAMILIES, Config, GemmProblem, GemvConfig, expected_family
+from layoutalg.kernels.tuning import current_lock
 
 COPY_LAUNCH_NS = 1595
 """What a launch more costs."""
@@ -43,7 +44,7 @@ class Way:
     """A way to compute a product: its plan, the family and the configuration, and the time that is expected.
 
     `kernel_ns` is the product's, `copies_ns` that of the operands that are copied.  `config` is None where no
-    configuration fits: the family then says why.
+    configuration fits: the family then says why.  `source` is what chose: the cost model or a lock file.
     """
 
     plan: Plan
@@ -51,6 +52,7 @@ class Way:
     config: Config | GemvConfig | None
     kernel_ns: float
     copies_ns: float
+    source: str = "cost model"
 
     @property
     def ns(self) -> float:
@@ -87,6 +89,24 @@ def ways(product: Product, starts: tuple[tuple[str, int], ...], arch: str) -> tu
     return tuple(sorted(_each(product, dict(starts), arch), key=lambda way: way.ns))
 
 
+def chosen_family(
+    p: GemmProblem, arch: str, gpu: str = ""
+) -> tuple[float, str, Config | GemvConfig | None, str]:
+    """What `expected_family` says of a product, or the lock file where it has the product; and which of them.
+
+    Raises what `tuning.Lock.chosen` raises.
+
+    >>> from layoutalg.kernels.gemm import gemm_problem
+    >>> chosen_family(gemm_problem(4096, 4096, 4096), "sm_75")[1::2]
+    ('gemm-sm75', 'cost model')
+    """
+    if (lock := current_lock()) is not None:
+        for family in GEMM_FAMILIES:
+            if (found := lock.entry(family.name, p, arch, gpu)) is not None:
+                return found.ns, family.name, lock.chosen(family, p, arch, gpu), lock.source
+    return *expected_family(p, arch), "cost model"
+
+
 def _each(product: Product, starts: Mapping[str, int], arch: str) -> Iterator[Way]:
     """As the operands lie, and from padded copies of all that are odd: one that is left slows as both do."""
     odd = paddable(product, starts) if product.copy else ()
@@ -95,6 +115,6 @@ def _each(product: Product, starts: Mapping[str, int], arch: str) -> Iterator[Wa
         plan = plan_of(product, starts, padded)
         copies = sum(copy_ns(part, product.forms[x].itemsize, arch) for x, part in plan.copies.items())
         if copies < least:
-            ns, family, config = expected_family(plan.p, arch)
+            ns, family, config, source = chosen_family(plan.p, arch)
             least = ns + copies
-            yield Way(plan, family, config, ns, copies)
+            yield Way(plan, family, config, ns, copies, source)

@@ -86,7 +86,8 @@ def _said(way: Way) -> str:
     if way.ns == inf:
         return f"{way.family}, which has no configuration for it"
     copies = f", {way.copies_ns / 1e3:.0f} us of it copies" if way.copies_ns else ""
-    return f"{way.family}, {way.config}, {way.ns / 1e3:.0f} us expected{copies}"
+    source = "" if way.source == "cost model" else f", by the {way.source}"
+    return f"{way.family}, {way.config}, {way.ns / 1e3:.0f} us expected{copies}{source}"
 
 
 def plan_matmul(

@@ -39,6 +39,7 @@ from layoutalg.cli.commands import (
     sass,
     solve,
     synthesize,
+    tune,
     verify,
 )
 from layoutalg.cli.options import budgeted
@@ -144,6 +145,7 @@ app.command("kernel", epilog=_TERMS)(budgeted(kernel.kernel_command))
 app.command("generate")(budgeted(generate.generate_command))
 app.command("verify")(budgeted(verify.verify_command))
 app.command("bench")(bench.bench_command)
+app.command("tune")(tune.tune_command)
 app.command("chart")(chart.chart_command)
 app.command("sass")(sass.sass_command)
 app.command("occupancy", epilog=_TERMS)(occupancy.occupancy_command)

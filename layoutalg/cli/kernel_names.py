@@ -59,17 +59,24 @@ def find_kernel(
     from layoutalg.codegen.printing import launch_record
     from layoutalg.kernels.registry import find_family
     from layoutalg.kernels.sizes import buffer_bytes
+    from layoutalg.kernels.tuning import current_lock
 
     found = find_family(family)
     problem = found.problem(**whole_options(found, options))
     name, config = find_config(found, problem, arch, step, tile, schedule)
+    source = ""
+    if step is None and tile is None and schedule is None:
+        lock = current_lock()
+        locked = None if lock is None else lock.chosen(found, problem, arch)
+        if lock is not None and locked is not None:
+            config, source = locked, f", by the {lock.source}"
     sequence = found.launches(problem, config, arch)
     if linked:
         sequence = _renamed(sequence, f"{family} {problem} {config} {arch}")
     kernels = sequence.kernels
     if not 1 <= part <= len(kernels):
         raise ResourceError(f"part of {problem}", part, len(kernels))
-    shown = str(problem) if name is None else f"{problem}, step {name}"
+    shown = f"{problem}{source}" if name is None else f"{problem}, step {name}"
     fixed = {scalar: value for scalar, value in sequence.scalars if not hasattr(problem, scalar)}
     record = launch_record(shown, sequence, buffer_bytes(problem, sequence), fixed)
     return Part(shown, kernels[part - 1], part, len(kernels), kernels, record)

@@ -25,8 +25,8 @@ EXIT_CODES = (
 
 COMMANDS = (
     "analyze", "solve", "synthesize", "explain", "code", "identify", "convert", "check", "legal", "ci",
-    "kernel", "generate", "verify", "bench", "chart", "sass", "occupancy", "roofline", "l2", "registers",
-    "pipeline", "profile", "draw", "report", "glossary", "cache", "doctor", "demo",
+    "kernel", "generate", "verify", "bench", "tune", "chart", "sass", "occupancy", "roofline", "l2",
+    "registers", "pipeline", "profile", "draw", "report", "glossary", "cache", "doctor", "demo",
 )  # fmt: skip
 """In the order in which the help shows them."""
 

@@ -20,8 +20,8 @@ from tests.sweeps import each
 
 COMMANDS = (
     "analyze", "solve", "synthesize", "explain", "code", "identify", "convert", "check", "legal", "ci",
-    "kernel", "generate", "verify", "bench", "chart", "sass", "occupancy", "roofline", "l2", "registers",
-    "pipeline", "profile", "draw", "report", "glossary", "cache", "doctor", "demo",
+    "kernel", "generate", "verify", "bench", "tune", "chart", "sass", "occupancy", "roofline", "l2",
+    "registers", "pipeline", "profile", "draw", "report", "glossary", "cache", "doctor", "demo",
 )  # fmt: skip
 
 

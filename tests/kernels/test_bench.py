@@ -28,10 +28,10 @@ from layoutalg.kernels.bench import (
     launch_count,
     make,
     mean_of,
-    set_count,
     timed_problems,
 )
 from layoutalg.kernels.elements import bits_of, numbers_of
+from layoutalg.kernels.family import set_count
 from layoutalg.kernels.gemm.family import SIZES
 from layoutalg.kernels.rowwise import OPS, cross_entropy_problem, joined_losses, normed, reduced
 from layoutalg.kernels.rowwise.families import CASES, DTYPES

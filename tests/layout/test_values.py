@@ -29,6 +29,9 @@ from layoutalg.synthesis import synthesize
 from tests.sweeps import each
 
 MUTABLE = {
+    "kernels.tuning.engines.Engine",
+    "kernels.tuning.tuner.Summary",
+    "kernels.tuning.tuner._Search",
     "codegen.costs.cost.Costs",
     "codegen.language.asynchronous.RolesBuilder",
     "codegen.language.builder.KernelBuilder",

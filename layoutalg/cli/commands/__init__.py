@@ -15,6 +15,7 @@ profile_kernel, others by name.
     generate    the CUDA text of a kernel
     verify      run a kernel and compare it with its definition
     bench       kernels timed beside the libraries, and what was predicted
+    tune        candidates timed, kept in a store, and locked in a file
     chart       rates of a bench over size, as a picture
     sass        what the machine code of a kernel is made of
     occupancy   how many blocks a multiprocessor holds at once

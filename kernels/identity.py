@@ -1,0 +1,64 @@
+"""Values as data that no other value has: how problems and configurations are known outside of a process.
+
+    data_of(problem)         JSON: kind and fields, of records, tuples and functions of this package
+    data_digest(problem)     64 hex digits of it
+
+What a value is known by is what every field of it holds, whatever its `repr` shows.  One that holds a
+function of its user's is not data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass
+from types import FunctionType
+from typing import Any
+
+from layoutalg.errors import ArgumentTypeError
+from layoutalg.layout import Value
+
+PACKAGE = __name__.partition(".")[0]
+
+
+class NotDataError(ArgumentTypeError):
+    """A value is not made of data alone."""
+
+
+def data_of(value: Any) -> Any:
+    """A value as JSON that no other value has; a function of this package is data, by where it is defined.
+
+    Raises NotDataError for one that holds anything else.
+
+    >>> data_of((4, 0.5, "f16"))
+    ['tuple', 4, ['float', '0x1.0000000000000p-1'], 'f16']
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return ["float", value.hex()]
+    if isinstance(value, tuple | list):
+        return [type(value).__name__, *map(data_of, value)]
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, Value):
+        return [kind, *(data_of(getattr(value, name)) for name in value.__match_args__)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [kind, *([f.name, data_of(getattr(value, f.name))] for f in fields(value))]
+    if isinstance(value, FunctionType) and _is_of_this_package(value):
+        return [kind, value.__module__, value.__qualname__, value.__code__.co_firstlineno]
+    raise NotDataError(f"a {kind} is not data: numbers, texts, tuples and records of these are")
+
+
+def data_digest(value: Any) -> str:
+    """64 hex digits of a value's data.  Raises NotDataError as `data_of` does.
+
+    >>> len(data_digest((4, 0.5))), data_digest((1, 2)) == data_digest([1, 2])
+    (64, False)
+    """
+    return hashlib.sha256(json.dumps(data_of(value)).encode()).hexdigest()
+
+
+def _is_of_this_package(function: FunctionType) -> bool:
+    """Whether its code is this package's, and it holds no values of its own."""
+    own = (function.__closure__, function.__defaults__, function.__kwdefaults__)
+    return function.__module__.startswith(f"{PACKAGE}.") and own == (None, None, None)

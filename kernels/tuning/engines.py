@@ -1,0 +1,204 @@
+"""Where a search runs: processes of this host, a Dask cluster, a Ray cluster; each is two executors.
+
+    with local_engine(gpus=4) as engine: ...             a process per core, one per GPU
+    with cluster_engine("tcp://host:8786") as engine: ...
+
+The idea.  A search needs somebody who builds kernels, without a GPU, and somebody who times them, one at a
+time on each GPU.  Both are a `concurrent.futures.Executor`; what is behind it, a pool or a scheduler of
+another project, starts the processes, moves the data and says which of them have died.  No scheduler is
+written here.
+
+Of a pool, a process per GPU sees that GPU alone (CUDA_VISIBLE_DEVICES), those that build see none.  Of a Dask
+cluster, workers with the resource GPU time (`dask worker HOST --resources GPU=1 --nthreads 1`), all of them
+build, and DASK_DISTRIBUTED__WORKER__DAEMON=False lets a worker start the child that takes times.
+
+Sources: distributed.dask.org, "Worker Resources", "Client.get_executor"; docs.ray.io, "ObjectRef.future".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
+from layoutalg.optional import import_trouble
+
+MOST_GPUS = 64
+"""Of one host."""
+
+CONNECT_S = 10
+"""How long a scheduler has to answer."""
+
+
+@dataclass
+class Engine:
+    """Executors that build and that take times, and how many jobs the latter work on at once.
+
+    `new_builders` and `new_timers` make them anew when they are broken, as a pool is of which a process was
+    killed; a cluster mends itself.
+
+    >>> with local_engine(2) as engine:
+    ...     engine.width
+    2
+    """
+
+    builders: Executor
+    timers: Executor
+    width: int
+    new_builders: Callable[[], Executor] | None = None
+    new_timers: Callable[[], Executor] | None = None
+
+    def renew(self, broken: Executor) -> None:
+        """Make an executor anew that is broken, where that is ours to do and was not done."""
+        if broken is self.builders and self.new_builders is not None:
+            broken.shutdown(wait=False)
+            self.builders = self.new_builders()
+        if broken is self.timers and self.new_timers is not None:
+            broken.shutdown(wait=False)
+            self.timers = self.new_timers()
+
+
+@contextlib.contextmanager
+def local_engine(gpus: int = 1, builders: int | None = None) -> Iterator[Engine]:
+    """Processes of this host: as many that build as there are cores, and one that times for each GPU.
+
+    Raises ResourceError for a number of GPUs that no host has.
+
+    >>> with local_engine(1, 1) as engine:
+    ...     engine.builders.submit(abs, -3).result()
+    3
+    """
+    if isinstance(gpus, bool) or not isinstance(gpus, int):
+        raise ArgumentTypeError(f"gpus = {gpus!r}: an int is needed")
+    if not 1 <= gpus <= MOST_GPUS:
+        raise ResourceError("number of GPUs of a host", gpus, MOST_GPUS)
+    cores = builders or len(os.sched_getaffinity(0))
+    spawn = multiprocessing.get_context("spawn")
+
+    def builders_of() -> Executor:
+        return ProcessPoolExecutor(cores, spawn, _see_none)
+
+    def timers_of() -> Executor:
+        devices = spawn.Queue()
+        for device in visible_devices(gpus):
+            devices.put(device)
+        return ProcessPoolExecutor(gpus, spawn, _see_one, (devices,))
+
+    engine = Engine(builders_of(), timers_of(), gpus, builders_of, timers_of)
+    try:
+        yield engine
+    finally:
+        for one in (engine.builders, engine.timers):
+            one.shutdown(wait=True, cancel_futures=True)
+
+
+def visible_devices(gpus: int, environ: dict[str, str] | None = None) -> list[str]:
+    """Names of the first GPUs, of those that this process may see where it may not see all.
+
+    >>> visible_devices(2, {}), visible_devices(2, {"CUDA_VISIBLE_DEVICES": "3,GPU-5e,7"})
+    (['0', '1'], ['3', 'GPU-5e'])
+    """
+    seen = (os.environ if environ is None else environ).get("CUDA_VISIBLE_DEVICES", "")
+    named = [word.strip() for word in seen.split(",") if word.strip()]
+    if named and gpus > len(named):
+        raise ResourceError("number of GPUs that CUDA_VISIBLE_DEVICES names", gpus, len(named))
+    return named[:gpus] or [str(number) for number in range(gpus)]
+
+
+def _see_none() -> None:
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+def _see_one(devices: Any) -> None:
+    os.environ["CUDA_VISIBLE_DEVICES"] = devices.get(timeout=60)
+
+
+@contextlib.contextmanager
+def cluster_engine(address: str, *, on_gpus: bool = True) -> Iterator[Engine]:
+    """A cluster by its address: tcp:// or tls:// of a Dask scheduler, ray:// or "ray" of a Ray cluster.
+
+    Raises UnsupportedError where its library is not installed, the scheduler does not answer, or no worker
+    has a GPU; ArgumentTypeError for another address.
+
+    >>> with cluster_engine("http://host"):
+    ...     pass
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.ArgumentTypeError: the scheduler 'http://host': tcp://, tls:// and ray:// are accepted
+    """
+    scheme = address.partition(":")[0]
+    if scheme in ("tcp", "tls"):
+        with _dask(address, on_gpus=on_gpus) as engine:
+            yield engine
+    elif scheme == "ray":
+        yield _ray(address, on_gpus=on_gpus)
+    else:
+        raise ArgumentTypeError(f"the scheduler {address[:80]!r}: tcp://, tls:// and ray:// are accepted")
+
+
+@contextlib.contextmanager
+def _dask(address: str, *, on_gpus: bool) -> Iterator[Engine]:
+    if trouble := import_trouble("distributed", "pip install 'layoutalg[tune]' brings it"):
+        raise UnsupportedError(f"a Dask scheduler needs its library: {trouble}")
+    import distributed
+
+    try:
+        client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise UnsupportedError(f"the scheduler {address} cannot be reached: {said}") from error
+    with client:
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        timing = [one for one in workers.values() if not on_gpus or one["resources"].get("GPU")]
+        if not timing:
+            raise UnsupportedError(
+                f"none of the {len(workers)} workers of {address} has a GPU: start some with "
+                "`dask worker ADDRESS --resources GPU=1 --nthreads 1`"
+            )
+        asks = {"resources": {"GPU": 1}} if on_gpus else {}
+        builders = client.get_executor(pure=False, retries=0)
+        yield Engine(builders, client.get_executor(pure=False, retries=0, **asks), len(timing))
+
+
+class _RayExecutor(Executor):
+    """Tasks of a Ray cluster, each with so many GPUs."""
+
+    def __init__(self, ray: Any, gpus: int) -> None:
+        self.ray, self.gpus = ray, gpus
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        """A task that is not tried again."""
+        task = self.ray.remote(num_gpus=self.gpus, max_retries=0)(fn)
+        future: Future[Any] = task.remote(*args, **named).future()
+        return future
+
+
+def _ray(address: str, *, on_gpus: bool) -> Engine:
+    if trouble := import_trouble("ray", "pip install ray brings it"):
+        raise UnsupportedError(f"a Ray cluster needs its library: {trouble}")
+    import ray
+
+    try:
+        ray.init(address="auto" if address == "ray" else address, ignore_reinit_error=True)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise UnsupportedError(f"the scheduler {address} cannot be reached: {error}") from error
+    resources = ray.cluster_resources()
+    width = int(resources.get("GPU" if on_gpus else "CPU", 0))
+    if not width:
+        raise UnsupportedError(f"no node of {address} has a GPU")
+    return Engine(_RayExecutor(ray, 0), _RayExecutor(ray, 1 if on_gpus else 0), width)
+
+
+def first_of(engine: Engine, function: Callable[..., Any], arguments: Sequence[Any] = ()) -> Any:
+    """What one of those that take times says.
+
+    >>> with local_engine(1, 1) as engine:
+    ...     first_of(engine, abs, [-3])
+    3
+    """
+    return engine.timers.submit(function, *arguments).result()

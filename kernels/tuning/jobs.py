@@ -1,0 +1,354 @@
+"""One timing: its kernels made without a GPU, then timed in a child process that ends when it takes too long.
+
+    built = build(job)                 plan, print, predict, compile; by any process
+    record = take_times(job, built)    by a process that has a GPU, or by the model
+
+The idea.  A configuration that hangs, crashes its process or computes something else must cost its own
+attempt and nothing more.  So what runs is a child of the worker, kept from job to job while all is well, and
+ended with the first thing that is not.  The worker itself writes the record, before anybody hears of it: who
+asked for it may be gone.
+
+`timing` is "gpu", or "model": nanoseconds from what the program's memory accesses cost and the rates of the
+architecture's board, never measured and never called so.
+
+    ns = launches * launch + sectors * sector + wavefronts * wavefront
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from layoutalg.arch import find_arch
+from layoutalg.codegen.costs import sequence_traffic, total_costs
+from layoutalg.codegen.gpu import (
+    CompiledSequence,
+    compile_sequence,
+    cuda_versions,
+    device_copy,
+    device_empty,
+    load_sequence,
+    median_times_ms,
+    require_gpu,
+)
+from layoutalg.errors import LayoutAlgError, MismatchError, UnsupportedError
+from layoutalg.kernels.baselines import Launch
+from layoutalg.kernels.family import set_count
+from layoutalg.kernels.identity import data_digest
+from layoutalg.kernels.registry import find_family
+from layoutalg.kernels.tuning.keys import (
+    MOST_TEXT,
+    Key,
+    Record,
+    called_sequence,
+    kernel_digest,
+    library_version,
+)
+from layoutalg.kernels.tuning.store import Store
+
+Place: TypeAlias = "tuple[str, str, str, str, str]"
+"""What takes the times, GPU, driver, CUDA and version of the library: `Key.place`."""
+
+RATES: Mapping[str, float] = MappingProxyType({"launches": 2000.0, "sectors": 0.0, "wavefronts": 0.0})
+"""Nanoseconds of a launch; those of a sector and a wavefront of the whole GPU follow from the board."""
+
+CALIBRATION_BYTES = 256 << 20
+"""What the copy moves that is timed beside each configuration, so that a slow board is seen."""
+
+START_S = 120
+"""How long a child may take to start, which counts for no configuration."""
+
+SAMPLES = 3
+"""Medians of rounds that are kept of each configuration."""
+
+FAULTS = (
+    LayoutAlgError, RuntimeError, MemoryError, ValueError, TypeError, OSError, LookupError, ArithmeticError,
+    AttributeError,
+)  # fmt: skip
+"""What a configuration can raise that is its own fault; CuPy's errors of CUDA are RuntimeErrors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The kernels of a job: the digest of their text, the machine code, and what is predicted; or a failure.
+
+    `compiled` is None for the model, and where the digest is among those that are known already.
+
+    >>> Built("k" * 64).failure
+    ''
+    """
+
+    kernel: str
+    compiled: CompiledSequence | None = None
+    counters: Mapping[str, float] = field(default_factory=dict)
+    failure: str = ""
+
+
+Times: TypeAlias = "tuple[tuple[float, ...], dict[str, float]]"
+"""Nanoseconds of a launch, and counters by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A configuration of a problem that is to be timed, number `rank` of the family's candidates.
+
+    `take` takes the times in the child process, `place` says where they have to be taken.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> f = FAMILIES["sum"]
+    >>> p = f.problem((64, 96), (1,), "f16")
+    >>> job = Job("sum", p, f.choose(p), 0, "sm_90", model_place("sm_90"))
+    >>> take_times(job, build(job)).key.timing
+    'model'
+    """
+
+    family: str
+    problem: Any
+    config: Any
+    rank: int
+    arch: str
+    place: Place
+    store: Path | None = None
+    limit_s: float = 60.0
+    take: Callable[[Job, Built], Times] | None = None
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """What tells it from the other jobs of a search."""
+        return self.family, data_digest(self.problem), data_digest(self.config)
+
+    def record(self, kernel: str, **known: Any) -> Record:
+        """A record of it."""
+        key = Key(*self.name, kernel, *self.place)
+        return Record(key, str(self.problem), str(self.config), self.rank, **known)
+
+
+def model_place(arch: str) -> Place:
+    """Where the model takes its times.
+
+    >>> model_place("H100")[:2]
+    ('model', 'sm_90')
+    """
+    return "model", find_arch(arch).name, "", "", library_version()
+
+
+def gpu_place(arch: str | None = None) -> tuple[Place, str]:
+    """Where the current GPU takes times, and its architecture.
+
+    Raises UnsupportedError without a GPU, and for one of another architecture than is asked for.
+
+    >>> from layoutalg.codegen.gpu import gpu_status
+    >>> place = gpu_place() if gpu_status().available else None
+    """
+    status = require_gpu()
+    if arch is not None and find_arch(status.arch).name != find_arch(arch).name:
+        raise UnsupportedError(
+            f"this GPU, {status.name}, is {status.arch}: the search is for {find_arch(arch).name}"
+        )
+    return ("gpu", status.name, *cuda_versions(), library_version()), status.arch
+
+
+def build(job: Job, known: frozenset[str] = frozenset()) -> Built:
+    """Plan, print, predict and, for a GPU, compile; not for a kernel that is among those `known`.
+
+    What fails is in the text `failure`: a configuration that cannot be compiled is a result.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> f = FAMILIES["sum"]
+    >>> p = f.problem((64, 96), (1,), "f16")
+    >>> made = build(Job("sum", p, f.choose(p), 0, "sm_90", model_place("sm_90")))
+    >>> dict(made.counters)
+    {'launches': 1.0, 'sectors': 416.0, 'wavefronts': 0.0}
+    """
+    kernel = ""
+    try:
+        family = find_family(job.family)
+        sequence = called_sequence(family, job.problem, job.config, job.arch)
+        kernel = kernel_digest(sequence, job.arch)
+        if kernel in known:
+            return Built(kernel)
+        traffic = total_costs(sequence_traffic(sequence, family.bench.scalars(job.problem), job.arch))
+        shared = sum(cost.total for op, cost in traffic.items() if ".shared" in op or "matrix" in op)
+        counters = {
+            "launches": float(len(sequence.kernels)),
+            "sectors": float(sum(cost.total for cost in traffic.values()) - shared),
+            "wavefronts": float(shared),
+        }
+        on_gpu = job.place[0] == "gpu"
+        return Built(kernel, compile_sequence(sequence, job.arch) if on_gpu else None, counters)
+    except FAULTS as error:
+        return Built(kernel, failure=_text(error))
+
+
+def modelled_ns(counters: Mapping[str, float], arch: str, rates: Mapping[str, float] = RATES) -> float:
+    """Nanoseconds by the sum in the module's text; rates that are 0 are those of the board.
+
+    >>> round(modelled_ns({"launches": 1, "sectors": 1e6, "wavefronts": 0}, "sm_90"))
+    8667
+    """
+    board = find_arch(arch).board
+    if board is None:
+        raise UnsupportedError(f"no board is known of {arch}: its rates are needed for a model of times")
+    usual = {
+        "launches": 0.0,
+        "sectors": 32e9 / board.dram_bytes_per_s,
+        "wavefronts": 1e9 / (board.sms * (board.boost_hz or 1.5e9)),
+    }
+    return sum(count * (rates.get(name) or usual.get(name, 0.0)) for name, count in counters.items())
+
+
+def by_model(job: Job, built: Built) -> Times:
+    """The model's nanoseconds, as if they were times.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> f = FAMILIES["sum"]
+    >>> p = f.problem((64, 96), (1,), "f16")
+    >>> job = Job("sum", p, f.choose(p), 0, "sm_90", model_place("sm_90"))
+    >>> len(by_model(job, build(job))[0])
+    1
+    """
+    return (modelled_ns(built.counters, job.arch),), dict(built.counters)
+
+
+def on_gpu(job: Job, built: Built) -> Times:
+    """Compare the result with the libraries', then take times beside them, on cold buffers in turn.
+
+    Raises UnsupportedError for another GPU than the job's, MismatchError for another result.
+
+    >>> from layoutalg.codegen.gpu import gpu_status
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> if gpu_status().available:
+    ...     f, (place, arch) = FAMILIES["sum"], gpu_place()
+    ...     p = f.problem((64, 96), (1,), "f16")
+    ...     job = Job("sum", p, f.choose(p, arch), 0, arch, place)
+    ...     times, counters = on_gpu(job, build(job))
+    """
+    place, _ = gpu_place(job.arch)
+    if place != job.place:
+        raise UnsupportedError(f"this worker has {', '.join(place[1:4])}: the search is on {job.place[1:4]}")
+    if built.compiled is None:
+        raise UnsupportedError("no machine code was made for a GPU")
+    bench, p = find_family(job.family).bench, job.problem
+    loaded = load_sequence(built.compiled.ready(bench.scalars(p)))
+    first = bench.arrays(p, 0)
+    count = set_count(bench, p, sum(x.nbytes for x in first.values()), job.arch)
+    sets = [first, *(bench.arrays(p, n) for n in range(1, count))]
+    if reason := bench.check(p, first, loaded.on_arrays(first)):
+        raise MismatchError(f"the result is not the libraries': {reason}")
+    source, target = (device_empty((CALIBRATION_BYTES // 2,), "uint8") for _ in range(2))
+    names = ["ours", "calibration"]
+    launches: list[list[Launch]] = [
+        [loaded.on_arrays(arrays) for arrays in sets],
+        [device_copy(target, source)],
+    ]
+    for name, contender in bench.contenders.items():
+        made = [contender(p, arrays) for arrays in sets]
+        if own := [one for one in made if one is not None]:
+            names.append(f"{name} ns")
+            launches.append(own)
+    pace = bench.pace(p)
+    rounds = max(3, pace.rounds // SAMPLES)
+    taken = [
+        median_times_ms(launches, rounds=rounds, inner=pace.inner, sample_ms=pace.sample_ms)
+        for _ in range(SAMPLES)
+    ]
+    middle = {name: sorted(sample[i] for sample in taken)[SAMPLES // 2] for i, name in enumerate(names)}
+    beside = {name: ms * 1e6 for name, ms in middle.items() if name.endswith(" ns")}
+    beside["calibration GB/s"] = CALIBRATION_BYTES / middle["calibration"] / 1e6
+    return tuple(sample[0] * 1e6 for sample in taken), {**built.counters, **beside}
+
+
+def take_times(job: Job, built: Built, last: bool = True) -> Record:
+    """The record of a job, by a child process with the job's limit; what succeeds is in the store then, and
+    what fails where this is the `last` attempt.
+
+    A record that is in the store already is not timed again.  See `Job`.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> f = FAMILIES["sum"]
+    >>> p = f.problem((64, 96), (1,), "f16")
+    >>> job = Job("sum", p, f.choose(p), 0, "sm_90", model_place("sm_90"))
+    >>> take_times(job, Built("k" * 64, failure="it cannot be compiled")).failure
+    'it cannot be compiled'
+    """
+    store = None if job.store is None else _store(job.store)
+    if store is not None and (there := store.records().get(job.record(built.kernel).key.digest)):
+        return there
+    taken: Times | str = built.failure
+    if not built.failure:
+        taken = _in_child(job, replace(built, counters=dict(built.counters)))
+    if isinstance(taken, str):
+        record = job.record(built.kernel, counters=built.counters, failure=taken[:MOST_TEXT])
+    else:
+        record = job.record(built.kernel, times_ns=taken[0], counters=taken[1])
+    if store is not None and (last or not record.failure):
+        with contextlib.suppress(OSError):  # who asked for it writes it too, and says what is wrong
+            store.add(record)
+    return record
+
+
+@lru_cache(maxsize=4)
+def _store(path: Path) -> Store:
+    """A store of this process, of which each line is read once."""
+    return Store(path)
+
+
+_CHILDREN: list[tuple[Any, Connection]] = []
+"""The child of this process, if there is one."""
+
+
+def _in_child(job: Job, built: Built) -> Times | str:
+    """Times, or how the child failed; it is ended then."""
+    if multiprocessing.current_process().daemon:
+        raise UnsupportedError(
+            "this worker may not start processes: start Dask's with DASK_DISTRIBUTED__WORKER__DAEMON=False"
+        )
+    if not _CHILDREN:
+        spawn = multiprocessing.get_context("spawn")
+        ours, theirs = spawn.Pipe()
+        process = spawn.Process(target=_serve, args=(theirs,), daemon=True)
+        process.start()
+        theirs.close()
+        _CHILDREN.append((process, ours))
+    process, pipe = _CHILDREN[0]
+    answer: Times | str = f"no answer within {job.limit_s:g} s"
+    try:
+        if not pipe.poll(START_S):
+            raise EOFError
+        pipe.recv()
+        pipe.send((job, built))
+        if pipe.poll(job.limit_s):
+            answer = pipe.recv()
+    except (EOFError, OSError):
+        process.join(5)
+        answer = f"its process ended with {process.exitcode}"
+    if isinstance(answer, str):
+        _CHILDREN.clear()
+        process.kill()
+        process.join()
+        pipe.close()
+    return answer
+
+
+def _serve(pipe: Connection) -> None:
+    """Take times, one job after another, until the worker is gone."""
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            pipe.send("ready")
+            job, built = pipe.recv()
+            take = job.take or (on_gpu if job.place[0] == "gpu" else by_model)
+            try:
+                pipe.send(take(job, built))
+            except FAULTS as error:
+                pipe.send(_text(error))
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:MOST_TEXT]

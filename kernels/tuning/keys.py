@@ -1,0 +1,191 @@
+"""What a timing is known by, and what is known of it.
+
+    Key       family, problem, configuration, kernel, timing, GPU, driver, CUDA and library
+    Record    a key with times and counters, or with the text of its failure
+
+A problem and a configuration are known by the digest of their data (`identity`), a kernel by that of the text
+of all kernels of a call's launches: two records with one key tell of the same machine code on the same kind
+of GPU.  `timing` says what took the times: "gpu", or "model" for numbers that were never measured; neither
+stands in for the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.arch import find_arch
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.program import LaunchSequence
+from layoutalg.errors import ParseError
+from layoutalg.kernels.family import Family
+
+TIMINGS = ("gpu", "model")
+"""What can take times."""
+
+MOST_TEXT = 2000
+"""Characters that are kept of a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a timing is of: digests of the problem, the configuration and the kernels' text, and where.
+
+    >>> Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "0.1.0").digest[:8]
+    '6ac2badf'
+    """
+
+    family: str
+    problem: str
+    config: str
+    kernel: str
+    timing: str
+    gpu: str
+    driver: str
+    cuda: str
+    library: str
+
+    @property
+    def digest(self) -> str:
+        """64 hex digits of all of it."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def place(self) -> tuple[str, str, str, str, str]:
+        """Where it was timed and by what: results of different places never mix."""
+        return self.timing, self.gpu, self.driver, self.cuda, self.library
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A timing: `times_ns` of one launch each, none where it failed, and then `failure` says how.
+
+    `problem` and `config` are for people, `rank` is the place among the family's candidates, the first is 0;
+    `counters` are what is predicted or read of the launches by name.
+
+    >>> key = Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "0.1.0")
+    >>> one = Record(key, "64 x 64", "by rows", 0, (1500.0, 1400.0, 1600.0))
+    >>> one.ns, record_of(record_fields(one)) == one
+    (1500.0, True)
+    """
+
+    key: Key
+    problem: str
+    config: str
+    rank: int
+    times_ns: tuple[float, ...] = ()
+    counters: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    failure: str = ""
+
+    @property
+    def ns(self) -> float:
+        """The median of its times, infinity where it failed."""
+        own = sorted(self.times_ns)
+        return own[len(own) // 2] if own else float("inf")
+
+
+def record_fields(record: Record) -> dict[str, Any]:
+    """A record as JSON.
+
+    >>> key = Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "0.1.0")
+    >>> sorted(record_fields(Record(key, "64 x 64", "by rows", 0)))
+    ['config', 'counters', 'failure', 'key', 'problem', 'rank', 'times_ns']
+    """
+    return {
+        "key": asdict(record.key),
+        "problem": record.problem,
+        "config": record.config,
+        "rank": record.rank,
+        "times_ns": list(record.times_ns),
+        "counters": dict(record.counters),
+        "failure": record.failure,
+    }
+
+
+_KEY_NAMES = {f.name for f in fields(Key)}
+
+
+def record_of(named: object) -> Record:
+    """The record that JSON holds.  Raises ParseError for fields of other names or kinds.
+
+    >>> record_of({"key": 3})
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.ParseError: a record has key, problem, config, rank, times_ns, counters and failure
+    """
+    match named:
+        case {
+            "key": dict(key),
+            "problem": str(problem),
+            "config": str(config),
+            "rank": int(rank),
+            "times_ns": [*times],
+            "counters": dict(counters),
+            "failure": str(failure),
+        } if (
+            key.keys() == _KEY_NAMES
+            and all(isinstance(x, str) for x in key.values())
+            and key["timing"] in TIMINGS
+            and all(_is_number(x) and x > 0 for x in times)
+            and all(_is_number(x) for x in counters.values())
+            and bool(times) != bool(failure)
+        ):
+            return Record(Key(**key), problem, config, rank, tuple(map(float, times)), counters, failure)
+    raise ParseError(
+        "a record has key, problem, config, rank, times_ns, counters and failure", text="", position=0
+    )
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, int | float) and not isinstance(x, bool) and abs(x) < float("inf")
+
+
+def kernel_digest(sequence: LaunchSequence, arch: str) -> str:
+    """64 hex digits of the text of all kernels of a sequence, in order.  Raises what `to_cuda` raises.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> from layoutalg.codegen.program import launch_sequence
+    >>> one = launch_sequence([KernelBuilder("empty", threads=32).build()])
+    >>> kernel_digest(one, "sm_90") == kernel_digest(one, "sm_80"), len(kernel_digest(one, "sm_90"))
+    (True, 64)
+    """
+    texts = [to_cuda(kernel, find_arch(arch).name) for kernel in sequence.kernels]
+    return text_digest(texts)
+
+
+def text_digest(texts: list[str]) -> str:
+    """64 hex digits of texts in order.
+
+    >>> text_digest(["a", "b"]) == text_digest(["ab"])
+    False
+    """
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def called_sequence(family: Family, problem: Any, config: Any, arch: str) -> LaunchSequence:
+    """The launches that a call on arrays makes: what is timed is what runs.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> f = FAMILIES["sum"]
+    >>> p = f.problem((64, 96), (1,), "f16")
+    >>> len(called_sequence(f, p, f.choose(p), "sm_90").kernels)
+    1
+    """
+    return (family.called or family.shared or family.launches)(problem, config, arch)
+
+
+def library_version() -> str:
+    """The version of this package.
+
+    >>> library_version().count(".")
+    2
+    """
+    try:
+        return version("layoutalg")
+    except PackageNotFoundError:
+        return "0.0.0"

@@ -1,0 +1,253 @@
+"""The lock file: of each problem the fastest configuration, to be committed and used everywhere alike.
+
+    lock = lock_of(store.records().values())
+    text = lock_text(lock)                         JSON, the same bytes for the same choices
+    lock = read_lock(Path("layoutalg.lock"))
+    lock.chosen(FAMILIES["sum"], problem, "sm_90")       its configuration, or None where the lock has none
+
+The idea.  Ranks of a job that choose for themselves may choose different kernels, whose sums differ in the
+last bits.  A file that all of them read decides once.  It holds the digest of a problem and of a
+configuration, and no configuration itself: what is used is the one among the family's own candidates that has
+the digest, so that a file can name nothing that the family would not offer, and the digest of the text of its
+kernels, so that kernels that have changed since are refused instead of run.
+
+A lock names what took its times; times of a GPU hold on GPUs of its name and are refused on others.
+
+    LAYOUTALG_LOCK=layoutalg.lock      the file that this process uses, read once
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.errors import MismatchError, ParseError, ResourceError
+from layoutalg.kernels.family import Family
+from layoutalg.kernels.identity import NotDataError, data_digest
+from layoutalg.kernels.tuning.keys import TIMINGS, Record, called_sequence, kernel_digest
+
+FORMAT, VERSION = "layoutalg lock", 1
+
+MOST_BYTES = 64 << 20
+"""Of a lock file: some hundred thousand problems."""
+
+VARIABLE = "LAYOUTALG_LOCK"
+"""The environment variable that names the file."""
+
+_HEX = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A choice: digests of the configuration and the kernels, and both for people, with nanoseconds.
+
+    >>> Locked("c" * 64, "k" * 64, "64 x 64 f32", "tiles of 32 x 32", 1200.0).ns
+    1200.0
+    """
+
+    config: str
+    kernel: str
+    shown_problem: str
+    shown_config: str
+    ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """Choices by family and problem, and where their times were taken.
+
+    >>> lock_of([]).choices
+    mappingproxy({})
+    """
+
+    timing: str
+    gpu: str
+    choices: Mapping[tuple[str, str], Locked] = field(default_factory=lambda: MappingProxyType({}))
+    name: str = "the lock"
+
+    def entry(self, family: str, problem: Any, arch: str | Arch, gpu: str = "") -> Locked | None:
+        """What the lock has of a problem, whether or not the family offers it; None where it has nothing.
+
+        Raises MismatchError for times of another GPU than `gpu`, or of the model for another architecture.
+        """
+        try:
+            found = self.choices.get((family, data_digest(problem)))
+        except NotDataError:
+            return None
+        here = gpu if self.timing == "gpu" else find_arch(arch).name
+        if found is not None and here and here != self.gpu:
+            raise MismatchError(
+                f"{self.name} was made for {self.gpu}, this is {here}: tune here, or unset {VARIABLE}"
+            )
+        return found
+
+    @property
+    def source(self) -> str:
+        """Where its choices come from, in words."""
+        return f"lock file ({self.timing} times on {self.gpu})"
+
+    def chosen(self, family: Family, problem: Any, arch: str | Arch, gpu: str = "") -> Any:
+        """The configuration of a problem, None where the lock has none.
+
+        Raises MismatchError for times of another GPU than `gpu`, or of the model for another architecture;
+        where the family does not offer the configuration; and where its kernels are not those that were
+        timed.
+        """
+        found, chip = self.entry(family.name, problem, arch, gpu), find_arch(arch).name
+        if found is None:
+            return None
+        for candidate in family.candidates(problem, arch):
+            if candidate.dropped is None and data_digest(candidate.config) == found.config:
+                kernel = kernel_digest(called_sequence(family, problem, candidate.config, chip), chip)
+                if kernel != found.kernel:
+                    raise MismatchError(
+                        f"{self.name} has {family.name} {found.shown_problem} as {found.shown_config} with "
+                        f"the kernels {found.kernel[:12]}, this version makes {kernel[:12]}: tune again, or "
+                        f"unset {VARIABLE}"
+                    )
+                return candidate.config
+        raise MismatchError(
+            f"{self.name} has {family.name} {found.shown_problem} as {found.shown_config}, which the "
+            f"family does not offer: tune again, or unset {VARIABLE}"
+        )
+
+
+def lock_of(records: Iterable[Record], gpu: str | None = None) -> Lock:
+    """The fastest configuration of each problem; of several, the first candidate among those as fast.
+
+    Raises MismatchError for records of several GPUs, drivers or versions, unless `gpu` names one GPU and its
+    records are of one place.
+
+    >>> from layoutalg.kernels.tuning.keys import Key
+    >>> key = Key("sum", "a" * 64, "c" * 64, "d" * 64, "model", "sm_90", "", "", "0.1.0")
+    >>> lock = lock_of([Record(key, "64 x 64", "by rows", 0, (1500.0,))])
+    >>> [one.ns for one in lock.choices.values()]
+    [1500.0]
+    """
+    given = [r for r in records if not r.failure and gpu in (None, r.key.gpu)]
+    places = sorted({r.key.place for r in given})
+    if len(places) > 1:
+        listed = "; ".join(", ".join(word for word in place if word) for place in places[:8])
+        raise MismatchError(f"records of {len(places)} places do not mix: {listed}")
+    best: dict[tuple[str, str], Record] = {}
+    for r in sorted(
+        given, key=lambda r: (r.key.family, r.problem, r.key.problem, r.ns, r.rank, r.key.config)
+    ):
+        best.setdefault((r.key.family, r.key.problem), r)
+    choices = {
+        name: Locked(r.key.config, r.key.kernel, r.problem, r.config, r.ns) for name, r in best.items()
+    }
+    timing, where = places[0][:2] if places else ("model", "")
+    return Lock(timing, where, MappingProxyType(choices))
+
+
+def lock_text(lock: Lock) -> str:
+    """A lock as JSON, a line for each problem.
+
+    >>> print(lock_text(lock_of([])), end="")
+    {"format": "layoutalg lock", "version": 1, "timing": "model", "gpu": "",
+     "choices": [
+    ]}
+    """
+    lines = [
+        json.dumps(
+            {
+                "family": family, "problem": problem, "config": one.config, "kernel": one.kernel,
+                "shown": [one.shown_problem, one.shown_config], "ns": one.ns,
+            }
+        )
+        for (family, problem), one in lock.choices.items()
+    ]  # fmt: skip
+    head = json.dumps({"format": FORMAT, "version": VERSION, "timing": lock.timing, "gpu": lock.gpu})
+    return f'{head[:-1]},\n "choices": [\n' + ",\n".join(lines) + ("\n" if lines else "") + "]}\n"
+
+
+def read_lock(path: Path) -> Lock:
+    """The lock in a file.  Raises OSError, ParseError for what is no lock or one of another version,
+    ResourceError for one past MOST_BYTES.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "layoutalg.lock")
+    ...     size = path.write_text(lock_text(lock_of([])))
+    ...     read_lock(path).timing
+    'model'
+    """
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ResourceError(f"bytes of the lock {path}", len(data), MOST_BYTES)
+    try:
+        named = json.loads(data)
+    except (ValueError, RecursionError):
+        named = None
+    match named:
+        case {"format": found, "version": number} if found == FORMAT and number != VERSION:
+            raise ParseError(
+                f"the lock {path} is of version {str(number)[:40]}: version {VERSION} is read",
+                text="",
+                position=0,
+            )
+        case {"format": found, "timing": str(timing), "gpu": str(gpu), "choices": [*choices]} if (
+            found == FORMAT and timing in TIMINGS
+        ):
+            return Lock(
+                timing, gpu, MappingProxyType(dict(_choice(path, x) for x in choices)), f"the lock {path}"
+            )
+    raise ParseError(f"{path} is no lock file of layoutalg", text="", position=0)
+
+
+def _choice(path: Path, named: object) -> tuple[tuple[str, str], Locked]:
+    match named:
+        case {
+            "family": str(family),
+            "problem": str(problem),
+            "config": str(config),
+            "kernel": str(kernel),
+            "shown": [str(shown_problem), str(shown_config)],
+            "ns": float(ns) | int(ns),
+        } if all(map(_HEX.fullmatch, (problem, config, kernel))):
+            return (family, problem), Locked(config, kernel, shown_problem, shown_config, float(ns))
+    raise ParseError(f"the lock {path} is damaged: {str(named)[:80]!r} is no choice", text="", position=0)
+
+
+def current_lock() -> Lock | None:
+    """The lock that LAYOUTALG_LOCK names, read once by each process; None where it names none.
+
+    Raises as `read_lock` does: a lock that is asked for and cannot be read is no reason to choose otherwise.
+
+    >>> current_lock() is None or "LAYOUTALG_LOCK" in os.environ
+    True
+    """
+    named = os.environ.get(VARIABLE, "")
+    return _read_once(named) if named else None
+
+
+@functools.lru_cache(maxsize=8)
+def _read_once(path: str) -> Lock:
+    return read_lock(Path(path))
+
+
+def choose(family: Family, problem: Any, arch: str | Arch, gpu: str = "") -> tuple[Any, str]:
+    """The configuration to use, and where it came from: the current lock's, or the family's best.
+
+    Raises what `Lock.chosen` and `Family.choose` raise.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> f = FAMILIES["sum"]
+    >>> choose(f, f.problem((64, 96), (1,), "f16"), "sm_90")[1]
+    'cost model'
+    """
+    lock = current_lock()
+    config = None if lock is None else lock.chosen(family, problem, arch, gpu)
+    if lock is None or config is None:
+        return family.choose(problem, arch), "cost model"
+    return config, lock.source

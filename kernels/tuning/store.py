@@ -1,0 +1,259 @@
+"""The store of timings: lines of JSON that are appended and never changed, one for each key.
+
+    store = Store(Path("times.jsonl"))
+    store.add(record)            True: it is on the disk; False: its key was there
+    store.records()              all of them, by the digest of their keys
+
+The idea.  A file that only grows is sound under any number of writers if three things hold, each a call of
+the system: writers take turns (`flock`), a record is on the disk before it counts (`fsync`), and what a
+killed writer or a full disk left of a line is cut off before the next line is written.
+
+    {"format": "layoutalg tuning store", "version": 1}
+    {"record": {...}, "sha256": "64 hex digits of the record"}
+
+A last line without its end is what a killed writer leaves: readers skip it and name it (`torn_bytes`), the
+next writer moves it to STORE.torn and cuts it off.  Any other line whose digest is not that of its record was
+changed by something else, and the file is refused by the number of that line.  A key is looked for while the
+file is held: a record that is added twice is there once, whoever adds it.
+
+Why not SQLite: under killed writers both lose nothing and repeat nothing (tests/bench/bench_stores.py shows
+it), a line is added ten times as fast, SQLite asks for a file system of this host where flock works over NFS
+too, and lines can be read, compared and merged by every other tool.
+
+Sources: flock(2), fsync(2); sqlite.org, "How To Corrupt An SQLite Database".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from layoutalg.errors import MismatchError, ParseError, ResourceError
+from layoutalg.kernels.tuning.keys import Record, record_fields, record_of
+
+FORMAT, VERSION = "layoutalg tuning store", 1
+
+MOST_BYTES, MOST_LINE_BYTES = 1 << 30, 1 << 16
+"""Of a store, and of a line: some million records."""
+
+_HEADER = json.dumps({"format": FORMAT, "version": VERSION}).encode() + b"\n"
+
+
+class Store:
+    """A store of timings in a file, which is made, for its owner alone, when a record is added.
+
+    Raises ParseError for a file that is no store, of another version, or changed, by the number of the line;
+    ResourceError for one past MOST_BYTES; OSError where it cannot be read or written.
+
+    >>> import tempfile
+    >>> from layoutalg.kernels.tuning.keys import Key
+    >>> key = Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "0.1.0")
+    >>> one = Record(key, "64 x 64", "by rows", 0, (1500.0,))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Store(Path(folder, "times.jsonl"))
+    ...     store.add(one), store.add(one), len(store.records())
+    (True, False, 1)
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.torn_bytes = 0
+        self._records: dict[str, Record] = {}
+        self._read_bytes = 0
+        self._lines = 0
+        self._inode = 0
+
+    def records(self) -> Mapping[str, Record]:
+        """All records by the digest of their keys, in the order in which they were added."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return dict(self._records)
+        with _closing(descriptor):
+            self._catch_up(descriptor)
+        return dict(self._records)
+
+    def add(self, record: Record) -> bool:
+        """Write a record unless its key is there; whether it was written.
+
+        Raises OSError where it cannot be, a full disk among them: the store is then what it was.
+        """
+        return self.add_all([record]) == 1
+
+    def add_all(self, records: Iterable[Record]) -> int:
+        """Write those records whose keys are not there; how many they are.  All or none of them, unless the
+        writer is killed: then the first ones, each whole."""
+        given = list(records)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(self.path, flags, 0o600)
+        with _closing(descriptor):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._catch_up(descriptor)
+            if self.torn_bytes:
+                self._cut_off(descriptor)
+            new = {r.key.digest: r for r in given}
+            lines = [_line(r) for digest, r in new.items() if digest not in self._records]
+            if lines:
+                self._append(descriptor, b"".join(lines))
+                self._catch_up(descriptor)
+            return len(lines)
+
+    def _append(self, descriptor: int, data: bytes) -> None:
+        start = self._read_bytes
+        data = (b"" if start else _HEADER) + data
+        if start + len(data) > MOST_BYTES:
+            raise ResourceError(f"bytes of the store {self.path}", start + len(data), MOST_BYTES)
+        try:
+            done = 0
+            while done < len(data):
+                done += os.pwrite(descriptor, data[done:], start + done)
+            os.fsync(descriptor)
+        except OSError as error:
+            os.ftruncate(descriptor, start)
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
+
+    def _cut_off(self, descriptor: int) -> None:
+        """Move what is left of a line to STORE.torn: twice where this writer is killed in between."""
+        torn = os.pread(descriptor, self.torn_bytes, self._read_bytes)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        beside = os.open(f"{self.path}.torn", flags, 0o600)
+        with _closing(beside), contextlib.suppress(OSError):  # a full disk: the piece is worth nothing
+            os.write(beside, torn + b"\n")
+        os.ftruncate(descriptor, self._read_bytes)
+        self.torn_bytes = 0
+
+    def _catch_up(self, descriptor: int) -> None:
+        """Read the lines that were added since this was called last."""
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(self.path))
+        if status.st_size > MOST_BYTES:
+            raise ResourceError(f"bytes of the store {self.path}", status.st_size, MOST_BYTES)
+        if self._inode != status.st_ino or status.st_size < self._read_bytes:
+            self._records, self._read_bytes, self._lines, self._inode = {}, 0, 0, status.st_ino
+        rest = b""
+        for line in _lines_from(descriptor, self._read_bytes):
+            if not line.endswith(b"\n") and len(line) < MOST_LINE_BYTES:
+                rest = line
+                break
+            self._take(line)
+            self._read_bytes += len(line)
+            self._lines += 1
+        if rest and not self._lines and not _HEADER.startswith(rest):
+            self._check_header(rest)
+        self.torn_bytes = len(rest)
+
+    def _take(self, line: bytes) -> None:
+        if self._lines == 0:
+            self._check_header(line)
+            return
+        try:
+            record = _record_of_line(line)
+        except (ParseError, MismatchError) as error:
+            raise ParseError(
+                f"the store {self.path} is damaged: line {self._lines + 1} of it: {error}; "
+                f"`layoutalg tune merge NEW {self.path}` keeps all other lines",
+                text="",
+                position=self._read_bytes,
+            ) from error
+        self._records.setdefault(record.key.digest, record)
+
+    def _check_header(self, line: bytes) -> None:
+        try:
+            named = json.loads(line)
+        except ValueError:
+            named = None
+        match named:
+            case {"format": found, "version": number} if found == FORMAT:
+                if number != VERSION or isinstance(number, bool):
+                    raise ParseError(
+                        f"the store {self.path} is of version {str(number)[:40]}: version {VERSION} is read",
+                        text="",
+                        position=0,
+                    )
+            case _:
+                raise ParseError(
+                    f"{self.path} is no store of timings: its first line is not that of one",
+                    text="",
+                    position=0,
+                )
+
+
+def salvaged(path: Path) -> tuple[list[Record], list[int]]:
+    """All records of a damaged store that are whole, and the numbers of the lines that are not.
+
+    Raises ParseError for what is no store, or one of another version.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     place = Path(folder, "times.jsonl")
+    ...     size = place.write_bytes(_HEADER + b"nonsense\\n")
+    ...     salvaged(place)
+    ([], [2])
+    """
+    found: dict[str, Record] = {}
+    broken: list[int] = []
+    checked = Store(path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with _closing(descriptor):
+        for number, line in enumerate(_lines_from(descriptor, 0), 1):
+            if number == 1:
+                checked._check_header(line)
+                continue
+            try:
+                record = _record_of_line(line)
+            except (ParseError, MismatchError):
+                broken.append(number)
+            else:
+                found.setdefault(record.key.digest, record)
+    return list(found.values()), broken
+
+
+@contextlib.contextmanager
+def _closing(descriptor: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lines_from(descriptor: int, start: int) -> Iterator[bytes]:
+    """Lines with their ends from a place on, the last one as far as it goes."""
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        file.seek(start)
+        while line := file.readline(MOST_LINE_BYTES):
+            yield line
+
+
+def _line(record: Record) -> bytes:
+    """A record's line.  Raises ParseError for one that no reader would take."""
+    record_of(record_fields(record))
+    text = json.dumps(record_fields(record), sort_keys=True, allow_nan=False)
+    line = json.dumps({"record": record_fields(record), "sha256": _digest(text)}, sort_keys=True).encode()
+    if len(line) >= MOST_LINE_BYTES:
+        raise ResourceError("bytes of a record", len(line), MOST_LINE_BYTES)
+    return line + b"\n"
+
+
+def _record_of_line(line: bytes) -> Record:
+    try:
+        named: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ParseError("it is not JSON", text="", position=0) from error
+    if not isinstance(named, dict) or named.keys() != {"record", "sha256"}:
+        raise ParseError("it has not the fields record and sha256", text="", position=0)
+    if named["sha256"] != _digest(json.dumps(named["record"], sort_keys=True)):
+        raise MismatchError("its digest is not that of its record")
+    return record_of(named["record"])
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,233 @@
+"""The search: the first candidates of each problem, built, timed and recorded; what is recorded is not timed.
+
+    jobs = jobs_of("transpose", problems, arch, place, top=8, store=path)
+    with local_engine(gpus=8) as engine:
+        summary = tune(jobs, engine, Store(path), heard=print)
+
+The idea.  The family's cost model ranks; only the best `top` are built, by processes without a GPU, and
+timed. Two queues, each as long as keeps its executor busy, and one rule for all that can go wrong: a job that
+fails on its first attempt, because it was refused, hung, crashed or took its worker with it, is given back to
+the executor once, and recorded with the text of its failure when it fails again.  A search that is
+interrupted, or out of budget, is continued by the same call: what the store has of these kernels, here, is
+left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from layoutalg.errors import ResourceError
+from layoutalg.kernels.registry import find_family
+from layoutalg.kernels.tuning.engines import Engine
+from layoutalg.kernels.tuning.jobs import FAULTS, Built, Job, Place, Times, build, take_times
+from layoutalg.kernels.tuning.keys import MOST_TEXT, Record
+from layoutalg.kernels.tuning.store import Store
+
+MOST_TOP = 1000
+"""Candidates of a problem that are timed."""
+
+POLL_S = 0.5
+"""How often the budget is looked at."""
+
+
+@dataclass
+class Summary:
+    """What a search came to: jobs that were timed, that failed, that the store had, that the budget left.
+
+    >>> Summary(timed=3, known=1)
+    Summary(timed=3, failed=0, known=1, left=0, retried=0)
+    """
+
+    timed: int = 0
+    failed: int = 0
+    known: int = 0
+    left: int = 0
+    retried: int = 0
+
+
+def jobs_of(
+    family: str,
+    problems: Iterable[Any],
+    arch: str,
+    place: Place,
+    *,
+    top: int = 8,
+    store: Path | None = None,
+    limit_s: float = 60.0,
+    take: Callable[[Job, Built], Times] | None = None,
+) -> Iterator[Job]:
+    """The first `top` candidates of each problem that stand, best first.
+
+    Raises ResourceError for a number of candidates past MOST_TOP or under 1, and what `Family.choose` raises
+    for a problem that has none.
+
+    >>> from layoutalg.kernels.tuning.jobs import model_place
+    >>> p = find_family("transpose").problem(256, 256, "f32")
+    >>> [job.rank for job in jobs_of("transpose", [p], "sm_90", model_place("sm_90"), top=2)]
+    [0, 1]
+    """
+    if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= MOST_TOP:
+        raise ResourceError("candidates of a problem", top, MOST_TOP)
+    found = find_family(family)
+    for problem in problems:
+        stand = (c.config for c in found.candidates(problem, arch) if c.dropped is None)
+        configs = list(islice(stand, top)) or [found.choose(problem, arch)]
+        for rank, config in enumerate(configs):
+            yield Job(family, problem, config, rank, arch, place, store, limit_s, take)
+
+
+class _Asked(NamedTuple):
+    """A timing that was asked for: whether it is the last attempt, whether nothing else ran beside it."""
+
+    job: Job
+    made: Built
+    last: bool = False
+    alone: bool = False
+    by: Executor | None = None
+
+
+@dataclass
+class _Search:
+    """The state of a search: what is being built, by whom and for the last time, is ready, is being timed.
+
+    Whoever takes a pool of processes with it takes the innocent beside it: all of them are asked again, one
+    after another, with nothing beside, before anything else is.
+    """
+
+    engine: Engine
+    store: Store
+    heard: Callable[[Record], object]
+    known: Mapping[tuple[str, str, str], frozenset[str]]
+    summary: Summary = field(default_factory=Summary)
+    building: dict[Future[Built], tuple[Job, bool, Executor]] = field(default_factory=dict)
+    ready: deque[_Asked] = field(default_factory=deque)
+    suspects: deque[_Asked] = field(default_factory=deque)
+    timing: dict[Future[Record], _Asked] = field(default_factory=dict)
+
+    def build(self, job: Job, last: bool = False) -> None:
+        by = self.engine.builders
+        self.building[by.submit(build, job, self.known[job.name])] = job, last, by
+
+    def time(self) -> None:
+        """Ask for as many timings as keep those busy who take them."""
+        alone = bool(self.suspects)
+        queue, most = (self.suspects, 1) if alone else (self.ready, 2 * self.engine.width)
+        if any(asked.alone for asked in self.timing.values()):
+            return
+        while queue and len(self.timing) < most:
+            by = self.engine.timers
+            asked = queue.popleft()._replace(alone=alone, by=by)
+            try:
+                future = by.submit(take_times, asked.job, asked.made, asked.last)
+            except BrokenExecutor:
+                self.engine.renew(by)
+                queue.appendleft(asked)
+                return
+            self.timing[future] = asked
+
+    def built(self, future: Future[Built], job: Job, last: bool, by: Executor) -> None:
+        try:
+            made = future.result()
+        except (BrokenExecutor, CancelledError, *FAULTS) as error:
+            if isinstance(error, BrokenExecutor):
+                self.engine.renew(by)
+            if not last:
+                self.build(job, True)
+                return
+            made = Built("", failure=f"it could not be built: {type(error).__name__}: {error}"[:MOST_TEXT])
+        if made.kernel in self.known[job.name]:
+            self.summary.known += 1
+        elif made.failure:
+            self.ended(job.record(made.kernel, failure=made.failure))
+        else:
+            self.ready.append(_Asked(job, made))
+
+    def timed(self, future: Future[Record], asked: _Asked) -> None:
+        try:
+            record = future.result()
+        except (BrokenExecutor, CancelledError, *FAULTS) as error:
+            if isinstance(error, BrokenExecutor) and asked.by is not None:
+                self.engine.renew(asked.by)
+                if not asked.alone:
+                    self.suspects.append(asked)
+                    return
+            said = f"its worker was lost: {type(error).__name__}: {error}"[:MOST_TEXT]
+            record = asked.job.record(asked.made.kernel, counters=asked.made.counters, failure=said)
+        if record.failure and not asked.last:
+            self.summary.retried += 1
+            (self.suspects if asked.alone else self.ready).append(asked._replace(last=True))
+        else:
+            self.ended(record)
+
+    def ended(self, record: Record) -> None:
+        """Record it, which its worker may have done, and say so."""
+        self.store.add(record)
+        if record.failure:
+            self.summary.failed += 1
+        else:
+            self.summary.timed += 1
+        self.heard(record)
+
+
+def tune(
+    jobs: Iterable[Job],
+    engine: Engine,
+    store: Store,
+    *,
+    budget_s: float = float("inf"),
+    heard: Callable[[Record], object] = lambda record: None,
+) -> Summary:
+    """Time what the store lacks of some jobs, and say each record; what the budget leaves is counted.
+
+    Raises OSError where the store cannot be written; what was timed until then is there.
+
+    >>> import tempfile
+    >>> from layoutalg.kernels.tuning.engines import local_engine
+    >>> with tempfile.TemporaryDirectory() as folder, local_engine(1, 1) as engine:
+    ...     tune([], engine, Store(Path(folder, "times.jsonl")))
+    Summary(timed=0, failed=0, known=0, left=0, retried=0)
+    """
+    known: dict[tuple[str, str, str, Place], set[str]] = defaultdict(set)
+    for record in store.records().values():
+        key = record.key
+        known[key.family, key.problem, key.config, key.place].add(key.kernel)
+    waiting, end = iter(jobs), time.monotonic() + budget_s
+    search = _Search(engine, store, heard, {})
+    here: dict[tuple[str, str, str], frozenset[str]] = {}
+    search.known = here
+    exhausted, most = False, 4 * engine.width + 4
+    try:
+        while True:
+            in_time = time.monotonic() < end
+            while in_time and not exhausted and len(search.building) + len(search.ready) < most:
+                job = next(waiting, None)
+                if job is None:
+                    exhausted = True
+                else:
+                    here[job.name] = frozenset(known[*job.name, job.place])
+                    search.build(job)
+            if in_time:
+                search.time()
+            if not search.timing and (not in_time or not search.building):
+                break
+            running: list[Future[Any]] = [*search.building, *search.timing]
+            done, _ = wait(running, POLL_S, FIRST_COMPLETED)
+            for one in done:
+                if one in search.building:
+                    search.built(one, *search.building.pop(one))
+                else:
+                    search.timed(one, search.timing.pop(one))
+    finally:
+        left: list[Future[Any]] = [*search.building, *search.timing]
+        for future in left:
+            future.cancel()
+    begun = len(search.building) + len(search.ready) + len(search.suspects)
+    search.summary.left = begun + sum(1 for _ in waiting)
+    return search.summary

@@ -1,0 +1,114 @@
+"""What a store tells: shares of shorter searches, rates with their error, the T4 format, and the command."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from layoutalg.errors import MismatchError, ResourceError
+from layoutalg.kernels.tuning import Key, Record, Store, fitted_rates, shares, t4_results
+from tests.command import answer, refusal, run
+
+
+def record(
+    problem: int, rank: int, ns: float, counters: dict[str, float] | None = None, gpu: str = "sm_90"
+) -> Record:
+    key = Key("sum", f"{problem:064}", f"{rank:064}", "k" * 64, "model", gpu, "", "", "0.1.0")
+    return Record(key, f"problem {problem}", f"way {rank}", rank, (ns,), counters or {})
+
+
+def test_shares_are_those_of_the_enumerated_search() -> None:
+    draw = random.Random(1)
+    times = [[draw.uniform(1, 9) for _ in range(12)] for _ in range(7)]
+    own = [record(p, rank, ns) for p, each in enumerate(times) for rank, ns in enumerate(each)]
+    for n in (1, 2, 5, 12):
+        product = 1.0
+        for each in times:
+            product *= min(each) / min(each[:n])
+        assert shares(own, (n,))[n] == pytest.approx(product ** (1 / 7))
+    with pytest.raises(MismatchError, match="no record of the store has times"):
+        shares([])
+
+
+def test_rates_are_found_again_within_the_noise_that_was_added() -> None:
+    draw, rates = random.Random(2), {"launches": 1500.0, "sectors": 0.25, "wavefronts": 0.02}
+    own = []
+    for p in range(30):
+        counters = {name: draw.uniform(1, 4) * 500 / rate for name, rate in rates.items()}
+        exact = sum(rate * counters[name] for name, rate in rates.items())
+        own.append(record(p, 0, exact * draw.uniform(0.99, 1.01), counters))
+    fit = fitted_rates(own)
+    assert all(fit.rates[name] == pytest.approx(rate, rel=0.05) for name, rate in rates.items())
+    assert 0 < fit.median_error < fit.worst_error < 0.03 and (fit.records, fit.problems) == (30, 30)
+
+
+def test_no_rate_is_negative_and_too_few_problems_are_refused() -> None:
+    own = [
+        record(p, 0, 1000.0 / p, {"launches": 1.0, "sectors": float(p), "wavefronts": 0.0})
+        for p in range(1, 9)
+    ]
+    assert all(rate >= 0 for rate in fitted_rates(own).rates.values())
+    with pytest.raises(ResourceError, match="parts of the problems of a fit"):
+        fitted_rates(own[:4])
+    with pytest.raises(MismatchError, match="2 places do not mix"):
+        fitted_rates([*own, record(1, 0, 5.0, gpu="sm_80")])
+
+
+def test_results_are_those_of_the_format() -> None:
+    failed = Record(record(1, 1, 1.0).key, "problem 1", "way 1", 1, failure="no answer")
+    good, bad = t4_results([record(1, 0, 2e6), failed])["results"]
+    assert good["measurements"] == [{"name": "time", "value": 2.0, "unit": "ms"}]
+    assert (good["invalidity"], bad["invalidity"], bad["correctness"]) == ("correct", "runtime", 0)
+    assert good["times"]["runtimes"] == [2.0] and bad["measurements"] == []
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    counters = {"launches": 1.0, "sectors": 9.0, "wavefronts": 0.0}
+    Store(Path("a.jsonl")).add_all(
+        record(p, r, 100.0 * p + r, counters) for p in range(1, 7) for r in range(3)
+    )
+    return tmp_path / "a.jsonl"
+
+
+def test_the_command_shows_merges_exports_locks_fits_and_replays(store: Path) -> None:
+    shown = answer("tune", "show", "a.jsonl")
+    assert (shown["action"], shown["records"], len(shown["rows"])) == ("show", 18, 18)
+    data = store.read_bytes()
+    store.write_bytes(data[:-30])
+    assert answer("tune", "show", "a.jsonl")["torn_bytes"] > 100
+    assert "The last line of a.jsonl is torn" in run("tune", "show", "a.jsonl").stdout
+    store.write_bytes(data.replace(b"601.0", b"602.0"))
+    assert refusal("tune", "show", "a.jsonl")[0] == "ParseError"
+    assert answer("tune", "merge", "b.jsonl", "a.jsonl")["numbers"] == {"added": 17, "damaged": 1}
+    assert answer("tune", "lock", "b.jsonl", "-o", "c.lock")["numbers"] == {"problems": 6}
+    assert set(answer("tune", "fit", "b.jsonl", "sum", "-o", "rates.json")["numbers"]) > {"sectors"}
+    assert json.loads(Path("rates.json").read_text())["records"] == 17
+    assert answer("tune", "replay", "b.jsonl")["numbers"]["top_16"] == 1.0
+    assert answer("tune", "export", "b.jsonl")["output"] == "b.t4.json"
+    assert len(json.loads(Path("b.t4.json").read_text())["results"]) == 17
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("sums", "--sizes", "64", "--timing", "model"), "UnknownNameError"),
+        (("sum",), "UnsupportedError"),
+        (("transpose", "--sizes", "64", "--timing", "guess"), "UnknownNameError"),
+        (("transpose", "--sizes", "64", "--problems", "x"), "UnsupportedError"),
+        (("transpose", "--problems", "x.json", "--timing", "model"), "ParseError"),
+        (("transpose", "--sizes", "64", "--timing", "model", "--budget", "soon"), "ParseError"),
+        (("transpose", "--sizes", "64", "--timing", "model", "--gpus", "0"), "ResourceError"),
+        (("transpose", "more", "--sizes", "64"), "UnsupportedError"),
+        (("show",), "UnsupportedError"),
+        (("show", "absent"), "OSError"),
+        (("merge", "a.jsonl"), "UnsupportedError"),
+    ],
+)
+def test_what_is_not_understood_is_refused(store: Path, words: tuple[str, ...], error: str) -> None:
+    Path("x.json").write_text('[{"rows": 3}]')
+    assert refusal("tune", *words)[0] == error

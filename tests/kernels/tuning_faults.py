@@ -1,0 +1,42 @@
+"""Takers of times that fail in every way that a configuration can, for the tests of the search."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from layoutalg.errors import MismatchError
+from layoutalg.kernels.tuning import Built, Job
+
+Times = tuple[tuple[float, ...], dict[str, float]]
+
+
+def by_rank(job: Job, built: Built) -> Times:
+    """The first candidate is slower than the second, others slower still."""
+    return ((3.0, 1.0, 2.0, 4.0)[min(job.rank, 3)] * 1000 + job.rank,), {"sectors": 1.0}
+
+
+def faulty(job: Job, built: Built) -> Times:
+    """Rank 1 hangs, 2 crashes, 3 is wrong, 4 fails once, 5 takes its worker with it."""
+    if job.rank == 1:
+        time.sleep(60)
+    if job.rank == 2:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if job.rank == 3:
+        raise MismatchError("the result is not the libraries': 3 is not 4")
+    if job.rank == 4 and job.store is not None:
+        mark = Path(f"{job.store}.once")
+        if not mark.exists():
+            mark.touch()
+            raise RuntimeError("once")
+    if job.rank == 5:
+        os.kill(os.getppid(), signal.SIGKILL)
+    return by_rank(job, built)
+
+
+def slow(job: Job, built: Built) -> Times:
+    """A fifth of a second each."""
+    time.sleep(0.2)
+    return by_rank(job, built)
