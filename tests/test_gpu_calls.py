@@ -49,7 +49,9 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Problems that were planned."""
     seen: list[str] = []
 
-    def counted(family: str, p: Any, arch: str, folder: Path | None, scalars: object) -> ReadySequence:
+    def counted(
+        family: str, p: Any, arch: str, folder: Path | None, scalars: object, gpu: str
+    ) -> ReadySequence:
         seen.append(str(p))
         return compile_sequence(launches_of(p, arch), arch).ready()
 

@@ -50,7 +50,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
         monkeypatch.setattr(module, "require_gpu", lambda: status)
     given = plan_cache.ready_sequence
 
-    def planned(family: str, p: Any, arch: str, folder: Path | None, scalars: Any) -> Any:
+    def planned(family: str, p: Any, arch: str, folder: Path | None, scalars: Any, gpu: str) -> Any:
         if isinstance(p, GemmProblem):
             return given(family, p, arch, None, scalars)
         if str(p) not in COMPILED:

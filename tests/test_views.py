@@ -189,7 +189,7 @@ def test_what_is_compiled_ahead_is_what_is_launched() -> None:
     planned: list[Any] = []
     launched: list[Any] = []
 
-    def keep(family: str, p: Any, arch: str, folder: object, scalars: object) -> ReadySequence:
+    def keep(family: str, p: Any, arch: str, folder: object, scalars: object, gpu: str) -> ReadySequence:
         planned.append(p)
         one = launches_of(p, arch)
         return ReadySequence((), one.buffers, one.scratch_bytes)
