@@ -241,7 +241,7 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
         "layoutalg.kernels.bench.later_half_times_ms": gpu.later,
         "layoutalg.kernels.bench.repeat_for": gpu.repeated,
         "layoutalg.kernels.bench.watching": lambda: contextlib.nullcontext(gpu.monitor),
-        "layoutalg.kernels.bench.find_arch": lambda arch: SimpleNamespace(board=None),
+        "layoutalg.kernels.family.find_arch": lambda arch: SimpleNamespace(board=None),
         f"{rooms['move']}.random_bytes": lambda n, seed: random.integers(0, 256, n, np.uint8),
         f"{rooms['move']}.device_copy": gpu.noted("copy"),
         f"{rooms['move']}.torch_assign": gpu.noted("torch"),
@@ -400,7 +400,7 @@ def test_cold_data_is_four_caches_or_is_not_called_cold(
     standin: Standin, monkeypatch: pytest.MonkeyPatch, l2_bytes: int, sets: int, cold: bool
 ) -> None:
     board = SimpleNamespace(board=SimpleNamespace(l2_bytes=l2_bytes))
-    monkeypatch.setattr("layoutalg.kernels.bench.find_arch", lambda arch: board)
+    monkeypatch.setattr("layoutalg.kernels.family.find_arch", lambda arch: board)
     p = FAMILIES["gemm-simt"].problem(64)
     (found,) = benchmark([Timed("gemm-simt", p)], Method(LATER_HALF, cold=True))
     assert (found.run.cold, standin.sets, standin.counts) == (cold, [sets], [launch_count(64)])
