@@ -102,7 +102,7 @@ def test_what_the_gpu_does_not_fit_is_planned_with_smaller_clusters(
         if tried[-1] > most:
             raise ResourceError("blocks per cluster", tried[-1], most)
 
-    monkeypatch.setattr(plan_cache, "require_gpu", lambda: SimpleNamespace(arch="sm_90a"))
+    monkeypatch.setattr(plan_cache, "require_gpu", lambda: SimpleNamespace(arch="sm_90a", name=""))
     monkeypatch.setattr(plan_cache, "cache_folder", lambda: folder)
     for most, last in ((16, 16), (5, 4), (1, 1)):
         tried.clear()
