@@ -69,7 +69,7 @@ BAD = [
     (("draw", "4:1", "--format", "png"), "UnsupportedError", "name a file", None),
     (("draw", "4:1", "--tile", "(2,2"), "ParseError", "position 4", 4),
     (("draw", "4:1", "--tile", "(2,2)"), "ShapeError", "does not have two modes", None),
-    (("report",), "UsageError", "Missing argument", None),
+    (("report",), "ArgumentTypeError", "give one of a LAYOUT, --index EXPRESSION or --offsets FILE", None),
     (("report", "(4,8"), "ParseError", "cannot read '(4,8': expected ',' or ')' at position 4", 4),
     (("report", "Sw<3,4,3>"), "ShapeError", "has no shape: a layout is needed", None),
     (
