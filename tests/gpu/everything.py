@@ -1,6 +1,6 @@
 """All that only a GPU can show, in one run: the tables of docs/measured.md, and every check.
 
-python -m tests.gpu.everything build/gpu                       all of it, about fifteen minutes
+python -m tests.gpu.everything build/gpu                       all of it, about half an hour
 python -m tests.gpu.everything build/gpu bench-reduce tests    these steps
 
 What is timed or counted has a GPU to itself, one step after another; the other checks run together after it,
@@ -53,11 +53,17 @@ STEPS = (
     Step("ladder-gemm-sm80", "tests.gpu.gemm_ladder", ["gemm-sm80"], 120),
     Step("ladder-gemm-sm75", "tests.gpu.gemm_ladder", ["gemm-sm75"], 120),
     Step("ladder-gemm-simt", "tests.gpu.gemm_ladder", ["gemm-simt", "2048"], 120),
+    Step("ladder-gemm-sm90", "tests.gpu.gemm_ladder", ["gemm-sm90"], 120),
     Step("turing", "tests.gpu.turing", ["8192"], 90),
+    Step("products-sm90", "tests.gpu.hopper_products", [os.devnull], 300),
+    Step("products-grouped", "tests.gpu.grouped_products", [os.devnull], 200),
+    Step("permutes-random", "tests.gpu.tune_permute", ["2029", "80"], 200),
+    Step("rows-short", "tests.gpu.ragged_rows", [os.devnull, "--short"], 200),
     Step("peak", "tests.gpu.peak", [], 90),
     Step("edges", "tests.gpu.edges", [], 60),
     Step("counters-parts", "tests.gpu.split_counters", [], 90),
     Step("counters-gemm", "tests.gpu.gemm_counters", [], 120),
+    Step("counters-gemm-sm90", "tests.gpu.gemm_sm90_counters", [], 120),
     Step("counters-permute", "tests.gpu.permute_counters", [], 240),
     Step("counters-reduce", "tests.gpu.reduce_counters", [], 240),
     Step("counters-norm", "tests.gpu.norm_counters", [], 240),
@@ -68,6 +74,8 @@ STEPS = (
     Step("tests", "pytest", ["-q", "--durations=10", "tests/gpu"], 600),
     Step("permutes", "tests.gpu.permute_cases", ["2000"], 400, alone=False),
     Step("reductions", "tests.gpu.reduce_cases", ["600"], 200, alone=False),
+    Step("rows-long", "tests.gpu.long_rows", ["correct", "2000", "48"], 100, alone=False),
+    Step("losses", "tests.gpu.cross_entropies", ["right", "60"], 100, alone=False),
     Step("norms", "tests.gpu.norm_cases", ["600"], 200, alone=False),
     Step("arrays", "tests.gpu.array_cases", [], 200, alone=False),
     Step("relayouts", "tests.gpu.relayouts", ["200"], 100, alone=False),
