@@ -123,7 +123,7 @@ def l2_bytes(arch: str) -> int:
     """Bytes of the L2 cache of the board of an architecture, 0 where none is known.
 
     >>> l2_bytes("sm_90") >> 20
-    50
+    60
     """
     board = find_arch(arch).board
     return board.l2_bytes if board else 0

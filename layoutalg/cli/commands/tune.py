@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,7 @@ import typer
 from layoutalg.cli.completions import archs, dtypes, families, one_of
 from layoutalg.cli.inputs import read_source
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import count, say, say_json, size_bytes, table, write_whole
+from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table, write_whole
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
 
@@ -177,13 +176,6 @@ def _search(name: str, asked: _Asked, store: Store, *, quiet: bool) -> Found:
         if asked.scheduler is None
         else cluster_engine(asked.scheduler, on_gpus=on_gpus)
     )
-    records: list[Record] = []
-
-    def heard(record: Record) -> None:
-        records.append(record)
-        if not quiet and sys.stderr.isatty():
-            sys.stderr.write(f"{record.problem}  {record.config}  {_time(record)}\n")
-
     with engine as opened:
         place: Place = model_place(chip)
         if on_gpus:
@@ -191,7 +183,8 @@ def _search(name: str, asked: _Asked, store: Store, *, quiet: bool) -> Found:
         jobs = jobs_of(
             name, listed, chip, place, top=asked.top, store=store.path.resolve(), limit_s=asked.limit_s
         )
-        summary = tune(jobs, opened, store, budget_s=asked.budget_s, heard=heard)
+        with progress(f"{name}: timing configurations", quiet=quiet) as timed:
+            summary = tune(jobs, opened, store, budget_s=asked.budget_s, heard=lambda _: timed())
     best: dict[str, Record] = {}
     asked_for = {str(p) for p in listed}
     for r in store.records().values():
