@@ -88,6 +88,10 @@ EQUAL: dict[str, str] = {
     rf"({TWO_GROUPS}): consumer: named_barrier 2: number [34].*": "nobody else uses it",
     r".*: consumer: named_barrier 1 before fence_proxy_async.*": "the fence is for all it knows",
     r".*: consumer: bulk_commit twice.*": "a group of nothing: what waits behind it waits for more",
+    r"two boxes: consumer: (no bulk_commit|bulk_commit before tma_store).*": "the next one closes both",
+    r"cluster (below|beside): producer: mbarrier_wait empty.count.*: (bar 1 stages on|parity 0)": (
+        "arrivals come in the order of steps, and the wait for the last one follows"
+    ),
 }
 """Mutants that are no mistakes, by a regular expression of case and label, and why."""
 

@@ -44,9 +44,10 @@ from layoutalg.codegen.instr import (
     BULK_WAIT,
     BULK_WAIT_READ,
     CLUSTER_ARRIVE,
+    CLUSTER_ARRIVE_RELAXED,
     CLUSTER_WAIT,
     FENCE_BARRIER_INIT,
-    FENCE_PROXY_ASYNC,
+    FENCE_PROXY_ASYNC_CTA,
     MBARRIER_INIT,
     NAMED_BARRIER,
     SETMAXNREG_DEC,
@@ -163,14 +164,16 @@ class AsynchronousBuilder:
         return bar
 
     def init(self: Any, *bars: Mbarrier) -> None:
-        """Initialise mbarriers: by one thread, visibly for TMA and the cluster, then all threads meet."""
+        """Initialise mbarriers: by one thread, visibly for TMA and the cluster, then all threads meet.  What
+        else threads of a cluster have written, others do not see there, which takes a fence of the GPU."""
         with self.If(self.thread.eq(0)):
             for bar in bars:
                 for stage in range(bar.stages):
                     self.do(MBARRIER_INIT, bar[stage], bar.count)
             self.do(FENCE_BARRIER_INIT)
         if self.blocks_of_cluster > 1:
-            self.cluster_sync()
+            self.do(CLUSTER_ARRIVE_RELAXED)
+            self.do(CLUSTER_WAIT)
         else:
             self.do(BAR)
 
@@ -210,8 +213,8 @@ class AsynchronousBuilder:
         self.do(TRY_WAIT_CLUSTER if cluster else TRY_WAIT, bar, as_expr(parity))
 
     def fence_async(self: Any) -> None:
-        """What was written to shared memory by stores, TMA and wgmma see behind it, and a barrier."""
-        self.do(FENCE_PROXY_ASYNC)
+        """What stores of the block wrote to its shared memory, TMA and wgmma see behind it, and a barrier."""
+        self.do(FENCE_PROXY_ASYNC_CTA)
 
     def tma_load(
         self: Any,

@@ -62,6 +62,7 @@ from layoutalg.codegen.program import (
     TensorMapParam,
     Unroll,
     check_tensors,
+    walk,
 )
 from layoutalg.decide import cosize, is_injective
 from layoutalg.dtype import DType, dtype
@@ -519,11 +520,13 @@ class KernelBuilder(AsynchronousBuilder):
         """The finished, immutable kernel.  Raises what `check_tensors` raises."""
         x, y, z = self._grid
         (scope,) = self._scopes
+        calls = (s for s in walk(tuple(scope.body)) if isinstance(s, Do))
         kernel = Kernel(
             self.name, self.threads, (x, y, z), tuple(self._params), tuple(self._shared), tuple(self._regs),
             tuple(scope.body), tuple(self.notes), self.min_blocks, conditions=tuple(self._conditions),
             constants=tuple(self._constants), scalars=tuple(self._scalars), cluster=self.cluster_shape,
             maps=tuple(self.maps), barriers=tuple(self.barriers),
+            cooperative=any(s.instr.requires.all_blocks for s in calls),
         )  # fmt: skip
         check_tensors(kernel)
         return kernel

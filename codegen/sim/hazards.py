@@ -86,11 +86,11 @@ class Clocks:
         """Of what a warp has not seen, by a mask, what its thread does not know either."""
         return late
 
-    def fence_proxy(self, warp: int, lanes: int) -> None:
+    def fence_proxy(self, warp: int, lanes: int, *, cta: bool = False) -> None:
         """fence.proxy.async by some lanes of a warp: nothing, where no engine reads."""
 
-    def visible(self, thread: int, other: int, epoch: int) -> bool:
-        """Whether an asynchronous access of a thread sees a write of another."""
+    def visible(self, thread: int, other: int, epoch: int, rank: int | None = None) -> bool:
+        """Whether an asynchronous access of a thread sees another's write, to shared memory of a block."""
         return True
 
     def who(self, thread: int) -> str:
@@ -115,8 +115,9 @@ class Shadow:
     """What each granule of a buffer remembers of its accesses; see the module's text.
 
     It covers `size_bytes` from `first_byte` on in granules of `granule_bytes`; without `reads` it does not
-    remember reads, for buffers that are written only.  Accesses come as (granules, threads): k granules for
-    each of n lanes, shape (n, k), and the lanes' threads, shape (n, 1).
+    remember reads, for buffers that are written only; `rank` is that of the block whose shared memory it is.
+    Accesses come as (granules, threads): k granules for each of n lanes, shape (n, k), and their threads,
+    shape (n, 1).
 
     >>> shadow = Shadow(64, 4, Clocks(2))
     >>> lane, x = numpy.array([[0]]), numpy.array([[5]])
@@ -126,8 +127,9 @@ class Shadow:
     """
 
     def __init__(
-        self, size_bytes: int, granule_bytes: int, clocks: Clocks, *, first_byte: int = 0, reads: bool = True
-    ) -> None:
+        self, size_bytes: int, granule_bytes: int, clocks: Clocks, *, first_byte: int = 0, reads: bool = True,
+        rank: int | None = None,
+    ) -> None:  # fmt: skip
         count, warps = -(-size_bytes // granule_bytes), len(clocks.now)
         self.first_byte, self.granule_bytes = first_byte, granule_bytes
         self.clocks, self.warps = clocks, warps
@@ -135,7 +137,7 @@ class Shadow:
         self.writer: Array = numpy.zeros(count, dtype=numpy.int32)
         self.read_epoch: Array = numpy.zeros((count if reads else 0, warps), dtype=numpy.int64)
         self.reader: Array = numpy.zeros((count if reads else 0, warps), dtype=numpy.int32)
-        self.reads = reads
+        self.reads, self.rank = reads, rank
 
     def granules(self, addresses: Array, width: int) -> Array:
         """The granules of accesses of `width` bytes at `addresses`: shape (n, width / granule)."""
@@ -211,7 +213,7 @@ class Shadow:
             return None
         rows = numpy.stack(numpy.broadcast_arrays(threads, writer, epoch), axis=-1)[by_threads]
         for thread, other, when in numpy.unique(rows, axis=0).tolist():
-            if not self.clocks.visible(thread, other, when):
+            if not self.clocks.visible(thread, other, when, self.rank):
                 i, k = _first((threads == thread) & (writer == other) & (epoch == when))
                 return Race(
                     i, f"{self.clocks.who(other)} wrote it, with no fence.proxy.async behind the write: the "

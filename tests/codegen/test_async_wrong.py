@@ -137,32 +137,6 @@ def reads_what_a_store_has_yet_to_write() -> Program:
     return Program(k.build(), {"x": x, "y": np.ones(BOX, "f4")}, np.ones(4, "f4"))
 
 
-@wrong("loads byte 0 of x: thread 0 wrote it, with no fence.proxy.async")
-def loads_what_stores_wrote_to_global_memory() -> Program:
-    k = cg.Kernel("wrong", threads=32)
-    x = k.tensor("x", "f32", BOX, (32, 1), writable=True)
-    y = k.tensor("y", "f32", BOX, (32, 1), writable=True)
-    load = k.tensor_map("load", x, BOX)
-    save = k.tensor_map("save", y, BOX)
-    tile = k.shared("t", "f32", Layout(BOX, (32, 1)), align_bytes=128)
-    full = k.mbarrier("full")
-    a = k.fragment("a", "f32", 4)
-    k.clear(a)
-    k.init(full)
-    with k.If(k.thread.eq(0)):
-        k.do(STG[16], x.at(0, 0), a)
-        k.expect(full[0], BYTES)
-        k.tma_load(load, cg.local_tile(x, BOX, (0, 0)), tile, full[0])
-        k.wait(full[0], 0)
-        k.tma_store(save, tile, cg.local_tile(y, BOX, (0, 0)))
-        k.bulk_commit()
-        k.bulk_wait(read=True)
-    X = integers(*BOX)
-    Y = X.copy()
-    Y[0, :4] = 0
-    return Program(k.build(), {"x": X}, Y)
-
-
 @wrong("is in flight, and nobody has waited for it")
 def two_loads_into_one_stage() -> Program:
     f = Frame("wrong", 64, 2)
@@ -479,26 +453,6 @@ def cp_async_and_no_fence() -> Program:
         k.bulk_wait(read=True)
     x = integers(16, 32)
     return f.program(x, x)
-
-
-@wrong("no fence.proxy.async behind the write")
-def a_peer_wrote_what_tma_stores() -> Program:
-    k = cg.Kernel("wrong", threads=32)
-    y = k.tensor("y", "f32", (2, 32), (32, 1), writable=True)
-    b = k.block(0, 2)
-    k.cluster(2)
-    save = k.tensor_map("save", y, (1, 32))
-    box = k.shared("box", "f32", Layout((1, 32), (32, 1)), align_bytes=128)
-    v = k.fragment("v", "f32", 1)
-    k.clear(v)
-    k.cluster_sync()
-    k.do(STS_REMOTE[4], k.at(box.buffer, 0, k.thread), (k.rank + 1) % 2, v)
-    k.cluster_sync()
-    with k.If(k.thread.eq(0)):
-        k.tma_store(save, box, cg.local_tile(y, (1, 32), (b, 0)))
-        k.bulk_commit()
-        k.bulk_wait(read=True)
-    return Program(k.build(), {}, np.zeros((2, 32), "f4"))
 
 
 @wrong("may leave while|which has left")

@@ -1,9 +1,10 @@
 """Fences between proxies, and the registers of a warpgroup.
 
-FENCE_PROXY_ASYNC: what threads have written to shared memory by ordinary stores, TMA and wgmma may read only
-behind it; the threads that wrote execute it, then a barrier, then the copy starts.  FENCE_BARRIER_INIT does
-as much for the initialisation of mbarriers, for other blocks of a cluster too.  What TMA has written needs no
-fence: whoever has waited at its mbarrier sees it.
+FENCE_PROXY_ASYNC_CTA: what threads have written to shared memory by ordinary stores, TMA and wgmma may read
+only behind it; the threads that wrote execute it, then a barrier, then the copy starts.  FENCE_PROXY_ASYNC is
+for global memory and the shared memory of other blocks too: ptxas puts a MEMBAR of the GPU in front of it.
+FENCE_BARRIER_INIT does as much for the initialisation of mbarriers, for other blocks of a cluster too.  What
+TMA has written needs no fence: whoever has waited at its mbarrier sees it.
 
 SETMAXNREG_DEC and SETMAXNREG_INC give registers back and take them, per thread of a warpgroup: 24 to 256, a
 multiple of 8.  A kernel with them is compiled for the one block per multiprocessor that its threads fill.
@@ -23,6 +24,10 @@ def _fence(machine: Any, group: Any) -> None:
     machine.fence_proxy_async(group)
 
 
+def _fence_cta(machine: Any, group: Any) -> None:
+    machine.fence_proxy_async(group, cta=True)
+
+
 def _fence_inits(machine: Any, group: Any) -> None:
     machine.mbarriers.fence_inits(group)
 
@@ -38,7 +43,16 @@ FENCE_PROXY_ASYNC = Instr(
     _fence,
     Requires(sm=90),
 )
-"""What was written before it, the asynchronous proxy sees after it."""
+"""What was written before it, the asynchronous proxy sees after it; it waits as a fence of the GPU does."""
+
+FENCE_PROXY_ASYNC_CTA = Instr(
+    "fence_proxy_async_cta",
+    (),
+    'void fence_proxy_async_cta() {\n    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n}',
+    _fence_cta,
+    Requires(sm=90),
+)
+"""The same of what threads of the block wrote to its own shared memory, which takes no fence of the GPU."""
 
 FENCE_BARRIER_INIT = Instr(
     "fence_barrier_init",

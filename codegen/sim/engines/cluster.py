@@ -20,6 +20,7 @@ import numpy
 
 from layoutalg.codegen.instr import WARP, WARPGROUP
 from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.sim.engines.grid import Counter, Grid
 from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Knowledge
 from layoutalg.codegen.sim.engines.matrix_engine import MatrixEngine
 from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Flight, Mbarriers
@@ -62,6 +63,31 @@ class ClusterBarrier:
             self.arrived.clear()
             self.generation += 1
 
+    def arrive(self, warp: int, known: Knowledge) -> None:
+        """A warp arrives, and hands on what it knows."""
+        self.arrived[warp] = known
+        self.waiting[warp] = self.generation
+
+    def wait(self, warp: int) -> Wait:
+        """What a warp that has arrived waits for."""
+        generation = self.waiting[warp]
+
+        def asked() -> bool:
+            return self.generation > generation
+
+        def passed() -> None:
+            self.clocks.acquire(warp, ALL_LANES, self.done[generation])
+            self.clocks.sync_warps(numpy.array([warp]))
+            self.waiting.pop(warp, None)
+
+        def missing() -> str:
+            everyone = set(range(self.clocks.per_block * self.clocks.blocks))
+            late = sorted(everyone - self.arrived.keys() - self.ended)
+            shown = ", ".join(self.clocks.warp_name(w) for w in late[:4])
+            return f"the cluster barrier: {len(late)} warps have not arrived, warp {shown} among them"
+
+        return Wait(asked, passed, missing)
+
 
 class Cluster:
     """One block's view of its cluster; `peers` are the machines by rank, itself included."""
@@ -92,8 +118,7 @@ class Cluster:
                 agents = numpy.arange(self.clocks.agents)
                 carried = (agents >= self.clocks.first_init) & (agents < self.clocks.first_engine)
                 known = known.only(carried)
-            self.barrier.arrived[warp] = known
-            self.barrier.waiting[warp] = self.barrier.generation
+            self.barrier.arrive(warp, known)
         self.barrier.check()
 
     def wait(self, group: Group) -> None:
@@ -101,26 +126,7 @@ class Cluster:
         for warp in self._warps(group):
             if warp not in self.barrier.waiting:
                 raise group.fail("waits at the cluster barrier where it has not arrived")
-            group.waits.append(self._wait(warp, self.barrier.waiting[warp]))
-
-    def _wait(self, warp: int, generation: int) -> Wait:
-        barrier = self.barrier
-
-        def asked() -> bool:
-            return barrier.generation > generation
-
-        def passed() -> None:
-            self.clocks.acquire(warp, ALL_LANES, barrier.done[generation])
-            self.clocks.sync_warps(numpy.array([warp]))
-            barrier.waiting.pop(warp, None)
-
-        def missing() -> str:
-            everyone = set(range(self.clocks.per_block * self.clocks.blocks))
-            late = sorted(everyone - barrier.arrived.keys() - barrier.ended)
-            shown = ", ".join(self.clocks.warp_name(w) for w in late[:4])
-            return f"the cluster barrier: {len(late)} warps have not arrived, warp {shown} among them"
-
-        return Wait(asked, passed, missing)
+            group.waits.append(self.barrier.wait(warp))
 
     def _warps(self, group: Group) -> list[int]:
         warps: list[int] = (group.first_agent + numpy.flatnonzero(group.active.warps)).tolist()
@@ -228,16 +234,14 @@ class Cluster:
                 )  # fmt: skip
 
 
-def connected(kernel: Kernel, warps: int) -> list[Machine]:
-    """The machines of one cluster, by rank, with their barriers and engines, and one clock space."""
-    blocks, stages = (
-        kernel.cluster_blocks,
-        [
-            f"{bar.name}[{stage}]" if bar.stages > 1 else bar.name
-            for bar in kernel.barriers
-            for stage in range(bar.stages)
-        ],
-    )
+def connected(kernel: Kernel, warps: int, blocks: int) -> list[Machine]:
+    """The machines of the blocks of one cluster, or of a cooperative launch, by rank, with their barriers and
+    engines, and one clock space."""
+    stages = [
+        f"{bar.name}[{stage}]" if bar.stages > 1 else bar.name
+        for bar in kernel.barriers
+        for stage in range(bar.stages)
+    ]
     names, warpgroups = [], -(-warps * WARP // WARPGROUP)
     for rank in range(blocks):
         of = f" of the block of rank {rank}" if blocks > 1 else ""
@@ -246,7 +250,7 @@ def connected(kernel: Kernel, warps: int) -> list[Machine]:
         names += [f"a TMA store of warp {warp}{of}" for warp in range(warps)]  # in global memory
         names += [f"a wgmma of warpgroup {n}{of}" for n in range(warpgroups)]
     clocks = AgentClocks(warps, blocks, names)
-    barrier = ClusterBarrier(clocks)
+    barrier, counters = ClusterBarrier(clocks), dict[int, Counter]()
     machines = [Machine(warps, kernel.shared_bytes, clocks=clocks, rank=rank) for rank in range(blocks)]
     per_block = len(stages) + 2 * warps + warpgroups
     for rank, machine in enumerate(machines):
@@ -254,7 +258,7 @@ def connected(kernel: Kernel, warps: int) -> list[Machine]:
         machine.mbarriers = Mbarriers(machine, clocks, kernel.barriers, first)
         machine.tma = TensorCopies(machine, clocks, first + len(stages))
         machine.matrix = MatrixEngine(machine, first + len(stages) + 2 * warps)
-        machine.cluster = Cluster(machine, barrier)
+        machine.cluster, machine.grid = Cluster(machine, barrier), Grid(machine, clocks, counters)
     for machine in machines:
         machine.mbarriers.peers = [m.mbarriers for m in machines]
         machine.cluster.peers = machines

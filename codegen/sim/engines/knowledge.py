@@ -13,7 +13,8 @@ and of the other lanes' those before the last such barrier.
 
 Proxies.  Beside what has happened stands what of it the asynchronous proxy sees: `fenced`.  An epoch of
 ordinary writes gets there by a fence.proxy.async that a thread executes which knows of them, and from there
-on with everything that is released.  Writes of engines need none.
+on with everything that is released.  What fence.proxy.async.shared::cta adds is `near`: it holds for what
+threads of its block wrote to their own shared memory.  Writes of engines need none.
 
 Reads of a warp have a column of their own, so that an arrival can hand back what was read and show nobody
 what was written.  Two further columns: that a block has started, and that a warp's initialisations of
@@ -33,54 +34,70 @@ ALL_LANES = (1 << (1 << WARP_BITS)) - 1
 
 
 class Knowledge:
-    """What is known to be over: an epoch per agent (`seen`, `fenced`), and epochs of single threads."""
+    """What is known to be over: an epoch per agent (`seen`, `fenced`, `near`), and of single threads."""
 
-    __slots__ = ("fenced", "fenced_threads", "seen", "threads")
+    __slots__ = ("fenced", "fenced_threads", "near", "near_threads", "seen", "threads")
 
-    def __init__(self, seen: Array, fenced: Array) -> None:
-        self.seen, self.fenced = seen, fenced
+    def __init__(self, seen: Array, fenced: Array, near: Array) -> None:
+        self.seen, self.fenced, self.near = seen, fenced, near
         self.threads: dict[int, int] = {}
         self.fenced_threads: dict[int, int] = {}
+        self.near_threads: dict[int, int] = {}
 
     @classmethod
     def nothing(cls, agents: int) -> Knowledge:
         """Knowledge of nothing."""
-        return cls(numpy.zeros(agents, numpy.int64), numpy.zeros(agents, numpy.int64))
+        return cls(*numpy.zeros((3, agents), numpy.int64))
+
+    @property
+    def _single(self) -> tuple[dict[int, int], ...]:
+        return self.threads, self.fenced_threads, self.near_threads
 
     def copy(self) -> Knowledge:
         """The same, to be changed."""
-        other = Knowledge(self.seen.copy(), self.fenced.copy())
-        other.threads, other.fenced_threads = dict(self.threads), dict(self.fenced_threads)
+        other = Knowledge(self.seen.copy(), self.fenced.copy(), self.near.copy())
+        other.threads, other.fenced_threads, other.near_threads = (dict(x) for x in self._single)
         return other
 
     def join(self, other: Knowledge) -> None:
         """Know what the other knows, too."""
         numpy.maximum(self.seen, other.seen, out=self.seen)
         numpy.maximum(self.fenced, other.fenced, out=self.fenced)
-        for mine, more in ((self.threads, other.threads), (self.fenced_threads, other.fenced_threads)):
-            for thread, epoch in more.items():
-                if mine.get(thread, 0) < epoch:
-                    mine[thread] = epoch
+        numpy.maximum(self.near, other.near, out=self.near)
+        for mine, more in zip(self._single, other._single, strict=True):
+            _raise(mine, more)
 
     def only(self, kept: Array) -> Knowledge:
         """What is known of some agents, by a mask."""
-        other = Knowledge(self.seen * kept, self.fenced * kept)
-        for mine, its in ((self.threads, other.threads), (self.fenced_threads, other.fenced_threads)):
+        other = Knowledge(self.seen * kept, self.fenced * kept, self.near * kept)
+        for its, mine in zip(other._single, self._single, strict=True):
             its.update({thread: epoch for thread, epoch in mine.items() if kept[thread >> WARP_BITS]})
         return other
 
     def fence(self) -> None:
         """What is known is visible to the asynchronous proxy."""
         numpy.maximum(self.fenced, self.seen, out=self.fenced)
-        for thread, epoch in self.threads.items():
-            self.fenced_threads[thread] = max(epoch, self.fenced_threads.get(thread, 0))
+        _raise(self.fenced_threads, self.threads)
 
-    def has(self, thread: int, epoch: int, *, fenced: bool = False) -> bool:
+    def fence_near(self, own: Array) -> None:
+        """What is known of some agents, by a mask, is visible where it is in their own shared memory."""
+        numpy.maximum(self.near, self.seen * own, out=self.near)
+        _raise(self.near_threads, {t: epoch for t, epoch in self.threads.items() if own[t >> WARP_BITS]})
+
+    def has(self, thread: int, epoch: int, *, fenced: bool = False, near: bool = False) -> bool:
         """Whether what a thread did in an epoch is known."""
-        agents, threads = (
-            (self.fenced, self.fenced_threads) if fenced else (self.seen, self.threads)
-        )  # fmt: skip
+        agents, threads = self.seen, self.threads
+        if near:
+            agents, threads = self.near, self.near_threads
+        elif fenced:
+            agents, threads = self.fenced, self.fenced_threads
         return bool(agents[thread >> WARP_BITS] >= epoch) or threads.get(thread, 0) >= epoch
+
+
+def _raise(mine: dict[int, int], more: dict[int, int]) -> None:
+    for thread, epoch in more.items():
+        if mine.get(thread, 0) < epoch:
+            mine[thread] = epoch
 
 
 class AgentClocks(Clocks):
@@ -105,8 +122,9 @@ class AgentClocks(Clocks):
         self.now: Array = numpy.ones(self.agents, dtype=numpy.int64)
         self.seen: Array = numpy.zeros((total, self.agents), dtype=numpy.int64)
         self.fenced: Array = numpy.zeros((total, self.agents), dtype=numpy.int64)
+        self.near: Array = numpy.zeros((total, self.agents), dtype=numpy.int64)
         self.floor = 0
-        self._rows = [Knowledge(self.seen[w], self.fenced[w]) for w in range(total)]
+        self._rows = [Knowledge(self.seen[w], self.fenced[w], self.near[w]) for w in range(total)]
         self._lanes: list[dict[int, Knowledge]] = [{} for _ in range(total)]
         self.without_writes: Array = numpy.arange(self.agents) >= total
         agents = numpy.arange(self.agents)
@@ -116,10 +134,11 @@ class AgentClocks(Clocks):
         """A cluster begins: all that was before is known to all."""
         self.floor = int(self.now.max())
         self.now[:] = self.floor + 1
-        self.seen[:] = self.fenced[:] = self.floor
+        self.seen[:] = self.fenced[:] = self.near[:] = self.floor
         for warp, (row, lanes) in enumerate(zip(self._rows, self._lanes, strict=True)):
             row.threads.clear()
             row.fenced_threads.clear()
+            row.near_threads.clear()
             lanes.clear()
             self.seen[warp, self.first_life + warp // self.per_block] = self.floor + 1
 
@@ -172,17 +191,20 @@ class AgentClocks(Clocks):
         else:
             self._lanes[warp][lanes] = known.copy()
 
-    def fence_proxy(self, warp: int, lanes: int) -> None:
-        """fence.proxy.async by these lanes: what they know, and have written, the asynchronous proxy sees."""
+    def fence_proxy(self, warp: int, lanes: int, *, cta: bool = False) -> None:
+        """fence.proxy.async by these lanes: what they know, and have written, the asynchronous proxy sees;
+        with `cta`, .shared::cta, what threads of their block wrote to its own shared memory."""
         known = self.release(warp, lanes)
-        known.fence()
+        if cta:
+            known.fence_near(self.not_of_peers[warp // self.per_block])
+        else:
+            known.fence()
+        known.seen[:] = 0  # a fence shows its threads nothing
+        known.threads.clear()
         if lanes == ALL_LANES:
-            self._rows[warp].fenced_threads.update(known.fenced_threads)
-            numpy.maximum(self.fenced[warp], known.fenced, out=self.fenced[warp])
-            return
-        only = Knowledge(numpy.zeros_like(known.seen), known.fenced)
-        only.fenced_threads = known.fenced_threads
-        self.acquire(warp, lanes, only)
+            self._rows[warp].join(known)
+        else:
+            self.acquire(warp, lanes, known)
 
     def engine_done(self, engine: int) -> Knowledge:
         """The running epoch of an engine is over: the knowledge of it."""
@@ -193,13 +215,14 @@ class AgentClocks(Clocks):
 
     # --- asking ----------------------------------------------------------------------------------------
 
-    def knows(self, thread: int, other: int, epoch: int, *, fenced: bool = False) -> bool:
+    def knows(self, thread: int, other: int, epoch: int, *, fenced: bool = False, near: bool = False) -> bool:
         """Whether a thread knows what another one, or an engine, did in an epoch, or sees it fenced."""
         warp, bit = thread >> WARP_BITS, 1 << (thread & 31)
-        if self._rows[warp].has(other, epoch, fenced=fenced):
+        if self._rows[warp].has(other, epoch, fenced=fenced, near=near):
             return True
         return any(
-            mask & bit and known.has(other, epoch, fenced=fenced) for mask, known in self._lanes[warp].items()
+            mask & bit and known.has(other, epoch, fenced=fenced, near=near)
+            for mask, known in self._lanes[warp].items()
         )
 
     def warp_knows(self, warp: int, other: int, epoch: int) -> bool:
@@ -207,11 +230,15 @@ class AgentClocks(Clocks):
         lanes = self._lanes[warp].values()
         return any(known.has(other, epoch) for known in (self._rows[warp], *lanes))
 
-    def visible(self, thread: int, other: int, epoch: int) -> bool:
-        """Whether an asynchronous access of a thread sees another's write; those of engines need no fence."""
+    def visible(self, thread: int, other: int, epoch: int, rank: int | None = None) -> bool:
+        """Whether an asynchronous access of a thread sees another's write, to the shared memory of the block
+        of a `rank` where one is given; writes of engines need no fence."""
         if other >> WARP_BITS >= self.first_engine or epoch <= self.floor:
             return True
-        return self.knows(thread, other, epoch, fenced=True)
+        if self.knows(thread, other, epoch, fenced=True):
+            return True
+        own = rank is not None and (other >> WARP_BITS) // self.per_block == rank
+        return own and self.knows(thread, other, epoch, near=True)
 
     def still_unknown(self, late: Array, epochs: Array, threads: Array, others: Array) -> Array:
         """Of what a warp has not seen, what its thread does not know either."""
