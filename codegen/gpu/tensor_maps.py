@@ -28,7 +28,7 @@ from layoutalg.legality import check_tensor_map
 MOST_IMAGES = 256
 """Addresses for which a form keeps its image; the one that was encoded first goes first."""
 
-_WIDEST = 256
+WIDEST = 256
 """Rules of global addresses ask for no more than this many bytes."""
 
 
@@ -49,7 +49,7 @@ def encode_tensor_map(
     layoutalg.errors.AlignmentError: tensor map of f16 (64,100) in boxes (64,64), mode none: tma.stride: \
 the stride of leaf 1 is 200 bytes; accepted are multiples of 16 bytes; nearest: 208 bytes, 8 bytes of padding
     """
-    require_legal(tensor_map, min(address & -address or _WIDEST, _WIDEST), arch)
+    require_legal(tensor_map, min(address & -address or WIDEST, WIDEST), arch)
     status, image = encode_tiled(tensor_map, address, library)
     if status:
         raise UnsupportedError(
@@ -58,14 +58,26 @@ the stride of leaf 1 is 200 bytes; accepted are multiples of 16 bytes; nearest: 
     return image
 
 
-@functools.lru_cache(maxsize=1024)
 def require_legal(tensor_map: TensorMap, alignment_bytes: int, arch: str = "sm_90") -> None:
     """Raise the error of a rule that a tensor map breaks, where its address is a multiple of so many bytes.
 
     >>> from layoutalg.dtype import dtype
     >>> require_legal(TensorMap(dtype("u8"), (64,), (), (64,), (1,)), 16)
     """
-    check_tensor_map(tensor_map, global_alignment_bytes=alignment_bytes, arch=arch).require()
+    if alignment_bytes < _least_alignment(tensor_map, arch):
+        check_tensor_map(tensor_map, global_alignment_bytes=alignment_bytes, arch=arch).require()
+
+
+@functools.lru_cache(maxsize=1024)
+def _least_alignment(tensor_map: TensorMap, arch: str) -> int:
+    """The least power of two that, if it divides the address, breaks no rule: what divides it too is as good;
+    past WIDEST where there is none."""
+    found = 16
+    while (
+        found <= WIDEST and check_tensor_map(tensor_map, global_alignment_bytes=found, arch=arch).violations
+    ):
+        found *= 2
+    return found
 
 
 def map_fields(tensor_map: TensorMap) -> dict[str, Any]:

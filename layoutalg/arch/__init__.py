@@ -67,6 +67,8 @@ from layoutalg.arch.tcgen05 import (
 )
 from layoutalg.arch.tensor_map import (
     FLOAT_TYPES,
+    MULTICAST_LEAST,
+    MULTICAST_ZEROS,
     SOURCE,
     TENSOR_MAP_TYPES,
     Enumerator,
@@ -92,6 +94,8 @@ __all__ = [
     "INSTRUCTION_ALIASES",
     "MAX_OFFSET_BYTES",
     "MMA_ATOMS",
+    "MULTICAST_LEAST",
+    "MULTICAST_ZEROS",
     "SMEM_ATOMS",
     "SOURCE",
     "SWIZZLE_MODES",

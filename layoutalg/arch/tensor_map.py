@@ -82,6 +82,12 @@ L2_PROMOTIONS: Mapping[int, Enumerator] = MappingProxyType(
 """Bytes that L2 fetches at a time -> CUtensorMapL2promotion."""
 
 
+MULTICAST_LEAST, MULTICAST_ZEROS = 2, 3
+"""Of a box that several blocks get, the sectors that each 128 bytes of a row have at least of every line of
+memory (128 bytes) that they touch, and that a row has at least of zeros where some of it is out of bounds:
+MEASURED on an H200 (tests/data/h200_multicast.json)."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """The parameters of cuTensorMapEncodeTiled, innermost dimension first; the address is given at run time.

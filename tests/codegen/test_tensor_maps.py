@@ -13,7 +13,8 @@ from layoutalg.arch import SWIZZLE_MODES, TensorMap
 from layoutalg.codegen.gpu import MapImages, encode_tensor_map, tensor_maps
 from layoutalg.codegen.gpu.driver import MAP_BYTES, encode_tiled
 from layoutalg.dtype import dtype
-from layoutalg.errors import AlignmentError, ShapeError, UnsupportedError
+from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UnsupportedError
+from layoutalg.legality import check_tensor_map
 from layoutalg.testing import compile_shared
 from tests.codegen.test_driver import include_folder
 
@@ -72,6 +73,22 @@ def test_what_is_illegal_is_refused_before_the_driver_is_asked() -> None:
     with pytest.raises(UnsupportedError, match="sm_80 has no TMA; sm_90 and later have"):
         encode_tensor_map(TILED, 1 << 20, arch="A100", library=driver)
     assert not asked
+
+
+def test_a_map_is_legal_from_its_least_alignment_on() -> None:
+    """Closed form beside the rules, asked of each alignment."""
+    shape, strides, box = (32, 7, 3, 2), (32, 224, 672), (16, 7, 1, 1)
+    interleaved = TensorMap(dtype("u8"), shape, strides, box, (1,) * 4, 32, SWIZZLE_MODES["32B"])
+    wrong = replace(TILED, strides_bytes=(200, 1456))
+    for tensor_map, least in ((TILED, 16), (interleaved, 32), (wrong, 512)):
+        for alignment in (2, 8, 16, 32, 64, 256):
+            legal = not check_tensor_map(tensor_map, global_alignment_bytes=alignment).violations
+            assert legal == (alignment >= least)
+            if legal:
+                tensor_maps.require_legal(tensor_map, alignment)
+            else:
+                with pytest.raises(LayoutAlgError):
+                    tensor_maps.require_legal(tensor_map, alignment)
 
 
 def test_what_the_driver_alone_refuses_has_its_name_for_it() -> None:

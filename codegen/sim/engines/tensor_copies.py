@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from layoutalg.arch import CHUNK_BYTES, TensorMap
+from layoutalg.arch import CHUNK_BYTES, MULTICAST_LEAST, MULTICAST_ZEROS, TensorMap
 from layoutalg.budget import spend
 from layoutalg.codegen.sim.copies import CopyQueue
 from layoutalg.codegen.sim.engines.knowledge import AgentClocks
@@ -33,8 +33,11 @@ from layoutalg.codegen.sim.hazards import WARP_BITS, Array, GridShadow, Race, Sh
 from layoutalg.codegen.sim.machine import Buffer, Group, Machine, Memory, as_bits
 from layoutalg.errors import UnsupportedError
 
-SECTOR_BYTES = 32
-"""What global memory is read and written in."""
+SECTOR_BYTES, LINE_SECTORS = 32, 4
+"""What global memory is read and written in, and how many of them are a line."""
+
+PLACE_BITS = 44
+"""Bits of the number of a sector in a buffer."""
 
 
 class Place(NamedTuple):
@@ -96,11 +99,12 @@ class BoundMap:
             at = at + (place * stride)[:, None]
         return at, numpy.broadcast_to(exists, at.shape)
 
-    def sector_bytes(self, crd: Sequence[int], *, stored: bool = False) -> int:
+    def sector_bytes(self, crd: Sequence[int], *, stored: bool = False, shared: bool = False) -> int:
         """Bytes that a copy of a box moves over the interconnect: of each row the sectors that it touches,
-        and on the way in whole sectors of zeros for what is out of bounds.
+        and on the way in whole sectors of zeros for what is out of bounds; of one that several blocks get,
+        `shared`, what each of them gets: see MULTICAST_LEAST.
 
-        Source: measured on an H200, tests/gpu/async_counters.
+        Source: measured on an H200, tests/gpu/async_counters and tests/gpu/multicast_counters.
         """
         at, exists = self.elements(crd, stored=stored)
         size = self.element_bytes
@@ -109,8 +113,15 @@ class BoundMap:
         begins[:, 1:] = (first[:, 1:] != last[:, :-1]) | ~exists[:, :-1]
         sectors = int(((begins + (last - first)) * exists).sum())
         missing = (~exists).sum(axis=1) * size
-        zeros = 0 if stored else int((-(-missing // SECTOR_BYTES)).sum())
-        return SECTOR_BYTES * (sectors + zeros)
+        zeros = 0 if stored else -(-missing // SECTOR_BYTES)
+        if shared:  # line by line of each 128 bytes of a row
+            chunks = numpy.arange(at.shape[1]) * size // (LINE_SECTORS * SECTOR_BYTES)
+            parts = numpy.arange(len(at))[:, None] * (int(chunks[-1]) + 1) + chunks
+            touched = numpy.unique(((parts << PLACE_BITS) + first)[exists])
+            counts = numpy.unique(touched // LINE_SECTORS, return_counts=True)[1]
+            sectors = int(numpy.maximum(counts, MULTICAST_LEAST).sum())
+            zeros = numpy.where(missing > 0, numpy.maximum(zeros, MULTICAST_ZEROS), 0)
+        return SECTOR_BYTES * (sectors + int(numpy.sum(zeros)))
 
     def read(self, crd: Sequence[int]) -> Array:
         """The bytes of a box, (rows, bytes per row), zeros out of bounds."""
@@ -184,7 +195,8 @@ class TensorCopies:
                     group, rank, place, tensor, bar.name, int(stages[lane]), start, rows, thread, i
                 )
             self.moved["load"] += tensor.box_bytes
-            self.sectors["load"] += tensor.sector_bytes(where) * len(ranks)
+            counted = tensor.sector_bytes(where, shared=blocks is not None)
+            self.sectors["load"] += counted * len(ranks)
 
     def _load_into(
         self, group: Group, rank: int, place: Place, tensor: BoundMap, bar: str, stage: int, start: int,
