@@ -22,6 +22,7 @@ from layoutalg.codegen.program.checks import check_available
 from layoutalg.codegen.program.dependent_launch import dependent
 from layoutalg.codegen.program.inside import check_tensors
 from layoutalg.codegen.program.launch_contract import (
+    COOPERATIVE,
     EARLY,
     LARGE_CLUSTER,
     MOST_SHARED,
@@ -30,6 +31,7 @@ from layoutalg.codegen.program.launch_contract import (
     check_argument,
     check_integers,
     contract,
+    dynamic_bytes,
     is_dynamic,
     lines,
     only_target,
@@ -68,6 +70,7 @@ from layoutalg.codegen.program.tile import (
 )
 
 __all__ = [
+    "COOPERATIVE",
     "EARLY",
     "LARGE_CLUSTER",
     "MBARRIER_BYTES",
@@ -101,6 +104,7 @@ __all__ = [
     "check_tensors",
     "contract",
     "dependent",
+    "dynamic_bytes",
     "expressions",
     "is_dynamic",
     "launch_sequence",

@@ -50,6 +50,7 @@ def check(kernel: Kernel, arch: str | Arch = "sm_90") -> None:
     chip = find_arch(arch)
     _launch(kernel, chip)
     check_asynchronous(kernel, chip)
+    _cooperative(kernel)
     scope = {kernel.tid, *kernel.block_vars, *(p for p in kernel.params if isinstance(p, Var))}
     _body(kernel.body, kernel, chip, frozenset(scope), {}, Together.BLOCK)
     check_tensors(kernel)
@@ -107,6 +108,22 @@ def _launch(kernel: Kernel, chip: Arch) -> None:
     for condition in kernel.conditions:
         if not is_predicate(condition) or not variables(condition) <= set(kernel.params):
             raise IRError("condition", condition, f"the condition {condition} must compare parameters only")
+
+
+def _cooperative(kernel: Kernel) -> None:
+    """Blocks that wait for each other say so, and have no clusters: nobody has said how many of those fit."""
+    waiting = (s for s in walk(kernel.body) if isinstance(s, Do) and s.instr.requires.all_blocks)
+    if (s := next(waiting, None)) is None:
+        return
+    if not kernel.cooperative:
+        raise IRError(
+            "cooperative", s, f"'{s}' waits for all blocks of {kernel.name}, which is not cooperative"
+        )
+    if kernel.cluster_blocks > 1:
+        raise UnsupportedError(
+            f"{kernel.name} has clusters of {kernel.cluster_blocks} blocks and waits for all blocks of its "
+            "launch: one of both is accepted"
+        )
 
 
 def _names(kernel: Kernel) -> Iterator[str]:

@@ -12,6 +12,7 @@ That a coordinate is below an extent is proved from them by one of
 
     facts          the coordinate's interval ends below the extent's
     a predicate    tile * 64 + 64 <= m holds here, and what is added to tile * 64 is below 64
+    an interval    first <= 8 holds here, and the coordinate is first * 64 + x, with x below 64
     a range        tile counts the m // 64 tiles of the grid, so that tile * 64 + 64 <= m // 64 * 64 <= m
 
 Notes.  Sound, not complete.  What is compared has its normal form, so that different spellings of a bound are
@@ -126,6 +127,21 @@ class Conditions:
             self._plain[e] = simplify(found)
         return self._plain[e]
 
+    def bounded(self, e: Expr) -> Expr:
+        """The expression without names, but for those of which an interval is known here.
+
+        >>> x, y = Var("x", 100), Var("y", 400, "let")
+        >>> known = Conditions().let(y, x * 4).under(x < 8, True)
+        >>> known.orders(y, Const(28)), known.orders(known.bounded(y), Const(28))
+        (False, True)
+        """
+        found = e
+        while named := {
+            v: self.lets[v] for v in variables(found) if v in self.lets and v not in self.intervals
+        }:
+            found = substitute(found, named)
+        return simplify(found)
+
     def is_below(self, coordinate: Expr, extent: Expr) -> bool:
         """Whether coordinate < extent was proved; False says nothing.
 
@@ -140,6 +156,7 @@ class Conditions:
         if (
             self._is_below(place, end)
             or self.orders(coordinate + 1, extent)
+            or self.orders(self.bounded(coordinate) + 1, extent)
             or simplify(place < end) == Const(1)
         ):
             self._proved.add((coordinate, extent))  # a tile that is copied is loaded, then stored

@@ -52,7 +52,8 @@ def dependent(
     """The kernel, so that it may start before the one in front of it has ended, where the architecture can.
 
     `written`: those of its pointers, by name, that the kernel in front writes; `read`: those that it reads.
-    A kernel that shares nothing with the one in front, but for what both of them read, stays as it is.
+    A kernel that shares nothing with the one in front, but for what both of them read, stays as it is, and
+    so does a cooperative one, all blocks of which the driver starts at once.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> k = KernelBuilder("read", threads=32)
@@ -62,7 +63,7 @@ def dependent(
       grid_wait()
       ldg32_fresh(v, partial[tid])
     """
-    if find_arch(arch).compute_capability < EARLY_FROM:
+    if find_arch(arch).compute_capability < EARLY_FROM or kernel.cooperative:
         return kernel
     overwritten = (p.name for p in kernel.params if isinstance(p, Global) and p.writable and p.name in read)
     awaited = tuple(dict.fromkeys([*written, *overwritten]))

@@ -37,6 +37,9 @@ MOST_SHARED = "cudaFuncAttributeMaxDynamicSharedMemorySize"
 EARLY = "cudaLaunchAttributeProgrammaticStreamSerialization"
 """Attributes: needed for dynamic shared memory; allowed where a kernel waits for the one in front itself."""
 
+COOPERATIVE = "cudaLaunchAttributeCooperative"
+"""The attribute that blocks which wait for each other need: all are resident, or none is started."""
+
 LARGE_CLUSTER = "cudaFuncAttributeNonPortableClusterSizeAllowed"
 """The attribute that clusters of more than PORTABLE_CLUSTER blocks need."""
 
@@ -83,6 +86,7 @@ class Contract:
     of it ends.  `cluster` in blocks along each side of the grid; `maps` are the tensor maps, which stand
     behind the parameters in the signature.  `target`, where it is not empty, is what alone has the kernel's
     instructions.  Of the buffers `in_chunks` TMA writes whole chunks of 16 bytes, past the end of a row too.
+    A `cooperative` launch keeps all blocks resident.
     """
 
     parameters: tuple[Parameter, ...]
@@ -96,6 +100,7 @@ class Contract:
     maps: tuple[TensorMapParam, ...] = ()
     target: str = ""
     in_chunks: tuple[str, ...] = ()
+    cooperative: bool = False
 
     @property
     def function_attributes(self) -> dict[str, int]:
@@ -110,7 +115,8 @@ class Contract:
     @property
     def attributes(self) -> dict[str, int]:
         """What a launch has to set beside grid, block and arguments, by the names of CUDA's runtime."""
-        return self.function_attributes | ({EARLY: 1} if self.early else {})
+        told = {EARLY: self.early, COOPERATIVE: self.cooperative}
+        return self.function_attributes | {name: 1 for name, is_set in told.items() if is_set}
 
 
 def contract(kernel: Kernel) -> Contract:
@@ -124,7 +130,6 @@ def contract(kernel: Kernel) -> Contract:
     >>> [str(p) for p in contract(k.build()).parameters]
     ['8 to 96, a multiple of 8']
     """
-    shared = kernel.shared_bytes if is_dynamic(kernel) else 0
     holds = dict(kernel.scalars)
     given = tuple(_parameter(p, holds.get(p.name, "")) for p in kernel.params)
     fixed = tuple(Parameter(name, "int", n, n, 1, built_in=True) for name, n in kernel.constants)
@@ -140,9 +145,10 @@ def contract(kernel: Kernel) -> Contract:
     of_maps = tuple(map_conditions(kernel.maps))
     conditions = tuple(dict.fromkeys(kernel.conditions + limits + whole + of_maps))
     return Contract(
-        given + fixed, conditions, kernel.grid, (kernel.threads, 1, 1), shared, bool(_updated(kernel)),
+        given + fixed, conditions, kernel.grid, (kernel.threads, 1, 1), dynamic_bytes(kernel),
+        bool(_updated(kernel)),
         kernel.dependent, kernel.cluster, kernel.maps, only_target(kernel),
-        tuple(_in_chunks(kernel)),
+        tuple(_in_chunks(kernel)), kernel.cooperative,
     )  # fmt: skip
 
 
@@ -201,7 +207,7 @@ def _in_chunks(kernel: Kernel) -> Iterator[str]:
 
 def _updated(kernel: Kernel) -> set[str]:
     """The names of pointers that are read and written, by threads or by TMA."""
-    found: dict[str, set[str]] = {"read": set(), "write": set()}
+    found: dict[str, set[str]] = {"read": set(), "write": set(), "place": set()}
     for s in walk(kernel.body):
         if isinstance(s, Do):
             for operand, arg in zip(s.instr.operands, s.args, strict=True):
@@ -228,6 +234,16 @@ def is_dynamic(kernel: Kernel) -> bool:
     False
     """
     return kernel.shared_bytes > STATIC_SHARED_BYTES
+
+
+def dynamic_bytes(kernel: Kernel) -> int:
+    """Bytes of shared memory that a launch has to ask for.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> dynamic_bytes(KernelBuilder("empty", threads=32).build())
+    0
+    """
+    return kernel.shared_bytes if is_dynamic(kernel) else 0
 
 
 def check_argument(var: Var, value: object) -> None:
@@ -294,6 +310,8 @@ def lines(terms: Contract) -> Iterator[str]:
     blocks = f"{count} block{'s' if count != '1' else ''} of {terms.block[0]} threads{clusters}{shared}"
     if LARGE_CLUSTER in terms.attributes:
         yield f"Clusters of more than {PORTABLE_CLUSTER} blocks: set {LARGE_CLUSTER} to 1 first."
+    if terms.cooperative:
+        yield f"All blocks are resident together: launch with {COOPERATIVE}."
     yield f"Launch {blocks}{', for' if terms.parameters else '.'}"
     width = max((len(p.name) for p in terms.parameters), default=0)
     for p in terms.parameters:

@@ -391,6 +391,7 @@ class Kernel(Shown):
 
     `cluster` blocks per cluster along each side of the grid; `maps` and `barriers` are tensor maps and
     mbarriers.  `as_written`: its addresses are printed as they stand, without what `lower` makes of them.
+    `cooperative`: its blocks wait for each other, and the launch has to keep all of them resident.
 
     What the kernel is right for, beside the parameters' own declarations: `conditions` between integer
     parameters; `constants` by name, built into its statements where a parameter could be; `scalars`, the
@@ -414,6 +415,7 @@ class Kernel(Shown):
     maps: tuple[TensorMapParam, ...] = ()
     barriers: tuple[Mbarrier, ...] = ()
     as_written: bool = False
+    cooperative: bool = False
 
     @property
     def declared(self) -> tuple[Global | Var | TensorMapParam | Shared | Mbarrier | Reg, ...]:

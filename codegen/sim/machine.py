@@ -31,7 +31,7 @@ from layoutalg.codegen.sim.hazards import Array, Clocks, GridShadow, Race, Shado
 from layoutalg.errors import SimulationError, UnsupportedError
 
 if TYPE_CHECKING:
-    from layoutalg.codegen.sim.engines import Cluster, MatrixEngine, Mbarriers, TensorCopies
+    from layoutalg.codegen.sim.engines import Cluster, Grid, MatrixEngine, Mbarriers, TensorCopies
 
 _CARRIER = {1: numpy.uint8, 2: numpy.uint16}
 
@@ -253,7 +253,7 @@ class Machine:
     """One block's state, and the rules of touching it.
 
     Of several blocks of a cluster, `rank` counts them and `clocks` are shared.  `mbarriers`, `tma`,
-    `matrix` and `cluster` are there for kernels that use them (see engines).
+    `matrix`, `cluster` and `grid` are there for kernels that use them (see engines).
 
     >>> machine = Machine(warps=1, shared_bytes=64)
     >>> group = Group(0, Lanes.of(numpy.ones(32, dtype=bool), 0), 0, [])
@@ -267,6 +267,7 @@ class Machine:
     tma: TensorCopies
     matrix: MatrixEngine
     cluster: Cluster
+    grid: Grid
 
     def __init__(self, warps: int, shared_bytes: int, *, clocks: Clocks | None = None, rank: int = 0) -> None:
         self.clocks = clocks or Clocks(warps)
@@ -296,7 +297,7 @@ class Machine:
 
     def watch_shared(self, first_byte: int, size_bytes: int, granule_bytes: int) -> Shadow:
         """A shadow over a part of shared memory; buffers that overlap must share one."""
-        shadow = Shadow(size_bytes, granule_bytes, self.clocks, first_byte=first_byte)
+        shadow = Shadow(size_bytes, granule_bytes, self.clocks, first_byte=first_byte, rank=self.rank)
         self._shared_shadows.append(shadow)
         return shadow
 
@@ -361,11 +362,12 @@ class Machine:
 
     # --- what effects call -----------------------------------------------------------------------------
 
-    def fence_proxy_async(self, group: Group) -> None:
-        """What the active lanes know and have written, the asynchronous proxy sees from here on."""
+    def fence_proxy_async(self, group: Group, *, cta: bool = False) -> None:
+        """What the active lanes know and have written, the asynchronous proxy sees from here on; with `cta`
+        what threads of the block wrote to its own shared memory."""
         for w, lanes in enumerate(group.active.mask.reshape(-1, WARP)):
             if lanes.any():
-                self.clocks.fence_proxy(group.first_agent + w, as_bits(lanes))
+                self.clocks.fence_proxy(group.first_agent + w, as_bits(lanes), cta=cta)
 
     def commit_copies(self, group: Group) -> None:
         """Close the group of copies that the active lanes have started since the last one."""

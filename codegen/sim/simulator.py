@@ -67,6 +67,9 @@ Block: TypeAlias = tuple[int, int, int]
 MAX_ARRAY_BYTES = 1 << 34
 """Bytes of all arrays of a simulated launch, at most; pages that nothing touches take no memory."""
 
+MOST_WARPS = 512
+"""Warps of blocks that wait for each other, at most: clocks know what each has seen of each."""
+
 SIMULATED = 5
 """Budgets that a simulated launch has: about ten seconds of one core."""
 
@@ -181,7 +184,7 @@ def _launch(
     seed: int,
     traced: bool,
 ) -> Simulation:
-    units = _units(kernel, params, arrays, traced, way)
+    units = _units(kernel, params, arrays, traced, way, math.prod(grid))
     order, done = random.Random(seed), 0
     for cluster in _clusters(kernel, chosen, grid):
         for unit, block in zip(units, cluster, strict=True):
@@ -225,6 +228,7 @@ class _Unit:
             self.machine.tma.start()
             self.machine.matrix.start_block()
             self.machine.cluster.start()
+            self.machine.grid.start()
 
     def finish(self) -> None:
         """The block ends.  Raises SimulationError for what it leaves undone."""
@@ -243,14 +247,19 @@ class _Unit:
 
 def _units(
     kernel: Kernel, params: Mapping[Var, int], arrays: Mapping[str, Array], traced: bool,
-    way: Literal["block", "warp"],
+    way: Literal["block", "warp"], launched: int,
 ) -> list[_Unit]:  # fmt: skip
-    """The blocks of one cluster, which share their clocks, or one block."""
+    """The blocks of one cluster or of a cooperative launch, which share their clocks, or one block."""
     asynchronous = _is_asynchronous(kernel)
     warps = -(-kernel.threads // WARP)
     machines = [Machine(warps, kernel.shared_bytes)]
     if asynchronous:
-        machines = connected(kernel, warps)
+        blocks = launched if kernel.cooperative else kernel.cluster_blocks
+        if blocks * warps > MOST_WARPS:
+            raise ResourceError(
+                f"warps of {kernel.name} that wait for each other, simulated", blocks * warps, MOST_WARPS
+            )
+        machines = connected(kernel, warps, blocks)
     globals_ = _global_buffers(kernel, machines[0], arrays)
     maps = {m.name: BoundMap(m.name, m.evaluate(params), globals_[m.source.name]) for m in kernel.maps}
     units: list[_Unit] = []
@@ -268,13 +277,17 @@ def _is_asynchronous(kernel: Kernel) -> bool:
     return (
         bool(kernel.maps or kernel.barriers)
         or kernel.cluster_blocks > 1
+        or kernel.cooperative
         or not ASYNCHRONOUS.isdisjoint(instr.name for instr in calls)
         or any(instr.requires.warpgroup_converged for instr in calls)
     )
 
 
 def _clusters(kernel: Kernel, chosen: Iterable[Block], grid: Block) -> Iterator[list[Block]]:
-    """The blocks of every cluster in which a chosen block lies, by rank."""
+    """The blocks of every cluster in which a chosen block lies, by rank; all of a cooperative launch."""
+    if kernel.cooperative:
+        yield list(_blocks(grid))
+        return
     if kernel.cluster_blocks == 1:
         for block in chosen:
             yield [block]

@@ -5,11 +5,13 @@ mbarriers       mbarriers, their phases and bytes; named barriers
 tensor_copies   TMA: boxes in flight, bulk groups
 matrix_engine   wgmma: products that own registers and bytes until they are waited for
 cluster         cluster barriers, the shared memory of other blocks
+grid            barriers of the blocks of a launch, by counters
 """
 
 from __future__ import annotations
 
 from layoutalg.codegen.sim.engines.cluster import Cluster, ClusterBarrier, connected
+from layoutalg.codegen.sim.engines.grid import Grid
 from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Knowledge
 from layoutalg.codegen.sim.engines.matrix_engine import MatrixEngine, RegisterPlace
 from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Mbarriers
@@ -22,6 +24,7 @@ __all__ = [
     "BoundMap",
     "Cluster",
     "ClusterBarrier",
+    "Grid",
     "Knowledge",
     "MatrixEngine",
     "Mbarriers",
