@@ -3,9 +3,11 @@
     record     Instr, Operand: what every instruction states
     words      numbers in the 32-bit words that carry them, and device functions that several helpers call
     memory     loads, stores, asynchronous copies, barriers, waiting for the kernel in front
+    grid       barriers of the blocks of a launch
     mma        mma.sync, ldmatrix and movmatrix
     shuffle    warp shuffles and byte permutes
-    arith      f32 arithmetic, conversions
+    arith      f32 arithmetic, f16 and bf16 packed and unpacked
+    conversions  between any two types of elements
     double     f64 arithmetic
     formula    formulas of vectors, one instruction each
     functions  functions of one number: an expression and its meaning
@@ -21,6 +23,7 @@ An architecture that adds instructions adds records here; nothing else knows wha
 from __future__ import annotations
 
 from layoutalg.codegen.instr.arith import fma_outer, pack, scale, unpack
+from layoutalg.codegen.instr.conversions import CONVERTED, convert, converted
 from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join, label, labelled
 from layoutalg.codegen.instr.formula import (
     OPERATIONS,
@@ -36,10 +39,13 @@ from layoutalg.codegen.instr.formula import (
     elementwise,
 )
 from layoutalg.codegen.instr.functions import GELU, RELU, SILU, ScalarFunction
+from layoutalg.codegen.instr.grid import GRID_SYNC
 from layoutalg.codegen.instr.memory import (
     BAR,
     CLEAR,
     CP_ASYNC,
+    CP_ASYNC_FIRST,
+    CP_ASYNC_LAST,
     CP_ASYNC_LINE,
     CP_ASYNC_ZFILL,
     CP_COMMIT,
@@ -50,6 +56,7 @@ from layoutalg.codegen.instr.memory import (
     LDS,
     MOVE,
     STG,
+    STG_STREAM,
     STG_WHOLE,
     STS,
     TRANSPOSE_8,
@@ -115,6 +122,7 @@ from layoutalg.codegen.instr.sm90 import (
     CLUSTER_WAIT,
     FENCE_BARRIER_INIT,
     FENCE_PROXY_ASYNC,
+    FENCE_PROXY_ASYNC_CTA,
     LDS_REMOTE,
     MBARRIER_INIT,
     NAMED_ARRIVE,
@@ -159,15 +167,20 @@ __all__ = [
     "CLUSTER_ARRIVE",
     "CLUSTER_ARRIVE_RELAXED",
     "CLUSTER_WAIT",
+    "CONVERTED",
     "CP_ASYNC",
+    "CP_ASYNC_FIRST",
+    "CP_ASYNC_LAST",
     "CP_ASYNC_LINE",
     "CP_ASYNC_ZFILL",
     "CP_COMMIT",
     "CP_WAIT",
     "FENCE_BARRIER_INIT",
     "FENCE_PROXY_ASYNC",
+    "FENCE_PROXY_ASYNC_CTA",
     "FOLDS",
     "GELU",
+    "GRID_SYNC",
     "GRID_WAIT",
     "LDG",
     "LDG_FRESH",
@@ -196,6 +209,7 @@ __all__ = [
     "SHUFFLE_XOR",
     "SILU",
     "STG",
+    "STG_STREAM",
     "STG_WHOLE",
     "STMATRIX",
     "STMATRIX_TRANS",
@@ -242,6 +256,8 @@ __all__ = [
     "barrier",
     "butterfly",
     "computed",
+    "convert",
+    "converted",
     "decode",
     "deviation",
     "element_of",

@@ -176,7 +176,7 @@ class Requires:
     `block_converged`: all warps of the block; `warp_converged`: all lanes of the warp, for which PTX says
     .aligned or takes a full mask; `warpgroup_converged`: all of four warps from a multiple of four on.
     `arch_specific`: exactly `sm`, in machine code for the target with an "a" behind it, such as sm_90a: no
-    other GPU has the instruction.
+    other GPU has the instruction.  `all_blocks` of the launch have to be resident together.
     """
 
     sm: int = 70
@@ -184,6 +184,7 @@ class Requires:
     warp_converged: bool = False
     warpgroup_converged: bool = False
     arch_specific: bool = False
+    all_blocks: bool = False
 
 
 def moves(machine: Any, group: Any, data: Any) -> Any:

@@ -17,7 +17,7 @@ from itertools import combinations
 from layoutalg.codegen.expr import Expr, to_c
 from layoutalg.codegen.printing.record import LaunchBuffer, LaunchRecord, Step, map_enumerators
 from layoutalg.codegen.printing.wrap import wrapped
-from layoutalg.codegen.program import EARLY, SCRATCH, Parameter, TensorMapParam, text
+from layoutalg.codegen.program import COOPERATIVE, EARLY, SCRATCH, Parameter, TensorMapParam, text
 
 INCLUDES = ("#include <cuda_runtime.h>", "#include <stdexcept>", "#include <string>", "")
 MAP_INCLUDES = ("#include <cuda.h>", INCLUDES[0], "#include <cstring>", *INCLUDES[1:])
@@ -166,6 +166,12 @@ def _launch(step: Step, buffers: dict[str, LaunchBuffer]) -> Iterator[str]:
     yield f"{pad}config.blockDim = dim3({', '.join(map(str, terms.block))});"
     yield f"{pad}config.dynamicSmemBytes = {terms.dynamic_shared_bytes};"
     yield f"{pad}config.stream = stream;"
+    if terms.cooperative:
+        yield f"{pad}cudaLaunchAttribute together = {{}};"
+        yield f"{pad}together.id = {COOPERATIVE};"
+        yield f"{pad}together.val.cooperative = 1;"
+        yield f"{pad}config.attrs = &together;"
+        yield f"{pad}config.numAttrs = 1;"
     if terms.early:
         yield f"{pad}cudaLaunchAttribute early = {{}};"
         yield f"{pad}early.id = {EARLY};"

@@ -160,10 +160,10 @@ def _function(name, device, shared_bytes, large):
     return function
 
 
-def _launch(name, device, stream, grid, block, shared_bytes, early, arguments, large=False):
-    """Launch one kernel; attribute 6 is that of programmatic stream serialization."""
-    attribute = _Attribute(6, 0, 1)
-    config = _Config(grid, block, shared_bytes, stream, ctypes.pointer(attribute), 1 if early else 0)
+def _launch(name, device, stream, grid, block, shared_bytes, attribute, arguments, large=False):
+    """Launch one kernel; attribute 6 is programmatic stream serialization, 2 a cooperative launch."""
+    given = _Attribute(attribute, 0, 1)
+    config = _Config(grid, block, shared_bytes, stream, ctypes.pointer(given), 1 if attribute else 0)
     places = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
     function = _function(name, device, shared_bytes, large)
     _checked(ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx(ctypes.byref(config), function, places, None))
@@ -290,7 +290,7 @@ def _launch(step: Step) -> Iterator[str]:
     yield "    _launch("
     yield f'        "{step.kernel}", device, stream,'
     yield f"        ({', '.join(map(_number, terms.grid))}), {tuple(terms.block)},"
-    yield f"        {terms.dynamic_shared_bytes}, {terms.early},"
+    yield f"        {terms.dynamic_shared_bytes}, {2 if terms.cooperative else 6 if terms.early else 0},"
     yield f"        [{', '.join(given)}],"
     if LARGE_CLUSTER in terms.attributes:
         yield "        large=True,"

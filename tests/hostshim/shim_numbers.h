@@ -37,6 +37,38 @@ inline double __hiloint2double(int hi, int lo) {
     return shim_bits<double>(high << 32 | low);
 }
 
+inline int min(int x, int y) { return x < y ? x : y; }
+inline int max(int x, int y) { return x < y ? y : x; }
+
+// Conversions: to a float the nearest or, of _rz, towards zero; to an integer towards zero, inside of its ends,
+// and of NaN what a GPU has, 0 or of doubles and 64 bits the least integer.
+inline float __double2float_rn(double x) { return static_cast<float>(x); }
+inline float __double2float_rz(double x) {
+    const float near = static_cast<float>(x);
+    if (__builtin_fabs(static_cast<double>(near)) <= __builtin_fabs(x) || x != x) return near;
+    return shim_bits<float>(shim_bits<unsigned>(near) - 1);
+}
+inline float __int2float_rn(int x) { return static_cast<float>(x); }
+inline float __int2float_rz(int x) { return __double2float_rz(x); }
+inline float __ll2float_rn(long long x) { return static_cast<float>(x); }
+inline double __ll2double_rn(long long x) { return static_cast<double>(x); }
+inline float __ll2float_rz(long long x) {
+    const float near = static_cast<float>(x);
+    const bool past = near >= 0x1p63f || (x < 0 ? static_cast<long long>(near) < x : static_cast<long long>(near) > x);
+    return past ? shim_bits<float>(shim_bits<unsigned>(near) - 1) : near;
+}
+template <class To, class From>
+To shim_truncated(From x, To nan) {
+    constexpr int bits = 8 * sizeof(To) - 1;
+    const From end = __builtin_ldexp(1.0, bits);
+    constexpr To least = To(1) << bits;
+    return x != x ? nan : x >= end ? ~least : x < -end ? least : static_cast<To>(x);
+}
+inline int __float2int_rz(float x) { return shim_truncated<int>(x, 0); }
+inline int __double2int_rz(double x) { return shim_truncated<int>(x, -0x7FFFFFFF - 1); }
+inline long long __float2ll_rz(float x) { return shim_truncated<long long>(x, -0x7FFFFFFFFFFFFFFF - 1); }
+inline long long __double2ll_rz(double x) { return shim_truncated<long long>(x, -0x7FFFFFFFFFFFFFFF - 1); }
+
 namespace shim {
 
 inline void ptx_max_nan(float& d, float a, float b) { d = a != a ? a : a < b || b != b ? b : a; }

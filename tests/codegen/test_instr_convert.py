@@ -1,0 +1,116 @@
+"""Conversions: the definition is NumPy's where that states one, the instruction computes the definition."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen.instr import CONVERTED, convert, converted
+from layoutalg.errors import UnsupportedError
+from tests.sweeps import each
+
+NUMPY = {
+    "f64": "f8", "f32": "f4", "f16": "f2", "u8": "u1", "s8": "i1", "s16": "i2", "s32": "i4", "s64": "i8",
+}  # fmt: skip
+PAIRS = [(a, b) for a in CONVERTED for b in CONVERTED]
+FLOATS = ("f64", "f32", "f16", "bf16")
+WORD = {name: np.dtype(f"u{np.dtype(NUMPY.get(name, 'u2')).itemsize}") for name in CONVERTED}
+
+
+def drawn(element: str, n: int = 4000) -> Any:
+    """Random bits, numbers near 100, and ends, as words."""
+    rng = np.random.default_rng(CONVERTED.index(element))
+    bits = rng.integers(0, 256, n * WORD[element].itemsize, np.uint8).view(WORD[element])
+    near = converted((100 * rng.standard_normal(n)).view("u8"), "f64", element)
+    ends = [np.nan, np.inf, -np.inf, -0.0, 0.5, -0.5, 65519.9, 65520.0, 2.0**31, 2.0**63, -(2.0**63), 1e-8]
+    return np.concatenate([bits, near, converted(np.array(ends).view("u8"), "f64", element)])
+
+
+def exact(word: Any, element: str) -> Fraction | str:
+    """The number of a word, or what it is instead."""
+    value = converted(np.array([word], WORD[element]), element, "f64").view("f8")[0]
+    if element == "s64":
+        return Fraction(int(np.array([word], "u8").view("i8")[0]))
+    return Fraction(value) if np.isfinite(value) else str(value)
+
+
+@each("pair", [(a, b) for a, b in PAIRS if a in NUMPY and b in NUMPY], ids=str)
+def test_the_definition_is_numpys_where_c_states_one(pair: tuple[str, str]) -> None:
+    source, target = pair
+    words = drawn(source)
+    values = words.view(NUMPY[source])
+    if source in FLOATS and target not in FLOATS:
+        ends = np.iinfo(NUMPY[target])
+        with np.errstate(all="ignore"):
+            whole = np.trunc(values.astype("f8"))
+        inside = (np.abs(whole) < 2.0**62) & (whole >= ends.min) & (whole <= ends.max)
+        words, values = words[inside], values[inside]
+        assert len(words) > 100
+    with np.errstate(all="ignore"):
+        expected = values.astype(NUMPY[target])
+    found = converted(words, source, target).view(NUMPY[target])
+    assert np.array_equal(found, expected, equal_nan=target in FLOATS)
+
+
+@each("target", [name for name in CONVERTED if name not in FLOATS])
+def test_floats_past_the_ends_of_an_integer_become_its_ends_and_nan_zero(target: str) -> None:
+    ends = np.iinfo(NUMPY[target])
+    values = np.array([np.nan, np.inf, -np.inf, 1e300, -1e300, float(ends.max) * 2, ends.min * 2.0 - 1])
+    found = converted(values.view("u8"), "f64", target).view(NUMPY[target])
+    low, high = ends.min, ends.max
+    assert found.tolist() == [0, high, low, high, low, high, low]
+
+
+@each("source", ["f64", "f32", "s32", "s64"])
+@each("target", ["f16", "bf16"])
+def test_narrow_floats_are_rounded_once(source: str, target: str) -> None:
+    """By fractions: the nearest of the two neighbours, the even one of equally near ones."""
+    rng = np.random.default_rng(5)
+    if source in FLOATS:
+        middles = (rng.integers(128, 256, 300) + 0.5) * 2.0 ** rng.integers(-20, 7, 300)
+        near = np.concatenate([middles, middles * (1 + 2.0**-40), middles * (1 - 2.0**-40), middles / 8])
+        words = converted(near.view("u8"), "f64", source)
+    else:
+        shift = 5 if target == "f16" else 20 if source == "s32" else 50
+        middles = (2 * rng.integers(128, 256, 300) + 1) << rng.integers(0, shift, 300)
+        words = np.concatenate([middles + d for d in (-1, 0, 1)]).astype(NUMPY[source]).view(WORD[source])
+    largest = np.array([0x7BFF if target == "f16" else 0x7F7F], "u2")
+    for word, got in zip(words, converted(words, source, target), strict=True):
+        number, found = exact(word, source), exact(got, target)
+        if isinstance(found, str):
+            assert isinstance(number, Fraction) and abs(number) > exact(largest[0], target)  # type: ignore[operator]
+            continue
+        assert isinstance(number, Fraction)
+        for other in (int(got) - 1, int(got) + 1):
+            beside = exact(np.uint16(other & 0xFFFF), target)
+            if isinstance(beside, Fraction):
+                closer, further = abs(found - number), abs(beside - number)
+                assert closer < further or (closer == further and int(got) % 2 == 0), (word, got)
+
+
+@each("pair", [(a, b) for a, b in PAIRS if a != b], ids=str)
+@pytest.mark.parametrize("n", [1, 2, 4, 8])
+def test_the_instruction_computes_the_definition(pair: tuple[str, str], n: int) -> None:
+    source, target = pair
+    words = drawn(source)
+    words = words[: len(words) // n * n].reshape(-1, n)
+    raw = words.view("u1")
+    padded = np.pad(raw, ((0, 0), (0, -raw.shape[1] % 4)), constant_values=0xAB).view("u4")
+    instr = convert(n, source, target)
+    assert instr.operands[1].words == padded.shape[1]
+    found = instr.effect(None, None, np.ascontiguousarray(padded))
+    assert found.shape[1] == instr.operands[0].words
+    expected = converted(words, source, target)
+    got = np.ascontiguousarray(np.ascontiguousarray(found).view("u1")[:, : n * WORD[target].itemsize])
+    assert np.array_equal(got.view(WORD[target]), expected)
+
+
+def test_other_types_are_refused() -> None:
+    for source, target in (("tf32", "f32"), ("f32", "c64"), ("e4m3", "f16")):
+        with pytest.raises(UnsupportedError, match="are accepted"):
+            convert(4, source, target)
+        with pytest.raises(UnsupportedError, match="are accepted"):
+            converted(np.zeros(4, "u4"), source, target)
