@@ -25,7 +25,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -52,7 +52,10 @@ from layoutalg.codegen.program import Kernel, launch_sequence
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.identity import NotDataError, data_of
 from layoutalg.kernels.registry import FAMILIES
-from layoutalg.kernels.tuning import Locked, choose, current_lock
+from layoutalg.kernels.tuning import Locked, choose, current_lock, current_rates
+
+MOST_BLOCKS = 16
+"""Blocks of a cluster, at most."""
 
 LOADED_PLANS = 1024
 """Problems whose kernels stay loaded; those asked for longest ago leave."""
@@ -64,7 +67,7 @@ Scalars: TypeAlias = "tuple[tuple[str, int], ...]"
 @functools.lru_cache(LOADED_PLANS)
 def sequence_on_gpu(family: str, p: Any, device: int | None, scalars: Scalars = ()) -> LoadedSequence:
     """The best plan of a family's problem, loaded on the current GPU, whose number is `device`; where that
-    does not fit its clusters of blocks, the best plan of those that it fits.
+    does not fit its clusters of blocks, or all blocks of a launch, the best plan of those that it fits.
 
     Raises UnsupportedError without a GPU, and as `ready_sequence` and `load_sequence` do.
 
@@ -72,17 +75,41 @@ def sequence_on_gpu(family: str, p: Any, device: int | None, scalars: Scalars = 
     >>> if gpu_status().available:
     ...     loaded = sequence_on_gpu("max", FAMILIES["max"].problem((8, 64), 1, "f16"), 0)
     """
+    return _loaded(family, p, device, scalars)[0]
+
+
+@functools.lru_cache(LOADED_PLANS)
+def configured_on_gpu(family: str, p: Any, device: int | None) -> tuple[LoadedSequence, Any]:
+    """`sequence_on_gpu` with the configuration that it has, for launches that have to know it.  Raises as
+    that does, and as `Family.choose` does.
+
+    >>> from layoutalg.codegen.gpu import gpu_status
+    >>> if gpu_status().available:
+    ...     loaded, config = configured_on_gpu("gemm-simt", FAMILIES["gemm-simt"].problem(64), 0)
+    """
+    loaded, most_blocks, apart = _loaded(family, p, device, ())
+    gpu = require_gpu()
+    return loaded, _configuration(family, p, gpu.arch, gpu.name, most_blocks, apart=apart)
+
+
+def _loaded(family: str, p: Any, device: int | None, scalars: Scalars) -> tuple[LoadedSequence, int, bool]:
+    """A plan on the current GPU, the most blocks of a cluster it was chosen among, 0 for any, and whether
+    it was chosen among those whose blocks do not wait for all others."""
     gpu = require_gpu()
     asked = family, p, gpu.arch, cache_folder(), scalars, gpu.name
-    ready = ready_sequence(*asked)
+    ready, most, apart = ready_sequence(*asked), 0, False
     while True:
         try:
-            return load_sequence(ready)
+            return load_sequence(ready), most, apart
         except ResourceError as error:
             largest = max(prod(kernel.cluster) for kernel in ready.kernels)
-            if largest == 1:
+            if any(kernel.cooperative for kernel in ready.kernels):
+                apart = True
+            elif largest > 1:
+                most = max(1, min(error.limit, largest - 1))
+            else:
                 raise
-            ready = ready_sequence(*asked, most_blocks=max(1, min(error.limit, largest - 1)))
+            ready = ready_sequence(*asked, most_blocks=most, apart=apart)
 
 
 def gpu_arch() -> str:
@@ -98,11 +125,14 @@ def ready_sequence(
     scalars: Scalars = (),
     gpu: str = "",
     most_blocks: int = 0,
+    *,
+    apart: bool = False,
 ) -> ReadySequence:
     """The best plan of a problem, compiled, from a folder; it is put there where it was not.
 
     A lock file that the environment names goes before the cost model (see `tuning.Lock`, whose errors are
-    raised too), but for `most_blocks` of a cluster, where the GPU has such a limit; 0: any.
+    raised too), but for `most_blocks` of a cluster, where the GPU has such a limit; 0: any.  `apart`: without
+    plans whose blocks wait for all others.
 
     Raises what the family's `candidates` and `launches` and `compile_sequence` raise; trouble with the folder
     is a warning.
@@ -114,34 +144,64 @@ def ready_sequence(
     >>> first == second
     True
     """
-    limit = (("most_blocks", most_blocks),) if most_blocks else ()
-    lock = None if most_blocks else current_lock()
+    limits = {"most_blocks": most_blocks, "apart": int(apart)}
+    limit = tuple((name, n) for name, n in limits.items() if n)
+    lock = None if limit else current_lock()
     locked = None if lock is None else lock.entry(family, p, arch, gpu)
+    rates = None if limit or locked is not None else current_rates(family)
+    if rates is not None:
+        limit = (*limit, ("rates", int(rates.digest[:15], 16)))
     key = None if folder is None else plan_key(family, p, arch, (*scalars, *limit), locked)
     entry = None if folder is None or key is None else fetch_entry(folder, key)
     kept = None if entry is None else _unpacked(*entry)
     if kept is not None:
         return kept
     found = FAMILIES[family]
-    if most_blocks:
-        config = found.choose(p, arch, lambda c: getattr(c, "cluster", 1) <= most_blocks)
-    else:
-        config, _ = choose(found, p, arch, gpu)
+    config = _configuration(family, p, arch, gpu, most_blocks, apart=apart)
     if found.called is None:
         compiled = compile_sequence((found.shared or found.launches)(p, config, arch), arch)
     else:
         sequence = found.called(p, config, arch)
-        compiled = replace(_compiled(sequence.kernels, arch), sequence=sequence)
+        compiled = replace(_compiled(_Made(sequence.kernels), arch), sequence=sequence)
     ready = compiled.ready(dict(scalars))
     if folder is not None and key is not None:
         offer_entry(folder, key, *_packed(ready))
     return ready
 
 
+def _configuration(family: str, p: Any, arch: str, gpu: str, most_blocks: int, *, apart: bool) -> Any:
+    """The configuration of a problem, among those that such limits leave: see `ready_sequence`."""
+    found = FAMILIES[family]
+    if not most_blocks and not apart:
+        return choose(found, p, arch, gpu)[0]
+    most = most_blocks or MOST_BLOCKS
+    return found.choose(
+        p,
+        arch,
+        lambda c: getattr(c, "cluster", 1) <= most and not (apart and getattr(c, "together", False)),
+    )
+
+
+class _Made:
+    """Kernels that equal themselves alone: those of calls are made once, and a hash of all their statements
+    takes as long as a plan."""
+
+    def __init__(self, kernels: tuple[Kernel, ...]) -> None:
+        self.kernels = kernels
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self.kernels)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Made) or len(self.kernels) != len(other.kernels):
+            return False
+        return all(mine is its for mine, its in zip(self.kernels, other.kernels, strict=True))
+
+
 @functools.lru_cache(maxsize=256)
-def _compiled(kernels: tuple[Kernel, ...], arch: str) -> CompiledSequence:
+def _compiled(made: _Made, arch: str) -> CompiledSequence:
     """Kernels that many problems share, printed and compiled once a process."""
-    return compile_sequence(launch_sequence(kernels), arch)
+    return compile_sequence(launch_sequence(made.kernels), arch)
 
 
 def plan_key(
@@ -202,17 +262,17 @@ _CODE = code_id(Path(__file__).parents[1])
 def _packed(ready: ReadySequence) -> Entry:
     kernels = []
     for kernel in ready.kernels:
-        named = asdict(replace(kernel, maps=()))
+        named: dict[str, Any] = {f.name: getattr(kernel, f.name) for f in fields(kernel)}
         named["image_bytes"] = len(named.pop("image"))
         named["maps"] = [(place, map_fields(m)) for place, m in kernel.maps]
         kernels.append(named)
-    fields = {"kernels": kernels, "buffers": ready.buffers, "scratch_bytes": ready.scratch_bytes}
-    return fields, b"".join(kernel.image for kernel in ready.kernels)
+    header = {"kernels": kernels, "buffers": ready.buffers, "scratch_bytes": ready.scratch_bytes}
+    return header, b"".join(kernel.image for kernel in ready.kernels)
 
 
-def _unpacked(fields: Mapping[str, Any], image: bytes) -> ReadySequence | None:
+def _unpacked(header: Mapping[str, Any], image: bytes) -> ReadySequence | None:
     """The sequence that an entry holds, None where its fields are of other kinds."""
-    match fields:
+    match header:
         case {"kernels": [*kernels], "buffers": [*buffers], "scratch_bytes": int(scratch_bytes)}:
             launchables = tuple(_launchables(kernels, image))
             if len(launchables) == len(kernels) == len(buffers) and all(map(_is_names, buffers)):
@@ -265,6 +325,7 @@ def _launchables(kernels: Sequence[object], image: bytes) -> Iterator[Launchable
                 "maps": [*maps],
                 "cluster": [int(width), int(height), int(depth)],
                 "source": str(source),
+                "cooperative": bool(cooperative),
             }:
                 pairs = [(p[0], p[1]) for p in pointers if _is_pointer(p)]
                 values = [(s[0], s[1]) for s in scalars if _is_scalar(s)]
@@ -276,7 +337,7 @@ def _launchables(kernels: Sequence[object], image: bytes) -> Iterator[Launchable
                 code = image[at : at + image_bytes]
                 yield Launchable(
                     name, tuple(pairs), (x, y, z), threads, shared_bytes, code, dependent, tuple(values),
-                    tuple(placed), (width, height, depth), source,
+                    tuple(placed), (width, height, depth), source, cooperative,
                 )  # fmt: skip
                 at += image_bytes
             case _:

@@ -37,16 +37,27 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.codegen.gpu.nvrtc import Cubin, compile_cubin, compile_options, compile_target, version
-from layoutalg.codegen.gpu.trusted_folder import TEMPORARY, Folder, UntrustedError, trusted_folder
+from layoutalg.codegen.gpu.trusted_folder import (
+    RESERVED,
+    TEMPORARY,
+    Folder,
+    Reserved,
+    UntrustedError,
+    trusted_folder,
+)
 
 LIMIT_BYTES = 256 << 20
 """Size of all entries past which the oldest are removed: some twenty thousand kernels."""
 
 MOST_ENTRY_BYTES, MOST_HEADER_BYTES = 64 << 20, 1 << 20
 """An entry that is larger, or has a larger header, is neither stored nor read."""
+
+MANY, AHEAD, ALL_AHEAD = 64, 256, 8
+"""Entries from which on a writer takes some of the limit ahead; the part that it takes at most, and the part
+that all writers take, as much of which is freed at once."""
 
 STALE_SECONDS = 600
 """A writer's own file of this age was left by a process that ended: to write one takes milliseconds."""
@@ -186,7 +197,31 @@ def store_entry(folder: Path, key: str, named: Mapping[str, Any], image: bytes) 
     if data is None or len(data) > min(MOST_ENTRY_BYTES, LIMIT_BYTES):
         return
     with trusted_folder(folder, create=True) as opened:
-        opened.write(key, data, lambda: _evict(opened, LIMIT_BYTES))
+        opened.write(key, data, lambda: _make_room(opened, len(data)))
+
+
+def _make_room(opened: Folder, nbytes: int) -> None:
+    """Remove what is too much beside a file of so many bytes, which has its size already.
+
+    To look at many files takes longer than to write one: where there are, a part of what is free is taken
+    ahead, in a file of that size, which other writers count and this process makes smaller as it writes.
+    """
+    where = opened.identity
+    mine = _reserved.pop(where, None)
+    if mine is not None:
+        if mine.take(nbytes):
+            _reserved[where] = mine
+            return
+        mine.release()
+    seen, most = _evict(opened, LIMIT_BYTES), LIMIT_BYTES // ALL_AHEAD
+    size = min(LIMIT_BYTES // AHEAD, most - seen.ahead)
+    if seen.entries < MANY or size < nbytes:
+        return
+    if LIMIT_BYTES - seen.total < size:  # full: what many writes need, at once
+        seen = _evict(opened, LIMIT_BYTES - most)
+    ahead = opened.reserve(min(size, max(0, LIMIT_BYTES - seen.total)))
+    _evict(opened, LIMIT_BYTES)  # others may have taken some meanwhile
+    _reserved[where] = ahead
 
 
 def evict(folder: Path, limit_bytes: int) -> int:
@@ -199,7 +234,7 @@ def evict(folder: Path, limit_bytes: int) -> int:
     """
     try:
         with trusted_folder(folder, shared=True) as opened:
-            return _evict(opened, limit_bytes)
+            return _evict(opened, limit_bytes).removed
     except FileNotFoundError:
         return 0
 
@@ -235,11 +270,21 @@ def usage(folder: Path) -> tuple[int, int]:
             mine = [item for item in opened.items() if _is_key(item.name) or _is_temporary(item.name)]
     except FileNotFoundError:
         return 0, 0
-    return sum(_is_key(item.name) for item in mine), sum(item.size_bytes for item in mine if item.regular)
+    written = [item for item in mine if item.regular and not item.name.startswith(RESERVED)]
+    return sum(_is_key(item.name) for item in mine), sum(item.size_bytes for item in written)
 
 
-def _evict(opened: Folder, limit_bytes: int) -> int:
-    entries, total, removed, now = [], 0, 0, time.time()
+class _Seen(NamedTuple):
+    """Entries that were removed, entries that there are, bytes of all files, and those taken ahead."""
+
+    removed: int
+    entries: int
+    total: int
+    ahead: int
+
+
+def _evict(opened: Folder, limit_bytes: int) -> _Seen:
+    entries, total, ahead, removed, now = [], 0, 0, 0, time.time()
     for item in opened.items():
         if _is_key(item.name):
             if item.regular:
@@ -250,6 +295,7 @@ def _evict(opened: Folder, limit_bytes: int) -> int:
                 opened.remove(item.name)
             elif item.regular:
                 total += item.size_bytes
+                ahead += item.size_bytes * item.name.startswith(RESERVED)
     if total > limit_bytes:
         for item in sorted(entries, key=lambda item: item.used):
             opened.remove(item.name)
@@ -257,7 +303,7 @@ def _evict(opened: Folder, limit_bytes: int) -> int:
             total -= item.size_bytes
             if total <= limit_bytes:
                 break
-    return removed
+    return _Seen(removed, len(entries) - removed, total, ahead)
 
 
 def _is_key(name: str) -> bool:
@@ -305,6 +351,9 @@ def _why(error: OSError, used: str) -> str:
         return str(error.strerror)
     return f"it cannot be {used} ({error.strerror})"
 
+
+_reserved: dict[tuple[int, int], Reserved] = {}
+"""What this process has taken ahead, by folder."""
 
 _warned: set[Path] = set()
 """Folders of which something was said."""

@@ -19,16 +19,21 @@ and FIO45-C.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 TEMPORARY = ".new-"
 """How the names of files begin that are being written."""
+
+RESERVED = f"{TEMPORARY}room-"
+"""How the names of files begin that nothing is written into."""
 
 MOST_LISTINGS = 8
 """How often a folder is listed again in which others rename files all the time."""
@@ -83,7 +88,7 @@ class Folder:
         """
         temporary = f"{TEMPORARY}{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, _PRIVATE_FILE, dir_fd=self._descriptor)
+        descriptor, renamed = os.open(temporary, flags, _PRIVATE_FILE, dir_fd=self._descriptor), False
         try:
             with os.fdopen(descriptor, "wb") as file:
                 os.fchmod(descriptor, _PRIVATE_FILE)  # whatever the umask has taken away
@@ -92,8 +97,24 @@ class Folder:
                 file.write(data)
             with contextlib.suppress(FileNotFoundError):
                 os.rename(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+                renamed = True
         finally:
-            self.remove(temporary)
+            if not renamed:
+                self.remove(temporary)
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What tells it from other folders, whatever its name is."""
+        status = os.fstat(self._descriptor)
+        return status.st_dev, status.st_ino
+
+    def reserve(self, nbytes: int) -> Reserved:
+        """A file of a size that nothing is in, for who adds up the sizes of files.  Raises OSError."""
+        name = f"{RESERVED}{secrets.token_hex(8)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, _PRIVATE_FILE, dir_fd=self._descriptor)
+        os.ftruncate(descriptor, nbytes)
+        return Reserved(name, os.dup(self._descriptor), descriptor, nbytes)
 
     def remove(self, name: str) -> None:
         """Remove a file, or a link; nothing happens where it is absent.  Raises OSError."""
@@ -123,6 +144,41 @@ class Folder:
                 return
 
 
+class Reserved:
+    """Bytes of a folder that this process has to itself, in a sparse file of that size, which
+    `Folder.reserve` makes.  A copy of it in a forked process has none."""
+
+    def __init__(self, name: str, folder: int, descriptor: int, nbytes: int) -> None:
+        self._name, self._folder, self._descriptor, self._left = name, folder, descriptor, nbytes
+        self._process, self._lock = os.getpid(), threading.Lock()
+        atexit.register(self.release)
+
+    def take(self, nbytes: int) -> bool:
+        """Make it smaller, for a file that has its size already; False where it has not so much, or where
+        somebody has removed it.  Raises OSError."""
+        if self._process != os.getpid():
+            return False
+        with self._lock:
+            if self._descriptor < 0 or nbytes > self._left:
+                return False
+            self._left -= nbytes
+            os.ftruncate(self._descriptor, self._left)
+            return os.fstat(self._descriptor).st_nlink > 0
+
+    def release(self) -> None:
+        """Give it back.  Nothing happens where that was done, or where another process took it."""
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            if self._descriptor >= 0:
+                with contextlib.suppress(OSError):
+                    os.unlink(self._name, dir_fd=self._folder)
+                os.close(self._descriptor)
+                os.close(self._folder)
+                self._descriptor = -1
+        atexit.unregister(self.release)
+
+
 @contextlib.contextmanager
 def trusted_folder(path: Path, *, create: bool = False, shared: bool = False) -> Iterator[Folder]:
     """A folder, opened; with `create` it is made where it is absent, and so are those above, all private.
@@ -136,9 +192,14 @@ def trusted_folder(path: Path, *, create: bool = False, shared: bool = False) ->
     ...     made.read("name", 100), made.read("name", 3), made.read("other", 100)
     (b'text', None, None)
     """
-    if create:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        if not create:
+            raise
         _make(path)
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(path, flags)
     try:
         why = why_untrusted(os.fstat(descriptor), shared=shared)
         if why:

@@ -15,6 +15,7 @@ import pytest
 
 from layoutalg.codegen.gpu import Cubin, cache_folder, clear, compile_cubin, cubin_cache, usage
 from layoutalg.codegen.gpu.cubin_cache import cached_cubin, cubin_key, evict, fetch, store
+from layoutalg.codegen.gpu.trusted_folder import Folder, Item, trusted_folder
 
 SOURCE = 'extern "C" __global__ void two(unsigned* p) { p[threadIdx.x] *= 2; }'
 CUBIN = Cubin("two", "sm_80", bytes(range(256)) * 8, 16, 8, 4, 1024, "ptxas info\nline two")
@@ -225,6 +226,72 @@ def test_every_store_keeps_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert usage(tmp_path)[0] == 3
     store(tmp_path, KEY, replace(CUBIN, image=b"x" * 10_000))
     assert fetch(tmp_path, KEY) is None and usage(tmp_path)[0] == 3, "what is larger than all is not kept"
+
+
+LIMIT, STEP = 120_000, 15_000
+"""Bytes of a small cache, and those that a writer takes ahead in it."""
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Looks at all files of a small cache, in which 5 files are many."""
+    seen: list[int] = []
+    look = Folder.items
+
+    def counted(opened: Folder) -> Iterator[Item]:
+        seen.append(1)
+        return look(opened)
+
+    monkeypatch.setattr(Folder, "items", counted)
+    for name, value in (("LIMIT_BYTES", LIMIT), ("MANY", 5), ("AHEAD", LIMIT // STEP), ("ALL_AHEAD", 3)):
+        monkeypatch.setattr(cubin_cache, name, value)
+    return seen
+
+
+def test_a_writer_that_finds_many_entries_looks_once_for_many(tmp_path: Path, looks: list[int]) -> None:
+    for n in range(240):
+        store(tmp_path, f"ff{n:062x}", CUBIN)
+        assert sum(p.stat().st_size for p in tmp_path.iterdir()) <= LIMIT
+    each = (tmp_path / f"ff{239:062x}").stat().st_size
+    assert 240 * each > 4 * LIMIT, "most of them were removed"
+    assert len(looks) <= 5 + 3 * (240 // (STEP // each) + 1)
+    (ahead,) = tmp_path.glob(".new-room-*")
+    kept = len(list(tmp_path.iterdir())) - 1
+    assert usage(tmp_path) == (kept, kept * each) and ahead.stat().st_blocks == 0
+
+
+def test_many_that_take_ahead_leave_the_entries(tmp_path: Path, looks: list[int]) -> None:
+    for n in range(30):
+        store(tmp_path, f"ff{n:062x}", CUBIN)
+    for _ in range(40):  # writers that end, or idle, with what they have taken
+        cubin_cache._reserved.clear()
+        store(tmp_path, KEY, CUBIN)
+    kept, size = usage(tmp_path)
+    taken = sum(p.stat().st_size for p in tmp_path.glob(".new-room-*"))
+    assert STEP < taken <= LIMIT // 3 and size >= LIMIT // 2 and kept > 20
+
+
+def test_what_is_taken_ahead_counts_for_others_and_is_lost_with_its_file(
+    tmp_path: Path, looks: list[int]
+) -> None:
+    for n in range(8):
+        store(tmp_path, f"ff{n:062x}", CUBIN)
+    before = len(looks)
+    assert clear(tmp_path) == 8 and not list(tmp_path.iterdir())
+    store(tmp_path, KEY, CUBIN)
+    assert len(looks) > before + 1, "the file was removed: looked again"
+    assert fetch(tmp_path, KEY) == CUBIN
+    with trusted_folder(tmp_path) as opened:
+        held = opened.reserve(10)
+        pid = os.fork()
+        if not pid:
+            held.release()
+            os._exit(held.take(1))
+        assert os.waitpid(pid, 0)[1] == 0, "a forked process has nothing of it"
+        assert held.take(4) and held.take(6) and not held.take(1)
+        held.release()
+        assert not held.take(0)
+        held.release()
 
 
 def test_evicting_leaves_what_is_not_ours(tmp_path: Path) -> None:

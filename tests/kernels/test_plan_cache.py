@@ -76,7 +76,7 @@ def test_a_plan_comes_back_as_it_was_and_is_planned_once(folder: Path, planned: 
     first, second = (ready(SPLIT, "sm_90a", folder) for _ in range(2))
     made = compile_sequence(launches_of(SPLIT, "sm_90a"), "sm_90a").ready()
     assert first == second == made and len(made.kernels) == 2 and made.scratch_bytes > 0
-    assert planned == ["softmax_f32_statistics"]
+    assert planned == ["softmax_f32_clear"]
 
 
 def test_scalars_of_a_call_are_kept_with_the_plan(folder: Path, planned: list[str]) -> None:
@@ -110,6 +110,28 @@ def test_what_the_gpu_does_not_fit_is_planned_with_smaller_clusters(
         plan_cache.sequence_on_gpu.cache_clear()
         plan_cache.sequence_on_gpu("softmax", p, 0)
         assert tried[-1] == last and len(tried) <= 2
+    plan_cache.sequence_on_gpu.cache_clear()
+
+
+def test_a_gpu_that_keeps_fewer_blocks_gets_another_way(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where not all blocks of a launch are resident, two launches that need not wait."""
+    p, tried = norm_problem("softmax", (1, 1 << 26), 1, "f32"), []
+
+    def loaded(sequence: ReadySequence) -> None:
+        tried.append([kernel.cooperative for kernel in sequence.kernels])
+        if any(tried[-1]):
+            raise ResourceError("blocks that are resident", 264, 100)
+
+    monkeypatch.setattr(plan_cache, "require_gpu", lambda: SimpleNamespace(arch="sm_90a", name=""))
+    monkeypatch.setattr(plan_cache, "cache_folder", lambda: folder)
+    monkeypatch.setattr(plan_cache, "load_sequence", loaded)
+    for _ in range(2):
+        tried.clear()
+        plan_cache.sequence_on_gpu.cache_clear()
+        plan_cache.sequence_on_gpu("softmax", p, 0)
+        assert tried == [[False, True], [False, False]]
     plan_cache.sequence_on_gpu.cache_clear()
 
 
