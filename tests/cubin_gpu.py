@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -68,7 +67,9 @@ class CubinGpu:
             get_elapsed_time=lambda start, stop: stop.at - start.at,
             get_current_stream=lambda: SimpleNamespace(ptr=0),
             memory=SimpleNamespace(OutOfMemoryError=MemoryError),
-            runtime=SimpleNamespace(getDevice=lambda: 0, setDevice=lambda device: None),
+            runtime=SimpleNamespace(
+                getDevice=lambda: 0, setDevice=lambda device: None, getDeviceCount=lambda: 1
+            ),
             driver=SimpleNamespace(
                 launchKernel=self.launch, funcSetAttribute=lambda *given: None,
                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
@@ -128,7 +129,7 @@ class CubinGpu:
         with (
             patch.dict("sys.modules", cupy=self),
             patch.object(runtime, "gpu_status", lambda: status),
-            patch.object(runtime, "_here", threading.local()),
+            patch.object(runtime.here, "launch", None, create=True),
             patch.object(runtime, "dependent_launcher", self.dependent_launcher),
         ):
             yield self

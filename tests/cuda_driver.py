@@ -59,8 +59,10 @@ class Driver:
         """The device that was current at each launch."""
         self.early: list[int] = []
         """The launches, by number, that may start before what is in front of them ends."""
+        self.together: list[int] = []
+        """Those whose blocks are all resident."""
         self.status = 0
-        """What the driver says to those."""
+        """What the driver says to both."""
         self.taken_up: list[int] = []
         self.loaded: list[tuple[bytes, str]] = []
         self.dynamic_bytes: list[int] = []
@@ -69,7 +71,9 @@ class Driver:
         self.meanwhile: Callable[[], None] = lambda: None
         self.cuda = SimpleNamespace(
             driver=self,
-            runtime=SimpleNamespace(getDevice=lambda: self.current, setDevice=self.taken_up.append),
+            runtime=SimpleNamespace(
+                getDevice=lambda: self.current, setDevice=self.taken_up.append, getDeviceCount=lambda: 2
+            ),
             get_current_stream=lambda: SimpleNamespace(ptr=STREAM),
             memory=SimpleNamespace(OutOfMemoryError=MemoryError),
             Module=lambda: Module(self),
@@ -103,6 +107,19 @@ class Driver:
             return self.status
 
         return start
+
+    def cooperative_launcher(self, *given: Any) -> Callable[[int], int]:
+        start = self.dependent_launcher(*given)
+
+        def together(stream: int) -> int:
+            status = start(stream)
+            self.together.append(self.early.pop())
+            return status
+
+        return together
+
+    def resident_blocks(self, function: int, threads: int, shared: int) -> int:
+        return 264
 
     class CUDADriverError(RuntimeError):
         """A status that is not 0."""

@@ -161,10 +161,13 @@ class HostLaunch:
         """Nothing: whoever runs checks, and knows of scratch memory too."""
         assert len(addresses) == len(self.places)
 
-    def pick(self, addresses: Sequence[int], picks: Picks, stream: int) -> None:
-        """Run with what is picked of addresses."""
+    def picking(self, picks: Picks) -> Callable[[Sequence[int], int], None]:
+        """What runs with what is picked of addresses."""
         assert [place for place, _, _ in picks] == list(self.places)
-        self.run([addresses[number] + further for _, number, further in picks])
+        return lambda addresses, stream: self.run([addresses[n] + further for _, n, further in picks])
+
+    def starting(self, addresses: Sequence[int], picks: Picks) -> None:
+        """Nothing: each run looks at addresses anew."""
 
 
 def _simulated(
@@ -198,7 +201,7 @@ def _module(gpu: HostGpu) -> ModuleType:
     made = ModuleType("cupy")
     made.__spec__ = ModuleSpec("cupy", None)
     memory = SimpleNamespace(OutOfMemoryError=MemoryError)
-    runtime = SimpleNamespace(getDevice=lambda: gpu.device)
+    runtime = SimpleNamespace(getDevice=lambda: gpu.device, getDeviceCount=lambda: 2)
     cuda = SimpleNamespace(memory=memory, runtime=runtime, get_current_stream=lambda: SimpleNamespace(ptr=0))
     made.__dict__.update(ndarray=HostArray, empty=gpu.empty, cuda=cuda)
     return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from itertools import cycle, repeat
 from pathlib import Path
@@ -30,8 +29,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     cupy = Driver()
     status = GpuStatus(True, "a stand-in", "sm_90a")
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(runtime, "_here", threading.local())
-    monkeypatch.setattr(runtime, "dependent_launcher", cupy.dependent_launcher)
+    monkeypatch.setattr(runtime.here, "launch", None, raising=False)
+    for name in ("dependent_launcher", "cooperative_launcher", "resident_blocks"):
+        monkeypatch.setattr(runtime, name, getattr(cupy, name))
     for module in (runtime, plan_cache):
         monkeypatch.setattr(module, "require_gpu", lambda: status)
     kept = (api.permute_on_gpu, reduce_api._loaded, product_api._loaded, plan_cache.sequence_on_gpu)
@@ -134,7 +134,7 @@ def test_a_split_softmax_has_scratch_memory_of_its_own(driver: Driver, planned: 
         reduce_api.softmax(x, out=x)
         where = {"src": 1 << 40, "dst": 1 << 40, "scratch": scratch}
         assert addresses(driver)[-2:] == [[where[name] for name in names] for names in (first, second)]
-    assert len(planned) == 1 and driver.early == [1, 3]
+    assert len(planned) == 1 and driver.together == [1, 3] and not driver.early
 
 
 def test_a_norm_in_place_takes_one_buffer(driver: Driver, planned: list[str]) -> None:
@@ -219,7 +219,9 @@ def test_tensors_are_ordered_by_pytorchs_stream(
     driver: Driver, planned: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Tensor:
-        dtype = type("dtype", (), {"itemsize": 4, "__str__": lambda self: "torch.float32"})()
+        dtype = type(
+            "dtype", (), {"itemsize": 4, "is_complex": False, "__str__": lambda self: "torch.float32"}
+        )()
         device = type("device", (), {"type": "cuda", "index": 0})()
         layout, is_quantized, requires_grad = "strided", False, False
         is_conj = is_neg = staticmethod(lambda: False)
@@ -241,6 +243,7 @@ def test_tensors_are_ordered_by_pytorchs_stream(
     torch.__dict__.update(
         Tensor=Tensor, strided="strided", cuda=SimpleNamespace(OutOfMemoryError=MemoryError),
         _C=SimpleNamespace(_cuda_getCurrentRawStream=streams.__getitem__),
+        empty_strided=lambda shape, strides, **options: Tensor(0x9000, shape),
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "torch", torch)
     x = Tensor(0x4000, (6, 40))

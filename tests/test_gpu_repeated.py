@@ -44,8 +44,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     cupy = Driver()
     status = GpuStatus(True, "a stand-in", "sm_90a")
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(runtime, "_here", threading.local())
-    monkeypatch.setattr(runtime, "dependent_launcher", cupy.dependent_launcher)
+    monkeypatch.setattr(runtime.here, "launch", None, raising=False)
+    for name in ("dependent_launcher", "cooperative_launcher", "resident_blocks"):
+        monkeypatch.setattr(runtime, name, getattr(cupy, name))
     for module in (runtime, plan_cache):
         monkeypatch.setattr(module, "require_gpu", lambda: status)
     given = plan_cache.ready_sequence
@@ -72,7 +73,9 @@ def tensors(monkeypatch: pytest.MonkeyPatch) -> type:
     """A class of tensors that is PyTorch's, as far as calls ask."""
 
     class Tensor:
-        dtype = type("dtype", (), {"itemsize": 4, "__str__": lambda self: "torch.float32"})()
+        dtype = type(
+            "dtype", (), {"itemsize": 4, "is_complex": False, "__str__": lambda self: "torch.float32"}
+        )()
         device = type("device", (), {"type": "cuda", "index": 0})()
         layout, is_quantized, requires_grad, negative, made = "strided", False, False, False, [0x90000]
         is_conj = staticmethod(lambda: False)
@@ -87,6 +90,8 @@ def tensors(monkeypatch: pytest.MonkeyPatch) -> type:
             return self.address
 
         def stride(self) -> tuple[int, ...]:
+            if self.layout != "strided":
+                raise RuntimeError("sparse tensors do not have strides")
             return Array(0, self.shape, "u1").strides
 
         def new_empty(self, shape: tuple[int, ...]) -> Tensor:
@@ -97,9 +102,15 @@ def tensors(monkeypatch: pytest.MonkeyPatch) -> type:
     class OutOfMemory(RuntimeError):
         """No memory is left."""
 
+    def empty_strided(shape: tuple[int, ...], strides: tuple[int, ...], **options: Any) -> Tensor:
+        assert strides == Tensor(0, shape).stride() and list(options) == ["dtype", "device"]
+        if not Tensor.made:
+            raise OutOfMemory
+        return Tensor(Tensor.made[0], shape)
+
     torch = ModuleType("torch")
     torch.__dict__.update(
-        Tensor=Tensor, strided="strided", is_grad_enabled=lambda: torch.grad,
+        Tensor=Tensor, strided="strided", empty_strided=empty_strided, is_grad_enabled=lambda: torch.grad,
         cuda=SimpleNamespace(OutOfMemoryError=OutOfMemory, mem_get_info=lambda device: (7, 8)),
         _C=SimpleNamespace(_cuda_getCurrentRawStream={0: 11}.__getitem__), grad=True,
     )  # fmt: skip
@@ -176,7 +187,7 @@ def test_a_chain_of_two_kernels_builds_nothing_anew(driver: Driver, monkeypatch:
     driver.arguments = cycle((len(first), len(second)))
     ops.softmax(LONG, out=LONG)
     monkeypatch.setattr(runtime, "Packed", None)
-    monkeypatch.setattr(runtime, "dependent_launcher", None)
+    monkeypatch.setattr(runtime, "cooperative_launcher", None)
     counted = []
     sys.setprofile(lambda frame, event, arg: counted.append(frame) if event == "call" else None)
     try:
@@ -185,7 +196,7 @@ def test_a_chain_of_two_kernels_builds_nothing_anew(driver: Driver, monkeypatch:
         sys.setprofile(None)
     ours = [f.f_code.co_name for f in counted if "layoutalg" in f.f_globals.get("__name__", "")]
     assert len(ours) <= MOST_CALLS, ours
-    assert driver.early == [1, 3] and len(driver.launched) == 4
+    assert driver.together == [1, 3] and len(driver.launched) == 4
     both = zip(addresses(driver), [first, second] * 2, strict=True)
     scratch = [values[names.index("scratch")] for values, names in both]
     assert scratch == [1 << 20, 1 << 20, 2 << 20, 2 << 20]
@@ -264,7 +275,7 @@ def test_what_equals_a_known_option_and_is_refused_stays_refused(
 def test_options_that_are_no_values_are_worked_out_each_time(driver: Driver) -> None:
     order = iter((1, 0))
     assert ops.permute(X, order).shape == (96, 64)
-    with pytest.raises(ShapeError, match="no permutation"):  # nothing is left of it
+    with pytest.raises(ShapeError, match="not a permutation"):  # nothing is left of it
         ops.permute(X, order)
     assert ops.permute(X, [1, 0]).shape == (96, 64)
     assert len(repeated._CALLS) == 0
@@ -294,6 +305,26 @@ def test_gradients_and_lazy_values_are_refused_at_every_call(
     with pytest.raises(UnsupportedError, match="sparse"):
         ops.softmax(x, out=out)
     assert len(driver.launched) == 6 and {stream for _, stream, _ in driver.launched} == {11}
+
+
+def test_results_come_from_the_allocator_of_compiled_code_where_it_is_the_devices(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Tensor = tensors(monkeypatch)
+    x, asked = Tensor(0x4000, (6, 40)), list[tuple[Any, ...]]()
+
+    def quick(*given: Any) -> Any:
+        asked.append(given)
+        return Tensor(0xA0000, given[0])
+
+    torch: Any = sys.modules["torch"]
+    torch._C._dynamo = SimpleNamespace(guards=SimpleNamespace(_empty_strided_cuda=quick))
+    ops.softmax(x)
+    assert ops.softmax(x).address == 0xA0000
+    assert asked == [((1,), (1,), x.dtype), ((6, 40), (40, 1), x.dtype)]
+    repeated.forget()
+    monkeypatch.setattr(Tensor, "device", property(lambda self: object()), raising=True)
+    assert repeated._allocator(torch, x.dtype, "another") is None
 
 
 def test_memory_that_is_out_or_lies_elsewhere_goes_the_long_way(

@@ -9,6 +9,7 @@
     tensor_maps     tensor maps, encoded by the driver and kept
     preparation     kernels made ready to load, by all cores
     runtime         arrays and launches through CuPy
+    starts          a kernel with its grid, as a function of addresses
     launch          sequences of launches: compiled, loaded, launched
     monitor         clocks, power, temperature and what holds clocks back, while something runs
 
@@ -40,7 +41,9 @@ from layoutalg.codegen.gpu.monitor import (
     Monitor,
     Reading,
     Span,
+    board_name,
     conditions,
+    display_driver,
     reason_names,
     watching,
 )
@@ -62,9 +65,7 @@ from layoutalg.codegen.gpu.preparation import (
     prepare,
 )
 from layoutalg.codegen.gpu.runtime import (
-    Launch,
     Loaded,
-    Picks,
     array_assign,
     array_reduction,
     cuda_versions,
@@ -79,7 +80,6 @@ from layoutalg.codegen.gpu.runtime import (
     later_half_times_ms,
     load,
     load_cubin,
-    load_launch,
     load_prepared,
     median_times_ms,
     on_device,
@@ -103,6 +103,7 @@ from layoutalg.codegen.gpu.sass import (
     main_loop,
     parse_sass,
 )
+from layoutalg.codegen.gpu.starts import Launch, Picks, load_launch
 from layoutalg.codegen.gpu.tensor_maps import (
     MapImages,
     encode_tensor_map,
@@ -137,6 +138,7 @@ __all__ = [
     "Span",
     "array_assign",
     "array_reduction",
+    "board_name",
     "cache_folder",
     "clear",
     "compile_cubin",
@@ -154,6 +156,7 @@ __all__ = [
     "device_getter",
     "device_view",
     "disassemble",
+    "display_driver",
     "encode_tensor_map",
     "encode_tiled",
     "fetch_entry",

@@ -1,15 +1,19 @@
 """The calls of the driver that CuPy does not offer.
 
     dependent_launcher(function, grid, threads, shared_bytes, pointers) -> a launch on a stream -> status
+    cooperative_launcher(...) -> the same, of blocks that wait for each other
     active_clusters(function, cluster, threads, shared_bytes) -> how many the device can run at a time
     largest_cluster(function, threads, shared_bytes) -> blocks of the largest cluster that fits
+    resident_blocks(function, threads, shared_bytes) -> how many the device can run at a time
     encode_tiled(tensor_map, address) -> status, 128 bytes
 
-The first calls `cuLaunchKernelEx` with the attribute of programmatic stream serialization, for a kernel that
-may start while the one in front ends; 0 is success.  What the call reads is made once, not per launch.
+The first two call `cuLaunchKernelEx` with one attribute, of programmatic stream serialization, for a kernel
+that may start while the one in front ends, or of a cooperative launch; 0 is success.  What the call reads is
+made once, not per launch.
 
 Sources: CUDA Driver API 13.0, "Execution Control" (cuLaunchKernelEx), "Occupancy"
-(cuOccupancyMaxActiveClusters, cuOccupancyMaxPotentialClusterSize), "Tensor Map Object Management"
+(cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveClusters,
+cuOccupancyMaxPotentialClusterSize), "Tensor Map Object Management"
 (cuTensorMapEncodeTiled) and "Data types used by CUDA driver" (CUlaunchConfig, CUlaunchAttribute and their
 enumerations).
 """
@@ -24,11 +28,14 @@ from typing import Any
 from layoutalg.arch import Enumerator, TensorMap, tensor_map_arguments
 from layoutalg.errors import UnsupportedError
 
-CLUSTER_DIMENSION, SERIALIZATION = 4, 6
+COOPERATIVE, CLUSTER_DIMENSION, SERIALIZATION = 2, 4, 6
 """Numbers of launch attributes."""
 
 NON_PORTABLE_CLUSTER = 14
 """The number of the function attribute that allows clusters of more than 8 blocks."""
+
+MULTIPROCESSORS = 16
+"""The number of the device attribute that counts its multiprocessors."""
 
 INVALID_CLUSTER_SIZE = 912
 """The status of a cluster that does not fit the device."""
@@ -61,7 +68,7 @@ class LaunchConfig(ctypes.Structure):
     )
 
 
-_EARLY = LaunchAttribute(SERIALIZATION, 0, (1, 0, 0))
+_EARLY, _TOGETHER = (LaunchAttribute(n, 0, (1, 0, 0)) for n in (SERIALIZATION, COOPERATIVE))
 
 
 def dependent_config(
@@ -121,7 +128,30 @@ def dependent_launcher(
     >>> dependent_launcher(7, (4, 1, 1), 256, 0, 0, told)(0)
     7
     """
-    config = dependent_config(grid, threads, shared_bytes, 0)
+    return _launcher(dependent_config(grid, threads, shared_bytes, 0), function, pointers, library)
+
+
+def cooperative_launcher(
+    function: int,
+    grid: tuple[int, int, int],
+    threads: int,
+    shared_bytes: int,
+    pointers: int,
+    library: Any = None,
+) -> Callable[[int], int]:
+    """The same for a function whose blocks wait for each other: all are resident, or the driver refuses.
+
+    >>> from types import SimpleNamespace
+    >>> told = SimpleNamespace(cuLaunchKernelEx=lambda config, *rest: config._obj.attributes[0].id)
+    >>> cooperative_launcher(7, (4, 1, 1), 256, 0, 0, told)(0)
+    2
+    """
+    attributes = ctypes.pointer(_TOGETHER)
+    config = LaunchConfig(grid, (threads, 1, 1), shared_bytes, 0, attributes, 1)
+    return _launcher(config, function, pointers, library)
+
+
+def _launcher(config: LaunchConfig, function: int, pointers: int, library: Any) -> Callable[[int], int]:
     launch = (library or _libcuda()).cuLaunchKernelEx
     given = (ctypes.byref(config), ctypes.c_void_p(function), ctypes.c_void_p(pointers), None)
 
@@ -164,6 +194,21 @@ def largest_cluster(function: int, threads: int, shared_bytes: int, library: Any
     if status:
         raise UnsupportedError(f"cuOccupancyMaxPotentialClusterSize: {status_name(status, driver)}")
     return int(size.value)
+
+
+def resident_blocks(function: int, threads: int, shared_bytes: int, library: Any = None) -> int:
+    """Blocks of a function that the current device runs at a time.  Raises UnsupportedError for what else the
+    driver says."""
+    driver, device = library or _libcuda(), ctypes.c_int()
+    each, sms = ctypes.c_int(), ctypes.c_int()
+    status = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        ctypes.byref(each), ctypes.c_void_p(function), threads, ctypes.c_size_t(shared_bytes)
+    )
+    status = status or driver.cuCtxGetDevice(ctypes.byref(device))
+    status = status or driver.cuDeviceGetAttribute(ctypes.byref(sms), MULTIPROCESSORS, device)
+    if status:
+        raise UnsupportedError(f"resident blocks: {status_name(status, driver)}")
+    return each.value * sms.value
 
 
 def encode_tiled(tensor_map: TensorMap, address: int, library: Any = None) -> tuple[int, bytes]:

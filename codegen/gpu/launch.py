@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from layoutalg.codegen.gpu.preparation import Launchable, Prepared, launchable, prepare, words_at_launch
-from layoutalg.codegen.gpu.runtime import Launch, device_array, load_launch
+from layoutalg.codegen.gpu.runtime import device_array
+from layoutalg.codegen.gpu.starts import Launch, load_launch
 from layoutalg.codegen.program import SCRATCH, Global, Kernel, LaunchSequence
 
 __all__ = ["CompiledSequence", "LoadedSequence", "ReadySequence", "compile_sequence", "load_sequence"]

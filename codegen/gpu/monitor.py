@@ -18,6 +18,7 @@ Source: NVIDIA, NVML API Reference Guide, Device Queries and "NvmlClocksEventRea
 from __future__ import annotations
 
 import contextlib
+import socket
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -194,3 +195,40 @@ def watching() -> Iterator[Monitor]:
         yield monitor
     finally:
         pynvml.nvmlShutdown()
+
+
+def display_driver() -> str:
+    """The version of the display driver, such as 580.95.05; empty where NVML cannot be asked.
+
+    >>> display_driver().count(".") <= 3
+    True
+    """
+    if import_trouble("pynvml", "pip install 'layoutalg[monitor]' brings it, as nvidia-ml-py"):
+        return ""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return ""
+    try:
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError:
+        return ""
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def board_name() -> str:
+    """The current GPU's UUID as nvidia-smi prints it, or where NVML cannot be asked its host and PCI address.
+
+    Raises UnsupportedError without a GPU.
+
+    >>> from layoutalg.codegen.gpu import gpu_status
+    >>> found = board_name() if gpu_status().available else ""
+    """
+    with watching() as monitor:
+        if monitor.nvml is not None:
+            with contextlib.suppress(monitor.nvml.NVMLError):
+                return str(monitor.nvml.nvmlDeviceGetUUID(monitor.device))
+    return f"{socket.gethostname()} {pci_bus_id()}"

@@ -35,7 +35,7 @@ from layoutalg.codegen.program import (
     Kernel,
     check_available,
     check_integers,
-    contract,
+    dynamic_bytes,
     only_target,
     walk,
 )
@@ -63,7 +63,7 @@ class Launchable:
     launch; `image` is the machine code; `dependent`: it may start while the kernel in front of it ends;
     `scalars` are the values of integers, each with its place among all parameters; `maps` are tensor maps,
     each with the place of the pointer to its tensor; `cluster` are the blocks per cluster of a kernel whose
-    text, `source`, has more than one.
+    text, `source`, has more than one; `cooperative`: all blocks are resident together.
     """
 
     name: str
@@ -77,6 +77,7 @@ class Launchable:
     maps: tuple[tuple[int, TensorMap], ...] = ()
     cluster: tuple[int, int, int] = (1, 1, 1)
     source: str = ""
+    cooperative: bool = False
 
 
 def prepare(kernel: Kernel, arch: str, source: str | None = None) -> Prepared:
@@ -165,6 +166,7 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
         kernel_maps(kernel, values),
         kernel.cluster,
         ready.source if kernel.cluster_blocks > 1 else "",
+        kernel.cooperative,
     )
 
 
@@ -194,13 +196,3 @@ def words_at_launch(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[str, ..
     (('alpha',), ())
     """
     return tuple(name for name, _ in kernel.scalars if name not in scalars)
-
-
-def dynamic_bytes(kernel: Kernel) -> int:
-    """Bytes of shared memory that a launch has to ask for.
-
-    >>> from layoutalg.codegen.language import KernelBuilder
-    >>> dynamic_bytes(KernelBuilder("empty", threads=32).build())
-    0
-    """
-    return contract(kernel).dynamic_shared_bytes

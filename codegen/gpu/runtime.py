@@ -24,19 +24,21 @@ from typing import Any, TypeAlias
 
 from layoutalg.arch import TensorMap
 from layoutalg.codegen.expr import Var
-from layoutalg.codegen.gpu.arguments import Packed, check_aligned, launch_grid, pointer_address
+from layoutalg.codegen.gpu.arguments import Packed, launch_grid, pointer_address
 from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
 from layoutalg.codegen.gpu.driver import (
     NON_PORTABLE_CLUSTER,
     active_clusters,
+    cooperative_launcher,
     dependent_launcher,
     largest_cluster,
+    resident_blocks,
 )
 from layoutalg.codegen.gpu.nvrtc import Cubin
-from layoutalg.codegen.gpu.preparation import Launchable, Prepared, dynamic_bytes, kernel_maps, prepare
+from layoutalg.codegen.gpu.preparation import Launchable, Prepared, kernel_maps, prepare
 from layoutalg.codegen.gpu.tensor_maps import MapImages
 from layoutalg.codegen.printing import without_clusters
-from layoutalg.codegen.program import PORTABLE_CLUSTER, Kernel, check_integers
+from layoutalg.codegen.program import PORTABLE_CLUSTER, Kernel, check_integers, dynamic_bytes
 from layoutalg.errors import (
     ArgumentTypeError,
     ResourceError,
@@ -116,12 +118,12 @@ def load_cubin(kernel: Kernel, cubin: Cubin, source: str) -> Loaded:
     Raises UnsupportedError without one, ResourceError where the kernel's clusters do not fit it.
     """
     shared_bytes = dynamic_bytes(kernel)
-    function = _function(kernel.name, cubin.image, shared_bytes, kernel.cluster_blocks)
-    _require_cluster(kernel.name, function, kernel.cluster, kernel.threads, shared_bytes, source)
+    function = load_function(kernel.name, cubin.image, shared_bytes, kernel.cluster_blocks)
+    require_cluster(kernel.name, function, kernel.cluster, kernel.threads, shared_bytes, source)
     return Loaded(kernel, cubin, source, function)
 
 
-def _function(name: str, image: bytes, dynamic_bytes: int, blocks: int = 1) -> Any:
+def load_function(name: str, image: bytes, dynamic_bytes: int, blocks: int = 1) -> Any:
     """CuPy's handle of a kernel of some machine code, which keeps that loaded on the current GPU.
 
     It may have `dynamic_bytes` of shared memory, and clusters of so many `blocks`.
@@ -141,7 +143,7 @@ def _function(name: str, image: bytes, dynamic_bytes: int, blocks: int = 1) -> A
     return function
 
 
-def _require_cluster(
+def require_cluster(
     name: str, function: Any, cluster: tuple[int, int, int], threads: int, shared_bytes: int, source: str
 ) -> None:
     """Raise ResourceError, with the largest that does, where the current GPU does not fit one cluster.
@@ -152,22 +154,22 @@ def _require_cluster(
     if blocks == 1 or active_clusters(function.ptr, cluster, threads, shared_bytes):
         return
     free = cached_cubin(without_clusters(source, cluster), name, require_gpu().arch, cache_folder())
-    other = _function(name, free.image, shared_bytes, PORTABLE_CLUSTER + 1)
+    other = load_function(name, free.image, shared_bytes, PORTABLE_CLUSTER + 1)
     largest = largest_cluster(other.ptr, threads, shared_bytes)
     raise ResourceError(f"blocks per cluster of {name} on {require_gpu().name}", blocks, largest)
 
 
-_here = threading.local()
+here = threading.local()
 """What a thread has taken up."""
 
 
-def _take_up() -> Callable[..., None]:
+def take_up() -> Callable[..., None]:
     """The driver's `cuLaunchKernel`, as this thread may call it: with the context of its current GPU."""
     import cupy
 
     cupy.cuda.runtime.setDevice(cupy.cuda.runtime.getDevice())
     launch: Callable[..., None] = cupy.cuda.driver.launchKernel
-    _here.launch = launch
+    here.launch = launch
     return launch
 
 
@@ -177,28 +179,34 @@ def _images(maps: Sequence[tuple[int, TensorMap]]) -> list[tuple[int, MapImages]
     return [(place, MapImages(tensor_map, arch)) for place, tensor_map in maps]
 
 
-class _Start:
-    """A function with its grid, block and shared memory: the launch of it with packed arguments.
+class Start:
+    """A kernel's function with its grid, block and shared memory: the launch of it with packed arguments.
 
-    `early`, before what is in front ends.
+    Raises ResourceError where the current GPU does not keep all blocks of a cooperative launch at a time.
     """
 
-    __slots__ = ("_early", "_function", "_maps", "_shape")
+    __slots__ = ("_function", "_kernel", "_maps", "plain", "shape")
 
     def __init__(
-        self, function: Any, grid: tuple[int, int, int], threads: int, shared_bytes: int,
-        maps: Sequence[tuple[int, TensorMap]], *, early: bool = False,
+        self, kernel: Kernel | Launchable, function: Any, grid: tuple[int, int, int], threads: int,
+        shared_bytes: int, maps: Sequence[tuple[int, TensorMap]],
     ) -> None:  # fmt: skip
         self._function = function  # keeps the machine code loaded
-        self._shape = (function.ptr, *grid, threads, 1, 1, shared_bytes)
-        self._early, self._maps = early, _images(maps)
+        self.shape = (function.ptr, *grid, threads, 1, 1, shared_bytes)
+        self._kernel, self._maps, blocks = kernel, _images(maps), math.prod(grid)
+        self.plain = not (kernel.dependent or kernel.cooperative or maps)
+        """Whether a launch is one call of the driver, with what `shape` and packed arguments say."""
+        if kernel.cooperative and blocks > (most := resident_blocks(function.ptr, threads, shared_bytes)):
+            asked = f"blocks of {kernel.name} that are resident on {require_gpu().name}"
+            raise ResourceError(asked, blocks, most)
 
     def packed(self, count: int) -> Packed:
         """New memory for the arguments of a launch: of `count` values."""
         made = Packed(count, len(self._maps))
-        if self._early:
-            function, x, y, z, threads, _, _, shared_bytes = self._shape
-            made.early = dependent_launcher(function, (x, y, z), threads, shared_bytes, made.pointers)
+        if self._kernel.dependent or self._kernel.cooperative:
+            function, x, y, z, threads, _, _, shared_bytes = self.shape
+            launcher = cooperative_launcher if self._kernel.cooperative else dependent_launcher
+            made.early = launcher(function, (x, y, z), threads, shared_bytes, made.pointers)
         return made
 
     def __call__(self, stream: int, packed: Packed) -> None:
@@ -206,76 +214,13 @@ class _Start:
             address = packed.values[place]
             if packed.sources[number] != address:
                 packed.place_map(number, address, images.at(address))
-        launch = getattr(_here, "launch", None) or _take_up()
+        launch = getattr(here, "launch", None) or take_up()
         if packed.early is None:
-            launch(*self._shape, stream, packed.pointers, 0)
+            launch(*self.shape, stream, packed.pointers, 0)
         elif status := packed.early(stream):
             import cupy
 
             raise cupy.cuda.driver.CUDADriverError(status)
-
-
-Picks: TypeAlias = "tuple[tuple[int, int, int], ...]"
-"""What a launch packs, per pointer: its place among the values, the number of an address, and bytes from
-there."""
-
-
-class Launch:
-    """A kernel, as a function of the addresses of its pointers in order, and of a stream (a cudaStream_t),
-    CuPy's current one where that is None.  Raises AlignmentError."""
-
-    __slots__ = ("_all", "_below", "_count", "_kernel", "_start", "_unused", "places")
-
-    def __init__(self, kernel: Launchable, start: _Start) -> None:
-        self._kernel, self._start = kernel, start
-        self._below = max((align for _, align in kernel.pointers), default=1) - 1
-        self._count = len(kernel.pointers) + len(kernel.scalars)
-        integers = {place for place, _ in kernel.scalars}
-        self.places = tuple(place for place in range(self._count) if place not in integers)
-        """The places of pointers among the values of a launch."""
-        self._all: Picks = tuple((place, n, 0) for n, place in enumerate(self.places))
-        self._unused: list[
-            Packed
-        ] = []  # a launch takes one, so that no other, whoever starts it, writes there
-
-    def __call__(self, addresses: Sequence[int], stream: int | None) -> None:
-        bits = 0
-        for address in addresses:
-            bits |= address
-        if bits & self._below or len(addresses) != len(self.places):
-            self.check(addresses)
-        self.pick(addresses, self._all, current_stream() if stream is None else stream)
-
-    def check(self, addresses: Sequence[int]) -> None:
-        """Raise AlignmentError unless addresses are multiples of what the kernel was built for."""
-        for (name, align_bytes), address in zip(self._kernel.pointers, addresses, strict=True):
-            check_aligned(name, align_bytes, address)
-
-    def pick(self, addresses: Sequence[int], picks: Picks, stream: int) -> None:
-        """Launch with what is picked of addresses, whose alignment was checked when these were made."""
-        try:
-            packed = self._unused.pop()
-        except IndexError:
-            packed = self._start.packed(self._count)
-            for place, value in self._kernel.scalars:
-                packed.values[place] = value
-        values = packed.values
-        for place, number, further in picks:
-            values[place] = addresses[number] + further
-        self._start(stream, packed)
-        self._unused.append(packed)
-
-
-def load_launch(kernel: Launchable) -> Launch:
-    """Load a kernel on the current GPU.
-
-    Raises UnsupportedError without one, ResourceError where the kernel's clusters do not fit it.
-    """
-    function = _function(kernel.name, kernel.image, kernel.shared_bytes, math.prod(kernel.cluster))
-    asked = kernel.cluster, kernel.threads, kernel.shared_bytes, kernel.source
-    _require_cluster(kernel.name, function, *asked)
-    shape = kernel.grid, kernel.threads, kernel.shared_bytes
-    return Launch(kernel, _Start(function, *shape, kernel.maps, early=kernel.dependent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +253,7 @@ class Loaded:
         integers = {k: v for k, v in args.items() if isinstance(v, int)}
         shape = launch_grid(self.kernel, integers), self.kernel.threads, dynamic_bytes(self.kernel)
         maps = kernel_maps(self.kernel, integers)
-        start = _Start(self.function, *shape, maps, early=self.kernel.dependent)
+        start = Start(self.kernel, self.function, *shape, maps)
         packed = start.packed(len(values))
         packed.values[:] = values
 
@@ -376,10 +321,12 @@ def current_stream() -> int:
     return int(cupy.cuda.get_current_stream().ptr)
 
 
-def device_getter() -> Callable[[], int]:
-    """What gives the number of the current GPU."""
+def device_getter() -> Callable[[], int] | None:
+    """What gives the number of the current GPU; None where there is one alone."""
     import cupy
 
+    if cupy.cuda.runtime.getDeviceCount() == 1:
+        return None
     getter: Callable[[], int] = cupy.cuda.runtime.getDevice
     return getter
 

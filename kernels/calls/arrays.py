@@ -152,14 +152,16 @@ def view(x: Any) -> View:
 
 
 def new_array(like: View, shape: tuple[int, ...], *, zeros: bool = False, kind: str = "") -> View:
-    """A new array of the library and device of another, and of its kind, or of one that NumPy has a name for.
+    """A new array of the library and device of another, and of its kind, or of one that its library has.
 
-    Raises ResourceError where it does not fit.
+    Raises ResourceError where it does not fit, UnsupportedError for bfloat16 where the library has none.
 
     >>> import numpy
     >>> new_array(view(numpy.zeros(3, "f4")), (2, 5)).array.dtype.name
     'float32'
     """
+    if kind == "bfloat16" and like.form.library != "torch":
+        raise UnsupportedError(f"a result of bfloat16: {like.form.library} has no such type, PyTorch has")
     form = _dense(like.form, shape, kind or like.form.kind)
     asked = form.elems * form.itemsize
     if form.device is None:
@@ -194,7 +196,12 @@ def _dense(like: Form, shape: tuple[int, ...], kind: str) -> Form:
     """The form of a new array: row-major."""
     import numpy
 
-    itemsize = like.itemsize if kind == like.kind else numpy.dtype(kind).itemsize
+    if kind == like.kind:
+        itemsize = like.itemsize
+    elif kind == "bfloat16":
+        itemsize = 2
+    else:
+        itemsize = numpy.dtype(kind).itemsize
     strides = tuple(itemsize * prod(shape[k + 1 :]) for k in range(len(shape)))
     return form_of(like.library, like.device, kind, itemsize, shape, strides)
 

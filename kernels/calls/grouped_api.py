@@ -49,7 +49,7 @@ from layoutalg.kernels.calls.arrays import (
     view,
 )
 from layoutalg.kernels.calls.product_api import asked_of, check_apart, prepare_matmul, starts_of
-from layoutalg.kernels.calls.product_plan import Product, find_product, plan_of
+from layoutalg.kernels.calls.product_plan import MOST_STEP, Product, find_product, plan_of
 from layoutalg.kernels.calls.product_report import DEFAULT_ARCH
 from layoutalg.kernels.calls.repeated import Prepared, nothing
 from layoutalg.kernels.elements import CARRIER, whole_units
@@ -62,8 +62,9 @@ from layoutalg.kernels.gemm import (
     grouped,
     scalar_words,
 )
-from layoutalg.kernels.plan_cache import gpu_arch, sequence_on_gpu
+from layoutalg.kernels.plan_cache import configured_on_gpu, gpu_arch
 from layoutalg.kernels.registry import FAMILIES
+from layoutalg.kernels.tuning import choose
 
 MOST_GROUPS = 1 << 12
 """Groups of a call."""
@@ -251,10 +252,12 @@ def _plan(product: Product, b: Form, starts: tuple[tuple[str, int], ...], arch: 
     """The plan for arrays that start so many bytes after multiples of 16."""
     try:
         p = _problem(product, b, starts)
-        config = _parts(p, arch)[0].config
-        ns = sum(expected_family(part.p, arch)[0] for part in _parts(p, arch))
+        for part in _parts(p):
+            _check_fits(part.p, arch)
     except LayoutAlgError as error:
         return GroupedPlan(arch, b.shape[0], None, None, inf, str(error))
+    config, _ = choose(FAMILIES[FAMILY], _parts(p)[0].p, arch)
+    ns = sum(expected_family(part.p, arch)[0] for part in _parts(p))
     return GroupedPlan(arch, b.shape[0], p, config, ns, "")
 
 
@@ -268,40 +271,45 @@ def _problem(product: Product, b: Form, starts: tuple[tuple[str, int], ...]) -> 
     step, between = divmod(b.strides[0], b.itemsize)
     if between:
         raise UnsupportedError(f"matrices of b are {b.strides[0]} bytes apart, which cuts elements")
+    if step > MOST_STEP:
+        raise UnsupportedError(f"matrices of b are {step} elements apart: {MOST_STEP} at most in one launch")
     return grouped(plan.p, b.shape[0], step)
 
 
 class _Part(NamedTuple):
-    """Groups of one launch: the number of the first, the problem of A and D whole, its configuration."""
+    """Groups of one launch: the number of the first, and the problem of A and D whole."""
 
     first: int
     p: GemmProblem
-    config: Sm90Config
 
     @property
     def offset(self) -> int:
         """Bytes from b's start to the first of the groups' matrices."""
         return self.first * self.p.batch[0].b * self.p.operand.nbytes
 
-    def words(self, rows: Sequence[int]) -> dict[str, int]:
-        """What the launch gives for groups of these rows, all of them."""
+    def words(self, rows: Sequence[int], config: Sm90Config) -> dict[str, int]:
+        """What the launch of a configuration gives for groups of these rows, all of them."""
         own = rows[self.first : self.first + self.p.products]
-        high = self.config.tile_m * self.config.cluster_m
+        high = config.tile_m * config.cluster_m
         return group_words(own, high, sum(rows[: self.first])) | scalar_words(self.p, "alpha", 1)
 
 
 @functools.lru_cache(KEPT_FORMS)
-def _parts(p: GemmProblem, arch: str) -> tuple[_Part, ...]:
-    """The launches of a problem.  Raises why the first configuration does not fit where none does."""
+def _parts(p: GemmProblem) -> tuple[_Part, ...]:
+    """The launches of a problem."""
     found = []
     for first in range(0, p.products, MOST_TOGETHER):
         extent = min(MOST_TOGETHER, p.products - first)
-        part = replace(p, batch=(replace(p.batch[0], extent=extent),))
-        best = next(iter(FAMILIES[FAMILY].candidates(part, arch)))
-        if best.dropped is not None:
-            raise best.dropped
-        found.append(_Part(first, part, best.config))
+        found.append(_Part(first, replace(p, batch=(replace(p.batch[0], extent=extent),))))
     return tuple(found)
+
+
+@functools.lru_cache(KEPT_FORMS)
+def _check_fits(p: GemmProblem, arch: str) -> None:
+    """Raise why the first configuration does not fit where none does."""
+    best = next(iter(FAMILIES[FAMILY].candidates(p, arch)))
+    if best.dropped is not None:
+        raise best.dropped
 
 
 # --- ways to run ---------------------------------------------------------------------------------------
@@ -316,14 +324,12 @@ def _launched(
     if p is None:
         return None
     places = {"a": first.address, "b": given["b"].address, "d": given["out"].address}
-    steps = [
-        (
-            sequence_on_gpu(FAMILY, part.p, first.form.device),
-            places | {"b": places["b"] + part.offset} | part.words(rows),
-        )
-        for part in _parts(p, arch)
-        if any(rows[part.first : part.first + part.p.products])
-    ]
+    steps = []
+    for part in _parts(p):
+        if any(rows[part.first : part.first + part.p.products]):
+            sequence, config = configured_on_gpu(FAMILY, part.p, first.form.device)
+            here = places | {"b": places["b"] + part.offset}
+            steps.append((sequence, here | part.words(rows, config)))
     return functools.partial(_launch, first, steps)
 
 
@@ -360,15 +366,15 @@ def _simulated(
     p = _plan(own, forms["b"], (), DEFAULT_ARCH).problem
     if p is None:
         return None
-    parts = _parts(p, DEFAULT_ARCH)
+    parts = [(part, choose(FAMILIES[FAMILY], part.p, DEFAULT_ARCH)[0]) for part in _parts(p)]
 
     def run() -> None:
         memory = {"a": whole_units(dense("a").ravel()), "d": whole_units(dense("out").ravel())}
-        for part in parts:
+        for part, config in parts:
             start = part.offset // p.operand.nbytes
             memory["b"] = whole_units(dense("b").ravel()[start : start + part.p.b_elems])
-            sequence = FAMILIES[FAMILY].launches(part.p, part.config, DEFAULT_ARCH)
-            simulate_sequence(printed_sequence(sequence), memory | part.words(rows), trace=False)
+            sequence = FAMILIES[FAMILY].launches(part.p, config, DEFAULT_ARCH)
+            simulate_sequence(printed_sequence(sequence), memory | part.words(rows, config), trace=False)
         target = given["out"]
         target.host.view(CARRIER[target.form.itemsize])[...] = memory["d"][: target.form.elems].reshape(
             target.shape

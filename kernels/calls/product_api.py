@@ -328,11 +328,14 @@ def _launch(run: _Run, given: Mapping[str, View], words: Mapping[str, int]) -> N
 def _loaded(product: Product, starts: tuple[tuple[str, int], ...]) -> _Run:
     """The launches of arrays that start at these bytes of their 16-byte units, on the current GPU."""
     arch, device, at = gpu_arch(), product.forms["a"].device, dict(starts)
-    plan = ways(product, starts, arch)[0].plan
+    way = ways(product, starts, arch)[0]
+    plan = way.plan
     moves = {name: _move(product.forms[name], name, part, at[name]) for name, part in plan.copies.items()}
-    sequences = tuple(
-        (sequence_on_gpu(chosen_family(p, arch)[1], p, device), further) for p, further in chunks(plan.p)
+    parts = (
+        (way.family if p == plan.p else chosen_family(p, arch)[1], p, further)
+        for p, further in chunks(plan.p)
     )
+    sequences = tuple((sequence_on_gpu(family, p, device), further) for family, p, further in parts)
     return _Run(plan, moves, sequences, max(sequence.scratch_bytes for sequence, _ in sequences))
 
 

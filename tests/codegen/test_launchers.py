@@ -131,7 +131,7 @@ def test_kernels_are_launched_in_order_with_scratch_memory(
     run = Launcher(library, SOFTMAX, monkeypatch)
     run(Array(AT, 20000, 8), Array(FAR, 20000, 8))
     assert [given[0] for given in run.launched] == [one["kernel"] for one in run.payload["kernels"]]
-    assert [given[6] for given in run.launched] == [False, True]
+    assert [given[6] for given in run.launched] == [0, 6]  # the second may start early
     first, second = ([a.value for a in given[7]] for given in run.launched)
     assert first == [AT, FAR * 2] and second == [AT, FAR, FAR * 2]
 

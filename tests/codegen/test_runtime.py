@@ -124,7 +124,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     """A driver in CuPy's place, which no thread has called yet."""
     cupy = Driver()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(runtime, "_here", threading.local())
+    monkeypatch.setattr(runtime.here, "launch", None, raising=False)
     monkeypatch.setattr(runtime, "dependent_launcher", cupy.dependent_launcher)
     monkeypatch.setattr(runtime, "require_gpu", lambda: None)
     return cupy

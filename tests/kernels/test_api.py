@@ -117,7 +117,7 @@ def test_relayout_moves_between_formats() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     x = np.zeros((3, 4), "f4")
-    with pytest.raises(ShapeError, match=r"axes \(0, 0\) are no permutation"):
+    with pytest.raises(ShapeError, match=r"axes \(0, 0\) are not a permutation"):
         permute(x, (0, 0))
     with pytest.raises(ShapeError, match=r"out has shape \(3, 4\); the result has \(4, 3\)"):
         permute(x, (1, 0), np.zeros((3, 4), "f4"))

@@ -18,10 +18,13 @@ from layoutalg.errors import (
     ShapeError,
     UnsupportedError,
 )
+from layoutalg.kernels import plan_cache
 from layoutalg.kernels.calls import grouped_api
 from layoutalg.kernels.calls.grouped_api import MOST_GROUPS, grouped_matmul, plan_grouped_matmul
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.gemm import launches as gemm_launches
+from layoutalg.kernels.gemm.heuristic import SM90
+from layoutalg.kernels.gemm.tiles import Sm90Config
 from tests.hostgpu import HostArray, HostGpu, allocation, simulated_gpu
 from tests.sweeps import each
 
@@ -132,6 +135,34 @@ def test_other_sizes_plan_and_compile_nothing() -> None:
             for one in sizes:
                 got = grouped_matmul(x, w, one)
                 assert np.array_equal(numbers_of(got.bits, "f16"), definition(a, b, one))
+
+
+@each("groups", [3, 70])
+def test_more_rows_than_kernels_of_calls_address_in_32_bits(groups: int) -> None:
+    sizes = [400] * groups if groups > 3 else [10_000, 0, 7_000]
+    a, b = made(sizes, 8, 8)
+    with simulated_gpu("sm_90") as gpu:
+        x, w = on_gpu(gpu, a, "bfloat16"), on_gpu(gpu, b, "bfloat16")
+        assert plan_grouped_matmul(x, w, arch="sm_90").problem is not None
+        layoutalg.ops.prepare("grouped_matmul", x, b=w, sizes=sizes)  # planned, not computed
+
+
+def test_words_are_those_of_the_configuration_that_runs() -> None:
+    """What a lock file names, or a GPU whose clusters are small, is another one than the model's first."""
+    a, b = made(SIZES, 40, 72)
+    other = Sm90Config(128, 64, 4, through="shared", result_vec=8)
+
+    def planned(family: str, p: Any, arch: str, *_: Any) -> Any:
+        assert SM90.configs(p)[0].tile_m != other.tile_m
+        return gemm_launches.called_launches(p, other, arch)
+
+    with (
+        simulated_gpu("sm_90") as gpu,
+        patch.object(plan_cache, "ready_sequence", planned),
+        patch.object(plan_cache, "choose", lambda *_: (other, "lock file")),
+    ):
+        got = grouped_matmul(on_gpu(gpu, a, "float16"), on_gpu(gpu, b, "float16"), SIZES)
+    assert np.array_equal(numbers_of(got.bits, "f16"), definition(a, b, SIZES))
 
 
 @each(("kind", "k", "arch"), [("float32", 24, "sm_90"), ("float16", 41, "sm_90"), ("float16", 40, "sm_80")])

@@ -1,0 +1,144 @@
+"""A kernel with its grid as a function of addresses: what a launch that is repeated costs the host.
+
+    launch = load_launch(kernel)                    on the current GPU
+    launch([address, address], stream)              checks the addresses
+    launch.picking(picks)(addresses, stream)        with what is picked of addresses that were checked
+    launch.starting(addresses, picks)(stream)       with addresses that are packed once
+
+Each launch writes into memory of its own, which it takes from those that no launch uses; so any number of
+threads may start one kernel at a time.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import struct
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from layoutalg.codegen.gpu.arguments import Packed, check_aligned
+from layoutalg.codegen.gpu.preparation import Launchable
+from layoutalg.codegen.gpu.runtime import (
+    Start,
+    current_stream,
+    here,
+    load_function,
+    require_cluster,
+    take_up,
+)
+
+Picks: TypeAlias = "tuple[tuple[int, int, int], ...]"
+"""What a launch packs, per pointer: its place among the values, the number of an address, and bytes from
+there."""
+
+
+def _in_order(picks: Picks) -> tuple[Callable[..., None], Callable[[Sequence[int]], tuple[int, ...]]] | None:
+    """What writes addresses into the memory of values at once, and what chooses these from all.
+
+    None where they are not several in consecutive places, as they are.
+
+    >>> import ctypes
+    >>> values, (write, chosen) = (ctypes.c_uint64 * 2)(), _in_order(((0, 2, 0), (1, 1, 0)))
+    >>> write(values, 0, *chosen([0, 64, 128]))
+    >>> list(values)
+    [128, 64]
+    """
+    if len(picks) < 2 or any(pick[::2] != (place, 0) for place, pick in enumerate(picks)):
+        return None
+    return struct.Struct(f"={len(picks)}Q").pack_into, operator.itemgetter(*(n for _, n, _ in picks))
+
+
+class Launch:
+    """A kernel, as a function of the addresses of its pointers in order, and of a stream (a cudaStream_t),
+    CuPy's current one where that is None.  Raises AlignmentError."""
+
+    __slots__ = ("_below", "_count", "_kernel", "_launch", "_start", "_unused", "places")
+
+    def __init__(self, kernel: Launchable, start: Start) -> None:
+        self._kernel, self._start = kernel, start
+        self._below = max((align for _, align in kernel.pointers), default=1) - 1
+        self._count = len(kernel.pointers) + len(kernel.scalars)
+        integers = {place for place, _ in kernel.scalars}
+        self.places = tuple(place for place in range(self._count) if place not in integers)
+        """The places of pointers among the values of a launch."""
+        every = tuple((place, n, 0) for n, place in enumerate(self.places))
+        self._unused: list[Packed] = []
+        """A launch takes one, so that no other, whoever starts it, writes there."""
+        self._launch = self.picking(every)
+
+    def __call__(self, addresses: Sequence[int], stream: int | None) -> None:
+        bits = 0
+        for address in addresses:
+            bits |= address
+        if bits & self._below or len(addresses) != len(self.places):
+            self.check(addresses)
+        self._launch(addresses, current_stream() if stream is None else stream)
+
+    def check(self, addresses: Sequence[int]) -> None:
+        """Raise AlignmentError unless addresses are multiples of what the kernel was built for."""
+        for (name, align_bytes), address in zip(self._kernel.pointers, addresses, strict=True):
+            check_aligned(name, align_bytes, address)
+
+    def picking(self, picks: Picks) -> Callable[[Sequence[int], int], None]:
+        """What launches with what is picked of addresses, on a stream."""
+        unused, start, make = self._unused, self._start, self._packed
+        plain, shape = start.plain, start.shape
+        write, chosen = _in_order(picks) or (None, None)
+
+        def launch(addresses: Sequence[int], stream: int) -> None:
+            try:
+                packed = unused.pop()
+            except IndexError:
+                packed = make()
+            values = packed.values
+            if write is not None and chosen is not None:
+                write(values, 0, *chosen(addresses))
+            else:
+                for place, number, further in picks:
+                    values[place] = addresses[number] + further
+            if plain:
+                (getattr(here, "launch", None) or take_up())(*shape, stream, packed.pointers, 0)
+            else:
+                start(stream, packed)
+            unused.append(packed)
+
+        return launch
+
+    def starting(self, addresses: Sequence[int], picks: Picks) -> Callable[[int], None] | None:
+        """What launches on a stream with what is picked of addresses, packed here.
+
+        None where a launch changes what is packed.  Any number of threads may call it at a time.
+        """
+        start = self._start
+        if not start.plain:
+            return None
+        packed = self._packed()
+        for place, number, further in picks:
+            packed.values[place] = addresses[number] + further
+        shape, pointers = start.shape, packed.pointers
+
+        def launch(stream: int, alive: object = (start, packed)) -> None:
+            (getattr(here, "launch", None) or take_up())(*shape, stream, pointers, 0)
+
+        return launch
+
+    def _packed(self) -> Packed:
+        """New memory for the arguments of a launch, with the values of integers."""
+        packed = self._start.packed(self._count)
+        for place, value in self._kernel.scalars:
+            packed.values[place] = value
+        return packed
+
+
+def load_launch(kernel: Launchable) -> Launch:
+    """Load a kernel on the current GPU.
+
+    Raises UnsupportedError without one, ResourceError where the kernel's clusters, or all blocks of a
+    cooperative launch, do not fit it.
+    """
+    function = load_function(kernel.name, kernel.image, kernel.shared_bytes, math.prod(kernel.cluster))
+    asked = kernel.cluster, kernel.threads, kernel.shared_bytes, kernel.source
+    require_cluster(kernel.name, function, *asked)
+    shape = kernel.grid, kernel.threads, kernel.shared_bytes
+    return Launch(kernel, Start(kernel, function, *shape, kernel.maps))
