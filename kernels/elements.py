@@ -29,6 +29,9 @@ ELEMENT = MappingProxyType(
 )  # fmt: skip
 """Element types by NumPy's names."""
 
+NUMPY_NAME = MappingProxyType({short: long for long, short in ELEMENT.items() if short != "bf16"})
+"""NumPy's names of the elements that it knows."""
+
 INTEGERS = MappingProxyType(
     {short: long for long, short in ELEMENT.items() if short in ("s8", "u8", "s16", "s32", "s64")}
 )

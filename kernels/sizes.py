@@ -17,7 +17,7 @@ from layoutalg.codegen.expr import Const, Expr, Var, simplify
 from layoutalg.codegen.program import SCRATCH, LaunchSequence
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.kernels.elementwise import MapProblem
-from layoutalg.kernels.gemm import AddMatrix, AddVector, GemmProblem
+from layoutalg.kernels.gemm import AddMatrix, AddVector, GemmProblem, batch_scalars
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move import PermuteProblem
 from layoutalg.kernels.rowwise import CrossEntropyProblem, NormProblem, ReduceProblem
@@ -39,9 +39,12 @@ def buffer_bytes(problem: Any, sequence: LaunchSequence) -> dict[str, Expr]:
     {'src': '(m - 1) * lds * 4 + n * 4', 'dst': '(n - 1) * ldd * 4 + m * 4'}
     """
     parameters = {v.name: v for kernel in sequence.kernels for v in kernel.params if isinstance(v, Var)}
+    numbers = batch_scalars(problem) if isinstance(problem, GemmProblem) else {}
 
     def extent(name: str) -> Expr:
-        return parameters[name] if name in parameters else Const(getattr(problem, name))
+        if name in parameters:
+            return parameters[name]
+        return Const(numbers[name] if name in numbers else getattr(problem, name))
 
     known = {name: simplify(elems * width) for name, (elems, width) in _buffers(problem, extent).items()}
     known[SCRATCH] = Const(sequence.scratch_bytes)
@@ -58,8 +61,8 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, int]]:
         case GemmProblem():
             return _product(p, extent)
         case PermuteProblem():
-            both = {"src": p.source_elems, "dst": p.target_elems}
-            return {name: (Const(n), p.element_bytes) for name, n in both.items()}
+            target = Const(p.target_elems), p.result_bytes
+            return {"src": (Const(p.source_elems), p.element_bytes), "dst": target}
         case MapProblem():
             return {x: (Const(n), p.dtype.nbytes) for x, n in zip(p.sides, p.elems, strict=True)}
         case NormProblem():
@@ -89,15 +92,22 @@ def _matrix(extent: Extent, rows: str, columns: str, leading: str) -> Expr:
 def _product(p: GemmProblem, extent: Extent) -> dict[str, tuple[Expr, int]]:
     a, b = (("m", "k") if p.a_major == "k" else ("k", "m")), (("n", "k") if p.b_major == "k" else ("k", "n"))
     operand, result = p.operand.nbytes, p.result.nbytes
+
+    def last(name: str) -> Expr:
+        """Elements to the first one of an operand's last matrix."""
+        modes = [i for i, step in enumerate(p.steps(name)) if step]
+        reach = ((extent(f"batch{i}") - 1) * extent(f"stride_{name}{i}") for i in modes)
+        return sum(reach, start=Const(0))
+
     found = {
-        "a": (_matrix(extent, *a, "lda"), operand),
-        "b": (_matrix(extent, *b, "ldb"), operand),
-        "d": (_matrix(extent, "m", "n", "ldd"), result),
+        "a": (last("a") + _matrix(extent, *a, "lda"), operand),
+        "b": (last("b") + _matrix(extent, *b, "ldb"), operand),
+        "d": (last("d") + _matrix(extent, "m", "n", "ldd"), result),
     }
     for step in p.epilogue.steps:
         match step:
             case AddMatrix(name):
-                found[name] = _matrix(extent, "m", "n", "ldc"), result
+                found[name] = last("c") + _matrix(extent, "m", "n", "ldc"), result
             case AddVector(name, along):
                 found[name] = extent(along), result
     return found

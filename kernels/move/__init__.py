@@ -9,14 +9,16 @@
     gather               how vectors are read from the tile
     permute              copies and permutes of any strides, built for one problem
     matrix               copies and transposes of matrices, extents at run time; matrix_plan
+    bound                the least that memory moves, whatever the order
     certificate          why the tile lies in shared memory as it does
     families, cases      the records of this room's families, and the problems that are timed
 
-Elements are moved bit by bit, never computed with.
+Elements are moved bit by bit, never computed with, but for those that a permute converts.
 """
 
 from __future__ import annotations
 
+from layoutalg.kernels.move.bound import LeastBytes, least_bytes
 from layoutalg.kernels.move.cases import SEED
 from layoutalg.kernels.move.certificate import certify
 from layoutalg.kernels.move.families import MOVE_FAMILIES
@@ -42,6 +44,7 @@ __all__ = [
     "SEED",
     "WIDTHS_BYTES",
     "CopyConfig",
+    "LeastBytes",
     "Moves",
     "PermuteConfig",
     "PermuteProblem",
@@ -53,6 +56,7 @@ __all__ = [
     "certify",
     "copy_configs",
     "copy_problem",
+    "least_bytes",
     "move_problem",
     "normalise",
     "permute_configs",

@@ -1,7 +1,8 @@
 """The families that move data, as records: tiled_copy, transpose, permute.
 
-Elements are bits: they are verified on random ones, and what is not written has to stay as it was.  They are
-timed beside the driver's copy of as many bytes, and beside what CuPy and PyTorch do with the same strides.
+Elements are bits: they are verified on random ones, and what is not written has to stay as it was; those
+that a permute converts have to be the definition's to the bit (`codegen.instr.converted`).  They are timed
+beside the driver's copy of as many bytes, and beside what CuPy and PyTorch do with the same strides.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from typing import Any
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.costs import sequence_traffic
-from layoutalg.codegen.gpu import array_assign, device_copy, random_bytes
+from layoutalg.codegen.gpu import array_assign, device_copy, random_bytes, random_normal, to_host
+from layoutalg.codegen.instr import converted
 from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
 from layoutalg.dtype import DType
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, limits, torch_assign
-from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.elements import CARRIER, NUMPY_NAME
+from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace, Traffic
 from layoutalg.kernels.matrix import MatrixProblem, buffers, matrix_problem, reference
 from layoutalg.kernels.move import (
     permute,
     plan,
 )
+from layoutalg.kernels.move.bound import least_bytes
 from layoutalg.kernels.move.cases import CASES, DTYPES, random_cases
 from layoutalg.kernels.move.matrix import build_copy, build_transpose
 from layoutalg.kernels.move.matrix_plan import copy_configs, transpose_configs, transpose_refusals
@@ -46,6 +49,9 @@ LARGEST = 16384
 
 MOST_CALLED = 1 << 14
 """Extents and leading dimensions of the kernels of calls, so that 32 bits address them."""
+
+COMPARED = 1 << 16
+"""Results that are compared before a permute with a conversion is timed."""
 
 VERIFIED_PERMUTES = (((13, 22, 35), (2, 0, 1)), ((16, 64, 48), (0, 2, 1)))
 
@@ -124,9 +130,9 @@ def _transpose_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[Candid
 
 
 def _permuted(
-    shape: tuple[int, ...], axes: Any, dtype: str | DType = "f32", **strides: Any
+    shape: tuple[int, ...], axes: Any, dtype: str | DType = "f32", **further: Any
 ) -> PermuteProblem:
-    return permute_problem(shape, axes, dtype, **strides)
+    return permute_problem(shape, axes, dtype, **further)
 
 
 def _permute_candidates(p: PermuteProblem, arch: str | Arch) -> Iterator[Candidate]:
@@ -161,6 +167,10 @@ def _permute_cases(
             yield name, permute_problem(shape, axes, dtype)
 
 
+def _permute_memory(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> Traffic:
+    return Traffic(*least_bytes(normalise(p), arch))
+
+
 def _permute_notes(p: PermuteProblem, c: Any, arch: str) -> dict[str, Any]:
     (found,) = sequence_traffic(_permute_launches(p, c, arch), arch=arch)
     ways = {"in": ("ld.global", ":global"), "out": ("st.global",)}
@@ -168,7 +178,8 @@ def _permute_notes(p: PermuteProblem, c: Any, arch: str) -> dict[str, Any]:
         f"sectors {way}": sum(cost.total for op, cost in found.items() if any(x in op for x in words))
         for way, words in ways.items()
     }
-    return {**sectors, "bound": str(limits(p.moved_bytes, [found], arch)[0])}
+    moved = {"moved bytes": p.moved_bytes, "memory bytes": sum(_permute_memory(p, c, arch))}
+    return {**sectors, **moved, "bound": str(limits(p.moved_bytes, [found], arch)[0])}
 
 
 # --- both ----------------------------------------------------------------------------------------------
@@ -177,15 +188,24 @@ Views = Callable[[Any, Mapping[str, Any]], tuple[Any, Any]]
 
 
 def _tensor_buffers(p: PermuteProblem, trial: str, seed: int) -> dict[str, Any]:
-    """Random bits in whole units, as the source and as what the destination held before."""
+    """Random bits in whole units, as the source and as what the destination held before.
+
+    Of elements that are converted half are numbers of the order of 100, and none is NaN, whose bits a
+    conversion leaves open.
+    """
     import numpy
 
-    rng, width = numpy.random.default_rng(seed), p.element_bytes
-    elems = {"src": p.source_elems, "dst": p.target_elems}
-    return {
+    rng = numpy.random.default_rng(seed)
+    sides = {"src": (p.source_elems, p.element_bytes), "dst": (p.target_elems, p.result_bytes)}
+    made = {
         name: rng.integers(0, 256, -(-n * width // UNIT_BYTES) * UNIT_BYTES, numpy.uint8).view(CARRIER[width])
-        for name, n in elems.items()
+        for name, (n, width) in sides.items()
     }
+    if p.result:
+        near = converted(100 * rng.standard_normal(len(made["src"])).view("u8"), "f64", p.dtype.name)
+        wild = numpy.isnan(converted(made["src"], p.dtype.name, "f64").view("f8"))
+        made["src"] = numpy.where(wild | (rng.random(len(near)) < 0.5), near, made["src"])
+    return made
 
 
 def _expected(reference: Callable[..., Any], p: Any, c: Any, given: Mapping[str, Any]) -> Expected:
@@ -199,6 +219,56 @@ def _arrays(elems: Callable[[Any], tuple[int, int]], p: Any, n: int) -> dict[str
         name: random_bytes(-(-count * width // UNIT_BYTES) * UNIT_BYTES, 2 * n + side).view(CARRIER[width])
         for side, (name, count) in enumerate(zip(("src", "dst"), elems(p), strict=True))
     }
+
+
+def _permute_arrays(p: PermuteProblem, n: int) -> dict[str, Any]:
+    """The buffers of a dense tensor on the GPU, another pair for each n; numbers of N(0, 1) to convert."""
+    elems = prod(p.shape)
+    if p.result is None:
+        return _arrays(lambda p: (elems, elems), p, n)
+    units = -(-elems * p.element_bytes // UNIT_BYTES) * UNIT_BYTES // p.element_bytes
+    if p.dtype.name in ("f32", "f16", "bf16"):
+        src = random_normal(units, n, p.dtype.name)
+    else:
+        src = random_bytes(units * p.element_bytes, n)
+    dst = random_bytes(-(-elems * p.result_bytes // UNIT_BYTES) * UNIT_BYTES, n)
+    return {"src": src.view(CARRIER[p.element_bytes]), "dst": dst.view(CARRIER[p.result_bytes])}
+
+
+def _copy_of(p: PermuteProblem, arrays: Mapping[str, Any]) -> Launch:
+    """The driver's copy of as many bytes as are moved."""
+    if p.result is None:
+        return device_copy(arrays["dst"], arrays["src"])
+    return device_copy(*(random_bytes(p.moved_bytes // 2, side) for side in range(2)))
+
+
+def _by_torch(p: PermuteProblem, arrays: Mapping[str, Any]) -> Launch | None:
+    return torch_assign(*_permute_views(p, arrays), *((p.result.name, p.dtype.name) if p.result else ()))
+
+
+def _by_cupy(p: PermuteProblem, arrays: Mapping[str, Any]) -> Launch | None:
+    """CuPy's assignment, which knows no bf16."""
+    if p.result is None:
+        return array_assign(*_permute_views(p, arrays))
+    target, source = _permute_views(p, arrays)
+    kinds = [NUMPY_NAME.get(element.name) for element in (p.result, p.dtype)]
+    return None if None in kinds else array_assign(target.view(kinds[0]), source.view(kinds[1]))
+
+
+def _check_permute(p: PermuteProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
+    """As `_check`; of what is converted the first results have to be those of the definition, NaN aside."""
+    if p.result is None:
+        return _check(_permute_views, p, arrays, ours)
+    import numpy
+
+    target, source = _permute_views(p, arrays)
+    ours()
+    count = min(COMPARED, prod(p.shape))
+    got = to_host(target.ravel()[:count])
+    wanted = converted(to_host(source.ravel()[:count]), p.dtype.name, p.result.name)
+    nan = [numpy.isnan(converted(x, p.result.name, "f64").view("f8")) for x in (got, wanted)]
+    off = (got != wanted) & ~(nan[0] & nan[1])
+    return f"{int(off.sum())} of {count} results are not those of the definition" if off.any() else ""
 
 
 def _check(views: Views, p: Any, arrays: Mapping[str, Any], ours: Launch) -> str:
@@ -262,7 +332,7 @@ def _dense_bytes(p: PermuteProblem) -> int:
     """Bytes of the arrays.  Raises ShapeError for a tensor with gaps, or an offset."""
     if p.src_offset or p.dst_offset or {p.source_elems, p.target_elems} != {prod(p.shape)}:
         raise ShapeError(f"{p}: tensors without gaps, from the start of their buffers on, are verified")
-    return (p.source_elems + p.target_elems) * p.element_bytes
+    return p.source_elems * p.element_bytes + p.target_elems * p.result_bytes
 
 
 MOVE_FAMILIES = (
@@ -284,12 +354,23 @@ MOVE_FAMILIES = (
         buffers=_tensor_buffers,
         expected=partial(_expected, permuted),
         array_bytes=_dense_bytes,
-        verified=tuple({"shape": shape, "axes": axes} for shape, axes in VERIFIED_PERMUTES),
-        asks={"shape": NEEDED, "axes": NEEDED},
-        bench=_bench(
-            _permute_views, arrays=partial(_arrays, lambda p: (prod(p.shape),) * 2), cases=_permute_cases,
-            notes=_permute_notes, pace=lambda p: Pace(11, sample_ms=3.0),
+        verified=(
+            *({"shape": shape, "axes": axes} for shape, axes in VERIFIED_PERMUTES),
+            {"shape": VERIFIED_PERMUTES[0][0], "axes": VERIFIED_PERMUTES[0][1], "result": "f16"},
         ),
+        asks={"shape": NEEDED, "axes": NEEDED, "result": None},
+        bench=Bench(
+            unit="GB/s",
+            work=lambda p: p.moved_bytes,
+            arrays=_permute_arrays,
+            contenders={"copy": _copy_of, "torch": _by_torch, "cupy": _by_cupy},
+            check=_check_permute,
+            cases=_permute_cases,
+            limit="copy",
+            notes=_permute_notes,
+            pace=lambda p: Pace(11, sample_ms=3.0),
+        ),
+        memory=_permute_memory,
     ),
 )  # fmt: skip
 """The families of this room."""

@@ -159,6 +159,6 @@ def parts(stage: Stage) -> list[tuple[int, int]]:
     >>> parts(Stage(x, PermuteConfig("staged", (63, 64), 256, 8, 8)))
     [(0, 2), (2, 2), (4, 2), (6, 2)]
     """
-    vec, word = stage.config.vec, max(1, 4 // stage.size)
+    vec, word = stage.config.vec, max(1, 4 // stage.dst_size)
     count = word if vec > word else 1
     return [(first, count) for first in range(0, vec, count)]

@@ -337,12 +337,13 @@ class Carries:
 # --- as tensors ----------------------------------------------------------------------------------------
 
 
-def tensor_of(k: KernelBuilder, stage: Stage, name: str, strides: Sequence[int]) -> Tensor:
+def tensor_of(k: KernelBuilder, stage: Stage, name: Literal["src", "dst"]) -> Tensor:
     """A side of the problem by its modes, and behind them a mode of stride 1: elements along a run, or all
     of an element's place where it is no inner product.
     """
+    strides, size = {"src": (stage.src_strides, stage.size), "dst": (stage.dst_strides, stage.dst_size)}[name]
     steps = (*strides, 1)
-    return k.tensor(name, ELEMENT[stage.size], (None,) * len(steps), steps, writable=name == "dst")
+    return k.tensor(name, ELEMENT[size], (None,) * len(steps), steps, writable=name == "dst")
 
 
 def flat(tensor: Tensor, place: Expr) -> MemRef:

@@ -32,9 +32,12 @@ from layoutalg.codegen.instr import (
     MOVE,
     STG_WHOLE,
     STS,
+    Instr,
+    convert,
 )
 from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef, Shared
+from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
 from layoutalg.kernels.move.matrix import TRANSPOSE_WORDS
 from layoutalg.kernels.move.misaligned import block_base, parts
@@ -62,9 +65,9 @@ def build(x: Moves, c: PermuteConfig) -> Kernel:
     'permute_b32'
     """
     stage = Stage(x, c)
-    k = KernelBuilder(f"permute_b{8 * stage.size}", c.threads, notes=_notes(stage))
-    src = tensor_of(k, stage, "src", stage.src_strides)
-    dst = tensor_of(k, stage, "dst", stage.dst_strides)
+    kind = "{}_{}".format(*x.cast) if x.cast else f"b{8 * stage.size}"
+    k = KernelBuilder(f"permute_{kind}", c.threads, notes=_notes(stage))
+    src, dst = tensor_of(k, stage, "src"), tensor_of(k, stage, "dst")
     block = k.block(0, stage.blocks)
     origins = [k.let(f"origin{n}", as_expr(o)) for n, o in enumerate(block_origins(stage, block))]
     if c.way == "direct":
@@ -110,11 +113,22 @@ def _direct(k: KernelBuilder, stage: Stage, src: Tensor, dst: Tensor, origins: S
         source, _, exists = element(x)
         with k.If(_all([*below, exists])):
             k.do(LDG[stage.size], v[i], source)
+    w = k.reg("w", max(1, stage.dst_size // 4)) if moves.cast else None
     with k.Unroll("i", passes) as i:
         x, below = _step(k, i, stage.elements, k.threads)
         _, target, exists = element(x)
         with k.If(_all([*below, exists])):
-            k.do(STG_WHOLE[stage.size], target, v[i])
+            if w is not None:
+                k.do(_conversion(stage, 1), w, v[i])
+            k.do(STG_WHOLE[stage.dst_size], target, v[i] if w is None else w)
+
+
+def _conversion(stage: Stage, n: int) -> Instr:
+    """The conversion of n elements.  Raises UnsupportedError where there is none."""
+    if stage.moves.cast is None:
+        raise UnsupportedError(f"{stage.moves}: elements are not converted")
+    source, target = stage.moves.cast
+    return convert(n, source.name, target.name)
 
 
 def _load(
@@ -156,8 +170,9 @@ def _copy(k: KernelBuilder, stage: Stage, held: Reg, place: MemRef, source: MemR
 def _store(
     k: KernelBuilder, stage: Stage, tile: Shared, dst: Tensor, origins: Sequence[Var], base: Var
 ) -> None:
-    c, size, group = stage.config, stage.size, stage.group
-    u = k.reg("u", group, max(1, c.vec * size // 4))
+    c, size, group = stage.config, stage.dst_size, stage.group
+    u = k.reg("u", group, max(1, c.vec * stage.size // 4))
+    w = k.reg("w", group, max(1, c.vec * size // 4)) if stage.moves.cast else u
     one = k.reg("one", 1)
     threads = c.storing or c.threads
     straight = stage.dst_aligned and not stage.moves.dst_swizzle
@@ -167,14 +182,16 @@ def _store(
         rows = [_all(v.part.exists) for v in vectors]
         with k.If(_all([*below, rows[0]])):
             (_turn if group > 1 else _gather)(k, stage, tile, vectors[0], u)
+            for member in range(group) if w is not u else ():
+                k.do(_conversion(stage, c.vec), w[member], u[member])
             for member, vector in enumerate(vectors):
                 with k.If(rows[member] if member else Const(1)):
                     with k.If(_all(vector.ends.whole)):
                         at = vector.part.of(dst) if straight else flat(dst, vector.target)
-                        k.do(STG_WHOLE[c.vec * size], at, u[member])
+                        k.do(STG_WHOLE[c.vec * size], at, w[member])
                     if vector.ends.whole:
                         with k.Else():
-                            _store_parts(k, stage, dst, vector, u[member], one)
+                            _store_parts(k, stage, dst, vector, w[member], one)
 
 
 def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, u: Reg) -> None:
@@ -222,7 +239,7 @@ def _read(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store) -> tuple[
 
 def _store_parts(k: KernelBuilder, stage: Stage, dst: Tensor, vector: Store, words: RegRef, one: Reg) -> None:
     """Store what exists of a vector: words where they are whole, single elements of the others."""
-    size, target = stage.size, k.let("target", vector.target)
+    size, target = stage.dst_size, k.let("target", vector.target)
     for first, count in parts(stage):
         word = _part(words, first * size // 4, max(1, size // 4))
         with k.If(_all(vector.ends.all_of(first, count))):
@@ -258,6 +275,6 @@ def _notes(stage: Stage) -> list[str]:
         *lines,
         f"A block of {c.threads} threads stages a tile {stage.held}, {stage.chunk_bytes} bytes at a time by "
         f"{c.via},",
-        f"modes {stage.coefficients} bytes apart, and stores {c.vec * stage.size} bytes per lane.",
+        f"modes {stage.coefficients} bytes apart, and stores {c.vec * stage.dst_size} bytes per lane.",
         f"Byte b of the tile lies at {stage.layout}.",
     ]

@@ -57,7 +57,7 @@ TILE_BYTES = 72 << 10
 LINES_WORTH = 1.02
 """What copies may ask the memory for beyond half lines, for whole lines to be asked for."""
 
-BEST_TILES = 2
+BEST_TILES = 5
 """Tiles whose swizzles are tried."""
 
 ROW_BYTES = 64
@@ -69,6 +69,9 @@ SWIZZLES = tuple(Swizzle(3, 4, shift) for shift in range(3, 12))
 SWIZZLE_COST, UNALIGNED_SWIZZLE_COST = 0.5, 1.5
 """Wavefronts that the arithmetic of a swizzled read is worth: one XOR of what is known of the thread, or the
 whole address anew where rows start anywhere."""
+
+MOST_GATHERED_BYTES = 64
+"""Of the elements of a vector, before they are converted to narrower ones."""
 
 FEW_ELEMS = 4
 """Elements of a vector where one of 16 bytes costs more: reads conflict less, and ends are cheaper."""
@@ -83,8 +86,8 @@ SM_THREADS, IN_FLIGHT_BYTES = 2048, 40 << 10
 
 INSTRUCTIONS = MappingProxyType(
     {
-        "vector": 20, "cut": 4, "load": 12, "digit": 0.8, "row": 2, "swizzle": 0.4, "swizzle anywhere": 2.4,
-        "torn sector": 9.0,
+        "vector": 30, "cut": 4, "load": 12, "digit": 0.8, "row": 2, "swizzle": 0.4, "swizzle anywhere": 2.4,
+        "torn sector": 9.0, "converted": 2.0,
     }
 )  # fmt: skip
 """What storing a vector takes beyond its loads and byte permutes, in instructions: to address it, to store a
@@ -175,7 +178,7 @@ def _sized(x: Moves, machine: Arch) -> Iterator[tuple[PermuteConfig, ResourceErr
     most = min(TILE_BYTES, machine.max_shared_bytes_per_block)
     for tile in tiles(x, most):
         by_vectors = Stage(x, _wide(x, tile, 0, machine))
-        for align in (0, SECTOR_BYTES // x.element_bytes):
+        for align in (0, SECTOR_BYTES // x.result_bytes):
             c = _wide(x, tile, align, machine)
             stage = Stage(x, c)
             if not align or (align > c.vec and (stage.lead or stage.dst_run != by_vectors.dst_run)):
@@ -199,23 +202,31 @@ def _wide(x: Moves, tile: tuple[int, ...], align: int, machine: Arch) -> Permute
     size, plain = x.element_bytes, PermuteConfig("staged", tile, 32)
     stage = Stage(x, plain)
     chunk = _widest(stage.src_length if stage.src_run else 0, size, whole_elems(x.src_swizzle))
-    vec = _widest(stage.dst_length if stage.dst_run else 0, size, whole_elems(x.dst_swizzle))
+    vec = _widest(stage.dst_length if stage.dst_run else 0, x.result_bytes, whole_elems(x.dst_swizzle))
+    vec = min(vec, MOST_GATHERED_BYTES // size)
     asynchronous = machine.compute_capability >= (8, 0) and chunk * size >= 4
     via: Literal["cp.async", "registers"] = "cp.async" if asynchronous else "registers"
     c = replace(plain, chunk=chunk, vec=vec, via=via, walk="tile", align=align)
-    stage = Stage(x, c)
+    stage, soon = Stage(x, c), Stage(x, replace(c, walk="rows"))
+    if soon.walk != stage.walk and filled_units(soon, HALF_LINE_BYTES) < filled_units(stage, HALF_LINE_BYTES):
+        c, stage = soon.config, soon
     filled = [filled_units(stage, nbytes) * nbytes for nbytes in (HALF_LINE_BYTES, LINE_BYTES)]
     lines = asynchronous and _is_dense(x) and filled[1] <= LINES_WORTH * filled[0]
     return replace(c, lines=lines, turned=_turns(stage))
 
 
 def _widths(x: Moves, c: PermuteConfig) -> Iterator[PermuteConfig]:
-    """A configuration with narrower vectors too, where it does not turn words."""
+    """A configuration with narrower vectors too, where it does not turn words; in units of sectors and, where
+    words can be turned so, of vectors."""
     yield c
     if not c.turned:
-        for vec in (n for n in (2 * FEW_ELEMS, FEW_ELEMS) if n < c.vec):
-            narrow = replace(c, vec=vec)
-            yield replace(narrow, turned=_turns(Stage(x, narrow)))
+        for vec in (n for n in (4 * FEW_ELEMS, 2 * FEW_ELEMS, FEW_ELEMS) if n <= c.vec):
+            narrow = replace(c, vec=vec, turned=_turns(Stage(x, replace(c, vec=vec))))
+            if vec < c.vec:
+                yield narrow
+            alone = replace(narrow, align=0)
+            if c.align and not narrow.turned and _turns(Stage(x, alone)):
+                yield replace(alone, turned=True)
 
 
 def _threaded(stage: Stage) -> PermuteConfig:
@@ -283,7 +294,8 @@ def _instructions(stage: Stage) -> float:
     each = 1 + (INSTRUCTIONS[kind] if swizzled else 0)
     cut, torn = _ends(stage)
     ends = cut * INSTRUCTIONS["cut"] * sum(1 + n * (n > 1) for _, n in parts(stage))
-    vector = (INSTRUCTIONS["vector"] + ends) * stage.group + len(found) * each + moved + _digits(stage)
+    cast = INSTRUCTIONS["converted"] * vec if stage.moves.cast else 0
+    vector = (INSTRUCTIONS["vector"] + ends + cast) * stage.group + len(found) * each + moved + _digits(stage)
     stores = stage.stores * (vector + INSTRUCTIONS["torn sector"] * torn * stage.group)
     return (stores + stage.loads * INSTRUCTIONS["load"]) / 32
 
@@ -300,10 +312,10 @@ def _ends(stage: Stage) -> tuple[float, float]:
         np.all([np.broadcast_to(p, x.shape) for p in (True, *predicates)], axis=0)
         for predicates in (vector.part.exists, vector.ends.whole)
     )
-    sector = np.where(row, vector.target * stage.size // SECTOR_BYTES, -1)
+    sector = np.where(row, vector.target * stage.dst_size // SECTOR_BYTES, -1)
     sector.sort(axis=1)
     written = (np.diff(sector, axis=1, prepend=-1) > 0).sum(axis=1)
-    filled = row.sum(axis=1) * stage.config.vec * stage.size / SECTOR_BYTES
+    filled = row.sum(axis=1) * stage.config.vec * stage.dst_size / SECTOR_BYTES
     return float((row & ~whole).any(axis=1).mean()), float((written - filled).mean())
 
 
@@ -340,9 +352,11 @@ def whole_elems(swizzles: Swizzles) -> int:
 def _turns(stage: Stage) -> bool:
     """True when words of several rows can be transposed in registers."""
     size, c = stage.size, stage.config
-    if size >= 4 or not stage.src_run or not stage.dst_rows or stage.lead:
+    if size >= 4 or not stage.src_run or not stage.dst_rows:
         return False
     group, first = 4 // size, stage.src_run[0]
+    if stage.lead and stage.modes[first].dst % stage.unit:
+        return False  # runs of a group start at different places of their units
     if first != stage.dst_rows[0] or first in stage.dst_run:
         return False
     words = replace(c, chunk=max(group, 1))
@@ -355,10 +369,13 @@ def _turns(stage: Stage) -> bool:
 
 
 def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
-    """The lanes, padding and swizzle that cost the fewest wavefronts, what comes first among equals; and
-    these, for a block."""
-    found: list[tuple[float, PermuteConfig]] = []
-    least = Stage(x, c).tile_bytes
+    """The lanes, padding and swizzle that cost the least time, what comes first among equals; and the
+    wavefronts of a block.
+
+    Lanes of several runs conflict less, and write parts of more lines.
+    """
+    found: list[tuple[float, float, PermuteConfig]] = []
+    least, machine = Stage(x, c).tile_bytes, find_arch(arch)
     for lanes, pad in product((0, 8, 4), (0, 16, 32)):
         option = replace(c, pad_bytes=pad, lanes=lanes)
         stage = Stage(x, option)
@@ -366,19 +383,20 @@ def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Perm
             continue
         accesses, loads = tuple(_accesses(stage)), stage.stores * len(reads(stage))
         arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
+        memory, each = memory_time(stage, machine), WEIGHTS["wavefront"] * stage.blocks / moved_bytes(stage)
         for swizzles in ((PLAIN,), SWIZZLES):
             costs, ideal = _wavefronts(accesses, swizzles, arch)
             for swizzle, cost in zip(swizzles, costs, strict=True):
                 cost += arithmetic * loads if swizzle.bits else 0
-                found.append((cost / 32, replace(option, swizzle=swizzle)))
-                if cost == ideal:
-                    return found[-1]
-    return min(found, key=lambda option: option[0])
+                found.append((memory + each * cost / 32, cost / 32, replace(option, swizzle=swizzle)))
+                if cost == ideal and not lanes:
+                    return found[-1][1:]
+    return min(found, key=lambda option: option[0])[1:]
 
 
 def _is_whole(stage: Stage, lanes: int) -> bool:
     """True when lanes can be arranged so, and write whole sectors next to each other."""
-    return not lanes or (stage.lanes == lanes and lanes * stage.config.vec * stage.size >= SECTOR_BYTES)
+    return not lanes or (stage.lanes == lanes and lanes * stage.config.vec * stage.dst_size >= SECTOR_BYTES)
 
 
 def _accesses(stage: Stage) -> Iterator[tuple[str, int, Any]]:

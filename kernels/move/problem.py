@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from layoutalg.codegen.instr import CONVERTED, converted
 from layoutalg.compose import NormalForm, find_normal_form
 from layoutalg.decide import cosize
 from layoutalg.dtype import DType
@@ -61,10 +62,13 @@ class PermuteProblem:
     """dst[i] = src[i] for all i of `shape`; strides and the offsets of coordinate 0 are in elements.
 
     `source_elems` and `target_elems` are the lengths of the buffers, from a 16-byte boundary to the last
-    element.  Where there are swizzles every offset goes through them, the leftmost last.
+    element.  Where there are swizzles every offset goes through them, the leftmost last.  `result` is the
+    type that elements are converted to, None where they stay as they are.
 
     >>> print(permute_problem((2, 3), (1, 0), "f32"))
     permute (3,2) f32, src (1,3) -> dst (2,1)
+    >>> permute_problem((2, 3), (1, 0), "f32", result="f16").moved_bytes
+    36
     """
 
     shape: tuple[int, ...]
@@ -77,17 +81,23 @@ class PermuteProblem:
     target_elems: int
     src_swizzle: Swizzles = STILL
     dst_swizzle: Swizzles = STILL
+    result: DType | None = None
 
     @property
     def element_bytes(self) -> int:
-        """Width of an element."""
+        """Width of an element of the source."""
         return self.dtype.nbytes
+
+    @property
+    def result_bytes(self) -> int:
+        """Width of an element of the destination."""
+        return (self.result or self.dtype).nbytes
 
     @property
     def moved_bytes(self) -> int:
         """Bytes read plus bytes written, every element that exists once."""
         read = prod(n for n, s in zip(self.shape, self.src, strict=True) if s)
-        return (read + prod(self.shape)) * self.element_bytes
+        return read * self.element_bytes + prod(self.shape) * self.result_bytes
 
     def __str__(self) -> str:
         shape, src, dst = (f"({','.join(map(str, t))})" for t in (self.shape, self.src, self.dst))
@@ -96,7 +106,8 @@ class PermuteProblem:
             f"{swizzles} o {strides}" if swizzles else strides
             for swizzles, strides in ((self.src_swizzle, src), (self.dst_swizzle, dst))
         )
-        return f"permute {shape} {self.dtype}, src {src} -> dst {dst}{at}"
+        types = f"{self.dtype} to {self.result}" if self.result else f"{self.dtype}"
+        return f"permute {shape} {types}, src {src} -> dst {dst}{at}"
 
 
 def permute_problem(
@@ -107,24 +118,27 @@ def permute_problem(
     dst: tuple[int, ...] | None = None,
     src_offset: int = 0,
     dst_offset: int = 0,
+    result: str | DType | None = None,
 ) -> PermuteProblem:
     """dst = src.transpose(axes): mode k of the destination is mode axes[k] of the source, as in NumPy.
 
-    `src` are the strides of the source's modes, `dst` those of the destination's, row-major by default.
-    Raises ShapeError where axes are no permutation or sizes do not fit, and as `move_problem` does.
+    `src` are the strides of the source's modes, `dst` those of the destination's, row-major by default;
+    `result` is the type that elements are converted to.  Raises ShapeError where axes are not a permutation
+    or sizes do not fit, and as `move_problem` does.
 
     >>> permute_problem((4, 6), (1, 0), "u8", dst=(8, 1)).target_elems
     44
     """
     rank = len(shape)
     if sorted(axes) != list(range(rank)):
-        raise ShapeError(f"axes {tuple(axes)} are no permutation of 0..{rank - 1}, the modes of {shape}")
+        raise ShapeError(f"axes {tuple(axes)} are not a permutation of 0..{rank - 1}, the modes of {shape}")
     src = compact_strides(shape) if src is None else src
     if len(src) != rank or (dst is not None and len(dst) != rank):
         raise ShapeError(f"strides {src} and {dst} of shape {shape}: every mode needs one stride")
     moved = tuple(shape[a] for a in axes)
     dst = compact_strides(moved) if dst is None else dst
-    return move_problem(moved, dtype, tuple(src[a] for a in axes), dst, src_offset, dst_offset)
+    strides = tuple(src[a] for a in axes)
+    return move_problem(moved, dtype, strides, dst, src_offset, dst_offset, result=result)
 
 
 def move_problem(
@@ -137,12 +151,14 @@ def move_problem(
     src_swizzle: Swizzles = STILL,
     dst_swizzle: Swizzles = STILL,
     elems: tuple[int, int] | None = None,
+    result: str | DType | None = None,
 ) -> PermuteProblem:
     """A checked problem; `elems` are the lengths of both buffers, as far as elements reach by default.
 
-    Swizzles need them, since an offset may move up.  Raises ShapeError for extents, strides and offsets that
-    make no tensor, UnsupportedError for elements that are not 1, 2, 4, 8 or 16 bytes wide, NotInjectiveError
-    for a destination that aliases.
+    Swizzles need them, since an offset may move up.  `result` is the type that elements are converted to.
+    Raises ShapeError for extents, strides and offsets that make no tensor, UnsupportedError for elements that
+    are not 1, 2, 4, 8 or 16 bytes wide and for types that are not converted, NotInjectiveError for a
+    destination that aliases.
 
     >>> move_problem((4, 6), "u8", (0, 1), (6, 1)).moved_bytes
     30
@@ -152,6 +168,10 @@ def move_problem(
         raise UnsupportedError(
             f"elements of {element.bits} bits ({element}): 8, 16, 32, 64 and 128 bits are accepted"
         )
+    made = None if result is None or find_dtype(result) == element else find_dtype(result)
+    for side in (element, made) if made else ():
+        if side.name not in CONVERTED:
+            raise UnsupportedError(f"conversions of {side}: {', '.join(CONVERTED)} are accepted")
     if not len(shape) == len(src) == len(dst):
         raise ShapeError(f"shape {shape} with strides {src} and {dst}: every mode needs one on either side")
     if any(n < 1 for n in shape):
@@ -173,15 +193,21 @@ def move_problem(
         *(reach if elems is None else elems),
         src_swizzle,
         dst_swizzle,
+        made,
     )
 
 
 def relayout_problem(
-    src: AnyLayout, dst: AnyLayout, dtype: str | DType, elems: tuple[int, int] | None = None
+    src: AnyLayout,
+    dst: AnyLayout,
+    dtype: str | DType,
+    elems: tuple[int, int] | None = None,
+    result: str | DType | None = None,
 ) -> PermuteProblem:
     """dst_buffer[dst(i)] = src_buffer[src(i)] for every coordinate i of both layouts.
 
-    `elems` are the lengths of the buffers, the layouts' cosizes by default.  Raises ShapeError where the
+    `elems` are the lengths of the buffers, the layouts' cosizes by default; `result` is the type that
+    elements are converted to.  Raises ShapeError where the
     domains or buffers do not fit, UnsupportedError where the layouts have no common modes or are composed of
     more than swizzles and strides, and as `move_problem` does.
 
@@ -201,7 +227,8 @@ def relayout_problem(
         if given < needed:
             raise ShapeError(f"the {name} layout {layout} needs {needed} elements; its buffer has {given}")
     shape, src_strides, dst_strides = common_modes(from_plain, to_plain)
-    return move_problem(shape, dtype, src_strides, dst_strides, src_offset, dst_offset, of, to, elems)
+    offsets = src_offset, dst_offset
+    return move_problem(shape, dtype, src_strides, dst_strides, *offsets, of, to, elems, result)
 
 
 def _strided(layout: AnyLayout) -> NormalForm:
@@ -260,7 +287,8 @@ class Mode:
 class Moves:
     """A problem in its shortest form: modes by destination stride, offsets of the lowest elements.
 
-    `src_elems` and `dst_elems` are the lengths of the buffers.
+    `src_elems` and `dst_elems` are the lengths of the buffers.  `cast` are the types of source and
+    destination where elements are converted; only what is not is put together to wider elements.
 
     >>> normalise(permute_problem((64, 128), (0, 1), "f32")).modes
     (Mode(extent=2048, src=1, dst=1),)
@@ -274,6 +302,12 @@ class Moves:
     dst_elems: int
     src_swizzle: Swizzles = STILL
     dst_swizzle: Swizzles = STILL
+    cast: tuple[DType, DType] | None = None
+
+    @property
+    def result_bytes(self) -> int:
+        """Width of an element of the destination."""
+        return self.cast[1].nbytes if self.cast else self.element_bytes
 
     @property
     def rank(self) -> int:
@@ -282,11 +316,14 @@ class Moves:
 
     def __str__(self) -> str:
         modes = ", ".join(f"{m.extent}:{m.src}->{m.dst}" for m in self.modes)
-        return f"{self.element_bytes}-byte elements, {modes}"
+        elements = "{} to {}".format(*self.cast) if self.cast else f"{self.element_bytes}-byte elements"
+        return f"{elements}, {modes}"
 
 
 def normalise(p: PermuteProblem) -> Moves:
     """The shortest form of a problem: the same bytes move, by fewer modes and wider elements.
+
+    A u8 and the s8 that it becomes are the same bits, which move.
 
     >>> print(normalise(permute_problem((64, 1024, 16, 128), (0, 2, 1, 3), "f32")))
     16-byte elements, 32:1->1, 1024:512->32, 16:32->32768, 64:524288->524288
@@ -298,6 +335,7 @@ def normalise(p: PermuteProblem) -> Moves:
     moves = Moves(
         p.element_bytes, tuple(modes) or (Mode(1, 1, 1),), lowest(p.shape, p.src, p.src_offset),
         lowest(p.shape, p.dst, p.dst_offset), p.source_elems, p.target_elems, p.src_swizzle, p.dst_swizzle,
+        (p.dtype, p.result) if p.result and {p.dtype.name, p.result.name} != {"u8", "s8"} else None,
     )  # fmt: skip
     while (wider := _widened(moves)) is not None:
         moves = wider
@@ -311,7 +349,7 @@ def _widened(x: Moves) -> Moves | None:
     whole = not any(v % 2 for v in (first.extent, x.src_offset, x.dst_offset, *strides))
     if any(s.bits and s.base == 0 for s in (*x.src_swizzle, *x.dst_swizzle)):
         return None
-    if x.element_bytes == 16 or first.src != 1 or first.dst != 1 or not whole:
+    if x.cast or x.element_bytes == 16 or first.src != 1 or first.dst != 1 or not whole:
         return None
     halves = [Mode(m.extent, m.src // 2, m.dst // 2) for m in rest]
     if first.extent > 2 or not halves:
@@ -329,11 +367,15 @@ def _widened(x: Moves) -> Moves | None:
 def reference(p: PermuteProblem, src: Any, old: Any) -> Any:
     """The destination buffer that results, by definition: `old` with every element moved into it.
 
+    Elements that are converted are words of their type's width in both buffers.
+
     >>> import numpy
     >>> reference(permute_problem((2, 3), (1, 0), "u8"), numpy.arange(6), numpy.zeros(6)).tolist()
     [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
     """
     result = old.copy()
+    if p.result:
+        src = converted(src, p.dtype.name, p.result.name)
     if p.src_swizzle or p.dst_swizzle:
         import numpy
 

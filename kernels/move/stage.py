@@ -58,7 +58,8 @@ class PermuteConfig:
     whole lines for the former.  `lanes` consecutive lanes store one run of the destination (0: all that there
     are), the next lanes another.  Of `threads` the first `loading` load and the first `storing` store (0:
     all).  Consecutive blocks walk along the fastest modes of the `walk` side first; "tile": along the modes
-    that tiles cut first, then along the destination's.  A block owns whole groups of `align` elements of the
+    that tiles cut first, then along the destination's; "rows": the mode that rows go on in counts as cut,
+    even where tiles have one coordinate of it.  A block owns whole groups of `align` elements of the
     destination (0: vectors), a power of two: sectors or lines that no other block writes.
 
     >>> from layoutalg.kernels import find_family
@@ -80,7 +81,7 @@ class PermuteConfig:
     lanes: int = 0
     loading: int = 0
     storing: int = 0
-    walk: Literal["target", "source", "tile"] = "target"
+    walk: Literal["target", "source", "tile", "rows"] = "target"
     align: int = 0
 
 
@@ -102,8 +103,13 @@ class Stage:
 
     @property
     def size(self) -> int:
-        """Bytes of an element."""
+        """Bytes of an element of the source, as it is staged."""
         return self.moves.element_bytes
+
+    @property
+    def dst_size(self) -> int:
+        """Bytes of an element of the destination."""
+        return self.moves.result_bytes
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -145,7 +151,7 @@ class Stage:
                 continue
             length = prod(self.tile[k] for k in run[:n])
             aligned = self._starts(self.moves.dst_offset, strides, run[:n]) % self.unit == 0
-            if aligned and length % self.unit == 0 and length * self.size >= ENOUGH_BYTES:
+            if aligned and length % self.unit == 0 and length * self.dst_size >= ENOUGH_BYTES:
                 return run[:n]
         return run
 
@@ -248,9 +254,18 @@ class Stage:
         """The modes in the order in which consecutive blocks walk along them."""
         if self.config.walk == "source":
             return self.by_source
-        cut = self.by_source if self.config.walk == "tile" else ()
-        first = [k for k in cut if 1 < self.tile[k] < self.modes[k].extent]
+        cut = self.by_source if self.config.walk in ("tile", "rows") else ()
+        further = self._row_goes_on if self.config.walk == "rows" else -1
+        first = [k for k in cut if 1 < self.tile[k] < self.modes[k].extent or k == further]
         return (*first, *(k for k in range(len(self.modes)) if k not in first))
+
+    @cached_property
+    def _row_goes_on(self) -> int:
+        """The mode along which the source goes on where a row ends; -1 where a row ends in its mode."""
+        length = prod(self.modes[k].extent for k in self.src_run)
+        whole = all(self.tile[k] == self.modes[k].extent for k in self.src_run)
+        behind = self.by_source[len(self.src_run) :]
+        return behind[0] if whole and behind and self.modes[behind[0]].src == length else -1
 
     @property
     def blocks(self) -> int:

@@ -2,6 +2,8 @@
 
 python -m tests.gpu.permute_cases 2000          as many cases, compared with NumPy
 python -m tests.gpu.permute_cases 500 1500      the last quarter of them
+
+Every second case converts its elements to another type.
 """
 
 from __future__ import annotations
@@ -15,13 +17,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from layoutalg.codegen.gpu import Cubin, compile_cubin, load_cubin, require_gpu, to_cuda, to_device, to_host
-from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.gpu import Prepared, load_prepared, prepare, require_gpu, to_device, to_host
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, reference
-from tests.permutations import random_buffers, random_problem
+from tests.permutations import random_buffers, random_conversion, random_problem, same_numbers
 
 MOST_ELEMS = 300_000
 
@@ -32,17 +33,15 @@ class Compiled:
 
     seed: int
     problem: PermuteProblem
-    kernel: Kernel
-    cubin: Cubin
+    ready: Prepared
 
 
 def compiled(seed: int, arch: str) -> Compiled:
     """The problem of a seed, and the kernel of one of its configurations."""
     rng = random.Random(seed)
-    p = random_problem(rng, MOST_ELEMS)
+    p = (random_conversion if seed % 2 else random_problem)(rng, MOST_ELEMS)
     x = normalise(p)
-    kernel = build(x, rng.choice(configs(x, arch)))
-    return Compiled(seed, p, kernel, compile_cubin(to_cuda(kernel, arch), kernel.name, arch))
+    return Compiled(seed, p, prepare(build(x, rng.choice(configs(x, arch))), arch))
 
 
 def wrong_cases(count: int, first: int = 0) -> Iterator[str]:
@@ -58,12 +57,13 @@ def wrong_cases(count: int, first: int = 0) -> Iterator[str]:
 
 def _right(case: Compiled) -> bool:
     p = case.problem
-    src, old = random_buffers(p, case.seed)
+    x, (src, old) = normalise(p), random_buffers(p, case.seed)
     expected = reference(p, src, old)
-    size = next(q.element_bytes for q in case.kernel.params if hasattr(q, "element_bytes"))
-    on_gpu = [_aligned(a, size) for a in (src, old)]
-    load_cubin(case.kernel, case.cubin, "")(src=on_gpu[0], dst=on_gpu[1])
+    on_gpu = _aligned(src, x.element_bytes), _aligned(old, x.result_bytes)
+    load_prepared(case.ready)(src=on_gpu[0], dst=on_gpu[1])
     result = to_host(on_gpu[1].view("uint8"))[: old.nbytes]
+    if p.result:
+        return same_numbers(result.view(expected.dtype), expected, p.result.name)
     return bool((result == expected.view("uint8")).all())
 
 

@@ -2,6 +2,7 @@
 
 python -m tests.gpu.permute_counters                                   small ones, and all of the bench
 python -m tests.gpu.permute_counters f16 31,63,127,255 3,1,0,2         one kernel
+python -m tests.gpu.permute_counters u8:f32 31,63,127,255 3,1,0,2      one that converts
 python -m tests.gpu.permute_counters why out.json 10                   what bounds the worst that were timed
 
 The file is what `python -m tests.gpu.tune_permute 2027 80 0 out.json` writes.
@@ -46,7 +47,13 @@ def of_all_types(shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> t
     )
 
 
-SMALL = of_all_types(SHAPES)
+CONVERTED = (
+    ("f32:f16", "5,60,60,3", "0,3,1,2"), ("u8:f32", "3,7,101,55", "3,1,0,2"), ("f64:f16", "333,199", "1,0"),
+    ("f16:f64", "20,18,16,14", "3,2,1,0"), ("f32:u8", "4,64,16,32", "0,2,1,3"), ("bf16:s8", "333,199", "1,0"),
+)  # fmt: skip
+"""Types of source and result."""
+
+SMALL = (*of_all_types(SHAPES), *CONVERTED)
 CASES = (*SMALL, *of_all_types((*QUOTED, *random_cases())))
 """A few small ones, and with them every case of `layoutalg bench permute`."""
 
@@ -95,6 +102,7 @@ class Plan:
     label: str
     ready: Prepared
     element_bytes: int
+    result_bytes: int
     source_bytes: int
     target_bytes: int
     blocks: int
@@ -110,7 +118,8 @@ class Plan:
 def planned(what: tuple[str, Case]) -> Plan:
     """The plan of a case for an architecture."""
     arch, (dtype, shape, axes) = what
-    x = normalise(permute_problem(ints(shape), ints(axes), dtype))
+    of, _, to = dtype.partition(":")
+    x = normalise(permute_problem(ints(shape), ints(axes), of, result=to or None))
     return plan_of(f"{shape.replace(',', 'x')} -> {axes} {dtype}", x, configs(x, arch)[0], arch)
 
 
@@ -120,7 +129,7 @@ def plan_of(label: str, x: Moves, config: PermuteConfig, arch: str) -> Plan:
     sectors = tuple(copied(kernel, {}, 16, count, arch) for count in (tag_sectors, copied_sectors))
     return Plan(
         label, prepare(kernel, arch),
-        size, x.src_elems * size, x.dst_elems * size, Stage(x, config).blocks,
+        size, x.result_bytes, x.src_elems * size, x.dst_elems * x.result_bytes, Stage(x, config).blocks,
         {op: cost.total for op, cost in traffic(kernel, {}, arch).items()}, sectors if any(sectors) else None,
         needed_wavefronts(x, config, arch),
     )  # fmt: skip
@@ -139,7 +148,7 @@ def launch(cases: Sequence[Case]) -> None:
         return random_bytes(-(-nbytes // UNIT_BYTES) * UNIT_BYTES, 0).view(CARRIER[size])
 
     for p in plans(cases):
-        src, dst = (on_gpu(nbytes, p.element_bytes) for nbytes in (p.source_bytes, p.target_bytes))
+        src, dst = on_gpu(p.source_bytes, p.element_bytes), on_gpu(p.target_bytes, p.result_bytes)
         load_prepared(p.ready)(src=src, dst=dst)
 
 
@@ -147,7 +156,7 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
     """Every case's predictions beside the counters of its launch."""
     metrics = [*(metric for metric, _ in METRICS.values()), ARRIVED]
     made, arch = plans(cases), require_gpu().arch
-    seen = count_launches("^permute_b", metrics, "tests.gpu.permute_counters", "launch", *words_of(cases))
+    seen = count_launches("^permute_", metrics, "tests.gpu.permute_counters", "launch", *words_of(cases))
     for p, found in zip(made, seen, strict=True):
         yield from compared(p, found, arch)
 
@@ -176,14 +185,15 @@ def compared(p: Plan, found: Mapping[str, float], arch: str) -> Iterator[Row]:
 
 def why(path: str, count: int) -> None:
     """Print what bounds the worst of the tensors that were timed."""
-    timed = json.loads(Path(path).read_text())
+    every = json.loads(Path(path).read_text())
+    timed = list({(one["dtype"], *one["shape"], *one["axes"]): one for one in every}.values())
     timed.sort(key=lambda one: one["rates"][0] / one["copy"])
     cases = [
         (one["dtype"], ",".join(map(str, one["shape"])), ",".join(map(str, one["axes"])))
         for one in timed[:count]
     ]
     metrics = list(WHY.values())
-    seen = count_launches("^permute_b", metrics, "tests.gpu.permute_counters", "launch", *words_of(cases))
+    seen = count_launches("^permute_", metrics, "tests.gpu.permute_counters", "launch", *words_of(cases))
     for one, case, found in zip(timed, cases, seen, strict=False):
         print(f"{one['rates'][0] / one['copy']:.3f} {' '.join(case)}\n    {one['configs'][0]}")
         said = (f"{name} {found[metric]:.4g}" for name, metric in WHY.items() if metric in found)

@@ -3,10 +3,14 @@
 python -m tests.gpu.tune_permute                        the cases below, as shares of a device copy
 python -m tests.gpu.tune_permute 2027 80                random tensors of a seed, the worst first
 python -m tests.gpu.tune_permute 2027 80 24 out.json    with as many drawn configurations of each
+python -m tests.gpu.tune_permute 2027 80 24 out.json 9  of the nine worst alone
 
 Random tensors are permuted beside the driver's copy of as many bytes, which runs twice: an order drawn anew
 for each round, an L2 that holds clean data of others, the host ahead of the GPU; every result is compared
-with PyTorch's.
+with PyTorch's.  Of each are printed its share of the copy, what the least that memory moves for it allows
+(`kernels.move.least_bytes`, as a share of the copy), its share of that, and what sectors the plan asks for
+over those of the copy.  The exit status is 1 where one is under 0.60 of the copy and under 0.85 of what the
+least allows.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.move import least_bytes
 from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.cases import CASES, Case, random_cases, timed_cases
 from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
@@ -41,7 +46,7 @@ from layoutalg.kernels.move.matrix_plan import transpose_configs
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
 from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
-from layoutalg.kernels.move.tiles import tiles
+from layoutalg.kernels.move.tiles import loaded_units, moved_bytes, stored_units, tiles
 from layoutalg.layout import Swizzle
 from tests.gpu.hopper_products import timed_us
 
@@ -54,7 +59,7 @@ TUNED = (
     ("f32", *random_cases()[11]), ("f16", *random_cases()[11]), ("u8", *random_cases()[19]),
 )  # fmt: skip
 
-_WALKS: tuple[Literal["target", "source", "tile"], ...] = ("target", "source", "tile")
+_WALKS: tuple[Literal["target", "source", "tile", "rows"], ...] = ("target", "source", "tile", "rows")
 
 
 def variants(x: Moves, arch: str) -> Iterator[tuple[str, PermuteConfig]]:
@@ -131,6 +136,9 @@ def tune(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...], arch: str) -
 
 
 # --- random tensors ------------------------------------------------------------------------------------
+
+COPY_SHARE, LEAST_SHARE = 0.60, 0.85
+"""What a random tensor has to reach: either, whichever is lower."""
 
 ROUNDS, FLUSH_BYTES = 9, 1 << 28
 MOST_TILE_BYTES = 110 << 10
@@ -232,36 +240,82 @@ def measured(
     }  # fmt: skip
 
 
-def shares(seed: int, count: int, variants: int, out: str | None) -> None:
-    """Print the share of the copy of every random tensor, the worst first, and the geometric mean."""
+def asked_share(x: Moves, c: PermuteConfig) -> float:
+    """Sectors that the rows and runs of a configuration ask for, over those of a copy."""
+    if c.way != "staged":
+        return float("nan")
+    stage = Stage(x, c)
+    return (loaded_units(stage, 32) + stored_units(stage, 32)) * 32 / (2 * moved_bytes(stage))
+
+
+def line_of(one: dict[str, Any]) -> tuple[float, str, bool]:
+    """The share of the copy of a case, what is printed of it, and whether it is under both marks."""
+    share, best = one["rates"][0] / one["copy"], max(one["rates"]) / one["copy"]
+    p = permute_problem(tuple(one["shape"]), tuple(one["axes"]), one["dtype"])
+    allowed = p.moved_bytes / least_bytes(normalise(p)).total
+    short = share < min(COPY_SHARE, LEAST_SHARE * allowed)
+    where = f"{one['dtype']} {one['shape']} -> {one['axes']}"
+    text = (
+        f"{share:.3f} (best {best:.3f}, copy {one['copy']:.0f} {one['again']:.0f}; least allows "
+        f"{allowed:.3f}, share of it {share / allowed:.3f}, asked {one['asked']:.2f})"
+        f"{' SHORT' if short else ''} {where}\n"
+        f"      {one['configs'][0]}"
+    )
+    return share, text, short
+
+
+def shares(seed: int, count: int, variants: int, out: str | None, worst: int = 0) -> int:
+    """Print the share of the copy of every random tensor, the worst first, and the geometric mean.
+
+    Returns how many are under both marks.
+    """
     import cupy
 
-    arch, rng, found = require_gpu().arch, random.Random(seed), []
+    arch, rng = require_gpu().arch, random.Random(seed)
     cases = timed_cases(seed, count)
-    if variants:
+    if variants and not worst:
         cases = tuple(case for case in cases if len(case[1][0]) > 1)
-    made = in_processes(variants_of, [(arch, variants, case) for case in cases])
-    print(f"{sum(map(len, made))} kernels", flush=True)
     flush = cupy.zeros(FLUSH_BYTES // 4, "float32")
-    for case, of in zip(cases, made, strict=True):
-        found.append(measured(case, of, flush, rng))
-        cupy.get_default_memory_pool().free_all_blocks()
+
+    def timed(cases: Sequence[tuple[str, Case]], variants: int) -> Iterator[dict[str, Any]]:
+        made = in_processes(variants_of, [(arch, variants, case) for case in cases])
+        print(f"{sum(map(len, made))} kernels", flush=True)
+        for case, of in zip(cases, made, strict=True):
+            x = normalise(permute_problem(*case[1], case[0]))
+            yield measured(case, of, flush, rng) | {"asked": asked_share(x, of[0].config)}
+            cupy.get_default_memory_pool().free_all_blocks()
+
+    found = list[dict[str, Any]]()
+    for one in timed(cases, 0 if worst else variants):
+        found.append(one)
         if out:
             Path(out).write_text(json.dumps(found))
-    for one in sorted(found, key=lambda one: one["rates"][0] / one["copy"]):
-        share, best = one["rates"][0] / one["copy"], max(one["rates"]) / one["copy"]
-        where = f"{one['dtype']} {one['shape']} -> {one['axes']}"
-        print(f"{share:.3f} (best {best:.3f}, copy {one['copy']:.0f} {one['again']:.0f}) {where}")
-        print(f"      {one['configs'][0]}")
-    each = [one["rates"][0] / one["copy"] for one in found]
-    print(f"geometric mean {exp(mean(map(log, each))):.4f}, least {min(each):.3f}, {len(each)} tensors")
+    lines = sorted(map(line_of, found))
+    print(*(text for _, text, _ in lines), sep="\n")
+    each, short = [share for share, _, _ in lines], sum(short for _, _, short in lines)
+    print(
+        f"geometric mean {exp(mean(map(log, each))):.4f}, least {min(each):.3f}, {len(each)} tensors; "
+        f"{short} under {COPY_SHARE} of the copy and under {LEAST_SHARE} of what the least bytes allow",
+        flush=True,
+    )
+    if worst:
+        ranked = sorted(zip(found, cases, strict=True), key=lambda one: one[0]["rates"][0] / one[0]["copy"])
+        for one in timed([case for _, case in ranked[:worst]], variants):
+            print(line_of(one)[1])
+            rates = sorted(zip(one["rates"], one["configs"], strict=True), reverse=True)
+            print(*(f"    {rate / one['copy']:.3f} {config}" for rate, config in rates), sep="\n", flush=True)
+            found.append(one)
+            if out:
+                Path(out).write_text(json.dumps(found))
+    return short
 
 
 def main(args: list[str]) -> int:
     """See the module's text."""
     if args:
-        shares(int(args[0]), int(args[1]), int(args[2]) if args[2:] else 0, args[3] if args[3:] else None)
-        return 0
+        seed, count, variants, *_ = (*map(int, args[:3]), 0, 0)
+        out, worst = args[3] if args[3:] else None, int(args[4]) if args[4:] else 0
+        return 1 if shares(seed, count, variants, out, worst) else 0
     arch = require_gpu().arch
     for dtype, shape, axes in TUNED:
         tune(dtype, shape, axes, arch)

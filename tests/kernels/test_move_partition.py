@@ -52,8 +52,8 @@ def stages(seed: int) -> list[tuple[Stage, Tensor, Tensor, KernelBuilder]]:
     found = []
     for c in permute_configs(x):
         stage, k = Stage(x, c), KernelBuilder("k", c.threads)
-        src = tensor_of(k, stage, "src", stage.src_strides)
-        found.append((stage, src, tensor_of(k, stage, "dst", stage.dst_strides), k))
+        src = tensor_of(k, stage, "src")
+        found.append((stage, src, tensor_of(k, stage, "dst"), k))
     return found
 
 

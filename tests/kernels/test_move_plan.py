@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,15 +14,16 @@ import layoutalg
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.move.cases import random_cases
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.plan import _storing, configs
-from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.plan import _storing, _turns, configs
+from layoutalg.kernels.move.problem import normalise, permute_problem, reference
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
-from layoutalg.kernels.move.tiles import memory_time
+from layoutalg.kernels.move.tiles import memory_time, tiles
 from tests.moves import Move, plans, random_case, random_matrix, random_move, verdict
-from tests.permutations import WIDTHS, random_problem
+from tests.permutations import WIDTHS, random_buffers, random_problem
 from tests.sweeps import each
 
 
@@ -160,3 +163,58 @@ def test_blocks_on_an_sm_hold_enough_to_keep_memory_busy(dtype: str) -> None:
         c = configs(x := normalise(permute_problem(*case, dtype)))[0]
         if c.way == "staged":
             assert 2048 // c.threads * Stage(x, c).tile_bytes >= 40 << 10, case
+
+
+def test_folded_modes_are_cut_so_that_both_runs_are_long() -> None:
+    """Neither 24 nor 375 bytes are multiples of 16: cut by 16 coordinates, one tile of 48 bytes was left."""
+    x = normalise(permute_problem((3, 3, 125, 20, 237, 24), (5, 4, 1, 3, 2, 0), "u8"))
+    within = tiles(x, 72 << 10)
+    assert (3, 125, 1, 1, 6, 24) in within
+    stage = Stage(x, configs(x)[0])
+    assert stage.src_length >= 128 and stage.dst_length >= 128
+    for tile in within:
+        assert all(1 <= t <= m.extent for t, m in zip(tile, x.modes, strict=True))
+
+
+def _with_a_lead(rng: random.Random) -> tuple[Any, Stage] | None:
+    """A problem of narrow elements, and a tile that turns words of runs that start between units."""
+    dtype, rank = rng.choice(("u8", "f16")), rng.choice((2, 3, 4))
+    size = WIDTHS[dtype]
+    shape = tuple(rng.choice((1, 2, 3, 5, 7, 8, 9, 12, 16, 24, 33)) for _ in range(rank))
+    axes = tuple(rng.sample(range(rank), rank))
+    dst, step = [0] * rank, 1
+    for k in reversed(range(rank)):
+        dst[k], step = step, step * shape[axes[k]]
+        step += rng.choice((0, 0, -step % 4, -step % 16, 3))
+    p = permute_problem(
+        shape, axes, dtype, dst=tuple(dst), src_offset=rng.choice((0, 4)), dst_offset=rng.choice((0, 1, 3, 8))
+    )
+    x = normalise(p)
+    if x.element_bytes != size or prod(shape) > 4000:
+        return None
+    for _ in range(20):
+        tile = tuple(rng.choice((m.extent, min(m.extent, 4 * rng.randint(1, 4)))) for m in x.modes)
+        vec, align = rng.choice((4, 8, 16)) // size, rng.choice((0, 16, 32)) // size
+        c = PermuteConfig("staged", tile, 64, 16 // size, max(1, vec), align=align if align > vec else 0)
+        stage = Stage(x, c)
+        if stage.dst_run and stage.lead and _turns(stage):
+            pad, lanes = rng.choice((0, 16)), rng.choice((0, 4))
+            return p, Stage(x, replace(c, turned=True, pad_bytes=pad, lanes=lanes))
+    return None
+
+
+@pytest.mark.parametrize("batch", range(3))
+def test_words_are_turned_where_runs_of_a_group_start_alike(batch: int) -> None:
+    seen = 0
+    for seed in range(batch * 250, (batch + 1) * 250):
+        found = _with_a_lead(random.Random(seed))
+        if found is None:
+            continue
+        p, stage = found
+        assert stage.modes[stage.src_run[0]].dst % stage.unit == 0
+        src, old = random_buffers(p, seed)
+        dst = old.view("u1").copy()
+        simulate(build(stage.moves, stage.config), {"src": src.view("u1").copy(), "dst": dst}, trace=False)
+        assert dst.tobytes() == reference(p, src, old).tobytes(), (p, stage.config)
+        seen += 1
+    assert seen > 4

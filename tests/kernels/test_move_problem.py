@@ -59,7 +59,7 @@ def test_known_shortest_forms(
 
 
 def test_what_is_no_permutation_is_refused() -> None:
-    with pytest.raises(ShapeError, match=r"axes \(0, 0\) are no permutation of 0..1"):
+    with pytest.raises(ShapeError, match=r"axes \(0, 0\) are not a permutation of 0..1"):
         permute_problem((2, 3), (0, 0), "f32")
     with pytest.raises(ShapeError, match="every mode needs one stride"):
         permute_problem((2, 3), (1, 0), "f32", src=(1,))

@@ -64,10 +64,11 @@ def test_a_lead_that_is_a_whole_run_is_staged_by_tiles_of_many(rows: int, halo: 
 
 
 @pytest.mark.parametrize(
-    ("walk", "order"), [("target", (0, 1, 2, 3)), ("source", (3, 0, 2, 1)), ("tile", (3, 1, 0, 2))]
+    ("walk", "order"),
+    [("target", (0, 1, 2, 3)), ("source", (3, 0, 2, 1)), ("tile", (3, 1, 0, 2)), ("rows", (3, 1, 0, 2))],
 )
 def test_blocks_walk_along_the_modes_of_a_side_or_of_the_tile(
-    walk: Literal["target", "source", "tile"], order: tuple[int, ...]
+    walk: Literal["target", "source", "tile", "rows"], order: tuple[int, ...]
 ) -> None:
     x = normalise(permute_problem((31, 63, 127, 255), (3, 1, 0, 2), "f16"))
     assert Stage(x, PermuteConfig("staged", (127, 4, 1, 32), 256, 8, 4, walk=walk)).walk == order

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import (
     even_part,
+    filled_units,
     loaded_units,
     mean_units,
     mean_units_enumerated,
@@ -87,6 +89,52 @@ def test_units_of_a_tensor_are_nearly_those_that_are_counted(
     loaded, stored = counted_units(stage, unit)
     assert loaded_units(stage, unit) == pytest.approx(loaded, rel=0.06)
     assert stored_units(stage, unit) == pytest.approx(stored, rel=0.06)
+
+
+def counted_fills(stage: Stage, unit: int, near: int) -> int:
+    """Units that memory fills, one by one, where each stays in the L2 until `near` bytes have passed."""
+    nbytes, last, filled = prod(stage.tile) * stage.size, dict[int, int](), 0
+    for block in range(stage.blocks):
+        origins = block_origins(stage, block)
+        chunk = Load(stage, np.arange(stage.loads), origins, block_base(stage, origins))
+        first = np.broadcast_to(chunk.source, chunk.x.shape)[holding(chunk.x, chunk.exists)] * stage.size
+        for one in np.unique(first // unit).tolist():
+            filled += block * nbytes - last.get(one, -near - 1) > near
+            last[one] = block * nbytes
+    return filled
+
+
+WALKED = (
+    ("f32", (50, 60, 70), (2, 1, 0), (32, 1, 16)), ("f32", (50, 60, 70), (2, 1, 0), (50, 1, 32)),
+    ("u8", (26, 12, 6, 47, 5, 80), (4, 0, 2, 5, 1, 3), (47, 9, 80, 1, 1, 1)),
+    ("f16", (9, 40, 12, 24), (3, 1, 2, 0), (9, 32, 24)),
+)  # fmt: skip
+
+
+@each("near", [1 << 16, 1 << 18])
+@pytest.mark.parametrize("walk", ["target", "source", "tile", "rows"])
+@each("case", WALKED)
+def test_memory_fills_what_neighbours_in_time_do_not_share(
+    case: tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]],
+    walk: Literal["target", "source", "tile", "rows"], near: int, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    dtype, shape, axes, tile = case
+    monkeypatch.setattr("layoutalg.kernels.move.tiles.units.NEAR_BYTES", near)
+    x = normalise(permute_problem(shape, axes, dtype))
+    wide = 16 // x.element_bytes
+    stage = Stage(x, PermuteConfig("staged", tile, 256, wide, 1, walk=walk))
+    for unit in (64, 128):
+        assert filled_units(stage, unit) == pytest.approx(counted_fills(stage, unit, near), rel=0.05)
+
+
+def test_blocks_walk_where_rows_go_on() -> None:
+    """Rows of 80 bytes go on along a mode of 5: its tiles come one after the other, not far apart."""
+    x = normalise(permute_problem((26, 82, 6, 47, 5, 80), (4, 0, 2, 5, 1, 3), "u8"))
+    config = PermuteConfig("staged", (47, 9, 80, 1, 1, 1), 256, 16, 16, walk="tile")
+    tile, rows = (Stage(x, replace(config, walk=walk)) for walk in ("tile", "rows"))
+    assert (tile.walk, rows.walk) == ((1, 0, 2, 3, 4, 5), (5, 1, 0, 2, 3, 4))
+    assert filled_units(rows, 64) < 0.8 * filled_units(tile, 64)
+    assert best(x).walk == "rows"
 
 
 @each("seed", range(40))

@@ -2,14 +2,18 @@
 
 The idea.  Modes are taken into the tile from the fastest of a side on until its run is as long as asked, so
 that short ones (channels, heads) fold; the mode that ends a run is cut into equal parts.  Both sides ask for
-several lengths, each pair of which is a tile; the cheapest is taken (`choice`).
+several lengths, each pair of which is a tile; the cheapest is taken (`plan`).
+
+Parts are multiples of a vector's elements, once by themselves and once together with the modes below them:
+
+    u8, 24 elements and then 237, 128 bytes asked for        16 of 237, 384 bytes; or 6 of 237, 144 bytes
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from math import prod
+from math import gcd, prod
 
 from layoutalg.kernels.move.problem import Mode, Moves
 
@@ -18,9 +22,6 @@ VECTOR_BYTES = 16
 
 RUNS_BYTES = (32, 64, 128, 256, 384, 512, 1024, 2048)
 """The lengths that either side asks for."""
-
-LEAST_BYTES = 4096
-"""Of a tile, where the problem has as many."""
 
 
 def tiles(x: Moves, most_bytes: int) -> tuple[tuple[int, ...], ...]:
@@ -31,7 +32,8 @@ def tiles(x: Moves, most_bytes: int) -> tuple[tuple[int, ...], ...]:
     >>> (64, 64) in found, (128, 64) in found, max(found)
     (True, True, (512, 16))
     """
-    found = list(dict.fromkeys(_tile(x, *runs) for runs in product(RUNS_BYTES, repeat=2)))
+    asked = product(RUNS_BYTES, RUNS_BYTES, (False, True))
+    found = list(dict.fromkeys(_tile(x, src, dst, folded=folded) for src, dst, folded in asked))
     within = [tile for tile in found if tile_bytes(x, tile) <= most_bytes]
     return tuple(within or [min(found, key=lambda tile: tile_bytes(x, tile))])
 
@@ -46,17 +48,26 @@ def by_source(modes: Sequence[Mode]) -> list[int]:
     return sorted((k for k, m in enumerate(modes) if m.src), key=lambda k: abs(modes[k].src))
 
 
-def _tile(x: Moves, src_bytes: int, dst_bytes: int) -> tuple[int, ...]:
-    """A tile with runs of about so many bytes on either side."""
-    size, tile, step = x.element_bytes, [1] * x.rank, max(1, VECTOR_BYTES // x.element_bytes)
-    for order, nbytes in ((by_source(x.modes), src_bytes), (list(range(x.rank)), dst_bytes)):
-        length = 1
+def _tile(x: Moves, src_bytes: int, dst_bytes: int, *, folded: bool) -> tuple[int, ...]:
+    """A tile with runs of about so many bytes on either side.
+
+    A mode is cut into parts of whole vectors; `folded`: into parts that are whole vectors together with the
+    modes below them, which ends the run.
+    """
+    tile, read, written = [1] * x.rank, x.element_bytes, x.result_bytes
+    asked = (by_source(x.modes), read, src_bytes), (list(range(x.rank)), written, dst_bytes)
+    for order, size, nbytes in asked:
+        length, vector = 1, max(1, VECTOR_BYTES // size)
         for k in order:
             if length * size >= nbytes:
                 break
             most, extent = max(tile[k], -(-nbytes // (length * size))), x.modes[k].extent
+            step = vector // gcd(vector, length) if folded else vector
+            step = 1 if folded and step > most else step
             tile[k] = extent if 2 * extent <= 3 * most else min(extent, even_part(extent, most, step))
             length *= tile[k]
+            if folded and tile[k] < extent:
+                break
     return tuple(tile)
 
 

@@ -80,9 +80,9 @@ def stored_units(stage: Stage, unit_bytes: int) -> float:
     >>> round(stored_units(Stage(x, config), 32) * 32 / 997 / 999 / 4, 2)
     1.01
     """
-    modes, size, run = stage.modes, stage.size, stage.dst_run
+    modes, run = stage.modes, stage.dst_run
     runs = prod(stage.counts[k] if k in run else m.extent for k, m in enumerate(modes))
-    steps = [m.dst for m in modes]
+    steps, size = [m.dst for m in modes], stage.dst_size
     starts = size * gcd(stage.moves.dst_offset, *_steps(stage, steps, run))
     moved = prod(m.extent for m in modes) * size
     if not stage.halo:
@@ -96,8 +96,9 @@ def stored_units(stage: Stage, unit_bytes: int) -> float:
 def filled_units(stage: Stage, unit_bytes: int) -> float:
     """Units that memory fills: what neighbouring tiles touch that follow each other is filled once.
 
-    A row goes on where the tile ends that holds it, in the next tile along that mode.  Where that one comes
-    soon, within `NEAR_BYTES`, both are one run for the memory.
+    A row goes on where the tile ends that holds it, in the next tile along that mode; where the mode ends, in
+    the first tile again.  Where that one comes soon, or came, within `NEAR_BYTES`, both are one run for the
+    memory.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> from layoutalg.kernels.move.stage import PermuteConfig
@@ -109,15 +110,17 @@ def filled_units(stage: Stage, unit_bytes: int) -> float:
     tile 1.0
     """
     modes, size, length, whole = stage.modes, stage.size, 1, list[int]()
-    tile = prod(stage.tile) * size
+    tile, back = prod(stage.tile) * size, 0  # from the last tile along the modes before to the first one
     for k in stage.by_source:
         if modes[k].src != length:
             break
         apart = prod(stage.counts[j] for j in stage.walk[: stage.walk.index(k)]) * tile
-        if stage.tile[k] < modes[k].extent and apart > NEAR_BYTES:
+        step = apart if stage.tile[k] < modes[k].extent else 0
+        if abs(step - back) > NEAR_BYTES:
             break
         whole.append(k)
         length *= modes[k].extent
+        back += (stage.counts[k] - 1) * apart
     cut = [k for k in stage.src_run if k not in whole][:1]
     held = [k for k, m in enumerate(modes) if m.src]
     runs = prod(stage.counts[k] if k in cut else modes[k].extent for k in held if k not in whole)
