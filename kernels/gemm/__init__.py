@@ -36,6 +36,7 @@ from layoutalg.kernels.gemm.problem import (
     mma_of,
     scalar_words,
 )
+from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.simt import tiled_mma
 from layoutalg.kernels.gemm.tiles import (
     Config,
@@ -63,6 +64,7 @@ __all__ = [
     "Sm75Config",
     "Sm80Config",
     "Sm90Config",
+    "batch_scalars",
     "expected_family",
     "gemm_problem",
     "group_words",

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -38,6 +39,7 @@ from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
 from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
+from layoutalg.kernels.gemm.groups import group_words, grouped
 from layoutalg.kernels.gemm.heuristic import SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.launches import AnyConfig, called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import (
@@ -138,7 +140,29 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
     }  # fmt: skip
     if beta == 0:
         given["c"] = ~np.zeros_like(given["c"])
+    if p.grouped:
+        given |= {x: row for x, row in group_words(_sizes(p, rng), 1).items() if x.startswith("begin")}
     return given
+
+
+def _sizes(p: GemmProblem, rng: Any) -> list[int]:
+    """Rows of each group: any; of four groups or more the second has none, and the third one at most."""
+    import numpy as np
+
+    cuts = [0, *sorted(map(int, rng.integers(0, p.m + 1, p.products - 1))), p.m]
+    sizes = [int(size) for size in np.diff(cuts)]
+    for group, most in ((1, 0), (2, 1)):
+        if group < p.products - 1:
+            sizes[0], sizes[group] = sizes[0] + max(0, sizes[group] - most), min(sizes[group], most)
+    return sizes
+
+
+def _group_words(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Mapping[str, int]:
+    """Of groups, the first tile of each, which the height of tiles decides."""
+    if not p.grouped:
+        return {}
+    begins = [given[f"begin{group}"] for group in range(p.products + 1)]
+    return group_words([end - begin for begin, end in pairwise(begins)], c.tile_m * c.cluster_m)
 
 
 def with_factors(family: Family, alpha: float | None = None, beta: float | None = None) -> Family:
@@ -204,6 +228,10 @@ def definition(p: GemmProblem, given: Mapping[str, Any]) -> tuple[Any, Any]:
         product = a @ b
         if p.arithmetic == "xor":  # x ^ y = x + y - 2 x y of bits
             product = a.sum(axis=-1, keepdims=True) + b.sum(axis=-2, keepdims=True) - 2 * product
+        if p.grouped:  # of each row the product of its group
+            ends = [given[f"begin{group}"] for group in range(1, p.products + 1)]
+            place = np.searchsorted(ends, np.arange(p.m), side="right"), np.arange(p.m)
+            product, error = product[place], error[place]
         value, error = p.epilogue.definition(
             product, error, exact, 2 * sums, integers=p.accumulator.name == "s32"
         )  # fmt: skip
@@ -259,7 +287,8 @@ def _places(p: GemmProblem, name: str, leading: int) -> Any:
     import numpy as np
 
     flat = np.arange(p.elems(name, p.m, p.n, leading))
-    return operand_view(p, name, flat, (p.m, p.n), (leading, 1))
+    places = operand_view(p, name, flat, (p.m, p.n), (leading, 1))
+    return places[0] if p.grouped else places
 
 
 def _scalars(p: GemmProblem) -> dict[str, int]:
@@ -392,16 +421,18 @@ def _bench(problem: Callable[..., GemmProblem], rows: int) -> Bench:
 def _family(
     name: str, summary: str, usual: str, b_major: Any, choice: Choice[Any] | GemvChoice,
     verified: Sequence[tuple[int, int, int]] = VERIFIED, rows: int = LARGEST,
-    sums: str | None = None,
+    sums: str | None = None, more: Sequence[str] = (),
 ) -> Family:  # fmt: skip
     def problem(
         m: int, n: int | None = None, k: int | None = None, dtype: Any = usual, c: bool | None = None,
-        **rest: Any,
+        groups: int | None = None, **rest: Any,
     ) -> GemmProblem:  # fmt: skip
         n, k = (m if x is None else x for x in (n, k))
         if c is not None:
             rest["reads_c"] = c
-        return gemm_problem(m, n, k, dtype, **{"b_major": b_major, "accumulator": sums, **rest})
+        p = gemm_problem(m, n, k, dtype, **{"b_major": b_major, "accumulator": sums, **rest})
+        whole = 16 // p.operand.nbytes
+        return p if groups is None else grouped(p, groups, -(-p.b_elems // whole) * whole)
 
     return Family(
         name,
@@ -414,12 +445,13 @@ def _family(
         expected=_expected,
         array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.products * p.m * p.n),
         verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in verified),
-        asks={"m": rows, "n": LARGEST, "k": SIDE} | dict.fromkeys(OPTIONS),
+        asks={"m": rows, "n": LARGEST, "k": SIDE} | dict.fromkeys((*OPTIONS, *more)),
         bench=_bench(problem, rows),
         shared=shared_launches,
         called=called_launches,
         way=way,
         written=lambda config: bool(config.splits == 1 and config.schedule != "streamk"),
+        words=_group_words,
     )
 
 
@@ -435,7 +467,13 @@ GEMM_FAMILIES = (
     ),
     _family("gemm-sm80", "D = alpha A B + beta C + bias by mma.sync", "f16", "k", SM80),
     _family(
-        "gemm-sm90", "D = alpha A B + beta C + bias by wgmma and TMA", "bf16", "k", SM90, VERIFIED_BY_TMA
+        "gemm-sm90",
+        "D = alpha A B + beta C + bias by wgmma and TMA",
+        "bf16",
+        "k",
+        SM90,
+        VERIFIED_BY_TMA,
+        more=("groups",),
     ),
     _family("gemv", "D = alpha A B + beta C + bias of up to 8 rows", "bf16", "k", GEMV, VERIFIED_FEW, rows=1),
 )

@@ -38,7 +38,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig
 from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of
-from layoutalg.kernels.gemm.sm90_time import expected_sm90_ns
+from layoutalg.kernels.gemm.sm90_time import sm90_clock
 from layoutalg.kernels.gemm.streamk import part_count, share_of
 from layoutalg.kernels.gemm.tables import (
     SIMT_SUMS,
@@ -62,7 +62,7 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     tile_count,
 )
-from layoutalg.kernels.gemm.validate import check_config, check_element, check_half
+from layoutalg.kernels.gemm.validate import check_config, check_element, check_half, check_sm90_problem
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of parts that are tried."""
@@ -126,6 +126,18 @@ def expected_ns(
     return ns
 
 
+def clock_of(p: GemmProblem, sums: Sums, sms: int) -> Callable[[C, Tile[C], int], float]:
+    """`expected_ns` of one product.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> c = Sm80Config(128, 128, 64, 2, 2, 3)
+    >>> clock = clock_of(gemm_problem(256, 256, 1024), Sums(0, 0), 132)
+    >>> clock(c, Tile(c, (100.0, 150.0), (1000.0, 1200.0)), 1)
+    2600.0
+    """
+    return lambda c, tile, splits: expected_ns(p, c, tile, sums, sms, splits)
+
+
 def _streamk_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> float:
     """Whole waves; each block's share, which fills the ring and is written once or twice; the sums."""
     tiles, steps, blocks = tile_count(p, c), -(-p.k // c.tile_k), sms * c.min_blocks
@@ -147,12 +159,20 @@ def _is_narrow(p: GemmProblem, c: Config) -> bool:
     return isinstance(c, Sm80Config) and min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
 
 
-@dataclass(frozen=True, slots=True)
+@lru_cache(maxsize=1 << 12)
+def _with(c: Any, changes: tuple[tuple[str, Any], ...]) -> Any:
+    """`replace`, which costs more than all else that is asked of a tile: few configurations come of many
+    problems."""
+    return replace(c, **dict(changes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Choice(Generic[C]):
     """The tiles of a family; `fit` gives a tile the vectors, elements and edges that a problem needs.
 
-    `fields` are those that depend on the problem alone; `parted` makes a configuration one for parts of k,
-    and `shared` one by stream-K, of families that have it.
+    `rules` raises where a problem alone says that no tile fits; `clock` gives the nanoseconds that a problem
+    takes by a configuration in so many parts of k; `fields` are those that depend on the problem alone;
+    `parted` makes a configuration one for parts of k, and `shared` one by stream-K, of families that have it.
     """
 
     tiles: tuple[Tile[C], ...]
@@ -160,8 +180,9 @@ class Choice(Generic[C]):
     fit: Callable[[GemmProblem, C, Arch], C]
     fields: tuple[str, ...]
     accepts: Callable[[GemmProblem], None] | None = None
+    rules: Callable[[GemmProblem, Arch], None] = lambda p, chip: None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
-    expected: Callable[..., float] = expected_ns
+    clock: Callable[[GemmProblem, Sums, int], Callable[[Any, Tile[Any], int], float]] = clock_of
     shared: Callable[[C], C] | None = None
     special: Mapping[str, tuple[Tile[C], ...]] = field(default_factory=dict, hash=False)
 
@@ -260,6 +281,10 @@ def _ranked(
 @lru_cache(maxsize=256)
 def _first(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Expected | None:
     """The first of `_ranked`: rules are asked of as few tiles as that takes."""
+    try:
+        choice.rules(p, chip)
+    except LayoutAlgError:
+        return None
     usual = _first_that_fits(p, chip, sorted(_usual(choice, p, chip), key=_EXPECTED))
     if usual is None:
         return None
@@ -275,9 +300,10 @@ def _fitted(choice: Choice[Any], p: GemmProblem, chip: Arch) -> tuple[tuple[Tile
 def _usual(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Iterator[Expected]:
     """Every tile, with every number of parts worth trying, whether or not it fits."""
     sms = chip.board.sms if chip.board else 1
+    clock = choice.clock(p, choice.sums, sms)
     for tile, config in _fitted(choice, p, chip):
         for splits in offered_splits(p, config, sms):
-            yield choice.expected(p, config, tile, choice.sums, sms, splits), config, splits
+            yield clock(config, tile, splits), config, splits
 
 
 def _by_streamk(choice: Choice[Any], p: GemmProblem, chip: Arch, usual: float) -> Iterator[Expected]:
@@ -285,11 +311,12 @@ def _by_streamk(choice: Choice[Any], p: GemmProblem, chip: Arch, usual: float) -
     that have a tile for every multiprocessor: of others parts of k were faster than what is expected here."""
     if choice.shared is None or chip.board is None or p.batch:
         return
+    clock = choice.clock(p, choice.sums, chip.board.sms)
     for tile, fitted in _fitted(choice, p, chip):
-        config = choice.shared(fitted)
-        if tile_count(p, config) < chip.board.sms:
+        if tile_count(p, fitted) < chip.board.sms:
             continue
-        ns = choice.expected(p, config, tile, choice.sums, chip.board.sms)
+        config = choice.shared(fitted)
+        ns = clock(config, tile, 1)
         if ns * (1 + STREAMK_GAIN) <= usual:
             yield ns, config, 1
 
@@ -312,6 +339,7 @@ def _first_that_fits(p: GemmProblem, chip: Arch, found: Iterable[Expected]) -> E
     return None
 
 
+@lru_cache(maxsize=16)
 def _vectors(p: GemmProblem) -> tuple[int, int, int]:
     """Elements that the rows of A, of B, and of C and D are cut into, wherever these start."""
     size = p.operand.nbytes
@@ -351,20 +379,29 @@ def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
         c = replace(c, mma_m=8)
     if p.element == "f64" and c.mma_k == 0:
         c = replace(c, mma_k=min(m.k for m in mmas_of(p)))  # of a deeper one fragments take the registers
-    edges = bool(p.m % c.tile_m or p.n % c.tile_n or p.k % tile_k)
-    return replace(
-        c, tile_k=tile_k, a_bytes=gcd(16, a * size), b_bytes=gcd(16, b * size),
-        result_vec=gcd(across, 16 // p.result.nbytes), edges=edges, static_ld=c.via == "cp.async",
+    changes = (
+        ("tile_k", tile_k), ("a_bytes", gcd(16, a * size)), ("b_bytes", gcd(16, b * size)),
+        ("result_vec", gcd(across, 16 // p.result.nbytes)), ("static_ld", c.via == "cp.async"),
+        ("edges", bool(p.m % c.tile_m or p.n % c.tile_n or p.k % tile_k)),
     )  # fmt: skip
+    fitted: M = _with(c, changes)
+    return fitted
 
 
 def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
     """Boxes by TMA where D can be stored so, and nothing is added; otherwise rows, as wide as they can be."""
+    fitted: Sm90Config = _with(c, _leaving(p))
+    return fitted
+
+
+@lru_cache(maxsize=16)
+def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
+    """How results leave the registers, whatever the tile is."""
     most = 16 // p.result.nbytes
     across = gcd(_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"))
     boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors or p.grouped)
-    return replace(c, through="tma" if boxed else "shared", result_vec=most if boxed else across)
+    return ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across)
 
 
 SIMT: Choice[SimtConfig] = Choice(
@@ -376,7 +413,7 @@ SM80: Choice[Sm80Config] = Choice(
     _fit_sm80,
     ("a_bytes", "b_bytes", "result_vec"),
     special=MappingProxyType({"f64": SM80_F64_TILES}),
-    shared=lambda c: replace(c, schedule="streamk"),
+    shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )
 SM75: Choice[Sm75Config] = Choice(
     SM75_TILES, SM75_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"), check_half
@@ -386,9 +423,10 @@ SM90: Choice[Sm90Config] = Choice(
     SM90_SUMS,
     _fit_sm90,
     ("through", "result_vec"),
+    rules=check_sm90_problem,
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
-    expected=expected_sm90_ns,
-    shared=lambda c: replace(c, schedule="streamk"),
+    clock=sm90_clock,
+    shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )
 """The families: without tensor cores, with mma.sync, with mma.sync before cp.async, and with wgmma."""
 
@@ -421,7 +459,7 @@ def expected_family(
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> ns, family, config = expected_family(gemm_problem(4096, 4096, 4096, "bf16"))
     >>> round(ns / 1000), family, str(config)
-    (176, 'gemm-sm90', '128x256x64, 4 stages, clusters of 2x1x1')
+    (179, 'gemm-sm90', '256x128x64, 4 stages, clusters of 1x2x1')
     >>> [expected_family(gemm_problem(m, 4096, 4097))[1] for m in (1, 4096)]
     ['gemv', 'gemm-sm80']
     >>> expected_family(gemm_problem(4096, 4096, 4096), "sm_75")[1]

@@ -129,7 +129,9 @@ def called_problem(p: GemmProblem, c: AnyConfig) -> GemmProblem:
     if isinstance(c, GemvConfig):
         m = p.m
     elif isinstance(c, Sm90Config):
-        m = n = k = MOST_CALLED if max(p.m, p.n, p.k) <= MOST_CALLED else MOST_EXTENT
+        m, n, k = (MOST_CALLED if max(p.m, p.n, p.k) <= MOST_CALLED else MOST_EXTENT,) * 3
+        if p.grouped and max(p.n, p.k) <= MOST_CALLED:
+            n = k = MOST_CALLED  # rows of all groups are many more than a matrix has
     else:
         by_m, by_n, _ = multiples(p, c)
         m = most if p.m >= c.tile_m else c.tile_m - by_m

@@ -120,7 +120,7 @@ class GemmProblem:
     @property
     def products(self) -> int:
         """How many products the batch has."""
-        return prod(mode.extent for mode in self.batch)
+        return prod(mode.extent for mode in self.batch) if self.batch else 1
 
     @property
     def rows(self) -> int:

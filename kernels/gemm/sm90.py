@@ -18,9 +18,9 @@ Rows may be those of groups with a B each (see groups): each tile is of one grou
 
 Results leave the registers
 
-    "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, two boxes in turn,
-                which TMA stores while the next one is packed; D starts, and its rows start and end, at
-                multiples of 16 bytes
+    "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, in turn or with room
+                for all, which TMA stores while the next one is packed; D starts, and its rows start and
+                end, at multiples of 16 bytes
     "shared"    16 rows of a warp at a time, as in sm80: any D, with a matrix or vectors added
 
 Sources: PTX ISA 9.0, 9.7.15.5 (wgmma); CUTLASS, include/cutlass/gemm/kernel/
@@ -243,7 +243,7 @@ class _Writer:
         if c.cluster_k > 1:  # what the peers send: fours of each thread, of each peer
             fours = (4, 128 * c.consumers, c.written_n // 8, c.consumer_m // ROWS, c.cluster_k - 1)
             self.sums = k.shared("sums", "f32", Layout(fours), align_bytes=128)
-        self.unit: Work  # that is being written, of stream-K
+        self.unit: Work  # that is being written
         if c.schedule == "streamk":
             self.leave = self._or_part(self.leave)
         self.full = k.mbarrier("full", 1, c.stages)
@@ -256,13 +256,11 @@ class _Writer:
         self.came = k.mbarrier("came") if c.cluster_k > 1 else None
         k.init(self.full, self.empty, *filter(None, (self.order, self.came)))
         few, many = ROLE_REGISTERS[c.consumers]
-        with k.roles() as roles:
-            with roles.role("producer", 4, registers=few), k.If(k.thread.eq(0)):
-                self._fill()
+        with k.roles() as roles:  # the last one's code comes first, and nobody has it in a cache yet
             with roles.role("consumer", 4 * c.consumers, registers=many):
                 self._consume()
-        if c.sharing > 1:
-            k.cluster_sync()  # a block's shared memory is written and arrived at by its peers
+            with roles.role("producer", 4, registers=few), k.If(k.thread.eq(0)):
+                self._fill()
         return k.build()
 
     @contextmanager
@@ -286,7 +284,7 @@ class _Writer:
             row, column = place(k.let("tile", mine))
             yield Const(0), Const(0), k.let("row", row), k.let("column", column), ()
             return
-        count = k.let("tiles", below(grid[0] * grid[1], MOST_TILES) if self.groups else grid[0] * grid[1])
+        count = k.let("tiles", grid[0] * grid[1])
         shared, total = c.schedule == "streamk", count if self.all_tiles is None else self.all_tiles
         with each_unit(k, c.schedule, total, self.tile_steps, clusters, mine, first, every) as unit:
             tile: Expr = unit.tile
@@ -301,8 +299,9 @@ class _Writer:
                 row = row + k.rank * c.tile_m if self.groups else row * c.cluster_m + k.rank
             if c.cluster_n > 1:
                 column = column * c.cluster_n + k.rank
+            self.unit = unit
             if shared:
-                self.unit, self.part = unit, Part(None, unit.first, unit.steps)
+                self.part = Part(None, unit.first, unit.steps)
             # a unit has steps, but the compiler serializes products where it does not see that it has
             with k.If(Const(0) < unit.steps) if shared else nullcontext():
                 at = k.let("before", unit.before), k.let("row", row), k.let("column", column)
@@ -318,13 +317,18 @@ class _Writer:
 
     def _fill(self) -> None:
         k = self.k
-        with self._tiles() as (_, before, row, column, batch), self._steps(before) as (kt, stage, parity):
+        tiles = self._tiles()
+        with tiles as (_, before, row, column, batch), self._steps(before) as (kt, stage, parity):
             k.wait(self.empty[stage], 1 - parity)
             k.expect(self.full[stage], self.a.nbytes + self.b.nbytes)
             step = self.part.first_tile + kt
             tile, begin = (Const(0), row) if self.groups else (row, None)
             self.a.load(tile, step, stage, self.full[stage], batch, begin)
             self.b.load(column, step, stage, self.full[stage], batch)
+        if self.c.sharing > 1:  # peers arrive at the barriers of a block that has not left
+            with k.For("left", self.c.stages) as left:
+                count = k.let("count", self.unit.all_steps + left)
+                k.wait(self.empty[count % self.c.stages], 1 - count // self.c.stages % 2)
 
     def _consume(self) -> None:
         k, c = self.k, self.c
@@ -432,20 +436,24 @@ class _Writer:
     def _boxes(self) -> Leave:
         """Results through shared memory in boxes that TMA stores."""
         k, p, c, size = self.k, self.p, self.c, self.p.result.nbytes
-        columns = c.box_columns(size)
+        widths, buffers = c.boxes(size), c.box_buffers(size)
         d = whole(self.output.d, p.result, (*self.batch, self.m, self.n))
-        box = (*(1,) * len(self.batch), ROWS, columns)
-        save = k.tensor_map("save", d, box, mode=f"{columns * size}B")
-        atom = atom_layout(f"Layout_K_SW{columns * size}_Atom", p.result)
-        ring = k.shared("box", p.result, tile_to_shape(atom, (ROWS, columns)), stages=2 * c.consumers)
+        kinds = {}  # by width: the box in D, its map, its places in shared memory
+        for columns in dict.fromkeys(widths):
+            own = "" if columns == widths[0] else str(columns)
+            box = (*(1,) * len(self.batch), ROWS, columns)
+            save = k.tensor_map(f"save{own}", d, box, mode=f"{columns * size}B")
+            atom = atom_layout(f"Layout_K_SW{columns * size}_Atom", p.result)
+            layout, many = tile_to_shape(atom, (ROWS, columns)), c.consumers * (1 if own else buffers)
+            kinds[columns] = box, save, k.shared(f"box{own}", p.result, layout, stages=many)
         packed = k.reg("packed", 4)
         per = c.result_vec // 4  # eights of columns that a vector of sums covers
 
-        def pack_box(acc: Fragment, i: int, q: int, into: Tensor) -> None:
+        def pack_box(acc: Fragment, i: int, column: int, columns: int, into: Tensor) -> None:
             warp, lane = k.thread // 32 % 4, k.thread % 32
             pairs = k.get_slice(tiled_mma(p, columns), k.thread % 128).partition_C(into)
             with k.Unroll("j", columns // 8 // per) as j:
-                at = q * (columns // 8) + j * per
+                at = column // 8 + j * per
                 sums = acc.at((0, 0, at), i, 0, values=c.result_vec)
                 self.output.finish(sums)
                 if size == 2:  # 16 rows by 16 columns of a warp, each lane the address of half a row
@@ -457,22 +465,28 @@ class _Writer:
 
         def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
             group, thread = k.thread // 128, k.thread % 128
-            places = [(i, q) for i in range(c.consumer_m // ROWS) for q in range(c.written_n // columns)]
-            for number, (i, q) in enumerate(places):
-                mine = ring[None, None, group * 2 + number % 2]
-                with k.If(
-                    thread.eq(0)
-                ):  # the other box may be on its way; the last one of a tile is the first's
-                    k.bulk_wait(int(number > 0 or len(places) % 2 == 0), read=True)
-                self._sync(group)
-                pack_box(acc, i, q, mine)
-                k.fence_async()
-                self._sync(group)
-                with k.If(thread.eq(0)):
-                    there = local_tile(d, box, (0,) * len(box))
-                    there = there.moved(*self.output.lead, corner[0] + i * ROWS, corner[1] + q * columns)
-                    k.tma_store(save, mine, there)
-                    k.bulk_commit()
+            order: list[tuple[int, int]] = []  # the kind and the buffer of each box so far
+            for i in range(c.consumer_m // ROWS):
+                for q, columns in enumerate(widths):
+                    box, save, ring = kinds[columns]
+                    many = buffers if columns == widths[0] else 1
+                    buffer = columns, sum(kind == columns for kind, _ in order) % many
+                    if not order or buffer in order:  # the first wait is for all of the tile before
+                        later = order[::-1].index(buffer) if order else 0
+                        with k.If(thread.eq(0)):
+                            k.bulk_wait(later, read=True)
+                        self._sync(group)
+                    order.append(buffer)
+                    mine = ring[None, None, group * many + buffer[1]] if many * c.consumers > 1 else ring
+                    pack_box(acc, i, sum(widths[:q]), columns, mine)
+                    k.fence_async()
+                    self._sync(group)
+                    with k.If(thread.eq(0)):
+                        there = local_tile(d, box, (0,) * len(box))
+                        column = corner[1] + sum(widths[:q])
+                        there = there.moved(*self.output.lead, corner[0] + i * ROWS, column)
+                        k.tma_store(save, mine, there)
+                        k.bulk_commit()
 
         return leave
 
@@ -485,7 +499,7 @@ class _Writer:
     def _rows(self) -> Leave:
         """Results through shared memory in rows that threads write, 16 rows of a warp at a time."""
         k, c, vec, part = self.k, self.c, self.c.result_vec, min(self.c.result_vec, 4)
-        columns = c.box_columns(self.p.result.nbytes)
+        columns = c.box_columns()
         mma, take, layout = stage_copies(columns, vec)
         stage = k.shared("stage", "f32", layout, stages=4 * c.consumers, align_bytes=1024)
         out = k.reg("out", vec)

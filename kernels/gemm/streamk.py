@@ -157,7 +157,8 @@ def block_count(p: GemmProblem, c: Sm80Config | Sm90Config, arch: str | Arch = "
 class Work:
     """A unit in a kernel, the `nth` of its loop: its tile, its steps of k, and those of the block `before`.
 
-    `whole` is a predicate, that the sums are the tile's; else they go to `slot`.
+    `whole` is a predicate, that the sums are the tile's; else they go to `slot`.  `all_steps` are those of
+    all of the block's units, which is known behind the loop too.
     """
 
     nth: Var
@@ -165,6 +166,7 @@ class Work:
     first: Expr
     steps: Var
     before: Expr
+    all_steps: Expr
     slot: Expr = NOTHING
     whole: Expr = ALWAYS
 
@@ -197,7 +199,7 @@ def each_unit(
     if schedule != "streamk":
         turns = minus(tiles + (blocks - 1), block) // blocks
         with _turns(k, turns, first, every) as (nth, turn):
-            yield Work(nth, k.let("tile", block + turn * blocks), NOTHING, steps, turn * steps)
+            yield Work(nth, k.let("tile", block + turn * blocks), NOTHING, steps, turn * steps, turns * steps)
         return
     waves, line = k.let("waves", tiles // blocks), k.let("line", tiles % blocks * steps)
     share = k.let("share", _share(line, steps, blocks))
@@ -214,7 +216,8 @@ def each_unit(
         many = k.let("unit_steps", below(minus(end, opens), steps.facts.hi))
         tile = k.let("tile", Select(shared, waves * blocks + at, block + turn * blocks))
         before = least(turn, waves) * steps + minus(begin, start)
-        yield Work(nth, tile, opens, many, before, at + block, many.eq(steps))
+        every_step = waves * steps + minus(stop, start)
+        yield Work(nth, tile, opens, many, before, every_step, at + block, many.eq(steps))
 
 
 @contextmanager

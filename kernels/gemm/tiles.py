@@ -270,9 +270,50 @@ class Sm90Config:
         """Rows of a consumer's part of a tile, or of its tile."""
         return self.tile_m // self.readers
 
-    def box_columns(self, nbytes: int) -> int:
-        """Columns of results of `nbytes` that go through shared memory at once: rows of up to 128 bytes."""
-        return gcd(self.written_n, 128 // nbytes if self.through == "tma" else 64)
+    def box_columns(self) -> int:
+        """Columns of results that go through shared memory at once by threads: up to 64, as they fit."""
+        columns = gcd(self.written_n, 64)
+        while columns > 16 and self.ring_bytes + 64 * self.consumers * columns * 4 > BLOCK_BYTES:
+            columns //= 2
+        return columns
+
+    def boxes(self, nbytes: int) -> tuple[int, ...]:
+        """Columns of the boxes of results of `nbytes` that TMA stores, across a tile: the widest that fit the
+        block's shared memory, rows of up to 128 bytes, and for the rest each half as wide.
+
+        >>> Sm90Config(128, 176, 4).boxes(2), Sm90Config(256, 160, 4).boxes(2)
+        ((64, 64, 32, 16), (32, 32, 32, 32, 32))
+        """
+        for widest in (128 // nbytes, 64 // nbytes):
+            found = _halving(self.written_n, widest)
+            if self.ring_bytes + self.consumers * _box_bytes(found, nbytes, 2) <= BLOCK_BYTES:
+                return found
+        return _halving(self.written_n, 32 // nbytes)
+
+    def box_buffers(self, nbytes: int) -> int:
+        """Boxes of the widest kind that a consumer has in shared memory: all of a tile's, or what fits, 2 at
+        least; of narrower ones it has one each.
+
+        >>> Sm90Config(128, 192, 4).box_buffers(2), Sm90Config(128, 256, 4).box_buffers(2)
+        (3, 2)
+        """
+        found = self.boxes(nbytes)
+        most = found.count(found[0]) * self.consumer_m // 64
+        while most > 2 and self.ring_bytes + self.consumers * _box_bytes(found, nbytes, most) > BLOCK_BYTES:
+            most -= 1
+        return most
+
+    @property
+    def ring_bytes(self) -> int:
+        """Shared memory of a block beside boxes of results: tiles of operands, sums of peers, barriers."""
+        sums = self.tile_m * (self.tile_n - self.written_n) * 4
+        return self.stages * (self.tile_m + self.tile_n) * self.tile_k * 2 + sums + 1024
+
+    def results_bytes(self, nbytes: int) -> int:
+        """Shared memory of a block for results of `nbytes`."""
+        if self.through == "tma":
+            return self.consumers * _box_bytes(self.boxes(nbytes), nbytes, self.box_buffers(nbytes))
+        return 64 * self.consumers * self.box_columns() * 4
 
     def __str__(self) -> str:
         shape = f"{self.cluster_m}x{self.cluster_n}x{self.cluster_k}"
@@ -281,6 +322,23 @@ class Sm90Config:
         schedule = ", streamk" if self.schedule == "streamk" else ""
         return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}{turns}{schedule}"
 
+
+def _halving(columns: int, widest: int) -> tuple[int, ...]:
+    """Columns as boxes: as many of the widest kind as there is room for, then each half as wide."""
+    found: list[int] = []
+    while columns:
+        found += [widest] * (columns // widest)
+        columns, widest = columns % widest, widest // 2
+    return tuple(found)
+
+
+def _box_bytes(found: tuple[int, ...], nbytes: int, buffers: int) -> int:
+    """Shared memory of a consumer's boxes: so many of the widest kind, and each narrower one."""
+    return 64 * nbytes * (found[0] * buffers + sum(set(found) - {found[0]}))
+
+
+BLOCK_BYTES = 232448
+"""Shared memory that a block of sm_90 may have."""
 
 ROLE_REGISTERS = {1: (0, 0), 2: (40, 232), 3: (32, 160)}
 """Registers per thread of the producer and of so many consumers, 65,536 in all; 0 where none are moved."""

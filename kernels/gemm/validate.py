@@ -14,7 +14,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr import MMAS
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.config_fields import check_fields
-from layoutalg.kernels.gemm.groups import most_row_tiles
+from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
 from layoutalg.kernels.gemm.splitk import check_splits, part_problem
 from layoutalg.kernels.gemm.tiles import (
@@ -86,6 +86,7 @@ def check_config(p: GemmProblem, c: Config, arch: str | Arch = "sm_90") -> None:
         _simt_instructions(p, c)
         _simt_tiles(p, c, chip)
     else:
+        _sm80_widths(p, c)
         _sm80_instructions(p, c, chip)
         _sm80_tiles(p, c, chip)
     if c.via != "global":
@@ -198,6 +199,16 @@ def _simt_tiles(p: GemmProblem, c: SimtConfig, chip: Arch) -> None:
         _multiple(f"the pitch of {side}'s tile", t.pitch, t.fragment, "a load of a fragment: pad")
 
 
+def _sm80_widths(p: GemmProblem, c: Sm80Config) -> None:
+    """What a copy moves: asked first, since rows of odd lengths rule out most tiles by it."""
+    widths = (4, 8, 16) if c.via == "cp.async" else (1, 2, 4, 8, 16)
+    for name, nbytes in (("a_bytes", c.a_bytes), ("b_bytes", c.b_bytes)):
+        if nbytes not in widths or nbytes < p.operand.nbytes:
+            raise UnsupportedError(
+                f"{name} = {nbytes} by {c.via}: {', '.join(map(str, widths))} are accepted"
+            )
+
+
 def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     if chip.name == "sm_70":
         raise UnsupportedError(
@@ -264,12 +275,6 @@ def _sm80_tiles(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         _multiple(
             "tile_k", c.tile_k, 32 * c.fragments // size, "a step of 32 bytes for each set of fragments"
         )
-    widths = (4, 8, 16) if c.via == "cp.async" else (1, 2, 4, 8, 16)
-    for name, nbytes in (("a_bytes", c.a_bytes), ("b_bytes", c.b_bytes)):
-        if nbytes not in widths or nbytes < size:
-            raise UnsupportedError(
-                f"{name} = {nbytes} by {c.via}: {', '.join(map(str, widths))} are accepted"
-            )
     if c.epilogue == "shared" and (c.warp_n % c.result_vec or c.result_vec not in (1, 2, 4, 8)):
         raise DivisibilityError(f"result_vec = {c.result_vec} does not divide {c.warp_n} columns of a warp")
     if c.epilogue == "shared" and c.result_vec * p.result.nbytes > 16:
@@ -314,8 +319,12 @@ def _clusters(p: GemmProblem, c: Sm90Config) -> None:
         )
 
 
-def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
-    """TMA and wgmma of 16-bit elements, one product, and what fits a multiprocessor."""
+def check_sm90_problem(p: GemmProblem, chip: Arch) -> None:
+    """Raise for the first rule of gemm-sm90 that a problem breaks, whatever the configuration is.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> check_sm90_problem(gemm_problem(256, 256, 64), find_arch("sm_90"))
+    """
     if chip.compute_capability != (9, 0):
         raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
     if (p.operand.name, p.accumulator.name) not in (("f16", "f32"), ("bf16", "f32")):
@@ -325,8 +334,8 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             f"gemm-sm90 multiplies f16 and bf16 into f32, not {p.operand} into {p.accumulator}: "
             f"take {other}{near}"
         )
-    if p.batch and c.loop != PERSISTENT:
-        raise UnsupportedError(f"loop = {c.loop!r} of a batch: take {PERSISTENT!r}")
+    if p.grouped and p.products > MOST_TOGETHER:
+        raise ResourceError("groups of a launch", p.products, MOST_TOGETHER, hint="launch for parts of them")
     if len(p.batch) > MOST_MODES:
         raise UnsupportedError(
             f"a batch of {len(p.batch)} modes: tensor maps have room for {MOST_MODES}; take gemm-sm80, or "
@@ -335,10 +344,15 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     for name, extent in (("m", p.m), ("n", p.n), ("k", p.k)):
         if extent > MOST_EXTENT:
             raise ResourceError(f"{name} of gemm-sm90", extent, MOST_EXTENT, hint="take gemm-sm80")
-    if p.grouped:
-        high, columns = c.tile_m * c.cluster_m, -(-p.n // (c.tile_n * c.cluster_n))
-        if (most := most_row_tiles(p.m, p.products, high) * columns) > MOST_TILES:
-            raise ResourceError(f"tiles of {p}", most, MOST_TILES, hint="take a larger tile")
+    for name, lead, start in (("a", p.lda, p.align_bytes[0]), ("b", p.ldb, p.align_bytes[1])):
+        _rows_for_tma(name, lead, start, p.operand.nbytes, p.steps(name))
+
+
+def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
+    """TMA and wgmma of 16-bit elements, and what fits a multiprocessor."""
+    check_sm90_problem(p, chip)
+    if p.batch and c.loop != PERSISTENT:
+        raise UnsupportedError(f"loop = {c.loop!r} of a batch: take {PERSISTENT!r}")
     if c.consumers not in ROLE_REGISTERS:
         raise UnsupportedError(f"consumers = {c.consumers}: 1, 2 and 3 warpgroups multiply")
     _multiple("tile_m", c.tile_m, 64 * c.readers, "64 rows of each consumer")
@@ -348,8 +362,6 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         raise UnsupportedError(f"tile_n = {c.tile_n}: wgmma has 16 to 256 columns")
     if c.stages < 2:
         raise UnsupportedError(f"stages = {c.stages}: one is multiplied while another is loaded; take 2")
-    for name, lead, start in (("a", p.lda, p.align_bytes[0]), ("b", p.ldb, p.align_bytes[1])):
-        _rows_for_tma(name, lead, start, p.operand.nbytes, p.steps(name))
     one = part_problem(p) if c.splits > 1 else p
     size = one.result.nbytes
     if c.through == "tma":
@@ -503,8 +515,7 @@ def shared_bytes(p: GemmProblem, c: Config) -> int:
     """
     if isinstance(c, Sm90Config):
         part = part_problem(p) if c.splits > 1 else p
-        columns = c.box_columns(part.result.nbytes)
-        results = 64 * c.consumers * columns * (2 * part.result.nbytes if c.through == "tma" else 4)
+        results = c.results_bytes(part.result.nbytes)
         barriers = 16 * c.stages + (8 * c.consumers if c.pingpong else 0)
         if c.cluster_k > 1:
             results, barriers = results + c.tile_m * (c.tile_n - c.written_n) * 4, barriers + 8

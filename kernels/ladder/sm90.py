@@ -7,31 +7,36 @@ from how many tiles and steps there are.  An operand is lines that its boxes cut
     stored along m, n  lines are k, chunks are 64 rows
 
     TMA in    for each line and chunk the sectors of 32 bytes that it touches, and whole sectors of zeros
-              for what is out of bounds; every block of a cluster counts what it gets
+              for what is out of bounds; every block of a cluster counts what it gets, of a chunk that
+              several get two sectors at least of each 128 bytes of memory, and three of zeros beside
+              what is in bounds
     TMA out   the sectors of D that boxes touch, in bounds
     wgmma     4 warps * tile_m / 64 * 4 for each tile and step; each reads its 64 rows of A and all of B
               of 16 k in shared memory, 128 bytes a wavefront
-    L2        what is in bounds, of a cluster once, and the accesses of threads: what is asked for
+    L2        what is in bounds, of chunks that a cluster shares all that one block counts, once, and the
+              accesses of threads: what is asked for
 
 Wavefronts and sectors of threads are read off the program (see codegen.costs).  Lines that start at odd
-multiples of 16 bytes touch one sector more per chunk.
+multiples of 16 bytes touch one sector more per chunk.  A shared chunk that starts 16, 32, 96 or 112 bytes
+behind a multiple of 128 has one sector alone at one of its ends, which counts as two.
 
-Notes.  Arrays are taken to start at multiples of 32 bytes.  How often waits are asked again is not known, and
-so is no total of instructions.
+Notes.  Arrays are taken to start at multiples of 128 bytes.  How often waits are asked again is not known,
+so the total of instructions is not known either.
 
 Requests of neighbouring multiprocessors are joined on their way, so that the L2 reads down to half of the
 sectors that are asked for, and boxes that stick out may ask for more than is in bounds, at most "TMA in".
 
-Source: what TMA and wgmma count was measured on an H200, see docs/hopper.md.
+Source: what TMA and wgmma count was measured on an H200, see docs/hopper.md and tests/gpu/multicast_counters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 from types import MappingProxyType
 
-from layoutalg.arch import find_arch
+from layoutalg.arch import MULTICAST_LEAST, MULTICAST_ZEROS, find_arch
 from layoutalg.codegen.costs import Prediction, traffic
 from layoutalg.codegen.gpu import Cubin, prepare
 from layoutalg.codegen.program import Kernel
@@ -41,8 +46,8 @@ from layoutalg.model import Occupancy, occupancy_of
 
 ARCH, TARGET = "sm_90", "sm_90a"
 
-SECTOR_BYTES, CHUNK_BYTES, WAVEFRONT_BYTES = 32, 128, 128
-"""What global memory, boxes along a line, and wgmma's reads of shared memory come in."""
+SECTOR_BYTES, LINE_BYTES, CHUNK_BYTES, WAVEFRONT_BYTES = 32, 128, 128, 128
+"""What global memory, its requests, boxes along a line, and wgmma's reads of shared memory come in."""
 
 ROWS, DEEP, WARPS = 64, 16, 4
 """Rows and k of a wgmma, and the warps that execute it."""
@@ -51,11 +56,14 @@ ROWS, DEEP, WARPS = 64, 16, 4
 @dataclass(frozen=True, slots=True)
 class Lines:
     """A matrix as boxes walk it: `lines` of `nbytes` bytes, whose starts are `pitch_bytes` apart, cut into
-    chunks of `chunk_bytes`; boxes cover `covered` lines and `chunks` chunks of each.
+    chunks of `chunk_bytes`; boxes cover `covered` lines and `chunks` chunks of each.  Several blocks get each
+    of them where it is `shared`: chunks are then CHUNK_BYTES.
 
     >>> rows = Lines(100, 2 * 72, 2 * 72, 128, 2)  # 100 rows of 72 elements of 16 bits, in tiles of 64 rows
     >>> rows.sectors, rows.zeros
     (550, 624)
+    >>> Lines(100, 2 * 72, 2 * 72, 128, 2, shared=True).sectors
+    700
     """
 
     lines: int
@@ -64,16 +72,19 @@ class Lines:
     covered: int
     chunks: int
     chunk_bytes: int = CHUNK_BYTES
+    shared: bool = False
 
     @property
     def sectors(self) -> int:
         """Sectors in bounds that all chunks touch, each chunk by itself."""
-        odd = self.lines // 2 if self.pitch_bytes % SECTOR_BYTES else 0
         whole, rest = divmod(self.nbytes, self.chunk_bytes)
-        return sum(
-            count * (whole * _touched(start, self.chunk_bytes) + _touched(start, rest))
-            for start, count in ((0, self.lines - odd), (self.pitch_bytes % SECTOR_BYTES, odd))
-        )
+        starts = LINE_BYTES // gcd(self.pitch_bytes, LINE_BYTES)  # that there are, behind a line's first byte
+        found, least = 0, MULTICAST_LEAST if self.shared else 1
+        for number in range(min(starts, self.lines)):
+            start, count = number * self.pitch_bytes % LINE_BYTES, -(-(self.lines - number) // starts)
+            per_line = whole * _touched(start, self.chunk_bytes, least) + _touched(start, rest, least)
+            found += count * per_line
+        return found
 
     @property
     def zeros(self) -> int:
@@ -81,12 +92,17 @@ class Lines:
         whole, rest = divmod(self.nbytes, self.chunk_bytes)
         empty, part = self.chunks - whole - bool(rest), self.chunk_bytes - rest if rest else 0
         per_chunk = self.chunk_bytes // SECTOR_BYTES
-        inside = empty * per_chunk - (-part // SECTOR_BYTES)
-        return self.lines * inside + (self.covered - self.lines) * self.chunks * per_chunk
+        beside = max(MULTICAST_ZEROS if self.shared and part else 0, -(-part // SECTOR_BYTES))
+        return (
+            self.lines * (empty * per_chunk + beside) + (self.covered - self.lines) * self.chunks * per_chunk
+        )
 
 
-def _touched(start: int, nbytes: int) -> int:
-    return (start + nbytes - 1) // SECTOR_BYTES - start // SECTOR_BYTES + 1 if nbytes else 0
+def _touched(start: int, nbytes: int, least: int) -> int:
+    """Sectors of a part of a chunk, `least` or more of each line: it starts within the first of two."""
+    first = min(nbytes, LINE_BYTES - start)
+    parts = (start, first), (LINE_BYTES, nbytes - first)
+    return sum(max(least, (at + n - 1) // SECTOR_BYTES - at // SECTOR_BYTES + 1) for at, n in parts if n > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +167,28 @@ def operand_lines(p: GemmProblem, c: Sm90Config, name: str, tiles: int, steps: i
     128
     """
     size = p.operand.nbytes
-    major, rows, lead, tile = (
-        (p.a_major, p.m, p.lda, c.tile_m) if name == "a" else (p.b_major, p.n, p.ldb, c.tile_n)
+    major, rows, lead, tile, sharing = (
+        (p.a_major, p.m, p.lda, c.tile_m, c.cluster_n)
+        if name == "a"
+        else (p.b_major, p.n, p.ldb, c.tile_n, c.cluster_m)
     )
-    if major == "k":
-        return Lines(rows, p.k * size, lead * size, tiles * tile, steps)
-    return Lines(p.k, rows * size, lead * size, steps * c.tile_k, tiles * tile * size // CHUNK_BYTES)
+    lines, nbytes, covered, chunks = rows, p.k * size, tiles * tile, steps
+    if major == "mn":
+        lines, nbytes = p.k, rows * size
+        covered, chunks = steps * c.tile_k, tiles * tile * size // CHUNK_BYTES
+    return Lines(lines, nbytes, lead * size, covered, chunks, shared=sharing > 1)
+
+
+def _stored_sectors(p: GemmProblem, boxes: Sequence[int]) -> int:
+    """Sectors of D that boxes of so many columns, side by side, touch in bounds."""
+    size, odd = p.result.nbytes, p.m // 2 if p.ldd * p.result.nbytes % SECTOR_BYTES else 0
+    found = first = 0
+    for columns in boxes:
+        inside = max(0, min(columns, p.n - first)) * size
+        for rows, start in ((p.m - odd, first * size), (odd, first * size + p.ldd * size)):
+            found += rows * _touched(start % SECTOR_BYTES, inside, 1)
+        first += columns
+    return found
 
 
 def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int]) -> Work:
@@ -171,7 +203,7 @@ def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int
     >>> one = family.launches(p, family.choose(p, "sm_90"), "sm_90")
     >>> found = work(p, family.choose(p, "sm_90"), *one.kernels, {**dict(one.scalars), "alpha": 1})
     >>> found.wgmma, found.read_bytes
-    (1048576, 1610612736)
+    (2097152, 1610612736)
     """
     if c.schedule == "streamk":
         raise UnsupportedError("what stream-K stores is not predicted: take schedule = 'persistent'")
@@ -189,12 +221,13 @@ def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int
     groups = tiles * steps * c.tile_m // ROWS * (c.tile_k // DEEP)
     size, out, stores, copied = p.result.nbytes, 0, 0, 0
     if c.through == "tma":
-        columns = c.box_columns(size)
-        stores = tiles * (c.tile_m // ROWS) * (c.tile_n // columns)
-        out = Lines(p.m, p.n * size, p.ldd * size, p.m, 0, columns * size).sectors
+        widths = c.boxes(size) * c.cluster_k
+        stores = tiles * (c.tile_m // ROWS) * len(widths)
+        out = _stored_sectors(p, widths * across)
     loads = tiles * steps * boxes
     received = (a.sectors + a.zeros) * across + (b.sectors + b.zeros) * down
-    read = a.sectors * across // c.cluster_n + b.sectors * down // c.cluster_m
+    asked = [x.sectors + x.zeros * x.shared for x in (a, b)]
+    read = asked[0] * across // c.cluster_n + asked[1] * down // c.cluster_m
     if c.loop == "threads":
         copied = sum(cost.total for op, cost in accesses.items() if "shared" in op)
         loads = received = read = 0

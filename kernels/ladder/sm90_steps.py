@@ -35,4 +35,4 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {
     "9 stmatrix, TMA stores": {"through": "tma"},
     "10 one tile for both": {"tile_n": 256, "stages": 4, "pingpong": False, "cluster_m": 1},
 }
-"""What each step sets anew; the last is what is chosen for large products."""
+"""What each step sets anew; the last is among the first choices for large products."""

@@ -35,10 +35,6 @@ COUNTED: Mapping[str, tuple[str, str]] = {
 }
 """Each count of a Work: its metric and its unit."""
 
-MULTICAST_MORE = 0.1
-"""Share by which TMA brings more than sectors that boxes touch, of rows at odd multiples of 16 bytes that a
-cluster shares: 8 % in the one case that was counted, whose law is not known."""
-
 REGISTERS = "launch__registers_per_thread"
 
 CASES: tuple[tuple[GemmProblem, Sm90Config], ...] = (
@@ -71,9 +67,6 @@ def rows() -> Iterator[Row]:
                 why = f"at most, {JOINED}"
             elif what == "shared wavefronts" and 0 < predicted - counted <= found.result_wavefronts // 2:
                 why = "branches pass by results that no lane stores" if c.through == "shared" else ""
-            elif what == "TMA in" and c.cluster > 1 and p.lda * p.operand.nbytes % 32 == 16:
-                within = predicted < counted <= (1 + MULTICAST_MORE) * predicted
-                why = "rows at odd multiples of 16 bytes that a cluster shares" if within else ""
             yield Row(label, what, unit, predicted, counted, why)
         yield Row(label, "registers", "per thread", cubin.registers, int(seen.get(REGISTERS, -1)))
         yield Row(label, "occupancy", "warps", occupancy.warps_per_sm, int(seen.get(MOST_WARPS, -1)))

@@ -59,7 +59,7 @@ def tiles(p: GemmProblem, choice: Choice[Any]) -> Iterator[tuple[float, Any]]:
             check_config(p, config)
         except LayoutAlgError:
             continue
-        yield choice.expected(p, config, tile, choice.sums, board.sms), config
+        yield choice.clock(p, choice.sums, board.sms)(config, tile, 1), config
 
 
 def drawn(number: int) -> tuple[str, GemmProblem, Any]:

@@ -16,6 +16,7 @@ from layoutalg.kernels.gemm.heuristic import (
     OFFERED,
     SIMT,
     SM80,
+    SM90,
     Choice,
     expected_ns,
     offered_splits,
@@ -60,6 +61,20 @@ def test_offered_parts_are_long_enough_and_not_too_many(m: int, n: int, k: int) 
     for s in found[1:]:
         assert s * LEAST_K <= k and s * tile_count(p, CONFIG) <= MOST_ROUNDS * 132
     assert offered_splits(gemm_problem(m, n, k, accumulator="f16"), CONFIG, 132) == (1,)
+
+
+@given(
+    EXTENT, EXTENT, EXTENT, st.sampled_from(["f16", "bf16", "f32"]), st.sampled_from(["k", "mn"]),
+    st.sampled_from(["sm_80", "sm_90"]), st.sampled_from([8, 1]),
+)  # fmt: skip
+def test_the_fastest_is_the_first_of_all(
+    m: int, n: int, k: int, dtype: str, major: Any, arch: str, line: int
+) -> None:
+    """Rules of a problem, and tiles that are asked in the order of their times, change nothing."""
+    p = gemm_problem(m, line * n, line * k, dtype, b_major=major)
+    for choice in (SIMT,) if dtype == "f32" else (SM80, SM90):
+        found = choice.timed(p, arch)[0]
+        assert choice.fastest(p, arch) == (found[0] if found else None)
 
 
 def test_what_fits_no_tile_is_refused_as_the_last_tile_refuses_it() -> None:

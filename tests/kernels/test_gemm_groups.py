@@ -28,6 +28,7 @@ from layoutalg.codegen.program import (
 )
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels import find_family, verify
 from layoutalg.kernels.gemm.groups import (
     MOST_TOGETHER,
     Groups,
@@ -38,11 +39,12 @@ from layoutalg.kernels.gemm.groups import (
     row_tiles,
 )
 from layoutalg.kernels.gemm.heuristic import SM90, expected_family
-from layoutalg.kernels.gemm.launches import called_launches, launches
+from layoutalg.kernels.gemm.launches import called_launches, called_problem, launches, shared_launches
 from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.streamk import block_count
 from layoutalg.kernels.gemm.tiles import Sm80Config, Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.sizes import buffer_bytes
 from tests.gemm_cases import arguments, packed, unpacked
 from tests.sweeps import each, first
 
@@ -191,8 +193,44 @@ def test_random_groups_are_the_definition(seed: int) -> None:
     assert right(sizes, p, c), (sizes, p, c)
 
 
-def test_kernels_of_one_problem_compute_it_too() -> None:
-    assert right(RAGGED, problem(RAGGED, 72, 72), ONE, launches)
+@each("of", [launches, shared_launches])
+def test_kernels_of_one_problem_and_of_its_neighbours_compute_it_too(of: Any) -> None:
+    assert right(RAGGED, problem(RAGGED, 72, 72), ONE, of)
+
+
+@each("groups", [1, 2, 5])
+def test_groups_are_verified_with_every_step_of_an_epilogue(groups: int) -> None:
+    family = find_family("gemm-sm90")
+    p = family.problem(100, 72, 40, groups=groups, c=True, bias=True, activation="relu")
+    sizes = [
+        [given[f"begin{g + 1}"] - given[f"begin{g}"] for g in range(groups)]
+        for given in (family.buffers(p, "normal", seed) for seed in range(9))
+    ]
+    assert all(sum(found) == 100 for found in sizes)
+    assert groups == 1 or len({tuple(found) for found in sizes}) > 4
+    assert groups < 5 or all(found[1:3] in ([0, 0], [0, 1]) for found in sizes)
+    verify(family, p).require()
+
+
+def test_a_row_of_another_group_is_seen_by_verify() -> None:
+    family = find_family("gemm-sm90")
+
+    def late(p: Any, c: Any, given: Any) -> dict[str, int]:
+        words = dict(family.words(p, c, given))
+        return words | {"begin2": words["begin2"] + 1}
+
+    p = family.problem(100, 72, 40, groups=3)
+    assert not verify(replace(family, words=late), p).passed
+
+
+def test_buffers_reach_to_the_last_group() -> None:
+    family = find_family("gemm-sm90")
+    p = family.problem(256, 64, 72, groups=5)
+    sequence = family.launches(p, family.choose(p), "sm_90")
+    known = buffer_bytes(p, sequence)
+    sizes = {v: dict(sequence.scalars)[v.name] for v in sequence.kernels[0].params if isinstance(v, Var)
+             and v.name in dict(sequence.scalars)}  # fmt: skip
+    assert evaluate(known["b"], sizes) == 2 * p.b_elems and evaluate(known["a"], sizes) == 2 * p.a_elems
 
 
 # --- mutants -------------------------------------------------------------------------------------------
@@ -293,6 +331,33 @@ def test_sizes_and_numbers_of_groups_share_a_kernel() -> None:
     assert compile_program(kernels[0][0]).spill_bytes == 0
 
 
+LARGE = {
+    "rows of all groups": (4 * 8192, 4096, 7168, 4),
+    "k": (4096, 512, 1 << 15, 4),
+    "n": (4096, 1 << 15, 512, 64),
+    "all": (1 << 20, 1 << 20, 1 << 20, 64),
+    "the most tiles": (1 << 20, 1 << 20, 64, MOST_TOGETHER),
+}
+
+
+@each("name", LARGE)
+def test_what_fits_is_built(name: str) -> None:
+    """Kernels are built for more than what is asked: nothing that is offered may then be refused."""
+    m, n, k, groups = LARGE[name]
+    p = grouped(gemm_problem(m, n, k), groups, n * k)
+    for config in SM90.configs(p):
+        sequence = called_launches(p, config)
+        wide = called_problem(p, config)
+        assert wide.m >= m and wide.n >= n and wide.k >= k
+        assert dict(sequence.scalars)["m"] == m and len(sequence.kernels) == 1
+
+
+def test_many_rows_of_small_matrices_are_numbered_in_32_bits() -> None:
+    p = grouped(gemm_problem(1 << 20, 4096, 7168), 64, 4096 * 7168)
+    wide = called_problem(p, ONE)
+    assert (wide.m, wide.n, wide.k) == (1 << 20, 1 << 14, 1 << 14)
+
+
 def test_a_configuration_is_that_of_groups_of_one_size() -> None:
     p = grouped(gemm_problem(8 * 1024, 4096, 4096, "bf16"), 8, 4096 * 4096)
     batch = [BatchMode(8, a=1024 * 4096, b=4096 * 4096, d=1024 * 4096)]
@@ -316,9 +381,9 @@ def test_what_cannot_be_grouped_is_refused_by_name() -> None:
         check_config(p, Sm80Config(128, 128, 64, 2, 2, 3))
     with pytest.raises(UnsupportedError, match="through = 'tma' of groups"):
         check_config(p, Sm90Config(128, 128, 4))
-    with pytest.raises(ResourceError, match=r"tiles of .* in 4096 groups"):
-        wide = grouped(gemm_problem(1 << 20, 1 << 19, 64), 4096, 64 << 19)
-        check_config(wide, SM90.fitted(wide, ONE))
+    with pytest.raises(ResourceError, match="groups of a launch: 65 asked, the limit is 64"):
+        many = grouped(one, MOST_TOGETHER + 1, 256 * 64)
+        check_config(many, SM90.fitted(many, ONE))
     with pytest.raises(ShapeError, match="groups = 0: a positive integer"):
         grouped(one, 0, 64)
     with pytest.raises(ShapeError, match="step = 64: a B has 16384 elements"):

@@ -1,8 +1,9 @@
 """The selectors against exhaustive choice: the first choice is near the best one that was measured.
 
 tests/data/gemm_choice_*.json holds the times of every choice, and of cuBLAS, as tests/gpu/tune_gemm.py
-measured them on an H200: on problems to which the model's numbers were fitted, and on fresh ones.  Choices by
-stream-K were offered later and are left out.
+measured them on an H200: on problems to which the model's numbers were fitted, and on fresh ones; of wgmma
+also on `unseen` ones, drawn and timed when the model stood.  Choices by stream-K were offered later and are
+left out.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def test_the_first_choice_is_good_on_problems_it_was_not_fitted_to(family: str) 
     assert fmean(found) <= 0.01 and max(found) <= 0.05
 
 
-@pytest.mark.parametrize(("part", "problems"), [("fitted", 96), ("fresh", 48)])
+@pytest.mark.parametrize(("part", "problems"), [("fitted", 64), ("fresh", 32)])
 def test_choices_of_wgmma_against_all_of_them(part: str, problems: int) -> None:
-    """All choices were measured; those of more than three times the best are not in the file."""
+    """Those expected to take 1.5 times the first were not measured; every third problem is fresh."""
     measured = json.loads((DATA / "gemm_choice_sm90.json").read_text(encoding="utf-8"))
     first, eight = [], []
     for row in measured[part]:

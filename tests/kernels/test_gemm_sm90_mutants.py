@@ -35,7 +35,7 @@ def test_there_are_mutants_of_everything_that_orders() -> None:
     assert len(found) > 280
     parts = """mbarrier_wait empty|mbarrier_wait full|parity turned|slot =|bar 1 stages on|nbytes fewer|
         arrivals for|a 32 bytes on|b_form SBO|a_form mode|accumulate 1|newest 2|one turn fewer|
-        before wgmma_wait|no wgmma_fence|no fence_proxy_async|no fence_barrier_init|no block_sync|
+        before wgmma_wait|no wgmma_fence|no fence_proxy_async_cta|no fence_barrier_init|no block_sync|
         no wgmma_commit|no bulk_wait_read|no bulk_commit|no named_barrier"""
     for part in map(str.strip, parts.split("|")):
         assert any(part in mutant.label for mutant in found), part

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from layoutalg.codegen.costs import sequence_traffic
@@ -18,6 +21,8 @@ from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.ladder.sm90 import Lines, work
 from layoutalg.kernels.ladder.sm90_steps import Sm90Step
 from tests.gemm_cases import arguments, taken
+from tests.gpu import multicast_counters
+from tests.sweeps import each
 
 SMALL = Sm90Config(64, 64, 3, 1)
 FIRST = Sm90Step(64, 48, 2, 1, through="shared", result_vec=2, loop="tma")
@@ -34,6 +39,10 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "first step": (gemm_problem(100, 72, 136, "bf16"), replace(FIRST, stages=1, loop="threads")),
     "third step": (gemm_problem(100, 72, 136, "bf16"), FIRST),
     "three consumers": (gemm_problem(300, 40, 72, "bf16"), Sm90Config(192, 32, 2, 3)),
+    "cluster of odd rows": (gemm_problem(150, 88, 104, "bf16", ldb=120), replace(SMALL, cluster_m=2)),
+    "cluster of odd columns": (
+        gemm_problem(72, 200, 104, "bf16", a_major="mn", lda=88), Sm90Config(128, 64, 2, cluster_n=2)
+    ),
     "cluster beside": (gemm_problem(72, 200, 104, "bf16", b_major="mn"), replace(SMALL, cluster_n=2)),
 }  # fmt: skip
 
@@ -49,8 +58,6 @@ def test_the_simulator_counts_what_is_predicted(name: str) -> None:
         x: n for x, n in scalars.items() if x in {q.name for q in kernel.params}
     }
     if "sums" in {q.name for q in kernel.params}:
-        import numpy as np
-
         args["sums"] = np.zeros(one.scratch_bytes // 4, np.uint32)
     run = simulate(kernel, args)
     counts = {key: sum(by_warp) for key, by_warp in run.executed.items()}
@@ -86,8 +93,15 @@ def brute(x: Lines) -> tuple[int, int]:
         for chunk in range(x.chunks):
             there = range(chunk * x.chunk_bytes, (chunk + 1) * x.chunk_bytes)
             inside = [line * x.pitch_bytes + n for n in there if line < x.lines and n < x.nbytes]
-            sectors += len({n // 32 for n in inside})
-            zeros += -(-(len(there) - len(inside)) // 32)
+            touched = {n // 32 for n in inside}
+            missing = len(there) - len(inside)
+            if x.shared:
+                lines = [sum(n // 4 == line for n in touched) for line in {n // 4 for n in touched}]
+                sectors += sum(max(2, n) for n in lines)
+                zeros += max(3, -(-missing // 32)) if inside and missing else -(-missing // 32)
+            else:
+                sectors += len(touched)
+                zeros += -(-missing // 32)
     return sectors, zeros
 
 
@@ -99,3 +113,22 @@ def test_lines_are_counted_as_byte_by_byte(seed: int) -> None:
     lines = rng.randint(1, 9)
     x = Lines(lines, nbytes, pitch, lines + rng.randint(0, 5), -(-nbytes // chunk) + rng.randint(0, 2), chunk)
     assert (x.sectors, x.zeros) == brute(x)
+    shared = replace(x, shared=True, chunk_bytes=128, chunks=-(-nbytes // 128) + rng.randint(0, 2))
+    assert (shared.sectors, shared.zeros) == brute(shared)
+
+
+COUNTED = json.loads((Path(__file__).parents[1] / "data" / "h200_multicast.json").read_text(encoding="utf-8"))
+
+
+@each("row", COUNTED["boxes"])
+def test_boxes_that_a_cluster_shares_count_what_an_h200_counted(row: list[Any]) -> None:
+    *fields, counted = row
+    assert multicast_counters.simulated(multicast_counters.Case(*fields)) == counted
+
+
+@each("number", range(len(COUNTED["products"])))
+def test_products_whose_clusters_share_rows_count_what_an_h200_counted(number: int) -> None:
+    p, c = multicast_counters.PRODUCTS[number]
+    one = launches(p, c)
+    found = work(p, c, one.kernels[0], {**dict(one.scalars), "alpha": 1})
+    assert found.read_bytes == COUNTED["products"][number]

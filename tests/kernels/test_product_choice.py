@@ -13,6 +13,7 @@ from layoutalg.kernels.calls import product_choice
 from layoutalg.kernels.calls.product_choice import copy_ns, ways
 from layoutalg.kernels.calls.product_plan import Copy, find_product, paddable, plan_of
 from layoutalg.kernels.calls.product_report import plan_matmul
+from layoutalg.kernels.gemm import heuristic
 from layoutalg.kernels.gemm.problem import BatchMode
 from tests import products
 from tests.hostgpu import simulated_gpu
@@ -38,6 +39,19 @@ def test_large_products_of_odd_operands_are_computed_from_padded_copies() -> Non
     assert best(4096, 4096, 4096) == ("gemm-sm90", [])
     assert best(100, 100, 101) == ("gemm-sm80", [])  # copying takes longer than the product
     assert best(4095, 4095, 4095, copy=False) == ("gemm-sm80", [])
+
+
+def test_a_new_size_makes_no_configuration_anew() -> None:
+    def planned(i: int) -> None:
+        best(4096 + 64 * i, 4096, 4096)
+        best(4097 + 64 * i, 4095, 4095)
+
+    planned(0)
+    made = heuristic._with.cache_info()
+    for i in range(1, 9):
+        planned(i)
+    now = heuristic._with.cache_info()
+    assert now.misses <= made.misses + 1 and now.hits > 8 * 45, "but for a tile that divides a size exactly"
 
 
 def test_ways_are_sorted_by_time_and_say_what_is_copied() -> None:
