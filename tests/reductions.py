@@ -18,6 +18,7 @@ from layoutalg.kernels.rowwise import (
     plans,
     reduce_problem,
 )
+from layoutalg.kernels.rowwise.unaligned import SkewedSums
 from tests.strides import drawn_strides
 
 DTYPES = {"f32": 4, "f16": 2, "bf16": 2}
@@ -66,11 +67,16 @@ def random_plan(rng: random.Random, p: ReduceProblem) -> ReducePlan:
     base = rng.choice(plans(p)).passes[0].config
     if rng.random() < 0.3:
         return plan_with(p, base)
-    rows = base.rows_per_thread > 1 or base.lanes_per_row > 1 or plan_with(p, base).passes[0].walk.rows
+    walk = plan_with(p, base).passes[0].walk
+    rows = walk.rows
+    if base.packed and not rows:  # as wide loads as these do not suit all columns
+        return plan_with(p, base)
     fast = rng.choice((1, 2, 4, 8, 16, 32)) if rows else 1
-    slow = rng.choice((1, 1, 2, 4))
-    kept = max(1, 32 // (fast * slow)) * rng.choice((1, 1, 2, 3))
-    c = ReduceConfig(base.vec, fast, kept, slow, rng.choice((1, 2, 3)), rng.choice((1, 1, 2)) if rows else 1)
+    slow = rng.choice((1, 1, 2, 4)) * (8 if isinstance(walk, SkewedSums) else 1)
+    least = 4 if isinstance(walk, SkewedSums) else 1
+    kept = max(least, 32 // (fast * slow)) * rng.choice((1, 1, 2, 3))
+    own = rng.choice((1, 1, 2)) if rows else 1
+    c = ReduceConfig(base.vec, fast, kept, slow, rng.choice((1, 2, 3)), own, later=base.later)
     rounds = plan_with(p, c).passes[0].rounds
     return plan_with(p, replace(c, splits=rng.randint(1, min(5, rounds)) if rounds else 1))
 

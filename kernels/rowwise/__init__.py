@@ -5,8 +5,11 @@
     walk, unaligned    which thread reads what: layouts, and the arithmetic where rows start anywhere
     block, block_reduce     the kernel that is being written, its tensors, and what its threads exchange
     cluster, slabs     what blocks of a cluster exchange, on Hopper; columns that they keep
-    reduce_plan, reduce     reductions: configurations, and the program
+    columns, streams   columns that are read twice as a stream of whole rows, or held by one block
+    schedule           a configuration of a norm, and the rounds of its threads
+    reduce_plan, reduce_model, reduce     reductions: configurations, their times, and the program
     norm_plan, norm    softmax and norms: the same, and where elements stay between two visits
+    memory             bytes of memory that a configuration is predicted to move
     entropy            cross entropy: losses of rows with targets
     families, trials   the records of this room's families, and what is timed; data on which they are
                        verified, and bounds of their results
@@ -28,7 +31,6 @@ from layoutalg.kernels.rowwise.entropy import (
 )
 from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES, SEED, rowwise_cases
 from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
-from layoutalg.kernels.rowwise.norm_plan import NormConfig
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
     INTEGERS,
@@ -48,6 +50,7 @@ from layoutalg.kernels.rowwise.problems import (
     results_of,
 )
 from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
+from layoutalg.kernels.rowwise.schedule import NormConfig
 
 __all__ = [
     "CROSS_ENTROPY",

@@ -25,30 +25,35 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr, simplify
 from layoutalg.codegen.instr import (
     CP_ASYNC,
+    CP_ASYNC_FIRST,
+    CP_ASYNC_LAST,
     CP_COMMIT,
     CP_WAIT,
     LDG,
     LDS,
     MOVE,
     STG,
+    STG_STREAM,
     STG_WHOLE,
     STS,
+    Instr,
     fill,
     pack,
     unpack,
     within,
 )
 from layoutalg.codegen.language import KernelBuilder, Tensor
-from layoutalg.codegen.program import MemRef, Reg, RegRef, Shared
+from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.dtype import DType
-from layoutalg.kernels.rowwise.norm_plan import Hold, NormConfig, Ring, Schedule
 from layoutalg.kernels.rowwise.packed import PackedRun, PackedWalk
 from layoutalg.kernels.rowwise.problems import Mode, NormProblem
+from layoutalg.kernels.rowwise.schedule import Hold, NormConfig, Ring, Schedule
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus
 from layoutalg.kernels.rowwise.walk import Bases, Chunk, Crd, Index, Side, Walk
 from layoutalg.layout import Layout
@@ -196,35 +201,30 @@ class Block:
         return self.k.shared_buffer(f"partials{self._partials - 1}", 4, Layout((size,)), size, 16)
 
 
-class RowBlock(Block):
-    """A block of a norm: source, destination, and the vectors that its threads hold or fetch again.
+class NormBlock(Block):
+    """A block of a norm: the registers of its statistics, and where a thread's row stands.
 
-    `only_written`: from here on only vectors that the block writes are read, for a second time.  `in_warps`:
-    from here on statistics are joined between the lanes of a warp alone.  `writes` says that it writes the
-    destination, in place the source; else it saves statistics.
+    `in_warps`: from here on statistics are joined between the lanes of a warp alone.  `saves`: it leaves its
+    statistics to another kernel.  `count` elements have a statistic together.  `slots` are those of a thread
+    in a skewed tile.
     """
 
+    slots: tuple[Var, ...] = ()
+
     def __init__(
-        self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str],
-        *, writes: bool, backwards: bool = False,
+        self, name: str, problem: NormProblem, walk: Walk, notes: list[str],
+        *, saves: bool, backwards: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(name, walk, notes, backwards=backwards)
-        k, t = self.k, self.tiling
-        self.problem, self.config, self.schedule = problem, config, Schedule(walk, config)
-        in_place, packed = problem.in_place, isinstance(walk, PackedWalk)
-        modes = () if packed else None
-        self.src = self.tensor("dst" if in_place else "src", "src", modes, writable=in_place and writes)
-        self.dst = self.src if in_place or not writes else self.tensor("dst", "dst", modes, writable=True)
-        if not packed:
-            self._stand()
-        self.slots = self._slots(walk) if isinstance(walk, SkewedColumns) else ()
-        fetched = 0 if config.hold == "registers" else config.depth
-        self.v = k.reg("v", self.schedule.registers + fetched, t.words)
-        if self.schedule.staged and not packed:
-            room = self.schedule.staged * t.threads * t.nbytes
-            self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
-        self.only_written, self.saves, self.in_warps = False, not writes, False
-        self._extras: dict[str, Tensor] = {}
+        self.problem, self.saves, self.in_warps = problem, saves, False
+        self.count = problem.axes.count
+        self._split_partials: Global | None = None
+
+    def split_partials(self, *, writable: bool = False) -> Global:
+        """The partials of splits in global memory, declared when they are first asked for."""
+        if self._split_partials is None:
+            self._split_partials = self.k.pointer("partial", 4, writable=writable)
+        return self._split_partials
 
     def _stand(self, n: Index = 0) -> None:
         """Where the vectors of row n of a thread's begin."""
@@ -233,22 +233,6 @@ class RowBlock(Block):
         source, target, at, row = walk.bases(self.place)
         source, target = k.let("source", as_expr(source)), k.let("target", as_expr(target))
         self.bases = Bases(source, target, k.let("at", as_expr(at)), row)
-
-    @contextmanager
-    def turns(self) -> Iterator[None]:
-        """Code for each of a thread's rows in turn, in a run that is in shared memory."""
-        count = self.tiling.rows_per_thread
-        with self.k.For("turn", count) if count > 1 else nullcontext(0) as turn:
-            self._stand(turn)
-            for group in self._rounds("registers"):
-                group.visit(self._recall)
-            yield
-
-    def _slots(self, walk: SkewedColumns) -> tuple[Var, ...]:
-        """The slots in a skewed tile of the columns of a thread's vectors."""
-        shift = walk.shift(self.bases, self.y)
-        found = (walk.slot(self.row, shift, e) for e in range(self.tiling.vec))
-        return tuple(self.k.let(f"slot{e}", as_expr(at)) for e, at in enumerate(found))
 
     @property
     def statistics(self) -> int:
@@ -263,6 +247,69 @@ class RowBlock(Block):
         """The same, set to 0 here."""
         return self.filled(name, self.stat(name).shape[0], 0)
 
+    def present(self) -> AbstractContextManager[None]:
+        """Code of threads whose row exists."""
+        return self.where(self.has_row(self.place))
+
+
+class RowBlock(NormBlock):
+    """A block of a norm: source, destination, and the vectors that its threads hold or fetch again.
+
+    `only_written`: from here on only vectors that the block writes are read, for a second time.  `writes`
+    says that it writes the destination, in place the source; else it saves statistics.
+    """
+
+    def __init__(
+        self, name: str, problem: NormProblem, walk: Walk, config: NormConfig, notes: list[str],
+        *, writes: bool, backwards: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(name, problem, walk, notes, saves=not writes, backwards=backwards)
+        k, t = self.k, self.tiling
+        self.config, self.schedule = config, Schedule(walk, config)
+        in_place, packed = problem.in_place, isinstance(walk, PackedWalk)
+        modes = () if packed else None
+        self.src = self.tensor("dst" if in_place else "src", "src", modes, writable=in_place and writes)
+        self.dst = self.src if in_place or not writes else self.tensor("dst", "dst", modes, writable=True)
+        if not packed and not config.together:
+            self._stand()
+        if isinstance(walk, SkewedColumns):
+            self.slots = self._slots(walk)
+        fetched = 0 if config.hold == "registers" else config.depth
+        self.v = k.reg("v", self.schedule.registers + fetched, t.words)
+        if self.schedule.staged and not packed:
+            room = self.schedule.staged * t.threads * t.nbytes
+            self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
+        self.only_written, self.loads = False, LDG
+        self._extras: dict[str, Tensor] = {}
+
+    @contextmanager
+    def turns(self) -> Iterator[None]:
+        """Code for each of a thread's rows in turn, in a run that is in shared memory."""
+        count = self.tiling.rows_per_thread
+        with self.k.For("turn", count) if count > 1 else nullcontext(0) as turn:
+            self._stand(turn)
+            for group in self._rounds("registers"):
+                group.visit(self._recall)
+            yield
+
+    @contextmanager
+    def rows_in_turn(self) -> Iterator[Index]:
+        """Code for each of the rows that a block of those that are resident has a part of, in turn."""
+        walk, first, at_once = self.walk, self.tile, self.walk.tiles_at_once
+        count = -(-walk.tiles // at_once)
+        with self.k.For("row_turn", count) if count > 1 else nullcontext(0) as turn:
+            self.tile = self.k.let("row_tile", first + as_expr(turn) * at_once)
+            with self.where([self.tile < walk.tiles] if walk.tiles % at_once else []):
+                self._stand()
+                yield turn
+        self.tile = first
+
+    def _slots(self, walk: SkewedColumns) -> tuple[Var, ...]:
+        """The slots in a skewed tile of the columns of a thread's vectors."""
+        shift = walk.shift(self.bases, self.y)
+        found = (walk.slot(self.row, shift, e) for e in range(self.tiling.vec))
+        return tuple(self.k.let(f"slot{e}", as_expr(at)) for e, at in enumerate(found))
+
     @property
     def vector_weights(self) -> bool:
         """True when a row's weights are read as vectors: two for each of the row's where that is cut."""
@@ -276,10 +323,6 @@ class RowBlock(Block):
         if name not in self._extras:
             self._extras[name] = self.tensor(name, "weight", self.walk.reduced)
         return self._extras[name]
-
-    def present(self) -> AbstractContextManager[None]:
-        """Code of threads whose row exists."""
-        return self.where(self.has_row(self.place))
 
     # --- vectors ---------------------------------------------------------------------------------------
 
@@ -298,6 +341,9 @@ class RowBlock(Block):
         Backwards, those that were read last come first, while L2 has them.
         """
         if self.schedule.ring:
+            if self.config.together:
+                yield from self._keeping(self.schedule.ring, backwards=not backwards)
+                return
             yield from self._stream(self.schedule.ring, backwards=backwards)
             return
         fetch: dict[Hold, Visit] = {"shared": self._recall, "global": self._load}
@@ -308,11 +354,36 @@ class RowBlock(Block):
 
     def ahead(self, *, backwards: bool = False) -> None:
         """Start the first copies, where `groups` reads through a ring: that goes on from there."""
-        ring = self.schedule.ring
+        ring, backwards = self.schedule.ring, backwards != self.config.together
         if ring is not None:
             with self.present():
                 for slot in range(ring.slots):
-                    self._start(self._turn(ring, slot, slot, backwards=backwards, plain=ring.plain))
+                    group = self._turn(ring, slot, slot, backwards=backwards, plain=ring.plain)
+                    self._start(group, near=True)
+
+    def _keeping(self, ring: Ring, *, backwards: bool) -> Iterator[Group]:
+        """The same where blocks wait for each other: backwards first, then, from what the ring has kept,
+        forwards; so the last groups of the first time exist, whatever the number of rounds is."""
+        k, (low, high) = self.k, self.schedule.plain
+        with self.present(), k.For("turn", ring.turns) as turn, k.For("slot", ring.slots) as slot:
+            k.do(CP_WAIT, ring.slots - 1)
+            n, at = turn * ring.slots + slot, slot if backwards else minus(ring.slots - 1, slot, ring.slots)
+            here = self._turn(ring, n, at, backwards=backwards, plain=False)
+            group = replace(here, first=(first := k.let("first", as_expr(here.first))))
+            if low == high:
+                group.visit(self._recall)
+                yield group
+            else:
+                with k.If((first >= low) & (first + self.config.depth <= high)):
+                    plain = replace(group, plain=True)
+                    plain.visit(self._recall)
+                    yield plain
+                with k.Else(), k.For("edge", self.config.depth) as n:
+                    one = replace(group, first=first + n, count=1, slot=group.slot + n)
+                    one.visit(self._recall)
+                    yield one
+            next_one = turn * ring.slots + slot + ring.slots
+            self._start(self._turn(ring, next_one, at, backwards=backwards, plain=False), near=backwards)
 
     def _stream(self, ring: Ring, *, backwards: bool) -> Iterator[Group]:
         """All rounds, through a ring in shared memory: each copy is followed by the next into its place."""
@@ -325,8 +396,20 @@ class RowBlock(Block):
             yield group
             self._start(self._turn(ring, n + ring.slots, slot, backwards=backwards, plain=False))
 
-    def _start(self, group: Group) -> None:
-        group.visit(self._copy)
+    def _start(self, group: Group, *, near: bool = False) -> None:
+        """Start the copies of a group; `near`: those that the L2 is to keep are marked."""
+        first, last = (
+            partial(self._copy, instr=x[self.tiling.nbytes]) for x in (CP_ASYNC_FIRST, CP_ASYNC_LAST)
+        )
+        low, rounds, at = self.config.staged, self.config.near, as_expr(group.first)
+        stays = simplify((at >= low) & (at < low + rounds)) if near and rounds else Const(0)
+        if isinstance(stays, Const):
+            group.visit(last if stays == Const(1) else first if rounds else self._copy)
+        else:
+            with self.k.If(stays):
+                group.visit(last)
+            with self.k.Else():
+                group.visit(first)
         self.k.do(CP_COMMIT)
 
     def _turn(self, ring: Ring, n: Index, slot: Index, *, backwards: bool, plain: bool) -> Group:
@@ -361,11 +444,11 @@ class RowBlock(Block):
 
     def _load(self, v: Vector) -> None:
         with self._into(v):
-            self.k.do(LDG[self.tiling.nbytes], v.words, self.source(v.chunk))
+            self.k.do(self.loads[self.tiling.nbytes], v.words, self.source(v.chunk))
 
-    def _copy(self, v: Vector) -> None:
+    def _copy(self, v: Vector, instr: Instr | None = None) -> None:
         with self.where(self._wanted(v)):
-            self.k.do(CP_ASYNC[self.tiling.nbytes], self._slot(v), self.source(v.chunk))
+            self.k.do(instr or CP_ASYNC[self.tiling.nbytes], self._slot(v), self.source(v.chunk))
 
     def _recall(self, v: Vector) -> None:
         with self._into(v):
@@ -417,7 +500,8 @@ class RowBlock(Block):
         k, vec, chunk = self.k, self.tiling.vec, v.chunk
         crd = chunk.crd and self.walk.counted(chunk.crd, self.walk.modes, "dst")
         to = self.at(self.dst, chunk.target, crd, self.walk.form.dst_offset)
-        whole = STG_WHOLE[self.tiling.nbytes]
+        stream = STG_STREAM if self.config.near else {}
+        whole = stream.get(self.tiling.nbytes, STG_WHOLE[self.tiling.nbytes])
         if not v.cut:
             k.do(whole, to, packed)
             return
@@ -468,12 +552,12 @@ class Group:
         b, walk, rounds = self.block, self.block.walk, self.block.schedule.rounds
         with b.k.Unroll("u", self.count) as u:
             i = b.split * rounds + self.first + u
-            if b.config.cluster > 1:
-                i = (self.first + u) * b.config.cluster + b.split
+            if (dealt := b.config.dealt) > 1:
+                i = (self.first + u) * dealt + b.split
             step = b.k.let("step", as_expr(walk.step(b.y, i)))
             chunk = walk.chunk(b.bases, step)
             exists = [] if self.plain else list(walk.exists(step, chunk))
-            if exists and b.config.splits > 1:  # the next block's steps follow
+            if exists and b.config.splits > 1 and dealt == 1:  # the next block's steps follow
                 exists.append(as_expr(self.first + u) < rounds)
             with b.where(exists):
                 visit(

@@ -5,10 +5,12 @@ The idea.  Threads that share a row exchange by butterflies in their warp, then 
     butterflies(b, "max", m)      m of the lanes of a row, in each of them
     all_reduce(b, "max", m)       m of all threads of a row, in each of them: one barrier
     tree_reduce(b, "sum", d)      the same in the first group of lanes alone: a barrier per halving
+    column_reduce(b, w, "sum", d) of a skewed tile: what reads a column of it
     give(b, x, m, s)              a warp's statistics, to all blocks of a cluster
     given(b, x, m, s)             those of its warps, in all blocks, lane by lane
     save(b, m, s)                 a block's statistics as partials in global memory, for the second kernel
-    partials(b, m, s)             in the second kernel, those of split after split
+    meet(b, turn, m, s)           the same, and all blocks of a row wait for each other
+    partials(b, m, s)             in the second kernel, or behind `meet`, those of split after split
 
 Notes.  Each exchange has its own buffer, so that one barrier is enough.  In a skewed tile the rows of a warp
 start alike, and warps exchange by column: at slots that rows' shifts do not move.
@@ -16,20 +18,36 @@ start alike, and warps exchange by column: at slots that rows' shifts do not mov
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import gcd
 from typing import TYPE_CHECKING
 
 from layoutalg.codegen.expr import Expr, as_expr
-from layoutalg.codegen.instr import BAR, LDG, LDS, NEUTRAL, STG_WHOLE, STS, Instr, butterfly, fold
+from layoutalg.codegen.instr import (
+    BAR,
+    GRID_SYNC,
+    LDG,
+    LDG_FRESH,
+    LDS,
+    NEUTRAL,
+    STG_WHOLE,
+    STS,
+    Instr,
+    butterfly,
+    fold,
+)
 from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
-from layoutalg.kernels.rowwise.block import Block, RowBlock
-from layoutalg.kernels.rowwise.unaligned import SkewedColumns
-from layoutalg.kernels.rowwise.walk import WARP, Index
+from layoutalg.kernels.rowwise.block import Block, NormBlock, RowBlock
+from layoutalg.kernels.rowwise.unaligned import SkewedColumns, SkewedSums
+from layoutalg.kernels.rowwise.walk import WARP, Index, Walk
 
 if TYPE_CHECKING:
     from layoutalg.kernels.rowwise.cluster import Exchange
+
+
+COUNTER_WORDS = 32
+"""From one counter to the next: each has a line of its own."""
 
 
 def powers(low: int, high: int) -> list[int]:
@@ -44,12 +62,15 @@ def powers(low: int, high: int) -> list[int]:
 # --- in a block ----------------------------------------------------------------------------------------
 
 
-def tree_reduce(b: Block, op: str, d: Reg) -> None:
-    """Join the values d of the threads of a row: in the lanes of the first group is what all have."""
+def tree_reduce(b: Block, op: str, d: Reg, groups: int = 1) -> None:
+    """Join the values d of the threads of a row: in the lanes of the first groups is what all have.
+
+    Group g is joined with all those that have its remainder by `groups`.
+    """
     k, t, (n,) = b.k, b.tiling, d.shape
     for mask in reversed(powers(1, t.lanes)):
         k.do(butterfly(op, n), mask, d)
-    if t.groups == 1:
+    if t.groups <= groups:
         return
     part, other = b.partials(t.groups * t.rows_per_block * n), k.reg("other", n)
     first = [b.lane.eq(0)] if t.lanes > 1 else []
@@ -57,7 +78,7 @@ def tree_reduce(b: Block, op: str, d: Reg) -> None:
     def slot(group: Index) -> Index:
         return (group * t.rows_per_block + b.thread[0]) * n
 
-    for half in reversed(powers(1, t.groups)):
+    for half in reversed(powers(groups, t.groups)):
         with b.where([*first, b.group >= half, b.group < 2 * half]):
             put(b, STS, part, slot(b.group), d)
         k.do(BAR)
@@ -66,7 +87,38 @@ def tree_reduce(b: Block, op: str, d: Reg) -> None:
             k.do(fold(op, n, n), d, other)
 
 
-def all_reduce(b: RowBlock, op: str, d: Reg, *, last: bool = False) -> None:
+def column_reduce(
+    b: Block, walk: SkewedSums, op: str, d: Reg, shift: Expr
+) -> Callable[[Index, RegRef], None]:
+    """Join the values d of a skewed tile: what reads a column, counted from the tile's first.
+
+    Group g has rows of one `shift`, its own among the first `walk.shifts` ones.
+    """
+    k, t, (n,) = b.k, b.tiling, d.shape
+    tree_reduce(b, op, d, walk.shifts)
+    pitch = t.rows_per_block + WARP // n  # columns side by side, and elements of threads, lie in other banks
+    part, other = b.partials(walk.shifts * n * pitch), b.reg("column", 1)
+
+    def at(group: Index, slot: Index) -> Expr:
+        return as_expr(group * (n * pitch) + slot % n * pitch + slot // n)
+
+    with b.where([b.group < walk.shifts] if t.groups > walk.shifts else []):
+        for e in range(n):
+            slot = k.let(f"slot{e}", as_expr(walk.slot(b.row, shift, e)))
+            k.do(STS[4], k.at(part, at(b.group, slot)), d.slice(e, count=1))
+    k.do(BAR)
+
+    def read(column: Index, to: RegRef) -> None:
+        slot = walk.slot_of(column)
+        k.do(LDS[4], to, k.at(part, at(0, slot)))
+        for group in range(1, walk.shifts):
+            k.do(LDS[4], other, k.at(part, at(group, slot)))
+            k.do(fold(op, 1, 1), to, other)
+
+    return read
+
+
+def all_reduce(b: NormBlock, op: str, d: Reg, *, last: bool = False) -> None:
     """Join the statistics d of all threads that share them: the same bits in each.
 
     The `last` ones of a kernel that saves its statistics are joined by the threads that do.
@@ -84,7 +136,7 @@ def all_reduce(b: RowBlock, op: str, d: Reg, *, last: bool = False) -> None:
     _of_columns(b, op, d, unit, [b.y.eq(0)] if last and b.saves else [])
 
 
-def _of_rows(b: RowBlock, op: str, d: Reg, unit: int) -> None:
+def _of_rows(b: NormBlock, op: str, d: Reg, unit: int) -> None:
     """Join what each warp has of a row."""
     k, warps = b.k, b.tiling.threads_per_row // unit
     part = b.partials(b.tiling.threads // unit)
@@ -96,7 +148,7 @@ def _of_rows(b: RowBlock, op: str, d: Reg, unit: int) -> None:
         k.do(butterfly(op, 1), mask, d)
 
 
-def _of_columns(b: RowBlock, op: str, d: Reg, unit: int, readers: Sequence[Expr]) -> None:
+def _of_columns(b: NormBlock, op: str, d: Reg, unit: int, readers: Sequence[Expr]) -> None:
     """Join what each unit of threads has of a tile of columns; elements of one number lie side by side."""
     k, (n,), t = b.k, d.shape, b.tiling
     units, size = t.threads // unit, t.rows_per_block * n
@@ -143,21 +195,38 @@ def given(b: RowBlock, x: Exchange, *planes: Reg) -> Iterator[None]:
 
 def save(b: RowBlock, *planes: Reg) -> None:
     """Write the statistics of a block's split; one thread of those that share them does."""
-    partial = b.k.pointer("partial", 4, writable=True)
+    partial = b.split_partials(writable=True)
     with b.present(), b.k.If(b.y.eq(0)):
         for nbytes, place, some in _saved(b, partial, b.split, planes):
             b.k.do(STG_WHOLE[nbytes], place, some)
 
 
+def meet(b: RowBlock, turn: Index, *planes: Reg) -> None:
+    """Write the statistics of a block's split, and wait until all blocks of the row have, for whom that is
+    turn number `turn`."""
+    save(b, *planes)
+    splits, at_once = b.tiling.splits, b.walk.tiles_at_once
+    first = counters(b.walk, sum(n for d in planes for n in d.shape)).start
+    counter = b.k.at(b.split_partials(writable=True), first + b.tile % at_once * COUNTER_WORDS)
+    b.k.do(GRID_SYNC, counter, (as_expr(turn) + 1) * splits)
+
+
+def counters(walk: Walk, words: int) -> range:
+    """Where the counters of the rows that are read at once are, behind the partials of so many words."""
+    first = -(-walk.tiling.splits * walk.places * words // COUNTER_WORDS) * COUNTER_WORDS
+    return range(first, first + walk.tiles_at_once * COUNTER_WORDS, COUNTER_WORDS)
+
+
 def partials(b: RowBlock, *planes: Reg) -> Iterator[None]:
     """Read the statistics of split after split, each thread of those that share them its own."""
-    partial = b.k.pointer("partial", 4)
+    partial = b.split_partials()
+    load = LDG_FRESH if partial.writable else LDG
     splits, share = b.tiling.splits, b.tiling.threads_per_row
     with b.present(), b.k.For("part", -(-splits // share)) as part:
         split = b.k.let("of", part * share + b.y)
         with b.where([split < splits] if splits % share else []):
             for nbytes, place, some in _saved(b, partial, split, planes):
-                b.k.do(LDG[nbytes], some, place)
+                b.k.do(load[nbytes], some, place)
             yield
 
 

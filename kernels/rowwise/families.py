@@ -5,14 +5,7 @@ literature, odd ones and small ones, and on `random_cases`, beside PyTorch, CuPy
 reduction our sum of as many bytes as one long vector ("read"), to a norm the driver's copy of as many bytes
 ("copy").
 
-Memory.  A reduction reads each element that exists once; a norm reads it once and writes it once, or reads it
-twice where what lies between two readings of it is more than `KEPT_BYTES` of L2:
-
-    softmax (65536,1024) f32 over 1       held: 2 x 256 MB
-    softmax (65536,1024) f32 over 0       read twice: 3 x 256 MB
-
-This is a model, to be compared with `dram__bytes_read.sum` and `dram__bytes_write.sum`.  What a second
-reading, which goes backwards, finds in L2 of the first one is not taken off.
+What memory moves for them is predicted by `rowwise.memory`.
 """
 
 from __future__ import annotations
@@ -39,7 +32,6 @@ from layoutalg.codegen.program import SCRATCH, LaunchSequence, launch_sequence
 from layoutalg.errors import ShapeError, UnknownNameError
 from layoutalg.kernels.baselines import (
     Launch,
-    find_board,
     torch_difference,
     torch_reduction,
     torch_wrong_indices,
@@ -51,9 +43,9 @@ from layoutalg.kernels.elements import (
     values_of,
     words_of,
 )
-from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace, Traffic
 from layoutalg.kernels.rowwise import norm, norm_plan, reduce
-from layoutalg.kernels.rowwise.norm import NormLaunches
+from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
 from layoutalg.kernels.rowwise.problems import (
     ELEMENTS,
     FOLD,
@@ -83,9 +75,6 @@ VERIFIED = (
     ((37, 131), (0,)), ((37, 131), (1,)), ((4, 33, 20), (0, 2)), ((5, 3001), (1,)), ((601, 5), (0,))
 )  # fmt: skip
 """Shapes and axes: rows and columns, aligned and not."""
-
-KEPT_BYTES, RESIDENT_THREADS = 24 << 20, 1024
-"""What is found in L2 again, and the threads of a multiprocessor with 64 registers each."""
 
 
 # --- problems that are timed ---------------------------------------------------------------------------
@@ -258,40 +247,15 @@ def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSeque
 # --- bytes of memory -----------------------------------------------------------------------------------
 
 
-class Traffic(NamedTuple):
-    """Bytes that memory is asked to read and to write."""
-
-    read: int
-    written: int
-
-
-def traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
-    """Bytes of memory that all launches of a norm read and write; see the module's text.
-
-    Raises UnsupportedError for an architecture without a board.
-
-    >>> traffic(norm.plan(norm_problem("softmax", (65536, 1024), 1, "bf16")))
-    Traffic(read=134217728, written=134217728)
-    """
-    p, c = launches.problem, launches.config
-    w, size = norm_plan.walk_of(norm_plan.form_of(p), p.dtype, c), p.dtype.nbytes
-    elements = p.axes.read_elems * size
-    between = elements if c.splits > 1 else 0
-    if c.splits == 1 and c.hold == "global":
-        resident = min(w.blocks, find_board(arch).sms * max(1, RESIDENT_THREADS // c.threads))
-        between = resident * (elements // w.blocks)
-    scratch = launches.workspace_elems * 4
-    read = elements * (2 if between > KEPT_BYTES else 1) + len(p.parameters) * p.axes.count * size
-    return Traffic(read + (scratch if scratch > KEPT_BYTES else 0), prod(p.axes.shape) * size + scratch)
+def _memory(p: Problem, c: Any, arch: str | Arch = "sm_90") -> Traffic:
+    if isinstance(p, ReduceProblem):
+        return reduce_traffic(plan_with(p, c, arch))
+    return norm_traffic(norm.plan(p, arch, c), arch)
 
 
 def _notes(p: Problem, c: Any, arch: str) -> dict[str, Any]:
-    """Bytes that have to be moved, and bytes that memory is expected to move; a workspace moves twice."""
-    if isinstance(p, ReduceProblem):
-        memory = p.moved_bytes + 2 * 4 * plan_with(p, c, arch).workspace_elems
-    else:
-        memory = sum(traffic(norm.plan(p, arch, c), arch))
-    return {"moved bytes": p.moved_bytes, "memory bytes": memory}
+    """Bytes that have to be moved, and bytes that memory is expected to move."""
+    return {"moved bytes": p.moved_bytes, "memory bytes": sum(_memory(p, c, arch))}
 
 
 # --- the bench -----------------------------------------------------------------------------------------
@@ -413,6 +377,7 @@ def _family(op: str, limit: str, reach: Callable[[Any, Mapping[str, Any]], Launc
             record="reduced_rate",
             notes=_notes,
         ),
+        memory=_memory,
     )
 
 

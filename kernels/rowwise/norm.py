@@ -4,7 +4,7 @@
                            eps=1e-5, weight=False, bias=False, in_place=False)
     launches = plan(problem, "sm_90")         raises ShapeError for a tensor without elements: a no-op
     launches.workspace_elems                  floats of a scratch buffer `partial`; 0: none is needed
-    for kernel in launches.kernels:           one or two, launched in this order on one stream
+    for kernel in launches.kernels:           a few, launched in this order on one stream
         load(kernel)(**arguments(kernel, src=..., dst=..., weight=..., bias=..., partial=...))
 
 The idea.  A norm is a record of functions that write a step each into a block; all have the same steps, which
@@ -15,6 +15,7 @@ The idea.  A norm is a record of functions that write a step each into a block; 
     combine    joins the statistics of the threads that share them; in a cluster first in each warp, then of
                all warps of all blocks
     join       adds the partials of a split to what a thread has, in the second kernel
+    single     the partials of a single element, as `join` takes them
     ready      from statistics to factors
     apply      a vector becomes its result
 
@@ -45,6 +46,7 @@ from layoutalg.codegen.instr import (
     LDG,
     MOVE,
     NEUTRAL,
+    STG,
     add_exp,
     add_one,
     add_square,
@@ -52,6 +54,7 @@ from layoutalg.codegen.instr import (
     apply_softmax,
     average,
     deviation,
+    fill,
     fold,
     merge_moments,
     multiply,
@@ -61,24 +64,27 @@ from layoutalg.codegen.instr import (
     window,
     within,
 )
-from layoutalg.codegen.language import Tensor
+from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.rowwise.block import ONE_WORD, Group, RowBlock, Vector, float_word
-from layoutalg.kernels.rowwise.block_reduce import all_reduce, give, given, partials, save
+from layoutalg.kernels.rowwise.block import ONE_WORD, Group, NormBlock, RowBlock, Vector, float_word
+from layoutalg.kernels.rowwise.block_reduce import all_reduce, counters, give, given, meet, partials, save
 from layoutalg.kernels.rowwise.cluster import Exchange
-from layoutalg.kernels.rowwise.norm_plan import NormConfig, Schedule, can_cluster, configs, form_of, walk_of
+from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.schedule import NormConfig, Schedule, can_cluster, stream_with, walk_of
 from layoutalg.kernels.rowwise.slabs import build_slabs
+from layoutalg.kernels.rowwise.streams import build_joined, build_results, workspace
 from layoutalg.kernels.rowwise.unaligned import minus
 from layoutalg.kernels.rowwise.walk import WARP, Index, Walk
 
-Part: TypeAlias = Literal["whole", "statistics", "result"]
-"""What a kernel does: all of it, or one of the two halves of a split."""
+Part: TypeAlias = Literal["whole", "statistics", "joined", "result"]
+"""What a kernel does: all of it, one of the two halves of a split, or what is between those of a stream."""
 
 Step: TypeAlias = Callable[[RowBlock], None]
-"""A step of a norm: it writes code into a block."""
+Join: TypeAlias = Callable[[NormBlock], None]
+"""Steps of a norm: they write code into a block, that has vectors or statistics alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +122,49 @@ def plan(problem: NormProblem, arch: str | Arch = "sm_90", config: NormConfig | 
         )
     if problem.in_place and isinstance(walk, PackedWalk) and not walk.starts_at_units:
         raise UnsupportedError(f"{problem} by runs: two blocks would share a unit of {walk.unit} elements")
+    if c.width:
+        return _streamed(problem, walk, c)
     if c.splits == 1:
         return NormLaunches(problem, c, (build(problem, walk, c),), 0)
+    at_once = c.resident / c.splits
+    if c.together and not (walk.rows and c.staged and at_once in range(1, walk.tiles + 1)):
+        raise UnsupportedError(
+            f"{problem} by {c.resident} resident blocks: {c.splits} times the rows that are read at once, 1 "
+            f"to {walk.tiles}, which keep what they read last in a ring of staged vectors"
+        )
     if c.hold != "global":
         raise UnsupportedError(f"{problem} split in {c.splits} by {c.hold}: parts are read twice, by global")
+    words = c.splits * walk.places * _words(problem, walk)
+    if c.together:
+        places = counters(walk, _words(problem, walk))
+        return NormLaunches(problem, c, (_clear(problem, places), build(problem, walk, c)), places.stop)
     kernels = build(problem, walk, c, "statistics"), build(problem, walk, c, "result")
-    words = sum(1 if name in ONE_WORD else walk.values for name in NORMS[problem.op].partials)
-    return NormLaunches(problem, c, kernels, c.splits * walk.places * words)
+    return NormLaunches(problem, c, kernels, words)
+
+
+def _words(p: NormProblem, walk: Walk) -> int:
+    """Words of the partials of a row."""
+    return sum(1 if name in ONE_WORD else walk.values for name in NORMS[p.op].partials)
+
+
+def _clear(p: NormProblem, places: range) -> Kernel:
+    """What sets the counters of barriers to 0, behind the partials."""
+    k = KernelBuilder(f"{p.op}_{p.dtype}_clear", WARP, notes=["", "Counters of arrivals are 0."])
+    zero, partial = k.reg("zero", 1), k.pointer("partial", 4, writable=True)
+    k.do(fill(1), zero, Const(0))
+    with k.For("n", -(-len(places) // WARP)) as n:
+        which = k.let("which", n * WARP + k.tid)
+        with k.If(which < len(places)):
+            k.do(STG[4], k.at(partial, places.start + which * places.step), zero)
+    return k.build()
+
+
+def _streamed(p: NormProblem, walk: Walk, c: NormConfig) -> NormLaunches:
+    """Statistics of columns of memory, those of groups, and results."""
+    s, norm = stream_with(form_of(p), c), NORMS[p.op]
+    joined = build_joined(f"{p.op}_{p.dtype}_joined", p, s, c, _notes(p, walk, c, "joined"), norm)
+    kernels = build(p, walk, c, "statistics"), joined, build(p, walk, c, "result")
+    return NormLaunches(p, c, kernels, workspace(s, c, norm))
 
 
 def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
@@ -140,11 +182,16 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
     """The tile program of a configuration, or of one half of a split."""
     name, last = f"{p.op}_{p.dtype}" + ("" if part == "whole" else f"_{part}"), part == "result"
     norm = NORMS[p.op]
-    if c.cluster > 1 and not walk.rows:
+    if (c.cluster > 1 or c.resident) and not walk.rows:
         return build_slabs(name, p, walk, c, _notes(p, walk, c, part), norm)
     b = RowBlock(name, p, walk, c, _notes(p, walk, c, part), writes=part != "statistics", backwards=last)
+    b.k.min_blocks = c.blocks_per_sm
     if c.turns:
         return _packed(b, norm)
+    if c.together:
+        return _together(b, norm)
+    if c.width and last:
+        return build_results(b, stream_with(form_of(p), c), c, norm)
     x = Exchange(b.k, c.threads // WARP, len(norm.partials)) if c.cluster > 1 else None
     if x is not None:
         x.open()
@@ -171,11 +218,7 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
         return b.k.build()
     norm.ready(b)
 
-    def result(v: Vector) -> None:
-        norm.apply(b, f := b.floats(v), v)
-        b.store(f, v)
-
-    b.each(result, backwards=c.hold == "global")
+    b.each(lambda v: norm.result(b, v), backwards=c.hold == "global")
     return b.k.build()
 
 
@@ -192,18 +235,30 @@ def _cluster(b: RowBlock, x: Exchange, norm: Norm) -> None:
     norm.combine(b)
 
 
+def _together(b: RowBlock, norm: Norm) -> Kernel:
+    """The program of blocks that are resident: statistics of each, which all of a row join."""
+    with b.rows_in_turn() as turn:
+        norm.start(b)
+        b.ahead()
+        norm.online(b)
+        norm.combine(b)
+        meet(b, turn, *map(b.stat, norm.partials))
+        norm.start(b)
+        for _ in partials(b, *map(b.stat, norm.partials.values())):
+            norm.join(b)
+        norm.combine(b)
+        norm.ready(b)
+        b.each(lambda v: norm.result(b, v), backwards=True)
+    return b.k.build()
+
+
 def _packed(b: RowBlock, norm: Norm) -> Kernel:
     """The program of a block that copies a run of rows: all steps are taken in shared memory."""
     b.run.copy_in(b.src.buffer)
     with b.turns():
         norm.held(b)
         norm.ready(b)
-
-        def result(v: Vector) -> None:
-            norm.apply(b, f := b.floats(v), v)
-            b.store(f, v)
-
-        b.each(result)
+        b.each(lambda v: norm.result(b, v))
     b.run.copy_out(b.dst.buffer)
     return b.k.build()
 
@@ -232,8 +287,13 @@ def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:
             f"The {c.cluster} blocks of a cluster hold {what} together, "
             f"and exchange its statistics once{stay}."
         )
-    if c.splits > 1:
+    if c.width:
+        does = {"statistics": "statistics of columns", "joined": "statistics of groups", "result": "results"}
+        lines.append(f"A stream of rows of {c.width} columns, by {c.splits} blocks in turn: {does[part]}.")
+    elif c.splits > 1:
         half = "its statistics are written" if part == "statistics" else "the statistics of all are joined"
+        if c.together:
+            half = "all are resident, join those of all, and keep what they have read last"
         lines.append(f"{c.splits} blocks have a part of a statistic each; {half}.")
     return lines
 
@@ -250,7 +310,7 @@ def _formula(p: NormProblem) -> str:
 # --- softmax -------------------------------------------------------------------------------------------
 
 
-def _softmax_start(b: RowBlock) -> None:
+def _softmax_start(b: NormBlock) -> None:
     b.filled("m", b.statistics, NEUTRAL["max"])
     b.filled("s", b.statistics, 0)
 
@@ -285,7 +345,12 @@ def _softmax_online(b: RowBlock) -> None:
         _exponentials(b, group)
 
 
-def _softmax_join(b: RowBlock) -> None:
+def _softmax_single(b: NormBlock, x: RegRef) -> None:
+    b.k.do(MOVE, b.stat("m_b")[0], x)
+    b.filled("s_b", 1, float_word(1.0))
+
+
+def _softmax_join(b: NormBlock) -> None:
     n, m, s, m_b, s_b = b.statistics, *map(b.stat, ("m", "s", "m_b", "s_b"))
     old = b.copied("old", m)
     b.k.do(fold("max", n, n), m, m_b)
@@ -294,7 +359,7 @@ def _softmax_join(b: RowBlock) -> None:
     b.k.do(fold("sum", n, n), s, s_b)
 
 
-def _softmax_combine(b: RowBlock) -> None:
+def _softmax_combine(b: NormBlock) -> None:
     m, s = b.stat("m"), b.stat("s")
     old = b.copied("old", m)
     all_reduce(b, "max", m)
@@ -302,25 +367,25 @@ def _softmax_combine(b: RowBlock) -> None:
     all_reduce(b, "sum", s, last=True)
 
 
-def _softmax_ready(b: RowBlock) -> None:
+def _softmax_ready(b: NormBlock) -> None:
     b.k.do(reciprocal(b.statistics), b.stat("s"))
 
 
-def _softmax_apply(b: RowBlock, f: RegRef, v: Vector) -> None:
+def _softmax_apply(b: NormBlock, f: RegRef) -> None:
     b.k.do(apply_softmax(b.tiling.vec, b.statistics), f, b.stat("m"), b.stat("s"))
 
 
 # --- layer norm ----------------------------------------------------------------------------------------
 
 
-def _norm_start(b: RowBlock) -> None:
+def _norm_start(b: NormBlock) -> None:
     for name in ("count", "mean", "q"):
         b.zeros(name)
 
 
-def _share(b: RowBlock) -> Const:
+def _share(b: NormBlock) -> Const:
     """1 / count of a statistic, as a word."""
-    return Const(float_word(1 / b.walk.form.count))
+    return Const(float_word(1 / b.count))
 
 
 def _norm_held(b: RowBlock) -> None:
@@ -364,11 +429,17 @@ def _count(b: RowBlock, v: Vector, more: Reg, each: Reg, zero: Reg) -> None:
     b.k.do(fold("sum", b.tiling.vec, 1), more, ones)
 
 
-def _norm_merge(b: RowBlock) -> None:
+def _norm_single(b: NormBlock, x: RegRef) -> None:
+    b.filled("more", 1, float_word(1.0))
+    b.k.do(MOVE, b.stat("mean_b")[0], x)
+    b.zeros("q_b")
+
+
+def _norm_merge(b: NormBlock) -> None:
     b.k.do(merge_moments(b.statistics), *map(b.stat, ("count", "mean", "q", "more", "mean_b", "q_b")))
 
 
-def _norm_combine(b: RowBlock) -> None:
+def _norm_combine(b: NormBlock) -> None:
     n, count, mean, q = b.statistics, *map(b.stat, ("count", "mean", "q"))
     every, total = b.copied("every", count), b.copied("total", mean)
     all_reduce(b, "sum", every)
@@ -383,13 +454,12 @@ def _norm_combine(b: RowBlock) -> None:
     b.copied("mean", total)
 
 
-def _norm_ready(b: RowBlock) -> None:
+def _norm_ready(b: NormBlock) -> None:
     b.k.do(deviation(b.statistics), b.stat("q"), _share(b), Const(float_word(b.problem.eps)))
 
 
-def _norm_apply(b: RowBlock, f: RegRef, v: Vector) -> None:
+def _norm_apply(b: NormBlock, f: RegRef) -> None:
     b.k.do(apply_norm(b.tiling.vec, b.statistics), f, b.stat("mean"), b.stat("q"))
-    _parametrised(b, f, v)
 
 
 # --- weight and bias -----------------------------------------------------------------------------------
@@ -448,7 +518,7 @@ def _one_factor(b: RowBlock, place: MemRef) -> RegRef:
 # --- rms norm ------------------------------------------------------------------------------------------
 
 
-def _rms_start(b: RowBlock) -> None:
+def _rms_start(b: NormBlock) -> None:
     for name in ("zero", "mean", "q"):
         b.zeros(name)
 
@@ -464,17 +534,20 @@ def _rms_held(b: RowBlock) -> None:
     all_reduce(b, "sum", b.stat("q"))
 
 
-def _rms_join(b: RowBlock) -> None:
+def _rms_single(b: NormBlock, x: RegRef) -> None:
+    b.k.do(add_square(1, 1), b.zeros("q_b"), x, b.stat("zero"))
+
+
+def _rms_join(b: NormBlock) -> None:
     b.k.do(fold("sum", b.statistics, b.statistics), b.stat("q"), b.stat("q_b"))
 
 
-def _rms_combine(b: RowBlock) -> None:
+def _rms_combine(b: NormBlock) -> None:
     all_reduce(b, "sum", b.stat("q"), last=True)
 
 
-def _rms_apply(b: RowBlock, f: RegRef, v: Vector) -> None:
+def _rms_apply(b: NormBlock, f: RegRef) -> None:
     b.k.do(multiply(b.tiling.vec, b.statistics), f, b.stat("q"))
-    _parametrised(b, f, v)
 
 
 # --- all of them ---------------------------------------------------------------------------------------
@@ -488,30 +561,37 @@ class Norm:
     `apply` reads.
     """
 
-    start: Step
+    start: Join
     held: Step
     online: Step
-    join: Step
-    combine: Step
-    ready: Step
-    apply: Callable[[RowBlock, RegRef, Vector], None]
+    single: Callable[[NormBlock, RegRef], None]
+    join: Join
+    combine: Join
+    ready: Join
+    apply: Callable[[NormBlock, RegRef], None]
     partials: Mapping[str, str]
     factors: tuple[str, ...]
+
+    def result(self, b: RowBlock, v: Vector) -> None:
+        """A vector becomes its result, which is stored."""
+        self.apply(b, f := b.floats(v))
+        _parametrised(b, f, v)
+        b.store(f, v)
 
 
 NORMS: Mapping[str, Norm] = MappingProxyType(
     {
         "softmax": Norm(
-            _softmax_start, _softmax_held, _softmax_online, _softmax_join, _softmax_combine, _softmax_ready,
-            _softmax_apply, {"m": "m_b", "s": "s_b"}, ("m", "s"),
+            _softmax_start, _softmax_held, _softmax_online, _softmax_single, _softmax_join, _softmax_combine,
+            _softmax_ready, _softmax_apply, {"m": "m_b", "s": "s_b"}, ("m", "s"),
         ),
         "layer_norm": Norm(
-            _norm_start, _norm_held, _norm_online, _norm_merge, _norm_combine, _norm_ready,
-            _norm_apply, {"mean": "mean_b", "q": "q_b", "every": "more"}, ("mean", "q"),
+            _norm_start, _norm_held, _norm_online, _norm_single, _norm_merge, _norm_combine,
+            _norm_ready, _norm_apply, {"mean": "mean_b", "q": "q_b", "every": "more"}, ("mean", "q"),
         ),
         "rms_norm": Norm(
-            _rms_start, _rms_held, _rms_online, _rms_join, _rms_combine, _norm_ready,
-            _rms_apply, {"q": "q_b"}, ("q",),
+            _rms_start, _rms_held, _rms_online, _rms_single, _rms_join, _rms_combine,
+            _norm_ready, _rms_apply, {"q": "q_b"}, ("q",),
         ),
     }
 )  # fmt: skip

@@ -5,27 +5,23 @@ known.  What fits decides:
 
     registers    up to `FEW_WORDS` words a thread: many blocks on a multiprocessor hide each other's waits
     shared       up to `SHARED_BYTES` a block, in clusters of blocks from Hopper on; what is left in registers
-    global       read twice, by slabs two lines wide
+    global       read twice, by slabs two lines wide; columns as a stream of whole rows of memory
     runs         of rows that are short, or start anywhere: copied as they lie, then held; see `packed`
     split        where there are too few rows or columns for the multiprocessors: parts of each are given to
                  blocks of their own, and a second kernel joins them
+    resident     rows that no cluster holds: one launch of as many blocks as the multiprocessors keep at a
+                 time, which wait for each other; what they have read last stays in shared memory
 
     softmax (65536,1024) f32 over 1       two warps hold a row in 16 registers a lane
     softmax (32,1024,1024) f32 over 1     256 threads stage 64 bytes of 1024 rows in shared memory
     softmax (8192,8192) f32 over 0        16 blocks keep 128 bytes of 8192 rows
     softmax (65536,1024) f32 over 0       256 threads read 256 bytes of 1986 rows, twice, in 33 parts
+    softmax (1,89090306) bf16 over 1      264 blocks keep 25 of 178 MB, and read the rest twice
+    softmax (65536,1000) f32 over 0       a stream: blocks read 1 KB of rows in turn, twice
 
-A thread goes through rounds, one vector each; of `splits` blocks, block s takes round i as
-
-    step = (s * rounds + i) * threads_per_row + y
-
-Blocks of a cluster hold a row as if they were one: block r takes round i as step (i * cluster + r) * ... + y.
-
-Rounds that have something in common are a segment: those that exist in every thread and lie inside of rows
-are plain, and segments differ in where their vectors stay.
-
-Notes.  Everything is chosen by size: the numbers below were found on an H200.  Slabs of 32 bytes, whose parts
-of all resident blocks would fit L2, are slower than reading wider ones from memory twice.
+Notes.  Everything is chosen by size: the numbers below were found on an H200.  Slabs of columns are ranked by
+the share of a copy that is expected of them, of `columns` and `cluster`.  Slabs of 32 bytes, whose parts of
+all resident blocks would fit L2, are slower than reading wider ones from memory twice.
 """
 
 from __future__ import annotations
@@ -36,31 +32,37 @@ from functools import cached_property
 from itertools import product
 from math import ceil, inf, prod
 from types import MappingProxyType
-from typing import Literal, TypeAlias
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.rowwise.cluster import (
     BLOCK_BYTES,
+    GRID_DEPTH,
+    GRID_STAGED,
+    LONE_THREADS,
     REGISTERS,
+    SEVERAL_THREADS,
     SIZES,
     Kept,
+    grid_us,
     kept_us,
     slab_bytes,
     slabs,
     split_us,
 )
-from layoutalg.kernels.rowwise.packed import NORM, RUN_BYTES, Ranked, packed_walk, ranked
+from layoutalg.kernels.rowwise.columns import MOST_WORDS, copy_us, held_columns, held_us, streamed
+from layoutalg.kernels.rowwise.packed import NORM, RUN_BYTES, Ranked, ranked
 from layoutalg.kernels.rowwise.problems import Form, NormProblem, normalise
-from layoutalg.kernels.rowwise.unaligned import (
-    Backwards,
-    MaskedRows,
-    SkewedColumns,
-    can_skew,
-    can_vector,
-    row_ends,
+from layoutalg.kernels.rowwise.schedule import (
+    RESIDENT_THREADS,
+    Hold,
+    NormConfig,
+    Schedule,
+    can_cluster,
+    walk_of,
 )
+from layoutalg.kernels.rowwise.unaligned import SkewedColumns, can_skew, can_vector, row_ends
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
     MOST_THREADS,
@@ -68,7 +70,6 @@ from layoutalg.kernels.rowwise.walk import (
     VECTOR_BYTES,
     WARP,
     WORD_BYTES,
-    Tiling,
     Walk,
     power_above,
 )
@@ -96,8 +97,9 @@ LEAST_STEPS, LONE_STEPS = 1900, 900
 MOST_SIDE = 64
 """Threads side by side."""
 
-LEAST_ROWS = 128
-"""Rows from which on skewed columns pay: what their threads exchange is as much for few rows as for many."""
+LEAST_ROWS, COLUMN_WORDS = 24, 40
+"""Rows from which on skewed columns pay: what their threads exchange is as much for few rows as for many.
+Words of a thread that holds such columns in registers."""
 
 LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
 """Threads side by side of skewed columns, at least: two write nothing.  Columns of a tile read twice."""
@@ -105,9 +107,8 @@ LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
 MOST_CLUSTER = MappingProxyType({9: 16, 10: 16})
 """Blocks of a cluster that keeps columns, by the major number of the compute capability."""
 
-TWICE_SHARE, NEAR_BYTES = 0.66, 4 << 10
-"""The share of a copy that what is read twice has.  Rows not farther apart than this lie together in memory:
-slabs of 64 bytes that a block keeps alone are as fast there as wide ones."""
+TWICE_SHARE, HELD_WAYS = 0.66, 8
+"""The share of a copy that what is read twice has; how many slabs that one block holds are configurations."""
 
 
 SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
@@ -116,160 +117,14 @@ SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
 LEAST_SHARE = 0.6
 """Of the memory's bandwidth, by the model, from which on runs are copied."""
 
+STREAM_BYTES, STREAM_WAYS = 16 << 20, 3
+"""Tensors from which on three kernels are not too many; how many of the ways are configurations."""
+
+PARTIALS = MappingProxyType({"softmax": 2, "layer_norm": 2, "rms_norm": 1})
+"""Partial statistics of a column, about."""
+
 PACKED_WAYS = 3
 """How many of the ways to copy runs are configurations."""
-
-
-# --- configurations, and the rounds of their threads ----------------------------------------------------
-
-Hold: TypeAlias = Literal["registers", "shared", "global"]
-"""Where a block's elements stay between the statistics and the result; global: they are read twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class NormConfig:
-    """How a block of a norm works; see the module's text.
-
-    `vec` elements per load, `depth` vectors of a thread at once where they are not in registers.  With hold
-    "shared" the first `staged` rounds are in shared memory, the others in registers; 0: all are.  With hold
-    "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.
-    The blocks of a `cluster` hold a row together; of clusters that hold columns so many are `resident`, and
-    each goes on to the next slab when it has stored one; 0: there is one for each slab.  With `turns` a block
-    copies a run of rows to shared memory as it lies there, and its threads have so many rows each, in turn.
-
-    >>> from layoutalg.kernels import find_family
-    >>> family = find_family("softmax")
-    >>> family.choose(family.problem((64, 1000), 1, "f16"), "sm_90").hold
-    'registers'
-    """
-
-    vec: int
-    rows_per_block: int
-    threads_per_row: int
-    hold: Hold
-    depth: int = 4
-    splits: int = 1
-    staged: int = 0
-    cluster: int = 1
-    turns: int = 0
-    resident: int = 0
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return self.rows_per_block * self.threads_per_row
-
-
-def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
-    """The walk of a configuration: threads of a row side by side, or those of columns."""
-    rows, share = form.lead.reduced, c.threads_per_row
-    if c.turns:
-        return packed_walk(form, Tiling(element, c.vec, c.rows_per_block, share, 1, c.turns), both=True)
-    lanes, groups = (share, 1) if rows else (1, share)
-    parts = {"splits": c.splits, "cluster": c.cluster, "resident": c.resident}
-    tiling = Tiling(element, c.vec, c.rows_per_block, lanes, groups, **parts)
-    if any(v % c.vec for v in row_ends(form)):
-        return MaskedRows(form, tiling) if rows else SkewedColumns(form, tiling)
-    backwards = any(min(m.dst, m.weight) < 0 for m in form.modes)
-    return Backwards(form, tiling) if backwards else Walk(form, tiling)
-
-
-def can_cluster(walk: Walk, c: NormConfig) -> bool:
-    """True where the blocks of a cluster can keep what they compute: one row, or columns that start at
-    vectors, which are not split."""
-    if c.hold == "global" or c.splits > 1:
-        return False
-    if walk.rows:
-        return c.rows_per_block == 1
-    return c.hold == "shared" and not walk.cut and c.rows_per_block <= WARP
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Rounds `first` to first + count - 1; `plain` ones exist in every thread and lie inside of rows.
-
-    `hold` says where their vectors are.
-    """
-
-    first: int
-    count: int
-    plain: bool
-    hold: Hold
-
-
-@dataclass(frozen=True, slots=True)
-class Ring:
-    """Places in shared memory for groups of `depth` rounds: `slots` of them, used again `turns` times.
-
-    `plain`: all rounds are, and fill them.
-    """
-
-    slots: int
-    turns: int
-    plain: bool
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """The rounds of a walk's threads."""
-
-    walk: Walk
-    config: NormConfig
-
-    @cached_property
-    def rounds(self) -> int:
-        """Steps of a thread, at most."""
-        c = self.config
-        return -(-self.walk.steps // (c.threads_per_row * c.splits * c.cluster))
-
-    @cached_property
-    def staged(self) -> int:
-        """Rounds that shared memory has room for."""
-        return self.rounds if self.config.hold == "shared" and not self.config.staged else self.config.staged
-
-    @cached_property
-    def segments(self) -> tuple[Segment, ...]:
-        """The rounds in order: plain ones, and those that the ends of rows cut."""
-        walk, c, splits = self.walk, self.config, self.config.splits
-        share = c.threads_per_row * c.cluster
-        full, first = walk.steps // share, 0
-        if splits > 1:  # the last block's rounds are cut, and every block runs the same text
-            full = self.rounds if walk.steps % (share * splits) == 0 else 0
-        if walk.cut:
-            whole = walk.lead.extent // self.config.vec
-            inside = walk.rows and not walk.outer and splits == 1
-            full, first = (whole // share, 1) if inside else (0, 0)
-        if full <= first:
-            return tuple(self._held((0, self.rounds, False)))
-        return tuple(self._held((0, first, False), (first, full, True), (full, self.rounds, False)))
-
-    @cached_property
-    def ring(self) -> Ring | None:
-        """How what is read twice goes through shared memory, if it does."""
-        if self.config.hold != "global" or not self.config.staged:
-            return None
-        turns = -(-self.rounds // self.config.staged)
-        plain = turns * self.config.staged == self.rounds and all(s.plain for s in self.segments)
-        return Ring(self.config.staged // self.config.depth, turns, plain)
-
-    @property
-    def registers(self) -> int:
-        """Rounds whose vectors are in registers."""
-        return sum(s.count for s in self.segments if s.hold == "registers")
-
-    def _held(self, *parts: tuple[int, int, bool]) -> Iterator[Segment]:
-        """Rounds (from, to, plain) by where they stay; what is left of plain ones that are read twice, after
-        whole groups of `depth`, stays in registers."""
-        depth, twice = self.config.depth, self.config.hold == "global"
-        for start, stop, plain in parts:
-            middle = stop if twice else min(max(start, self.staged), stop)
-            if twice and plain and self.config.splits == 1 and not self.staged:
-                groups = (stop - start) // depth
-                middle = start + (groups if groups > 1 else 0) * depth
-            if middle > start:
-                yield Segment(start, middle - start, plain, "global" if twice else "shared")
-            if stop > middle:
-                yield Segment(middle, stop - middle, plain, "registers")
 
 
 # --- candidates ---------------------------------------------------------------------------------------
@@ -322,12 +177,39 @@ def candidates(
     packed = _packed(p, form, sms, room)
     if packed and _rather_packed(p, form, packed[0]):
         yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
+    widest = next(iter(_vectors(form, p)))
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
-        x = _Ways(form, p.dtype, vec, sms, most if copies else 0, chip)
+        x = _Ways(form, p.dtype, vec, sms, most if copies else 0, chip, p.op)
         ways = _rows(x) if form.lead.reduced else _columns(x)
-        yield from ((c, _refusal(x, c)) for c in ways)
+        streams = _streams(p, form, sms) if vec == widest else []
+        last = _whole_tiles(form, p)
+        for c in ways:
+            if not last and (form.lead.reduced or c.hold == "global"):
+                yield from ((s, None) for s in streams)
+            yield c, _refusal(x, c)
+        yield from ((s, None) for s in streams if last)
     yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
+
+
+def _whole_tiles(form: Form, p: NormProblem) -> bool:
+    """True for columns that fill tiles two lines wide: there is nothing that a stream has better."""
+    lead, tile = form.lead, 2 * LINE_BYTES // p.dtype.nbytes
+    return (
+        not lead.reduced
+        and lead.src == 1
+        and len(form.reduced) == 1
+        and not any(v % tile for v in row_ends(form))
+    )
+
+
+def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
+    """Streams, the cheapest first, where kernels are long enough for three."""
+    long = form.lead.reduced and form.lead.extent * p.dtype.nbytes >= LINE_BYTES
+    if long or prod(p.axes.shape) * p.dtype.nbytes < STREAM_BYTES:
+        return []
+    found = streamed(form, p.dtype, PARTIALS[p.op], sms)[:STREAM_WAYS]
+    return [NormConfig(w.vec, w.side, w.share, "global", 4, splits=w.splits, width=w.width) for w in found]
 
 
 def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:
@@ -381,6 +263,7 @@ class _Ways:
     sms: int
     room: int
     chip: Arch
+    op: str
 
     def walk(self, c: NormConfig) -> Walk:
         """The walk of a configuration."""
@@ -429,17 +312,22 @@ class _Ways:
         """The walk of tiles with so many threads side by side."""
         return self.walk(NormConfig(self.vec, side, 1, "global"))
 
+    @cached_property
+    def apart(self) -> bool:
+        """True where rows do not start at sectors."""
+        return any(v * self.element.nbytes % SECTOR_BYTES for v in row_ends(self.form))
+
+    def tiles(self, side: int) -> int:
+        """Slabs with so many threads side by side."""
+        return self.slab(side).tiles
+
     def enough(self, side: int) -> bool:
         """True when there are tiles for nearly all multiprocessors."""
-        return self.slab(side).tiles >= 0.9 * self.sms
+        return self.tiles(side) >= 0.9 * self.sms
 
     def held(self, side: int) -> NormConfig:
-        """Columns in registers, by as few threads as have room; up to two exchange little, and hold more."""
-        words = self.form.count * self.words
-        share = power_above(words / HELD_WORDS)
-        if share > 2:
-            share = max(power_above(words / FEW_WORDS), -(-WARP // side))
-        walk = self.slab(side)
+        """Columns in registers, by as few threads as have room."""
+        walk, share = self.slab(side), power_above(self.form.count * self.words / COLUMN_WORDS)
         if isinstance(walk, SkewedColumns):
             share = max(share, _alike(side, walk.period))
         return NormConfig(self.vec, max(side, power_above(128 / share)), share, "registers")
@@ -469,8 +357,9 @@ def _refusal(x: _Ways, c: NormConfig) -> LayoutAlgError | None:
     elif (asked := staged * c.threads * x.vector_bytes) > x.room:
         return ResourceError(f"bytes of shared memory, {said}", asked, x.room)
     held = (rounds - staged) * x.words
-    if c.hold != "global" and held > HELD_WORDS:
-        return ResourceError(f"words that a thread holds, {said}", held, HELD_WORDS)
+    most = HELD_WORDS if walk.rows else MOST_WORDS
+    if c.hold != "global" and held > most:
+        return ResourceError(f"words that a thread holds, {said}", held, most)
     return None
 
 
@@ -488,7 +377,7 @@ def _alike(side: int, period: int) -> int:
 def _rows(x: _Ways) -> Iterator[NormConfig]:
     """Configurations of rows, best first."""
     rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
-    together = sorted(_together(x), key=lambda one: one[0])
+    together = sorted((*_together(x), *_resident(x)), key=lambda one: one[0])
     split = split_us(rows, x.form.count * x.element.nbytes)
     splits = min(ceil(2 * x.sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
     twice = NormConfig(x.vec, 1, 512, "global", 8)
@@ -533,37 +422,81 @@ def _together(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
                 yield us, replace(c, staged=staged if words else 0)
 
 
+def _resident(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
+    """Long rows of which resident blocks read parts, and keep what they read last, each with its time by the
+    model."""
+    rows, row_bytes = x.form.outputs, x.form.count * x.element.nbytes
+    steps = x.walk(NormConfig(x.vec, 1, 32, "global")).steps
+    if not x.room or not x.chip.board or x.chip.compute_capability < (9, 0):
+        return
+    threads = LONE_THREADS if rows == 1 else SEVERAL_THREADS
+    for at_once in sorted({min(n, rows) for n in (1, 2, 4, 8, rows)}):
+        splits = x.sms * (RESIDENT_THREADS // threads) // at_once
+        rounds = ceil(steps / (threads * max(1, splits)))
+        if splits < 2 or rounds < 2:
+            continue
+        per_round = splits * at_once * threads * x.vector_bytes
+        us = grid_us(rows, row_bytes, at_once, GRID_STAGED * per_round)
+        parts = {"splits": splits, "staged": GRID_STAGED, "resident": splits * at_once}
+        yield us, NormConfig(x.vec, 1, threads, "global", GRID_DEPTH, **parts)
+
+
 def _columns(x: _Ways) -> Iterator[NormConfig]:
-    """Configurations of columns, best first: slabs that are read once, in registers or wide ones in shared
-    memory, then those that are read twice."""
-    apart = any(v * x.element.nbytes % SECTOR_BYTES for v in row_ends(x.form))
-    sizes = (2 * LINE_BYTES, LINE_BYTES) if x.skewed else (LINE_BYTES, 2 * SECTOR_BYTES)
-    wider, narrow = [x.lanes(n) for n in sizes], x.lanes(2 * SECTOR_BYTES if x.skewed else SECTOR_BYTES)
+    """Configurations of columns, best first: slabs that a block or a cluster holds, by the share of a copy
+    that is expected of them, then those that are read twice."""
+    if x.skewed:
+        yield from _skewed(x)
+        return
+    held = sorted(_held(x), key=_by_share)[:HELD_WAYS]
+    found = sorted((*held, *_slabs(x)), key=_by_share)
+    long = x.form.count * x.form.outputs * x.element.nbytes >= STREAM_BYTES
+    least = TWICE_SHARE if long else 0.0
+    yield from (c for share, c in found if share >= least)
+    if not long and (c := x.held(x.lanes(SECTOR_BYTES))).threads < MOST_THREADS:
+        yield c
+    yield from _columns_twice(x)
+    yield from (c for share, c in found if share < least)
+
+
+def _by_share(way: tuple[float, NormConfig]) -> float:
+    return -way[0]
+
+
+def _held(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
+    """Slabs that one block holds, each with the share of a copy that is expected."""
+    across, nbytes = x.form.outputs // x.vec, x.form.count * x.form.outputs * x.element.nbytes
+    for s in held_columns(x.form.count, across, x.vec, x.vector_bytes):
+        if s.shared and not x.room:
+            continue
+        tiles = ceil(across / s.side)
+        us = held_us(s, tiles, nbytes, x.chip, x.op, apart=x.apart)
+        if us < inf:
+            hold: Hold = "shared" if s.shared else "registers"
+            resident = tiles if s.by_one else 0
+            yield copy_us(nbytes) / us, NormConfig(x.vec, s.side, s.share, hold, resident=resident)
+
+
+def _slabs(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
+    """Slabs that clusters keep, each with the share of a copy that is expected."""
+    if x.clusters == 1 or x.apart:
+        return
+    for s in slabs(x.form.count, x.tiles(1), x.vec, x.vector_bytes, x.sms, x.clusters):
+        if s.lanes <= x.across:
+            parts = {"staged": s.staged, "cluster": s.cluster, "resident": s.resident}
+            yield s.share, NormConfig(x.vec, s.lanes, s.threads // s.lanes, "shared", **parts)
+
+
+def _skewed(x: _Ways) -> Iterator[NormConfig]:
+    """Configurations of skewed columns: in registers or in shared memory, then read twice."""
+    wider = dict.fromkeys(x.lanes(n) for n in (4 * LINE_BYTES, 2 * LINE_BYTES, LINE_BYTES))
     wide_enough = [side for side in wider if x.enough(side)]
-    yield from (c for c in map(x.held, wide_enough) if c.threads <= 512)
-    pitch = min((abs(m.src) for m in x.form.reduced), default=0)
-    near = pitch * x.element.nbytes <= NEAR_BYTES
-    kept = list(_slabs(x)) if x.clusters > 1 and not apart else []
-    yield from [] if near else kept
-    ways = [(side, blocks) for side in wide_enough for blocks in (3, 2)]  # blocks of a multiprocessor
-    for side, blocks in ways if apart else sorted(ways, key=lambda way: -way[1]):
+    yield from (c for c in map(x.held, wide_enough) if c.threads_per_row <= 16)
+    for side, blocks in product(wide_enough, (3, 2)):  # blocks of a multiprocessor
         if x.form.count * side * x.vector_bytes <= x.room // blocks:
             yield NormConfig(x.vec, side, 256 // side, "shared")
-    yield from kept
-    if (c := x.held(narrow)).threads <= MOST_THREADS:
+    if (c := x.held(x.lanes(2 * SECTOR_BYTES))).threads <= MOST_THREADS:
         yield c
-    if x.enough(wider[-1]):
-        yield NormConfig(x.vec, wider[-1], 512 // wider[-1], "shared", 8)
-    yield from _skewed_twice(x) if x.skewed else _columns_twice(x)
-
-
-def _slabs(x: _Ways) -> Iterator[NormConfig]:
-    """Slabs that clusters keep, of which a larger share of a copy is expected than of reading twice."""
-    tiles = x.slab(1).tiles
-    for s in slabs(x.form.count, tiles, x.vec, x.vector_bytes, x.sms, x.clusters):
-        if s.share >= TWICE_SHARE and s.lanes <= x.across:
-            parts = {"staged": s.staged, "cluster": s.cluster, "resident": s.resident}
-            yield NormConfig(x.vec, s.lanes, s.threads // s.lanes, "shared", **parts)
+    yield from _skewed_twice(x)
 
 
 def _skewed_twice(x: _Ways) -> Iterator[NormConfig]:

@@ -29,6 +29,7 @@ Source: N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from layoutalg.codegen.expr import Const, Expr, as_expr
@@ -48,15 +49,17 @@ from layoutalg.codegen.instr import (
     labelled,
     pack,
     scale,
+    within,
 )
 from layoutalg.codegen.program import Kernel, Reg, RegRef
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.rowwise.block import Block, all_of, float_word
-from layoutalg.kernels.rowwise.block_reduce import tree_reduce
+from layoutalg.kernels.rowwise.block_reduce import column_reduce, tree_reduce
 from layoutalg.kernels.rowwise.packed import PackedWalk
-from layoutalg.kernels.rowwise.problems import FOLDED, WAY, Labels
+from layoutalg.kernels.rowwise.problems import FOLDED, WAY, Labels, Mode
 from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan
-from layoutalg.kernels.rowwise.walk import WORD_BYTES, Chunk, Index
+from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedSums
+from layoutalg.kernels.rowwise.walk import WORD_BYTES, Chunk, Crd, Index
 
 
 def build(plan: ReducePlan) -> tuple[Kernel, ...]:
@@ -92,6 +95,8 @@ class _Reduction(Block):
         self.acc = k.reg("acc", p.values * p.words)
         if p.element.name in PACKED:
             self.reg("f", c.vec)
+        if isinstance(walk, CutRows):
+            self.filled("neutral", 1, NEUTRAL[p.fold])
         self.labels = None if p.joins else p.labels
         if self.labels is not None:
             element = find_dtype(f"s{8 * self.labels.nbytes}")
@@ -121,8 +126,11 @@ class _Reduction(Block):
             with self.k.For("e", self.p.edge_rounds, unroll=4) as e:
                 self._edges(edges, e)
                 self._fold_edges(edges, e)
-        tree_reduce(self, self.p.fold, self.acc)
-        self._store()
+        if isinstance(self.steps, SkewedSums):
+            self._store_columns(self.steps)
+        else:
+            tree_reduce(self, self.p.fold, self.acc)
+            self._store()
         return self.k.build()
 
     def _label(self, labels: Labels) -> None:
@@ -168,7 +176,8 @@ class _Reduction(Block):
                 self._fetch(held[u, n], chunk, self.c.vec, exists)
         with k.Unroll("u", depth) as u:
             for n in own:
-                where = self._vector(n, first + u, whole=whole) if self.p.words > 1 else None
+                cut = self.p.words > 1 or isinstance(self.steps, CutRows)
+                where = self._vector(n, first + u, whole=whole) if cut else None
                 self._fold(held[u, n], n, self.c.vec, where)
 
     def _vector(self, n: int, i: Index, *, whole: bool) -> tuple[Chunk, list[Expr]]:
@@ -180,10 +189,10 @@ class _Reduction(Block):
         return chunk, [*self.has_row(self.places[n]), *exists]
 
     def _edge(self, n: int, turn: Index) -> tuple[Chunk, list[Expr]]:
-        """A single element, of which the first of the splits has all, and the predicates that it exists."""
-        mine = [self.split.eq(0)] if self.c.splits > 1 else []
+        """A single element, and the predicates that it exists; they are dealt to the splits in turn."""
+        turn = turn * self.c.splits + self.split
         one, exists = self.steps.edge(self.bases[n], self.steps.step(self.y, turn))
-        return one, [*mine, *self.has_row(self.places[n]), *exists]
+        return one, [*self.has_row(self.places[n]), *exists]
 
     def _edges(self, edge: Reg, turn: Index) -> None:
         """Fetch single elements."""
@@ -216,6 +225,10 @@ class _Reduction(Block):
         """
         k, p, rows, single = self.k, self.p, self.walk.rows, self.walk.values == 1
         values = words if p.element.name not in PACKED else self.widened(words, vec, "f")
+        if where is not None and isinstance(self.steps, CutRows):
+            chunk, where = where[0], None
+            with self.where([as_expr(self.steps.whole(chunk)).eq(0)]):
+                k.do(within(vec), values, *chunk.ends, self.reg("neutral", 1))
         if where is None:
             k.do(fold(p.fold, vec, 1 if single else vec), self.acc[n] if single else self.acc, values)
             return
@@ -261,6 +274,31 @@ class _Reduction(Block):
                         also = counts.slice(e, count=p.store_vec)
                         self._put(also, self.places[n], 0 if single else e, p.form.outputs)
 
+    def _store_columns(self, walk: SkewedSums) -> None:
+        """Store the columns of a skewed tile, neighbours by neighbours."""
+        k, p, c, threads = self.k, self.p, self.c, self.c.threads
+        shift = k.let("shift", as_expr(walk.shift(self.bases[0], self.y)))
+        read, value = column_reduce(self, walk, p.fold, self.acc, shift), k.reg("value", 1)
+        first, *rest = (k.let(f"first{n}", as_expr(i)) for n, i in enumerate(walk.first(self.tile)))
+        for turn in range(-(-walk.width // threads)):
+            side = k.tid + turn * threads
+            short = [side < walk.width] if (turn + 1) * threads > walk.width else []
+            with self.where([*short, first + side < walk.lead.extent]):
+                read(side, value.slice(0, count=1))
+                if p.factor != 1.0:
+                    k.do(scale(1), value, Const(float_word(p.factor)))
+                crd: Crd = (first + side, *rest)
+                if c.splits == 1:
+                    index = walk.along(crd, p.form.kept, "dst") + p.form.dst_offset
+                    to = self.at(self.dst, index, walk.counted(crd, p.form.kept, "dst"), p.form.dst_offset)
+                else:
+                    to = self.at(self.dst, self.split * p.form.outputs + place_of(crd, p.form.kept))
+                values = value.slice(0, count=1)
+                if self.packed is not None:
+                    k.do(pack(1, p.result.name), self.packed, values)
+                    values = RegRef(self.packed, ())
+                k.do(STG_WHOLE[p.result.nbytes], to, values)
+
     def _put(self, values: RegRef, place: Expr, e: int, behind: int = 0) -> None:
         """Store results: of element e of a place, or in the workspace split after split.
 
@@ -279,6 +317,18 @@ class _Reduction(Block):
             self.k.do(pack(values.words, p.result.name), self.packed, values)
             values = RegRef(self.packed, ())
         self.k.do(STG_WHOLE[p.store_vec * p.result.nbytes], to, values)
+
+
+def place_of(crd: Crd, kept: Sequence[Mode]) -> Index:
+    """The number of an output, the first mode fastest.
+
+    >>> place_of((1, 2), (Mode(10, 1, 1, False), Mode(5, 10, 10, False)))
+    21
+    """
+    total: Index = 0
+    for i, m in zip(reversed(crd), reversed(kept), strict=True):
+        total = total * m.extent + i
+    return total
 
 
 def neutral_word(op: str, element: str) -> int:

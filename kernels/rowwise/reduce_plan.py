@@ -7,20 +7,11 @@ waits: enough bytes in flight on every SM, and as much to do for each.
     rows, few            several blocks per row, a workspace, a second pass
     columns              a block reads `rows_per_block` vectors side by side, its groups different steps
 
-Candidates are few; each is given a time by a model, and the fastest comes first.  The second pass of a split
-is a reduction too, of a workspace (splits, rows), and is planned in the same way.  Five things take time,
-and what overlaps does not add up:
+Where two modes are reduced the first pass may reduce one of them alone, and the second one the other: pieces
+of rows that lie beside those of others are columns then, and columns of odd pitch can be skewed.
 
-    memory      the bytes, by the memory's bandwidth, and more for short runs of rows
-    lines       128-byte lines that the L1 cache looks up, one per cycle on every SM
-    issue       instructions, four per cycle on every SM
-    waiting     waves of blocks x rounds of a thread x the latency of a round
-    barriers    between the groups of threads that share rows
-
-    time = launch + barriers + sqrt(max(memory, lines, issue)^2 + waiting^2)
-
-Notes.  The numbers of `Rates` are those of an H200: of 900 timed kernels, good ones and bad ones, half are
-within 4 %, nine in ten within 16 %.  They choose among candidates; they are not a bound from below.
+Candidates are few; each is given a time by a model, see reduce_model, and the fastest comes first.  The
+second pass of a split is a reduction too, of a workspace (splits, rows), and is planned in the same way.
 """
 
 from __future__ import annotations
@@ -28,15 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import islice
-from math import gcd, hypot, log, prod
+from itertools import islice, product
+from math import gcd, log, prod
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.rowwise.packed import REDUCTION, RUN_BYTES, PackedWalk, packed_walk, ranked, way_us
+from layoutalg.kernels.rowwise.packed import REDUCTION, RUN_BYTES, packed_walk, ranked
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
     FOLDED,
@@ -50,13 +41,19 @@ from layoutalg.kernels.rowwise.problems import (
     normalise,
     share_of,
 )
-from layoutalg.kernels.rowwise.unaligned import HeadTail
+from layoutalg.kernels.rowwise.reduce_model import Rates, pass_us, resident
+from layoutalg.kernels.rowwise.unaligned import (
+    LONG_VECTORS,
+    CutRows,
+    HeadTail,
+    SkewedSums,
+    reduction_walk,
+    skewable,
+)
 from layoutalg.kernels.rowwise.walk import (
-    LINE_BYTES,
     MOST_THREADS,
     SECTOR_BYTES,
     VECTOR_BYTES,
-    WARP,
     WORD_BYTES,
     Tiling,
     aligned,
@@ -76,8 +73,11 @@ MOST_TURNS, LOADED_WORDS, PACKED_WAYS = 16, 64, 3
 """Of runs that are copied: rows of a thread and registers for their elements at most, and how many ways are
 configurations."""
 
-PACKED_MARGIN = 1.04
-"""What the time of runs that are copied is multiplied with: the two models agree no better."""
+SHORT_PIECE = 1 << 12
+"""Elements of a row that lie together, at most, where these may be kept by a first pass."""
+
+CUT_VECTORS = 4
+"""Rows of at least so many of the widest vectors may be read by these wherever they start."""
 
 
 def _words(fold: str) -> int:
@@ -107,6 +107,7 @@ class ReduceConfig:
     rows_per_thread: int = 1
     splits: int = 1
     packed: bool = False
+    later: int | None = None
 
     @property
     def threads(self) -> int:
@@ -156,7 +157,7 @@ class Pass:
         tiling = self.config.tiling(self.element)
         if self.config.packed:
             return packed_walk(self.form, tiling, both=False)
-        return HeadTail(self.form, tiling)
+        return reduction_walk(self.form, tiling, self.words)
 
     @property
     def values(self) -> int:
@@ -181,13 +182,15 @@ class Pass:
     @property
     def edge_rounds(self) -> int:
         """Single elements of a thread, at most."""
-        return -(-self.walk.edge_steps // self.config.threads_per_row)
+        return -(-self.walk.edge_steps // (self.config.threads_per_row * self.config.splits))
 
     @property
     def store_vec(self) -> int:
         """Elements of a store: those of a vector that lie together, aligned to their number."""
         c, widest = self.config, VECTOR_BYTES // self.result.nbytes
-        if self.walk.rows or (self.result.name in INTEGERS and self.result.nbytes < WORD_BYTES):
+        if self.walk.rows or isinstance(self.walk, SkewedSums):
+            return 1
+        if self.result.name in INTEGERS and self.result.nbytes < WORD_BYTES:
             return 1
         if c.splits > 1:
             return gcd(c.vec, self.form.outputs, widest)
@@ -208,6 +211,7 @@ class Pass:
         if self.words > 1:
             turns *= c.vec if self.walk.rows else 1
         between = (c.lanes_per_row - 1).bit_length() + (c.groups_per_row - 1).bit_length()
+        between += self.walk.shifts if isinstance(self.walk, SkewedSums) else 0
         return within + turns + self.edge_rounds + between + (2 if self.factor != 1.0 else 0)
 
 
@@ -227,9 +231,11 @@ class ReducePlan:
 
     @property
     def workspace_elems(self) -> int:
-        """Words that the first pass writes for the second; 0 for one pass."""
+        """Words that the first pass writes for the second, in whole 16-byte units; 0 for one pass."""
         first = self.passes[0]
-        return first.config.splits * first.form.outputs * first.words if len(self.passes) > 1 else 0
+        if len(self.passes) == 1:
+            return 0
+        return -(-first.config.splits * first.form.outputs * first.words // 4) * 4
 
     @property
     def additions(self) -> int:
@@ -261,14 +267,15 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
     """
     rates, (form, factor) = _rates(arch), _form(p)
     fold = fold_of(p.op, p.dtype.name)
-    if c.splits == 1:
+    if c.splits == 1 and c.later is None:
         passes: tuple[Pass, ...] = (
             Pass(p.op, form, c, p.axes.dtype, p.result, factor, fold, labels=p.labels),
         )
     else:
         words = _words(fold)
         value, op = find_dtype(VALUE[words]), p.op if words > 1 else FOLD[p.op]
-        part = Pass(op, form, c, p.axes.dtype, value, 1.0, fold, labels=p.labels)
+        own = form if c.later is None else _keeping(form, c.later)
+        part = Pass(op, own, c, p.axes.dtype, value, 1.0, fold, labels=p.labels)
         joined, joins = _joining(part, form), words > 1
         ways = (
             Pass(p.op, joined, d, value, p.result, factor, fold, joins, p.labels)
@@ -302,12 +309,24 @@ def _form(p: ReduceProblem) -> tuple[Form, float]:
     return replace(form, modes=tuple(m for m in form.modes if m.src or not m.reduced)), float(factor)
 
 
+def _keeping(form: Form, later: int) -> Form:
+    """The form of a first pass that keeps one of the reduced modes; its results are side by side."""
+    modes, step, kept = [m for m in form.reduced if m is not form.reduced[later]], 1, form.reduced[later]
+    for m in form.modes:
+        if m is kept or not m.reduced:
+            modes.append(Mode(m.extent, m.src, step, reduced=False))
+            step *= m.extent
+    return Form(fewest(modes), form.src_offset, 0)
+
+
 def _joining(part: Pass, form: Form) -> Form:
-    """The reduction of the workspace that a split pass writes."""
-    modes, step = [Mode(part.config.splits, form.outputs, 0, reduced=True)], 1
-    for m in form.kept:
-        modes.append(Mode(m.extent, step, m.dst, reduced=False))
-        step *= m.extent
+    """The reduction of the workspace that a first pass writes."""
+    modes, step = [Mode(part.config.splits, part.form.outputs, 0, reduced=True)], 1
+    later = None if part.config.later is None else form.reduced[part.config.later]
+    for m in form.modes:
+        if m is later or not m.reduced:
+            modes.append(Mode(m.extent, step, m.dst, m.reduced))
+            step *= m.extent
     return Form(fewest(modes), 0, form.dst_offset)
 
 
@@ -330,16 +349,42 @@ def candidates(
     rows, widest = form.lead.reduced, VECTOR_BYTES // element.nbytes
     if split and rates.room:
         yield from ((config, None) for config in _packed(form, element, rates))
-    for config in _rows(form, element) if rows else _columns(form, element, words):
-        said = f"{'rows' if rows else 'columns'} by {config.threads_per_row} threads"
-        if config.threads > MOST_THREADS:
-            yield config, ResourceError(f"threads per block, {said}", config.threads, MOST_THREADS)
-            continue
-        yield config, None
-        if split:
-            yield from _split(config, HeadTail(form, config.tiling(element)), rates, said)
+    found = _rows(form, element, words) if rows else _columns(form, element, words)
+    for config in found:
+        yield from _with_splits(form, config, element, rates, words, split=split)
+    if split and words == 1:
+        for later in _kept_first(form, config.vec == widest):
+            own = _keeping(form, later)
+            for one in _columns(own, element, words):
+                yield from _with_splits(own, replace(one, later=later), element, rates, words, split=True)
     if config.vec < (widest if rows else min(widest, MOST_WORDS // words)):
         yield replace(config, vec=widest), UnsupportedError(f"loads of {widest} elements: {_narrow(form)}")
+
+
+def _kept_first(form: Form, wide: bool) -> range:
+    """The reduced modes that a first pass may keep.
+
+    Those are short pieces of rows, and one of two where columns are read by narrow vectors: rows of the other
+    can be skewed.
+    """
+    if len(form.reduced) < 2:
+        return range(0)
+    if form.lead.reduced:
+        return range(1 if form.lead.extent <= SHORT_PIECE else 0)
+    return range(2 if len(form.reduced) == 2 and not wide else 0)
+
+
+def _with_splits(
+    form: Form, config: ReduceConfig, element: DType, rates: Rates, words: int, *, split: bool
+) -> Iterator[tuple[ReduceConfig, LayoutAlgError | None]]:
+    """A configuration, and it with several blocks per row."""
+    said = f"{'rows' if form.lead.reduced else 'columns'} by {config.threads_per_row} threads"
+    if config.threads > MOST_THREADS:
+        yield config, ResourceError(f"threads per block, {said}", config.threads, MOST_THREADS)
+        return
+    yield config, None
+    if split:
+        yield from _split(config, reduction_walk(form, config.tiling(element), words), rates, said)
 
 
 def _split(
@@ -351,7 +396,8 @@ def _split(
         why = "each thread has one round of loads" if whole else "not every thread has a round of loads"
         yield replace(config, splits=2), UnsupportedError(f"{said}, split: {why}")
         return
-    blocks = (waves * resident(config, rates) * rates.sms for waves in (1, 2))
+    at_once = resident(config, rates, cut=isinstance(walk, CutRows))
+    blocks = (waves * at_once * rates.sms for waves in (1, 2))
     found = [min(whole, n // walk.tiles) for n in blocks if walk.tiles < 4 * rates.sms]
     yield from ((replace(config, splits=n), None) for n in found if n > 1)
     if max(found, default=1) <= 1:
@@ -380,32 +426,39 @@ def refusals(p: ReduceProblem, arch: str | Arch = "sm_90") -> dict[ReduceConfig,
     """The candidates of a problem that do not stand, and why.
 
     >>> from layoutalg.kernels.rowwise.problems import reduce_problem
-    >>> [str(why) for why in refusals(reduce_problem((4096, 63), 1, "sum", "f16")).values()][-1]
-    'loads of 8 elements: rows of 63 elements are short, and do not start and end at such loads'
+    >>> [str(why) for why in refusals(reduce_problem((4096, 31), 1, "sum", "f16")).values()][-1]
+    'loads of 8 elements: rows of 31 elements are short, and do not start and end at such loads'
     """
     words = _words(fold_of(p.op, p.dtype.name))
     tried = candidates(_form(p)[0], p.dtype, _rates(arch), words=words)
     return {c: why for c, why in tried if why is not None}
 
 
-def _rows(form: Form, element: DType) -> Iterator[ReduceConfig]:
+def _rows(form: Form, element: DType, words: int) -> Iterator[ReduceConfig]:
     """As many lanes per row as it has loads, up to a warp; or fewer, each with up to four loads in flight."""
-    vec = _row_vector(form, element)
-    walk = HeadTail(form, Tiling(element, vec, 1, 1))
-    near = power_above(walk.vectors if walk.outer else walk.steps)
-    narrow = 1 if vec * element.nbytes >= 8 else 2
-    for lanes in (32,) if near >= 256 else [n for n in (32, 16, 8, 4, 2, 1) if n <= near and 32 * n >= near]:
-        share = -(-walk.steps // lanes)
-        for depth in (8 * narrow, 4 * narrow) if lanes == min(32, near) else (4 * narrow,):
-            for most in (8, 16, 32):
-                groups = min(most, _power_below(max(1, share // depth)))
-                least = max(1, 32 // (lanes * groups))
-                rows = max(min(256 // (lanes * groups), power_above(walk.places)), least)
-                mine = min(depth, -(-share // groups))
-                own = 1
-                while 2 * own * mine <= 4 * narrow and 2 * own * rows * 1024 <= walk.places:
-                    own *= 2
-                yield ReduceConfig(vec, lanes, rows, groups, mine, own)
+    for vec in _row_vectors(form, element, words):
+        walk = reduction_walk(form, Tiling(element, vec, 1, 1), words)
+        near = power_above(walk.vectors if walk.outer else walk.steps)
+        narrow = 1 if vec * element.nbytes >= 8 else 2
+        for lanes in (
+            (32,) if near >= 256 else [n for n in (32, 16, 8, 4, 2, 1) if n <= near and 32 * n >= near]
+        ):
+            yield from _by_lanes(walk, vec, lanes, narrow, near)
+
+
+def _by_lanes(walk: HeadTail, vec: int, lanes: int, narrow: int, near: int) -> Iterator[ReduceConfig]:
+    """Rows with so many lanes each."""
+    share = -(-walk.steps // lanes)
+    for depth in (8 * narrow, 4 * narrow) if lanes == min(32, near) else (4 * narrow,):
+        for most in (8, 16, 32):
+            groups = min(most, _power_below(max(1, share // depth)))
+            least = max(1, 32 // (lanes * groups))
+            rows = max(min(256 // (lanes * groups), power_above(walk.places)), least)
+            mine = min(depth, -(-share // groups))
+            own = 1
+            while 2 * own * mine <= 4 * narrow and 2 * own * rows * 1024 <= walk.places:
+                own *= 2
+            yield ReduceConfig(vec, lanes, rows, groups, mine, own)
 
 
 def _packed(form: Form, element: DType, rates: Rates) -> Iterator[ReduceConfig]:
@@ -434,118 +487,49 @@ def _row_vector(form: Form, element: DType) -> int:
     if not form.modes or form.lead.src != 1:
         return 1
     n, widest = form.lead.extent, VECTOR_BYTES // element.nbytes
-    if n >= 16 * widest:
+    if n >= LONG_VECTORS * widest:
         return widest
     whole = (v for v in (8, 4, 2) if v <= widest and n % v == 0 and aligned(form, v))
     return next(whole, 1)
 
 
+def _row_vectors(form: Form, element: DType, words: int) -> tuple[int, ...]:
+    """Loads along rows: those, and of floats the widest ones where vectors may hold what other rows have."""
+    vec, widest = _row_vector(form, element), VECTOR_BYTES // element.nbytes
+    wide = words == 1 and form.lead.src == 1 and form.lead.extent >= CUT_VECTORS * widest
+    return (vec, widest) if vec < widest and wide else (vec,)
+
+
 def _columns(form: Form, element: DType, words: int) -> Iterator[ReduceConfig]:
     """As many columns per thread as a load has, and as registers hold values of so many words."""
     first, *others = form.modes
-    vec = min(VECTOR_BYTES // element.nbytes, MOST_WORDS // words) if first.src == 1 else 1
-    vec = gcd(vec, first.extent, form.src_offset, *(m.src for m in others))
+    widest = min(VECTOR_BYTES // element.nbytes, MOST_WORDS // words) if first.src == 1 else 1
+    vec = gcd(widest, first.extent, form.src_offset, *(m.src for m in others))
     walk = HeadTail(form, Tiling(element, vec, 1, 1))
     depth = 8 if vec * element.nbytes >= 8 else 16
-    for most in (8, 16, 32, 64, 256):
-        rows = min(most * max(1, 4 // vec), 1024, walk.places)
+    sides = [min(most * max(1, 4 // vec), 1024, walk.places) for most in (8, 16, 32, 64, 256)]
+    for rows in dict.fromkeys((min(walk.vectors, 256), *sides)):
         for threads in (256, 512, 1024):
             groups = max(_power_below(max(1, threads // rows)), 32 // gcd(rows, 32))
             while groups > walk.steps and groups // 2 * rows % 32 == 0 and groups > 1:
                 groups //= 2
-            yield ReduceConfig(vec, 1, rows, groups, min(depth, -(-walk.steps // groups)))
+            mine = min(depth, -(-walk.steps // groups))
+            yield ReduceConfig(vec, 1, rows, groups, mine)
+            if vec == 1 and words == 1 and 2 * mine <= depth and rows % 32 == 0:  # few steps: more columns
+                yield ReduceConfig(vec, 1, rows, groups, mine, min(8, depth // mine))
+    if vec < widest and words == 1:
+        yield from _skewed(form, element, widest)
+
+
+def _skewed(form: Form, element: DType, vec: int) -> Iterator[ReduceConfig]:
+    """Columns by whole vectors where rows start inside of these."""
+    steps = prod(m.extent for m in form.reduced)
+    for rows, threads in product((32, 64, 128), (128, 256, 512, 1024)):
+        groups = min(threads // rows, power_above(steps))
+        config = ReduceConfig(vec, 1, rows, groups, min(8, -(-steps // groups)))
+        if groups and skewable(form, config.tiling(element)) and (rows - 2) * vec < 2 * form.lead.extent:
+            yield config
 
 
 def _power_below(x: int) -> int:
     return 1 << (x.bit_length() - 1)
-
-
-# --- the model -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """What the model knows of a GPU: microseconds, bytes, and what an SM does in a microsecond.
-
-    A round of loads takes `latency_us`, and `byte_us` more for every byte that a thread has in flight;
-    memory (bytes per microsecond) reads runs of n contiguous bytes as if they were `run_bytes` longer, and
-    loads of n bytes as if they were `narrow_bytes` wider.  A block has `room` bytes for runs that it copies,
-    0 where there are no asynchronous copies.
-    """
-
-    sms: int = 132
-    threads: int = 2048
-    launch_us: float = 2.5
-    barrier_us: float = 0.1
-    latency_us: float = 0.5
-    byte_us: float = 0.003
-    memory: float = 4.5e6
-    run_bytes: float = 8.0
-    narrow_bytes: float = 0.3
-    cycles: float = 1900.0
-    room: int = RUN_BYTES
-
-
-def resident(c: ReduceConfig, rates: Rates) -> int:
-    """Blocks that run on an SM at once."""
-    return max(1, min(32, rates.threads // c.threads))
-
-
-def pass_us(p: Pass, rates: Rates) -> float:
-    """The time that the model gives a pass, in microseconds."""
-    c, walk = p.config, p.walk
-    if isinstance(walk, PackedWalk):
-        moved = prod(m.extent for m in p.form.modes) * p.element.nbytes + p.form.outputs * p.result.nbytes
-        return PACKED_MARGIN * way_us(walk, REDUCTION, rates.sms, moved)
-    warps = walk.tiles * c.threads // WARP
-    loads = warps * c.rows_per_thread * (-(-walk.steps // c.threads_per_row) + p.edge_rounds)
-    written = walk.places * walk.values * c.splits * p.result.nbytes
-    streaming = max(
-        _memory_us(p, rates),
-        loads * _lines(p) / (rates.sms * rates.cycles),
-        _instructions(p, warps, loads) / (4 * rates.sms * rates.cycles),
-    )
-    waves = -(-walk.blocks // (rates.sms * resident(c, rates)))
-    rounds = -(-p.rounds // c.splits) + (1 if p.tail_steps else 0)
-    steps = min(c.depth, -(-walk.steps // (c.threads_per_row * c.splits)))
-    flight = steps * c.rows_per_thread * _wide(p)
-    waiting = waves * rounds * (rates.latency_us + rates.byte_us * flight)
-    barriers = rates.barrier_us * (c.groups_per_row - 1).bit_length()
-    return rates.launch_us + barriers + hypot(streaming, waiting) + written / rates.memory
-
-
-def _wide(p: Pass) -> int:
-    """Bytes of a load."""
-    return p.walk.tiling.nbytes
-
-
-def _memory_us(p: Pass, rates: Rates) -> float:
-    c, walk = p.config, p.walk
-    read = (walk.steps * c.vec + 2 * walk.edge_steps) * walk.places * p.element.nbytes
-    run = (c.lanes_per_row * c.depth if walk.rows else c.rows_per_block) * _wide(p)
-    if run >= walk.lead.extent * p.element.nbytes and _apart(p) == walk.lead.extent:
-        run = max(run, WARP * _wide(p))  # whole rows that touch
-    return read / rates.memory * (1 + rates.run_bytes / run + rates.narrow_bytes / _wide(p))
-
-
-def _apart(p: Pass) -> int:
-    """Elements between the runs that neighbouring threads of a warp read."""
-    near = (p.form.kept if p.walk.rows else p.walk.outer)[:1]
-    return near[0].src if near else 1 << 40
-
-
-def _lines(p: Pass) -> float:
-    """Lines of a warp's load."""
-    c = p.config
-    together = min(WARP, c.lanes_per_row if p.walk.rows else c.rows_per_block)
-    run, runs = together * _wide(p), WARP / together
-    apart = runs * min(max(run, LINE_BYTES), _apart(p) * p.element.nbytes)
-    return max(WARP * _wide(p), apart) / LINE_BYTES
-
-
-def _instructions(p: Pass, warps: int, loads: int) -> float:
-    """Instructions of all warps: to fetch and fold, to exchange between lanes, to find and store results."""
-    c, values = p.config, p.values
-    fetch = 6 + c.vec * (1 if p.element.nbytes == 4 else 2) + (0 if p.walk.aligned else 4)
-    lanes = 3 * values * (c.lanes_per_row - 1).bit_length()
-    return loads * fetch + warps * (60 + lanes + 8 * values)

@@ -32,8 +32,8 @@ from layoutalg.codegen.program import Kernel, Reg, Shared
 from layoutalg.kernels.rowwise.block import Group, RowBlock, Vector
 from layoutalg.kernels.rowwise.block_reduce import get, put
 from layoutalg.kernels.rowwise.cluster import Exchange, neighbours
-from layoutalg.kernels.rowwise.norm_plan import NormConfig
 from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.schedule import NormConfig
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Index, Walk
 
 if TYPE_CHECKING:
@@ -110,6 +110,10 @@ class TurningBlock(SlabBlock):
     def stat(self, name: str) -> Reg:
         """The registers of a statistic of the slab that follows; of `factors` those of the slab before."""
         return self.used(name) if name in self.factors else super().stat(name)
+
+    def has_row(self, place: Expr) -> list[Expr]:
+        """The predicate that a place is one of the rows: of several modes the slab does not tell."""
+        return super().has_row(place) or [place < self.walk.places] * (len(self.walk.row_extents) > 1)
 
     @property
     def follows(self) -> Expr:
@@ -205,35 +209,36 @@ class TurningBlock(SlabBlock):
 def build_slabs(name: str, p: NormProblem, walk: Walk, c: NormConfig, notes: list[str], norm: Norm) -> Kernel:
     """The tile program of a norm whose columns the blocks of a cluster keep."""
 
-    def result(b: SlabBlock, v: Vector) -> None:
-        norm.apply(b, f := b.floats(v), v)
-        b.store(f, v)
-
     def turned(b: TurningBlock, v: Vector) -> None:
         b.factors = frozenset(norm.factors)
-        result(b, v)
+        norm.result(b, v)
         b.factors = frozenset()
 
     turning = 0 < c.resident < walk.tiles
     b = TurningBlock(name, p, walk, c, notes, turned) if turning else SlabBlock(name, p, walk, c, notes)
-    x = Exchange(b.k, b.tiling.rows_per_block, sum(b.stat(name).shape[0] for name in norm.partials))
+    words = sum(b.stat(name).shape[0] for name in norm.partials)
+    x = Exchange(b.k, b.tiling.rows_per_block, words) if c.cluster > 1 else None
     room = Room(b, norm)
-    b.k.min_blocks = neighbours(b.k.shared_end(1), c.threads)
-    x.open()
+    if x is not None:
+        b.k.min_blocks = neighbours(b.k.shared_end(1), c.threads)
+        x.open()
     if isinstance(b, TurningBlock):
-        for x.turn in b.slab_turns():
+        for turn in b.slab_turns():
             norm.start(b)
             norm.online(b)
             with b.k.If(b.follows):
+                if x is not None:
+                    x.turn = turn
                 room.join(x)
-                with b.k.If(b.following + b.clusters < walk.tiles):
-                    x.again()
+                if x is not None:
+                    with b.k.If(b.following + b.clusters < walk.tiles):
+                        x.again()
         return b.k.build()
     b.hold()
     norm.start(b)
     norm.online(b)
     room.join(x)
-    b.each(lambda v: result(b, v))
+    b.each(lambda v: norm.result(b, v))
     return b.k.build()
 
 
@@ -249,25 +254,31 @@ class Room:
         self.part = b.partials(self.warps * self.side * _words(self.own))
         self.final = b.partials(self.side * _words(self.factors))
 
-    def join(self, x: Exchange) -> None:
+    def join(self, x: Exchange | None) -> None:
         """From the statistics of threads to the factors of the cluster's columns, in every thread."""
         b, k, norm = self.b, self.b.k, self.norm
         norm.combine(b)
         with b.where([k.tid % WARP < self.side] if self.side < WARP else []):
             self._words(self.part, k.tid // WARP, self.own, store=True)
         k.do(BAR)
-        x.meet()
+        if x is not None:
+            x.meet()
         with k.If(k.tid < WARP):
             self._joined(self.warps, lambda warp: self._words(self.part, warp, self.others, store=False))
-            for to in self._shares(x.blocks):
-                x.send(b.row, to, *self.own)
-            x.wait()
-            self._joined(x.blocks, lambda block: x.take(block * x.senders + b.row, *self.others))
+            if x is not None:
+                self._exchanged(x)
             norm.ready(b)
             with b.where([b.y.eq(0)]):
                 self._words(self.final, 0, self.factors, store=True)
         k.do(BAR)
         self._words(self.final, 0, [b.used(name) for name in norm.factors], store=False)
+
+    def _exchanged(self, x: Exchange) -> None:
+        """Join the statistics of the blocks of a cluster, in the threads of the first warp."""
+        for to in self._shares(x.blocks):
+            x.send(self.b.row, to, *self.own)
+        x.wait()
+        self._joined(x.blocks, lambda block: x.take(block * x.senders + self.b.row, *self.others))
 
     def _words(self, buffer: Shared, slot: Expr | int, planes: list[Reg], *, store: bool) -> None:
         """Store, or load, the words of a thread's columns in a slot of all columns, plane after plane."""

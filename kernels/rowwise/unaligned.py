@@ -2,13 +2,15 @@
 
 The idea.  A layout of integers says where a vector is if every row starts at one, and no stride is below 0:
 indices are unsigned.  Where rows start at any element, the vector that an element lies in depends on the
-remainder of an address, which is neither linear in the coordinate nor known before the kernel runs.  Four
+remainder of an address, which is neither linear in the coordinate nor known before the kernel runs.  Six
 answers, each a `Walk` whose coordinates are still layouts and whose addresses are not:
 
     Backwards       a mode that runs backwards on a side is counted from its end there
     HeadTail        reductions: the vectors that lie inside of a row, and single elements before and behind
     MaskedRows      norms along rows: all vectors that touch a row; what is not the row's is masked
     SkewedColumns   norms across rows: each row of a block's tile has a shift of its own
+    CutRows         reductions of floats: vectors as of MaskedRows, what is not the row's is neutral
+    SkewedSums      reductions across rows, as SkewedColumns; threads meet by column when all is read
 
 A masked or skewed vector has the same place in source and destination, and is written element by element
 where it is cut.  In place neither is done: a vector would be read while a neighbour writes part of it.
@@ -33,9 +35,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 
+from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise.problems import Form, Mode
-from layoutalg.kernels.rowwise.walk import Bases, Chunk, Crd, Index, Side, Walk, aligned, coordinate
+from layoutalg.kernels.rowwise.walk import (
+    Bases,
+    Chunk,
+    Crd,
+    Index,
+    Side,
+    Tiling,
+    Walk,
+    aligned,
+    coordinate,
+)
 from layoutalg.layout import Layout
+
+LONG_VECTORS = 16
+"""Rows of so many vectors are long beside the single elements at their ends."""
 
 # --- modes that run backwards --------------------------------------------------------------------------
 
@@ -327,3 +343,121 @@ class SkewedColumns(Backwards):
     def written(self, row: Index) -> tuple[Index, ...]:
         """The predicates that a thread writes its vectors: the sides of a tile are others'."""
         return row >= 1, row < self.tiling.rows_per_block - 1
+
+
+# --- reductions of floats ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CutRows(MaskedRows, HeadTail):
+    """Rows of a reduction of which some start or end inside of vectors: all vectors that touch a row.
+
+    Elements of others are replaced by what changes nothing.
+
+    >>> from layoutalg.dtype import dtype
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.walk import Tiling
+    >>> x = normalise(axes_problem((8, 130), 1, "f32"))
+    >>> w = CutRows(x, Tiling(dtype("f32"), 4, 1, 32))
+    >>> w.vectors, w.steps, w.edges
+    (33, 33, 0)
+    """
+
+    @cached_property
+    def phases(self) -> int:
+        """What the places in a vector where rows start are multiples of: its size, if all are 0."""
+        return gcd(self.tiling.vec, self.form.src_offset, *(m.src for m in self.form.modes[1:]))
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that a row touches, at most."""
+        vec = self.tiling.vec
+        return -(-(self.lead.extent + (vec - self.phases)) // vec)
+
+    @property
+    def edges(self) -> int:
+        """No element is read alone."""
+        return 0
+
+    def inside(self, chunk: Chunk) -> tuple[Index, ...]:
+        """The predicate that a vector holds an element of the row: at least one vector less can."""
+        return super().inside(chunk) if self.phases < self.tiling.vec else ()
+
+    def whole(self, chunk: Chunk) -> Index:
+        """The predicate that all elements of a vector are the row's."""
+        ends = chunk.at + self.tiling.vec <= chunk.high
+        return ends if self.phases == self.tiling.vec else (chunk.low <= chunk.at) & ends
+
+
+@dataclass(frozen=True)
+class SkewedSums(SkewedColumns, HeadTail):
+    """Columns of a reduction whose rows start at different places of vectors.
+
+    A thread's rows start alike: `period` divides the threads of a column, or each of them has one row.
+
+    >>> from layoutalg.dtype import dtype
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.walk import Tiling
+    >>> x = normalise(axes_problem((8191, 8193), 0, "f32"))
+    >>> w = SkewedSums(x, Tiling(dtype("f32"), 4, 32, 1, 8))
+    >>> w.period, w.width, w.tiles, w.steps, w.first(1)
+    (4, 120, 69, 8191, (120,))
+    """
+
+    @property
+    def threads(self) -> Layout:
+        """(row of the block, thread of the row) -> tid: neighbours read neighbours."""
+        return super(SkewedColumns, self).threads
+
+    @property
+    def edges(self) -> int:
+        """No element is read alone."""
+        return 0
+
+    @property
+    def shifts(self) -> int:
+        """Groups of threads whose rows start differently."""
+        return min(self.period, self.tiling.groups)
+
+    def inside(self, chunk: Chunk) -> tuple[Index, ...]:
+        """The predicates that a vector of a step that exists holds an element of its row."""
+        return self.readable(chunk)
+
+    def first(self, tile: Index) -> Crd:
+        """The coordinate of the first column of a tile, among the kept modes of the form."""
+        side, *rest = coordinate(self.row_extents, self.place(tile, 0))
+        return (side // self.tiling.rows_per_block * self.width, *rest)
+
+    def slot_of(self, column: Index) -> Index:
+        """The slot of a column of the tile, counted from its first: see `slot`."""
+        return column + 2 * self.tiling.vec
+
+
+def skewable(form: Form, tiling: Tiling) -> bool:
+    """True when `SkewedSums` can walk columns that do not all start at vectors."""
+    if form.lead.reduced or form.lead.src != 1 or len(form.reduced) != 1:
+        return False
+    (rows,), share = form.reduced, tiling.groups
+    alike = share % (tiling.vec // gcd(rows.src, tiling.vec)) == 0 or rows.extent <= share
+    return alike and tiling.lanes == tiling.rows_per_thread == 1 and tiling.rows_per_block > 2
+
+
+def reduction_walk(form: Form, tiling: Tiling, words: int) -> HeadTail:
+    """The walk of a reduction to values of so many words.  Raises UnsupportedError.
+
+    >>> from layoutalg.dtype import dtype
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> from layoutalg.kernels.rowwise.walk import Tiling
+    >>> x = normalise(axes_problem((100, 33), 1, "f32"))
+    >>> [type(reduction_walk(x, Tiling(dtype("f32"), vec, 1, 32), 1)).__name__ for vec in (1, 4)]
+    ['HeadTail', 'CutRows']
+    """
+    vec, lead = tiling.vec, form.lead
+    if not (lead.extent % vec or (form.src_offset % vec) or any(m.src % vec for m in form.modes[1:])):
+        return HeadTail(form, tiling)
+    if lead.reduced:  # single elements cost little where rows are long and have two ends alone
+        short = lead.extent < LONG_VECTORS * vec or len(form.reduced) > 1
+        return CutRows(form, tiling) if words == 1 and short else HeadTail(form, tiling)
+    if words == 1 and skewable(form, tiling):
+        return SkewedSums(form, tiling)
+    raise UnsupportedError(f"loads of {vec} elements: not all rows of columns start at such loads")

@@ -70,7 +70,7 @@ class Tiling:
 
     tid = lane + lanes * (row + rows_per_block * group): lanes * groups threads share a row, and each has
     `rows_per_thread` of them; `splits` blocks share the steps of a row, or the `cluster` blocks of a cluster.
-    Of clusters `resident` are launched, which go on from tile to tile; 0: one for each.
+    Of clusters, or blocks of splits, `resident` are launched, which go on from tile to tile; 0: one for each.
     """
 
     element: DType
@@ -234,6 +234,8 @@ class Walk:
     @property
     def blocks(self) -> int:
         """Blocks of a launch."""
+        if self.tiling.splits > 1 and self.tiling.resident:
+            return self.tiling.resident
         clusters = min(self.tiles, self.tiling.resident or self.tiles)
         return clusters * self.tiling.splits * self.tiling.cluster
 
@@ -272,7 +274,12 @@ class Walk:
             return block // cluster, block % cluster
         if self.tiling.splits == 1:
             return block, 0
-        return block % self.tiles, block // self.tiles
+        return block % self.tiles_at_once, block // self.tiles_at_once
+
+    @property
+    def tiles_at_once(self) -> int:
+        """Tiles whose parts blocks of a split begin with: all, unless blocks are resident, and go on."""
+        return self.tiling.resident // self.tiling.splits or self.tiles
 
     def place(self, tile: Index, row: Index, n: Index = 0) -> Index:
         """Row n of a thread's: `row` is the thread's first in the block."""

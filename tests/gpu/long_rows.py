@@ -18,11 +18,11 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 from layoutalg.codegen.gpu import (
     Prepared,
@@ -40,7 +40,8 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, arguments, norm_problem
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_plan import Schedule, configs, form_of, walk_of
+from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
 from tests.gpu.hopper_products import timed_us
 from tests.norms import check, data, launch_all
 
@@ -230,10 +231,19 @@ def compiled_seed(case: tuple[int, str]) -> list[Prepared]:
     return [prepare(kernel, arch) for kernel in plan(p, arch, c).kernels]
 
 
-def correct(first: int, count: int) -> Iterator[str]:
-    """Run so many seeds; describe those whose result is not within the bound of NumPy's."""
-    arch, seeds = require_gpu().arch, range(first, first + count)
-    for seed, kernels in zip(seeds, in_processes(compiled_seed, [(s, arch) for s in seeds]), strict=True):
+Way: TypeAlias = tuple[NormProblem, NormConfig]
+
+
+def wrong_of(
+    first: int,
+    count: int,
+    drawn: Callable[[int], Way],
+    compiled: Callable[[tuple[int, str]], list[Prepared]],
+) -> int:
+    """Run so many seeds, whose problems and ways are `drawn`; print those whose result is not within the
+    bound of NumPy's, or has other bits the second time, and how many these are."""
+    arch, seeds, wrong = require_gpu().arch, range(first, first + count), 0
+    for seed, kernels in zip(seeds, in_processes(compiled, [(s, arch) for s in seeds]), strict=True):
         p, c = drawn(seed)
         launches = plan(p, arch, c)
         loaded = {one.kernel.name: load_prepared(one) for one in kernels}
@@ -245,10 +255,13 @@ def correct(first: int, count: int) -> Iterator[str]:
         try:
             got = to_host(launch_all(launches, d, launch, to_device))
             check(p, d, got)
-            again = to_host(launch_all(launches, d, launch, to_device))
+            again = to_host(launch_all(launches, replace(d), launch, to_device))
             assert (got == again).all(), "other bits the second time"
         except AssertionError as error:
-            yield f"seed {seed}: {error}, {p}, {c}"
+            print(f"seed {seed}: {error}, {p}, {c}"[:400], flush=True)
+            wrong += 1
+    print(f"{wrong} of {count} wrong", flush=True)
+    return wrong
 
 
 def main(args: list[str]) -> int:
@@ -256,12 +269,7 @@ def main(args: list[str]) -> int:
     if args[0] in ("times", "chosen"):
         times(args[1], args[2:], every=args[0] == "times")
         return 0
-    wrong = 0
-    for text in correct(int(args[1]), int(args[2])):
-        print(text[:400], flush=True)
-        wrong += 1
-    print(f"{wrong} of {args[2]} wrong", flush=True)
-    return wrong
+    return wrong_of(int(args[1]), int(args[2]), drawn, compiled_seed)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from layoutalg.codegen.gpu import (
@@ -22,22 +23,41 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.rowwise import NormConfig, NormLaunches, NormProblem
+from layoutalg.kernels.rowwise.columns import rows_of, with_fold
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_plan import configs
-from tests.norms import check, data, launch_all, random_problem
+from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from tests.norms import check, data, launch_all, random_problem, skewed_problem
 
 MOST_ELEMS = 300_000
 
 
 def case_of(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
-    """The problem of a seed, and a configuration: of the plan, or read twice, and split."""
+    """The problem of a seed, and a configuration: of the plan, or read twice, and split, or as a stream."""
     rng = random.Random(seed)
-    p = random_problem(rng, MOST_ELEMS if seed % 2 else 5000)
+    some = skewed_problem if seed % 8 == 4 else random_problem
+    p = some(rng, MOST_ELEMS if seed % 2 else 5000)
     c = rng.choice(configs(p, arch)[: 1 if seed % 3 == 0 else None])
     if seed % 5 == 0:
         staged = rng.choice([0, 2 * c.depth]) if c.vec * p.dtype.nbytes >= 4 else 0
-        c = replace(c, hold="global", staged=staged, splits=rng.choice([1, 2, 5]))
+        splits = rng.choice([1, 2, 5])
+        c = replace(c, hold="global", staged=staged, splits=splits, cluster=1, turns=0, resident=0, width=0)
+    elif seed % 4 == 0 and (found := streams(p)):
+        vec, width = rng.choice(found)
+        side, depth, splits = rng.choice([4, 8, 16]), rng.choice([2, 4, 8]), rng.choice([1, 2, 5])
+        staged = rng.choice([0, 2 * depth]) if vec * p.dtype.nbytes >= 4 else 0
+        c = NormConfig(vec, side, 128 // side, "global", depth, splits, staged, width=width)
     return p, c
+
+
+def streams(p: NormProblem) -> list[tuple[int, int]]:
+    """Vectors and columns of the streams that a problem has."""
+    form, found = form_of(p), []
+    for (inside, _), fold in product(rows_of(form), (1, 2, 3, 4, 8, 24)):
+        s = with_fold(form, inside, fold)
+        vecs = (vec for vec in (8, 4, 2, 1) if s and vec * p.dtype.nbytes <= 16 and s.has_vectors(vec))
+        if s and (vec := next(vecs, 0)):
+            found.append((vec, s.width))
+    return found
 
 
 def launches_of(seed: int, arch: str) -> NormLaunches:

@@ -12,7 +12,8 @@ from layoutalg.errors import SimulationError
 from layoutalg.kernels.rowwise import NormConfig, norm_problem
 from layoutalg.kernels.rowwise.block import RowBlock
 from layoutalg.kernels.rowwise.block_reduce import all_reduce, get, powers, put
-from layoutalg.kernels.rowwise.norm_plan import form_of, walk_of
+from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.schedule import walk_of
 from layoutalg.kernels.rowwise.walk import Walk
 from tests import mutate
 from tests.sweeps import each

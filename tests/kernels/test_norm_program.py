@@ -8,7 +8,8 @@ from layoutalg.codegen.instr import encode
 from layoutalg.codegen.sim import simulate
 from layoutalg.kernels.rowwise import NormConfig, norm_problem
 from layoutalg.kernels.rowwise.block import RowBlock
-from layoutalg.kernels.rowwise.norm_plan import Hold, form_of, walk_of
+from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.schedule import Hold, walk_of
 from layoutalg.kernels.rowwise.unaligned import MaskedRows, SkewedColumns
 from tests.sweeps import each
 

@@ -15,6 +15,7 @@ from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.cluster import BLOCK_BYTES, neighbours, slab_bytes
 from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.schedule import Hold
 from layoutalg.kernels.verification import verify
 from tests.norms import check, data, launch_all
 from tests.sweeps import each
@@ -58,6 +59,10 @@ def test_clusters_go_from_slab_to_slab(resident: int) -> None:
     for dtype, rows, staged in (("f32", 96, 0), ("bf16", 96, 5), ("f16", 85, 0), ("f32", 85, 4)):
         p = norm_problem("layer_norm", (2, rows, 9 * VEC[dtype]), 1, dtype, bias=True)
         run(p, slab(dtype, 4, 8, 2, staged=staged, resident=resident))
+
+
+def test_resident_clusters_of_slabs_that_fill_several_modes() -> None:
+    run(norm_problem("softmax", (2, 70, 40), 1, "f32"), slab("f32", 4, 16, 2, resident=2))
 
 
 @each("shape", [(3, 130, 24), (2, 77, 8), (1, 64, 136)])
@@ -144,8 +149,6 @@ MEASURED = (
     ("bf16", 14336, 9344, (8, 256, 16, 24, 0), 0.763, 0.763),
     ("f32", 27648, 2432, (8, 512, 16, 26, 7), 0.753, 0.753),
     ("bf16", 27648, 4864, (8, 512, 16, 25, 7), 0.694, 0.694),
-    ("f32", 49152, 1376, (16, 256, 1, 12, 0), 0.608, 0.608),
-    ("bf16", 49152, 2752, (16, 256, 1, 12, 0), 0.576, 0.576),
 )
 """Softmaxes over columns on one H200, 2026-11-23 (tests/gpu/column_ways): a way as threads side by side,
 threads, blocks of a cluster, vectors in shared memory, clusters that stay; its share of a copy, and the best
@@ -172,3 +175,14 @@ def test_costs_are_those_of_a_run() -> None:
     p = family.problem((32, 24), 0, "f32")
     report = verify(family, p, slab("f32", 4, 8, 2, staged=1, resident=1))
     assert report.passed, report
+
+
+@each("hold", ["registers", "shared"])
+def test_one_block_keeps_a_slab_and_one_warp_joins(hold: Hold) -> None:
+    rng = random.Random(hold)
+    for op in ("softmax", "layer_norm", "rms_norm"):
+        for resident in (99, 2):
+            dtype, lanes = rng.choice(list(VEC)), rng.choice([4, 8, 16])
+            extra: dict[str, Any] = {} if op == "softmax" else {"weight": True, "bias": op == "layer_norm"}
+            p = norm_problem(op, (2, rng.randint(60, 90), 5 * lanes * VEC[dtype] // 2), 1, dtype, **extra)
+            run(p, NormConfig(VEC[dtype], lanes, 64 // lanes, hold, 2, resident=resident))

@@ -9,7 +9,8 @@ import pytest
 
 from layoutalg.codegen.expr import Var, as_expr, evaluate
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
-from layoutalg.kernels.rowwise.norm_plan import Schedule, configs, form_of, walk_of
+from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus
 from layoutalg.kernels.rowwise.walk import Chunk
 from tests.norms import random_problem

@@ -22,11 +22,13 @@ from layoutalg.kernels.rowwise import (
     ReducePlan,
     ReduceProblem,
     plan_with,
+    plans,
     reduce_problem,
     reduced,
 )
 from layoutalg.kernels.rowwise.reduce import build
 from layoutalg.kernels.rowwise.trials import reduction_bound
+from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail, SkewedSums
 from tests import mutate
 from tests.hostshim import run_cuda_text
 from tests.reductions import decoded, outputs, random_numbers, random_plan, random_reduction
@@ -53,6 +55,8 @@ def run(
 def agree(p: ReduceProblem, plan: ReducePlan, seed: int, group: Literal["block", "warp"] = "block") -> None:
     """One plan's results, and that nothing but the outputs is written."""
     bits, values = random_numbers(p.axes.source_elems, p.axes.dtype.name, seed)
+    behind = np.full(-bits.nbytes % 16 // bits.itemsize, -1).astype(bits.dtype)  # NaN, read and not used
+    bits = np.append(bits, behind)
     untouched = np.full(p.axes.target_elems, 0x5A5A, f"u{p.result.nbytes}")
     old = untouched.copy()
     run(plan, bits, old, group, seed)
@@ -160,6 +164,33 @@ def test_results_do_not_depend_on_the_order_of_blocks_or_warps() -> None:
     assert len(found) == 1
 
 
+@each(
+    ("shape", "axes", "op", "dtype", "walk", "later"),
+    [
+        ((3, 8, 130), (0, 2), "max", "f16", CutRows, None),
+        ((7, 5, 75), (0, 2), "mean", "f32", CutRows, None),
+        ((9, 133), (0,), "sum", "f32", SkewedSums, None),
+        ((37, 3, 67), (0,), "mean", "f16", SkewedSums, None),
+        ((2, 555), (0,), "max", "bf16", SkewedSums, None),
+        ((9, 5, 24), (0, 2), "sum", "f16", HeadTail, 0),
+        ((19, 4, 9, 62), (1, 3), "max", "bf16", SkewedSums, 0),
+        ((3, 7, 2, 5, 43), (0, 1, 3), "sum", "f32", SkewedSums, 0),
+        ((5, 2, 9, 143), (0, 2), "mean", "f16", SkewedSums, 1),
+    ],
+)
+def test_vectors_that_rows_share(
+    shape: tuple[int, ...], axes: tuple[int, ...], op: str, dtype: str, walk: type, later: int | None
+) -> None:
+    """Plans whose vectors hold elements of other rows or columns, in one pass and by two blocks."""
+    p = reduce_problem(shape, axes, op, dtype)
+    found = [plan.passes[0] for plan in plans(p)]
+    c = next(one.config for one in found if one.config.later == later and type(one.walk) is walk)
+    for config in (c, replace(c, depth=1), replace(c, depth=1, splits=2)):
+        plan = plan_with(p, config)
+        if config.splits <= max(1, plan.passes[0].rounds):
+            agree(p, plan, 5)
+
+
 def test_a_missing_barrier_is_found() -> None:
     p = reduce_problem((4, 4096), 1, "sum", "f32")
     plan = plan_with(p, ReduceConfig(4, 32, 1, 4, 2))
@@ -188,4 +219,4 @@ def test_the_workspace_is_written_whole() -> None:
         bits, _ = random_numbers(p.axes.source_elems, "f32", 1)
         work = np.full(plan.workspace_elems, 0x7FC00001, "u4")
         simulate(build(plan)[0], {"src": bits, "dst": work})
-        assert not (work == 0x7FC00001).any()
+        assert not (work[: 2 * p.axes.outputs] == 0x7FC00001).any()

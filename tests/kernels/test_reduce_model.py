@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from layoutalg.kernels.rowwise import ReduceConfig, plan_with, plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce_plan import Pass, Rates, pass_us, resident
+from layoutalg.kernels.rowwise.reduce_model import Rates, pass_us, resident
+from layoutalg.kernels.rowwise.reduce_plan import Pass
 from tests.sweeps import each
 
 RATES = Rates()

@@ -9,7 +9,8 @@ import pytest
 from layoutalg.errors import NotInjectiveError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.rowwise import ReduceConfig, axes_problem, plan_with, plans, reduce_problem
 from layoutalg.kernels.rowwise.problems import normalise
-from layoutalg.kernels.rowwise.reduce_plan import Pass, Rates, configs, refusals
+from layoutalg.kernels.rowwise.reduce_model import Rates
+from layoutalg.kernels.rowwise.reduce_plan import Pass, configs, refusals
 from tests.sweeps import each
 
 
@@ -23,7 +24,8 @@ def first(shape: tuple[int, ...], axes: int | tuple[int, ...], dtype: str = "f32
         ((8192, 8192), 1, "f32", 4),
         ((8192, 8192), 0, "bf16", 8),
         ((8191, 8193), 1, "f16", 8),
-        ((8191, 8193), 0, "f16", 1),
+        ((8191, 8193), 0, "f16", 8),
+        ((8191, 13), 0, "f16", 1),
         ((8192, 8196), 0, "f16", 4),
         ((1000, 3), 1, "f32", 1),
         ((1000, 33), 1, "f32", 1),
@@ -93,8 +95,8 @@ def test_blocks_fit_the_hardware() -> None:
         ((64, 1024), 1, "f32", "split: each thread has one round of loads"),
         ((4, 100), 0, "f16", "split: not every thread has a round of loads"),
         ((3000, 63), 0, "f32", "threads per block, columns by 32 threads: 2016 asked, the limit is 1024"),
-        ((4096, 63), 1, "f16", "loads of 8 elements: rows of 63 elements are short"),
-        ((4096, 63), 0, "f16", "loads of 8 elements: not all rows of columns start at such loads"),
+        ((4096, 31), 1, "f16", "loads of 8 elements: rows of 31 elements are short"),
+        ((40, 4, 6, 63), (0, 2), "f16", "loads of 8 elements: not all rows of columns start at such loads"),
     ],
 )
 def test_a_candidate_that_is_dropped_says_why(

@@ -7,10 +7,19 @@ from collections import Counter
 from dataclasses import replace
 from itertools import product
 
+import pytest
+
 from layoutalg.dtype import dtype
+from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise import ReduceConfig, axes_problem
 from layoutalg.kernels.rowwise.problems import Form, Mode, normalise
-from layoutalg.kernels.rowwise.unaligned import Backwards, HeadTail
+from layoutalg.kernels.rowwise.unaligned import (
+    Backwards,
+    CutRows,
+    HeadTail,
+    SkewedSums,
+    reduction_walk,
+)
 from layoutalg.kernels.rowwise.walk import Tiling, coordinate
 from tests.reductions import random_plan, random_reduction
 from tests.sweeps import each
@@ -25,13 +34,38 @@ def elements(walk: HeadTail, place: int, most: int) -> dict[int, Counter[int]]:
     for number in range(walk.steps):
         chunk = walk.chunk(bases, number)
         if all(walk.exists(number, chunk)):
-            assert chunk.source % vec == 0 and chunk.source + vec <= most
+            has = [True] * vec
+            if isinstance(walk, CutRows):
+                has = [bool(chunk.has(e)) for e in range(vec)]
+                assert bool(walk.whole(chunk)) == all(has)
+            assert chunk.source % vec == 0 and chunk.source + max(e + 1 for e in range(vec) if has[e]) <= most
             for e in range(vec):
-                found[0 if walk.rows else e][chunk.source + e] += 1
+                if has[e]:
+                    found[0 if walk.rows else e][chunk.source + e] += 1
     for number in range(walk.edge_steps):
         one, exists = walk.edge(bases, number)
         if all(exists):
             found[0][one.source] += 1
+    return found
+
+
+def skewed(walk: SkewedSums, tile: int) -> dict[int, Counter[int]]:
+    """For each column of a tile, by its place in the destination: the elements of all threads in its slot."""
+    t, vec, slots = walk.tiling, walk.tiling.vec, dict[int, Counter[int]]()
+    for row, y in product(range(t.rows_per_block), range(t.threads_per_row)):
+        bases = walk.bases(walk.place(tile, row))
+        for number in range(y, walk.steps, t.threads_per_row):
+            chunk = walk.chunk(bases, number)
+            if all(walk.exists(number, chunk)):
+                assert chunk.source % vec == 0
+                for e in range(vec):
+                    slot = walk.slot(row, walk.shift(bases, y), e)
+                    slots.setdefault(slot, Counter())[chunk.source + e] += 1
+    first, *rest = walk.first(tile)
+    found = {}
+    for column in range(min(walk.width, walk.lead.extent - first)):
+        at = walk.along((first + column, *rest), walk.form.kept, "dst") + walk.form.dst_offset
+        found[at] = slots[walk.slot_of(column)]
     return found
 
 
@@ -56,11 +90,62 @@ def test_every_element_is_read_once_and_goes_where_it_belongs(seed: int) -> None
     if any(not m.src for m in form.reduced):
         return  # those are a factor, not a mode, of the walk
     walk = HeadTail(form, replace(c, splits=1).tiling(p.axes.dtype))
+    if c.later is not None or (
+        not walk.rows and isinstance(reduction_walk(form, walk.tiling, 1), SkewedSums)
+    ):
+        return  # see below
     got = {}
     for place in range(walk.places):
         for e, counted in elements(walk, place, p.axes.source_elems).items():
             got[form.dst_offset + walk.along(walk.target(place, e), form.kept, "dst")] = counted
     assert got == expected(form)
+
+
+@each("seed", range(200, 240))
+def test_cut_vectors_hold_every_element_once(seed: int) -> None:
+    rng = random.Random(seed)
+    vec, n, outer, kept = rng.choice((2, 4, 8)), rng.randint(1, 70), rng.randint(2, 4), rng.randint(1, 3)
+    pitch, offset = n + rng.randint(0, 9), rng.randint(0, 9)
+    modes = (Mode(n, 1, 0, True), Mode(kept, pitch, 1, False), Mode(outer, kept * pitch, 0, True))
+    form = Form(tuple(m for m in modes if m.extent > 1 or m is modes[0]), offset, 0)
+    walk = CutRows(form, Tiling(dtype("f16"), vec, 2, 4))
+    got = {}
+    for place in range(walk.places):
+        (counted,) = elements(walk, place, offset + outer * kept * pitch).values()
+        got[form.dst_offset + walk.along(walk.target(place), form.kept, "dst")] = counted
+    assert got == expected(form)
+
+
+@each("seed", range(240, 280))
+def test_a_skewed_tile_joins_every_column_of_it(seed: int) -> None:
+    rng = random.Random(seed)
+    vec, n, rows, kept = rng.choice((2, 4, 8)), rng.randint(9, 90), rng.randint(1, 12), rng.randint(1, 3)
+    pitch, offset = n + rng.randint(0, 9), rng.randint(0, 9)
+    modes = (Mode(n, 1, 1, False), Mode(rows, pitch, 0, True), Mode(kept, rows * pitch + 3, n, False))
+    form = Form(tuple(m for m in modes if m.extent > 1 or m.reduced), offset, rng.randint(0, 5))
+    groups = rng.choice((vec, 2 * vec, 16))
+    walk = SkewedSums(form, Tiling(dtype("f16"), vec, rng.randint(3, 9), 1, groups))
+    got: dict[int, Counter[int]] = {}
+    for tile in range(walk.tiles):
+        got |= skewed(walk, tile)
+    assert got == expected(form)
+
+
+def test_which_walk_a_reduction_has() -> None:
+    def kind(shape: tuple[int, ...], axes: tuple[int, ...], vec: int, words: int = 1, groups: int = 4) -> str:
+        form = normalise(axes_problem(shape, axes, "f32"))
+        return type(reduction_walk(form, Tiling(F32, vec, 32, 1, groups), words)).__name__
+
+    assert [kind((9, 128), (1,), 4), kind((9, 129), (1,), 4)] == ["HeadTail", "HeadTail"]
+    assert [kind((9, 33), (1,), 4), kind((9, 3, 129), (0, 2), 4)] == ["CutRows", "CutRows"]
+    assert [kind((9, 33), (1,), 4, 2), kind((9, 3, 129), (0, 2), 1)] == ["HeadTail", "HeadTail"]
+    assert [kind((9, 128), (0,), 4), kind((9, 129), (0,), 4)] == ["HeadTail", "SkewedSums"]
+    for refused in ({"words": 2}, {"groups": 2}):
+        with pytest.raises(UnsupportedError, match="loads of 4 elements: not all rows of columns start at"):
+            kind((9, 129), (0,), 4, **refused)
+    assert kind((2, 129), (0,), 4, groups=2) == "SkewedSums"
+    with pytest.raises(UnsupportedError, match="columns"):
+        kind((9, 3, 5, 129), (0, 2), 4)
 
 
 @each("seed", range(60, 90))

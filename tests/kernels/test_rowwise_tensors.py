@@ -12,7 +12,7 @@ import pytest
 
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.language import Tensor
-from layoutalg.codegen.program import Do, For, If, Kernel, Let, MemRef, Unroll
+from layoutalg.codegen.program import Do, For, Global, If, Kernel, Let, MemRef, Unroll
 from layoutalg.errors import IRError
 from layoutalg.kernels.rowwise import norm_problem, plan_with, reduce_problem
 from layoutalg.kernels.rowwise.block import Block
@@ -47,8 +47,8 @@ def places(kernel: Kernel, rng: random.Random) -> Iterator[tuple[MemRef, int, in
                     yield from body(orelse, known)
                 case Do(_, args):
                     for ref in args:
-                        if isinstance(ref, MemRef) and ref.tensor is not None:
-                            pairs = zip(ref.coordinate, ref.buffer.strides, strict=True)  # type: ignore[union-attr]
+                        if isinstance(ref, MemRef) and ref.tensor and isinstance(ref.buffer, Global):
+                            pairs = zip(ref.coordinate, ref.buffer.strides, strict=True)
                             yield ref, value(ref.index, known), sum(value(c * d, known) for c, d in pairs)
 
     for _ in range(4):

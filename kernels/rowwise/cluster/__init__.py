@@ -3,6 +3,7 @@
     exchange    partial statistics of every block in all blocks, by one exchange
     resident    how many clusters a GPU holds at a time
     kept_time   how long rows take that blocks keep: what the choice of a cluster minimises
+    grid_time   how long rows take of which all resident blocks keep a part
     slab_plan   which slabs of columns clusters keep, ranked by the share of a copy that is expected
 
 Entered from kernels.rowwise.
@@ -11,19 +12,35 @@ Entered from kernels.rowwise.
 from __future__ import annotations
 
 from layoutalg.kernels.rowwise.cluster.exchange import Exchange
+from layoutalg.kernels.rowwise.cluster.grid_time import (
+    GRID_DEPTH,
+    GRID_STAGED,
+    LONE_THREADS,
+    SEVERAL_THREADS,
+    grid_us,
+    moved_bytes,
+    share_of_copy,
+)
 from layoutalg.kernels.rowwise.cluster.kept_time import REGISTERS, Kept, kept_us, split_us
 from layoutalg.kernels.rowwise.cluster.resident import SIZES, resident_clusters
 from layoutalg.kernels.rowwise.cluster.slab_plan import BLOCK_BYTES, neighbours, slab_bytes, slabs
 
 __all__ = [
     "BLOCK_BYTES",
+    "GRID_DEPTH",
+    "GRID_STAGED",
+    "LONE_THREADS",
     "REGISTERS",
+    "SEVERAL_THREADS",
     "SIZES",
     "Exchange",
     "Kept",
+    "grid_us",
     "kept_us",
+    "moved_bytes",
     "neighbours",
     "resident_clusters",
+    "share_of_copy",
     "slab_bytes",
     "slabs",
     "split_us",

@@ -1,0 +1,166 @@
+"""Norms over streams: statistics of columns of memory, those of a group joined, results of columns.
+
+The idea.  Three kernels, whose order is that of the data they need:
+
+    statistics    blocks read rows of the stream in turn, whole vectors of whole lines; a thread keeps its
+                  columns, and each block saves a partial statistic for every column
+    joined        some threads per group join the partials of all blocks and of all columns of the group, and
+                  the elements of the rows that are left; factors are written for every column, and the
+                  results of the rows that are left
+    result        the first kernel's walk backwards, while L2 has what was read last
+
+    rms norm (9873,2369,3) over (0,2) bf16, 1 split      454848 partials, joined by 192, and 17 x 3 elements
+
+Notes.  Factors lie behind the partials in the same buffer.  Sums are made in a fixed order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from layoutalg.codegen.expr import as_expr
+from layoutalg.codegen.instr import LDG, STG, STG_WHOLE, pack
+from layoutalg.codegen.program import Global, Kernel, RegRef
+from layoutalg.dtype import dtype as find_dtype
+from layoutalg.kernels.rowwise.block import ONE_WORD, NormBlock, RowBlock
+from layoutalg.kernels.rowwise.block_reduce import get
+from layoutalg.kernels.rowwise.columns import Stream
+from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.schedule import NormConfig
+from layoutalg.kernels.rowwise.walk import WARP, Bases, Chunk, Tiling, Walk, power_above
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.rowwise.norm import Norm
+
+LOADS = LDG
+"""Loads of the last kernel."""
+
+JOINING, MOST_JOINING = 8, 256
+"""Partials of a thread that joins, rather, and threads of a block of theirs."""
+
+FILLED = 132 * 4
+"""Blocks that join, rather: then one has fewer groups side by side."""
+
+
+def planes(s: Stream, c: NormConfig, partials: Mapping[str, str]) -> tuple[dict[str, int], int]:
+    """Where each plane of partials begins, and behind them the factors: in words.
+
+    Planes of one word have one for each vector.
+    """
+    begins, before = {}, 0
+    for name in partials:
+        begins[name] = before
+        before += c.splits * s.places // (c.vec if name in ONE_WORD else 1)
+    return begins, -(-before // 4) * 4
+
+
+def workspace(s: Stream, c: NormConfig, norm: Norm) -> int:
+    """Words of the buffer of partials and factors."""
+    return planes(s, c, norm.partials)[1] + len(norm.factors) * s.places
+
+
+def joining(s: Stream, c: NormConfig) -> Tiling:
+    """The threads that join: those of a group side by side where its columns lie so."""
+    form = s.joined(c.splits)
+    share = min(MOST_JOINING, power_above(form.count / JOINING))
+    rows = max(WARP // share, min(MOST_JOINING // share, WARP, power_above(form.outputs // FILLED)), 1)
+    if form.lead.reduced:
+        return Tiling(find_dtype("f32"), 1, rows, share, 1)
+    return Tiling(find_dtype("f32"), 1, rows, 1, share)
+
+
+class JoinBlock(NormBlock):
+    """A block that joins the partials of groups of columns."""
+
+    def __init__(self, name: str, p: NormProblem, s: Stream, c: NormConfig, notes: list[str]) -> None:
+        tiling = joining(s, c)
+        super().__init__(name, p, Walk(s.joined(c.splits), tiling), notes, saves=False)
+        self.stream, self.config, self.element = s, c, p.dtype
+        self.partial: Global = self.k.pointer("partial", 4, writable=True)
+        self.made = Walk(s.joined(1), tiling)
+        self.rest = None if s.left is None else Walk(s.left, tiling)
+        self._stand()
+        if self.rest is not None:
+            self.dst = self.tensor("dst", "dst", (), p.dtype, writable=True)
+            self.src = self.dst if p.in_place else self.tensor("src", "src", (), p.dtype)
+
+    @contextmanager
+    def steps(self, walk: Walk, bases: Bases) -> Iterator[Chunk]:
+        """Code for every step of a walk, by the threads of a group in turn."""
+        share = self.tiling.threads_per_row
+        rounds = -(-walk.steps // share)
+        with self.present(), self.k.For("i", rounds, unroll=4) as i:
+            step = self.k.let("step", as_expr(walk.step(self.y, i)))
+            with self.where([step < walk.steps] if walk.steps % share else []):
+                yield walk.chunk(bases, step)
+
+    def join(self, norm: Norm) -> None:
+        """Join the partials of a group."""
+        k, begins = self.k, planes(self.stream, self.config, norm.partials)[0]
+        with self.steps(self.walk, self.bases) as chunk:
+            at = k.let("column", as_expr(chunk.source))
+            for name, into in norm.partials.items():
+                place = at // self.config.vec if name in ONE_WORD else at
+                k.do(LDG[4], self.stat(into), k.at(self.partial, place + begins[name]))
+            norm.join(self)
+
+    def join_left(self, walk: Walk, norm: Norm) -> None:
+        """Join the elements of the rows that are left."""
+        with self.steps(walk, walk.bases(self.place)) as chunk:
+            norm.single(self, self._element(chunk))
+            norm.join(self)
+
+    def _element(self, chunk: Chunk) -> RegRef:
+        raw = self.reg("raw", 1)
+        self.k.do(LDG[self.problem.dtype.nbytes], raw, self.at(self.src, chunk.source))
+        return self.widened(RegRef(raw, ()), 1, "x")
+
+    def results_left(self, walk: Walk, norm: Norm) -> None:
+        """Results of the rows that are left."""
+        k, element = self.k, self.problem.dtype
+        with self.steps(walk, walk.bases(self.place)) as chunk:
+            f = self._element(chunk)
+            norm.apply(self, f)
+            if element.name != "f32":
+                packed = self.reg("packed", 1)
+                k.do(pack(1, element.name), packed, f)
+                f = RegRef(packed, ())
+            k.do(STG[element.nbytes], self.at(self.dst, chunk.target), f)
+
+    def factors(self, norm: Norm) -> None:
+        """Write the factors of a group for all its columns."""
+        k, first = self.k, planes(self.stream, self.config, norm.partials)[1]
+        with self.steps(self.made, self.made.bases(self.place)) as chunk:
+            at = k.let("column", as_expr(chunk.target))
+            for n, name in enumerate(norm.factors):
+                place = k.at(self.partial, at + (first + n * self.stream.places))
+                k.do(STG_WHOLE[4], place, self.stat(name))
+
+
+def build_joined(name: str, p: NormProblem, s: Stream, c: NormConfig, notes: list[str], norm: Norm) -> Kernel:
+    """The kernel that joins the partials of all groups."""
+    b = JoinBlock(name, p, s, c, notes)
+    norm.start(b)
+    b.join(norm)
+    if b.rest is not None:
+        b.join_left(b.rest, norm)
+    norm.combine(b)
+    norm.ready(b)
+    b.factors(norm)
+    if b.rest is not None:
+        b.results_left(b.rest, norm)
+    return b.k.build()
+
+
+def build_results(b: RowBlock, s: Stream, c: NormConfig, norm: Norm) -> Kernel:
+    """The kernel that makes the results of all whole rows."""
+    partial, first = b.k.pointer("partial", 4), planes(s, c, norm.partials)[1]
+    b.loads = LOADS
+    b.ahead(backwards=True)
+    with b.present():
+        for n, name in enumerate(norm.factors):
+            get(b, LDG, partial, b.place * c.vec + (first + n * s.places), b.stat(name))
+    b.each(lambda v: norm.result(b, v), backwards=True)
+    return b.k.build()
