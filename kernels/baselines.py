@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 from layoutalg.arch import Arch, Board, find_arch
 from layoutalg.codegen.costs import Prediction
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.elements import NUMPY_NAME
 from layoutalg.optional import import_trouble
 
 Launch: TypeAlias = Callable[[], object]
@@ -27,13 +28,21 @@ Launch: TypeAlias = Callable[[], object]
 _TORCH_CARRIER = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
 
 
-def torch_assign(dst: Any, src: Any) -> Launch | None:
-    """PyTorch's dst.copy_(src), whatever the strides: what `x.t().contiguous()` runs, without allocation."""
+def torch_assign(dst: Any, src: Any, to_type: str = "", of_type: str = "") -> Launch | None:
+    """PyTorch's dst.copy_(src), whatever the strides: what `x.t().contiguous()` runs, without allocation.
+
+    With element types of both the copy converts.
+    """
     if import_trouble("torch", ""):
         return None
     import torch
 
     to, of = (torch.as_tensor(a.view(_TORCH_CARRIER[a.itemsize]), device="cuda") for a in (dst, src))
+    if to_type:
+        to, of = (
+            x.view(getattr(torch, _TORCH_FLOAT.get(kind) or NUMPY_NAME[kind]))
+            for x, kind in ((to, to_type), (of, of_type))
+        )
     return lambda: to.copy_(of)
 
 

@@ -15,6 +15,7 @@ are read and never set.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -186,8 +187,8 @@ class Made:
     notes: Mapping[str, Any]
 
 
-def make(asked: tuple[Timed, str]) -> Made:
-    """Choose, predict, print and compile for an architecture.
+def make(asked: tuple[Timed, str], gpu: str = "") -> Made:
+    """Choose, predict, print and compile for an architecture, by a lock or rates that are of `gpu`.
 
     >>> p = find_family("sum").problem((64, 96), (1,), "f16")
     >>> made = make((Timed("sum", p), "sm_90a"))
@@ -196,11 +197,11 @@ def make(asked: tuple[Timed, str]) -> Made:
     """
     timed, arch = asked
     family, p = find_family(timed.family), timed.problem
-    config, source = choose(family, p, arch) if timed.config is None else (timed.config, "")
+    config, source = choose(family, p, arch, gpu) if timed.config is None else (timed.config, "")
     sequence = (family.shared or family.launches)(p, config, arch)
     notes = dict(family.bench.notes(p, config, arch))
     way = family.way(config)
-    way = f"{way}, by the {source}" if source.startswith("lock") else way
+    way = f"{way}, by the {source}" if source not in ("", "cost model") else way
     return Made(timed, compile_sequence(sequence, arch), way, notes)
 
 
@@ -214,11 +215,12 @@ def benchmark(problems: Iterable[Timed], method: Method | None = None) -> Iterat
     >>> if gpu_status().available:
     ...     row = next(benchmark([Timed("sum", find_family("sum").problem((512, 512), 1, "f32"))]))
     """
-    arch, asked, method = require_gpu().arch, list(problems), method or Method()
+    status, asked, method = require_gpu(), list(problems), method or Method()
+    arch, made_here = status.arch, functools.partial(make, gpu=status.name)
     for timed in asked:
         check_method(method, timed)
     with watching() as monitor:
-        for made in in_processes(make, [(timed, arch) for timed in asked]):
+        for made in in_processes(made_here, [(timed, arch) for timed in asked]):
             yield from _rows({made.way: made}, arch, method, monitor)
 
 

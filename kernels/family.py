@@ -101,6 +101,13 @@ class Bench:
     notes: Callable[[Any, Any, str], Mapping[str, Any]] = lambda problem, config, arch: {}
 
 
+class Traffic(NamedTuple):
+    """Bytes that memory is asked to read and to write."""
+
+    read: int
+    written: int
+
+
 MOST_SETS = 64
 """Sets of buffers that cold data is spread over at most; so many of less than a sixteenth of the L2 are not
 cold, and are not called so."""
@@ -140,7 +147,9 @@ class Family:
     that neighbouring problems share, and `called` those of a call on arrays, by kernels that as many problems
     as can be share, where the family has such; `way` says in a word how a configuration works; `steps` are
     configurations by name that show how the kernel came to be what it is; `written` are those of which
-    `layoutalg generate` writes the best.
+    `layoutalg generate` writes the best.  `words` are what a launch of a configuration is given beside what
+    the buffers hold: numbers that depend on both; `memory` is what memory is predicted to read and to write
+    for a configuration, None where that is not said.
     """
 
     name: str
@@ -160,6 +169,8 @@ class Family:
     way: Callable[[Any], str] = lambda config: ""
     steps: Mapping[str, Any] = field(default_factory=dict)
     written: Callable[[Any], bool] = lambda config: True
+    words: Callable[[Any, Any, Mapping[str, Any]], Mapping[str, int]] = lambda problem, config, given: {}
+    memory: Callable[[Any, Any, str | Arch], Traffic] | None = None
 
     def choose(
         self, problem: Any, arch: str | Arch = "sm_90", among: Callable[[Any], bool] = lambda config: True

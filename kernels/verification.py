@@ -114,7 +114,7 @@ def checks(
         yield from _checks_on_gpu(family, problem, config, seed)
         return
     sequence = family.launches(problem, config, "sm_90")
-    ran, given = printed_sequence(sequence), family.buffers(problem, first, seed)
+    ran, given = printed_sequence(sequence), given_to(family, problem, config, first, seed)
     expected, traces = family.expected(problem, config, given), list[MemTrace]()
     for group in GROUPS:
         mine = copied(given)
@@ -123,17 +123,30 @@ def checks(
     scalars = {name: x for name, x in given.items() if isinstance(x, int)}
     yield from access_checks(sequence_traffic(sequence, scalars), traces)
     for trial in others:
-        given = family.buffers(problem, trial, seed)
+        given = given_to(family, problem, config, trial, seed)
         simulate_sequence(ran, mine := copied(given), seed=seed, trace=False)
         yield compare(f"result, {trial}", given, family.expected(problem, config, given), mine)
     yield from machine_code_checks(sequence.kernels)
+
+
+def given_to(family: Family, problem: Any, config: Any, trial: str, seed: int) -> dict[str, Any]:
+    """What a configuration is given in a trial: buffers, and numbers of both.
+
+    >>> from layoutalg.kernels import FAMILIES
+    >>> family = FAMILIES["transpose"]
+    >>> p = family.problem(8, 24, "f32")
+    >>> sorted(given_to(family, p, family.choose(p), *family.trials(p), 0))
+    ['dst', 'src']
+    """
+    given = family.buffers(problem, trial, seed)
+    return given | dict(family.words(problem, config, given))
 
 
 def _checks_on_gpu(family: Family, problem: Any, config: Any, seed: int) -> Iterator[Check]:
     arch = require_gpu().arch
     compiled = compile_sequence((family.shared or family.launches)(problem, config, arch), arch)
     for n, trial in enumerate(family.trials(problem)):
-        given = family.buffers(problem, trial, seed)
+        given = given_to(family, problem, config, trial, seed)
         scalars = {name: x for name, x in given.items() if isinstance(x, int)}
         mine = {name: to_device(x) for name, x in given.items() if name not in scalars}
         load_sequence(compiled.ready(scalars)).on_arrays(mine)()

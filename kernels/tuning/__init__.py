@@ -6,7 +6,9 @@ jobs      Job: one timing, built without a GPU, taken in a child process with a 
 engines   local_engine, cluster_engine: processes of a host, Dask, Ray, each as two executors
 tuner     jobs_of, tune: the search
 lockfile  Lock: the fastest of each problem, in a file that is committed
-study     shares, fitted_rates, t4_results: what a store tells
+rates     Rates: fitted rates in a file, which rank the candidates of a family
+sweep     cases_of: random problems of a family, verified by the same engines
+study     shares, boards_of, fitted_rates, t4_results: what a store tells
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ from __future__ import annotations
 from layoutalg.kernels.tuning.engines import Engine, cluster_engine, first_of, local_engine
 from layoutalg.kernels.tuning.jobs import (
     RATES,
+    SLOW,
     Built,
     Job,
     Place,
+    UnfitWorkerError,
     build,
     gpu_place,
     model_place,
@@ -25,6 +29,7 @@ from layoutalg.kernels.tuning.jobs import (
 )
 from layoutalg.kernels.tuning.keys import (
     TIMINGS,
+    VERIFIED,
     Key,
     Record,
     called_sequence,
@@ -43,13 +48,28 @@ from layoutalg.kernels.tuning.lockfile import (
     lock_text,
     read_lock,
 )
+from layoutalg.kernels.tuning.rates import Rates, current_rates, rates_of, rates_text, read_rates
 from layoutalg.kernels.tuning.store import Store, salvaged
-from layoutalg.kernels.tuning.study import Fit, fitted_rates, shares, t4_results
+from layoutalg.kernels.tuning.study import (
+    Board,
+    Fit,
+    boards_of,
+    by_problem,
+    fitted_rates,
+    shares,
+    t4_results,
+    without,
+)
+from layoutalg.kernels.tuning.sweep import SIMULATOR, by_verification, cases_of, random_case
 from layoutalg.kernels.tuning.tuner import Summary, jobs_of, tune
 
 __all__ = [
     "RATES",
+    "SIMULATOR",
+    "SLOW",
     "TIMINGS",
+    "VERIFIED",
+    "Board",
     "Built",
     "Engine",
     "Fit",
@@ -58,14 +78,21 @@ __all__ = [
     "Lock",
     "Locked",
     "Place",
+    "Rates",
     "Record",
     "Store",
     "Summary",
+    "UnfitWorkerError",
+    "boards_of",
     "build",
+    "by_problem",
+    "by_verification",
     "called_sequence",
+    "cases_of",
     "choose",
     "cluster_engine",
     "current_lock",
+    "current_rates",
     "first_of",
     "fitted_rates",
     "gpu_place",
@@ -77,7 +104,11 @@ __all__ = [
     "lock_text",
     "model_place",
     "modelled_ns",
+    "random_case",
+    "rates_of",
+    "rates_text",
     "read_lock",
+    "read_rates",
     "record_fields",
     "record_of",
     "salvaged",
@@ -86,4 +117,5 @@ __all__ = [
     "take_times",
     "text_digest",
     "tune",
+    "without",
 ]

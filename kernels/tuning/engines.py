@@ -20,13 +20,14 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
-from layoutalg.optional import import_trouble
+from layoutalg.optional import import_trouble, loaded
 
 MOST_GPUS = 64
 """Of one host."""
@@ -40,7 +41,9 @@ class Engine:
     """Executors that build and that take times, and how many jobs the latter work on at once.
 
     `new_builders` and `new_timers` make them anew when they are broken, as a pool is of which a process was
-    killed; a cluster mends itself.
+    killed; a cluster mends itself. `others` are the names of those that take times (`worker_name`) but for
+    one, `timers_on` takes times on one of those alone. `losses` are the errors by which a library says that
+    a worker was lost.
 
     >>> with local_engine(2) as engine:
     ...     engine.width
@@ -52,6 +55,13 @@ class Engine:
     width: int
     new_builders: Callable[[], Executor] | None = None
     new_timers: Callable[[], Executor] | None = None
+    others: Callable[[str], frozenset[str]] | None = None
+    timers_on: Callable[[frozenset[str]], Executor] | None = None
+    losses: tuple[type[Exception], ...] = ()
+
+    def elsewhere(self, worker: str) -> frozenset[str]:
+        """The names of the others that take times, where they can be chosen among."""
+        return self.others(worker) if worker and self.others is not None else frozenset()
 
     def renew(self, broken: Executor) -> None:
         """Make an executor anew that is broken, where that is ours to do and was not done."""
@@ -64,8 +74,9 @@ class Engine:
 
 
 @contextlib.contextmanager
-def local_engine(gpus: int = 1, builders: int | None = None) -> Iterator[Engine]:
-    """Processes of this host: as many that build as there are cores, and one that times for each GPU.
+def local_engine(gpus: int = 1, builders: int | None = None, *, on_gpus: bool = True) -> Iterator[Engine]:
+    """Processes of this host: as many that build as there are cores, and one that times for each GPU, or so
+    many that need none.
 
     Raises ResourceError for a number of GPUs that no host has.
 
@@ -84,6 +95,8 @@ def local_engine(gpus: int = 1, builders: int | None = None) -> Iterator[Engine]
         return ProcessPoolExecutor(cores, spawn, _see_none)
 
     def timers_of() -> Executor:
+        if not on_gpus:
+            return ProcessPoolExecutor(gpus, spawn, _see_none)
         devices = spawn.Queue()
         for device in visible_devices(gpus):
             devices.put(device)
@@ -162,7 +175,20 @@ def _dask(address: str, *, on_gpus: bool) -> Iterator[Engine]:
             )
         asks = {"resources": {"GPU": 1}} if on_gpus else {}
         builders = client.get_executor(pure=False, retries=0)
-        yield Engine(builders, client.get_executor(pure=False, retries=0, **asks), len(timing))
+        timers: Executor = client.get_executor(pure=False, retries=0, **asks)
+
+        lost = (distributed.KilledWorker,)
+
+        def others(worker: str) -> frozenset[str]:
+            now = client.scheduler_info(n_workers=-1)["workers"].items()
+            able = (name for name, one in now if not on_gpus or one["resources"].get("GPU"))
+            return frozenset(able) - {worker}
+
+        def timers_on(names: frozenset[str]) -> Executor:
+            found: Executor = client.get_executor(pure=False, retries=0, workers=sorted(names), **asks)
+            return found
+
+        yield Engine(builders, timers, len(timing), others=others, timers_on=timers_on, losses=lost)
 
 
 class _RayExecutor(Executor):
@@ -191,7 +217,21 @@ def _ray(address: str, *, on_gpus: bool) -> Engine:
     width = int(resources.get("GPU" if on_gpus else "CPU", 0))
     if not width:
         raise UnsupportedError(f"no node of {address} has a GPU")
-    return Engine(_RayExecutor(ray, 0), _RayExecutor(ray, 1 if on_gpus else 0), width)
+    timers = _RayExecutor(ray, 1 if on_gpus else 0)
+    return Engine(_RayExecutor(ray, 0), timers, width, losses=(ray.exceptions.RayError,))
+
+
+def worker_name() -> str:
+    """What a worker is called: its address in a Dask cluster, otherwise host and process.
+
+    >>> worker_name() == worker_name()
+    True
+    """
+    get_worker = loaded("distributed", "get_worker")
+    if get_worker is not None:
+        with contextlib.suppress(ValueError):
+            return str(get_worker().address)
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def first_of(engine: Engine, function: Callable[..., Any], arguments: Sequence[Any] = ()) -> Any:

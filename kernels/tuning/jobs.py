@@ -18,29 +18,36 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import sequence_traffic, total_costs
 from layoutalg.codegen.gpu import (
     CompiledSequence,
+    Reading,
+    board_name,
     compile_sequence,
+    conditions,
     cuda_versions,
     device_copy,
     device_empty,
+    display_driver,
     load_sequence,
     median_times_ms,
     require_gpu,
+    watching,
 )
+from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import LayoutAlgError, MismatchError, UnsupportedError
 from layoutalg.kernels.baselines import Launch
-from layoutalg.kernels.family import set_count
+from layoutalg.kernels.family import Pace, set_count
 from layoutalg.kernels.identity import data_digest
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.keys import (
@@ -50,14 +57,28 @@ from layoutalg.kernels.tuning.keys import (
     called_sequence,
     kernel_digest,
     library_version,
+    text_digest,
 )
 from layoutalg.kernels.tuning.store import Store
 
-Place: TypeAlias = "tuple[str, str, str, str, str]"
-"""What takes the times, GPU, driver, CUDA and version of the library: `Key.place`."""
+Place: TypeAlias = "tuple[str, str, str, str, str, str]"
+"""What takes the times, GPU, display driver, CUDA of the driver and of the runtime, version of the library:
+`Key.place`."""
 
 RATES: Mapping[str, float] = MappingProxyType({"launches": 2000.0, "sectors": 0.0, "wavefronts": 0.0})
 """Nanoseconds of a launch; those of a sector and a wavefront of the whole GPU follow from the board."""
+
+CALIBRATION = "calibration GB/s"
+"""The counter that says how fast the board copied beside."""
+
+HELD_BACK = "clocks held back"
+"""The counter that says in which share of the readings something held clocks back, idle apart."""
+
+SLOW = 0.95
+"""A copy is slow that has less than this share of the usual one's rate."""
+
+RETAKES, REST_S = 3, 1.0
+"""How often times beside a slow copy are taken again, and the rest before, in which a board cools."""
 
 CALIBRATION_BYTES = 256 << 20
 """What the copy moves that is timed beside each configuration, so that a slow board is seen."""
@@ -73,6 +94,16 @@ FAULTS = (
     AttributeError,
 )  # fmt: skip
 """What a configuration can raise that is its own fault; CuPy's errors of CUDA are RuntimeErrors."""
+
+
+class UnfitWorkerError(UnsupportedError):
+    """This worker cannot do a job that others can: it has no GPU, or not the one that the search is on.
+
+    >>> raise UnfitWorkerError("no GPU")
+    Traceback (most recent call last):
+    ...
+    layoutalg.kernels.tuning.jobs.UnfitWorkerError: no GPU
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +130,8 @@ Times: TypeAlias = "tuple[tuple[float, ...], dict[str, float]]"
 class Job:
     """A configuration of a problem that is to be timed, number `rank` of the family's candidates.
 
-    `take` takes the times in the child process, `place` says where they have to be taken.
+    `take` takes the times in the child process, `place` says where they have to be taken; `seed` is that of
+    the data of a case that is verified.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["sum"]
@@ -118,16 +150,21 @@ class Job:
     store: Path | None = None
     limit_s: float = 60.0
     take: Callable[[Job, Built], Times] | None = None
+    seed: int | None = None
 
     @property
     def name(self) -> tuple[str, str, str]:
         """What tells it from the other jobs of a search."""
-        return self.family, data_digest(self.problem), data_digest(self.config)
+        config = data_digest(self.config)
+        if self.seed is not None:
+            config = text_digest([config, str(self.seed)])
+        return self.family, data_digest(self.problem), config
 
     def record(self, kernel: str, **known: Any) -> Record:
         """A record of it."""
         key = Key(*self.name, kernel, *self.place)
-        return Record(key, str(self.problem), str(self.config), self.rank, **known)
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return Record(key, str(self.problem), f"{self.config}{seed}", self.rank, **known)
 
 
 def model_place(arch: str) -> Place:
@@ -136,7 +173,7 @@ def model_place(arch: str) -> Place:
     >>> model_place("H100")[:2]
     ('model', 'sm_90')
     """
-    return "model", find_arch(arch).name, "", "", library_version()
+    return "model", find_arch(arch).name, "", "", "", library_version()
 
 
 def gpu_place(arch: str | None = None) -> tuple[Place, str]:
@@ -152,7 +189,24 @@ def gpu_place(arch: str | None = None) -> tuple[Place, str]:
         raise UnsupportedError(
             f"this GPU, {status.name}, is {status.arch}: the search is for {find_arch(arch).name}"
         )
-    return ("gpu", status.name, *cuda_versions(), library_version()), status.arch
+    return ("gpu", status.name, display_driver(), *cuda_versions(), library_version()), status.arch
+
+
+def check_worker(job: Job) -> None:
+    """Raise UnfitWorkerError on a worker without a GPU, or with another one, driver or CUDA than the job's.
+
+    >>> from layoutalg.codegen.gpu import gpu_status
+    >>> if gpu_status().available:
+    ...     place, arch = gpu_place()
+    ...     check_worker(Job("sum", None, None, 0, arch, place))
+    """
+    try:
+        place, _ = gpu_place(job.arch)
+    except UnsupportedError as error:
+        raise UnfitWorkerError(str(error)) from error
+    if place[1:] != job.place[1:]:
+        here, there = (", ".join(each[1:]) for each in (place, job.place))
+        raise UnfitWorkerError(f"it has {here}: the search is on {there}")
 
 
 def build(job: Job, known: frozenset[str] = frozenset()) -> Built:
@@ -174,17 +228,29 @@ def build(job: Job, known: frozenset[str] = frozenset()) -> Built:
         kernel = kernel_digest(sequence, job.arch)
         if kernel in known:
             return Built(kernel)
-        traffic = total_costs(sequence_traffic(sequence, family.bench.scalars(job.problem), job.arch))
-        shared = sum(cost.total for op, cost in traffic.items() if ".shared" in op or "matrix" in op)
-        counters = {
-            "launches": float(len(sequence.kernels)),
-            "sectors": float(sum(cost.total for cost in traffic.values()) - shared),
-            "wavefronts": float(shared),
-        }
+        counters = counters_of(sequence, family.bench.scalars(job.problem), job.arch)
         on_gpu = job.place[0] == "gpu"
         return Built(kernel, compile_sequence(sequence, job.arch) if on_gpu else None, counters)
     except FAULTS as error:
         return Built(kernel, failure=_text(error))
+
+
+def counters_of(sequence: LaunchSequence, scalars: Mapping[str, int], arch: str) -> dict[str, float]:
+    """Launches, and sectors and wavefronts of all memory accesses, read off the programs.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> f = FAMILIES["transpose"]
+    >>> p = f.problem(64, 64, "f32")
+    >>> counters_of(called_sequence(f, p, f.choose(p), "sm_90"), {}, "sm_90")
+    {'launches': 1.0, 'sectors': 1024.0, 'wavefronts': 256.0}
+    """
+    traffic = total_costs(sequence_traffic(sequence, scalars, arch))
+    shared = sum(cost.total for op, cost in traffic.items() if ".shared" in op or "matrix" in op)
+    return {
+        "launches": float(len(sequence.kernels)),
+        "sectors": float(sum(cost.total for cost in traffic.values()) - shared),
+        "wavefronts": float(shared),
+    }
 
 
 def modelled_ns(counters: Mapping[str, float], arch: str, rates: Mapping[str, float] = RATES) -> float:
@@ -218,9 +284,10 @@ def by_model(job: Job, built: Built) -> Times:
 
 
 def on_gpu(job: Job, built: Built) -> Times:
-    """Compare the result with the libraries', then take times beside them, on cold buffers in turn.
+    """Compare the result with the libraries', then take times beside them, on cold buffers in turn; again
+    after a rest where the copy beside them was slow.
 
-    Raises UnsupportedError for another GPU than the job's, MismatchError for another result.
+    Raises UnfitWorkerError as `check_worker` does, MismatchError for another result.
 
     >>> from layoutalg.codegen.gpu import gpu_status
     >>> from layoutalg.kernels.registry import FAMILIES
@@ -230,9 +297,7 @@ def on_gpu(job: Job, built: Built) -> Times:
     ...     job = Job("sum", p, f.choose(p, arch), 0, arch, place)
     ...     times, counters = on_gpu(job, build(job))
     """
-    place, _ = gpu_place(job.arch)
-    if place != job.place:
-        raise UnsupportedError(f"this worker has {', '.join(place[1:4])}: the search is on {job.place[1:4]}")
+    check_worker(job)
     if built.compiled is None:
         raise UnsupportedError("no machine code was made for a GPU")
     bench, p = find_family(job.family).bench, job.problem
@@ -253,23 +318,77 @@ def on_gpu(job: Job, built: Built) -> Times:
         if own := [one for one in made if one is not None]:
             names.append(f"{name} ns")
             launches.append(own)
-    pace = bench.pace(p)
-    rounds = max(3, pace.rounds // SAMPLES)
-    taken = [
-        median_times_ms(launches, rounds=rounds, inner=pace.inner, sample_ms=pace.sample_ms)
-        for _ in range(SAMPLES)
-    ]
+    (times, beside), again = unslowed(
+        lambda: _sampled(names, launches, bench.pace(p)),
+        lambda found: found[1][CALIBRATION],
+        _FASTEST,
+        lambda: time.sleep(REST_S),
+    )
+    return times, {**built.counters, **beside, "taken again": float(again)}
+
+
+def _sampled(names: list[str], launches: list[list[Launch]], pace: Pace) -> Times:
+    """Times of the first contender, and what was seen beside: the others' medians, the copy, the clock."""
+    readings: list[Reading] = []
+    with watching() as monitor:
+
+        def look(number: int) -> None:
+            if number == 0:
+                readings.append(monitor.read())
+
+        rounds = max(3, pace.rounds // SAMPLES)
+        taken = [
+            median_times_ms(
+                launches, rounds=rounds, inner=pace.inner, sample_ms=pace.sample_ms, meanwhile=look
+            )
+            for _ in range(SAMPLES)
+        ]
+    seen = conditions(readings)
     middle = {name: sorted(sample[i] for sample in taken)[SAMPLES // 2] for i, name in enumerate(names)}
     beside = {name: ms * 1e6 for name, ms in middle.items() if name.endswith(" ns")}
-    beside["calibration GB/s"] = CALIBRATION_BYTES / middle["calibration"] / 1e6
-    return tuple(sample[0] * 1e6 for sample in taken), {**built.counters, **beside}
+    beside[CALIBRATION] = CALIBRATION_BYTES / middle["calibration"] / 1e6
+    if seen.sm_mhz is not None:
+        beside["SM MHz"] = float(seen.sm_mhz.median)
+    if seen.reasons is not None:
+        beside[HELD_BACK] = seen.held_back / seen.readings
+    return tuple(sample[0] * 1e6 for sample in taken), beside
+
+
+_FASTEST: list[float] = []
+"""The fastest copy that this process has seen, if any."""
+
+Sampled = TypeVar("Sampled")
+
+
+def unslowed(
+    sample: Callable[[], Sampled],
+    rate: Callable[[Sampled], float],
+    fastest: list[float],
+    rest: Callable[[], object],
+) -> tuple[Sampled, int]:
+    """A sample whose rate is at least SLOW of the `fastest` until now, of at most RETAKES + 1 with rests
+    between them; where none is, that of the highest rate.  How often it was taken again stands beside.
+
+    >>> rates = iter([4000.0, 3000.0, 3900.0])
+    >>> fastest, rested = [], []
+    >>> [unslowed(lambda: next(rates), float, fastest, lambda: rested.append(1)) for _ in range(2)], rested
+    ([(4000.0, 0), (3900.0, 1)], [1])
+    """
+    best, again = sample(), 0
+    fastest[:] = [max([rate(best), *fastest])]
+    while rate(best) < SLOW * fastest[0] and again < RETAKES:
+        rest()
+        best, again = max(best, sample(), key=rate), again + 1
+        fastest[:] = [max([rate(best), *fastest])]
+    return best, again
 
 
 def take_times(job: Job, built: Built, last: bool = True) -> Record:
     """The record of a job, by a child process with the job's limit; what succeeds is in the store then, and
     what fails where this is the `last` attempt.
 
-    A record that is in the store already is not timed again.  See `Job`.
+    A record that is in the store already is not timed again.  Raises UnfitWorkerError, which is not a result
+    of the job's.  See `Job`.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["sum"]
@@ -281,13 +400,13 @@ def take_times(job: Job, built: Built, last: bool = True) -> Record:
     store = None if job.store is None else _store(job.store)
     if store is not None and (there := store.records().get(job.record(built.kernel).key.digest)):
         return there
-    taken: Times | str = built.failure
+    taken: _Taken | str = built.failure
     if not built.failure:
         taken = _in_child(job, replace(built, counters=dict(built.counters)))
     if isinstance(taken, str):
         record = job.record(built.kernel, counters=built.counters, failure=taken[:MOST_TEXT])
     else:
-        record = job.record(built.kernel, times_ns=taken[0], counters=taken[1])
+        record = job.record(built.kernel, times_ns=taken[0], counters=taken[1], board=taken[2])
     if store is not None and (last or not record.failure):
         with contextlib.suppress(OSError):  # who asked for it writes it too, and says what is wrong
             store.add(record)
@@ -304,11 +423,15 @@ _CHILDREN: list[tuple[Any, Connection]] = []
 """The child of this process, if there is one."""
 
 
-def _in_child(job: Job, built: Built) -> Times | str:
-    """Times, or how the child failed; it is ended then."""
+_Taken: TypeAlias = "tuple[tuple[float, ...], dict[str, float], str]"
+"""Times, counters and the board."""
+
+
+def _in_child(job: Job, built: Built) -> _Taken | str:
+    """Times, or how the child failed; it is ended then.  Raises UnfitWorkerError."""
     if multiprocessing.current_process().daemon:
-        raise UnsupportedError(
-            "this worker may not start processes: start Dask's with DASK_DISTRIBUTED__WORKER__DAEMON=False"
+        raise UnfitWorkerError(
+            "it may not start processes: start Dask's with DASK_DISTRIBUTED__WORKER__DAEMON=False"
         )
     if not _CHILDREN:
         spawn = multiprocessing.get_context("spawn")
@@ -318,7 +441,7 @@ def _in_child(job: Job, built: Built) -> Times | str:
         theirs.close()
         _CHILDREN.append((process, ours))
     process, pipe = _CHILDREN[0]
-    answer: Times | str = f"no answer within {job.limit_s:g} s"
+    answer: _Taken | str | UnfitWorkerError = f"no answer within {job.limit_s:g} s"
     try:
         if not pipe.poll(START_S):
             raise EOFError
@@ -329,6 +452,8 @@ def _in_child(job: Job, built: Built) -> Times | str:
     except (EOFError, OSError):
         process.join(5)
         answer = f"its process ended with {process.exitcode}"
+    if isinstance(answer, UnfitWorkerError):
+        raise answer
     if isinstance(answer, str):
         _CHILDREN.clear()
         process.kill()
@@ -345,7 +470,10 @@ def _serve(pipe: Connection) -> None:
             job, built = pipe.recv()
             take = job.take or (on_gpu if job.place[0] == "gpu" else by_model)
             try:
-                pipe.send(take(job, built))
+                times, counters = take(job, built)
+                pipe.send((times, counters, board_name() if take is on_gpu else ""))
+            except UnfitWorkerError as error:
+                pipe.send(error)
             except FAULTS as error:
                 pipe.send(_text(error))
 

@@ -1,12 +1,15 @@
 """What a timing is known by, and what is known of it.
 
-    Key       family, problem, configuration, kernel, timing, GPU, driver, CUDA and library
+    Key       family, problem, configuration, kernel, timing, GPU, driver, CUDA of the driver and of the
+              runtime, and library
     Record    a key with times and counters, or with the text of its failure
+    read_named      a file that names its format and version, of the lock and of rates
 
 A problem and a configuration are known by the digest of their data (`identity`), a kernel by that of the text
 of all kernels of a call's launches: two records with one key tell of the same machine code on the same kind
-of GPU.  `timing` says what took the times: "gpu", or "model" for numbers that were never measured; neither
-stands in for the other.
+of GPU.  `driver` is the version of the display driver, such as 580.95.05, empty where NVML cannot be asked;
+`cuda_driver` is the latest CUDA that it runs, `cuda` that of the runtime.  `timing` says what took the times:
+"gpu", or "model" for numbers that were never measured; neither stands in for the other.
 """
 
 from __future__ import annotations
@@ -15,18 +18,22 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from layoutalg import __version__
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.program import LaunchSequence
-from layoutalg.errors import ParseError
+from layoutalg.errors import ParseError, ResourceError
 from layoutalg.kernels.family import Family
 
-TIMINGS = ("gpu", "model")
-"""What can take times."""
+VERIFIED = "verified"
+"""What a record is of that has passed a verification, or failed it."""
+
+TIMINGS = ("gpu", "model", VERIFIED)
+"""What can take times; the last has how long a verification took."""
 
 MOST_TEXT = 2000
 """Characters that are kept of a failure."""
@@ -36,8 +43,8 @@ MOST_TEXT = 2000
 class Key:
     """What a timing is of: digests of the problem, the configuration and the kernels' text, and where.
 
-    >>> Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "0.1.0").digest[:8]
-    '6ac2badf'
+    >>> Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "", "0.1.0").digest[:8]
+    '77f95ff9'
     """
 
     family: str
@@ -47,6 +54,7 @@ class Key:
     timing: str
     gpu: str
     driver: str
+    cuda_driver: str
     cuda: str
     library: str
 
@@ -56,9 +64,9 @@ class Key:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     @property
-    def place(self) -> tuple[str, str, str, str, str]:
+    def place(self) -> tuple[str, str, str, str, str, str]:
         """Where it was timed and by what: results of different places never mix."""
-        return self.timing, self.gpu, self.driver, self.cuda, self.library
+        return self.timing, self.gpu, self.driver, self.cuda_driver, self.cuda, self.library
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +74,9 @@ class Record:
     """A timing: `times_ns` of one launch each, none where it failed, and then `failure` says how.
 
     `problem` and `config` are for people, `rank` is the place among the family's candidates, the first is 0;
-    `counters` are what is predicted or read of the launches by name.
+    `counters` are what is predicted or read of the launches by name, `board` is the GPU's UUID, if known.
 
-    >>> key = Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "0.1.0")
+    >>> key = Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "", "0.1.0")
     >>> one = Record(key, "64 x 64", "by rows", 0, (1500.0, 1400.0, 1600.0))
     >>> one.ns, record_of(record_fields(one)) == one
     (1500.0, True)
@@ -81,6 +89,7 @@ class Record:
     times_ns: tuple[float, ...] = ()
     counters: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     failure: str = ""
+    board: str = ""
 
     @property
     def ns(self) -> float:
@@ -92,9 +101,9 @@ class Record:
 def record_fields(record: Record) -> dict[str, Any]:
     """A record as JSON.
 
-    >>> key = Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "0.1.0")
+    >>> key = Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "", "0.1.0")
     >>> sorted(record_fields(Record(key, "64 x 64", "by rows", 0)))
-    ['config', 'counters', 'failure', 'key', 'problem', 'rank', 'times_ns']
+    ['board', 'config', 'counters', 'failure', 'key', 'problem', 'rank', 'times_ns']
     """
     return {
         "key": asdict(record.key),
@@ -104,6 +113,7 @@ def record_fields(record: Record) -> dict[str, Any]:
         "times_ns": list(record.times_ns),
         "counters": dict(record.counters),
         "failure": record.failure,
+        "board": record.board,
     }
 
 
@@ -116,7 +126,7 @@ def record_of(named: object) -> Record:
     >>> record_of({"key": 3})
     Traceback (most recent call last):
     ...
-    layoutalg.errors.ParseError: a record has key, problem, config, rank, times_ns, counters and failure
+    layoutalg.errors.ParseError: a record has key, problem, config, rank, times_ns, counters, failure, board
     """
     match named:
         case {
@@ -127,6 +137,7 @@ def record_of(named: object) -> Record:
             "times_ns": [*times],
             "counters": dict(counters),
             "failure": str(failure),
+            "board": str(board),
         } if (
             key.keys() == _KEY_NAMES
             and all(isinstance(x, str) for x in key.values())
@@ -135,9 +146,11 @@ def record_of(named: object) -> Record:
             and all(_is_number(x) for x in counters.values())
             and bool(times) != bool(failure)
         ):
-            return Record(Key(**key), problem, config, rank, tuple(map(float, times)), counters, failure)
+            return Record(
+                Key(**key), problem, config, rank, tuple(map(float, times)), counters, failure, board
+            )
     raise ParseError(
-        "a record has key, problem, config, rank, times_ns, counters and failure", text="", position=0
+        "a record has key, problem, config, rank, times_ns, counters, failure, board", text="", position=0
     )
 
 
@@ -180,12 +193,43 @@ def called_sequence(family: Family, problem: Any, config: Any, arch: str) -> Lau
 
 
 def library_version() -> str:
-    """The version of this package.
+    """The version of this package, installed or not.
 
     >>> library_version().count(".")
     2
     """
+    return __version__
+
+
+def read_named(path: Path, what: str, form: str, version: int, most_bytes: int) -> Any:
+    """What a file of JSON says that names its format and version, None where it names another format.
+
+    `what` it is in words.  Raises OSError, ParseError for another version, ResourceError for a file past
+    `most_bytes`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "one.json")
+    ...     size = path.write_text('{"format": "some", "version": 1, "of": 2}')
+    ...     read_named(path, "the numbers", "some", 1, 100)["of"]
+    2
+    """
+    with path.open("rb") as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise ResourceError(f"bytes of {what} {path}", len(data), most_bytes)
     try:
-        return version("layoutalg")
-    except PackageNotFoundError:
-        return "0.0.0"
+        named = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    match named:
+        case {"format": found, "version": number} if found == form and number != version:
+            plural = "are" if what.endswith("s") else "is"
+            raise ParseError(
+                f"{what} {path} {plural} of version {str(number)[:40]}: version {version} is read",
+                text="",
+                position=0,
+            )
+        case {"format": found} if found == form:
+            return named
+    return None

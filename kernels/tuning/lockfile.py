@@ -29,10 +29,18 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import MismatchError, ParseError, ResourceError
+from layoutalg.errors import MismatchError, ParseError
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.identity import NotDataError, data_digest
-from layoutalg.kernels.tuning.keys import TIMINGS, Record, called_sequence, kernel_digest
+from layoutalg.kernels.tuning.keys import (
+    TIMINGS,
+    VERIFIED,
+    Record,
+    called_sequence,
+    kernel_digest,
+    read_named,
+)
+from layoutalg.kernels.tuning.rates import current_rates
 
 FORMAT, VERSION = "layoutalg lock", 1
 
@@ -127,12 +135,13 @@ def lock_of(records: Iterable[Record], gpu: str | None = None) -> Lock:
     records are of one place.
 
     >>> from layoutalg.kernels.tuning.keys import Key
-    >>> key = Key("sum", "a" * 64, "c" * 64, "d" * 64, "model", "sm_90", "", "", "0.1.0")
+    >>> key = Key("sum", "a" * 64, "c" * 64, "d" * 64, "model", "sm_90", "", "", "", "0.1.0")
     >>> lock = lock_of([Record(key, "64 x 64", "by rows", 0, (1500.0,))])
     >>> [one.ns for one in lock.choices.values()]
     [1500.0]
     """
-    given = [r for r in records if not r.failure and gpu in (None, r.key.gpu)]
+    timed = (r for r in records if not r.failure and r.key.timing != VERIFIED)
+    given = [r for r in timed if gpu in (None, r.key.gpu)]
     places = sorted({r.key.place for r in given})
     if len(places) > 1:
         listed = "; ".join(", ".join(word for word in place if word) for place in places[:8])
@@ -181,23 +190,9 @@ def read_lock(path: Path) -> Lock:
     ...     read_lock(path).timing
     'model'
     """
-    with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise ResourceError(f"bytes of the lock {path}", len(data), MOST_BYTES)
-    try:
-        named = json.loads(data)
-    except (ValueError, RecursionError):
-        named = None
-    match named:
-        case {"format": found, "version": number} if found == FORMAT and number != VERSION:
-            raise ParseError(
-                f"the lock {path} is of version {str(number)[:40]}: version {VERSION} is read",
-                text="",
-                position=0,
-            )
-        case {"format": found, "timing": str(timing), "gpu": str(gpu), "choices": [*choices]} if (
-            found == FORMAT and timing in TIMINGS
+    match read_named(path, "the lock", FORMAT, VERSION, MOST_BYTES):
+        case {"timing": str(timing), "gpu": str(gpu), "choices": [*choices]} if (
+            timing in TIMINGS and timing != VERIFIED
         ):
             return Lock(
                 timing, gpu, MappingProxyType(dict(_choice(path, x) for x in choices)), f"the lock {path}"
@@ -237,9 +232,10 @@ def _read_once(path: str) -> Lock:
 
 
 def choose(family: Family, problem: Any, arch: str | Arch, gpu: str = "") -> tuple[Any, str]:
-    """The configuration to use, and where it came from: the current lock's, or the family's best.
+    """The configuration to use, and where it came from: the current lock's, the first by rates, or the
+    family's best.
 
-    Raises what `Lock.chosen` and `Family.choose` raise.
+    Raises what `Lock.chosen`, `Rates.ranked` and `Family.choose` raise.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["sum"]
@@ -248,6 +244,9 @@ def choose(family: Family, problem: Any, arch: str | Arch, gpu: str = "") -> tup
     """
     lock = current_lock()
     config = None if lock is None else lock.chosen(family, problem, arch, gpu)
-    if lock is None or config is None:
-        return family.choose(problem, arch), "cost model"
-    return config, lock.source
+    if lock is not None and config is not None:
+        return config, lock.source
+    rates = current_rates(family.name)
+    if rates is not None and (ranked := rates.ranked(family, problem, arch, gpu)):
+        return ranked[0], rates.source
+    return family.choose(problem, arch), "cost model"

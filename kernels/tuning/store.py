@@ -8,7 +8,7 @@ The idea.  A file that only grows is sound under any number of writers if three 
 the system: writers take turns (`flock`), a record is on the disk before it counts (`fsync`), and what a
 killed writer or a full disk left of a line is cut off before the next line is written.
 
-    {"format": "layoutalg tuning store", "version": 1}
+    {"format": "layoutalg tuning store", "version": 2}
     {"record": {...}, "sha256": "64 hex digits of the record"}
 
 A last line without its end is what a killed writer leaves: readers skip it and name it (`torn_bytes`), the
@@ -39,7 +39,7 @@ from typing import Any
 from layoutalg.errors import MismatchError, ParseError, ResourceError
 from layoutalg.kernels.tuning.keys import Record, record_fields, record_of
 
-FORMAT, VERSION = "layoutalg tuning store", 1
+FORMAT, VERSION = "layoutalg tuning store", 2
 
 MOST_BYTES, MOST_LINE_BYTES = 1 << 30, 1 << 16
 """Of a store, and of a line: some million records."""
@@ -55,7 +55,7 @@ class Store:
 
     >>> import tempfile
     >>> from layoutalg.kernels.tuning.keys import Key
-    >>> key = Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "0.1.0")
+    >>> key = Key("sum", "p" * 64, "c" * 64, "k" * 64, "model", "sm_90", "", "", "", "0.1.0")
     >>> one = Record(key, "64 x 64", "by rows", 0, (1500.0,))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = Store(Path(folder, "times.jsonl"))

@@ -1,6 +1,7 @@
 """What a store of timings tells: how good a search would have been, the rates of a GPU, and the T4 format.
 
     shares(records, (1, 4, 8, 16))       share of the best time that the first n candidates reach
+    boards_of(records)                   how fast each board copied, against those of its model
     fitted_rates(records)                nanoseconds of a launch, a sector, a wavefront, with their error
     t4_results(records)                  the T4 results format, which Kernel Tuner's tools read
 
@@ -25,22 +26,23 @@ from statistics import geometric_mean, median
 from typing import Any
 
 from layoutalg.errors import MismatchError, ResourceError
-from layoutalg.kernels.tuning.jobs import RATES
-from layoutalg.kernels.tuning.keys import Record
+from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK, RATES, SLOW
+from layoutalg.kernels.tuning.keys import VERIFIED, Record
 
 FOLDS = 5
 """Parts of the problems, each of which is left out once."""
 
 
 def by_problem(records: Iterable[Record]) -> dict[tuple[str, ...], list[Record]]:
-    """Records of each problem in each place, those that stand, in the order of the family's candidates.
+    """Records of each problem in each place, those that have times, in the order of the family's candidates;
+    verifications have none.
 
     >>> by_problem([])
     {}
     """
     found: dict[tuple[str, ...], list[Record]] = defaultdict(list)
     for record in records:
-        if not record.failure:
+        if not record.failure and record.key.timing != VERIFIED:
             found[record.key.family, record.key.problem, *record.key.place].append(record)
     return {name: sorted(own, key=lambda r: r.rank) for name, own in found.items()}
 
@@ -48,11 +50,13 @@ def by_problem(records: Iterable[Record]) -> dict[tuple[str, ...], list[Record]]
 def shares(records: Iterable[Record], tops: Sequence[int] = (1, 4, 8, 16)) -> dict[int, float]:
     """The geometric mean over problems of the best time of all candidates over that of the first n.
 
-    Candidates are counted by rank: one that failed is one of the n.  Raises MismatchError for no records.
+    Candidates are counted by rank: one that failed is one of the n.  A problem whose first n have all failed
+    has no share and is left out (`without` counts them); where all are, the share is 0.  Raises MismatchError
+    for no records.
 
     >>> from layoutalg.kernels.tuning.keys import Key
     >>> def timed(rank, ns):
-    ...     key = Key("sum", "a" * 64, f"{rank:064}", "d" * 64, "model", "sm_90", "", "", "0.1.0")
+    ...     key = Key("sum", "a" * 64, f"{rank:064}", "d" * 64, "model", "sm_90", "", "", "", "0.1.0")
     ...     return Record(key, "64 x 64", "by rows", rank, (ns,))
     >>> shares([timed(0, 2000.0), timed(1, 1500.0), timed(2, 1000.0)], (1, 2, 3))
     {1: 0.5, 2: 0.6666666666666666, 3: 1.0}
@@ -62,12 +66,88 @@ def shares(records: Iterable[Record], tops: Sequence[int] = (1, 4, 8, 16)) -> di
         raise MismatchError("no record of the store has times: there is nothing to search")
     found = {}
     for n in tops:
-        each = []
-        for own in problems.values():
-            first = min((r.ns for r in own if r.rank < n), default=float("inf"))
-            each.append(max(min(r.ns for r in own) / first, 1e-9))
-        found[n] = geometric_mean(each)
+        each = [
+            min(r.ns for r in own) / min(first)
+            for own in problems.values()
+            if (first := [r.ns for r in own if r.rank < n])
+        ]
+        found[n] = geometric_mean(each) if each else 0.0
     return found
+
+
+def without(records: Iterable[Record], n: int) -> int:
+    """Problems of which none of the first n candidates stands, but another one does.
+
+    >>> without([], 4)
+    0
+    """
+    return sum(all(r.rank >= n for r in own) for own in by_problem(records).values())
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A board by its name: the median of its copies in GB/s, that of all boards of its model, and records.
+
+    `slow` are digests of the records whose own copy was slow; `held_back` is the share of readings in which
+    something held clocks back, None where none was made.
+
+    >>> Board("NVIDIA H200", "GPU-5e", 4000.0, 4000.0, 12, frozenset(), None).share
+    1.0
+    """
+
+    gpu: str
+    name: str
+    median: float
+    of_model: float
+    records: int
+    slow: frozenset[str]
+    held_back: float | None
+
+    @property
+    def share(self) -> float:
+        """Of the model's median."""
+        return self.median / self.of_model
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the board's median is under SLOW of the model's.
+
+        >>> Board("NVIDIA H200", "GPU-5e", 3600.0, 4000.0, 12, frozenset(), None).is_slow
+        True
+        """
+        return self.share < SLOW
+
+
+def boards_of(records: Iterable[Record]) -> list[Board]:
+    """The boards that copied beside what they timed, by model and name; others are not listed.
+
+    The median of a model is that of the medians of its boards, so that a board counts once.
+
+    >>> from layoutalg.kernels.tuning.keys import Key
+    >>> def timed(board, config, rate):
+    ...     key = Key("sum", "a" * 64, f"{config:064}", "d" * 64, "gpu", "NVIDIA H200", "", "", "", "0.1.0")
+    ...     return Record(key, "64 x 64", "by rows", 0, (1.0,), {"calibration GB/s": rate}, "", board)
+    >>> own = [timed("a", 1, 4000.0), timed("b", 2, 4000.0), timed("c", 3, 3000.0)]
+    >>> [(board.name, board.share, board.is_slow) for board in boards_of(own)]
+    [('a', 1.0, False), ('b', 1.0, False), ('c', 0.75, True)]
+    """
+    found: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        if CALIBRATION in record.counters and record.board:
+            found[record.key.gpu, record.board].append(record)
+    middles = {name: median(r.counters[CALIBRATION] for r in own) for name, own in found.items()}
+    models = {gpu: median(x for (g, _), x in middles.items() if g == gpu) for gpu, _ in found}
+    boards = []
+    for (gpu, name), own in sorted(found.items()):
+        held = [r.counters[HELD_BACK] for r in own if HELD_BACK in r.counters]
+        slow = (r.key.digest for r in own if r.counters[CALIBRATION] < SLOW * models[gpu])
+        boards.append(
+            Board(
+                gpu, name, middles[gpu, name], models[gpu], len(own), frozenset(slow),
+                sum(held) / len(held) if held else None,
+            )
+        )  # fmt: skip
+    return boards
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +172,7 @@ def fitted_rates(records: Iterable[Record], names: Sequence[str] = tuple(RATES))
 
     >>> from layoutalg.kernels.tuning.keys import Key
     >>> def timed(n):
-    ...     key = Key("sum", f"{n:064}", "c" * 64, "d" * 64, "model", "sm_90", "", "", "0.1.0")
+    ...     key = Key("sum", f"{n:064}", "c" * 64, "d" * 64, "model", "sm_90", "", "", "", "0.1.0")
     ...     counters = {"launches": 1.0, "sectors": 100.0 * n * n, "wavefronts": 0.0}
     ...     return Record(key, "64 x 64", "by rows", 0, (1000.0 + 50.0 * n * n,), counters)
     >>> fit = fitted_rates([timed(n) for n in range(1, 11)])

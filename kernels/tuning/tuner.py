@@ -7,9 +7,9 @@
 The idea.  The family's cost model ranks; only the best `top` are built, by processes without a GPU, and
 timed. Two queues, each as long as keeps its executor busy, and one rule for all that can go wrong: a job that
 fails on its first attempt, because it was refused, hung, crashed or took its worker with it, is given back to
-the executor once, and recorded with the text of its failure when it fails again.  A search that is
-interrupted, or out of budget, is continued by the same call: what the store has of these kernels, here, is
-left out.
+the executor once, for another worker where there is one, and recorded with the text of its failure when it
+fails again.  A search that is interrupted, or out of budget, is continued by the same call: what the store
+has of these kernels, here, is left out.
 """
 
 from __future__ import annotations
@@ -23,15 +23,28 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from layoutalg.errors import ResourceError
+from layoutalg.errors import ResourceError, UnsupportedError
 from layoutalg.kernels.registry import find_family
-from layoutalg.kernels.tuning.engines import Engine
-from layoutalg.kernels.tuning.jobs import FAULTS, Built, Job, Place, Times, build, take_times
+from layoutalg.kernels.tuning.engines import Engine, worker_name
+from layoutalg.kernels.tuning.jobs import (
+    FAULTS,
+    Built,
+    Job,
+    Place,
+    Times,
+    UnfitWorkerError,
+    build,
+    take_times,
+)
 from layoutalg.kernels.tuning.keys import MOST_TEXT, Record
+from layoutalg.kernels.tuning.rates import current_rates
 from layoutalg.kernels.tuning.store import Store
 
 MOST_TOP = 1000
 """Candidates of a problem that are timed."""
+
+UNFIT_S = 2.0
+"""How long a worker that cannot do a job holds its answer, so that others take the next ones."""
 
 POLL_S = 0.5
 """How often the budget is looked at."""
@@ -41,8 +54,10 @@ POLL_S = 0.5
 class Summary:
     """What a search came to: jobs that were timed, that failed, that the store had, that the budget left.
 
+    `unfit` are workers that could do none, by name, with the reason.
+
     >>> Summary(timed=3, known=1)
-    Summary(timed=3, failed=0, known=1, left=0, retried=0)
+    Summary(timed=3, failed=0, known=1, left=0, retried=0, unfit={})
     """
 
     timed: int = 0
@@ -50,6 +65,7 @@ class Summary:
     known: int = 0
     left: int = 0
     retried: int = 0
+    unfit: dict[str, str] = field(default_factory=dict)
 
 
 def jobs_of(
@@ -63,7 +79,7 @@ def jobs_of(
     limit_s: float = 60.0,
     take: Callable[[Job, Built], Times] | None = None,
 ) -> Iterator[Job]:
-    """The first `top` candidates of each problem that stand, best first.
+    """The first `top` candidates of each problem that stand, best first by the family or by current rates.
 
     Raises ResourceError for a number of candidates past MOST_TOP or under 1, and what `Family.choose` raises
     for a problem that has none.
@@ -77,20 +93,44 @@ def jobs_of(
         raise ResourceError("candidates of a problem", top, MOST_TOP)
     found = find_family(family)
     for problem in problems:
-        stand = (c.config for c in found.candidates(problem, arch) if c.dropped is None)
+        rates = current_rates(family)
+        stand: Iterator[Any]
+        if rates is None:
+            stand = (c.config for c in found.candidates(problem, arch) if c.dropped is None)
+        else:
+            stand = iter(rates.ranked(found, problem, arch, place[1] if place[0] == "gpu" else ""))
         configs = list(islice(stand, top)) or [found.choose(problem, arch)]
         for rank, config in enumerate(configs):
             yield Job(family, problem, config, rank, arch, place, store, limit_s, take)
 
 
+class _Attempt(NamedTuple):
+    """A record and the worker that made it, or why that worker cannot."""
+
+    record: Record | None
+    worker: str
+    unfit: str = ""
+
+
+def _attempt(job: Job, made: Built, last: bool) -> _Attempt:
+    try:
+        return _Attempt(take_times(job, made, last), worker_name())
+    except UnfitWorkerError as error:
+        time.sleep(UNFIT_S)
+        return _Attempt(None, worker_name(), str(error))
+
+
 class _Asked(NamedTuple):
-    """A timing that was asked for: whether it is the last attempt, whether nothing else ran beside it."""
+    """A timing that was asked for: whether it is the last attempt, whether nothing else ran beside it, and on
+    which worker it failed before."""
 
     job: Job
     made: Built
     last: bool = False
     alone: bool = False
     by: Executor | None = None
+    avoid: str = ""
+    others: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -109,7 +149,13 @@ class _Search:
     building: dict[Future[Built], tuple[Job, bool, Executor]] = field(default_factory=dict)
     ready: deque[_Asked] = field(default_factory=deque)
     suspects: deque[_Asked] = field(default_factory=deque)
-    timing: dict[Future[Record], _Asked] = field(default_factory=dict)
+    timing: dict[Future[_Attempt], _Asked] = field(default_factory=dict)
+    in_vain: int = 0
+
+    @property
+    def losses(self) -> tuple[type[BaseException], ...]:
+        """What a job that was handed over may raise in place of its result."""
+        return (BrokenExecutor, CancelledError, *FAULTS, *self.engine.losses)
 
     def build(self, job: Job, last: bool = False) -> None:
         by = self.engine.builders
@@ -122,20 +168,30 @@ class _Search:
         if any(asked.alone for asked in self.timing.values()):
             return
         while queue and len(self.timing) < most:
-            by = self.engine.timers
-            asked = queue.popleft()._replace(alone=alone, by=by)
+            asked = queue.popleft()
+            by, others = self.engine.timers, self.engine.elsewhere(asked.avoid)
+            if others and self.engine.timers_on is not None:
+                by = self.engine.timers_on(others)
+            asked = asked._replace(alone=alone, by=by, others=others)
             try:
-                future = by.submit(take_times, asked.job, asked.made, asked.last)
+                future = by.submit(_attempt, asked.job, asked.made, asked.last)
             except BrokenExecutor:
                 self.engine.renew(by)
                 queue.appendleft(asked)
                 return
             self.timing[future] = asked
 
+    def free(self) -> None:
+        """Ask anybody for what waits for workers of which none is left."""
+        for future, asked in list(self.timing.items()):
+            if asked.others and not asked.others & self.engine.elsewhere(asked.avoid) and future.cancel():
+                del self.timing[future]
+                self.ready.append(asked._replace(avoid=""))
+
     def built(self, future: Future[Built], job: Job, last: bool, by: Executor) -> None:
         try:
             made = future.result()
-        except (BrokenExecutor, CancelledError, *FAULTS) as error:
+        except self.losses as error:
             if isinstance(error, BrokenExecutor):
                 self.engine.renew(by)
             if not last:
@@ -149,25 +205,39 @@ class _Search:
         else:
             self.ready.append(_Asked(job, made))
 
-    def timed(self, future: Future[Record], asked: _Asked) -> None:
+    def timed(self, future: Future[_Attempt], asked: _Asked) -> None:
         try:
-            record = future.result()
-        except (BrokenExecutor, CancelledError, *FAULTS) as error:
+            found = future.result()
+        except self.losses as error:
             if isinstance(error, BrokenExecutor) and asked.by is not None:
                 self.engine.renew(asked.by)
                 if not asked.alone:
                     self.suspects.append(asked)
                     return
             said = f"its worker was lost: {type(error).__name__}: {error}"[:MOST_TEXT]
-            record = asked.job.record(asked.made.kernel, counters=asked.made.counters, failure=said)
-        if record.failure and not asked.last:
+            lost = asked.job.record(asked.made.kernel, counters=asked.made.counters, failure=said)
+            found = _Attempt(lost, "")
+        if found.record is None:
+            self.turned_away(asked, found)
+        elif found.record.failure and not asked.last:
             self.summary.retried += 1
-            (self.suspects if asked.alone else self.ready).append(asked._replace(last=True))
+            again = asked._replace(last=True, avoid=found.worker)
+            (self.suspects if asked.alone else self.ready).append(again)
         else:
-            self.ended(record)
+            self.ended(found.record)
+
+    def turned_away(self, asked: _Asked, found: _Attempt) -> None:
+        """Ask another worker.  Raises UnsupportedError when all have been asked in vain."""
+        self.summary.unfit[found.worker] = found.unfit
+        self.in_vain += 1
+        if self.in_vain > 2 * self.engine.width:
+            named = "; ".join(f"{name}: {said}" for name, said in list(self.summary.unfit.items())[:8])
+            raise UnsupportedError(f"no worker can take these times: {named}")
+        self.ready.appendleft(asked._replace(avoid=found.worker))
 
     def ended(self, record: Record) -> None:
         """Record it, which its worker may have done, and say so."""
+        self.in_vain = 0
         self.store.add(record)
         if record.failure:
             self.summary.failed += 1
@@ -186,13 +256,14 @@ def tune(
 ) -> Summary:
     """Time what the store lacks of some jobs, and say each record; what the budget leaves is counted.
 
-    Raises OSError where the store cannot be written; what was timed until then is there.
+    Raises OSError where the store cannot be written, UnsupportedError where no worker can do it; what
+    was timed until then is there.
 
     >>> import tempfile
     >>> from layoutalg.kernels.tuning.engines import local_engine
     >>> with tempfile.TemporaryDirectory() as folder, local_engine(1, 1) as engine:
     ...     tune([], engine, Store(Path(folder, "times.jsonl")))
-    Summary(timed=0, failed=0, known=0, left=0, retried=0)
+    Summary(timed=0, failed=0, known=0, left=0, retried=0, unfit={})
     """
     known: dict[tuple[str, str, str, Place], set[str]] = defaultdict(set)
     for record in store.records().values():
@@ -219,7 +290,9 @@ def tune(
                 break
             running: list[Future[Any]] = [*search.building, *search.timing]
             done, _ = wait(running, POLL_S, FIRST_COMPLETED)
-            for one in done:
+            if not done:
+                search.free()
+            for one in (one for one in running if one in done):
                 if one in search.building:
                     search.built(one, *search.building.pop(one))
                 else:

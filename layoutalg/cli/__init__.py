@@ -17,6 +17,9 @@ fails, 2 on bad input, 3 when there is no answer for another reason, 130 on an i
     predictions   the steps of a product's ladder, predicted
     drawings      what `layoutalg draw` draws, by its options
     measured      what `layoutalg bench --json` has printed, for charts and rooflines
+    stores        what `layoutalg tune` does with stores of timings
+    sweeps        what `layoutalg verify --random` does
+    timings       a store of timings as a page
     reports       reports of accesses, as tables and as JSON, and conditions that judge them
     output        tables, one JSON object, files written whole or not at all
     refusals      errors in one sentence on stderr or one JSON object; exit codes

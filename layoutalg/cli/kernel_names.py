@@ -59,7 +59,7 @@ def find_kernel(
     from layoutalg.codegen.printing import launch_record
     from layoutalg.kernels.registry import find_family
     from layoutalg.kernels.sizes import buffer_bytes
-    from layoutalg.kernels.tuning import current_lock
+    from layoutalg.kernels.tuning import current_lock, current_rates
 
     found = find_family(family)
     problem = found.problem(**whole_options(found, options))
@@ -70,6 +70,9 @@ def find_kernel(
         locked = None if lock is None else lock.chosen(found, problem, arch)
         if lock is not None and locked is not None:
             config, source = locked, f", by the {lock.source}"
+        elif (rates := current_rates(found.name)) is not None:
+            ranked = rates.ranked(found, problem, arch, among=found.written)
+            config, source = (ranked or [config])[0], f", by the {rates.source}" if ranked else ""
     sequence = found.launches(problem, config, arch)
     if linked:
         sequence = _renamed(sequence, f"{family} {problem} {config} {arch}")

@@ -167,7 +167,8 @@ AccumulatorOption: TypeAlias = Annotated[
 ResultOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Type of a product's result. Default: that of its operands; s32 of s8.", autocompletion=dtypes
+        help="Type of the result of a product or a permute. Default: that of the operands; s32 of s8.",
+        autocompletion=dtypes,
     ),
 ]
 COption: TypeAlias = Annotated[bool | None, typer.Option("--c/--no-c", help="Add beta C to a product.")]
@@ -183,6 +184,12 @@ ActivationOption: TypeAlias = Annotated[
     typer.Option(
         help="Apply a function to a product: relu, gelu, silu. Default: none.",
         autocompletion=one_of("relu", "gelu", "silu", "none"),
+    ),
+]
+GroupsOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        help="Groups of rows of a product by gemm-sm90, each with a B of its own; m is of all. Default: none."
     ),
 ]
 StepOption: TypeAlias = Annotated[

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -119,6 +120,43 @@ def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Ca
     with bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)
+
+
+Told = Callable[[str, "tuple[str, ...]", str], None]
+"""Of a live table: the name of a row, its cells, and the same as a line."""
+
+LIVE_ROWS = 12
+"""Rows of a live table: those that changed last."""
+
+
+@contextlib.contextmanager
+def live_table(title: str, columns: Iterable[str], *, quiet: bool) -> Iterator[Told]:
+    """A table on stderr of what changed last, while something runs; it vanishes at the end.
+
+    Where stderr is not a terminal, a line each time.  Yields a function that changes a row.
+    """
+    if quiet or not sys.stderr.isatty():
+        out = None if quiet else console(stderr=True)
+
+        def written(name: str, cells: tuple[str, ...], line: str) -> None:
+            if out is not None:
+                out.print(printable(line), soft_wrap=True)
+
+        yield written
+        return
+    names, rows = tuple(columns), dict[str, tuple[str, ...]]()
+    bar = Progress(TextColumn("{task.completed} done"), BarColumn(), TimeElapsedColumn())
+    task = bar.add_task("", total=None)
+    with Live(bar, console=console(stderr=True), transient=True, refresh_per_second=4) as live:
+
+        def changed(name: str, cells: tuple[str, ...], line: str) -> None:
+            rows.pop(name, None)
+            rows[name] = cells
+            bar.advance(task)
+            last = list(rows.items())[-LIVE_ROWS:]
+            live.update(Group(table(title, names, ((one, *of) for one, of in last)), bar))
+
+        yield changed
 
 
 def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:

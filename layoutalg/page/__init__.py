@@ -3,7 +3,7 @@
     engine      Engine: a tile under the settings of the sliders; its model, as the JavaScript counts with it
     sections    the parts that do not move, as HTML: costs, ranked layouts, index code, pictures
     data        page_data: models and pieces of HTML for layouts and accesses; page_reports: what those cost
-    document    report_html, explore_html: the pages as text
+    document    report_html, explore_html: the pages as text; html_document: any page in their style
     answers     answer: what explore.html asks the library beside it
     explorer    write_explorer: explore.html with the library and Pyodide; python -m layoutalg.page FOLDER
     assets/     model.js (the definitions), view.js (the panels), report.js, explore.js, style.css, live.html
@@ -16,18 +16,23 @@ from __future__ import annotations
 
 from layoutalg.page.answers import answer
 from layoutalg.page.data import page_reports
-from layoutalg.page.document import MOST_PAGE_BYTES, explore_html, report_html
+from layoutalg.page.document import MOST_PAGE_BYTES, explore_html, html_document, report_html
 from layoutalg.page.engine import Engine, model_of, parse_layout
 from layoutalg.page.explorer import write_explorer
+from layoutalg.page.sections import escaped, paragraph, table
 
 __all__ = [
     "MOST_PAGE_BYTES",
     "Engine",
     "answer",
+    "escaped",
     "explore_html",
+    "html_document",
     "model_of",
     "page_reports",
+    "paragraph",
     "parse_layout",
     "report_html",
+    "table",
     "write_explorer",
 ]

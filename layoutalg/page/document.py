@@ -82,7 +82,7 @@ def report_html(
         f"<script>{script}</script>",
     ]
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {digest(script)}"
-    page = document(title, policy, "".join(body))
+    page = html_document(title, policy, "".join(body))
     if len(page.encode()) > MOST_PAGE_BYTES:
         raise ResourceError("bytes of a report", len(page.encode()), MOST_PAGE_BYTES)
     return page
@@ -105,17 +105,21 @@ def explore_html(folder: str) -> str:
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; connect-src 'self'; "
         f"script-src 'self' 'wasm-unsafe-eval' {digest(script)}"
     )
-    return document("layoutalg: explore a layout", policy, body)
+    return html_document("layoutalg: explore a layout", policy, body)
 
 
-def document(title: str, policy: str, body: str) -> str:
-    """A whole HTML document with the style of all pages."""
+def html_document(title: str, policy: str, body: str, style: str = "") -> str:
+    """A whole HTML document with the style of all pages, and one of its own.
+
+    >>> html_document("times", "default-src 'none'", "<p>none</p>").count("<p>none</p>")
+    1
+    """
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="referrer" content="no-referrer"><link rel="icon" href="data:,">'
-        f"<title>{escaped(title)}</title><style>{asset('style.css')}</style></head><body>\n{body}\n</body></html>\n"
+        f"<title>{escaped(title)}</title><style>{asset('style.css')}{style}</style></head><body>\n{body}\n</body></html>\n"
     )
 
 

@@ -42,7 +42,11 @@ TERMS = ("bank", "wavefront", "phase", "ideal", "sector", "swizzle")
 
 
 def escaped(text: str) -> str:
-    """Text as HTML shows it, control characters as what they are; also between quotes."""
+    """Text as HTML shows it, control characters as what they are; also between quotes.
+
+    >>> escaped("a < b")
+    'a &lt; b'
+    """
     return escape(printable(text), quote=True)
 
 
@@ -56,7 +60,11 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def table(caption: str, columns: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table that scrolls where it is wider than the page; the cells are HTML, the heads plain text."""
+    """A table that scrolls where it is wider than the page; the cells are HTML, the heads plain text.
+
+    >>> table("times", ("a < b",), [["1"]]).count("<td>1</td>")
+    1
+    """
     head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in columns)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     title = f"<caption>{escaped(caption)}</caption>" if caption else ""

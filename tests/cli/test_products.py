@@ -48,6 +48,7 @@ SMALL = ("--m", "64", "--n", "72", "--k", "40", "--target", "simulator")
         ("gemm-sm80", *SMALL, "--tile", "64x64x32"),
         ("gemm-simt", "--step", "v7", "--target", "simulator"),
         ("gemm-sm80", *SMALL, "--schedule", "streamk", "--tile", "64x64x64"),
+        ("gemm-sm90", "--m", "90", "--n", "64", "--k", "40", "--groups", "4", "--no-c", "--bias", "n"),
     ],
     ids=" ".join,
 )
@@ -118,6 +119,9 @@ def test_generate_writes_what_is_asked_for() -> None:
         ),
         ("verify permute --shape 6,4 --axes 1,0 --alpha 2", "permute has no alpha and no beta"),
         ("generate gemm-sm80 --dtype s8 --activation gelu", "gelu of s32"),
+        ("generate gemm-sm80 --groups 4", "gemm-sm80 has no groups: it takes --m"),
+        ("generate gemm-sm90 --groups 65", "groups of a launch: 65 asked, the limit is 64"),
+        ("verify gemm-sm90 --groups 0", "groups = 0: a positive integer is needed"),
         ("generate gemm-simt --result f16", "a result of f16 from f32: f32 is accepted"),
         ("generate gemm-simt --bias q", "bias = 'q': 'none', 'n' and 'm' are accepted"),
         ("generate gemm-simt --m 64 --lda 3", "lda = 3 is less than the row length"),

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ from layoutalg.kernels.tuning import (
     take_times,
     tune,
 )
-from tests.kernels.tuning_faults import by_rank, faulty, slow
+from layoutalg.kernels.tuning.jobs import unslowed
+from tests.kernels.tuning_faults import by_rank, faulty, slow, unfit_first
 
 PLACE = model_place("sm_90")
 SIZES = (256, 512, 768, 1024)
@@ -91,6 +92,39 @@ def test_a_failure_is_a_result(path: Path, engine: Engine) -> None:
     assert tune(wrong, engine, Store(path)) == Summary(known=1)
 
 
+def test_where_no_worker_can_the_search_ends_and_nothing_is_recorded(
+    path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("layoutalg.kernels.tuning.tuner.UNFIT_S", 0.0)
+    with pytest.raises(UnsupportedError, match=r"no worker can take these times: .*: it has no GPU"):
+        tune(jobs(path, 3, unfit_first), engine, Store(path))
+    assert not Store(path).records()
+
+
+class Gone(ThreadPoolExecutor):
+    """Takes jobs and never begins one: its workers are lost."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        self.asked = getattr(self, "asked", 0) + 1
+        return Future()
+
+
+def test_a_second_attempt_that_waits_for_lost_workers_is_made_by_the_first(path: Path) -> None:
+    gone = Gone(1)
+    there = [frozenset({"another"})]
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+
+        def timers_on(names: frozenset[str]) -> Gone:
+            assert names == {"another"}
+            there[:] = [frozenset()]
+            return gone
+
+        engine = Engine(one, other, 1, others=lambda name: there[0] - {name}, timers_on=timers_on)
+        wrong = [replace(job, rank=3, take=faulty) for job in jobs(path, 1)[:1]]
+        assert tune(wrong, engine, Store(path)) == Summary(failed=1, retried=1)
+    assert gone.asked == 1
+
+
 def test_a_budget_ends_a_search_and_the_rest_comes_with_the_next_one(path: Path, engine: Engine) -> None:
     assert tune(jobs(path), engine, Store(path), budget_s=0) == Summary(left=ALL)
     tune(jobs(path, 1)[:1], engine, Store(path))
@@ -149,3 +183,26 @@ def test_what_cannot_be_searched_is_refused(call: Callable[[], object], error: t
 def test_the_fastest_is_known_afterwards(path: Path, engine: Engine) -> None:
     tune(jobs(path, 3, by_rank, (256,)), engine, Store(path))
     assert min(Store(path).records().values(), key=lambda r: r.ns).rank == 1
+
+
+@pytest.mark.parametrize(
+    ("rates", "taken", "again"),
+    [
+        ([4000.0], 4000.0, 0),
+        ([3000.0], 3000.0, 0),
+        ([4000.0, 3900.0], 3900.0, 0),
+        ([4000.0, 3700.0, 3900.0], 3900.0, 1),
+        ([4000.0, 3000.0, 3200.0, 3100.0, 3000.0], 3200.0, 3),
+        ([3000.0, 4000.0, 3700.0, 3800.0], 3800.0, 1),
+    ],
+)
+def test_times_beside_a_slow_copy_are_taken_again(rates: list[float], taken: float, again: int) -> None:
+    """The rates of samples in turn; the last configuration is the one that is asked about."""
+    fastest: list[float] = []
+    rested: list[int] = []
+    coming = iter(rates)
+    found = (0.0, 0)
+    for _ in range(len(rates) - again):
+        found = unslowed(lambda: next(coming), float, fastest, lambda: rested.append(1))
+    assert found == (taken, again) and next(coming, None) is None
+    assert len(rested) == again and fastest == [max(rates)]

@@ -16,7 +16,7 @@ import pytest
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.tuning import Record, Store, Summary, cluster_engine, tune
 from tests.kernels.test_tuning import ALL, jobs
-from tests.kernels.tuning_faults import slow
+from tests.kernels.tuning_faults import only_elsewhere, slow, unfit_first
 
 distributed = pytest.importorskip("distributed", reason="pip install 'layoutalg[tune]' brings it")
 
@@ -61,6 +61,24 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(tmp_path: Path) -> No
         assert len(heard) == ALL == len(Store(path).records()) == path.read_bytes().count(b"\n") - 1
     with cluster(tmp_path, 1) as again, cluster_engine(again.scheduler_address, on_gpus=False) as engine:
         assert tune(jobs(path), engine, Store(path)) == Summary(known=ALL)
+
+
+@pytest.mark.deep
+def test_what_fails_is_tried_again_by_another_worker(tmp_path: Path) -> None:
+    path = tmp_path / "times.jsonl"
+    asked = jobs(path, 3, only_elsewhere, (256,))
+    with cluster(tmp_path) as made, cluster_engine(made.scheduler_address, on_gpus=False) as engine:
+        assert tune(asked, engine, Store(path)) == Summary(timed=3, retried=3)
+
+
+@pytest.mark.deep
+def test_a_worker_that_cannot_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "times.jsonl"
+    asked = jobs(path, 3, unfit_first)
+    with cluster(tmp_path) as made, cluster_engine(made.scheduler_address, on_gpus=False) as engine:
+        summary = tune(asked, engine, Store(path))
+    assert (summary.timed, summary.failed, summary.retried) == (ALL, 0, 0)
+    assert list(summary.unfit.values()) == ["it has no GPU"]
 
 
 def test_a_cluster_without_a_gpu_and_a_scheduler_that_is_not_there_are_named(

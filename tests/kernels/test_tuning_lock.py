@@ -119,7 +119,7 @@ def test_a_mismatch_is_refused_by_name() -> None:
 
 
 def test_times_of_a_gpu_hold_on_that_gpu() -> None:
-    lock = lock_of(records(place=("gpu", "NVIDIA H200", "13.0", "13.0", "0.1.0")))
+    lock = lock_of(records(place=("gpu", "NVIDIA H200", "580.95", "13.0", "13.0", "0.1.0")))
     assert lock.chosen(TRANSPOSE, P, "sm_90", "NVIDIA H200") == TRANSPOSE.configs(P)[1]
     with pytest.raises(MismatchError, match="made for NVIDIA H200, this is NVIDIA H100"):
         lock.chosen(TRANSPOSE, P, "sm_90", "NVIDIA H100")

@@ -18,7 +18,7 @@ from tests.bench.bench_stores import KINDS, trial
 
 
 def record(number: int, ns: float = 5.0, gpu: str = "sm_90", failure: str = "") -> Record:
-    key = Key("sum", f"{number:064}", "c" * 64, "k" * 64, "model", gpu, "", "", "0.1.0")
+    key = Key("sum", f"{number:064}", "c" * 64, "k" * 64, "model", gpu, "", "", "", "0.1.0")
     return Record(key, f"problem {number}", "by rows", number, () if failure else (ns,), {"a": 1.0}, failure)
 
 
@@ -71,7 +71,7 @@ def test_a_header_that_is_cut_short_is_written_again(path: Path, left: int) -> N
         (lambda data: data[:-9] + b"\n", "line 3 of it: it is not JSON"),
         (lambda data: data + b"[" * 70000 + b"\n", "line 4 of it: it is not JSON"),
         (lambda data: data + b"{}\n", "line 4 of it: it has not the fields record and sha256"),
-        (lambda data: data.replace(b'"version": 1', b'"version": 2'), "version 2: version 1 is read"),
+        (lambda data: data.replace(b'"version": 2', b'"version": 3'), "version 3: version 2 is read"),
         (lambda data: b"some text of a user's", "is no store of timings"),
         (lambda data: b"some text\n" + data, "is no store of timings"),
     ],

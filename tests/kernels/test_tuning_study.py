@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from layoutalg.errors import MismatchError, ResourceError
-from layoutalg.kernels.tuning import Key, Record, Store, fitted_rates, shares, t4_results
+from layoutalg.kernels.tuning import (
+    SLOW,
+    VERIFIED,
+    Key,
+    Record,
+    Store,
+    boards_of,
+    fitted_rates,
+    lock_of,
+    shares,
+    t4_results,
+    without,
+)
+from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK
 from tests.command import answer, refusal, run
 
 
 def record(
     problem: int, rank: int, ns: float, counters: dict[str, float] | None = None, gpu: str = "sm_90"
 ) -> Record:
-    key = Key("sum", f"{problem:064}", f"{rank:064}", "k" * 64, "model", gpu, "", "", "0.1.0")
+    key = Key("sum", f"{problem:064}", f"{rank:064}", "k" * 64, "model", gpu, "", "", "", "0.1.0")
     return Record(key, f"problem {problem}", f"way {rank}", rank, (ns,), counters or {})
 
 
@@ -31,6 +46,21 @@ def test_shares_are_those_of_the_enumerated_search() -> None:
         assert shares(own, (n,))[n] == pytest.approx(product ** (1 / 7))
     with pytest.raises(MismatchError, match="no record of the store has times"):
         shares([])
+
+
+def test_problems_whose_first_candidates_failed_are_left_out_and_counted() -> None:
+    failed = replace(record(1, 0, 1.0), times_ns=(), failure="no answer")
+    own = [failed, record(1, 1, 9.0), record(2, 0, 4.0), record(2, 1, 2.0)]
+    assert shares(own, (1, 2)) == {1: 0.5, 2: pytest.approx(1.0)}
+    assert [without(own, n) for n in (1, 2)] == [1, 0]
+    assert shares([failed, record(1, 1, 9.0)], (1,)) == {1: 0.0}
+
+
+def test_verifications_are_no_times() -> None:
+    own = [replace(record(1, 0, 9.0), key=replace(record(1, 0, 9.0).key, timing=VERIFIED))]
+    with pytest.raises(MismatchError, match="no record of the store has times"):
+        shares(own)
+    assert not lock_of(own).choices
 
 
 def test_rates_are_found_again_within_the_noise_that_was_added() -> None:
@@ -112,3 +142,65 @@ def test_the_command_shows_merges_exports_locks_fits_and_replays(store: Path) ->
 def test_what_is_not_understood_is_refused(store: Path, words: tuple[str, ...], error: str) -> None:
     Path("x.json").write_text('[{"rows": 3}]')
     assert refusal("tune", *words)[0] == error
+
+
+def copied(board: str, config: int, rate: float, held: float = 0.0, failure: str = "") -> Record:
+    key = Key(
+        "sum", "a" * 64, f"{config:064}", "d" * 64, "gpu", "NVIDIA H200", "580", "13.0", "13.0", "0.1.0"
+    )
+    counters = {CALIBRATION: rate, HELD_BACK: held, "torch ns": 3000.0}
+    times = () if failure else (2000.0 + config, 2100.0 + config, 1990.0 + config)
+    return Record(key, "64 x 64 <f32>", f"way {config}", config, times, counters, failure, board)
+
+
+@pytest.fixture
+def boards() -> list[Record]:
+    """Three boards, of which one is slow and one had one slow copy, and a failure."""
+    own = [copied("GPU-a", n, 4000.0) for n in range(5)] + [copied("GPU-b", n, 4010.0) for n in range(5, 9)]
+    own += [copied("GPU-b", 9, 3000.0, 0.5), copied("GPU-c", 10, 3500.0), copied("GPU-c", 11, 3600.0)]
+    return [*own, replace(copied("", 12, 4000.0, failure="no answer <b>"), counters={})]
+
+
+def test_slow_boards_and_slow_copies_are_told_by_the_median_of_the_model(boards: list[Record]) -> None:
+    found = boards_of(boards)
+    names = ("GPU-a", "GPU-b", "GPU-c")
+    middles = {name: median(r.counters[CALIBRATION] for r in boards if r.board == name) for name in names}
+    of_model = median(middles.values())
+    assert [(b.name, b.median, b.of_model) for b in found] == [(n, m, of_model) for n, m in middles.items()]
+    assert [b.is_slow for b in found] == [False, False, True]
+    expected = {r.key.digest for r in boards if r.board and r.counters[CALIBRATION] < SLOW * of_model}
+    assert set().union(*(b.slow for b in found)) == expected and len(expected) == 3
+    assert [b.held_back for b in found] == [0.0, 0.1, 0.0]
+
+
+def test_the_command_flags_slow_boards_and_writes_a_page_that_loads_nothing(
+    boards: list[Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Store(Path("a.jsonl")).add_all(boards)
+    shown = answer("tune", "show", "a.jsonl", "--html", "a.html")
+    assert shown["numbers"] == {"slow_boards": 1, "slow_results": 3} and shown["output"] == "a.html"
+    assert [(row["rank"], row["board"]) for row in shown["rows"] if row["slow"]] == [
+        (9, "GPU-b"), (10, "GPU-c"), (11, "GPU-c"),
+    ]  # fmt: skip
+    said = " ".join(run("tune", "show", "a.jsonl").stdout.split())
+    assert "GPU-c is slow: its copies have 0.887 of the median of NVIDIA H200, less than 0.95." in said
+    assert "1 of 5 results of GPU-b were taken beside a copy of less than 0.95" in said
+    page = Path("a.html").read_text()
+    assert page.count("<svg") == 2 and page.count("slow copy</span>") == 3
+    assert "no answer &lt;b&gt;" in page and "64 x 64 &lt;f32&gt;" in page
+    assert "<td>1.50</td>" in page, "the fastest library takes 1.5 times as long"
+    assert not any(word in page for word in ("https:", "src=", "<script", "@import", "url("))
+    assert refusal("tune", "lock", "a.jsonl", "--html", "b.html")[0] == "UnsupportedError"
+
+
+def test_a_search_is_told_line_by_line_where_nobody_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("tune", "transpose", "--sizes", "64", "--dtype", "f32", "--timing", "model", "--top", "2")
+    result = run(*words)
+    assert sorted(result.stderr.splitlines()) == [
+        f"64 x 64 f32, ld 64 -> 64, rank {rank}: 2.01 us" for rank in (0, 1)
+    ]
+    assert run(*words).stderr == ""

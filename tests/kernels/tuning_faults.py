@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
 from pathlib import Path
 
 from layoutalg.errors import MismatchError
-from layoutalg.kernels.tuning import Built, Job
+from layoutalg.kernels.tuning import Built, Job, UnfitWorkerError
 
 Times = tuple[tuple[float, ...], dict[str, float]]
 
@@ -33,6 +34,29 @@ def faulty(job: Job, built: Built) -> Times:
             raise RuntimeError("once")
     if job.rank == 5:
         os.kill(os.getppid(), signal.SIGKILL)
+    return by_rank(job, built)
+
+
+def only_elsewhere(job: Job, built: Built) -> Times:
+    """The worker that is first asked for a configuration fails at it, however often it tries."""
+    mark = Path(f"{job.store}.{job.rank}.first")
+    if not mark.exists():
+        mark.write_text(str(os.getppid()))
+    if mark.read_text() == str(os.getppid()):
+        raise RuntimeError("this board is broken")
+    return by_rank(job, built)
+
+
+def unfit_first(job: Job, built: Built) -> Times:
+    """The worker that is asked first is unfit for all."""
+    mark = Path(f"{job.store}.unfit")
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        mark.write_text(str(os.getppid()))
+    while not mark.read_text():
+        pass
+    if mark.read_text() == str(os.getppid()):
+        raise UnfitWorkerError("it has no GPU")
     return by_rank(job, built)
 
 

@@ -23,6 +23,7 @@ from layoutalg.cli.options import (
     BiasOption,
     BMajorOption,
     COption,
+    GroupsOption,
     JsonOption,
     LdaOption,
     LdbOption,
@@ -87,6 +88,7 @@ def generate_command(
     c: COption = None,
     bias: BiasOption = None,
     activation: ActivationOption = None,
+    groups: GroupsOption = None,
     step: StepOption = None,
     tile: TileOption = None,
     schedule: ScheduleOption = None,
@@ -143,7 +145,11 @@ def generate_command(
 
     layoutalg generate gemm-sm90 --m 2304 --n 2304 --k 2304 --schedule streamk -o streamk.cu
 
+    layoutalg generate gemm-sm90 --m 65536 --n 4096 --k 7168 --groups 8 -o experts.cu
+
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
+
+    layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype u8 --result f16 -o planes.cu
     """
     from layoutalg.arch import find_target
     from layoutalg.codegen.gpu import compile_ptx, kernel_target, prepare
@@ -154,6 +160,7 @@ def generate_command(
     options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
     options |= {"lda": lda, "ldb": ldb, "ldc": ldc, "a_major": a_major, "b_major": b_major, "result": result}
     options |= {"accumulator": accumulator, "c": c, "bias": bias, "activation": activation}
+    options |= {"groups": groups}
     if beta is not None:
         raise UnsupportedError("beta is a parameter of the kernel, which a launch gives: --c adds beta C")
     if launcher is not None and part is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +14,20 @@ import typer
 from layoutalg.cli.completions import archs, dtypes, families, one_of
 from layoutalg.cli.inputs import read_source
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table, write_whole
+from layoutalg.cli.output import Told, count, live_table, progress, say, say_json, table
 from layoutalg.cli.refusals import header
+from layoutalg.cli.stores import (
+    ACTIONS,
+    OPERANDS,
+    TAKES,
+    Asked,
+    Found,
+    by_place,
+    record_row,
+    shown_fields,
+    shown_time,
+    unfit_words,
+)
 from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -25,9 +38,6 @@ MOST_PROBLEMS = 100_000
 """Of one search."""
 
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-TOPS = (1, 4, 8, 16)
-"""Numbers of candidates that a search is replayed for."""
 
 
 def tune_command(
@@ -86,6 +96,9 @@ def tune_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="What lock, export and fit write to.")
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="A page of what show shows, with charts.", show_default=False)
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Time the best candidates of a family's problems, keep the times, and lock the choices in a file.
@@ -98,33 +111,31 @@ def tune_command(
     from layoutalg.kernels.tuning import Store
 
     words = operands or []
-    if what in _ACTIONS:
-        least, most = _OPERANDS[what]
+    if what in ACTIONS:
+        least, most = OPERANDS[what]
         if not least <= len(words) <= most:
-            raise UnsupportedError(f"tune {what} takes {_TAKES[what]}")
-        found = _ACTIONS[what]([*words], gpu, output)
+            raise UnsupportedError(f"tune {what} takes {TAKES[what]}")
+        if html is not None and what != "show":
+            raise UnsupportedError("--html goes with tune show STORE")
+        found = ACTIONS[what](Asked([*words], gpu, output, html))
     else:
         if words:
-            raise UnsupportedError(f"tune {what} takes no more words: {', '.join(_ACTIONS)} do")
-        search = _Asked(problems, sizes, dtype, top, budget, limit, gpus, scheduler, timing, arch)
+            raise UnsupportedError(f"tune {what} takes no more words: {', '.join(ACTIONS)} do")
+        search = _Search(problems, sizes, dtype, top, budget, limit, gpus, scheduler, timing, arch)
         found = _search(what, search, Store(store), quiet=as_json)
     said, fields = found
     if as_json:
-        say_json(header("tune") | {"action": what if what in _ACTIONS else "search"} | _NOTHING | fields)
+        say_json(header("tune") | {"action": what if what in ACTIONS else "search"} | _NOTHING | fields)
     else:
         say(*said)
 
 
 _NOTHING: dict[str, Any] = {"records": 0, "torn_bytes": 0, "output": None, "rows": [], "numbers": {}}
 
-Found = tuple[list[Any], dict[str, Any]]
-"""What is said, and the fields of the JSON object."""
-
-
 # --- the search ----------------------------------------------------------------------------------------
 
 
-class _Asked:
+class _Search:
     """The options of a search."""
 
     def __init__(
@@ -146,12 +157,13 @@ class _Asked:
         self.gpus, self.scheduler, self.timing, self.arch = gpus, scheduler, timing, arch
 
 
-def _search(name: str, asked: _Asked, store: Store, *, quiet: bool) -> Found:
+def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
     from layoutalg.arch import find_arch
     from layoutalg.kernels.registry import FAMILIES
     from layoutalg.kernels.tuning import (
         TIMINGS,
         cluster_engine,
+        current_rates,
         first_of,
         gpu_place,
         jobs_of,
@@ -161,7 +173,7 @@ def _search(name: str, asked: _Asked, store: Store, *, quiet: bool) -> Found:
     )
 
     if name not in FAMILIES:
-        raise UnknownNameError("kernel family or action", name, (*FAMILIES, *_ACTIONS))
+        raise UnknownNameError("kernel family or action", name, (*FAMILIES, *ACTIONS))
     if asked.timing not in TIMINGS:
         raise UnknownNameError("timing", asked.timing, TIMINGS)
     family, chip = FAMILIES[name], find_arch(asked.arch).name
@@ -179,30 +191,58 @@ def _search(name: str, asked: _Asked, store: Store, *, quiet: bool) -> Found:
     with engine as opened:
         place: Place = model_place(chip)
         if on_gpus:
-            place, chip = first_of(opened, gpu_place)
+            with progress("asking for the GPU", quiet=quiet):
+                place, chip = first_of(opened, gpu_place)
         jobs = jobs_of(
             name, listed, chip, place, top=asked.top, store=store.path.resolve(), limit_s=asked.limit_s
         )
-        with progress(f"{name}: timing configurations", quiet=quiet) as timed:
-            summary = tune(jobs, opened, store, budget_s=asked.budget_s, heard=lambda _: timed())
+        columns = ("problem", "timed", "failed", "fastest", "rank", "last")
+        with live_table(f"{name} on {place[1]}", columns, quiet=quiet) as changed:
+            heard = _Heard(changed)
+            summary = tune(jobs, opened, store, budget_s=asked.budget_s, heard=heard)
     best: dict[str, Record] = {}
     asked_for = {str(p) for p in listed}
     for r in store.records().values():
         if r.key.family == name and r.key.place == place and r.problem in asked_for and not r.failure:
             best[r.problem] = min(best.get(r.problem, r), r, key=lambda x: (x.ns, x.rank))
-    rows = sorted(best.values(), key=_order)
+    rows = sorted(best.values(), key=by_place)
     numbers = {word: getattr(summary, word) for word in ("timed", "failed", "known", "left", "retried")}
     where = f"by the model of {place[1]}, which measures nothing" if place[0] == "model" else f"on {place[1]}"
-    shown = table(f"{name}, {where}", ("problem", "configuration", "rank", "time"), map(_row, rows), left=2)
+    if (rates := current_rates(name)) is not None:
+        where = f"{where}; candidates ranked by {rates.source}"
+    shown = table(
+        f"{name}, {where}", ("problem", "configuration", "rank", "time"), map(record_row, rows), left=2
+    )
     sentence = (
         f"{summary.timed} timed, {summary.failed} failed, {summary.known} known, {summary.left} left; "
         f"{store.path} holds {count(len(store.records()))} records."
     )
-    fields = {"records": len(store.records()), "rows": [_fields(r) for r in rows]}
-    return [shown, sentence], fields | {"numbers": numbers}
+    fields = {"records": len(store.records()), "rows": [shown_fields(r) for r in rows]}
+    return [shown, *unfit_words(summary), sentence], fields | {"numbers": numbers}
 
 
-def _problems(family: Family, asked: _Asked) -> list[Any]:
+@dataclass
+class _Heard:
+    """What was heard of each problem until now, for the live table."""
+
+    changed: Told
+    of: dict[str, tuple[int, int, Record | None]] = field(default_factory=dict)
+
+    def __call__(self, record: Record) -> None:
+        timed, failed, best = self.of.get(record.problem, (0, 0, None))
+        if record.failure:
+            failed += 1
+        else:
+            timed += 1
+            best = record if best is None or record.ns < best.ns else best
+        self.of[record.problem] = timed, failed, best
+        shown = ("-", "-") if best is None else (shown_time(best), str(best.rank))
+        line = f"{record.problem}, rank {record.rank}: {shown_time(record)}"
+        cells = str(timed), str(failed), *shown, shown_time(record)
+        self.changed(record.problem, cells, line)
+
+
+def _problems(family: Family, asked: _Search) -> list[Any]:
     if (asked.problems is None) == (asked.sizes is None):
         raise UnsupportedError("a search takes --problems FILE or --sizes 1024,2048, one of them")
     if asked.sizes is not None:
@@ -247,160 +287,3 @@ def _seconds(what: str, text: str) -> float:
             f"cannot read the {what} {text[:40]!r}: 90s, 30m or 2h are accepted", text=text, position=0
         )
     return float(int(found[1]) * SECONDS[found[2]])
-
-
-def _time(record: Record) -> str:
-    return record.failure.splitlines()[0][:60] if record.failure else f"{record.ns / 1e3:,.2f} us"
-
-
-def _order(record: Record) -> tuple[object, ...]:
-    return record.key.place, record.key.family, record.problem, record.rank, record.key.config
-
-
-def _row(record: Record) -> tuple[str, ...]:
-    return record.problem, record.config, str(record.rank), _time(record)
-
-
-def _fields(record: Record) -> dict[str, Any]:
-    return {
-        "family": record.key.family,
-        "problem": record.problem,
-        "config": record.config,
-        "rank": record.rank,
-        "timing": record.key.timing,
-        "gpu": record.key.gpu,
-        "ns": None if record.failure else record.ns,
-        "failure": record.failure,
-    }
-
-
-# --- what is done with stores --------------------------------------------------------------------------
-
-
-def _read(path: str) -> tuple[Store, list[Record]]:
-    from layoutalg.kernels.tuning import Store
-
-    store = Store(Path(path))
-    if not store.path.exists():
-        raise FileNotFoundError(2, "No such file or directory", path)
-    return store, list(store.records().values())
-
-
-def _torn(store: Store) -> list[str]:
-    if not store.torn_bytes:
-        return []
-    return [
-        f"The last line of {store.path} is torn, {size_bytes(store.torn_bytes)} of it are there: the "
-        f"next writer moves them to {store.path}.torn."
-    ]
-
-
-def _show(words: list[str], gpu: str | None, output: Path | None) -> Found:
-    store, records = _read(words[0])
-    shown = sorted((r for r in records if gpu in (None, r.key.gpu)), key=_order)
-    said: list[Any] = [*_torn(store)]
-    for place in dict.fromkeys(r.key.place for r in shown):
-        own = [r for r in shown if r.key.place == place]
-        title = f"{place[0]} times, {', '.join(x for x in place[1:] if x)}"
-        said.append(table(title, ("problem", "configuration", "rank", "time"), map(_row, own), left=2))
-    said.append(
-        f"{count(len(shown))} records, {count(sum(bool(r.failure) for r in shown))} of them failures."
-    )
-    return said, {
-        "records": len(records),
-        "torn_bytes": store.torn_bytes,
-        "rows": [_fields(r) for r in shown],
-    }
-
-
-def _merge(words: list[str], gpu: str | None, output: Path | None) -> Found:
-    from layoutalg.kernels.tuning import Store, salvaged
-
-    new, added, said, broken = Store(Path(words[0])), 0, [], 0
-    for path in words[1:]:
-        records, lines = salvaged(Path(path))
-        added += new.add_all(records)
-        broken += len(lines)
-        if lines:
-            said.append(f"{path}: line {', '.join(map(str, lines[:20]))} is damaged and left out.")
-    total = len(new.records())
-    said.append(f"{count(added)} records added: {words[0]} holds {count(total)}.")
-    return said, {"records": total, "numbers": {"added": added, "damaged": broken}}
-
-
-def _export(words: list[str], gpu: str | None, output: Path | None) -> Found:
-    from layoutalg.kernels.tuning import t4_results
-
-    _, records = _read(words[0])
-    text = json.dumps(t4_results(r for r in records if gpu in (None, r.key.gpu)), indent=1) + "\n"
-    target = output or Path(words[0]).with_suffix(".t4.json")
-    write_whole(target, text.encode())
-    return [f"{count(len(records))} records in {target}, in the T4 results format."], {
-        "records": len(records),
-        "output": str(target),
-    }
-
-
-def _lock(words: list[str], gpu: str | None, output: Path | None) -> Found:
-    from layoutalg.kernels.tuning import lock_of, lock_text
-
-    _, records = _read(words[0])
-    lock, target = lock_of(records, gpu), output or Path("layoutalg.lock")
-    write_whole(target, lock_text(lock).encode())
-    return [f"{count(len(lock.choices))} problems, by {lock.timing} times on {lock.gpu}, in {target}."], {
-        "records": len(records),
-        "output": str(target),
-        "numbers": {"problems": len(lock.choices)},
-    }
-
-
-def _fit(words: list[str], gpu: str | None, output: Path | None) -> Found:
-    from layoutalg.kernels.tuning import fitted_rates
-
-    _, records = _read(words[0])
-    own = [r for r in records if r.key.family == words[1] and gpu in (None, r.key.gpu)]
-    fit = fitted_rates(own)
-    said: list[Any] = [
-        table("Nanoseconds", ("of one of", "ns"), ((name, f"{x:.6g}") for name, x in fit.rates.items())),
-        f"{count(fit.records)} times of {count(fit.problems)} problems; of problems left out, the median "
-        f"error is {fit.median_error:.1%} and the worst {fit.worst_error:.1%}.",
-    ]
-    numbers = dict(fit.rates) | {"median_error": fit.median_error, "worst_error": fit.worst_error}
-    if output is not None:
-        key = own[0].key
-        data: dict[str, Any] = {
-            "family": words[1],
-            "timing": key.timing,
-            "gpu": key.gpu,
-            "rates_ns": dict(fit.rates),
-        }
-        data |= {"median_error": fit.median_error, "worst_error": fit.worst_error, "records": fit.records}
-        write_whole(output, (json.dumps(data, indent=1) + "\n").encode())
-    return said, {"records": len(own), "output": None if output is None else str(output), "numbers": numbers}
-
-
-def _replay(words: list[str], gpu: str | None, output: Path | None) -> Found:
-    from layoutalg.kernels.tuning import shares
-
-    _, records = _read(words[0])
-    own = [r for r in records if gpu in (None, r.key.gpu)]
-    found = shares(own, TOPS)
-    cells = ((str(n), f"{share:.4f}") for n, share in found.items())
-    return [
-        table("Share of the best time that the first candidates reach", ("candidates", "share"), cells)
-    ], {
-        "records": len(own),
-        "numbers": {f"top_{n}": share for n, share in found.items()},
-    }
-
-
-_Action = Callable[[list[str], str | None, Path | None], Found]
-
-_ACTIONS: Mapping[str, _Action] = {
-    "show": _show, "merge": _merge, "export": _export, "lock": _lock, "fit": _fit, "replay": _replay,
-}  # fmt: skip
-_TAKES = {
-    "show": "one store", "merge": "the new store and at least one other", "export": "one store",
-    "lock": "one store", "fit": "one store and a family", "replay": "one store",
-}  # fmt: skip
-_OPERANDS = {"merge": (2, 1000), "fit": (2, 2)} | dict.fromkeys(("show", "export", "lock", "replay"), (1, 1))

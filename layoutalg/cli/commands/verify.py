@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ from layoutalg.cli.options import (
     BiasOption,
     BMajorOption,
     COption,
+    GroupsOption,
     JsonOption,
     LdaOption,
     LdbOption,
@@ -31,7 +33,8 @@ from layoutalg.cli.options import (
 )
 from layoutalg.cli.output import progress, say, say_json
 from layoutalg.cli.refusals import header
-from layoutalg.errors import UnknownNameError
+from layoutalg.cli.sweeps import Sweep, sweep
+from layoutalg.errors import UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from layoutalg.kernels.verification import Target
@@ -81,6 +84,7 @@ def verify_command(
     c: COption = None,
     bias: BiasOption = None,
     activation: ActivationOption = None,
+    groups: GroupsOption = None,
     step: StepOption = None,
     tile: TileOption = None,
     schedule: ScheduleOption = None,
@@ -98,6 +102,23 @@ def verify_command(
         ),
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the data and of the order of warps, from 0 on.")] = 0,
+    cases: Annotated[
+        int | None,
+        typer.Option(
+            "--random",
+            help="So many random problems and configurations instead, of the seeds from --seed on; what is "
+            "in --store is not run again.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes of --random; with --target gpu one per GPU.")] = 1,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="A cluster for --random: tcp://... of Dask, ray://... of Ray.", show_default=False),
+    ] = None,
+    store: Annotated[Path, typer.Option(help="Where the results of --random are kept.")] = Path(
+        "layoutalg-verified.jsonl"
+    ),
     as_json: JsonOption = False,
 ) -> int:
     """Run a kernel and compare: its result with the definition, its traced accesses with the prediction.
@@ -108,7 +129,11 @@ def verify_command(
 
     layoutalg verify gemm-simt --m 96 --n 80 --k 40 --a-major mn --ldd 88 --bias m --beta 0.5
 
+    layoutalg verify gemm-sm90 --m 300 --n 64 --k 72 --groups 5
+
     layoutalg verify softmax --shape 12,515 --axes 0 --dtype bf16
+
+    layoutalg verify transpose --random 1000 --workers 8
     """
     from layoutalg.codegen.gpu import gpu_status
     from layoutalg.kernels.registry import find_family
@@ -126,6 +151,20 @@ def verify_command(
     options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
     options |= {"lda": lda, "ldb": ldb, "ldc": ldc, "a_major": a_major, "b_major": b_major, "result": result}
     options |= {"accumulator": accumulator, "c": c, "bias": bias, "activation": activation}
+    options |= {"groups": groups}
+    gpu = {"available": status.available, "name": status.name, "reason": status.reason}
+    if cases is not None:
+        fixed = (*options.values(), step, tile, schedule, alpha, beta)
+        if any(value is not None for value in fixed):
+            raise UnsupportedError("--random draws problems and configurations: give it the family alone")
+        asked = Sweep(cases, seed, workers, scheduler, store, target == "gpu")
+        passed, (said, fields) = sweep(family, asked, quiet=as_json)
+        if as_json:
+            base = {"family": family, "dtype": "any", "passed": passed, "gpu": gpu}
+            say_json(header("verify") | base | fields)
+        else:
+            say(*said, "Passed." if passed else "FAILED.")
+        return 0 if passed else 1
     if alpha is not None or beta is not None:
         from layoutalg.kernels.gemm import with_factors
 
@@ -138,8 +177,8 @@ def verify_command(
         for where in targets:
             run_on = status.arch if where == "gpu" else "sm_90"
             for problem in problems:
-                asked = (step, tile, schedule) != (None, None, None)
-                config = find_config(chosen, problem, run_on, step, tile, schedule)[1] if asked else None
+                named = (step, tile, schedule) != (None, None, None)
+                config = find_config(chosen, problem, run_on, step, tile, schedule)[1] if named else None
                 reports.append(verify(chosen, problem, config, target=where, seed=seed))
                 advance()
     passed = all(report.passed for report in reports)
@@ -148,8 +187,7 @@ def verify_command(
         say_json(
             header("verify")
             | {"family": family, "dtype": str(element), "passed": passed}
-            | {"gpu": {"available": status.available, "name": status.name, "reason": status.reason}}
-            | {"reports": [verify_fields(report) for report in reports]}
+            | {"gpu": gpu, "reports": [verify_fields(report) for report in reports]}
         )
     else:
         parts = verify_tables(reports)

@@ -1,0 +1,236 @@
+"""Fitted rates: nanoseconds of a launch, a sector and a wavefront, in a file that ranks candidates.
+
+    rates = rates_of(records, "transpose")       fitted to a store's times, with their error
+    text = rates_text(rates)                     JSON
+    rates = read_rates(Path("rates.json"))
+    rates.ranked(family, problem, "sm_90")       the candidates of a problem, the fastest by these rates first
+
+The idea.  A family ranks its candidates by constants that were chosen on one GPU.  On another one, a store of
+timings says what a launch, a sector and a wavefront take there, and the same candidates are ranked by the sum
+of what their programs cost.  Nothing is added to what the family offers.  The rates know nothing of tensor
+cores or of memory that is waited for: the error that the file states says how much they are worth.
+
+They are used where the environment names them, never otherwise, after a lock file and before the constants:
+
+    LAYOUTALG_RATES=rates.json      the file that this process uses, read once
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.errors import MismatchError, ParseError
+from layoutalg.kernels.family import Family
+from layoutalg.kernels.tuning.jobs import RATES, counters_of
+from layoutalg.kernels.tuning.keys import (
+    TIMINGS,
+    VERIFIED,
+    Record,
+    called_sequence,
+    library_version,
+    read_named,
+)
+from layoutalg.kernels.tuning.study import fitted_rates
+
+FORMAT, VERSION = "layoutalg rates", 1
+
+VARIABLE = "LAYOUTALG_RATES"
+"""The environment variable that names the file."""
+
+MOST_BYTES = 1 << 16
+"""Of a file of rates."""
+
+MOST_RANKED = 64
+"""Candidates of a problem that are ranked, the first of the family's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Nanoseconds by counter of one family on one GPU, and the relative errors on problems left out.
+
+    >>> Rates("sum", "model", "sm_90", "0.1.0", {"launches": 9.0, "sectors": 2.0, "wavefronts": 0.0}).ns(
+    ...     {"launches": 1.0, "sectors": 3.0}
+    ... )
+    15.0
+    """
+
+    family: str
+    timing: str
+    gpu: str
+    library: str
+    rates_ns: Mapping[str, float]
+    median_error: float = 0.0
+    worst_error: float = 0.0
+    records: int = 0
+    problems: int = 0
+    name: str = "the rates"
+
+    @property
+    def source(self) -> str:
+        """Where its choices come from, in words."""
+        return f"fitted rates ({self.timing} times on {self.gpu}, median error {self.median_error:.1%})"
+
+    @property
+    def digest(self) -> str:
+        """64 hex digits of its text."""
+        return hashlib.sha256(rates_text(self).encode()).hexdigest()
+
+    def ns(self, counters: Mapping[str, float]) -> float:
+        """What counters take together."""
+        return sum(counters.get(name, 0.0) * rate for name, rate in self.rates_ns.items())
+
+    def check(self, arch: str | Arch, gpu: str = "") -> None:
+        """Raise MismatchError for rates of another GPU than `gpu`, of the model of another architecture, or
+        of another version of this package.
+
+        >>> Rates("sum", "gpu", "A40", library_version(), {}).check("sm_90", "T4")
+        Traceback (most recent call last):
+        ...
+        layoutalg.errors.MismatchError: the rates are of A40, this is T4: fit here, or unset LAYOUTALG_RATES
+        """
+        here = gpu if self.timing == "gpu" else find_arch(arch).name
+        if here and here != self.gpu:
+            raise MismatchError(
+                f"{self.name} are of {self.gpu}, this is {here}: fit here, or unset {VARIABLE}"
+            )
+        if self.library != library_version():
+            raise MismatchError(
+                f"{self.name} were fitted with layoutalg {self.library}, this is {library_version()}: fit "
+                f"again, or unset {VARIABLE}"
+            )
+
+    def ranked(
+        self,
+        family: Family,
+        problem: Any,
+        arch: str | Arch,
+        gpu: str = "",
+        among: Callable[[Any], bool] = lambda config: True,
+    ) -> list[Any]:
+        """Of the first MOST_RANKED candidates of the family those `among`, by these rates; those that are as
+        fast in the family's order.
+
+        Raises as `check` does, and what making the programs raises.
+
+        >>> from layoutalg.kernels.registry import FAMILIES
+        >>> f, rates = FAMILIES["transpose"], Rates("transpose", "model", "sm_90", library_version(), RATES)
+        >>> p = f.problem(64, 64, "f32")
+        >>> rates.ranked(f, p, "sm_90") == list(f.configs(p))
+        True
+        """
+        self.check(arch, gpu)
+        chip = find_arch(arch).name
+        stand = (c.config for c in family.candidates(problem, arch) if c.dropped is None and among(c.config))
+
+        def ns(config: Any) -> float:
+            sequence = called_sequence(family, problem, config, chip)
+            return self.ns(counters_of(sequence, family.bench.scalars(problem), chip))
+
+        return sorted(islice(stand, MOST_RANKED), key=ns)
+
+
+def rates_of(records: Iterable[Record], family: str) -> Rates:
+    """The rates that fit the times of a family best.  Raises as `fitted_rates` does.
+
+    >>> rates_of([], "sum")
+    Traceback (most recent call last):
+    ...
+    layoutalg.errors.ResourceError: parts of the problems of a fit: 5 asked, the limit is 0
+    """
+    own = [r for r in records if r.key.family == family and r.key.timing != VERIFIED]
+    fit = fitted_rates(own)
+    key = own[0].key
+    return Rates(
+        family, key.timing, key.gpu, key.library, MappingProxyType(dict(fit.rates)),
+        fit.median_error, fit.worst_error, fit.records, fit.problems,
+    )  # fmt: skip
+
+
+def rates_text(rates: Rates) -> str:
+    """Rates as JSON.
+
+    >>> rates_text(Rates("sum", "model", "sm_90", "0.1.0", {})).count("layoutalg rates")
+    1
+    """
+    return (
+        json.dumps(
+            {
+                "format": FORMAT, "version": VERSION, "family": rates.family, "timing": rates.timing,
+                "gpu": rates.gpu, "library": rates.library, "rates_ns": dict(rates.rates_ns),
+                "median_error": rates.median_error, "worst_error": rates.worst_error,
+                "records": rates.records, "problems": rates.problems,
+            },
+            indent=1,
+        )
+        + "\n"
+    )  # fmt: skip
+
+
+def read_rates(path: Path) -> Rates:
+    """The rates in a file.  Raises OSError, ParseError for what holds none or is of another version,
+    ResourceError for a file past MOST_BYTES.
+
+    >>> import tempfile
+    >>> given = Rates("sum", "model", "sm_90", "0.1.0", dict(RATES))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "rates.json")
+    ...     size = path.write_text(rates_text(given))
+    ...     read_rates(path).rates_ns == given.rates_ns
+    True
+    """
+    match read_named(path, "the rates", FORMAT, VERSION, MOST_BYTES):
+        case {
+            "family": str(family),
+            "timing": str(timing),
+            "gpu": str(gpu),
+            "library": str(library),
+            "rates_ns": dict(rates),
+            "median_error": float(middle) | int(middle),
+            "worst_error": float(worst) | int(worst),
+            "records": int(records),
+            "problems": int(problems),
+        } if (
+            timing in TIMINGS
+            and timing != VERIFIED
+            and rates.keys() == RATES.keys()
+            and all(_is_rate(x) for x in (*rates.values(), middle, worst))
+            and any(rates.values())
+        ):
+            return Rates(
+                family, timing, gpu, library, MappingProxyType({name: float(x) for name, x in rates.items()}),
+                float(middle), float(worst), records, problems, f"the rates {path}",
+            )  # fmt: skip
+    raise ParseError(f"{path} is not a file of fitted rates", text="", position=0)
+
+
+def _is_rate(x: object) -> bool:
+    return isinstance(x, int | float) and not isinstance(x, bool) and 0 <= x < float("inf")
+
+
+def current_rates(family: str) -> Rates | None:
+    """The rates that LAYOUTALG_RATES names, read once by each process; None where it names none, or those of
+    another family.
+
+    Raises as `read_rates` does: rates that are asked for and cannot be read are no reason to rank otherwise.
+
+    >>> current_rates("sum") is None or "LAYOUTALG_RATES" in os.environ
+    True
+    """
+    named = os.environ.get(VARIABLE, "")
+    found = _read_once(named) if named else None
+    return found if found is not None and found.family == family else None
+
+
+@functools.lru_cache(maxsize=8)
+def _read_once(path: str) -> Rates:
+    return read_rates(Path(path))

@@ -1,0 +1,277 @@
+"""What a search of the first n candidates finds, against all of them: random products and random movers.
+
+python -m tests.gpu.tuning_study products 40 60 out.json     60 s, from the first that out.json lacks
+python -m tests.gpu.tuning_study movers 40 60 out.json
+python -m tests.gpu.tuning_study products 15:40 60 more.json    others than the first 15
+python -m tests.gpu.tuning_study report out.json             the shares, of what was timed before
+
+All are all legal candidates: those of the model in its order, at most BY_RANK, and at most AT_RANDOM others.
+Choices run in turn, in an order drawn anew for each round, on a cold L2, the host ahead.  A search chooses by
+the medians of one half of the rounds; the fastest of n and the fastest of all are then timed again beside
+each other, twice, so that a choice is not judged by the times that it was chosen by.  How far the two repeats
+are apart is the noise.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any, NamedTuple
+
+from layoutalg.codegen.gpu import (
+    compile_sequence,
+    device_array,
+    in_processes,
+    load_prepared,
+    prepare,
+    random_bytes,
+    random_normal,
+    require_gpu,
+)
+from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels import find_family
+from layoutalg.kernels.baselines import torch_matmul
+from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.gemm.family import differs, way
+from layoutalg.kernels.gemm.heuristic import SM90
+from layoutalg.kernels.gemm.launches import called_launches
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.move import plan as permute_plan
+from layoutalg.kernels.move.cases import Case, timed_cases
+from layoutalg.kernels.move.permute import build
+from layoutalg.kernels.move.problem import normalise, permute_problem
+from tests.gpu.gemm_launch import launcher
+from tests.gpu.hopper_products import timed_us
+from tests.gpu.tune_permute import TORCH, Variant
+from tests.gpu.tune_permute import drawn as drawn_movers
+from tests.gpu.tune_wgmma import compiled, drawn
+
+SEED = 20261404
+"""Of the movers, and of what is drawn at random; the products are `drawn("study")`."""
+
+BY_RANK, AT_RANDOM = {"products": 64, "movers": 32}, {"products": 64, "movers": 16}
+TOPS = (1, 2, 4, 8, 16)
+ROUNDS, AGAIN = 6, 7
+
+Run = Callable[[], Any]
+
+
+class Study(NamedTuple):
+    """A problem: what it is, the candidates by rank and then the others, how many the family offers."""
+
+    problem: str
+    names: list[str]
+    runs: list[Run]
+    offered: int
+    by_rank: int
+    vendor: Run
+
+
+def medians(runs: Sequence[Run], rounds: int, flush: Any, rng: random.Random) -> list[list[float]]:
+    """The times of every run, in an order drawn anew for each round."""
+    times: list[list[float]] = [[] for _ in runs]
+    for _ in range(rounds):
+        for n in rng.sample(range(len(runs)), len(runs)):
+            times[n].append(timed_us(runs[n], flush))
+    return times
+
+
+def row_of(study: Study, flush: Any, rng: random.Random) -> dict[str, Any]:
+    """Medians of both halves of the rounds, and of the choices again, twice."""
+    times = medians(study.runs, ROUNDS, flush, rng)
+    first, second = ([median(own[half::2]) for own in times] for half in (0, 1))
+
+    def fastest(n: int) -> int:
+        return min(range(n), key=first.__getitem__)
+
+    chosen = {n: fastest(min(n, study.by_rank)) for n in TOPS}
+    chosen[0] = fastest(len(first))
+    distinct = sorted(set(chosen.values()))
+    again = medians([study.vendor, *(study.runs[k] for k in distinct)], 2 * AGAIN, flush, rng)
+    both = [[median(own[half::2]) for half in (0, 1)] for own in again]
+    return {
+        "problem": study.problem, "offered": study.offered, "by_rank": study.by_rank, "names": study.names,
+        "first_us": [round(x, 3) for x in first], "second_us": [round(x, 3) for x in second],
+        "chosen": {str(n): k for n, k in chosen.items()}, "vendor_us": both[0],
+        "again_us": {str(k): both[1 + place] for place, k in enumerate(distinct)},
+    }  # fmt: skip
+
+
+# --- products ------------------------------------------------------------------------------------------
+
+
+def ways(p: GemmProblem) -> tuple[list[Any], int, int]:
+    """Configurations by rank and others, how many the family offers and how many are by rank."""
+    every = list(SM90.configs(p))
+    by_rank, rest = every[: BY_RANK["products"]], every[BY_RANK["products"] :]
+    drawn_rest = random.Random(f"{SEED} {p}").sample(rest, min(len(rest), AT_RANDOM["products"]))
+    return by_rank + drawn_rest, len(every), len(by_rank)
+
+
+def products(sizes: Sequence[tuple[int, int, int]]) -> Iterator[Study]:
+    """Studies of matrix products by gemm-sm90; every result is compared with cuBLAS."""
+    import cupy
+
+    problems = [gemm_problem(*size, "bf16") for size in sizes]
+    kinds: dict[tuple[int, ...], tuple[GemmProblem, Any]] = {}
+    for p in problems:
+        for config in ways(p)[0]:
+            kinds.setdefault(tuple(map(id, called_launches(p, config).kernels)), (p, config))
+    print(*filter(None, in_processes(compiled, list(kinds.values()))), f"{len(kinds)} kernels", sep="\n")
+    for p in problems:
+        a, b = random_normal(p.a_elems, 1, "bf16"), random_normal(p.b_elems, 2, "bf16")
+        d, expected = (device_array((p.m, p.n), a.dtype) for _ in range(2))
+        given = {x: y.view(CARRIER[y.itemsize]) for x, y in (("a", a), ("b", b), ("d", d))}
+        given |= scalar_words(p, "alpha", 1.0)
+        cublas = torch_matmul(expected, a.reshape(p.m, p.k), b.reshape(p.n, p.k).T, "bf16")
+        if cublas is None:
+            raise SystemExit("PyTorch is needed for cuBLAS")
+        cublas()
+        configs, offered, by_rank = ways(p)
+        runs = []
+        for config in configs:
+            run = launcher(compile_sequence(called_launches(p, config), "sm_90"), given)
+            d.fill(0)
+            run()
+            cupy.cuda.Device().synchronize()
+            if wrong := differs(d, expected, p):
+                raise SystemExit(f"{p} as {config!r}: {wrong}")
+            runs.append(run)
+        yield Study(str(p), list(map(way, configs)), runs, offered, by_rank, cublas)
+
+
+# --- movers --------------------------------------------------------------------------------------------
+
+
+def mover(asked: tuple[str, tuple[str, Case]]) -> tuple[list[Variant], int, int]:
+    """The configurations of a permutation, compiled: by rank, then others; how many the family offers."""
+    arch, (dtype, (shape, axes)) = asked
+    p, family = permute_problem(shape, axes, dtype), find_family("permute")
+    x, rng = normalise(p), random.Random(f"{SEED} {dtype} {shape} {axes}")
+    offered = family.configs(p, arch)
+    ranked = (permute_plan._stored(x, c, arch)[1] for c in permute_plan._ranked(x, arch)[: BY_RANK["movers"]])
+    by_rank = list(dict.fromkeys([*offered, *ranked]))[: BY_RANK["movers"]]
+    others = [c for c in drawn_movers(x, rng, 2 * AT_RANDOM["movers"], arch) if c not in by_rank]
+    made: list[Variant] = []
+    ranks = 0
+    for place, c in enumerate([*by_rank, *others[: AT_RANDOM["movers"]]]):
+        try:
+            made.append(Variant(c, x.element_bytes, prepare(build(x, c), arch)))
+        except LayoutAlgError as error:
+            print(f"{dtype} {shape} {axes} {c}: {error}", flush=True)
+        else:
+            ranks += place < len(by_rank)
+    return made, len(offered), ranks
+
+
+def movers(cases: Sequence[tuple[str, Case]]) -> Iterator[Study]:
+    """Studies of permutations; every result is compared with PyTorch's, and the vendor is its copy."""
+    import cupy
+    import torch
+
+    arch = require_gpu().arch
+    every = in_processes(mover, [(arch, case) for case in cases])
+    print(f"{sum(len(made) for made, _, _ in every)} kernels", flush=True)
+    for (dtype, (shape, axes)), (made, offered, ranks) in zip(cases, every, strict=True):
+        p = permute_problem(shape, axes, dtype)
+        used = prod(shape) * p.element_bytes
+        nbytes = -(-used // 16) * 16
+        source, target = random_bytes(nbytes, 1), cupy.empty(nbytes, "uint8")
+        kind = getattr(torch, TORCH[p.element_bytes])
+        tensor = torch.as_tensor(source, device="cuda")[:used].view(kind).reshape(shape)
+        expected = tensor.permute(axes).contiguous().reshape(-1).view(torch.uint8)
+        moved = torch.empty_like(tensor.permute(axes), memory_format=torch.contiguous_format)
+        runs: list[Run] = []
+        for v in made:
+            wide = CARRIER[v.element_bytes]
+            run = load_prepared(v.ready).launcher(src=source.view(wide), dst=target.view(wide))
+            target.fill(0)
+            run()
+            if not torch.equal(torch.as_tensor(target, device="cuda")[:used], expected):
+                raise SystemExit(f"{p} as {v.config!r}: the result is not PyTorch's")
+            runs.append(run)
+        names = [f"{v.config.way} {v.config.tile}" for v in made]
+
+        def vendor(moved: Any = moved, tensor: Any = tensor, axes: tuple[int, ...] = axes) -> object:
+            return moved.copy_(tensor.permute(axes))
+
+        yield Study(f"{dtype} {shape} -> {axes}", names, runs, offered, ranks, vendor)
+        del source, target, tensor, expected, moved, runs
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+# --- shares --------------------------------------------------------------------------------------------
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """Shares of the time of the fastest of all that the fastest of the first n reach."""
+    counts = [len(row["names"]) for row in rows]
+    lines = [
+        f"{len(rows)} problems of {min(counts)} to {max(counts)} candidates, of which the family offers "
+        f"{min(row['offered'] for row in rows)} to {max(row['offered'] for row in rows)}"
+    ]
+    for n in TOPS:
+        judged, same, offered = [], [], []
+        for row in rows:
+            again = {int(k): geometric_mean(both) for k, both in row["again_us"].items()}
+            judged.append(again[row["chosen"]["0"]] / again[row["chosen"][str(n)]])
+            same.append(min(row["first_us"]) / min(row["first_us"][: min(n, row["by_rank"])]))
+            offered.append(min(row["first_us"]) / min(row["first_us"][: min(n, row["offered"])]))
+        lines.append(
+            f"n = {n:2}: {geometric_mean(judged):.4f} of the fastest of all, least {min(judged):.3f}; by the "
+            f"times that chose {geometric_mean(same):.4f}, of those offered {geometric_mean(offered):.4f}"
+        )
+    apart = [abs(a / b - 1) for row in rows for a, b in row["again_us"].values()]
+    halves = [abs(a / b - 1) for row in rows for a, b in zip(row["first_us"], row["second_us"], strict=True)]
+    lines.append(
+        f"repeats apart by a median of {median(apart):.2%} and at most {max(apart):.1%}; the halves of the "
+        f"rounds by {median(halves):.2%} and {max(halves):.0%}"
+    )
+    return "\n".join(lines)
+
+
+def main(args: list[str]) -> int:
+    """See the module's text."""
+    kind, *more = args
+    if kind == "report":
+        read = (json.loads(Path(name).read_text(encoding="utf-8"))["rows"] for name in more)
+        print(report([row for rows in read for row in rows]))
+        return 0
+    import cupy
+    import torch
+
+    first, _, last = more[0].rpartition(":")
+    start, count = int(first or 0), int(last)
+    end, out = time.monotonic() + float(more[1]), Path(more[2])
+    status, rng = require_gpu(), random.Random(1)
+    rows = json.loads(out.read_text(encoding="utf-8"))["rows"] if out.is_file() else []
+    flush, stream = cupy.zeros(64 << 20, "f4"), cupy.cuda.Stream(non_blocking=True)
+    studies = products(drawn("study")[start + len(rows) : count]) if kind == "products" else None
+    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+        for study in studies or movers(timed_cases(SEED, count)[start + len(rows) :]):
+            rows.append(row_of(study, flush, rng))
+            text = json.dumps(
+                {"device": status.name, "kind": kind, "date": time.strftime("%Y-%m-%d"), "rows": rows}
+            )
+            out.write_text(text.replace('{"problem"', '\n{"problem"') + "\n", encoding="utf-8")
+            row, left = rows[-1], end - time.monotonic()
+            best = row["chosen"]["0"]
+            print(
+                f"{row['problem']}: {len(row['names'])} candidates, fastest {row['names'][best]}, "
+                f"number {best}, {left:.0f} s left",
+                flush=True,
+            )
+            if time.monotonic() > end:
+                break
+    print(report(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
