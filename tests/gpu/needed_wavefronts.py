@@ -43,7 +43,7 @@ def block_classes(stage: Stage, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockCl
     """
     units = (
         period(stage.size, stage.moves.src_swizzle, unit_bytes),
-        period(stage.size, stage.moves.dst_swizzle),
+        period(stage.dst_size, stage.moves.dst_swizzle),
     )
     near = () if stage.moves.src_elems % stage.config.chunk else None
     found: dict[_Key, tuple[int, tuple[int, ...]]] = {_Key((), 0, 0, 0, near): (1, ())}

@@ -23,8 +23,8 @@ from layoutalg.kernels.rowwise import (
     reduce_problem,
 )
 from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.norm_plan import Hold
 from layoutalg.kernels.rowwise.reduce import build
+from layoutalg.kernels.rowwise.schedule import Hold
 from tests import mutate
 from tests.kernels.test_reduce_family import agree as reduction_agrees
 from tests.kernels.test_reduce_family import run as run_reduction

@@ -1,0 +1,446 @@
+"""Rows beside QuACK and permutes beside cuTENSOR, on the same buffers and in turn.
+
+python -m tests.gpu.peers rows out.json              softmaxes and norms of rows: ours, QuACK, eager, a copy
+python -m tests.gpu.peers permutes out.json          random tensors: ours, cuTENSOR, a copy
+python -m tests.gpu.peers ready                      compile what QuACK needs for `rows`; no GPU is needed
+                                                     where QUACK_ARCH is 90 and CUTE_DSL_ARCH sm_90a
+
+The peers are optional: where quack-kernels cannot be imported, or libcutensor.so.2 (the wheel cutensor-cu13,
+its folder in LD_LIBRARY_PATH) cannot be loaded, that is said, and the rest is measured.
+
+Rows are of 256 to 1,048,576 columns in tensors of 256 MB, without weights: both sides move the same bytes.
+Permutes are of the tensors that `tests.gpu.tune_permute` draws for a seed.  Times as
+in `tests.gpu.ragged_rows`: in turn, in an order drawn for every round, on normal numbers, after a read of
+256 MB that nobody writes, the host ahead of the GPU; ours runs twice, which says what repeats.  A ratio is
+the peer's time over ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from math import prod
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any, TypeAlias
+
+from layoutalg.codegen.gpu import (
+    current_stream,
+    device_copy,
+    gpu_status,
+    in_processes,
+    load_prepared,
+    load_sequence,
+    require_gpu,
+)
+from layoutalg.dtype import dtype as find_dtype
+from layoutalg.kernels import find_family
+from layoutalg.kernels.baselines import torch_reduction
+from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.move.cases import timed_cases
+from layoutalg.kernels.rowwise.families import Case
+from tests.gpu.ragged_rows import MOST_BYTES, NORMED, Bench, compiled_case, medians
+from tests.gpu.tune_permute import Variant, variants_of
+
+ROW_BYTES = 256 << 20
+COLUMNS = (
+    256, 1000, 1024, 4096, 5000, 8192, 12344, 16384, 32768, 40008, 65536, 131072, 200008, 262144,
+    524288, 1048576,
+)  # fmt: skip
+"""Powers of two, and multiples of 8 that are not of 64."""
+
+QUACK_MOST = 524288
+"""Columns, at most, that QuACK is asked for: of more its compiler takes minutes and 10 GB per kernel."""
+
+DTYPES = ("f32", "bf16", "f16")
+PERMUTED = ("f64", "f32", "f16")
+SEED, TENSORS = 2027, 27
+EPS = 1e-5
+ROW_LIMIT, PERMUTE_LIMIT = 0.95, 0.98
+"""Ratios below these are counted."""
+
+TORCH = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+TROUBLES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What compilers and launches of a peer raise for what they do not take."""
+
+TOLERANCE = {"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}
+
+Run: TypeAlias = Callable[[], object]
+Row: TypeAlias = dict[str, Any]
+
+
+class PeerError(RuntimeError):
+    """A call of a peer that did not succeed."""
+
+
+# --- rows beside QuACK ---------------------------------------------------------------------------------
+
+
+def row_cases(columns: Sequence[int] = COLUMNS) -> Iterator[Case]:
+    """Softmaxes and norms of rows; of each type those of most columns are last."""
+    for dtype in DTYPES:
+        for n in columns:
+            rows = ROW_BYTES // find_dtype(dtype).nbytes // n
+            yield from (Case(op, (rows, n), (1,), dtype) for op in NORMED)
+
+
+class Quack:
+    """QuACK's softmax and norms without weights.  Raises ImportError or OSError where it is not installed."""
+
+    def __init__(self) -> None:
+        self.norms, self.softmax = (import_module(f"quack.{name}") for name in ("rmsnorm", "softmax"))
+        self.types = import_module("quack.cute_dsl_utils").torch2cute_dtype_map
+        self.troubles = (*TROUBLES, import_module("cutlass.base_dsl.common").DSLBaseError)
+
+    def run(self, op: str, x: Any, out: Any) -> Run:
+        """The launch of an operation along the last axis."""
+        if op == "softmax":
+            return lambda: self.softmax._softmax_fwd(x, out)
+        none, centred = None, op == "layer_norm"
+        return lambda: self.norms._rmsnorm_fwd(x, none, out, none, none, none, none, none, EPS, centred)
+
+    def ready(self, case: Case) -> str:
+        """Compile the kernel of a case into QuACK's cache of objects; what went wrong, or ""."""
+        import torch
+
+        kind, n = self.types[getattr(torch, TORCH[case.dtype])], case.shape[1]
+        options = (None, None, None, None, n, False, False, case.op == "layer_norm", False, 0.0)
+        try:
+            if case.op == "softmax":
+                self.softmax.Softmax.compile(kind, kind, n)
+            else:
+                self.norms._compile_rmsnorm_fwd(kind, kind, *options)
+        except self.troubles as error:
+            return f"{case}: {type(error).__name__}: {str(error)[:200]}"
+        return ""
+
+
+class Rows:
+    """Sources, targets and the peer, once for all cases."""
+
+    def __init__(self, rounds: int) -> None:
+        import torch
+
+        self.bench, self.torch = Bench(rounds), torch
+        self.quack: Quack | None = None
+        self.trouble = ""
+        try:
+            self.quack = Quack()
+        except (ImportError, OSError, RuntimeError) as error:
+            self.trouble = f"QuACK left out: {type(error).__name__}: {error}"
+        self.out = torch.empty(ROW_BYTES, dtype=torch.uint8, device="cuda")
+
+    def row(self, case: Case, config: str, compiled: Any) -> Row:
+        """The times of a case, and what went wrong."""
+        family, bench, torch = find_family(case.op), self.bench, self.torch
+        p, kind = family.problem(*case[1:]), getattr(torch, TORCH[case.dtype])
+        elems, nbytes = prod(case.shape), prod(case.shape) * p.dtype.nbytes
+        src = bench.sources[case.dtype][:elems]
+        dst = bench.target[:nbytes].view(src.dtype)
+        ours = load_sequence(compiled.ready()).on_arrays({"src": src, "dst": dst})
+        wrong = family.bench.check(p, {"src": src, "dst": dst}, ours) if family.bench else ""
+        x = torch.as_tensor(src.view("uint8"), device="cuda").view(kind).reshape(case.shape)
+        y = torch.as_tensor(dst.view("uint8"), device="cuda").view(kind).reshape(case.shape)
+        out = self.out[:nbytes].view(kind).reshape(case.shape)
+        contenders: dict[str, Run] = {"ours": ours, "again": ours}
+        contenders["copy"] = device_copy(bench.target[:nbytes], src.view("u1"))
+        if eager := torch_reduction(case.op, src.reshape(case.shape), case.axes, case.dtype):
+            contenders["eager"] = eager
+        peer = self.trouble if case.shape[1] <= QUACK_MOST else "QuACK left out: takes minutes to compile"
+        if self.quack is not None and case.shape[1] <= QUACK_MOST:
+            run = self.quack.run(case.op, x, out)
+            try:
+                run()
+                ours()
+                theirs, mine = (z[:64].float() for z in (out, y))
+                apart = float((theirs - mine).abs().nan_to_num(0).max())
+                contenders["quack"] = run
+                if apart > TOLERANCE[case.dtype]:
+                    peer = f"the results are {apart:.2g} apart"
+                nans = [int(z.isnan().sum()) for z in (theirs, mine)]
+                if any(nans):
+                    peer = f"of the first 64 rows QuACK's has {nans[0]} NaN, ours {nans[1]}"
+            except self.quack.troubles as error:
+                peer = f"{type(error).__name__}: {str(error)[:200]}"
+        us = medians(contenders, bench.rounds, bench.flush)
+        return {
+            "case": str(case), "op": case.op, "dtype": case.dtype, "columns": case.shape[1],
+            "config": config, "wrong": wrong, "peer": peer, **compared(us, "quack", p.moved_bytes, nbytes),
+        }  # fmt: skip
+
+
+def compared(us: dict[str, float], peer: str, moved: int, nbytes: int) -> Row:
+    """Times as ratios and shares of the copy of `nbytes`."""
+    least = moved * us["copy"] / (2 * nbytes)
+    found: Row = {"us": us, "aa": us["again"] / us["ours"], "share": least / us["ours"]}
+    found |= {f"over {name}": us[name] / us["ours"] for name in (peer, "eager") if name in us}
+    if peer in us:
+        found["share of the peer"] = least / us[peer]
+    return found
+
+
+def said(row: Row) -> str:
+    """A row of the table."""
+    numbers = (f"{key} {row[key]:5.3f}" for key in row if key.startswith(("over", "share", "aa")))
+    return f"{' '.join(numbers)} {row['us']['ours']:8.1f} us {row['case']}  {row['wrong']} {row['peer']}"
+
+
+def measured(
+    cases: Sequence[Any], one: Callable[[Any], Row], out: str, seconds: float, began: float
+) -> Iterator[Row]:
+    """The rows of cases until the time is over; each is written when it is there."""
+    with Path(out).open("w", encoding="utf-8") as file:
+        for n, case in enumerate(cases):
+            if time.monotonic() - began > seconds:
+                print(f"{len(cases) - n} of {len(cases)} cases not begun after {seconds:.0f} s", flush=True)
+                return
+            row = one(case)
+            print(json.dumps(row), file=file, flush=True)
+            print(said(row), flush=True)
+            yield row
+
+
+def summary(rows: Iterable[Row], key: str, limit: float, of: str = "") -> Iterator[str]:
+    """Geometric mean, least and how many are below the limit, of all rows and of each kind of them."""
+    found = [row for row in rows if key in row]
+    groups: dict[str, list[Row]] = {"all": found}
+    for row in found:
+        groups.setdefault(row[of] if of else row["dtype"], []).append(row)
+    for name, group in groups.items():
+        if group:
+            ratios = [row[key] for row in group]
+            worst = min(group, key=lambda row: float(row[key]))
+            shares = [
+                f"{geometric_mean(row[k] for row in group):.3f}" for k in ("share", "share of the peer")
+            ]
+            yield (
+                f"{key}, {name}: {len(group)} cases, geometric mean {geometric_mean(ratios):.3f}, "
+                f"least {min(ratios):.3f} ({worst['case']}), {sum(r < limit for r in ratios)} below {limit}; "
+                f"shares of the copy {shares[0]} and {shares[1]}"
+            )
+
+
+def spread(rows: Sequence[Row]) -> str:
+    """What repeats: the second run of ours over the first."""
+    aa = sorted(row["aa"] for row in rows)
+    return f"ours again over ours: {aa[0]:.3f} to {aa[-1]:.3f}, middle {aa[len(aa) // 2]:.3f}" if aa else ""
+
+
+def rows_main(asked: argparse.Namespace) -> int:
+    """Rows of all widths."""
+    import cupy
+    import torch
+
+    began, arch = time.monotonic(), require_gpu().arch
+    cases = [case for case in row_cases(asked.columns or COLUMNS) if case.dtype in asked.dtypes]
+    made = dict(zip(cases, in_processes(compiled_case, [(c, arch) for c in cases]), strict=True))
+    print(f"{len(made)} cases compiled after {time.monotonic() - began:.0f} s", flush=True)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+        bench = Rows(asked.rounds)
+        print(bench.trouble or "QuACK is there", flush=True)
+        found = list(measured(cases, lambda c: bench.row(c, *made[c]), asked.out, asked.seconds, began))
+    print(*summary(found, "over quack", ROW_LIMIT, "op"), sep="\n")
+    print(*summary(found, "over quack", ROW_LIMIT, "dtype"), sep="\n")
+    print(spread(found), f"{time.monotonic() - began:.0f} s", sep="\n")
+    return 1 if any(row["wrong"] for row in found) else 0
+
+
+def ready_main(asked: argparse.Namespace) -> int:
+    """Fill QuACK's cache of objects.  With no GPU and no variables it would choose norms without clusters."""
+    if not gpu_status().available and not {"QUACK_ARCH", "CUTE_DSL_ARCH"} <= set(os.environ):
+        raise SystemExit("no GPU, and QUACK_ARCH and CUTE_DSL_ARCH do not say for which to compile")
+    cases = [case for case in row_cases(asked.columns or COLUMNS) if case.dtype in asked.dtypes]
+    quack = Quack()
+    for case in cases:
+        if case.shape[1] <= QUACK_MOST and (trouble := quack.ready(case)):
+            print(trouble, flush=True)
+    return 0
+
+
+# --- permutes beside cuTENSOR --------------------------------------------------------------------------
+
+_DATA = {"f16": 2, "f32": 0, "f64": 1}
+_IDENTITY, _DEFAULT, _NO_JIT, _ALIGNED = 1, -1, 0, 128
+
+
+class CuTensor:
+    """The library, by its C interface.  Raises OSError where it cannot be loaded."""
+
+    def __init__(self) -> None:
+        self.lib = ctypes.CDLL("libcutensor.so.2")
+        self.lib.cutensorGetErrorString.restype = ctypes.c_char_p
+        self.handle = ctypes.c_void_p()
+        self.do("cutensorCreate", ctypes.byref(self.handle))
+
+    def do(self, name: str, *args: Any) -> None:
+        """A call.  Raises PeerError for a status other than success."""
+        if status := getattr(self.lib, name)(*args):
+            raise PeerError(f"{name}: {self.lib.cutensorGetErrorString(status).decode()}")
+
+    def permute(
+        self, dtype: str, shape: tuple[int, ...], axes: tuple[int, ...], dst: int, src: int, stream: int
+    ) -> Run:
+        """The launch of dst = permute(src, axes), both row-major; alpha is 1, on the host."""
+        rank, desc = len(shape), [ctypes.c_void_p() for _ in range(2)]
+        orders = (range(rank), axes)
+        for one, order in zip(desc, orders, strict=True):
+            extents = [shape[a] for a in order]
+            strides = [prod(extents[n + 1 :]) for n in range(rank)]
+            self.do(
+                "cutensorCreateTensorDescriptor", self.handle, ctypes.byref(one), ctypes.c_uint32(rank),
+                (ctypes.c_int64 * rank)(*extents), (ctypes.c_int64 * rank)(*strides),
+                ctypes.c_int(_DATA[dtype]), ctypes.c_uint32(_ALIGNED),
+            )  # fmt: skip
+        modes = [(ctypes.c_int32 * rank)(*order) for order in orders]
+        number = "64F" if dtype == "f64" else "32F"
+        compute = ctypes.c_void_p.in_dll(self.lib, f"CUTENSOR_COMPUTE_DESC_{number}")
+        operation, preference, plan = (ctypes.c_void_p() for _ in range(3))
+        self.do(
+            "cutensorCreatePermutation", self.handle, ctypes.byref(operation), desc[0], modes[0],
+            ctypes.c_int(_IDENTITY), desc[1], modes[1], compute,
+        )  # fmt: skip
+        self.do(
+            "cutensorCreatePlanPreference", self.handle, ctypes.byref(preference), ctypes.c_int(_DEFAULT),
+            ctypes.c_int(_NO_JIT),
+        )  # fmt: skip
+        self.do(
+            "cutensorCreatePlan", self.handle, ctypes.byref(plan), operation, preference, ctypes.c_uint64(0)
+        )
+        alpha = ctypes.c_double(1.0) if dtype == "f64" else ctypes.c_float(1.0)
+        call, told = self.lib.cutensorPermute, ctypes.byref(alpha)
+        from_, to, queue = ctypes.c_void_p(src), ctypes.c_void_p(dst), ctypes.c_void_p(stream)
+
+        def launch() -> object:
+            if status := call(self.handle, plan, told, from_, to, queue):
+                raise PeerError(f"cutensorPermute: {self.lib.cutensorGetErrorString(status).decode()}")
+            return alpha
+
+        return launch
+
+
+def permute_cases(dtypes: Sequence[str], tensors: int, seed: int) -> list[tuple[str, Any]]:
+    """The first tensors of a seed, so many of each type.
+
+    >>> [dtype for dtype, _ in permute_cases(("f64", "f16"), 2, SEED)]
+    ['f64', 'f64', 'f16', 'f16']
+    """
+    drawn = timed_cases(seed, tensors * 4)
+    return [one for dtype in dtypes for one in drawn if one[0] == dtype]
+
+
+class Permutes:
+    """Buffers and the peer, once for all cases."""
+
+    def __init__(self, rounds: int) -> None:
+        import cupy
+        import torch
+
+        self.rounds, self.torch = rounds, torch
+        torch.manual_seed(1)
+        self.source, self.target = (
+            torch.empty(MOST_BYTES + 4096, device="cuda", dtype=torch.uint8) for _ in range(2)
+        )
+        self.flush = cupy.zeros(64 << 20, "f4")
+        self.trouble, self.peer = "", None
+        try:
+            self.peer = CuTensor()
+        except (OSError, PeerError, AttributeError) as error:
+            self.trouble = f"cuTENSOR left out: {error}"
+
+    def row(self, case: tuple[str, Any], made: Sequence[Variant]) -> Row:
+        """The times of a case, and what went wrong."""
+        import cupy
+
+        dtype, (shape, axes) = case
+        torch, used = self.torch, prod(shape) * find_dtype(dtype).nbytes
+        kind = getattr(torch, TORCH[dtype])
+        nbytes = -(-used // 16) * 16
+        source, target = (cupy.asarray(t)[:nbytes] for t in (self.source, self.target))
+        self.source[:used].view(kind).normal_()
+        word = {2: torch.int16, 4: torch.int32, 8: torch.int64}[find_dtype(dtype).nbytes]
+        tensor = self.source[:used].view(word).reshape(shape)
+        expected = tensor.permute(axes).contiguous().reshape(-1)
+        result = self.target[:used].view(word)
+        wrong = peer = config = ""
+        contenders: dict[str, Run] = {}
+        for v in made[:1]:
+            config, wide = repr(v.config), CARRIER[v.element_bytes]
+            ours = load_prepared(v.ready).launcher(src=source.view(wide), dst=target.view(wide))
+            result.zero_()
+            ours()
+            wrong = "" if torch.equal(result, expected) else "WRONG"
+            contenders = {"ours": ours, "again": ours}
+        contenders["copy"] = device_copy(target, source)
+        if self.peer is not None:
+            try:
+                run = self.peer.permute(
+                    dtype, shape, axes, self.target.data_ptr(), self.source.data_ptr(), current_stream()
+                )
+                result.zero_()
+                run()
+                torch.cuda.synchronize()
+                peer = "" if torch.equal(result, expected) else "cuTENSOR's result differs"
+                contenders["cutensor"] = run
+            except PeerError as error:
+                peer = str(error)
+        del expected
+        us = medians(contenders, self.rounds, self.flush)
+        return {
+            "case": f"{dtype} {shape} -> {axes}", "dtype": dtype, "rank": f"rank {len(shape)}",
+            "config": config, "wrong": wrong, "peer": peer or self.trouble,
+            **compared(us, "cutensor", 2 * used, nbytes),
+        }  # fmt: skip
+
+
+def permutes_main(asked: argparse.Namespace) -> int:
+    """Random tensors of all types."""
+    import cupy
+    import torch
+
+    began, arch = time.monotonic(), require_gpu().arch
+    cases = permute_cases([d for d in PERMUTED if d in asked.dtypes], asked.tensors, asked.seed)
+    made = dict(zip(cases, in_processes(variants_of, [(arch, 0, c) for c in cases]), strict=True))
+    print(f"{len(made)} cases compiled after {time.monotonic() - began:.0f} s", flush=True)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+        bench = Permutes(asked.rounds)
+        print(bench.trouble or "cuTENSOR is there", flush=True)
+        found = list(measured(cases, lambda c: bench.row(c, made[c]), asked.out, asked.seconds, began))
+    print(*summary(found, "over cutensor", PERMUTE_LIMIT), sep="\n")
+    print(spread(found), f"{time.monotonic() - began:.0f} s", sep="\n")
+    return 1 if any(row["wrong"] for row in found) else 0
+
+
+def main() -> int:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("what", choices=("rows", "permutes", "ready"))
+    parser.add_argument("out", nargs="?", default="", help="a file of one JSON object per line")
+    parser.add_argument("--columns", type=int, nargs="*", default=[])
+    parser.add_argument("--dtypes", nargs="*", default=["f64", *DTYPES])
+    parser.add_argument("--tensors", type=int, default=TENSORS, help="of each type")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the tensors that are permuted")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=600.0, help="no further case is begun after these")
+    asked = parser.parse_args()
+    return {"rows": rows_main, "permutes": permutes_main, "ready": ready_main}[asked.what](asked)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
