@@ -21,8 +21,7 @@ from typing import Any, TypeAlias
 from layoutalg.codegen.costs import Prediction, total_costs
 from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.gpu.arguments import launch_grid
-from layoutalg.codegen.gpu.preparation import dynamic_bytes
-from layoutalg.codegen.program import Global, Kernel
+from layoutalg.codegen.program import Global, Kernel, dynamic_bytes
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, Family
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
@@ -54,7 +53,7 @@ OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
 
 LATER = {
     "schedule": "data_parallel", "single": False, "lowered": True, "mma_m": 16, "turns": 0, "packed": False,
-    "cluster": 1, "resident": 0,
+    "cluster": 1, "resident": 0, "width": 0, "near": 0,
 }  # fmt: skip
 """Fields of products, steps, norms and folds that came after choices were stored, as all had them then."""
 

@@ -32,7 +32,7 @@ WRITERS, SAID_BYTES = 4, 8
 
 def record(number: int) -> Record:
     """A record of a key of its own."""
-    key = Key("sum", f"{number:064}", "c" * 64, "k" * 64, "model", "sm_90", "", "", "0")
+    key = Key("sum", f"{number:064}", "c" * 64, "k" * 64, "model", "sm_90", "", "", "", "0")
     return Record(key, f"problem {number}", "by rows", 0, (1.0 + number,))
 
 
