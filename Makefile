@@ -86,7 +86,7 @@ dist: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	@for script in tests/bench/bench_*.py; do $(PY) $$script || exit 1; done
 
-# The tables of docs/measured.md, and every check that needs a GPU: about half an hour.
+# The tables of docs/measured.md, and every check that needs a GPU: about an hour.
 gpu: $(VENV)/.installed-dev $(VENV)/.installed-$(GPU)
 	$(PY) -m tests.gpu.everything build/gpu
 

@@ -1,6 +1,6 @@
 """All that only a GPU can show, in one run: the tables of docs/measured.md, and every check.
 
-python -m tests.gpu.everything build/gpu                       all of it, about half an hour
+python -m tests.gpu.everything build/gpu                       all of it, about an hour
 python -m tests.gpu.everything build/gpu bench-reduce tests    these steps
 
 What is timed or counted has a GPU to itself, one step after another; the other checks run together after it,
@@ -23,6 +23,9 @@ SWEEP = [f"--size={n}" for n in (1024, *range(2048, 8193, 128), 10240, 12800)]
 
 CLOCKS = ("--sizes", "1024:12800:512", "--launches", "later-half", "--cold", "--energy", "--json")
 """A published benchmark's method, at every fourth of its sizes: what `layoutalg chart` draws."""
+
+COLUMN_ROWS = "1024,4096,8192,14336,27648,55296"
+"""Rows of the tensors whose columns are normalised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,24 @@ STEPS = (
     Step("search-products", "tests.gpu.tuning_study", ["products", "40", "120", os.devnull], 180),
     Step("search-movers", "tests.gpu.tuning_study", ["movers", "40", "120", os.devnull], 180),
     Step("search-rate", "tests.gpu.tuning_scaling", ["1", "2", "4", "--seconds", "60"], 250),
+    Step("rows-random", "tests.gpu.ragged_rows", [os.devnull, "--seed", "20261125"], 200),
     Step("rows-short", "tests.gpu.ragged_rows", [os.devnull, "--short"], 200),
+    Step("rows-times", "tests.gpu.long_rows", ["chosen", os.devnull, "softmax:fixed"], 200),
+    Step("columns", "tests.gpu.column_norms", [os.devnull, "softmax", "f32,bf16", COLUMN_ROWS], 200),
+    Step("losses-times", "tests.gpu.cross_entropies", ["times", os.devnull], 120),
     Step("rows-peers", "tests.gpu.peers", ["rows", os.devnull], 200),
     Step("permutes-peers", "tests.gpu.peers", ["permutes", os.devnull], 200),
+    Step("calls", "tests.gpu.host_time", [], 90),
+    Step("calls-first", "tests.gpu.host_time", ["first"], 90),
+    Step("calls-products", "tests.gpu.first_calls", [], 60),
+    Step("few-rows", "tests.gpu.gemv_times", [os.devnull], 120),
+    Step("parts-streamed", "tests.gpu.streamk_products", ["check", "100"], 200),
     Step("peak", "tests.gpu.peak", [], 90),
     Step("edges", "tests.gpu.edges", [], 60),
     Step("counters-parts", "tests.gpu.split_counters", [], 90),
     Step("counters-gemm", "tests.gpu.gemm_counters", [], 120),
     Step("counters-gemm-sm90", "tests.gpu.gemm_sm90_counters", [], 120),
+    Step("counters-async", "tests.gpu.async_counters", [], 120),
     Step("counters-multicast", "tests.gpu.multicast_counters", ["boxes", os.devnull], 60),
     Step("counters-permute", "tests.gpu.permute_counters", [], 240),
     Step("counters-reduce", "tests.gpu.reduce_counters", [], 240),
