@@ -33,7 +33,7 @@ from layoutalg.cli.options import (
 )
 from layoutalg.cli.output import progress, say, say_json
 from layoutalg.cli.refusals import header
-from layoutalg.cli.sweeps import Sweep, sweep
+from layoutalg.cli.stores import Sweep, sweep
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from layoutalg.arch import find_arch
-from layoutalg.cli.explicit import check_source, layout_of, read_explicit
+from layoutalg.cli.commands.accesses.explicit import check_source, layout_of, read_explicit
 from layoutalg.cli.inputs import or_input, read_fail_on, read_level, read_method
 from layoutalg.cli.options import (
     AccessesOption,

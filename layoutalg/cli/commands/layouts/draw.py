@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from layoutalg.cli.commands.layouts.drawings import Wanted, drawing
 from layoutalg.cli.completions import accesses, one_of
-from layoutalg.cli.drawings import Wanted, drawing
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, LayoutArgument, OutputOption
 from layoutalg.cli.output import PAGE, say_json, write_whole

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.cli.output import count, progress, table
-from layoutalg.cli.stores import Found, unfit_words
+from layoutalg.cli.stores.actions import Found, unfit_words
 
 if TYPE_CHECKING:
     from layoutalg.kernels.tuning import Job, Place, Record

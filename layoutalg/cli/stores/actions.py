@@ -136,7 +136,7 @@ def _show(asked: Asked) -> Found:
         f"{count(len(shown))} records, {count(sum(bool(r.failure) for r in shown))} of them failures."
     )
     if asked.html is not None:
-        from layoutalg.cli.timings import timings_html
+        from layoutalg.cli.stores.page import timings_html
 
         page = timings_html(Path(asked.words[0]).name, shown).encode()
         write_whole(asked.html, page, private=True)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from layoutalg.cli.commands.times.conditions import condition_tables, method_fields, run_fields
+from layoutalg.cli.commands.times.predictions import predict_command
 from layoutalg.cli.completions import archs, dtypes, families, one_of
-from layoutalg.cli.conditions import condition_tables, method_fields, run_fields
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import progress, say, say_json, table
-from layoutalg.cli.predictions import predict_command
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
 

@@ -24,7 +24,7 @@ from layoutalg.analysis import (
     sentence,
 )
 from layoutalg.arch import Arch, find_arch
-from layoutalg.cli.explicit import check_source, count_explicit, read_explicit, to_bytes
+from layoutalg.cli.commands.accesses.explicit import check_source, count_explicit, read_explicit, to_bytes
 from layoutalg.cli.inputs import or_input, read_fail_on, read_layout, read_level, read_method
 from layoutalg.cli.options import (
     AccessesOption,

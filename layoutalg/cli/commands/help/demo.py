@@ -12,8 +12,7 @@ from rich.text import Text
 
 from layoutalg import __version__
 from layoutalg.analysis import sentence
-from layoutalg.cli.commands.draw import wants_color
-from layoutalg.cli.commands.synthesize import certificate_sentence
+from layoutalg.cli.commands.layouts import certificate_sentence, wants_color
 from layoutalg.cli.kernel_words import (
     contract_lines,
     cubin_fields,

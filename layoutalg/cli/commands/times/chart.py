@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from layoutalg.cli.commands.times.measured import chart_format, cube_side, read_bench
 from layoutalg.cli.completions import one_of
-from layoutalg.cli.measured import chart_format, cube_side, read_bench
 from layoutalg.cli.options import JsonOption, OutputOption
 from layoutalg.cli.output import say_json, write_whole
 from layoutalg.cli.refusals import header

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from layoutalg.arch import T4_ACHIEVED, Rates, board_rates, find_arch
+from layoutalg.cli.commands.times.measured import chart_format, measured_points
 from layoutalg.cli.completions import dtypes, one_of
 from layoutalg.cli.inputs import read_sides
-from layoutalg.cli.measured import chart_format, measured_points
 from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
 from layoutalg.cli.output import say, say_json, table, write_whole
 from layoutalg.cli.refusals import header
