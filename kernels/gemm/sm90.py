@@ -59,7 +59,7 @@ from layoutalg.kernels.gemm.mainloop import k_tiles
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
 from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, tile_grid, tile_place
 from layoutalg.kernels.gemm.sm80 import stage_copies
-from layoutalg.kernels.gemm.splitk import Part, declare_part, part_problem, share_of
+from layoutalg.kernels.gemm.splitk import Part, declare_part, declare_share, part_problem
 from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, each_unit
 from layoutalg.kernels.gemm.suggest import check_or_suggest
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
@@ -231,7 +231,7 @@ class _Writer:
         self.block = k.block(0, self.blocks)
         steps = k_tiles(depth, c.tile_k)
         if c.cluster_k > 1:
-            self.part = share_of(k, k.let("rank", k.rank), c.cluster_k, steps)
+            self.part = declare_share(k, k.let("rank", k.rank), c.cluster_k, steps)
         else:
             self.part = declare_part(k, steps, c.splits)
         self.tile_steps = self.part.tiles

@@ -90,14 +90,14 @@ def declare_part(k: KernelBuilder, tiles: Expr, splits: int) -> Part:
     if splits == 1:
         return Part(None, Const(0), k.let("trips", tiles))
     parts = k.param("splits", MOST_SPLITS)
-    return share_of(k, k.block(1, parts), parts, tiles)
+    return declare_share(k, k.block(1, parts), parts, tiles)
 
 
-def share_of(k: KernelBuilder, which: Expr, parts: Operand, tiles: Expr) -> Part:
+def declare_share(k: KernelBuilder, which: Expr, parts: Operand, tiles: Expr) -> Part:
     """The tiles of k of one of so many parts.
 
     >>> k = KernelBuilder("parts", threads=32)
-    >>> share_of(k, k.block(0, 4), 4, k.param("tiles", 100)).tiles.facts.hi
+    >>> declare_share(k, k.block(0, 4), 4, k.param("tiles", 100)).tiles.facts.hi
     26
     """
     parts = as_expr(parts)
