@@ -13,6 +13,7 @@
     rasterize   which tile of D a block computes
     groups      groups of rows that have a B each
     splitk      parts of k, and the kernel that adds them up
+    units       stream-K by definition: which steps of k each block computes
     streamk     schedules: persistent blocks, and those that share the last wave's steps of k
     launches    the kernels of a product
     family      the records of both families: data, definition, contenders

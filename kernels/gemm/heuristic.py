@@ -39,7 +39,6 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig
 from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of
 from layoutalg.kernels.gemm.sm90_time import sm90_clock
-from layoutalg.kernels.gemm.streamk import part_count, share_of
 from layoutalg.kernels.gemm.tables import (
     SIMT_SUMS,
     SIMT_TILES,
@@ -62,6 +61,7 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     tile_count,
 )
+from layoutalg.kernels.gemm.units import part_count, share_of
 from layoutalg.kernels.gemm.validate import check_config, check_element, check_half, check_sm90_problem
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)

@@ -20,8 +20,9 @@ from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_scalars
 from layoutalg.kernels.gemm.sm90_first import build_first
 from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
-from layoutalg.kernels.gemm.streamk import block_count, build_fixup, slot_count
+from layoutalg.kernels.gemm.streamk import block_count, build_fixup
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config, Sm90Config
+from layoutalg.kernels.gemm.units import slot_count
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 
 MOST_CALLED = 1 << 14

@@ -25,9 +25,9 @@ from collections.abc import Callable
 from math import gcd
 
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.streamk import part_count, share_of
 from layoutalg.kernels.gemm.tables import Sums, Tile
 from layoutalg.kernels.gemm.tiles import Sm90Config
+from layoutalg.kernels.gemm.units import part_count, share_of
 
 L2_BYTES_PER_NS, MEMORY_BYTES_PER_NS = 14964.4, 4520.1
 """What the L2 gives to all multiprocessors, and the memory, in bytes per nanosecond: fitted."""
