@@ -18,7 +18,7 @@ from layoutalg import errors
 from layoutalg.analysis import Access
 from layoutalg.arch import find_arch, find_instruction, find_smem_atom, find_swizzle_mode
 from layoutalg.atoms import find_copy_atom, find_mma_atom
-from layoutalg.cli.commands.solve import _symbolic, _term
+from layoutalg.cli.commands.layouts.solve import _symbolic, _term
 from layoutalg.cli.inputs import parse_offsets, read_fail_on
 from layoutalg.cli.kernel_names import read_ints
 from layoutalg.compose import tiler_text

@@ -37,10 +37,9 @@ from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
 from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
-from layoutalg.kernels.gemm.groups import group_words, grouped
-from layoutalg.kernels.gemm.heuristic import SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.launches import AnyConfig, called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import (
     PACKED_BYTES,
@@ -52,6 +51,7 @@ from layoutalg.kernels.gemm.problem import (
     scalar_words,
 )
 from layoutalg.kernels.gemm.tiles import Sm90Config, usual_schedule
+from layoutalg.kernels.gemm.work import group_words, grouped
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
@@ -62,7 +62,7 @@ EPSILON = MappingProxyType(
 """Half the distance of neighbouring numbers near 1."""
 
 LEAST = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150, "f64": 0.0, "s32": 0.0}
-"""Half of the least positive number of each type of a result; of doubles it is no double."""
+"""Half of the least positive number of each type of a result; of doubles it is not a double."""
 
 VERIFIED = (
     (128, 128, 64), (67, 131, 45), (64, 72, 16), (64, 72, 96), (40, 72, 200), (64, 72, 264), (40, 72, 328),

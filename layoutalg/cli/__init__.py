@@ -7,19 +7,12 @@ fails, 2 on bad input, 3 when there is no answer for another reason, 130 on an i
 
     entry         main: what the console script calls, and the exit code of what nobody foresaw
     app           the list of commands, ADD A COMMAND HERE; how errors that are foreseen are shown
-    commands/     one file per command
-    options       options that several commands share
+    commands/     one file per command, in rooms by what one wants to know
+    options       options that commands of several rooms share; records of options, spread
     inputs        layouts, files of offsets and conditions, read and checked
-    explicit      accesses given lane by lane: counted, and as layouts
     kernel_names  kernels by the names the command line gives them
     kernel_words  kernels, compilations and verified problems, for people and as JSON
-    conditions    the state the GPU was in while a bench ran
-    predictions   the steps of a product's ladder, predicted
-    drawings      what `layoutalg draw` draws, by its options
-    measured      what `layoutalg bench --json` has printed, for charts and rooflines
-    stores        what `layoutalg tune` does with stores of timings
-    sweeps        what `layoutalg verify --random` does
-    timings       a store of timings as a page
+    stores/       stores of timings and of verified problems: what is done with them
     reports       reports of accesses, as tables and as JSON, and conditions that judge them
     output        tables, one JSON object, files written whole or not at all
     refusals      errors in one sentence on stderr or one JSON object; exit codes

@@ -11,37 +11,28 @@ import typer
 from typer.core import TyperGroup
 
 from layoutalg import __version__
-from layoutalg.cli.commands import (
-    analyze,
-    bench,
-    cache,
-    chart,
-    check,
-    ci,
-    convert,
-    demo,
-    doctor,
-    draw,
-    explain,
-    generate,
-    glossary,
-    identify,
-    index_code,
-    kernel,
-    l2_order,
-    legal,
-    occupancy,
-    pipeline,
-    profile_kernel,
-    registers,
-    report,
-    roofline,
-    sass,
-    solve,
-    synthesize,
-    tune,
-    verify,
+from layoutalg.cli.commands.accesses import analyze_command, kernel_command, profile_command, report_command
+from layoutalg.cli.commands.checks import check_command, ci_command, legal_command
+from layoutalg.cli.commands.help import cache_command, demo_command, doctor_command, glossary_command
+from layoutalg.cli.commands.kernels import (
+    generate_command,
+    l2_command,
+    occupancy_command,
+    pipeline_command,
+    registers_command,
+    sass_command,
+    verify_command,
 )
+from layoutalg.cli.commands.layouts import (
+    code_command,
+    convert_command,
+    draw_command,
+    explain_command,
+    identify_command,
+    solve_command,
+    synthesize_command,
+)
+from layoutalg.cli.commands.times import bench_command, chart_command, roofline_command, tune_command
 from layoutalg.cli.options import budgeted
 from layoutalg.cli.refusals import BAD_INPUT, EXIT_CODES, FAILED, INTERRUPTED, refuse
 from layoutalg.errors import LayoutAlgError, MismatchError, SimulationError
@@ -131,32 +122,32 @@ def _root(
 
 _TERMS = "Terms, such as wavefront, phase, ideal, worst base, K and F: see layoutalg glossary."
 
-app.command("analyze", epilog=_TERMS)(budgeted(analyze.analyze_command))
-app.command("solve", epilog=_TERMS)(budgeted(solve.solve_command))
-app.command("synthesize", epilog=_TERMS)(budgeted(synthesize.synthesize_command))
-app.command("explain")(budgeted(explain.explain_command))
-app.command("code")(budgeted(index_code.code_command))
-app.command("identify")(budgeted(identify.identify_command))
-app.command("convert")(budgeted(convert.convert_command))
-app.command("check")(budgeted(check.check_command))
-app.command("legal")(budgeted(legal.legal_command))
-app.command("ci")(budgeted(ci.ci_command))
-app.command("kernel", epilog=_TERMS)(budgeted(kernel.kernel_command))
-app.command("generate")(budgeted(generate.generate_command))
-app.command("verify")(budgeted(verify.verify_command))
-app.command("bench")(bench.bench_command)
-app.command("tune")(tune.tune_command)
-app.command("chart")(chart.chart_command)
-app.command("sass")(sass.sass_command)
-app.command("occupancy", epilog=_TERMS)(occupancy.occupancy_command)
-app.command("roofline")(roofline.roofline_command)
-app.command("l2")(l2_order.l2_command)
-app.command("registers")(registers.registers_command)
-app.command("pipeline")(pipeline.pipeline_command)
-app.command("profile")(budgeted(profile_kernel.profile_command))
-app.command("draw")(budgeted(draw.draw_command))
-app.command("report")(budgeted(report.report_command))
-app.command("glossary")(glossary.glossary_command)
-app.command("cache")(cache.cache_command)
-app.command("doctor")(doctor.doctor_command)
-app.command("demo")(demo.demo_command)
+app.command("analyze", epilog=_TERMS)(budgeted(analyze_command))
+app.command("solve", epilog=_TERMS)(budgeted(solve_command))
+app.command("synthesize", epilog=_TERMS)(budgeted(synthesize_command))
+app.command("explain")(budgeted(explain_command))
+app.command("code")(budgeted(code_command))
+app.command("identify")(budgeted(identify_command))
+app.command("convert")(budgeted(convert_command))
+app.command("check")(budgeted(check_command))
+app.command("legal")(budgeted(legal_command))
+app.command("ci")(budgeted(ci_command))
+app.command("kernel", epilog=_TERMS)(budgeted(kernel_command))
+app.command("generate")(budgeted(generate_command))
+app.command("verify")(budgeted(verify_command))
+app.command("bench")(bench_command)
+app.command("tune")(tune_command)
+app.command("chart")(chart_command)
+app.command("sass")(sass_command)
+app.command("occupancy", epilog=_TERMS)(occupancy_command)
+app.command("roofline")(roofline_command)
+app.command("l2")(l2_command)
+app.command("registers")(registers_command)
+app.command("pipeline")(pipeline_command)
+app.command("profile")(budgeted(profile_command))
+app.command("draw")(budgeted(draw_command))
+app.command("report")(budgeted(report_command))
+app.command("glossary")(glossary_command)
+app.command("cache")(cache_command)
+app.command("doctor")(doctor_command)
+app.command("demo")(demo_command)

@@ -26,7 +26,7 @@ from layoutalg.checks import (
     read_checks,
     run_checks,
 )
-from layoutalg.cli.commands import ci
+from layoutalg.cli.commands.checks import ci
 from layoutalg.errors import ParseError
 from tests.command import answer, refusal, run
 from tests.sweeps import each

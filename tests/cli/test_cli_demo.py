@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.cli.commands import demo
+from layoutalg.cli.commands.help import demo
 from layoutalg.codegen.gpu import gpu_status, nvrtc
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import verification

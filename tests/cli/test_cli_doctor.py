@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.cli.commands import doctor
+from layoutalg.cli.commands.help import doctor
 from layoutalg.errors import UnsupportedError
 from tests.command import answer, run
 

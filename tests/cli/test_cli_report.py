@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from layoutalg.analysis import Access, analyze_access
 from layoutalg.arch import ARCHS
-from layoutalg.cli.explicit import count_explicit, layout_of, read_explicit, to_bytes
+from layoutalg.cli.commands.accesses.explicit import count_explicit, layout_of, read_explicit, to_bytes
 from layoutalg.cli.reports import report_fields
 from layoutalg.dtype import dtype
 from layoutalg.page import page_reports

@@ -32,7 +32,7 @@ MUTABLE = {
     "kernels.tuning.engines.Engine",
     "kernels.tuning.tuner.Summary",
     "kernels.tuning.tuner._Search",
-    "cli.commands.tune._Heard",
+    "cli.commands.times.tune._Heard",
     "codegen.costs.cost.Costs",
     "codegen.language.asynchronous.RolesBuilder",
     "codegen.language.builder.KernelBuilder",

@@ -1,0 +1,500 @@
+"""Which configurations to try for a product, best first, and how long each is expected to take.
+
+The idea.  A few tiles cover the trade between reuse and the number of blocks.  Every block of a product does
+the same: so many tiles of k, then its results.  A multiprocessor that holds R blocks at most computes its
+share in rounds of R, and the rest of them at the end:
+
+    time = rounds * (tiles of k * step[R] + block[R]) + tiles of k * step[rest] + block[rest]
+
+step[r] is what r blocks take together for a tile of k, block[r] what they take beside: filling the ring,
+writing results.  Parts of k (see splitk) are more blocks with fewer tiles; writing their sums, reading
+them again and launching the kernel that adds them up come on top.
+
+Stream-K (see there) has W whole waves of R blocks per multiprocessor, and then each block its share of steps:
+
+    time = W * (tiles of k * step[R] + block[R]) + share * step[R] + u * block[R] + launch + bytes * byte
+
+u is 1 or 2, the tiles that a block has a part of; launch and byte are those of parts of k.
+
+    SIMT.configs(p), SM80.configs(p)      the configurations that fit, the one expected to be fastest first
+    SM80.fitted(p, config)                a tile with vectors and edges as a problem needs them
+
+Notes.  step and block are data, fitted to the times of every choice on 24 published problems on an H200; the
+measurements are in the tests, which hold the selectors to them.  Other element types are taken to be in
+proportion: a tile of k has the same bytes there, or the same multiply-adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from math import gcd, inf, prod
+from operator import itemgetter
+from types import MappingProxyType
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from layoutalg.arch import Arch, find_arch
+from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm.choice.sm90_time import sm90_clock
+from layoutalg.kernels.gemm.choice.tables import (
+    SIMT_SUMS,
+    SIMT_TILES,
+    SM75_SUMS,
+    SM75_TILES,
+    SM80_F64_TILES,
+    SM80_SUMS,
+    SM80_TILES,
+    SM90_SUMS,
+    SM90_TILES,
+    C,
+    Sums,
+    Tile,
+)
+from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig
+from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of
+from layoutalg.kernels.gemm.tiles import (
+    Config,
+    SimtConfig,
+    Sm75Config,
+    Sm80Config,
+    Sm90Config,
+    tile_count,
+)
+from layoutalg.kernels.gemm.validate import check_config, check_element, check_half, check_sm90_problem
+from layoutalg.kernels.gemm.work import part_count, share_of
+
+OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Numbers of parts that are tried."""
+
+LEAST_K = 128
+"""The k that a part has at least."""
+
+MOST_ROUNDS = 12
+"""Blocks of parts that a multiprocessor computes at most: past that, tiles fill it without splitting."""
+
+
+STREAMK_GAIN = 0.03
+"""Share of the expected time that stream-K has to save to be offered."""
+
+COLD_NS, COLD_SHARE = 2500, 0.29
+"""What a cold L2 adds to the time of tiles: so many nanoseconds, and this share of what memory takes for all
+operands.  Chosen on 33 products by gemm-sm80 (an H200, 2026-11-23): 28 took 0.96 to 1.12 of what is expected
+with it, three with rows at odd multiples of 16 bytes 1.15 to 1.18, one of 16 rows 1.5, one of 32 rows 2.2."""
+
+
+def offered_splits(p: GemmProblem, c: Config, sms: int) -> tuple[int, ...]:
+    """Numbers of parts worth trying for a problem in tiles of a configuration, on `sms` multiprocessors.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> offered_splits(gemm_problem(256, 256, 1024), Sm80Config(128, 128, 64, 2, 2, 3), 132)
+    (1, 2, 3, 4, 6, 8)
+    """
+    if p.accumulator.name == "f16" or p.batch:
+        return (1,)
+    if isinstance(c, Sm90Config) and (c.cluster > 1 or c.pingpong):
+        return (1,)
+    tiles = tile_count(p, c)
+    return tuple(s for s in OFFERED if s == 1 or (s * LEAST_K <= p.k and s * tiles <= MOST_ROUNDS * sms))
+
+
+def expected_ns(
+    p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int, splits: int | None = None
+) -> float:
+    """Nanoseconds that the model of the module's text expects of `tile` as the configuration `c` has it, with
+    so many parts of k, its own where none are given.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> c = Sm80Config(128, 128, 64, 2, 2, 3)
+    >>> p, tile = gemm_problem(256, 256, 1024), Tile(c, (100.0, 150.0), (1000.0, 1200.0))
+    >>> expected_ns(p, c, tile, Sums(2000.0, 0.001), 132)
+    2600.0
+    """
+    if c.schedule == "streamk":
+        return _streamk_ns(p, c, tile, sums, sms)
+    splits = splits or c.splits
+    blocks, tiles = tile_count(p, c) * splits, -(-p.k // c.tile_k)
+    steps = -(-tiles // splits)
+    rounds, rest = divmod(-(-blocks // sms), len(tile.step))
+    ns = rounds * (steps * tile.step[-1] + tile.block[-1])
+    if rest:
+        ns += steps * tile.step[rest - 1] + tile.block[rest - 1]
+    if _is_narrow(p, c):
+        ns *= tile.narrow
+    if splits > 1:
+        ns += sums.launch + splits * p.m * p.n * p.accumulator.nbytes * sums.byte
+    return ns
+
+
+def clock_of(p: GemmProblem, sums: Sums, sms: int) -> Callable[[C, Tile[C], int], float]:
+    """`expected_ns` of one product.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> c = Sm80Config(128, 128, 64, 2, 2, 3)
+    >>> clock = clock_of(gemm_problem(256, 256, 1024), Sums(0, 0), 132)
+    >>> clock(c, Tile(c, (100.0, 150.0), (1000.0, 1200.0)), 1)
+    2600.0
+    """
+    return lambda c, tile, splits: expected_ns(p, c, tile, sums, sms, splits)
+
+
+def _streamk_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> float:
+    """Whole waves; each block's share, which fills the ring and is written once or twice; the sums."""
+    tiles, steps, blocks = tile_count(p, c), -(-p.k // c.tile_k), sms * c.min_blocks
+    waves, share = tiles // blocks, share_of(tiles, steps, blocks)
+    step, block = tile.step[c.min_blocks - 1], tile.block[c.min_blocks - 1]
+    ns = waves * (steps * step + block)
+    if share:
+        ns += share * step + block * (1 if steps % share == 0 else 2)
+    if _is_narrow(p, c):
+        ns *= tile.narrow
+    if parts := part_count(tiles, steps, blocks):
+        ns += sums.launch + parts * c.tile_m * c.tile_n * p.accumulator.nbytes * sums.byte
+    return ns
+
+
+def _is_narrow(p: GemmProblem, c: Config) -> bool:
+    if isinstance(c, SimtConfig):
+        return min(c.a_vector, c.b_vector) == 1
+    return isinstance(c, Sm80Config) and min(c.a_bytes, c.b_bytes) < 2 * p.operand.nbytes
+
+
+@lru_cache(maxsize=1 << 12)
+def _with(c: Any, changes: tuple[tuple[str, Any], ...]) -> Any:
+    """`replace`, which costs more than all else that is asked of a tile: few configurations come of many
+    problems."""
+    return replace(c, **dict(changes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice(Generic[C]):
+    """The tiles of a family; `fit` gives a tile the vectors, elements and edges that a problem needs.
+
+    `rules` raises where a problem alone says that no tile fits; `clock` gives the nanoseconds that a problem
+    takes by a configuration in so many parts of k; `fields` are those that depend on the problem alone;
+    `parted` makes a configuration one for parts of k, and `shared` one by stream-K, of families that have it.
+    """
+
+    tiles: tuple[Tile[C], ...]
+    sums: Sums
+    fit: Callable[[GemmProblem, C, Arch], C]
+    fields: tuple[str, ...]
+    accepts: Callable[[GemmProblem], None] | None = None
+    rules: Callable[[GemmProblem, Arch], None] = lambda p, chip: None
+    parted: Callable[[GemmProblem, C], C] = lambda p, c: c
+    clock: Callable[[GemmProblem, Sums, int], Callable[[Any, Tile[Any], int], float]] = clock_of
+    shared: Callable[[C], C] | None = None
+    special: Mapping[str, tuple[Tile[C], ...]] = field(default_factory=dict, hash=False)
+
+    def tiles_of(self, p: GemmProblem) -> tuple[Tile[C], ...]:
+        """The tiles of a problem's element type: `special` ones, or those of all others."""
+        return self.special.get(p.element, self.tiles)
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        """The field that says that any size is computed, of configurations that have it."""
+        return {"edges": True} if "edges" in {f.name for f in fields(self.tiles[0].config)} else {}
+
+    def fitted(self, p: GemmProblem, c: C, arch: str | Arch = "sm_90") -> C:
+        """A configuration with elements, vectors and edges as a problem needs them.
+
+        >>> from layoutalg.kernels.gemm.problem import gemm_problem
+        >>> SM80.fitted(gemm_problem(100, 100, 100), Sm80Config(128, 256, 64, 2, 4, 4)).a_bytes
+        8
+        """
+        return self.fit(p, c, find_arch(arch))
+
+    def configs(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[C, ...]:
+        """Every tile that fits, with every number of parts worth trying, the fastest by the model first.
+
+        Vectors are as wide as the leading dimensions and the extents allow.  Raises the refusal of the last
+        tile where none fits.
+
+        >>> from layoutalg.kernels.gemm.problem import gemm_problem
+        >>> print(SM80.configs(gemm_problem(8192, 8192, 8192))[0])
+        128x256x64, 4 stages
+        """
+        found, refused = self.tried(p, arch)
+        if refused and not found:
+            raise refused[-1][1]
+        return found
+
+    def tried(
+        self, p: GemmProblem, arch: str | Arch = "sm_90"
+    ) -> tuple[tuple[C, ...], tuple[tuple[C, LayoutAlgError], ...]]:
+        """The configurations of `configs`, and the tiles that do not fit, each with its refusal."""
+        if self.accepts is not None:
+            self.accepts(p)
+        found, refused = self.timed(p, arch)
+        return tuple(config for _, config in found), refused
+
+    def timed(
+        self, p: GemmProblem, arch: str | Arch = "sm_90"
+    ) -> tuple[tuple[tuple[float, C], ...], tuple[tuple[C, LayoutAlgError], ...]]:
+        """The same, each configuration behind the nanoseconds that are expected of it."""
+        ranked, refused = _ranked(self, p, find_arch(arch))
+        return tuple((ns, self._parted(p, config, splits)) for ns, config, splits in ranked), refused
+
+    def fastest(self, p: GemmProblem, arch: str | Arch = "sm_90") -> tuple[float, C] | None:
+        """The first of `timed`, None where nothing fits; the others are not made.
+
+        >>> from layoutalg.kernels.gemm.problem import gemm_problem
+        >>> p = gemm_problem(256, 256, 16384, "bf16")
+        >>> SM90.fastest(p) == SM90.timed(p)[0][0]
+        True
+        """
+        first = _first(self, p, find_arch(arch))
+        return None if first is None else (first[0], self._parted(p, first[1], first[2]))
+
+    def _parted(self, p: GemmProblem, config: C, splits: int) -> C:
+        return config if splits == 1 else self.parted(p, replace(config, splits=splits))
+
+
+Expected: TypeAlias = "tuple[float, Any, int]"
+"""Nanoseconds, a tile as the problem needs it, parts of k."""
+
+_EXPECTED = itemgetter(0)
+
+
+@lru_cache(maxsize=256)
+def _ranked(
+    choice: Choice[Any], p: GemmProblem, chip: Arch
+) -> tuple[list[Expected], tuple[tuple[Any, LayoutAlgError], ...]]:
+    """All that fit, the fastest first; and what does not fit."""
+    refused: dict[Any, LayoutAlgError] = {}
+    fitting: set[Any] = set()
+    usual = list(_usual(choice, p, chip))
+    for _, config, _ in usual:
+        if config not in fitting and config not in refused:
+            try:
+                check_config(p, config, chip)
+                fitting.add(config)
+            except LayoutAlgError as error:
+                refused[config] = error
+    found = sorted((one for one in usual if one[1] in fitting), key=_EXPECTED)
+    if found:
+        shared = [one for one in _by_streamk(choice, p, chip, found[0][0]) if _fits(p, one[1], chip)]
+        found = sorted([*shared, *found], key=_EXPECTED)
+    return found, tuple(refused.items())
+
+
+@lru_cache(maxsize=256)
+def _first(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Expected | None:
+    """The first of `_ranked`: rules are asked of as few tiles as that takes."""
+    try:
+        choice.rules(p, chip)
+    except LayoutAlgError:
+        return None
+    usual = _first_that_fits(p, chip, sorted(_usual(choice, p, chip), key=_EXPECTED))
+    if usual is None:
+        return None
+    shared = sorted(_by_streamk(choice, p, chip, usual[0]), key=_EXPECTED)
+    return _first_that_fits(p, chip, shared) or usual
+
+
+@lru_cache(maxsize=16)
+def _fitted(choice: Choice[Any], p: GemmProblem, chip: Arch) -> tuple[tuple[Tile[Any], Any], ...]:
+    return tuple((tile, choice.fit(p, tile.config, chip)) for tile in choice.tiles_of(p))
+
+
+def _usual(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Iterator[Expected]:
+    """Every tile, with every number of parts worth trying, whether or not it fits."""
+    sms = chip.board.sms if chip.board else 1
+    clock = choice.clock(p, choice.sums, sms)
+    for tile, config in _fitted(choice, p, chip):
+        for splits in offered_splits(p, config, sms):
+            yield clock(config, tile, splits), config, splits
+
+
+def _by_streamk(choice: Choice[Any], p: GemmProblem, chip: Arch, usual: float) -> Iterator[Expected]:
+    """The tiles by stream-K that are expected to save STREAMK_GAIN of the `usual` nanoseconds, of products
+    that have a tile for every multiprocessor: of others parts of k were faster than what is expected here."""
+    if choice.shared is None or chip.board is None or p.batch:
+        return
+    clock = choice.clock(p, choice.sums, chip.board.sms)
+    for tile, fitted in _fitted(choice, p, chip):
+        if tile_count(p, fitted) < chip.board.sms:
+            continue
+        config = choice.shared(fitted)
+        ns = clock(config, tile, 1)
+        if ns * (1 + STREAMK_GAIN) <= usual:
+            yield ns, config, 1
+
+
+def _fits(p: GemmProblem, config: Any, chip: Arch) -> bool:
+    try:
+        check_config(p, config, chip)
+    except LayoutAlgError:
+        return False
+    return True
+
+
+def _first_that_fits(p: GemmProblem, chip: Arch, found: Iterable[Expected]) -> Expected | None:
+    refused: set[int] = set()  # tiles come once per number of parts
+    for one in found:
+        if id(one[1]) not in refused:
+            if _fits(p, one[1], chip):
+                return one
+            refused.add(id(one[1]))
+    return None
+
+
+@lru_cache(maxsize=16)
+def _vectors(p: GemmProblem) -> tuple[int, int, int]:
+    """Elements that the rows of A, of B, and of C and D are cut into, wherever these start."""
+    size = p.operand.nbytes
+    a, b, d = p.align_bytes[0] // size, p.align_bytes[1] // size, p.align_bytes[2] // p.result.nbytes
+    return (
+        gcd(a, p.lda, p.k if p.a_major == "k" else p.m, *p.steps("a")),
+        gcd(b, p.ldb, p.k if p.b_major == "k" else p.n, *p.steps("b")),
+        gcd(d, p.ldd, p.n, *p.steps("d"), *((p.ldc, *p.steps("c")) if p.reads_c else ())),
+    )
+
+
+def _fit_simt(p: GemmProblem, c: SimtConfig, chip: Arch) -> SimtConfig:
+    words = p.operand.nbytes // 4
+    most = 4 // words
+    a, b, across = (gcd(most, x) for x in _vectors(p))
+    c = replace(
+        c, a_vector=a, b_vector=b, fragment=most, run_m=min(c.run_m, most), run_n=most, pad=most, edges=True,
+        result_vec=across,
+    )  # fmt: skip
+    if words == 2:
+        c = replace(c, tile_n=c.tile_n // 2, thread_n=c.thread_n // 2)
+    if chip.compute_capability < (8, 0):
+        c = replace(c, via="registers", turn="registers", stages=2)
+    return c
+
+
+M = TypeVar("M", Sm80Config, Sm75Config)
+
+
+def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
+    size = p.operand.nbytes
+    tile_k = c.tile_k if p.element in SM80.special else c.tile_k * 2 // size
+    a, b, across = _vectors(p)
+    major, minor = chip.compute_capability
+    rows = {m.rows for m in mmas_of(p) if m.sm <= 10 * major + minor}  # those that the architecture has
+    if c.mma_m not in rows and 8 in rows:
+        c = replace(c, mma_m=8)
+    if p.element == "f64" and c.mma_k == 0:
+        c = replace(c, mma_k=min(m.k for m in mmas_of(p)))  # of a deeper one fragments take the registers
+    changes = (
+        ("tile_k", tile_k), ("a_bytes", gcd(16, a * size)), ("b_bytes", gcd(16, b * size)),
+        ("result_vec", gcd(across, 16 // p.result.nbytes)), ("static_ld", c.via == "cp.async"),
+        ("edges", bool(p.m % c.tile_m or p.n % c.tile_n or p.k % tile_k)),
+    )  # fmt: skip
+    fitted: M = _with(c, changes)
+    return fitted
+
+
+def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
+    """Boxes by TMA where D can be stored so, and nothing is added; otherwise rows, as wide as they can be."""
+    fitted: Sm90Config = _with(c, _leaving(p))
+    return fitted
+
+
+@lru_cache(maxsize=16)
+def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
+    """How results leave the registers, whatever the tile is."""
+    most = 16 // p.result.nbytes
+    across = gcd(_vectors(p)[2], most)
+    rows = gcd(p.ldd, p.n, *p.steps("d"))
+    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors or p.grouped)
+    return ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across)
+
+
+SIMT: Choice[SimtConfig] = Choice(
+    SIMT_TILES, SIMT_SUMS, _fit_simt, ("a_vector", "b_vector", "result_vec"), check_element
+)
+SM80: Choice[Sm80Config] = Choice(
+    SM80_TILES,
+    SM80_SUMS,
+    _fit_sm80,
+    ("a_bytes", "b_bytes", "result_vec"),
+    special=MappingProxyType({"f64": SM80_F64_TILES}),
+    shared=lambda c: _with(c, (("schedule", "streamk"),)),
+)
+SM75: Choice[Sm75Config] = Choice(
+    SM75_TILES, SM75_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"), check_half
+)
+SM90: Choice[Sm90Config] = Choice(
+    SM90_TILES,
+    SM90_SUMS,
+    _fit_sm90,
+    ("through", "result_vec"),
+    rules=check_sm90_problem,
+    parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
+    clock=sm90_clock,
+    shared=lambda c: _with(c, (("schedule", "streamk"),)),
+)
+"""The families: without tensor cores, with mma.sync, with mma.sync before cp.async, and with wgmma."""
+
+
+def choice_of(c: Config) -> Choice[Any]:
+    """The choice that a configuration is one of.
+
+    >>> choice_of(SM80_TILES[0].config) is SM80
+    True
+    """
+    match c:
+        case SimtConfig():
+            return SIMT
+        case Sm75Config():
+            return SM75
+        case Sm80Config():
+            return SM80
+        case Sm90Config():
+            return SM90
+
+
+def expected_family(
+    p: GemmProblem, arch: str | Arch = "sm_90"
+) -> tuple[float, str, Config | GemvConfig | None]:
+    """The family that is expected to be fastest, behind the nanoseconds, with its configuration.
+
+    Tiles other than those of gemm-sm90 are timed on a warm L2: what memory takes is added.
+    Where no family fits a product there is no configuration: infinity, and the family whose refusals say why.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> ns, family, config = expected_family(gemm_problem(4096, 4096, 4096, "bf16"))
+    >>> round(ns / 1000), family, str(config)
+    (179, 'gemm-sm90', '256x128x64, 4 stages, clusters of 1x2x1')
+    >>> [expected_family(gemm_problem(m, 4096, 4097))[1] for m in (1, 4096)]
+    ['gemv', 'gemm-sm80']
+    >>> expected_family(gemm_problem(4096, 4096, 4096), "sm_75")[1]
+    'gemm-sm75'
+    """
+    chip = find_arch(arch)
+    families: tuple[tuple[str, Choice[Any]], ...] = ("gemm-sm80", SM80), ("gemm-sm90", SM90)
+    if p.grouped:
+        families = (("gemm-sm90", SM90),)
+    elif p.operand.name in ("f32", "f64"):
+        families = (("gemm-simt", SIMT),)
+    elif chip.compute_capability < (8, 0):
+        families = (("gemm-sm75", SM75),)
+    found: list[tuple[float, str, Config | GemvConfig | None]] = []
+    cold = cold_ns(p, chip)
+    for family, choice in families:
+        ns, config = choice.fastest(p, chip) or (inf, None)
+        if choice is not SM90:  # whose model has the memory
+            ns += cold
+        found.append((ns, family, config))
+    if p.m <= MOST_ROWS and not p.grouped and (fitting := GEMV.timed(p, chip)[0]):
+        found.append((fitting[0][0], "gemv", fitting[0][1]))
+    return min(found, key=lambda x: x[0])
+
+
+def cold_ns(p: GemmProblem, chip: Arch) -> float:
+    """What a product takes longer on a cold L2 than on a warm one, in tiles that loads through L1 fill.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> round(cold_ns(gemm_problem(128, 7168, 16384), find_arch("sm_90")) / 1000)
+    17
+    """
+    bandwidth = chip.board.dram_bytes_per_s if chip.board else inf
+    each = (p.m * p.k, p.steps("a")), (p.n * p.k, p.steps("b")), (p.m * p.n, p.steps("d"))
+    nbytes = 0
+    for (elems, steps), size in zip(each, (p.operand.nbytes, p.operand.nbytes, p.result.nbytes), strict=True):
+        nbytes += elems * size * prod(mode.extent for mode, step in zip(p.batch, steps, strict=True) if step)
+    return COLD_NS + 1e9 * COLD_SHARE * nbytes / bandwidth

@@ -1,0 +1,527 @@
+"""gemm_sm90: products with wgmma, whose operands TMA brings.
+
+One block per multiprocessor computes tile after tile.  Its first warpgroup is the producer: one thread fills
+a ring of stages by TMA, through the mbarriers `full` (the bytes are there) and `empty` (everybody has read
+them).  The other warpgroups are consumers: each multiplies its rows of the tile, lets one group of wgmma stay
+in flight, and hands back the stage before that one.
+
+    producer    for each tile, for each step of k:   wait empty[s]; expect bytes; load A and B    -> full[s]
+    consumer    for each tile, for each step of k:   wait full[s]; wgmma; wait for the group before -> empty
+                then the results of the tile, while the producer fills the ring for the next one
+
+With `pingpong` each consumer has tiles of its own; an mbarrier per consumer, `order`, keeps their steps in
+the order of the ring.  In clusters along m or n each block loads its share of what all need, into all of
+them, and `empty` counts the consumers of all.  Along k the blocks of a cluster have a part of k each, and
+send each other the sums of the columns that the other one writes.
+
+Rows may be those of groups with a B each (see groups): each tile is of one group.
+
+Results leave the registers
+
+    "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, in turn or with room
+                for all, which TMA stores while the next one is packed; D starts, and its rows start and
+                end, at multiples of 16 bytes
+    "shared"    16 rows of a warp at a time, as in sm80: any D, with a matrix or vectors added
+
+Sources: PTX ISA 9.0, 9.7.15.5 (wgmma); CUTLASS, include/cutlass/gemm/kernel/
+sm90_gemm_tma_warpspecialized_cooperative.hpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TypeAlias
+
+from layoutalg.algebra import tile_to_shape
+from layoutalg.arch import atom_layout
+from layoutalg.atoms import TiledMMA, make_tiled_mma
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr
+from layoutalg.codegen.instr import (
+    LDS,
+    ST_ASYNC,
+    STG_WHOLE,
+    STMATRIX,
+    STS,
+    WARP_SYNC,
+    WGMMA_COMMIT,
+    WGMMA_FENCE,
+    WGMMA_WAIT,
+    pack,
+)
+from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
+from layoutalg.codegen.program import BarrierRef, Kernel
+from layoutalg.dtype import DType
+from layoutalg.errors import IRError
+from layoutalg.kernels.gemm.choice import check_or_suggest
+from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.problem import GemmProblem, Major
+from layoutalg.kernels.gemm.programs.mainloop import k_tiles
+from layoutalg.kernels.gemm.programs.sm80 import stage_copies
+from layoutalg.kernels.gemm.programs.streamk import MOST_BLOCKS, Work, Workspace, each_unit
+from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, tile_grid, tile_place
+from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
+from layoutalg.kernels.gemm.validate import MOST_BLOCKS as CLUSTERED_BLOCKS
+from layoutalg.kernels.gemm.validate import MOST_TILES
+from layoutalg.kernels.gemm.work import Groups, Part, declare_part, declare_share, part_problem
+from layoutalg.layout import AnyLayout, Layout
+
+ROWS = 64
+"""Rows of one wgmma, and of a box of results."""
+
+L2_PROMOTION_BYTES = 128
+"""What the L2 fetches at least where an operand is not there."""
+
+
+TMA_BYTES = 16
+"""What rows in global memory start at multiples of."""
+
+Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
+"""What is written for the sums of a consumer, whose first row and column of D are given."""
+
+Tile: TypeAlias = "tuple[Expr, Expr, Expr, Expr, tuple[Expr, ...]]"
+"""The number of a tile among those that are walked, the steps of k before it, its row and its column among
+the tiles, its place in the batch."""
+
+
+def cluster_tiles(p: GemmProblem, c: Sm90Config) -> int:
+    """Tiles of clusters, of all products of a batch.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> cluster_tiles(gemm_problem(512, 512, 64), Sm90Config(128, 256, 4, cluster_m=2))
+    4
+    """
+    return -(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)) * p.products
+
+
+def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
+    """Where element (row, k) of a stage lies: what TMA writes and wgmma reads, in the 128-byte swizzle.
+
+    Along k one box; along rows boxes of 64 rows by 64 k, one after the other.
+
+    >>> from layoutalg.dtype import dtype
+    >>> print(operand_layout("mn", dtype("f16"), 128))
+    Sw<3,3,3> o 0 o (((64,1),2),((8,8),1)):(((1,0),4096),((64,512),0))
+    """
+    atom = atom_layout(f"Layout_{'K' if major == 'k' else 'MN'}_SW128_Atom", element)
+    deep = 128 // element.nbytes
+    return tile_to_shape(atom if major == "k" else tile_to_shape(atom, (ROWS, deep)), (rows, deep))
+
+
+def tiled_mma(p: GemmProblem, columns: int) -> TiledMMA:
+    """One wgmma of 64 rows and so many columns."""
+    kind = p.operand.name.upper()
+    return make_tiled_mma(f"SM90_{ROWS}x{columns}x16_F32{kind}{kind}_SS")
+
+
+def build(p: GemmProblem, c: Sm90Config) -> Kernel:
+    """The tile program of a configuration, for the problem's extents and leading dimensions and below.
+
+    A launch says by how many `blocks` the tiles are computed.  `alpha` and `beta` are passed as the 32-bit
+    words of floats.  With splits the kernel writes the parts' `sums`, see splitk.  Raises what
+    `check_or_suggest` raises.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> build(gemm_problem(256, 256, 64), Sm90Config(128, 256, 4)).name
+    'gemm_sm90_f16'
+    """
+    check_or_suggest(p, c)
+    k = KernelBuilder(f"gemm_sm90_{p.operand}", c.threads, notes=_notes(p, c))
+    return _Writer(k, part_problem(p) if c.splits > 1 else p, c).write()
+
+
+def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
+    """What stands above the kernel."""
+    tile, ptx = f"{c.tile_m} x {c.tile_n} of D", tiled_mma(p, c.tile_n).atom.ptx
+    if c.cluster_k > 1:
+        shares = f"a part of k each, then {c.written_n} columns each;"
+        blocks = f"The {c.cluster_k} blocks of a cluster make {tile}, {shares}"
+    else:
+        blocks = f"A block makes {tile}, and then its next tile;"
+    rows = f"{c.consumers} warpgroups make {c.consumer_m} rows each,"
+    if c.pingpong:
+        rows = f"{c.consumers} warpgroups take turns at whole tiles,"
+    elif c.consumers == 1:
+        rows = "one warpgroup makes it,"
+    more = []
+    if c.sharing > 1:
+        shape, shared = f"{c.cluster_m} x {c.cluster_n}", "B" if c.cluster_m > 1 else "A"
+        more.append(f"blocks come in clusters of {shape} tiles, and load {shared} for each other;")
+    if p.grouped:
+        more.append("rows are of groups with a B each, which begin[g] and opens[g] tell apart;")
+    if c.schedule == "streamk":
+        more.append("tiles that fill no whole wave are shared: equal numbers of steps of k for all;")
+    return [
+        "",
+        f"{statement(p, parts=c.splits > 1)}.",
+        blocks,
+        f"{rows} by {ptx};",
+        *more,
+        f"k goes by {c.tile_k} through {c.stages} tiles in shared memory, which one thread fills by TMA.",
+    ]
+
+
+class _Operand:
+    """A, or B with its columns as rows: its tensor map, its ring in shared memory, how a tile is loaded.
+
+    The map has a dimension for each mode of the batch that steps: one that all products share has none,
+    since a map has no stride of 0.
+    """
+
+    def __init__(
+        self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, name: str, extents: tuple[Expr, Expr],
+        batch: tuple[Var, ...],
+    ) -> None:  # fmt: skip
+        major, lead, rows = (p.a_major, p.lda, c.tile_m) if name == "a" else (p.b_major, p.ldb, c.tile_n)
+        multiple = TMA_BYTES // p.operand.nbytes
+        ld = k.param(f"ld{name}", lead, multiple, multiple)
+        strides = (ld, 1) if major == "k" else (1, ld)
+        steps = {
+            i: k.param(f"stride_{name}{i}", step, multiple, multiple)
+            for i, step in enumerate(p.steps(name))
+            if step
+        }
+        self.modes, own = tuple(steps), tuple(batch[i] for i in steps)
+        self.sharing = c.cluster_n if name == "a" else c.cluster_m
+        high = rows // self.sharing if major == "k" else ROWS
+        self.k, self.box = k, (high, c.tile_k, *(1,) * len(own))
+        self.source = k.tensor(name, p.operand, (*extents, *own), (*strides, *steps.values()))
+        self.map = k.tensor_map(
+            f"load_{name}", self.source, self.box, mode="128B", l2_promotion_bytes=L2_PROMOTION_BYTES
+        )
+        layout = operand_layout(major, p.operand, rows)
+        self.ring = k.shared(f"tile_{name}", p.operand, layout, stages=c.stages)
+        self.boxes, self.nbytes = rows // self.box[0], rows * c.tile_k * p.operand.nbytes
+
+    def load(
+        self, tile: Expr, step: Expr, stage: Expr, full: BarrierRef, batch: tuple[Expr, ...] = (),
+        row: Expr | None = None,
+    ) -> None:  # fmt: skip
+        """Start the copies of a tile of rows, from `row` on, and a step of k, of the product at `batch`, into
+        a stage: the block's share of them."""
+        k, own = self.k, self.boxes // self.sharing
+        first = k.rank * own if self.sharing > 1 else Const(0)
+        blocks = (1 << self.sharing) - 1 if self.sharing > 1 else None
+        product = tuple(batch[i] for i in self.modes)
+        for i in range(own):
+            there = local_tile(self.ring[None, None, stage], self.box[:2], (first + i, 0))
+            here = local_tile(self.source, self.box, (tile * self.boxes + first + i, step, *product))
+            if row is not None:
+                here = here.moved(row, *(Const(0),) * (len(self.box) - 1))
+            k.tma_load(self.map, here, there, full, blocks=blocks)
+
+
+class _Writer:
+    """The parts of the program, and what they share."""
+
+    def __init__(self, k: KernelBuilder, p: GemmProblem, c: Sm90Config) -> None:
+        self.k, self.p, self.c = k, p, c
+        # rows of D end where vectors do, and of TMA where chunks of 16 bytes do, which it writes whole
+        self.m, self.n = k.param("m", p.m), k.param("n", p.n, c.result_vec, c.result_vec)
+        depth = k.param("k", p.k)
+        self.batch = batch_extents(k, p)
+        self.a = _Operand(k, p, c, "a", (self.m, depth), self.batch)
+        self.b = _Operand(k, p, c, "b", (self.n, depth), self.batch)
+        k.cluster(c.cluster)
+        most = CLUSTERED_BLOCKS if c.cluster_k > 1 else MOST_BLOCKS
+        self.blocks = k.param("blocks", most, c.cluster, c.cluster)
+        self.groups = Groups.declare(k, p, self.m, c.tile_m * c.cluster_m) if p.grouped else None
+        self.all_tiles = k.param("all_tiles", MOST_TILES) if p.batch and not p.grouped else None
+        self.block = k.block(0, self.blocks)
+        steps = k_tiles(depth, c.tile_k)
+        if c.cluster_k > 1:
+            self.part = declare_share(k, k.let("rank", k.rank), c.cluster_k, steps)
+        else:
+            self.part = declare_part(k, steps, c.splits)
+        self.tile_steps = self.part.tiles
+        parted = self.part.which if c.splits > 1 else None
+        self.output = Output(k, p, c.result_vec, self.m, self.n, part=parted)
+        self.mma = tiled_mma(p, c.tile_n)
+        self.leave = (self._boxes if c.through == "tma" else self._rows)()
+        self.sums: Tensor | None = None
+        if c.cluster_k > 1:  # what the peers send: fours of each thread, of each peer
+            fours = (4, 128 * c.consumers, c.written_n // 8, c.consumer_m // ROWS, c.cluster_k - 1)
+            self.sums = k.shared("sums", "f32", Layout(fours), align_bytes=128)
+        self.unit: Work  # that is being written
+        if c.schedule == "streamk":
+            self.leave = self._or_part(self.leave)
+        self.full = k.mbarrier("full", 1, c.stages)
+        self.empty = k.mbarrier("empty", c.readers * c.sharing, c.stages)
+        self.order = k.mbarrier("order", 128, c.consumers) if c.pingpong else None
+
+    def write(self) -> Kernel:
+        """The whole program."""
+        k, c = self.k, self.c
+        self.came = k.mbarrier("came") if c.cluster_k > 1 else None
+        k.init(self.full, self.empty, *filter(None, (self.order, self.came)))
+        few, many = ROLE_REGISTERS[c.consumers]
+        with k.roles() as roles:  # the last one's code comes first, and nobody has it in a cache yet
+            with roles.role("consumer", 4 * c.consumers, registers=many):
+                self._consume()
+            with roles.role("producer", 4, registers=few), k.If(k.thread.eq(0)):
+                self._fill()
+        return k.build()
+
+    @contextmanager
+    def _tiles(self, first: Operand = 0, every: int = 1) -> Iterator[Tile]:
+        """For every so many of the block's tiles, from the `first` on.  Clusters walk tiles of their own, of
+        which each block has one, those of a product of the batch one after the other.  Of groups the row
+        is that of D which the tile begins with.
+        """
+        k, c = self.k, self.c
+        wide, high = c.tile_n * c.cluster_n, c.tile_m * c.cluster_m
+        grid = tile_grid(self.m, self.n, (high, wide))
+        if self.groups:
+            grid = k.let("row_tiles", self.groups.tiles), grid[1]
+        clusters, mine = self.blocks // c.cluster, self.block // c.cluster
+
+        def place(number: Expr) -> tuple[Expr, Expr]:
+            row, column = tile_place(k, number, grid, c.panel)
+            return below(row, grid[0].facts.hi), below(column, grid[1].facts.hi)
+
+        if c.cluster_k > 1:  # one tile each
+            row, column = place(k.let("tile", mine))
+            yield Const(0), Const(0), k.let("row", row), k.let("column", column), ()
+            return
+        count = k.let("tiles", grid[0] * grid[1])
+        shared, total = c.schedule == "streamk", count if self.all_tiles is None else self.all_tiles
+        with each_unit(k, c.schedule, total, self.tile_steps, clusters, mine, first, every) as unit:
+            tile: Expr = unit.tile
+            batch: tuple[Expr, ...] = ()
+            if self.all_tiles is not None:
+                batch, tile = batch_place(k, self.batch, tile // count), k.let("of_product", tile % count)
+            row, column = place(tile)
+            if self.groups:
+                group, row, self.output.m = self.groups.find(k, k.let("row_tile", row))
+                batch = (group,)
+            if c.cluster_m > 1:
+                row = row + k.rank * c.tile_m if self.groups else row * c.cluster_m + k.rank
+            if c.cluster_n > 1:
+                column = column * c.cluster_n + k.rank
+            self.unit = unit
+            if shared:
+                self.part = Part(None, unit.first, unit.steps)
+            # a unit has steps, but the compiler serializes products where it does not see that it has
+            with k.If(Const(0) < unit.steps) if shared else nullcontext():
+                at = k.let("before", unit.before), k.let("row", row), k.let("column", column)
+                yield unit.nth, *at, batch
+
+    @contextmanager
+    def _steps(self, before: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
+        """For each step of k: its number, its stage, and the parity of the phase in which it is full."""
+        k, stages = self.k, self.c.stages
+        with k.For("kt", self.part.tiles) as kt:
+            count = k.let("count", before + kt)
+            yield kt, k.let("slot", count % stages), k.let("parity", count // stages % 2)
+
+    def _fill(self) -> None:
+        k = self.k
+        tiles = self._tiles()
+        with tiles as (_, before, row, column, batch), self._steps(before) as (kt, stage, parity):
+            k.wait(self.empty[stage], 1 - parity)
+            k.expect(self.full[stage], self.a.nbytes + self.b.nbytes)
+            step = self.part.first_tile + kt
+            tile, begin = (Const(0), row) if self.groups else (row, None)
+            self.a.load(tile, step, stage, self.full[stage], batch, begin)
+            self.b.load(column, step, stage, self.full[stage], batch)
+        if self.c.sharing > 1:  # peers arrive at the barriers of a block that has not left
+            with k.For("left", self.c.stages) as left:
+                count = k.let("count", self.unit.all_steps + left)
+                k.wait(self.empty[count % self.c.stages], 1 - count // self.c.stages % 2)
+
+    def _consume(self) -> None:
+        k, c = self.k, self.c
+        group, thread = k.thread // 128, k.thread % 128
+        me = k.get_slice(self.mma, thread)
+        acc = me.fragment_C("acc", (c.consumer_m, c.tile_n))
+        part = Const(0) if c.pingpong else group  # of a tile
+
+        def release(stage: Expr) -> None:
+            with k.If(thread < c.sharing):
+                k.arrive(self.empty[stage], thread if c.sharing > 1 else None)
+
+        tiles = self._tiles(group, c.consumers) if c.pingpong else self._tiles()
+        with tiles as (nth, before, row, column, batch):
+            if self.order:  # a wait for a phase holds only behind the one before: steps are taken in order
+                k.wait(self.order[group], (nth + 1 + group) % 2)
+            if self.part.which is not None:  # where there are fewer steps of k than parts, the last have none
+                with k.If(self.part.tiles.eq(0)):
+                    k.clear(acc)
+            with self.part.work(k):
+                with self._steps(before) as (kt, stage, parity):
+                    k.wait(self.full[stage], parity)
+                    k.do(WGMMA_FENCE)
+                    mine = local_tile(self.a.ring[None, None, stage], (c.consumer_m, c.tile_k), (part, 0))
+                    there = self.b.ring[None, None, stage]
+                    k.mma(self.mma, acc, me.partition_A(mine), me.partition_B(there), accumulate=kt)
+                    k.do(WGMMA_COMMIT)
+                    k.do(WGMMA_WAIT, 1)
+                    with k.If(Const(0) < kt):
+                        release((stage + (c.stages - 1)) % c.stages)
+                if self.order:  # every thread: a warp may be late, and the others' arrivals say nothing of it
+                    k.arrive(self.order[1 - group])
+                k.warpgroup_wait(0, acc)
+                release((before + self.part.tiles + (c.stages - 1)) % c.stages)
+            first = row if self.groups else row * c.tile_m
+            corner = first + part * c.consumer_m, column * c.tile_n
+            if c.cluster_k > 1:
+                acc, corner = self._joined(acc), (corner[0], corner[1] + k.rank * c.written_n)
+            if not self.groups:
+                self.output.lead = batch or self.output.lead
+            self.leave(acc, corner)
+        if c.through == "tma":
+            with k.If(thread.eq(0)):
+                k.bulk_wait(0, read=True)
+
+    def _or_part(self, whole_tile: Leave) -> Leave:
+        """What a unit of work has of a tile: the whole, or a part, from the registers to its slot."""
+        k, c = self.k, self.c
+        parts = Workspace.declare(k, self.p, (c.tile_m, c.tile_n), writable=True)
+
+        def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
+            with k.If(self.unit.whole):
+                whole_tile(acc, corner)
+            with k.Else():
+                slot = self.unit.slot * c.cluster + k.rank if c.cluster > 1 else self.unit.slot
+                group = Const(0) if c.pingpong else k.thread // 128
+                mine = local_tile(parts.slot(slot), (c.consumer_m, c.tile_n), (group, 0))
+                there = k.get_slice(self.mma, k.thread % 128).partition_C(mine)
+                rows, columns = c.consumer_m // ROWS, c.tile_n // 8
+                with k.Unroll("i", rows) as i, k.Unroll("j", columns) as j, k.Unroll("h", 2) as h:
+                    k.do(STG_WHOLE[8], there.at((0, h, j), i, 0), acc.at((0, h, j), i, 0, values=2))
+
+        return leave
+
+    def _joined(self, acc: Fragment) -> Fragment:
+        """The sums of the columns that the block writes: each block of the cluster sends the others theirs,
+        and all add them up in the order of the ranks.
+        """
+        k, c, came, sums = self.k, self.c, self.came, self.sums
+        if came is None or sums is None:
+            raise IRError("cluster_k", c.cluster_k, "one block computes a tile: nothing is joined")
+        blocks, rows = c.cluster_k, c.consumer_m // ROWS
+        eights = c.written_n // 8
+        parts = acc.view(Layout((4, eights, rows, blocks), (1, 4, c.tile_n // 2, c.written_n // 2)))
+        own = k.get_slice(tiled_mma(self.p, c.written_n), k.thread % 128).fragment_C(
+            "own", (c.consumer_m, c.written_n)
+        )
+        mine = own.view(Layout((4, eights, rows), (1, 4, c.written_n // 2)))
+        got = k.fragment("got", "f32", 4)
+
+        def other(r: int) -> Expr:
+            return Const(0) < (k.rank + (blocks - r)) % blocks
+
+        def slot(sent_by: Operand, to: Operand) -> Expr:  # 0 for the next rank, and so on around
+            return (as_expr(sent_by) + as_expr(to) * (blocks - 1) + (blocks - 1)) % blocks % (blocks - 1)
+
+        with k.If(k.thread.eq(0)):
+            k.expect(came[0], (blocks - 1) * c.tile_m * c.written_n * 4)
+        for r in range(blocks):
+            with k.If(other(r)), k.Unroll("i", rows) as i, k.Unroll("j", eights) as j:
+                there = sums.at(0, k.thread, j, i, slot(k.rank, r))
+                k.do(ST_ASYNC[16], there, came[0], Const(r), parts.at(0, j, i, r, values=4))
+        k.wait(came[0], 0, cluster=True)
+        k.clear(own)
+        for r in range(blocks):
+            with k.Unroll("i", rows) as i, k.Unroll("j", eights) as j:
+                four = mine[None, j, i]
+                with k.If(k.rank.eq(r)):
+                    k.map(four + parts[None, j, i, r], into=four)
+                with k.Else():
+                    k.do(LDS[16], got.words, sums.at(0, k.thread, j, i, slot(r, k.rank)))
+                    k.map(four + got, into=four)
+        return own
+
+    def _boxes(self) -> Leave:
+        """Results through shared memory in boxes that TMA stores."""
+        k, p, c, size = self.k, self.p, self.c, self.p.result.nbytes
+        widths, buffers = c.boxes(size), c.box_buffers(size)
+        d = whole(self.output.d, p.result, (*self.batch, self.m, self.n))
+        kinds = {}  # by width: the box in D, its map, its places in shared memory
+        for columns in dict.fromkeys(widths):
+            own = "" if columns == widths[0] else str(columns)
+            box = (*(1,) * len(self.batch), ROWS, columns)
+            save = k.tensor_map(f"save{own}", d, box, mode=f"{columns * size}B")
+            atom = atom_layout(f"Layout_K_SW{columns * size}_Atom", p.result)
+            layout, many = tile_to_shape(atom, (ROWS, columns)), c.consumers * (1 if own else buffers)
+            kinds[columns] = box, save, k.shared(f"box{own}", p.result, layout, stages=many)
+        packed = k.reg("packed", 4)
+        per = c.result_vec // 4  # eights of columns that a vector of sums covers
+
+        def pack_box(acc: Fragment, i: int, column: int, columns: int, into: Tensor) -> None:
+            warp, lane = k.thread // 32 % 4, k.thread % 32
+            pairs = k.get_slice(tiled_mma(p, columns), k.thread % 128).partition_C(into)
+            with k.Unroll("j", columns // 8 // per) as j:
+                at = column // 8 + j * per
+                sums = acc.at((0, 0, at), i, 0, values=c.result_vec)
+                self.output.finish(sums)
+                if size == 2:  # 16 rows by 16 columns of a warp, each lane the address of half a row
+                    k.do(pack(c.result_vec, p.result.name), packed, sums)
+                    k.do(STMATRIX[4], into.at(warp * 16 + lane % 16, j * 16 + lane // 16 * 8), packed)
+                else:
+                    for h in range(2):
+                        k.do(STS[8], pairs.at((0, h, j), 0, 0), acc.at((0, h, at), i, 0, values=2))
+
+        def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
+            group, thread = k.thread // 128, k.thread % 128
+            order: list[tuple[int, int]] = []  # the kind and the buffer of each box so far
+            for i in range(c.consumer_m // ROWS):
+                for q, columns in enumerate(widths):
+                    box, save, ring = kinds[columns]
+                    many = buffers if columns == widths[0] else 1
+                    buffer = columns, sum(kind == columns for kind, _ in order) % many
+                    if not order or buffer in order:  # the first wait is for all of the tile before
+                        later = order[::-1].index(buffer) if order else 0
+                        with k.If(thread.eq(0)):
+                            k.bulk_wait(later, read=True)
+                        self._sync(group)
+                    order.append(buffer)
+                    mine = ring[None, None, group * many + buffer[1]] if many * c.consumers > 1 else ring
+                    pack_box(acc, i, sum(widths[:q]), columns, mine)
+                    k.fence_async()
+                    self._sync(group)
+                    with k.If(thread.eq(0)):
+                        there = local_tile(d, box, (0,) * len(box))
+                        column = corner[1] + sum(widths[:q])
+                        there = there.moved(*self.output.lead, corner[0] + i * ROWS, column)
+                        k.tma_store(save, mine, there)
+                        k.bulk_commit()
+
+        return leave
+
+    def _sync(self, group: Expr) -> None:
+        """The threads of a consumer meet."""
+        for i in range(self.c.consumers):
+            with self.k.If(group.eq(i)) if self.c.consumers > 1 else nullcontext():
+                self.k.named_barrier(1 + i, 128)
+
+    def _rows(self) -> Leave:
+        """Results through shared memory in rows that threads write, 16 rows of a warp at a time."""
+        k, c, vec, part = self.k, self.c, self.c.result_vec, min(self.c.result_vec, 4)
+        columns = c.box_columns()
+        mma, take, layout = stage_copies(columns, vec)
+        stage = k.shared("stage", "f32", layout, stages=4 * c.consumers, align_bytes=1024)
+        out = k.reg("out", vec)
+
+        def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
+            warp, lane = k.thread // 32, k.thread % 32
+            mine = stage[None, None, warp]
+            given = k.get_slice(mma, lane).partition_C(mine)
+            taken = k.get_slice(take, lane).partition_S(mine)
+            _, rows, across = taken.shape
+            row = k.let("first_row", corner[0] + warp % 4 * 16)
+            column = k.let("first_column_of_tile", corner[1])
+            with k.Unroll("i", c.consumer_m // ROWS) as i, k.Unroll("q", c.written_n // columns) as q:
+                tile = self.output.tile((row + i * ROWS, column + q * columns), (16, columns))
+                there = k.get_slice(take, lane).partition_D(tile)
+                with k.Unroll("j", columns // 8) as j, k.Unroll("h", 2) as h:
+                    sums = acc.at((0, h, q * (columns // 8) + j), i, 0, values=2)
+                    k.do(STS[8], given.at((0, h), 0, j), sums)
+                k.do(WARP_SYNC)
+                with k.Unroll("y", rows) as y, k.Unroll("x", across) as x:
+                    with k.Unroll("e", vec // part) as e:
+                        k.do(LDS[4 * part], out.slice(e * part, count=part), taken.at((0, e), y, x))
+                    self.output.write(out, there.coordinate(0, y, x))
+                k.do(WARP_SYNC)
+
+        return leave

@@ -1,0 +1,169 @@
+"""`layoutalg analyze`: what accesses cost on a layout, an index expression or explicit offsets."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from typing import Annotated, Any
+
+import typer
+
+from layoutalg.analysis import (
+    Access,
+    DramReport,
+    GlobalReport,
+    Report,
+    Reuse,
+    SharedReport,
+    Wanted,
+    analyze_access,
+    dram_of,
+    report_notes,
+    reuse_of,
+    sentence,
+)
+from layoutalg.arch import Arch, find_arch
+from layoutalg.cli.commands.accesses.explicit import check_source, count_explicit, read_explicit, to_bytes
+from layoutalg.cli.commands.accesses.options import AccessOptions
+from layoutalg.cli.inputs import or_input, read_fail_on, read_layout, read_level, read_method
+from layoutalg.cli.options import JsonOption, spread
+from layoutalg.cli.output import progress, say, say_json, say_verbatim
+from layoutalg.cli.refusals import header
+from layoutalg.cli.reports import failures, report_fields, report_tables
+from layoutalg.dtype import dtype as element_type
+from layoutalg.errors import ArgumentTypeError, UndecidedError
+from layoutalg.layout import AnyLayout
+
+FAILED = 1
+
+
+@spread
+def analyze_command(
+    layout: Annotated[
+        str | None,
+        typer.Argument(
+            help="A layout in CuTe notation, such as '(64,64):(64,1)'; - reads it from standard input.",
+            show_default=False,
+            callback=or_input,
+        ),
+    ] = None,
+    *,
+    asked: AccessOptions,
+    as_json: JsonOption = False,
+) -> int:
+    """Count wavefronts (shared memory) or sectors (global memory) of accesses, in closed form.
+
+    layoutalg analyze "(64,64):(64,1)" --dtype f16 --access ldmatrix.x4
+
+    layoutalg analyze "(4096,8):(1024,1)" --access ld.global.b128@row --level dram
+    """
+    conditions = [read_fail_on(text) for text in asked.fail_on or ()]
+    machine = find_arch(asked.arch)
+    wanted, chosen = read_method(asked.method), read_level(asked.level)
+    check_source(layout is not None, asked)
+    with progress("counting", quiet=as_json):
+        if layout is not None:
+            element = "f32" if asked.dtype is None else asked.dtype
+            count = _of_layout if chosen == "request" else _of_memory
+            payload, named, hint, reuse = count(layout, asked.access, element, machine, asked.base, wanted)
+        else:
+            if chosen != "request":
+                raise ArgumentTypeError(
+                    f"--level {asked.level} needs a layout; offsets are those of single requests"
+                )
+            if wanted not in ("auto", "enumerated"):
+                raise ArgumentTypeError(
+                    f"--method {asked.method} needs a layout; offsets are counted one by one"
+                )
+            payload, named, hint = _of_offsets(asked, machine)
+            reuse = None
+    failed = failures(conditions, [report for _, report in named])
+    if as_json:
+        say_json(
+            header("analyze")
+            | payload
+            | {"arch": machine.name, "accesses": [{"access": n} | report_fields(r) for n, r in named]}
+            | {"reuse": None if reuse is None else _reuse_fields(reuse)}
+            | {"failed": failed}
+        )
+    else:
+        say(*report_tables(named), *(sentence(n, r) for n, r in named))
+        if reuse is not None and reuse.again:
+            say(f"Together: {reuse}")
+        say(*report_notes(r for _, r in named))
+        if hint and any(isinstance(r, SharedReport) and not r.conflict_free for _, r in named):
+            say_verbatim(f"To look for one without conflicts: {hint}")
+        for text in failed:
+            say(f"Fails: {text}.")
+    return FAILED if failed else 0
+
+
+Named = list[tuple[str, Report | DramReport]]
+
+
+def _of_layout(
+    text: str, access: list[str] | None, dtype: str, machine: Arch, base: int, method: Wanted
+) -> tuple[dict[str, Any], Named, str, Reuse | None]:
+    """The reports of accesses on a layout, the command that looks for a better one, and what those of global
+    memory ask for together."""
+    from layoutalg.synthesis import storage_order
+
+    layout, element = read_layout(text), element_type(dtype)
+    loads = [f"ld.shared.b{element.bits}@row", f"ld.shared.b{element.bits}@col"]
+    named: Named = []
+    moved: list[Access] = []
+    for spec in access or loads:
+        chosen = dataclasses.replace(Access.of(spec, layout, element), base_bytes=base)
+        report = analyze_access(layout, chosen, machine, method)
+        named.append((spec, report))
+        moved += [chosen] if isinstance(report, GlobalReport) else []
+    reuse = _reuse(layout, moved, machine)
+    words = ["layoutalg", "synthesize", text, "--dtype", element.name]
+    for spec, found in named:
+        words += ["--access", spec] if isinstance(found, SharedReport) else []
+    payload = {"layout": str(layout), "index": None, "offsets": None, "dtype": element.name}
+    return payload, named, shlex.join(words) if storage_order(layout) is not None else "", reuse
+
+
+def _of_memory(
+    text: str, access: list[str] | None, dtype: str, machine: Arch, base: int, method: Wanted
+) -> tuple[dict[str, Any], Named, str, None]:
+    """The same where memory is asked: of each access, and of several of one kind together."""
+    layout, element = read_layout(text), element_type(dtype)
+    specs = access or [f"ld.global.b{element.bits}@row", f"ld.global.b{element.bits}@col"]
+    chosen = [dataclasses.replace(Access.of(spec, layout, element), base_bytes=base) for spec in specs]
+    named: Named = [
+        (spec, dram_of(layout, one, machine, method)) for spec, one in zip(specs, chosen, strict=True)
+    ]
+    if len({one.op.startswith("st.") for one in chosen}) == 1 < len(chosen):
+        named.append(("together", dram_of(layout, chosen, machine, method)))
+    payload = {"layout": str(layout), "index": None, "offsets": None, "dtype": element.name}
+    return payload, named, "", None
+
+
+def _reuse(layout: AnyLayout, moved: list[Access], machine: Arch) -> Reuse | None:
+    """What accesses of global memory ask for together; None where that is more than can be listed."""
+    try:
+        return reuse_of(layout, moved, machine) if moved else None
+    except UndecidedError:
+        return None
+
+
+def _reuse_fields(reuse: Reuse) -> dict[str, int | str]:
+    return {
+        "requests": reuse.requests,
+        "asked": reuse.asked,
+        "different": reuse.different,
+        "method": reuse.method,
+    }
+
+
+def _of_offsets(asked: AccessOptions, machine: Arch) -> tuple[dict[str, Any], Named, str]:
+    """The report of one instruction on offsets that are spelled out."""
+    given, op = read_explicit(asked.index, asked.offsets, asked.warps, asked.regs, machine), str(asked.op)
+    element = None if asked.dtype is None else element_type(asked.dtype)
+    addresses = to_bytes(given.offsets, 8 if element is None else element.bits, asked.base)
+    report = count_explicit(op, addresses, given.mask, given.warps, machine, element)
+    name = None if element is None else element.name
+    where = None if asked.offsets is None else str(asked.offsets)
+    return {"layout": None, "index": asked.index, "offsets": where, "dtype": name}, [(op, report)], ""

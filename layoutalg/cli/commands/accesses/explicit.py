@@ -1,0 +1,212 @@
+"""Accesses given lane by lane, from an index expression or a file: counted one by one, by the definition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from layoutalg.analysis import (
+    MAX_ADDRESS,
+    CostClass,
+    GlobalReport,
+    Place,
+    SharedReport,
+    Witness,
+    access_notes,
+    batch_lanes,
+    global_report,
+    served_batch,
+    shared_report,
+    traffic_batch,
+    vector_elems,
+    worst_clash,
+)
+from layoutalg.arch import Arch, find_instruction
+from layoutalg.cli.commands.accesses.options import AccessOptions
+from layoutalg.cli.inputs import Offsets, read_offsets
+from layoutalg.dtype import DType
+from layoutalg.errors import (
+    AlignmentError,
+    ArgumentTypeError,
+    ResourceError,
+    ShapeError,
+    UnsupportedError,
+)
+from layoutalg.layout import AnyLayout
+from layoutalg.notation import IndexText, parse_index
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_OFFSETS = 1 << 22
+"""Most lanes, over all instructions, that are counted one by one."""
+
+MAX_ELEMENTS = 1 << 14
+"""Most elements, over all instructions, that are sought as a layout."""
+
+
+class Explicit(NamedTuple):
+    """Offsets and mask, (registers * warps, lanes), registers slowest."""
+
+    offsets: NDArray[Any]
+    mask: NDArray[Any]
+    warps: int
+
+
+def check_source(layout: bool, asked: AccessOptions) -> None:
+    """Raise ArgumentTypeError unless one of a layout, --index and --offsets is given, and what it needs."""
+    if sum((layout, asked.index is not None, asked.offsets is not None)) != 1:
+        raise ArgumentTypeError("give one of a LAYOUT, --index EXPRESSION or --offsets FILE")
+    if asked.index is None and (asked.warps is not None or asked.regs is not None):
+        raise ArgumentTypeError("--warps and --regs go with --index")
+    if layout and asked.op is not None:
+        raise ArgumentTypeError(f"--op goes with --index and --offsets; for a layout say --access {asked.op}")
+    if not layout and (asked.op is None or asked.access):
+        raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")
+
+
+def read_explicit(
+    index: str | None, path: Path | None, warps: int | None, regs: int | None, machine: Arch
+) -> Explicit:
+    """The offsets of --index over warps and registers, by default 1, or those of a file, a warp per line.
+
+    Raises as `parse_index`, `index_offsets` and `read_offsets` do.
+    """
+    import numpy as np
+
+    if index is None:
+        offsets, mask = row_arrays(read_offsets(path, machine.lanes))  # type: ignore[arg-type]
+        return Explicit(offsets, mask, len(offsets))
+    warps = 1 if warps is None else warps
+    offsets = index_offsets(parse_index(index), warps, 1 if regs is None else regs, machine)
+    return Explicit(offsets, np.ones(offsets.shape, dtype=bool), warps)
+
+
+def layout_of(given: Explicit, op: str, element: DType, machine: Arch) -> tuple[AnyLayout, str]:
+    """Explicit offsets in elements as a layout (thread, value) -> offset, and the access that they are on it.
+
+    A lane's vector lies from its offset on, and values count the vectors register by register.  Raises
+    ShapeError where a lane is inactive, UnsupportedError where no layout is found, and as `vector_elems` and
+    `identify` do.
+
+    >>> from layoutalg.arch import ARCHS
+    >>> from layoutalg.dtype import dtype
+    >>> given = read_explicit("(lane//8)*144 + (lane%8)*16", None, None, None, ARCHS["sm_90"])
+    >>> found, access = layout_of(given, "ld.shared.b128", dtype("u8"), ARCHS["sm_90"])
+    >>> print(found, access)
+    ((8,4),16):((16,144),1) ld.shared.b128@(32,16):(1,32)
+    """
+    import numpy as np
+
+    from layoutalg.indexing import identify
+
+    rule = find_instruction(op, machine)
+    elems = vector_elems(rule, element)
+    inactive = np.argwhere(~given.mask)
+    if len(inactive):
+        row, lane = inactive[0].tolist()
+        raise ShapeError(
+            f"instruction {row}, lane {lane} has no offset, and a page draws layouts, which have one "
+            f"everywhere; layoutalg analyze counts such instructions"
+        )
+    if given.offsets.size * elems > MAX_ELEMENTS:
+        raise ResourceError("elements of all instructions", given.offsets.size * elems, MAX_ELEMENTS)
+    by_warp = given.offsets.reshape(-1, given.warps, machine.lanes).transpose(1, 2, 0)
+    threads = given.warps * machine.lanes
+    table = (by_warp[..., None] + np.arange(elems)).reshape(threads, -1)
+    found = identify(table)
+    if found.layout is None:
+        raise UnsupportedError(
+            f"a page draws layouts, and these offsets are none: {found.why}; layoutalg analyze counts them"
+        )
+    return found.layout, f"{rule.name}@({threads},{table.shape[1]}):(1,{threads})"
+
+
+def index_offsets(index: IndexText, warps: int, registers: int, machine: Arch) -> NDArray[Any]:
+    """The offsets of an index expression: (registers * warps, lanes), registers slowest.
+
+    Raises ResourceError for more than MAX_OFFSETS lanes, ShapeError for a count below 1.
+    """
+    import numpy as np
+
+    for what, number in (("--warps", warps), ("--regs", registers)):
+        if number < 1:
+            raise ShapeError(f"{what} is {number}; a positive number is needed")
+    if warps * registers * machine.lanes > MAX_OFFSETS:
+        raise ResourceError("lanes of all instructions", warps * registers * machine.lanes, MAX_OFFSETS)
+    lane = np.arange(machine.lanes)
+    warp = np.arange(warps)[:, None]
+    register = np.arange(registers)[:, None, None]
+    found = index(lane=lane, warp=warp, reg=register, tid=warp * machine.lanes + lane)
+    return found.reshape(registers * warps, machine.lanes)
+
+
+def row_arrays(rows: Sequence[Offsets]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Offsets and mask of rows in which None is an inactive lane."""
+    import numpy as np
+
+    offsets = np.array([[0 if offset is None else offset for offset in row] for row in rows], dtype=np.int64)
+    return offsets, np.array([[offset is not None for offset in row] for row in rows], dtype=bool)
+
+
+def to_bytes(offsets: NDArray[Any], bits: int, base_bytes: int) -> NDArray[Any]:
+    """Byte addresses of offsets in units of `bits`; raises AlignmentError between bytes.
+
+    Raises ResourceError for an address that is not a 62-bit number.
+    """
+    common = math.gcd(bits, 8)
+    units, per_byte = bits // common, 8 // common
+    for extreme in (int(offsets.min()), int(offsets.max())) if offsets.size else ():
+        address = extreme * units // per_byte + base_bytes
+        if max(abs(extreme * units), abs(address)) >= MAX_ADDRESS:
+            raise ResourceError("byte address", address, MAX_ADDRESS - 1)
+    ragged = offsets % per_byte != 0
+    if ragged.any():
+        first = int(offsets[ragged].flat[0])
+        raise AlignmentError(f"offset {first} in elements of {bits} bits does not start at a byte")
+    scaled: NDArray[Any] = offsets * units // per_byte + base_bytes
+    return scaled
+
+
+def count_explicit(
+    op: str,
+    addresses: NDArray[Any],
+    mask: NDArray[Any],
+    warps: int,
+    machine: Arch,
+    element: DType | None = None,
+) -> SharedReport | GlobalReport:
+    """The report of instructions given by byte addresses and mask, both (count, lanes), warps fastest.
+
+    Notes speak of `element` where it is given.
+
+    Raises as the definitions in layoutalg.analysis do.
+    """
+    rule = find_instruction(op, machine)
+    checked = batch_lanes(rule, machine, addresses, mask)
+    notes = access_notes(rule, machine, element)
+
+    def kinds(costs: Sequence[NDArray[Any]]) -> list[CostClass]:
+        rows = zip(*(cost.tolist() for cost in costs), strict=True)
+        return [CostClass(1, tuple(row), Place(n % warps, n // warps, 0)) for n, row in enumerate(rows)]
+
+    if rule.space == "global":
+        worst = max(
+            int(traffic_batch(rule, machine, checked[0] + shift, checked[1])[:, 0].sum())
+            for shift in range(0, machine.sector_bytes, rule.width_bytes)
+        )
+        found = kinds(list(traffic_batch(rule, machine, *checked).T))
+        return global_report(
+            rule.name, found, "enumerated", rule.provenance, worst, machine.sector_bytes, notes
+        )
+    found = kinds(served_batch(rule, machine, *checked))
+    worst_place = max(range(len(found)), key=lambda n: found[n].cost[0])
+    offsets = [
+        int(a) if on else None for a, on in zip(addresses[worst_place], mask[worst_place], strict=True)
+    ]
+    clash = worst_clash(rule.name, offsets, machine)
+    place = found[worst_place].place
+    witness = Witness(place.warp, place.register, 0, *clash) if clash.ways else None
+    return shared_report(rule.name, found, "enumerated", rule.provenance, witness, notes)

@@ -1,0 +1,81 @@
+"""`layoutalg report`: layouts and what accesses cost on them, as one page for a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from layoutalg.arch import find_arch
+from layoutalg.cli.commands.accesses.explicit import check_source, layout_of, read_explicit
+from layoutalg.cli.commands.accesses.options import AccessOptions
+from layoutalg.cli.inputs import or_input, read_fail_on, read_level, read_method
+from layoutalg.cli.options import JsonOption, spread
+from layoutalg.cli.output import progress, say, say_json, write_whole
+from layoutalg.cli.refusals import header
+from layoutalg.cli.reports import failures
+from layoutalg.dtype import dtype as element_type
+from layoutalg.errors import ArgumentTypeError, printable
+
+FAILED = 1
+
+REPORT = Path("report.html")
+
+
+@spread
+def report_command(
+    layouts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="LAYOUT...",
+            help="Layouts in CuTe notation, such as '(64,64):(64,1)'; - reads one from standard input.",
+            show_default=False,
+            callback=or_input,
+        ),
+    ] = None,
+    *,
+    asked: AccessOptions,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write to this file, whole or not at all.")
+    ] = REPORT,
+    as_json: JsonOption = False,
+) -> int:
+    """Write a page of layouts and accesses: pictures, costs, sliders, ranked layouts, index functions.
+
+    The page is one file that loads nothing: open it from the disk, or send it to someone.
+
+    layoutalg report "(64,64):(64,1)" --dtype f16 --access ldmatrix.x4 -o report.html
+
+    layoutalg report --index "(lane//8)*144 + (lane%8)*16" --op ld.shared.b128 -o report.html
+    """
+    from layoutalg.page import page_reports, report_html
+
+    conditions = [read_fail_on(text) for text in asked.fail_on or ()]
+    machine, wanted = find_arch(asked.arch), read_method(asked.method)
+    if read_level(asked.level) != "request":
+        raise ArgumentTypeError(
+            f"a page shows requests, and --level {asked.level} has none to draw; layoutalg analyze counts it"
+        )
+    check_source(bool(layouts), asked)
+    arch, base, dtype = asked.arch, asked.base, asked.dtype
+    with progress("drawing", quiet=as_json):
+        if layouts:
+            texts, specs, element = layouts, asked.access or [], "f32" if dtype is None else dtype
+        else:
+            element = "u8" if dtype is None else dtype
+            given = read_explicit(asked.index, asked.offsets, asked.warps, asked.regs, machine)
+            found, spec = layout_of(given, str(asked.op), element_type(element), machine)
+            texts, specs = [str(found)], [spec]
+        page = report_html(texts, specs, dtype=element, arch=arch, base_bytes=base, method=wanted).encode()
+        failed = failures(conditions, page_reports(texts, specs, element, arch, base, wanted))
+    write_whole(output, page, private=True)
+    if as_json:
+        fields = {"layouts": texts, "dtype": element, "arch": arch, "accesses": specs}
+        written = {"output": str(output), "bytes": len(page), "failed": failed}
+        say_json(header("report") | fields | written)
+    else:
+        print(printable(f"wrote {output} ({len(page):,} bytes): open it in a browser"))
+        for text in failed:
+            say(f"Fails: {text}.")
+    return FAILED if failed else 0

@@ -1,0 +1,220 @@
+"""`layoutalg demo`: the whole way from a layout to a proved kernel, in one guided run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from layoutalg import __version__
+from layoutalg.analysis import sentence
+from layoutalg.cli.commands.layouts import certificate_sentence, wants_color
+from layoutalg.cli.kernel_words import (
+    contract_lines,
+    cubin_fields,
+    cubin_sentence,
+    kernel_sentence,
+    verify_fields,
+    verify_tables,
+)
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import PAGE, progress, say, say_json
+from layoutalg.cli.refusals import header
+from layoutalg.cli.reports import report_fields, report_tables
+from layoutalg.errors import UnsupportedError
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.matrix import MatrixProblem
+    from layoutalg.synthesis import Synthesis
+
+FAILED = 1
+
+TARGETS = ("sm_80", "sm_90a")
+"""What the kernel is compiled for."""
+
+LARGEST = (16384, 16384)
+"""The largest sizes that the kernel is generated for."""
+
+SIMULATED = (200, 136)
+"""The matrix that is transposed on the CPU: no multiple of the tile on either side."""
+
+ON_GPU = (4100, 3004)
+"""The matrix that is transposed on a GPU."""
+
+Tell = Callable[..., None]
+DemoStep = dict[str, Any]
+
+
+def demo_command(as_json: JsonOption = False) -> int:
+    """Analyse a layout, find a better one, generate a kernel from it, run it, compile it, prove it.
+
+    Takes well under a minute and needs neither a GPU nor the CUDA toolkit.
+    """
+    tell: Tell = _silent if as_json else say
+    started = time.monotonic()
+    tell(Text(f"layoutalg {__version__}: from a layout to a proved kernel", style="bold"), "")
+    steps = {
+        "analyze": _analyze(tell),
+        "synthesize": _synthesize(tell),
+        "generate": _generate(tell),
+        "simulate": _simulate(tell, quiet=as_json),
+        "compile": _compile(tell),
+        "gpu": _gpu(tell, quiet=as_json),
+    }
+    seconds = time.monotonic() - started
+    passed = all(step["passed"] for step in steps.values())
+    if as_json:
+        say_json(header("demo") | {"passed": passed, "seconds": round(seconds, 3), "steps": steps})
+    else:
+        tell(f"{'Everything passed' if passed else 'SOMETHING FAILED'}, in {seconds:.1f} s.")
+    return 0 if passed else FAILED
+
+
+def _analyze(tell: Tell) -> DemoStep:
+    """1: what ldmatrix costs on a plain tile."""
+    from layoutalg.analysis import Access, analyze
+
+    tile = Layout((64, 64), (64, 1))
+    _title(tell, 1, "Analyse", f"a 64 x 64 tile of f16, row-major, {tile}, read by ldmatrix")
+    report = analyze(tile, Access.default("ldmatrix.x4", tile, "f16"))
+    tell(*report_tables([("ldmatrix.x4", report)]), sentence("ldmatrix.x4", report))
+    tell("Counted in closed form, as a rank over F2: no lane was enumerated, and size does not matter.", "")
+    return {"passed": True, "layout": str(tile), "report": report_fields(report)}
+
+
+def _synthesize(tell: Tell) -> DemoStep:
+    """2: the swizzle that serves the stores of the tile and its loads."""
+    from layoutalg.synthesis import synthesize
+
+    _title(tell, 2, "Synthesise", "a layout that serves 16-byte stores and ldmatrix without conflicts")
+    specs = ["st.shared.b128", "ldmatrix.x4"]
+    found = synthesize((64, 64), specs, element="f16")
+    proof, checked = certificate_sentence(found)
+    tell(f"Found: {found.layout}")
+    tell(*report_tables(list(zip(specs, found.reports, strict=True))), proof, "")
+    _draw(tell, found)
+    free = found.layout is not None and all(r.conflict_free for r in found.reports)
+    return {
+        "passed": checked and free,
+        "layout": None if found.layout is None else str(found.layout),
+        "reports": [report_fields(report) for report in found.reports],
+        "certificate_holds": checked,
+    }
+
+
+def _generate(tell: Tell) -> DemoStep:
+    """3: a kernel written from such a layout."""
+    from layoutalg.codegen.gpu import to_cuda
+
+    _title(tell, 3, "Generate", "a CUDA kernel: transpose m x n matrices of f32, up to 16384 x 16384")
+    family, problem = _problem(*LARGEST)
+    kernel = family.build(problem, _config())
+    source = to_cuda(kernel)
+    lines = len(source.splitlines())
+    tell(f"{kernel.name}: {lines} lines, {kernel_sentence(kernel)}", *contract_lines(kernel))
+    tell("To read it: layoutalg generate transpose --dtype f32 -o transpose.cu", "")
+    layout = str(kernel.shared[0].layout)
+    return {"passed": True, "kernel": kernel.name, "layout": layout, "lines": lines}
+
+
+def _simulate(tell: Tell, *, quiet: bool) -> DemoStep:
+    """4: that kernel on the CPU, every access traced and held against its prediction."""
+    from layoutalg.kernels.verification import verify
+
+    _title(tell, 4, "Simulate", "that kernel on the CPU, thread by thread, every access traced")
+    family, problem = _problem(*SIMULATED)
+    with progress("simulating", quiet=quiet):
+        report = verify(family, problem, _config())
+    tell(*verify_tables([report]), "")
+    return verify_fields(report)
+
+
+def _compile(tell: Tell) -> DemoStep:
+    """5: machine code without a GPU."""
+    from layoutalg.codegen.gpu import prepare
+
+    _title(tell, 5, "Compile", f"for {' and '.join(TARGETS)}, without a GPU")
+    family, problem = _problem(*LARGEST)
+    cubins = []
+    for target in TARGETS:
+        kernel = family.build(problem, _config())
+        try:
+            cubins.append(prepare(kernel, target).cubin)
+        except UnsupportedError as error:
+            tell(f"Not compiled: {error}.", "")
+            return {"passed": True, "reason": str(error), "compiled": []}
+    tell(*(cubin_sentence(cubin) + "." for cubin in cubins), "")
+    return {"passed": True, "reason": "", "compiled": [cubin_fields(cubin) for cubin in cubins]}
+
+
+def _gpu(tell: Tell, *, quiet: bool) -> DemoStep:
+    """6: the same on hardware, where there is any."""
+    from layoutalg.codegen.gpu import gpu_status
+    from layoutalg.kernels.verification import verify
+
+    status = gpu_status()
+    _title(tell, 6, "Run", "on a GPU, and compare")
+    if not status.available:
+        tell(f"Not run: {status.reason}.", "")
+        return {"passed": True, "ran": False, "reason": status.reason, "report": None}
+    family, problem = _problem(*ON_GPU)
+    with progress("running", quiet=quiet):
+        report = verify(family, problem, _config(), target="gpu")
+    tell(f"On {status.name}:", *verify_tables([report]), "")
+    return {"passed": report.passed, "ran": True, "reason": "", "report": verify_fields(report)}
+
+
+def _problem(m: int, n: int) -> tuple[Any, MatrixProblem]:
+    """The family of transposes, and an m x n matrix of f32."""
+    from layoutalg.kernels.registry import find_family
+
+    family = find_family("transpose")
+    return family, family.problem(m=m, n=n, dtype="f32")
+
+
+def _config() -> Any:
+    """The configuration that every step uses: the best for large matrices."""
+    family, problem = _problem(*LARGEST)
+    return family.configs(problem, "sm_90")[0]
+
+
+def _draw(tell: Tell, found: Synthesis) -> None:
+    """Where the swizzle puts the 16-byte chunks of the tile's first rows: 8 chunks span the 32 banks."""
+    from layoutalg.draw import Cell, as_text, swizzle_picture
+
+    layout = found.layout
+    if tell is not say or not isinstance(layout, ComposedLayout) or len(layout.swizzles) != 1:
+        return
+    swizzle = layout.swizzles[0]
+    if swizzle.base < 3:
+        return
+    chunks = ComposedLayout(Swizzle(swizzle.bits, swizzle.base - 3, swizzle.shift), 0, Layout((8, 8), (8, 1)))
+    picture = swizzle_picture(chunks)
+    panels = tuple(
+        replace(
+            panel,
+            title=title,
+            cells=tuple(tuple(Cell(str(int(c.text) % 8), c.hue) for c in row) for row in panel.cells),
+        )
+        for title, panel in zip(("as given", "swizzled"), picture.panels, strict=True)
+    )
+    tell(
+        "The banks of its first rows, a digit for the 4 banks of a 16-byte chunk; ldmatrix reads a column:",
+        "",
+    )
+    unicode = "utf" in sys.stdout.encoding.lower()
+    text = as_text(replace(picture, panels=panels), width=PAGE, color=wants_color(None), unicode=unicode)
+    print("\n".join(text.splitlines()[2:-1]))
+
+
+def _title(tell: Tell, number: int, verb: str, what: str) -> None:
+    tell(Text.assemble((f"{number}  {verb}", "bold"), f"  {what}"))
+
+
+def _silent(*parts: object) -> None:
+    """What --json says before its object."""

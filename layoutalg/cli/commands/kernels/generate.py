@@ -1,0 +1,160 @@
+"""`layoutalg generate`: the CUDA text of a kernel."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from layoutalg.cli.commands.kernels.options import (
+    ConfigOptions,
+    FamilyArgument,
+    KernelDtypeOption,
+    ProblemOptions,
+)
+from layoutalg.cli.completions import archs
+from layoutalg.cli.kernel_names import find_kernel
+from layoutalg.cli.kernel_words import (
+    contract_lines,
+    cubin_fields,
+    cubin_sentence,
+    kernel_sentence,
+)
+from layoutalg.cli.options import JsonOption, OutputOption, spread
+from layoutalg.cli.output import count, progress, say, say_json, write_whole
+from layoutalg.cli.refusals import header
+from layoutalg.errors import UnsupportedError
+
+
+@spread
+def generate_command(
+    family: FamilyArgument,
+    *,
+    dtype: KernelDtypeOption = None,
+    m: Annotated[
+        int | None,
+        typer.Option(help="Most rows of the source, or of a product. Default: 16384.", show_default=False),
+    ] = None,
+    n: Annotated[
+        int | None,
+        typer.Option(help="Most columns of the source, or of a product. Default: 16384.", show_default=False),
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option(help="Most k of a product. Default: 4096.", show_default=False)
+    ] = None,
+    asked: ProblemOptions,
+    how: ConfigOptions,
+    beta: Annotated[
+        float | None, typer.Option(help="Refused: a kernel takes beta when it is launched; --c adds beta C.")
+    ] = None,
+    part: Annotated[
+        int | None,
+        typer.Option(
+            help="One kernel alone, where several are launched in order. Default: all.", show_default=False
+        ),
+    ] = None,
+    arch: Annotated[
+        str,
+        typer.Option(
+            "--arch",
+            help="Architecture to write for: sm_80, sm_90a, RTX4090, ...",
+            autocompletion=archs,
+        ),
+    ] = "sm_90",
+    compile_for: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--compile", help="Compile for this target, no GPU needed. Repeats.", show_default=False
+        ),
+    ] = None,
+    launcher: Annotated[
+        str | None,
+        typer.Option(
+            "--launcher",
+            help="Add a launcher that checks its arguments: cpp, the same with a main that times it, or a "
+            "Python module for torch or cupy.",
+            show_default=False,
+        ),
+    ] = None,
+    ptx: Annotated[
+        bool, typer.Option("--ptx", help="Write the PTX that it compiles to for --arch, by NVRTC.")
+    ] = False,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the CUDA source of a kernel: for sizes up to m x n (and k), or for one tensor.
+
+    Which sizes, leading dimensions, buffers and addresses it is right for stands above the source, and with
+    --json under "launch". Files of several problems can be linked together: names end with the problem's.
+
+    layoutalg generate transpose --dtype f32 -o transpose.cu
+
+    layoutalg generate gemm-sm80 --m 8192 --n 8192 --k 8192 -o gemm.cu
+
+    layoutalg generate gemm-sm80 --dtype bf16 --b-major mn --bias n --activation gelu -o linear.cu
+
+    layoutalg generate gemm-simt --m 256 --n 256 --k 256 --arch sm_86 --ptx
+
+    layoutalg generate gemm-sm90 --m 2304 --n 2304 --k 2304 --schedule streamk -o streamk.cu
+
+    layoutalg generate gemm-sm90 --m 65536 --n 4096 --k 7168 --groups 8 -o experts.cu
+
+    layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
+
+    layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype u8 --result f16 -o planes.cu
+    """
+    from layoutalg.arch import find_target
+    from layoutalg.codegen.gpu import compile_ptx, kernel_target, prepare
+    from layoutalg.codegen.printing import buffer_lines, launch_fields, print_kernels, with_launcher
+    from layoutalg.codegen.program import printed
+
+    arch = find_target(arch)
+    options = asked.with_extents(dtype, m, n, k)
+    if beta is not None:
+        raise UnsupportedError("beta is a parameter of the kernel, which a launch gives: --c adds beta C")
+    if launcher is not None and part is not None:
+        raise UnsupportedError(
+            f"--launcher {launcher} launches all kernels: --part is not accepted beside it"
+        )
+    if launcher is not None and ptx:
+        raise UnsupportedError(f"--launcher {launcher} is of CUDA text: --ptx is not accepted beside it")
+    with progress(f"writing {family}", quiet=as_json):
+        number = 1 if part is None else part
+        found = find_kernel(family, options, arch, how.step, number, how.tile, how.schedule, linked=True)
+        problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
+        chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
+        source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)
+        if ptx:
+            texts = [compile_ptx(print_kernels([k]), k.name, kernel_target(k, arch)) for k in chosen]
+            source = "\n".join(texts)
+        compiled = [
+            prepare(k, target, print_kernels([k])).cubin for target in compile_for or () for k in chosen
+        ]
+    if output is not None:
+        write_whole(output, source.encode())
+    if as_json:
+        launches = launch_fields(record)
+        say_json(
+            header("generate")
+            | {"family": family, "kernel": kernel.name, "problem": problem, "arch": arch}
+            | {"threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
+            | {"launch": launches[found.part - 1], "kernels": launches}
+            | {"shared": [{"name": s.name, "layout": str(s.layout)} for s in kernel.shared]}
+            | {"output": None if output is None else str(output)}
+            | {"source": source if output is None else None, "language": "ptx" if ptx else "cuda"}
+            | {"part": part if parts > 1 else 1, "parts": parts}
+            | {"compiled": [cubin_fields(cubin) for cubin in compiled]}
+        )
+        return
+    if parts > 1:
+        which = f"{parts} kernels" if part is None else f"kernel {part} of {parts}"
+        print(f"{which}, to be launched in order: --part chooses", file=sys.stderr)
+    if output is None:
+        sys.stdout.write(source)
+    else:
+        lines = count(len(source.splitlines()))
+        say(f"wrote {output}: {lines} lines, {', '.join(k.name for k in chosen)} for {problem}")
+        for one in chosen:
+            say(kernel_sentence(one), *contract_lines(one))
+        say(*(cubin_sentence(cubin) for cubin in compiled))

@@ -1,0 +1,112 @@
+"""`layoutalg occupancy`: how many blocks an SM holds at once, and which resource has no room for one more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from layoutalg.cli.commands.kernels.options import (
+    AxesOption,
+    KernelDtypeOption,
+    ShapeOption,
+    StepOption,
+    TileOption,
+)
+from layoutalg.cli.completions import families
+from layoutalg.cli.kernel_names import find_kernel, whole_size_options
+from layoutalg.cli.options import ArchOption, JsonOption
+from layoutalg.cli.output import count, progress, say, say_json, table
+from layoutalg.cli.refusals import header
+from layoutalg.errors import ArgumentTypeError
+from layoutalg.model import Occupancy, occupancy_of
+
+
+def occupancy_command(
+    family: Annotated[
+        str | None,
+        typer.Argument(
+            help="A family of kernels, whose kernel is compiled for its registers; or give --threads and so "
+            "on.",
+            show_default=False,
+            autocompletion=families,
+        ),
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads per block.", show_default=False)] = None,
+    registers: Annotated[int | None, typer.Option(help="Registers per thread.", show_default=False)] = None,
+    shared: Annotated[int | None, typer.Option(help="Bytes of shared memory per block.")] = None,
+    dtype: KernelDtypeOption = None,
+    m: Annotated[int | None, typer.Option(help="Most rows. Default: 4096.", show_default=False)] = None,
+    n: Annotated[int | None, typer.Option(help="Most columns. Default: 4096.", show_default=False)] = None,
+    k: Annotated[int | None, typer.Option(help="Most k. Default: 4096.", show_default=False)] = None,
+    shape: ShapeOption = None,
+    axes: AxesOption = None,
+    step: StepOption = None,
+    tile: TileOption = None,
+    part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
+    arch: ArchOption = "sm_90",
+    as_json: JsonOption = False,
+) -> None:
+    """Count the blocks of a kernel that a multiprocessor holds at once, and say what limits them.
+
+    layoutalg occupancy --threads 256 --registers 104 --shared 49152 --arch T4
+
+    layoutalg occupancy gemm-sm80 --step 8 --arch sm_80
+    """
+    kernel = None
+    if family is None:
+        if threads is None or registers is None:
+            raise ArgumentTypeError("--threads and --registers are needed, or a family whose kernel has them")
+    else:
+        if (threads, registers, shared) != (None, None, None):
+            raise ArgumentTypeError(f"{family} has threads, registers and shared memory of its own")
+        from layoutalg.codegen.gpu import prepare
+
+        given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
+        with progress(f"compiling {family}", quiet=as_json):
+            found = find_kernel(family, whole_size_options(family, given), arch, step, part, tile)
+            registers = prepare(found.kernel, arch).cubin.registers
+        kernel, threads, shared = found.kernel.name, found.kernel.threads, found.kernel.shared_bytes
+    report = occupancy_of(arch, threads=threads, registers_per_thread=registers, shared_bytes=shared or 0)
+    if as_json:
+        say_json(header("occupancy") | {"kernel": kernel} | occupancy_fields(report))
+        return
+    rows = (
+        (
+            x.resource,
+            count(x.per_block),
+            count(x.available),
+            x.blocks,
+            count(x.available - report.blocks_per_sm * x.per_block),
+        )
+        for x in report.limits
+    )
+    what = f"{kernel}, " if kernel else ""
+    said = f"{what}{threads} threads, {registers} registers, {count(shared or 0)} bytes on {report.arch}"
+    say(
+        table(said, ("resource", "per block", "per SM", "blocks", "idle"), rows),
+        f"{_some(report.blocks_per_sm, 'block')}, {report.warps_per_sm} of {report.max_warps_per_sm} warps "
+        f"({report.occupancy:.0%}); limited by {' and '.join(report.limiting)}.",
+    )
+
+
+def occupancy_fields(report: Occupancy) -> dict[str, object]:
+    """What `--json` says of it."""
+    return {
+        "arch": report.arch,
+        "threads": report.threads,
+        "registers": report.registers_per_thread,
+        "shared_bytes": report.shared_bytes,
+        "blocks_per_sm": report.blocks_per_sm,
+        "warps_per_sm": report.warps_per_sm,
+        "max_warps_per_sm": report.max_warps_per_sm,
+        "limiting": list(report.limiting),
+        "limits": [
+            {"resource": x.resource, "per_block": x.per_block, "per_sm": x.available, "blocks": x.blocks}
+            for x in report.limits
+        ],
+    }
+
+
+def _some(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,123 @@
+"""`layoutalg pipeline`: what the stages and registers of a product's main loop hold, step by step."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from layoutalg.cli.commands.kernels.options import KernelDtypeOption, StepOption, TileOption
+from layoutalg.cli.completions import families, one_of
+from layoutalg.cli.kernel_names import find_config
+from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
+from layoutalg.cli.output import PAGE, progress, say_json, write_whole
+from layoutalg.cli.refusals import header
+from layoutalg.draw import as_file, as_text
+from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError, printable
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.sim import RoleTimeline, Timeline
+
+SIDE, MOST_TILES = 4096, 64
+"""The side of the product whose kernel is shown, and tiles along k at most."""
+
+FORMATS = ("text", "svg", "png", "pdf")
+
+
+def pipeline_command(
+    family: Annotated[
+        str,
+        typer.Argument(
+            help="gemm-simt, gemm-sm80 or gemm-sm90.", show_default=False, autocompletion=families
+        ),
+    ],
+    dtype: KernelDtypeOption = None,
+    step: StepOption = None,
+    tile: TileOption = None,
+    tiles: Annotated[int, typer.Option(help="Tiles along k that are shown.")] = 4,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="text, svg, png or pdf.", autocompletion=one_of(*FORMATS))
+    ] = None,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="No box characters in text.")] = False,
+    output: OutputOption = None,
+    arch: ArchOption = "sm_90",
+    as_json: JsonOption = False,
+) -> None:
+    """Draw the pipeline of a product's main loop: copies, stages, fragments and multiplications by step.
+
+    A + begins to come in a step, a > is on its way, a * is read. Where warps have roles (gemm-sm90), who
+    waits for what: a row per warp, a ? at what it waits for.
+
+    layoutalg pipeline gemm-sm80 --step 8 --tiles 6 -o pipeline.svg
+    """
+    from layoutalg.codegen.program import Roles
+    from layoutalg.codegen.sim import Timeline, role_timeline, timeline
+    from layoutalg.kernels.registry import FAMILIES, find_family
+
+    suffix = "" if output is None else output.suffix.lower().removeprefix(".")
+    form = format_ or (suffix if suffix in FORMATS else "text")
+    if form not in FORMATS:
+        raise UnknownNameError("picture format", form, FORMATS)
+    if form in ("png", "pdf") and output is None:
+        raise UnsupportedError(f"a {form} does not go to the terminal: name a file with -o FILE.{form}")
+    found = find_family(family)
+    if "k" not in found.asks:
+        products = ", ".join(name for name, one in FAMILIES.items() if "k" in one.asks)
+        raise UnsupportedError(f"{family} is no matrix product: {products} have a main loop over k")
+    if not 1 <= tiles <= MOST_TILES:
+        raise ResourceError("tiles along k", tiles, MOST_TILES)
+    with progress(f"following {family}", quiet=as_json):
+        problem = found.problem(SIDE) if dtype is None else found.problem(SIDE, dtype=dtype)
+        name, config = find_config(found, problem, arch, step, tile)
+        sequence = found.launches(problem, config, arch)
+        given = {**dict(sequence.scalars), **found.bench.scalars(problem), "k": tiles * config.tile_k}
+        kernel = sequence.kernels[0]
+        line: Timeline | RoleTimeline
+        if any(isinstance(s, Roles) for s in kernel.body):
+            line = role_timeline(kernel, given | {"m": config.tile_m, "n": config.tile_n})
+        else:
+            line = timeline(kernel, given)
+    picture = line.picture()
+    if form != "text":
+        content = as_file(picture, form)
+    else:
+        printed = output is None and not as_json
+        boxes = not ascii_only and (not printed or "utf" in (sys.stdout.encoding or "").lower())
+        content = (as_text(picture, width=PAGE, unicode=boxes) + "\n").encode()
+    if output is not None:
+        write_whole(output, content)
+    if as_json:
+        say_json(
+            header("pipeline")
+            | {"family": family, "kernel": line.kernel, "step": name, "way": found.way(config)}
+            | (_steps(line) if isinstance(line, Timeline) else _roles(line))
+            | {"output": None if output is None else str(output)}
+        )
+    elif output is not None:
+        length = (
+            f"{len(line.steps)} steps" if isinstance(line, Timeline) else f"{len(line.rows)} rows of warps"
+        )
+        print(printable(f"wrote {output} ({form}, {length})"))
+    else:
+        sys.stdout.write(content.decode())
+
+
+def _steps(line: Timeline) -> dict[str, Any]:
+    """What places hold, in the schema's words."""
+    uses = [
+        {"place": row, "step": n, "tile": use.tile, "part": use.part, "begins": use.begins}
+        | {"coming": use.coming, "read": use.read}
+        for (row, n), use in line.uses.items()
+    ]
+    return {"steps": list(line.steps), "places": list(line.rows), "uses": uses}
+
+
+def _roles(line: RoleTimeline) -> dict[str, Any]:
+    """What warps of roles do, in the schema's words."""
+    roles = [
+        {"warps": name, "turns": [turn.text for turn in turns]}
+        | {"waited": {barrier: n for (warps, barrier), n in line.waited.items() if warps == name}}
+        for name, turns in line.rows
+    ]
+    return {"steps": [], "places": [], "uses": [], "roles": roles}

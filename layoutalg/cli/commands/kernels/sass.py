@@ -1,0 +1,149 @@
+"""`layoutalg sass`: what the machine code of a generated kernel is made of, its main loop apart and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from layoutalg.cli.commands.kernels.options import (
+    AxesOption,
+    FamilyArgument,
+    KernelDtypeOption,
+    ShapeOption,
+    StepOption,
+)
+from layoutalg.cli.completions import archs
+from layoutalg.cli.kernel_names import find_kernel, whole_size_options
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
+from layoutalg.cli.refusals import header
+
+if TYPE_CHECKING:
+    from layoutalg.codegen.timing import KernelTime
+
+SCHEDULERS = 4
+"""Of a multiprocessor."""
+
+
+def sass_command(
+    family: FamilyArgument,
+    dtype: KernelDtypeOption = None,
+    m: Annotated[int | None, typer.Option(help="Most rows. Default: 4096.", show_default=False)] = None,
+    n: Annotated[int | None, typer.Option(help="Most columns. Default: 4096.", show_default=False)] = None,
+    k: Annotated[
+        int | None, typer.Option(help="Most k of a product. Default: 4096.", show_default=False)
+    ] = None,
+    shape: ShapeOption = None,
+    axes: AxesOption = None,
+    part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
+    step: StepOption = None,
+    arch: Annotated[
+        str,
+        typer.Option(
+            "--arch",
+            help="Compile target: sm_80, sm_90a, H100, ...",
+            autocompletion=archs,
+        ),
+    ] = "sm_90a",
+    time: Annotated[
+        bool,
+        typer.Option("--time", help="How long a turn of the main loop takes, and what its warps wait for."),
+    ] = False,
+    level: Annotated[
+        str, typer.Option(help="With --time: what serves global memory, L1, L2 or DRAM.")
+    ] = "L2",
+    as_json: JsonOption = False,
+) -> None:
+    """Count the instructions of a kernel by class, in all and in its main loop. Needs no GPU.
+
+    layoutalg sass gemm-sm80 --m 8192 --n 8192 --k 8192
+    """
+    from layoutalg.codegen.gpu import (
+        CLASSES,
+        OTHER,
+        compile_target,
+        count_classes,
+        disassemble,
+        main_loop,
+        parse_sass,
+        prepare,
+    )
+    from layoutalg.codegen.timing import time_main_loop
+
+    arch = compile_target(arch)
+    given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
+    options = whole_size_options(family, given)
+    with progress(f"compiling {family}", quiet=as_json):
+        found = find_kernel(family, options, arch, step, part)
+        problem, kernel = found.problem, found.kernel
+        cubin = prepare(kernel, arch).cubin
+        (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == kernel.name)
+        timed = time_main_loop(kernel, cubin, arch, level=level) if time else None  # type: ignore[arg-type]
+    loop = main_loop(function)
+    whole, inner = count_classes(function.instructions), count_classes(loop)
+    if as_json:
+        say_json(
+            header("sass")
+            | {"family": family, "problem": problem, "kernel": kernel.name, "arch": arch}
+            | {"registers": cubin.registers, "spill_bytes": cubin.spill_bytes}
+            | {"all": _fields(whole), "main_loop": _fields(inner) if loop else None}
+            | ({"time": _time_fields(timed)} if timed else {})
+        )
+        return
+    if timed:
+        say(*_time_words(kernel.name, problem, timed))
+        return
+    rows = [
+        (name, count(whole[name]), count(inner.get(name, 0)) if loop else "-")
+        for name in (*CLASSES, OTHER)
+        if name in whole
+    ]
+    total = ("total", count(sum(whole.values())), count(len(loop)) if loop else "-")
+    spills = "no spills" if not cubin.spill_bytes else f"{size_bytes(cubin.spill_bytes)} of spills"
+    say(
+        table(f"{kernel.name} for {problem} on {arch}", ("class", "kernel", "main loop"), (*rows, total)),
+        f"{cubin.registers} registers per thread, {spills}."
+        + ("" if loop else " No loop of it multiplies, so none is its main loop."),
+    )
+
+
+def _fields(classes: Mapping[str, int]) -> dict[str, Any]:
+    return {"classes": dict(classes), "total": sum(classes.values())}
+
+
+def _time_fields(timed: KernelTime) -> dict[str, Any]:
+    one = timed.time
+    return {
+        "level": timed.level, "blocks": timed.blocks, "warps_per_scheduler": one.warps,
+        "instructions": one.instructions, "cycles": one.cycles, "cycles_per_instruction": one.cpi,
+        "states": dict(one.states), "bounds": dict(timed.bounds.cycles), "assumed": list(timed.assumed),
+    }  # fmt: skip
+
+
+def _time_words(kernel: str, problem: str, timed: KernelTime) -> Iterator[Any]:
+    """A turn of the main loop beside what bounds it, the states of a warp, and what is assumed."""
+    one, bounds = timed.time, timed.bounds
+    rows = sorted(bounds.cycles.items(), key=lambda pair: -pair[1])
+    yield table(
+        f"A turn of the main loop of {kernel} for {problem} on {timed.arch}",
+        ("cycles", "at least", "share"),
+        [
+            *((name, count(round(value)), f"{value / one.cycles:.0%}") for name, value in rows),
+            ("simulated", count(round(one.cycles)), "100%"),
+        ],
+    )
+    yield table(
+        "What a warp does, per issued instruction",
+        ("state", "cycles"),
+        [(name, f"{value:.2f}") for name, value in one.states.items() if value >= 0.005]
+        + [("all", f"{one.cpi:.2f}")],
+    )
+    yield (
+        f"{timed.blocks} {'block' if timed.blocks == 1 else 'blocks'} on a multiprocessor; warps on each of "
+        f"{SCHEDULERS} schedulers: {one.warps}, of {one.instructions} instructions per turn; global memory "
+        f"comes from {timed.level}."
+    )
+    if timed.assumed:
+        yield f"Assumed, as nothing states them: {'; '.join(timed.assumed)}."

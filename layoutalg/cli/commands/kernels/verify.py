@@ -1,0 +1,155 @@
+"""`layoutalg verify`: run a kernel and compare it with its definition."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from layoutalg.cli.commands.kernels.options import (
+    ConfigOptions,
+    FamilyArgument,
+    KernelDtypeOption,
+    ProblemOptions,
+)
+from layoutalg.cli.completions import one_of
+from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
+from layoutalg.cli.kernel_words import verify_fields, verify_tables
+from layoutalg.cli.options import JsonOption, spread
+from layoutalg.cli.output import progress, say, say_json
+from layoutalg.cli.refusals import header
+from layoutalg.cli.stores import Sweep, sweep
+from layoutalg.errors import UnknownNameError, UnsupportedError
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.verification import Target
+
+TARGETS = ("auto", "simulator", "gpu")
+
+
+@spread
+def verify_command(
+    family: FamilyArgument,
+    *,
+    dtype: KernelDtypeOption = None,
+    m: Annotated[
+        int | None, typer.Option(help="Rows of the source, or of a product.", show_default=False)
+    ] = None,
+    n: Annotated[
+        int | None, typer.Option(help="Columns of the source, or of a product.", show_default=False)
+    ] = None,
+    k: Annotated[int | None, typer.Option(help="k of a product.", show_default=False)] = None,
+    asked: ProblemOptions,
+    how: ConfigOptions,
+    alpha: Annotated[
+        float | None, typer.Option(help="The alpha of a product that is verified. Default: 2.")
+    ] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="The beta of a product that is verified. Default: -3.")
+    ] = None,
+    target: Annotated[
+        str,
+        typer.Option(
+            help="auto (the GPU too where there is one), simulator, gpu.",
+            autocompletion=one_of("auto", "simulator", "gpu"),
+        ),
+    ] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of the data and of the order of warps, from 0 on.")] = 0,
+    cases: Annotated[
+        int | None,
+        typer.Option(
+            "--random",
+            help="So many random problems and configurations instead, of the seeds from --seed on; what is "
+            "in --store is not run again.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes of --random; with --target gpu one per GPU.")] = 1,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="A cluster for --random: tcp://... of Dask, ray://... of Ray.", show_default=False),
+    ] = None,
+    store: Annotated[Path, typer.Option(help="Where the results of --random are kept.")] = Path(
+        "layoutalg-verified.jsonl"
+    ),
+    as_json: JsonOption = False,
+) -> int:
+    """Run a kernel and compare: its result with the definition, its traced accesses with the prediction.
+
+    layoutalg verify transpose --dtype f32
+
+    layoutalg verify gemm-sm80 --m 200 --n 136 --k 72
+
+    layoutalg verify gemm-simt --m 96 --n 80 --k 40 --a-major mn --ldd 88 --bias m --beta 0.5
+
+    layoutalg verify gemm-sm90 --m 300 --n 64 --k 72 --groups 5
+
+    layoutalg verify softmax --shape 12,515 --axes 0 --dtype bf16
+
+    layoutalg verify transpose --random 1000 --workers 8
+    """
+    from layoutalg.codegen.gpu import gpu_status
+    from layoutalg.kernels.registry import find_family
+    from layoutalg.kernels.verification import verify
+
+    if target not in TARGETS:
+        raise UnknownNameError("target", target, TARGETS)
+    status = gpu_status()
+    targets: list[Target] = []
+    if target in ("auto", "simulator"):
+        targets.append("simulator")
+    if target == "gpu" or (target == "auto" and status.available):
+        targets.append("gpu")
+    chosen = find_family(family)
+    options = asked.with_extents(dtype, m, n, k)
+    gpu = {"available": status.available, "name": status.name, "reason": status.reason}
+    if cases is not None:
+        fixed = (*options.values(), *astuple(how), alpha, beta)
+        if any(value is not None for value in fixed):
+            raise UnsupportedError("--random draws problems and configurations: give it the family alone")
+        cast = Sweep(cases, seed, workers, scheduler, store, target == "gpu")
+        passed, (said, fields) = sweep(family, cast, quiet=as_json)
+        if as_json:
+            base = {"family": family, "dtype": "any", "passed": passed, "gpu": gpu}
+            say_json(header("verify") | base | fields)
+        else:
+            say(*said, "Passed." if passed else "FAILED.")
+        return 0 if passed else 1
+    if alpha is not None or beta is not None:
+        from layoutalg.kernels.gemm import with_factors
+
+        chosen = with_factors(chosen, alpha, beta)
+    if how.step is not None and m is n is k is None:
+        options |= step_sizes(chosen, how.step)
+    problems = verified_problems(chosen, options)
+    reports = []
+    with progress(f"verifying {family}", len(problems) * len(targets), quiet=as_json) as advance:
+        for where in targets:
+            run_on = status.arch if where == "gpu" else "sm_90"
+            for problem in problems:
+                named = how != ConfigOptions()
+                config = find_config(chosen, problem, run_on, *astuple(how))[1] if named else None
+                reports.append(verify(chosen, problem, config, target=where, seed=seed))
+                advance()
+    passed = all(report.passed for report in reports)
+    element = _element(problems[0])
+    if as_json:
+        say_json(
+            header("verify")
+            | {"family": family, "dtype": str(element), "passed": passed}
+            | {"gpu": gpu, "reports": [verify_fields(report) for report in reports]}
+        )
+    else:
+        parts = verify_tables(reports)
+        if "gpu" not in targets and target == "auto":
+            parts.append(f"Not run on a GPU: {status.reason}.")
+        say(*parts, "Passed." if passed else "FAILED.")
+    return 0 if passed else 1
+
+
+def _element(problem: Any) -> str:
+    """The type of a problem's elements."""
+    where = getattr(problem, "axes", problem)
+    return str(getattr(where, "operand", None) or where.dtype)

@@ -1,0 +1,155 @@
+"""`layoutalg draw`: a layout, a swizzle, a thread-value layout, an access, an atom or a composition."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from layoutalg.cli.commands.layouts.drawings import Wanted, drawing
+from layoutalg.cli.completions import accesses, one_of
+from layoutalg.cli.inputs import read_layout
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, LayoutArgument, OutputOption
+from layoutalg.cli.output import PAGE, say_json, write_whole
+from layoutalg.cli.refusals import header
+from layoutalg.draw import Picture, as_dot, as_file, as_text
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError, printable
+
+FORMATS = ("text", "svg", "png", "pdf", "dot")
+_BY_SUFFIX = {f".{name}": name for name in FORMATS[1:]} | {".gv": "dot", ".txt": "text"}
+
+
+def draw_command(
+    layout: LayoutArgument,
+    access: Annotated[
+        str | None,
+        typer.Option(
+            help="Draw an access by bank and wavefront: ldmatrix.x4, ld.shared.b32@col.",
+            autocompletion=accesses,
+        ),
+    ] = None,
+    tile: Annotated[
+        str | None, typer.Option(help="The layout maps (thread, value) into a tile of this shape: '(16,8)'.")
+    ] = None,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Draw a tile in the order of memory, by bank, 16 bytes per cell.")
+    ] = False,
+    chunks: Annotated[
+        bool, typer.Option("--chunks", help="Draw a digit per 16 bytes: its chunk of a line of all banks.")
+    ] = False,
+    bits: Annotated[
+        bool, typer.Option("--bits", help="Draw the bits of the index by field, with the wires of a swizzle.")
+    ] = False,
+    table: Annotated[
+        bool, typer.Option("--table", help="Draw all indices: as row and column, linear, binary, bit by bit.")
+    ] = False,
+    walk: Annotated[
+        str | None,
+        typer.Option(help="Walk through a swizzled tile from a coordinate by a step: '(3,0),(0,16)'."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of the walk. Default: 8.")] = None,
+    copy: Annotated[
+        str | None,
+        typer.Option(help="Draw who copies what: cp.async.16, st.shared.b128@row.", autocompletion=accesses),
+    ] = None,
+    graph: Annotated[bool, typer.Option("--graph", help="Draw the composition as a graph.")] = False,
+    beside: Annotated[str | None, typer.Option(help="Another layout, drawn beside the first.")] = None,
+    index: Annotated[bool, typer.Option("--index", help="Cells say their flat index.")] = False,
+    banks: Annotated[bool, typer.Option("--banks", help="Cells say their bank.")] = False,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Cells that an access takes say their offset, not the lane.")
+    ] = False,
+    warp: Annotated[
+        int | None, typer.Option(help="The warp whose access is drawn. Default: the worst.")
+    ] = None,
+    register: Annotated[
+        int | None, typer.Option(help="Which vector of a lane's values is drawn. Default: the worst.")
+    ] = None,
+    iteration: Annotated[
+        int | None, typer.Option(help="Which iteration is drawn. Default: the worst.")
+    ] = None,
+    rows: Annotated[str | None, typer.Option(help="Rows that are drawn: 16, or 16:32.")] = None,
+    cols: Annotated[str | None, typer.Option(help="Columns that are drawn: 16, or 16:32.")] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="text, svg, png, pdf, or dot (the composition in graphviz's language). Default: text, or "
+            "what the name of the file says.",
+            autocompletion=one_of(*FORMATS),
+        ),
+    ] = None,
+    output: OutputOption = None,
+    dtype: DtypeOption = "f32",
+    arch: ArchOption = "sm_90",
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="No box characters in text.")] = False,
+    color: Annotated[bool | None, typer.Option(help="Colour text. Default: on a terminal.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw a layout, an access on it, its bits or its composition, as text, SVG, PNG or PDF.
+
+    A swizzled layout is drawn before and after its swizzle, and so is an access on it. The colour of a cell
+    is its bank; of a thread-value layout it is the thread. In place of a layout, the name of an instruction
+    (SM80_16x8x16_F32F16F16F32_TN, SM75_U32x4_LDSM_N) draws which lane holds what, and that of an atom of
+    wgmma or a swizzle of TMA (Layout_K_SW128_Atom, CU_TENSOR_MAP_SWIZZLE_64B) its layout.
+    """
+    form = _format(format_, output)
+    options = {
+        "access": access, "tile": tile, "memory": memory, "chunks": chunks, "bits": bits, "table": table,
+        "walk": walk, "copy": copy, "graph": graph, "beside": beside, "index": index, "banks": banks,
+        "offsets": offsets, "warp": warp, "register": register, "iteration": iteration, "rows": rows,
+        "cols": cols, "steps": steps,
+    }  # fmt: skip
+    if form == "dot":
+        if any(value for name, value in options.items() if name != "graph"):
+            raise ArgumentTypeError(
+                "dot draws the composition; other options are drawn as text, svg, png or pdf"
+            )
+        subject = read_layout(layout)
+        name, kind, content = str(subject), "graph", as_dot(subject).encode() + b"\n"
+    else:
+        name, kind, drawn = drawing(layout, Wanted(options, dtype, arch))
+        if form in ("png", "pdf") and output is None:
+            raise UnsupportedError(f"a {form} does not go to the terminal: name a file with -o FILE.{form}")
+        if form != "text":
+            content = as_file(drawn, form)
+        else:
+            printed = output is None and not as_json
+            boxes = not ascii_only and (not printed or "utf" in (sys.stdout.encoding or "").lower())
+            shown = drawn if isinstance(drawn, Picture) else drawn.picture
+            text = as_text(shown, width=PAGE, color=printed and wants_color(color), unicode=boxes)
+            content = text.encode() + b"\n"
+    if output is not None:
+        write_whole(output, content)
+    if as_json:
+        say_json(
+            header("draw")
+            | {"layout": name, "kind": kind, "format": form}
+            | {"output": None if output is None else str(output)}
+            | {"content": content.decode() if output is None else None}
+        )
+    elif output is not None:
+        print(printable(f"wrote {output} ({kind}, {form}, {len(content):,} bytes)"))
+    else:
+        sys.stdout.write(content.decode())
+
+
+def _format(given: str | None, output: Path | None) -> str:
+    """The format that was asked for, or the one of the file's name."""
+    if given is not None:
+        if given not in FORMATS:
+            raise UnknownNameError("picture format", given, FORMATS)
+        return given
+    if output is None or not output.suffix:
+        return "text"
+    if output.suffix.lower() not in _BY_SUFFIX:
+        raise UnknownNameError("ending of a picture's file", output.suffix, _BY_SUFFIX)
+    return _BY_SUFFIX[output.suffix.lower()]
+
+
+def wants_color(color: bool | None) -> bool:
+    """What was asked for, or whether stdout is a terminal that has not opted out (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") if color is None else color

@@ -1,0 +1,387 @@
+"""`layoutalg synthesize`: a layout without conflicts for a set of accesses, or which have none, proved."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+
+import typer
+from rich.table import Table
+
+from layoutalg.analysis import Report, report_notes
+from layoutalg.cli.completions import accesses, one_of
+from layoutalg.cli.inputs import ORDERS, or_input, read_layout
+from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
+from layoutalg.cli.output import count, progress, say, say_json, say_verbatim, size_bytes, table
+from layoutalg.cli.refusals import header
+from layoutalg.cli.reports import report_fields, report_tables
+from layoutalg.errors import LayoutAlgError, ShapeError, UndecidedError, UnknownNameError
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, to_text
+from layoutalg.notation import parse_int_tuple
+
+if TYPE_CHECKING:
+    from layoutalg.dtype import DType
+    from layoutalg.synthesis import Choice, Form, Offer, Order, Piece, Synthesis, TileSynthesis
+
+INFEASIBLE = 1
+
+Payload: TypeAlias = "dict[str, Any]"
+
+_KINDS = {
+    "swizzle and padding": "one swizzle of padded rows",
+    "plain": "no swizzle is needed",
+    "swizzle": "one swizzle",
+    "xor": "a chain of swizzles",
+    "padding": "padded rows",
+    "rotation": "rows turned by their number",
+}
+
+
+def synthesize_command(
+    layout: Annotated[
+        str,
+        typer.Argument(
+            help="A tile: '(64,64):(64,1)', its shape: '(64,64)', rows of a wider buffer: "
+            "'(64,72):(128,1)', or a ring of stages: '(128,64,3):(64,1,8192)'; - reads "
+            "it from standard input.",
+            show_default=False,
+            callback=or_input,
+        ),
+    ],
+    access: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="OP, OP@row, OP@col or OP@TV layout: everything that touches the tile. Repeats. "
+            "Default: loads of one element, by row and by column.",
+            show_default=False,
+            autocompletion=accesses,
+        ),
+    ] = None,
+    dtype: DtypeOption = "f32",
+    order: Annotated[
+        str | None,
+        typer.Option(
+            help="row or col: the mode that is contiguous. Default: the layout's, row for a shape.",
+            autocompletion=one_of("row", "col"),
+        ),
+    ] = None,
+    extra_bytes: Annotated[
+        int, typer.Option("--max-extra-bytes", help="Memory beyond the tile that padding may use.")
+    ] = 0,
+    form: Annotated[
+        str,
+        typer.Option(
+            help="any, single (one swizzle), tma (a mode that TMA and wgmma know) or rotation (rows turned "
+            "by their number, for tiles that are no power of two).",
+            autocompletion=one_of("any", "single", "tma", "rotation"),
+        ),
+    ] = "any",
+    arch: ArchOption = "sm_90",
+    as_json: JsonOption = False,
+) -> int:
+    """Find a layout of the same shape on which the accesses have no bank conflicts, with a certificate.
+
+    layoutalg synthesize "(64,64):(64,1)" --dtype f16 --access ldmatrix.x4
+
+    A ring of stages, a part of a wider buffer, a head dim that ldmatrix.x4 does not tile:
+
+    layoutalg synthesize "(128,64,3):(64,1,8192)" --dtype f16 --access ldmatrix.x4 --access st.shared.b128
+
+    layoutalg synthesize "(64,72):(128,1)" --dtype f16 --access ldmatrix.x4
+
+    Accesses are of one stage. Where nothing is found, it says among what, and what helps: another order of
+    lanes, or more memory.
+    """
+    from layoutalg.dtype import dtype as element_type
+
+    element = element_type(dtype)
+    asked = _asked(layout, order, access or [f"ld.shared.b{element.bits}@{way}" for way in ORDERS], element)
+    with progress("searching", quiet=as_json):
+        view = _of_tile(asked, extra_bytes, _form(form), arch)
+    if as_json:
+        say_json(_fields(view))
+    else:
+        _show(view)
+    return 0 if view.best is not None else INFEASIBLE
+
+
+class _Asked(NamedTuple):
+    """The question: `given` as it is, `base` what is laid out anew, and whether that is read as a tile."""
+
+    given: AnyLayout
+    base: Layout
+    order: Order
+    specs: list[str]
+    element: DType
+    as_tile: bool
+
+
+class _View(NamedTuple):
+    """What is shown: accesses are named as asked, or by their pieces where they do not tile."""
+
+    asked: _Asked
+    best: Choice | None
+    headline: str
+    before: Sequence[tuple[str, Report]]
+    after: Sequence[tuple[str, Report]]
+    proof: str
+    checked: bool
+    synthesis: Synthesis
+    ranking: tuple[Choice, ...]
+    tile: TileSynthesis | None
+
+
+def _of_tile(asked: _Asked, extra_bytes: int, form: Form, arch: str) -> _View:
+    """The answer for a tile as it is written, or for a shape in storage order."""
+    from layoutalg.analysis import Access, analyze
+    from layoutalg.synthesis import choices_of, ranked_choices, refusal, synthesize, synthesize_tile
+
+    if not asked.as_tile:
+        accesses = [Access.of(spec, asked.base, asked.element) for spec in asked.specs]
+        found = synthesize(
+            asked.base.shape, accesses, element=asked.element, order=asked.order, max_extra_bytes=extra_bytes,
+            form=form, arch=arch,
+        )  # fmt: skip
+        proof, checked = certificate_sentence(found)
+        choices = choices_of(found)
+        ranking = ranked_choices(choices, index_instructions)
+        best = None
+        if found.layout is not None:
+            best = next(choice for choice in ranking if choice.layout == found.layout)
+        before = [(s, analyze(asked.given, a, arch)) for s, a in zip(asked.specs, accesses, strict=True)]
+        after: Sequence[tuple[str, Report]] = list(zip(asked.specs, found.reports, strict=False))
+        headline = refusal(found) if best is None else ""
+        return _View(asked, best, headline, before, after, proof, checked, found, ranking, None)
+    tile = synthesize_tile(
+        asked.base, asked.specs, element=asked.element, max_extra_bytes=extra_bytes, form=form, arch=arch,
+        index_instructions=index_instructions,
+    )  # fmt: skip
+    proof, checked = _proofs(tile)
+    shape, pieces = tile.tile.shape, _pieces(tile)
+    given = asked.given if not tile.tile.stages else tile.tile.tile
+    before = [(name, analyze(piece.on(given, shape), piece.access, arch)) for name, piece in pieces]
+    after = []
+    if tile.found is not None:
+        stage = tile.found.stage
+        after = [(name, analyze(piece.on(stage, shape), piece.access, arch)) for name, piece in pieces]
+    headline = "" if tile.found is not None else tile.refusal()
+    for offer in tile.offers:
+        certificate_sentence(offer.synthesis)  # an offer whose certificate does not hold is none
+    return _View(
+        asked, tile.found, headline, before, after, proof, checked, tile.synthesis, tile.ranking, tile
+    )
+
+
+def _pieces(tile: TileSynthesis) -> list[tuple[str, Piece]]:
+    """The accesses by name: as asked, or the pieces of those that do not tile."""
+    out = []
+    for spec, cover in zip(tile.specs, tile.covers, strict=True):
+        out += [(spec if cover.asked else str(piece), piece) for piece in cover.pieces]
+    return out
+
+
+def index_instructions(layout: AnyLayout) -> int | None:
+    """Integer instructions of the index function of a layout; None where it is not an index expression."""
+    from layoutalg.codegen.expr import Var, as_expr, index_cost, simplify
+    from layoutalg.layout import coalesce, modes, size
+
+    inner = layout
+    while isinstance(inner, ComposedLayout):
+        inner = inner.inner
+    variables = [Var(f"c{i}", size(coalesce(mode))) for i, mode in enumerate(modes(inner))]
+    try:
+        return index_cost(simplify(as_expr(layout(*variables))))
+    except LayoutAlgError:
+        return None
+
+
+def _proofs(tile: TileSynthesis) -> tuple[str, bool]:
+    """The certificate of what was found, or of everything that was tried."""
+    if tile.found is not None:
+        return certificate_sentence(tile.synthesis)
+    said = [certificate_sentence(one) for _, one in tile.tried]
+    sentence, checked = said[0][0], all(ok for _, ok in said)
+    if len(said) > 1:
+        pitches = ", ".join(str(pitch) for pitch, _ in tile.tried[1:])
+        proved = "also proved again" if checked else "not all proved again"
+        sentence += f" The certificates of rows {pitches} elements apart are {proved}."
+    return sentence, checked
+
+
+def certificate_sentence(found: Synthesis) -> tuple[str, bool]:
+    """What is certified, and whether it was proved again, from layout and accesses alone.
+
+    Raises MismatchError when the certificate does not hold.
+    """
+    from layoutalg.synthesis import check_certificate
+
+    try:
+        return f"Certificate, proved again without the search: {check_certificate(found)}.", True
+    except UndecidedError as error:
+        return f"Certificate ({found.certificate.reason}), not proved again: {error}.", False
+
+
+def _show(view: _View) -> None:
+    best, tile = view.best, view.tile
+    parts: list[str | Table] = []
+    if best is None:
+        parts.append(view.headline)
+    else:
+        extra = f"{size_bytes(best.extra_bytes)} of extra memory" if best.extra_bytes else "no extra memory"
+        parts += [str(best.layout), f"{_KINDS[best.kind]}, {extra}"]
+    notes = (
+        [] if tile is None else [*_covered(tile), *(f"{note[0].upper()}{note[1:]}." for note in tile.notes)]
+    )
+    stage = ", one stage" if tile is not None and tile.tile.stages else ""
+    parts += [*notes, "", *report_tables(view.before, title=f"As given{stage}")]
+    if best is not None:
+        parts += report_tables(view.after, title=f"Found{stage}")
+    parts += [view.proof, *report_notes([report for _, report in [*view.before, *view.after]])]
+    if len(view.ranking) > 1:
+        columns = ("layout", "kind", "wavefronts", "ideal", "extra memory", "index", "TMA", "wgmma")
+        rows = (
+            (
+                str(c.layout),
+                c.kind,
+                count(c.total),
+                count(c.ideal_total),
+                size_bytes(c.extra_bytes),
+                "" if c.index_instructions is None else str(c.index_instructions),
+                "unswizzled" if c.tma == "none" else c.tma,
+                c.wgmma,
+            )
+            for c in view.ranking
+        )
+        parts += ["", table("Layouts, best first", columns, rows, left=2)]
+    say(*parts)
+    for offer in () if tile is None else tile.offers:
+        say("", f"Free of conflicts with {offer.change}: {offer.choice.layout}")
+        say_verbatim(_command(view, offer))
+
+
+def _command(view: _View, offer: Offer) -> str:
+    """The command that gives an offer."""
+    words = ["layoutalg", "synthesize", str(view.asked.base), "--dtype", view.synthesis.element.name]
+    words += [word for access in offer.accesses for word in ("--access", access)]
+    if offer.choice.extra_bytes:
+        words += ["--max-extra-bytes", str(offer.choice.extra_bytes)]
+    if view.synthesis.form != "any":
+        words += ["--form", view.synthesis.form]
+    if view.synthesis.arch.name != "sm_90":
+        words += ["--arch", view.synthesis.arch.name]
+    return shlex.join(words)
+
+
+def _covered(tile: TileSynthesis) -> Iterator[str]:
+    """Which accesses do not tile as asked, what does, and what that costs."""
+    for which, (spec, cover) in enumerate(zip(tile.specs, tile.covers, strict=True)):
+        if cover.asked:
+            continue
+        first, *others = (
+            " and ".join(map(str, way.pieces))
+            + f" ({cost.instructions} instructions, {cost.total} wavefronts)"
+            for way, cost in tile.ways(which)
+        )
+        also = f"; or {'; or '.join(others)}" if others else ""
+        yield f"{spec} does not tile {to_text(tile.tile.shape)}. Taken instead: {first}{also}."
+
+
+def _fields(view: _View) -> Payload:
+    found, best, tile = view.synthesis, view.best, view.tile
+    claim = found.certificate
+    return (
+        header("synthesize")
+        | {"shape": to_text(view.asked.base.shape), "order": found.order, "dtype": found.element.name}
+        | {"arch": found.arch.name, "form": found.form, "max_extra_bytes": found.max_extra_bytes}
+        | {
+            "layout": None if best is None else str(best.layout),
+            "kind": "none" if best is None else best.kind,
+        }
+        | {"extra_bytes": 0 if best is None else best.extra_bytes}
+        | {"given": [{"access": name} | report_fields(report) for name, report in view.before]}
+        | {"accesses": [{"access": name} | report_fields(report) for name, report in view.after]}
+        | {
+            "certificate": {
+                "conflict_free": claim.conflict_free,
+                "reason": claim.reason,
+                "classes": list(claim.classes),
+                "kernel": list(claim.kernel),
+                "footprints": [list(f) for f in claim.footprints],
+                "clash": list(claim.clash),
+                "nodes": claim.nodes,
+                "period_bits": claim.period_bits,
+                "reached": list(claim.reached),
+                "checked": view.checked,
+                "proof": view.proof,
+            }
+        }
+        | {"alternatives": [_choice(c) for c in view.ranking if best is None or c.layout != best.layout]}
+        | {"ranking": [_choice(c) for c in view.ranking]}
+        | {"refusal": view.headline or None}
+        | {"notes": [] if tile is None else [*_covered(tile), *tile.notes]}
+        | {
+            "offers": [
+                {"change": o.change, "accesses": list(o.accesses), "command": _command(view, o)}
+                | _choice(o.choice)
+                for o in (() if tile is None else tile.offers)
+            ]
+        }
+    )
+
+
+def _choice(choice: Choice) -> Payload:
+    return {
+        "layout": str(choice.layout),
+        "kind": choice.kind,
+        "extra_bytes": choice.extra_bytes,
+        "total": choice.total,
+        "ideal_total": choice.ideal_total,
+        "index_instructions": choice.index_instructions,
+        "tma": choice.tma,
+        "wgmma": choice.wgmma,
+    }
+
+
+def _asked(text: str, order: str | None, specs: list[str], element: DType) -> _Asked:
+    """The layout that is asked about: a shape, storage order, swizzles of it, or a tile as it is written."""
+    from layoutalg.synthesis import read_tile, storage_layout, storage_order
+
+    wanted = None if order is None else _order(order)
+    if ":" not in text:
+        base = storage_layout(parse_int_tuple(text), wanted or "row")
+        return _Asked(base, base, wanted or "row", specs, element, _is_flat(base))
+    given = read_layout(text)
+    chosen = wanted or storage_order(given)
+    if chosen is not None:
+        base = storage_layout(given.shape, chosen)
+        return _Asked(given, base, chosen, specs, element, _is_flat(base))
+    if not isinstance(given, Layout):
+        raise ShapeError(
+            f"synthesize lays a tile out anew, and {given} swizzles what is neither row nor column major "
+            f"without gaps; give its layout without the swizzle"
+        )
+    return _Asked(given, given, read_tile(given).order, specs, element, as_tile=True)
+
+
+def _is_flat(base: Layout) -> bool:
+    """Whether a layout in storage order is two modes of more than one element each."""
+    shape = base.shape
+    return isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(n, int) and n > 1 for n in shape)
+
+
+_FORMS: tuple[Form, ...] = ("any", "single", "tma", "rotation")
+
+
+def _order(name: str) -> Order:
+    for known in ORDERS:
+        if known == name:
+            return known
+    raise UnknownNameError("order", name, ORDERS)
+
+
+def _form(name: str) -> Form:
+    for known in _FORMS:
+        if known == name:
+            return known
+    raise UnknownNameError("form", name, _FORMS)

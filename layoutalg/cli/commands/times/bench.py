@@ -1,0 +1,301 @@
+"""`layoutalg bench`: kernels timed beside the libraries, in one run; tables, and what was predicted."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import typer
+
+from layoutalg.cli.commands.times.conditions import condition_tables, method_fields, run_fields
+from layoutalg.cli.commands.times.predictions import predict_command
+from layoutalg.cli.completions import archs, dtypes, families, one_of
+from layoutalg.cli.options import JsonOption
+from layoutalg.cli.output import progress, say, say_json, table
+from layoutalg.cli.refusals import header
+from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from layoutalg.kernels.bench import BenchRow
+
+
+def bench_command(
+    family: Annotated[
+        str,
+        typer.Argument(
+            help="tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; relu, "
+            "gelu, silu, add; sum, mean, max, softmax, layer_norm, rms_norm, reduce: all six; min, prod, "
+            "argmax, argmin, var, logsumexp, cross_entropy.",
+            show_default=False,
+            autocompletion=families,
+        ),
+    ],
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Element type. Repeats. Default: f32, f16, u8; reductions f32, f16, bf16.",
+            show_default=False,
+            autocompletion=dtypes,
+        ),
+    ] = None,
+    size: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Side of the square matrices. Repeats. Default: 4096, 16384; products 1024 to 8192.",
+            show_default=False,
+        ),
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="Sides from first to last, by a step: 1024:12800:128, beside those of --size.",
+            show_default=False,
+        ),
+    ] = None,
+    launches: Annotated[
+        str,
+        typer.Option(
+            help="rounds: contenders in turn, the median; later-half: one after another, 1000 "
+            "exp((1024 - n) / 3100) launches of a product, the mean of their later half.",
+            autocompletion=one_of("rounds", "later-half"),
+        ),
+    ] = "rounds",
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Rotate buffers through four L2 caches, so that data is cold.")
+    ] = False,
+    energy: Annotated[
+        bool,
+        typer.Option("--energy", help="Run each contender alone a second more: work per joule."),
+    ] = False,
+    predict: Annotated[
+        bool, typer.Option("--predict", help="Predict the steps of a product instead; needs no GPU.")
+    ] = False,
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            "--arch",
+            help="What to predict for: sm_90 or sm_75, an H200 or a T4. Default: sm_90; sm_75 of gemm-sm75.",
+            show_default=False,
+            autocompletion=archs,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Time kernels beside a device copy, PyTorch, CuPy and cuBLAS, in one run. Needs a GPU.
+
+    Beside each row stand the clocks, the power, the temperature and what held clocks back while it was timed,
+    as far as they can be read. Clocks are never set.
+
+    layoutalg bench gemm-simt --sizes 1024:12800:128 --launches later-half --cold --energy --json
+    """
+    if launches not in _RULES:
+        raise UnknownNameError("rule of launches", launches, _RULES)
+    if sizes is not None:
+        size = [*(size or ()), *_read_sizes(sizes)]
+    if predict:
+        predict_command(family, size, arch, as_json)
+        return
+    if arch is not None:
+        raise UnsupportedError("--arch is of --predict: kernels are timed on the GPU that is there")
+    from layoutalg.codegen.gpu import require_gpu
+    from layoutalg.kernels.bench import Method, benchmark, benchmark_ways, check_method, timed_problems
+    from layoutalg.kernels.registry import find_family
+
+    asked = timed_problems(family, dtype, size)
+    method = Method(_RULES[launches], cold, energy)
+    for timed in asked:
+        check_method(method, timed)
+    chosen, status = find_family(asked[0].family), require_gpu()
+    steps: list[BenchRow] = []
+    rows: list[BenchRow] = []
+    if chosen.steps and size is None:
+        steps = benchmark_ways(family, chosen.problem(chosen.bench.steps_size), chosen.steps, method)
+    with progress(f"timing {family}", len(asked), quiet=as_json) as step:
+        for row in benchmark(asked, method):
+            rows.append(row)
+            step()
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    tables, fields = RECORDS[chosen.bench.record]
+    if as_json:
+        where = {"family": family, "device": status.name, "arch": status.arch, "date": today}
+        how = {"method": method_fields([*steps, *rows], method)}
+        say_json(header("bench") | where | how | fields(steps, rows))
+    else:
+        said = tables(family, f"on {status.name}, {today}", steps, rows)
+        say(*said, *condition_tables([*steps, *rows], method))
+
+
+_RULES: Mapping[str, Literal["rounds", "later half"]] = {"rounds": "rounds", "later-half": "later half"}
+
+MOST_SIZES = 1000
+"""Of one sweep."""
+
+
+def _read_sizes(text: str) -> range:
+    """Sizes from the first to the last, both included.  Raises ParseError, ResourceError for too many."""
+    found = re.fullmatch(r"\s*(\d{1,6}):(\d{1,6}):(\d{1,6})\s*", text, re.ASCII)
+    first, last, step = map(int, found.groups()) if found else (0, 0, 0)
+    if not 0 < first <= last or not step:
+        raise ParseError(
+            f"cannot read the sizes {text[:80]!r}: expected FIRST:LAST:STEP, such as 1024:12800:128, none of "
+            "them 0 and the first no larger than the last",
+            text=text,
+            position=0,
+        )
+    sizes = range(first, last + 1, step)
+    if len(sizes) > MOST_SIZES:
+        raise ResourceError("sizes of a sweep", len(sizes), MOST_SIZES)
+    return sizes
+
+
+Rows: TypeAlias = "Sequence[BenchRow]"
+
+
+def _rate(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:,.0f}"
+
+
+def _factor(factor: float | None, digits: int = 2) -> str:
+    return "-" if factor is None else f"{factor:.{digits}f}"
+
+
+# --- what moves data -----------------------------------------------------------------------------------
+
+
+def _moved_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
+    """The rates, and where something was predicted, that and the mean share of the copy."""
+    from layoutalg.kernels.bench import mean_of
+    from layoutalg.kernels.move import SEED
+
+    cells = ((row.problem, *(_rate(row.rates[name]) for name in _MOVED), _factor(row.share)) for row in rows)
+    predicted = [row for row in rows if row.notes]
+    copy, share = ("copy", "share") if predicted else ("device copy", "share of copy")
+    drawn = f"; cases drawn with seed {SEED}" if predicted else ""
+    yield table(f"{family} {where}, GB/s{drawn}", ("problem", "ours", copy, "PyTorch", "CuPy", share), cells)
+    if predicted:
+        seen = (
+            (row.problem, *(f"{row.notes[f'sectors {way}']:,}" for way in ("in", "out")), row.notes["bound"])
+            for row in predicted
+        )
+        yield table("What was predicted", ("problem", "sectors in", "sectors out", "bound"), seen)
+        yield f"Geometric mean of the shares of the copy: {mean_of(row.share for row in rows):.2f}."
+
+
+_MOVED = ("ours", "copy", "torch", "cupy")
+
+
+def _moved_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
+    return {
+        "rows": [
+            {"problem": row.problem}
+            | {f"{name}_gb_per_s": row.rates[name] for name in _MOVED}
+            | {"share_of_copy": row.share, "run": run_fields(row)}
+            for row in rows
+        ]
+    }
+
+
+# --- reductions and norms ------------------------------------------------------------------------------
+
+
+def _reduced_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
+    from layoutalg.kernels.rowwise import SEED
+
+    for limit, name in (("read", "reductions"), ("copy", "softmax and layer norm")):
+        part = [row for row in rows if row.limit == limit]
+        if part:
+            title = f"{name} {where}, GB/s; cases drawn with seed {SEED}"
+            columns = ("case", "ours", limit, "share", "PyTorch", "CuPy", "ratio", "memory")
+            yield table(title, columns, map(_reduced_row, part))
+            yield _means(name, limit, part)
+
+
+def _reduced_row(row: BenchRow) -> tuple[str, ...]:
+    return (
+        row.problem,
+        _rate(row.ours),
+        _rate(row.rates[row.limit]),
+        _factor(row.share),
+        _rate(row.rates["torch"]),
+        _rate(row.rates["cupy"]),
+        _factor(row.ratio("torch")),
+        _factor(row.notes["memory bytes"] / row.notes["moved bytes"]),
+    )
+
+
+def _means(name: str, limit: str, rows: Rows) -> str:
+    from layoutalg.kernels.bench import mean_of
+
+    share, ratio = mean_of(row.share for row in rows), mean_of(row.ratio("torch") for row in rows)
+    beside = "" if ratio is None else f", {ratio:.2f} times PyTorch"
+    return (
+        f"Geometric mean of {len(rows)} {name}: {share:.2f} of the {limit}{beside}. Ratio: to PyTorch; "
+        "memory: the bytes that are predicted to be moved, over those that have to be."
+    )
+
+
+def _reduced_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
+    return {
+        "reduced": [
+            {
+                "problem": row.problem,
+                "ours_gb_per_s": row.ours,
+                "limit": row.limit,
+                "limit_gb_per_s": row.rates[row.limit],
+                "share_of_limit": row.share,
+                "torch_gb_per_s": row.rates["torch"],
+                "cupy_gb_per_s": row.rates["cupy"],
+                "moved_bytes": row.notes["moved bytes"],
+                "predicted_memory_bytes": row.notes["memory bytes"],
+                "run": run_fields(row),
+            }
+            for row in rows
+        ]
+    }
+
+
+# --- products ------------------------------------------------------------------------------------------
+
+
+def _product_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
+    from layoutalg.kernels.bench import mean_of
+
+    for name, part in (("steps", steps), ("sizes", rows)):
+        if part:
+            columns = ("problem", "way", "registers", "ours", "cuBLAS", "ratio")
+            title = f"{family}, {name}, {where}, TFLOP/s"
+            yield table(title, columns, map(_product_row, part), left=2)
+    if (mean := mean_of(row.ratio("cublas") for row in rows)) is not None:
+        yield f"Geometric mean of the ratios: {mean:.3f}."
+
+
+def _product_row(row: BenchRow) -> tuple[str, ...]:
+    rates = (f"{row.ours:.1f}", _factor(row.rates["cublas"], 1), _factor(row.ratio("cublas"), 3))
+    return (row.problem, row.way, str(row.registers), *rates)
+
+
+def _product_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
+    def fields(row: BenchRow) -> dict[str, Any]:
+        return {
+            "problem": row.problem,
+            "way": row.way,
+            "registers": row.registers,
+            "ours_tflop_per_s": row.ours,
+            "cublas_tflop_per_s": row.rates["cublas"],
+            "ratio": row.ratio("cublas"),
+            "run": run_fields(row),
+        }
+
+    return {"steps": [fields(row) for row in steps], "rows": [fields(row) for row in rows]}
+
+
+RECORDS: Mapping[str, tuple[Callable[..., Iterator[Table | str]], Callable[..., dict[str, Any]]]] = {
+    "rate": (_moved_tables, _moved_fields),
+    "reduced_rate": (_reduced_tables, _reduced_fields),
+    "product_rate": (_product_tables, _product_fields),
+}
+"""The tables, and what `--json` says, of each kind of row in the schema."""

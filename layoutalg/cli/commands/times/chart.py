@@ -1,0 +1,134 @@
+"""`layoutalg chart`: what `layoutalg bench --json` has measured of products, over their size, drawn."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from layoutalg.cli.commands.times.measured import chart_format, cube_side, read_bench
+from layoutalg.cli.completions import one_of
+from layoutalg.cli.options import JsonOption, OutputOption
+from layoutalg.cli.output import say_json, write_whole
+from layoutalg.cli.refusals import header
+from layoutalg.draw import Chart, Series, as_file, chart_svg, rising
+from layoutalg.errors import UnknownNameError, UnsupportedError, printable
+
+MOST_FILES = 8
+"""Of one chart."""
+
+Value = Callable[[Mapping[str, Any], str], float | None]
+
+
+def _rate(row: Mapping[str, Any], contender: str) -> float | None:
+    value: float | None = row["ours_tflop_per_s" if contender == "ours" else "cublas_tflop_per_s"]
+    return value
+
+
+def _ratio(row: Mapping[str, Any], contender: str) -> float | None:
+    value: float | None = row["ratio"] if contender == "ours" else None
+    return value
+
+
+def _median(name: str) -> Value:
+    def value(row: Mapping[str, Any], contender: str) -> float | None:
+        span = row["run"]["contenders"].get(contender, {}).get(name)
+        return None if span is None else float(span["median"])
+
+    return value
+
+
+def _efficiency(row: Mapping[str, Any], contender: str) -> float | None:
+    value = row["run"]["work_per_joule"].get(contender)
+    return None if value is None else value / 1e9
+
+
+OF: Mapping[str, tuple[str, Value]] = {
+    "rate": ("TFLOP/s", _rate),
+    "ratio": ("times cuBLAS", _ratio),
+    "efficiency": ("GFLOP/J", _efficiency),
+    "clock": ("SM clock, MHz", _median("sm_mhz")),
+    "power": ("W", _median("power_w")),
+    "temperature": ("degrees Celsius", _median("temperature_c")),
+}
+"""What is drawn: the label of its axis, and the number of a row and a contender."""
+
+
+def chart_command(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            help="What layoutalg bench FAMILY --json has printed; - reads standard input. Several are "
+            "drawn together.",
+            show_default=False,
+        ),
+    ],
+    of: Annotated[
+        str,
+        typer.Option(
+            help="What is drawn: rate, ratio, efficiency, clock, power, temperature.",
+            autocompletion=one_of(*OF),
+        ),
+    ] = "rate",
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw the rates of matrix products over their size, from the JSON of a bench, as SVG, PNG or PDF.
+
+    layoutalg bench gemm-simt --sizes 1024:12800:128 --json > simt.json
+
+    layoutalg chart simt.json --of efficiency -o simt.svg
+    """
+    if of not in OF:
+        raise UnknownNameError("number of a bench", of, OF)
+    if len(files) > MOST_FILES:
+        raise UnsupportedError(f"{len(files)} files: at most {MOST_FILES} fit a chart")
+    read = [read_bench(place) for place in files]
+    series = [one for payload in read for one in _series(payload, of, several=len(read) > 1)]
+    label, _ = OF[of]
+    if not series:
+        why = next((p["method"]["not_read"] for p in read if p["method"]["not_read"]), None)
+        raise UnsupportedError(
+            f"no row of {', '.join(files)} has a number of {label}{(why and f': {why}') or ''}"
+        )
+    chart = Chart(
+        " and ".join(dict.fromkeys(f"{p['family']} on {p['device']}" for p in read)),
+        "n of n x n x n", label, tuple(series), notes=tuple(dict.fromkeys(map(_note, read))),
+    )  # fmt: skip
+    drawn = chart_svg(chart)
+    if output is not None:
+        write_whole(output, as_file(chart, chart_format(output)))
+    if as_json:
+        found = [{"name": one.name, "points": [list(point) for point in one.points]} for one in series]
+        say_json(
+            header("chart")
+            | {"of": of, "unit": label, "series": found}
+            | {"output": None if output is None else str(output), "content": None if output else drawn}
+        )
+    elif output is not None:
+        print(printable(f"wrote {output} ({of}, {sum(len(one.points) for one in series)} points)"))
+    else:
+        sys.stdout.write(drawn)
+
+
+def _series(payload: Mapping[str, Any], of: str, *, several: bool) -> Iterator[Series]:
+    """A line for each contender that has a number."""
+    for contender, name in (("ours", payload["family"]), ("cublas", "cuBLAS")):
+        points = []
+        for row in payload["rows"]:
+            side, y = cube_side(row["problem"]), OF[of][1](row, contender)
+            if side is not None and y is not None:
+                points.append((side, y))
+        if points:
+            shown = f"{name}, {payload['family']}" if several and contender != "ours" else name
+            yield Series(str(shown), rising(points), marks=len(points) < 40)
+
+
+def _note(payload: Mapping[str, Any]) -> str:
+    method = payload["method"]
+    rule = "mean of the later half" if method["rule"] == "later half" else "median of rounds in turn"
+    return (
+        f"{payload['family']}, {payload['date']}: {rule}, data {'cold' if method['cold'] else 'as it lies'}"
+    )

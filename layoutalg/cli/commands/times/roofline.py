@@ -1,0 +1,219 @@
+"""`layoutalg roofline`: how fast a tiled product can be on a board, level by level, and the picture."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from layoutalg.arch import T4_ACHIEVED, Rates, board_rates, find_arch
+from layoutalg.cli.commands.times.measured import chart_format, measured_points
+from layoutalg.cli.completions import dtypes, one_of
+from layoutalg.cli.inputs import read_sides
+from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
+from layoutalg.cli.output import say, say_json, table, write_whole
+from layoutalg.cli.refusals import header
+from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.model import Roofline, gemm_intensities, l2_locality, roofline_of
+
+ACHIEVED = {"sm_75": T4_ACHIEVED}
+"""Boards whose rates somebody has measured and published."""
+
+MOST_TILES = 20
+"""Of one picture."""
+
+
+def roofline_command(
+    tile: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Rows and columns of a block's tile: 256x128. Repeats. Default: 128x128.", show_default=False
+        ),
+    ] = None,
+    warp: Annotated[str, typer.Option(help="A warp's tile.")] = "64x64",
+    instruction: Annotated[
+        str, typer.Option(help="An instruction's tile; of fused multiply-adds a thread's.")
+    ] = "16x8",
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="Element type of A and B.", autocompletion=dtypes)
+    ] = "f16",
+    unit: Annotated[
+        str, typer.Option(help="What computes: tensor or f32.", autocompletion=one_of("tensor", "f32"))
+    ] = "tensor",
+    rates: Annotated[
+        str,
+        typer.Option(
+            help="sheet: of the data sheet; achieved: as microbenchmarks found them, of a T4.",
+            autocompletion=one_of("sheet", "achieved"),
+        ),
+    ] = "sheet",
+    clock: Annotated[
+        float | None,
+        typer.Option(
+            help="A clock in MHz, at which the units of the data sheet compute.", show_default=False
+        ),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            help="Side of the product; blocks in flight then share panels of it in the L2.",
+            show_default=False,
+        ),
+    ] = None,
+    order: Annotated[
+        str,
+        typer.Option(
+            help="Order of blocks with --size: row, col, or the height of bands.",
+            autocompletion=one_of("row", "col"),
+        ),
+    ] = "row",
+    ladder: Annotated[
+        str | None,
+        typer.Option(help="A family whose steps' tiles are drawn, too: gemm-sm80.", show_default=False),
+    ] = None,
+    measured: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What layoutalg bench FAMILY --json has printed; its rates are drawn over the "
+            "operations per byte that a product can reach. Repeats.",
+            show_default=False,
+        ),
+    ] = None,
+    output: OutputOption = None,
+    arch: ArchOption = "sm_90",
+    as_json: JsonOption = False,
+) -> None:
+    """Bound a tiled matrix product at each level of memory by T = min(bandwidth x intensity, peak).
+
+    layoutalg roofline --arch T4 --rates achieved --tile 256x128 --tile 256x256 --size 8192 -o roofline.svg
+
+    layoutalg roofline --arch "RTX 3090" --unit f32 --dtype f32 --tile 128x128 --clock 1395
+    """
+    machine = find_arch(arch)
+    found = _rates(machine.name, rates, clock)
+    asked = tile or ["128x128"]
+    if len(asked) > MOST_TILES:
+        raise UnsupportedError(f"{len(asked)} tiles: at most {MOST_TILES} fit a picture")
+    small = {"warp": read_sides("warp", warp), "instruction": read_sides("instruction", instruction)}
+    programs, reports = {}, {}
+    for text in asked:
+        block = read_sides("tile", text)
+        reuse = 1.0 if size is None else _reuse(size, block, order, machine.board.sms if machine.board else 1)
+        programs[text] = gemm_intensities(block=block, element=dtype, l2_reuse=reuse, **small)
+        reports[text] = roofline_of(found, programs[text], unit)
+    if (ladder or measured) and output is None:
+        raise UnsupportedError("--ladder and --measured are drawn: name a file with -o FILE.svg")
+    if output is not None:
+        from layoutalg.draw import as_file, roofline_chart
+
+        drawn = programs | (_ladder(ladder, dtype, small) if ladder else {})
+        points = {name: points for place in measured or () for name, points in measured_points(place, dtype)}
+        write_whole(output, as_file(roofline_chart(found, drawn, unit, points), chart_format(output)))
+    if as_json:
+        say_json(
+            header("roofline")
+            | {"arch": machine.name, "rates": found.name, "source": found.source, "unit": unit}
+            | {"peak_flops_per_s": found.units[unit], "output": None if output is None else str(output)}
+            | {"tiles": [_fields(text, report) for text, report in reports.items()]}
+        )
+        return
+    rows = [_row(text, report, level) for text, report in reports.items() for level in report.bounds]
+    peak = f"{found.units[unit] / 1e12:,.4g} TFLOP/s"
+    columns = ("tile", "level", "GB/s", "balance", "intensity", "TFLOP/s at most", "")
+    say(table(f"{found.name}, {unit} {peak}", columns, rows, left=2))
+    for text, report in reports.items():
+        bound = (
+            f"{report.flops_per_s / 1e12:,.4g} TFLOP/s ({report.flops_per_s / report.peak_flops_per_s:.0%})"
+        )
+        say(f"{text}: {bound} at most, limited by {report.limiting}.")
+    if unknown := next(iter(reports.values())).unknown:
+        say(f"No rate is known of {', '.join(unknown)}: these levels may limit it further.")
+    say(f"Rates: {found.source}.")
+    if output is not None:
+        say(f"wrote {output}")
+
+
+def _ladder(family: str, dtype: str, small: dict[str, tuple[int, int]]) -> dict[str, dict[str, float]]:
+    """Operations per byte of DRAM of a family's steps, those of one tile together."""
+    from layoutalg.kernels.registry import FAMILIES, find_family
+
+    found = find_family(family)
+    if not found.steps or "k" not in found.asks:
+        named = ", ".join(name for name, one in FAMILIES.items() if one.steps and "k" in one.asks)
+        raise UnsupportedError(f"{family} has no ladder of products: {named} have one")
+    by_tile: dict[tuple[int, int], list[str]] = {}
+    for name, step in found.steps.items():
+        by_tile.setdefault((step.tile_m, step.tile_n), []).append(name.split(" ")[0])
+    names: dict[float, list[str]] = {}
+    for block, steps in by_tile.items():
+        warp, instruction = (
+            (min(small[name][0], block[0]), min(small[name][1], block[1])) for name in ("warp", "instruction")
+        )
+        intensities = gemm_intensities(block=block, element=dtype, warp=warp, instruction=instruction)
+        names.setdefault(intensities["dram"], []).append(f"{block[0]}x{block[1]}: {', '.join(steps)}")
+    return {"; ".join(same): {"dram": intensity} for intensity, same in names.items()}
+
+
+def _rates(arch: str, kind: str, clock: float | None) -> Rates:
+    """The rates of an architecture's board, of a kind, at a clock."""
+    machine = find_arch(arch)
+    if kind not in ("sheet", "achieved"):
+        raise UnknownNameError("kind of rates", kind, ("sheet", "achieved"))
+    if kind == "achieved":
+        if machine.name not in ACHIEVED:
+            raise UnknownNameError("architecture whose rates were measured", machine.name, ACHIEVED)
+        if clock is not None:
+            raise UnsupportedError("rates that were achieved are those of the clocks they were measured at")
+        return ACHIEVED[machine.name]
+    board = machine.board
+    if board is None:
+        raise UnsupportedError(f"no document describes a board of {machine.name} in full")
+    found = board_rates(board)
+    if clock is None:
+        return found
+    if board.boost_hz is None:
+        raise UnsupportedError(f"no document states the clock that the rates of {board.name} are those of")
+    if not 1 <= clock <= 10_000:
+        raise UnsupportedError(f"a clock of {clock:g} MHz: one from 1 to 10,000 is accepted")
+    share = clock * 1e6 / board.boost_hz
+    units = {name: rate * share for name, rate in found.units.items()}
+    return Rates(f"{found.name}, at {clock:g} MHz", units, found.levels, found.source)
+
+
+def _reuse(size: int, block: tuple[int, int], order: str, sms: int) -> float:
+    """How often the L2 serves a panel, with a block per multiprocessor."""
+    m, n = block
+    grid = -(-size // m), -(-size // n)
+    height: Any = int(order) if order.isdecimal() and order.isascii() and len(order) < 10 else order
+    return l2_locality(grid, in_flight=sms, order=height, tile=block).reuse
+
+
+def _row(text: str, report: Roofline, bound: Any) -> tuple[str, ...]:
+    return (
+        text,
+        bound.level,
+        f"{bound.bytes_per_s / 1e9:,.0f}",
+        f"{bound.balance:.1f}",
+        f"{bound.intensity:.1f}",
+        f"{bound.flops_per_s / 1e12:,.4g}",
+        "limits" if bound.level == report.limiting else "",
+    )
+
+
+def _fields(text: str, report: Roofline) -> dict[str, Any]:
+    return {
+        "tile": text,
+        "flops_per_s": report.flops_per_s,
+        "limiting": report.limiting,
+        "unknown": list(report.unknown),
+        "bounds": [
+            {
+                "level": b.level,
+                "bytes_per_s": b.bytes_per_s,
+                "balance": b.balance,
+                "intensity": b.intensity,
+                "flops_per_s": b.flops_per_s,
+            }
+            for b in report.bounds
+        ],
+    }

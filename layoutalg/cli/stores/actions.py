@@ -1,0 +1,244 @@
+"""What `layoutalg tune` does with stores of timings: show, merge, export, lock, fit and replay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from layoutalg.cli.output import count, size_bytes, table, write_whole
+
+if TYPE_CHECKING:
+    from layoutalg.kernels.tuning import Board, Record, Store, Summary
+
+TOPS = (1, 4, 8, 16)
+"""Numbers of candidates that a search is replayed for."""
+
+Found = tuple[list[Any], dict[str, Any]]
+"""What is said, and the fields of the JSON object."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The words after an action, and its options."""
+
+    words: list[str]
+    gpu: str | None = None
+    output: Path | None = None
+    html: Path | None = None
+
+
+def shown_time(record: Record) -> str:
+    """Its time, or the first line of its failure."""
+    return record.failure.splitlines()[0][:60] if record.failure else f"{record.ns / 1e3:,.2f} us"
+
+
+def by_place(record: Record) -> tuple[object, ...]:
+    """What records are sorted by."""
+    return record.key.place, record.key.family, record.problem, record.rank, record.key.config
+
+
+def record_row(record: Record, slow: Collection[str] = ()) -> tuple[str, ...]:
+    """A row of a table; times beside a `slow` copy are marked."""
+    mark = ", slow copy" if record.key.digest in slow else ""
+    return record.problem, record.config, str(record.rank), shown_time(record) + mark
+
+
+def shown_fields(record: Record, slow: Collection[str] = ()) -> dict[str, Any]:
+    """A record in the command's JSON."""
+    return {
+        "family": record.key.family,
+        "problem": record.problem,
+        "config": record.config,
+        "rank": record.rank,
+        "timing": record.key.timing,
+        "gpu": record.key.gpu,
+        "ns": None if record.failure else record.ns,
+        "failure": record.failure,
+        "board": record.board,
+        "slow": record.key.digest in slow,
+    }
+
+
+def unfit_words(summary: Summary) -> list[str]:
+    """A sentence for each worker that could do none of the jobs."""
+    return [f"The worker {name} could do none: {why}." for name, why in summary.unfit.items()]
+
+
+def slow_of(boards: Iterable[Board]) -> frozenset[str]:
+    """Digests of the records that were taken beside a slow copy."""
+    return frozenset().union(*(board.slow for board in boards))
+
+
+def board_parts(boards: Sequence[Board]) -> list[Any]:
+    """A table of boards, and a sentence for each that is slow or had slow copies."""
+    from layoutalg.kernels.tuning import SLOW
+
+    if not boards:
+        return []
+    rows = (
+        (
+            board.gpu, board.name, f"{board.median:,.0f}", f"{board.share:.3f}", f"{board.records:,}",
+            "-" if board.held_back is None else f"{board.held_back:.0%}",
+        )
+        for board in boards
+    )  # fmt: skip
+    columns = ("GPU", "board", "copy GB/s", "of its model", "results", "clocks held back")
+    said: list[Any] = [table("Boards, by the copy beside each timing", columns, rows, left=2)]
+    for board in boards:
+        if board.is_slow:
+            said.append(
+                f"{board.name} is slow: its copies have {board.share:.3f} of the median of {board.gpu}, less "
+                f"than {SLOW}. Its {count(board.records)} results are of a slow board."
+            )
+        if board.slow:
+            said.append(
+                f"{count(len(board.slow))} of {count(board.records)} results of {board.name} were taken "
+                f"beside a copy of less than {SLOW} of the median of {board.gpu}: they are marked."
+            )
+    return said
+
+
+def _read(path: str) -> tuple[Store, list[Record]]:
+    from layoutalg.kernels.tuning import Store
+
+    store = Store(Path(path))
+    if not store.path.exists():
+        raise FileNotFoundError(2, "No such file or directory", path)
+    return store, list(store.records().values())
+
+
+def _torn(store: Store) -> list[str]:
+    if not store.torn_bytes:
+        return []
+    return [
+        f"The last line of {store.path} is torn, {size_bytes(store.torn_bytes)} of it are there: the "
+        f"next writer moves them to {store.path}.torn."
+    ]
+
+
+def _show(asked: Asked) -> Found:
+    from layoutalg.kernels.tuning import boards_of
+
+    store, records = _read(asked.words[0])
+    shown = sorted((r for r in records if asked.gpu in (None, r.key.gpu)), key=by_place)
+    boards = boards_of(shown)
+    slow = slow_of(boards)
+    said: list[Any] = [*_torn(store)]
+    for place in dict.fromkeys(r.key.place for r in shown):
+        rows = [record_row(r, slow) for r in shown if r.key.place == place]
+        title = f"{place[0]} times, {', '.join(x for x in place[1:] if x)}"
+        said.append(table(title, ("problem", "configuration", "rank", "time"), rows, left=2))
+    said += board_parts(boards)
+    said.append(
+        f"{count(len(shown))} records, {count(sum(bool(r.failure) for r in shown))} of them failures."
+    )
+    if asked.html is not None:
+        from layoutalg.cli.stores.page import timings_html
+
+        page = timings_html(Path(asked.words[0]).name, shown).encode()
+        write_whole(asked.html, page, private=True)
+        said.append(f"{asked.html} ({len(page):,} bytes): open it in a browser.")
+    return said, {
+        "records": len(records),
+        "torn_bytes": store.torn_bytes,
+        "output": None if asked.html is None else str(asked.html),
+        "rows": [shown_fields(r, slow) for r in shown],
+        "numbers": {"slow_boards": sum(b.is_slow for b in boards), "slow_results": len(slow)},
+    }
+
+
+def _merge(asked: Asked) -> Found:
+    from layoutalg.kernels.tuning import Store, salvaged
+
+    new, added, said, broken = Store(Path(asked.words[0])), 0, [], 0
+    for path in asked.words[1:]:
+        records, lines = salvaged(Path(path))
+        added += new.add_all(records)
+        broken += len(lines)
+        if lines:
+            said.append(f"{path}: line {', '.join(map(str, lines[:20]))} is damaged and left out.")
+    total = len(new.records())
+    said.append(f"{count(added)} records added: {asked.words[0]} holds {count(total)}.")
+    return said, {"records": total, "numbers": {"added": added, "damaged": broken}}
+
+
+def _export(asked: Asked) -> Found:
+    from layoutalg.kernels.tuning import t4_results
+
+    _, every = _read(asked.words[0])
+    records = [r for r in every if asked.gpu in (None, r.key.gpu)]
+    text = json.dumps(t4_results(records), indent=1) + "\n"
+    target = asked.output or Path(asked.words[0]).with_suffix(".t4.json")
+    write_whole(target, text.encode())
+    return [f"{count(len(records))} records in {target}, in the T4 results format."], {
+        "records": len(records),
+        "output": str(target),
+    }
+
+
+def _lock(asked: Asked) -> Found:
+    from layoutalg.kernels.tuning import lock_of, lock_text
+
+    _, records = _read(asked.words[0])
+    lock, target = lock_of(records, asked.gpu), asked.output or Path("layoutalg.lock")
+    write_whole(target, lock_text(lock).encode())
+    return [f"{count(len(lock.choices))} problems, by {lock.timing} times on {lock.gpu}, in {target}."], {
+        "records": len(records),
+        "output": str(target),
+        "numbers": {"problems": len(lock.choices)},
+    }
+
+
+def _fit(asked: Asked) -> Found:
+    from layoutalg.kernels.tuning import rates_of, rates_text
+
+    _, records = _read(asked.words[0])
+    fit = rates_of((r for r in records if asked.gpu in (None, r.key.gpu)), asked.words[1])
+    rates = fit.rates_ns
+    said: list[Any] = [
+        table("Nanoseconds", ("of one of", "ns"), ((name, f"{x:.6g}") for name, x in rates.items())),
+        f"{count(fit.records)} times of {count(fit.problems)} problems; of problems left out, the median "
+        f"error is {fit.median_error:.1%} and the worst {fit.worst_error:.1%}.",
+    ]
+    if asked.output is not None:
+        write_whole(asked.output, rates_text(fit).encode())
+    return said, {
+        "records": fit.records,
+        "output": None if asked.output is None else str(asked.output),
+        "numbers": dict(rates) | {"median_error": fit.median_error, "worst_error": fit.worst_error},
+    }
+
+
+def _replay(asked: Asked) -> Found:
+    from layoutalg.kernels.tuning import shares, without
+
+    _, records = _read(asked.words[0])
+    own = [r for r in records if asked.gpu in (None, r.key.gpu)]
+    found = shares(own, TOPS)
+    lost = {n: without(own, n) for n in TOPS}
+    cells = ((str(n), f"{share:.4f}") for n, share in found.items())
+    said: list[Any] = [
+        table("Share of the best time that the first candidates reach", ("candidates", "share"), cells)
+    ]
+    said += [
+        f"Left out where none of the first {n} stands: {count(x)} problems." for n, x in lost.items() if x
+    ]
+    return said, {
+        "records": len(own),
+        "numbers": {f"top_{n}": share for n, share in found.items()},
+    }
+
+
+_Action = Callable[[Asked], Found]
+
+ACTIONS: Mapping[str, _Action] = {
+    "show": _show, "merge": _merge, "export": _export, "lock": _lock, "fit": _fit, "replay": _replay,
+}  # fmt: skip
+TAKES = {
+    "show": "one store", "merge": "the new store and at least one other", "export": "one store",
+    "lock": "one store", "fit": "one store and a family", "replay": "one store",
+}  # fmt: skip
+OPERANDS = {"merge": (2, 1000), "fit": (2, 2)} | dict.fromkeys(("show", "export", "lock", "replay"), (1, 1))
