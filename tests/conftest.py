@@ -8,8 +8,9 @@ what is tested is compiled, and no folder of the user's is written to.
 from __future__ import annotations
 
 import difflib
+import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,17 @@ settings.register_profile(
 )
 settings.register_profile("deep", max_examples=5000, deadline=None, suppress_health_check=_PATIENT)
 settings.load_profile(os.environ.get("LAYOUTALG_PROFILE", "dev"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules and items are kept to the end: no later look for garbage goes through them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
