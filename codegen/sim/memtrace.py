@@ -101,7 +101,9 @@ class MemTrace:
             empty = numpy.zeros((0, self.lanes), dtype=numpy.int64)
             return Instructions(none, none, empty, empty.astype(bool))
         active = numpy.concatenate([mask for *_, mask in records]).reshape(-1, self.lanes)
-        offsets = [numpy.broadcast_to(at, mask.shape) for _, _, at, mask in records]
+        offsets = [
+            at if isinstance(at, numpy.ndarray) else numpy.full(len(mask), at) for _, _, at, mask in records
+        ]
         addresses = numpy.concatenate(offsets).reshape(-1, self.lanes) + self.sites[number].base_bytes
         warps = [len(mask) // self.lanes for *_, mask in records]
         block = numpy.repeat([block for block, *_ in records], warps)
