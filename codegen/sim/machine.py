@@ -380,6 +380,8 @@ class Machine:
     def check_whole_warps(self, group: Group, instruction: str) -> None:
         """Raise SimulationError where a warp executes an instruction of all its lanes with some of them."""
         lanes = group.active
+        if isinstance(lanes.index, slice):
+            return
         idle = ~lanes.mask & numpy.repeat(lanes.warps, WARP)
         if idle.any():
             thread = group.first_warp * WARP + int(idle.argmax())
