@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("LAYOUTALG_CACHE", "off")
 GOLDEN = Path(__file__).parent / "golden"
+collect_ignore = ["programs"]  # kernels as users write them: an import builds one, and there is no doctest
 _PATIENT = [HealthCheck.too_slow]
 settings.register_profile("dev", max_examples=30, deadline=None, suppress_health_check=_PATIENT)
 settings.register_profile(
