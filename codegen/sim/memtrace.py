@@ -87,6 +87,7 @@ class MemTrace:
         self.sites = tuple(sites)
         self.lanes = lanes
         self._records: list[list[tuple[int, int, Any, Array]]] = [[] for _ in self.sites]
+        self._counted: dict[tuple[int, Arch, int], AccessTotal] = {}
 
     def record(self, site: int, *, block: int, first_warp: int, offsets: Any, mask: Array) -> None:
         """Note an execution by the lanes of `mask`; `offsets`, int or array, from the buffer's start."""
@@ -132,6 +133,13 @@ class MemTrace:
         )
 
     def _total(self, number: int, machine: Arch) -> AccessTotal:
+        """Counted once for the records that a site has."""
+        key = number, machine, len(self._records[number])
+        if key not in self._counted:
+            self._counted[key] = self._count(number, machine)
+        return self._counted[key]
+
+    def _count(self, number: int, machine: Arch) -> AccessTotal:
         site, ran = self.sites[number], self.instructions(number)
         total = ideal = worst = 0
         for start in range(0, len(ran.block), _CHUNK):
