@@ -10,7 +10,7 @@ JOBS    ?= auto
 GPU     ?= cuda13
 
 # The caller's environment must not leak into ours.
-unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
 
 .PHONY: help demo test test-all lint pytest pytest-all peers golden docs docs-links notebooks dist bench gpu clean prerequisites
 .DEFAULT_GOAL := help

@@ -10,16 +10,27 @@ import sys
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import jsonschema
-from typer.testing import CliRunner
+import typer.testing
+from typer.main import get_command
 
 from layoutalg.cli.app import app
+
+_built = functools.cache(get_command)
+"""Typer makes every sub-command's options anew at each call, which takes longer than most commands do."""
+
+
+def invoke(*words: str, **given: Any) -> Any:
+    """What typer's CliRunner makes of the command, with what its `invoke` is `given`; built once."""
+    with patch.object(typer.testing, "_get_command", _built):
+        return typer.testing.CliRunner().invoke(app, words, **given)
 
 
 def run(*words: str) -> Any:
     """The command in this process."""
-    return CliRunner().invoke(app, words, catch_exceptions=False)
+    return invoke(*words, catch_exceptions=False)
 
 
 def process(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

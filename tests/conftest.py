@@ -8,8 +8,9 @@ what is tested is compiled, and no folder of the user's is written to.
 from __future__ import annotations
 
 import difflib
+import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("LAYOUTALG_CACHE", "off")
 GOLDEN = Path(__file__).parent / "golden"
+collect_ignore = ["programs"]  # kernels as users write them: an import builds one, and there is no doctest
 _PATIENT = [HealthCheck.too_slow]
 settings.register_profile("dev", max_examples=30, deadline=None, suppress_health_check=_PATIENT)
 settings.register_profile(
@@ -24,6 +26,17 @@ settings.register_profile(
 )
 settings.register_profile("deep", max_examples=5000, deadline=None, suppress_health_check=_PATIENT)
 settings.load_profile(os.environ.get("LAYOUTALG_PROFILE", "dev"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules and items are kept to the end: no later look for garbage goes through them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

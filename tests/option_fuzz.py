@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import random
 
-from typer.testing import CliRunner
-
-from layoutalg.cli.app import app
+from tests.command import invoke
 
 NUMBERS = (
     "0",
@@ -130,7 +128,7 @@ def draw_words(draw: random.Random) -> list[str]:
 
 def outcome(words: list[str]) -> str | None:
     """None for a command line that ends as it should, else what is wrong."""
-    result = CliRunner().invoke(app, words)
+    result = invoke(*words)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         return f"{type(result.exception).__name__}: {str(result.exception)[:200]}"
     if result.exit_code not in (0, 1, 2):

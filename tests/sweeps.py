@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -23,23 +24,31 @@ def first(count: int, cases: Iterable[Any]) -> list[Any]:
 
 def each(
     names: str | tuple[str, ...],
-    cases: Iterable[Any],
+    cases: Iterable[Any] | Callable[[], Iterable[Any]],
     ids: Callable[[Any], object] | Iterable[str] | None = None,
 ) -> Callable[[Test], Test]:
     """As `pytest.mark.parametrize`, in one test: every case is tried, and what fails is reported at once.
 
     For cases that are many and short: an item of pytest costs some milliseconds in every process.  Fixtures
-    are made once for all cases.
+    are made once for all cases.  A function makes the cases when the test runs, not when it is collected.
     """
     split = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    listed = [_values(case, len(split)) for case in cases]
-    labels = list(ids) if ids is not None and not callable(ids) else [_label(case, ids) for case in listed]
+
+    @functools.cache
+    def tried_cases() -> list[tuple[Any, str]]:
+        listed = [_values(case, len(split)) for case in (cases() if callable(cases) else cases)]
+        own = ids is not None and not callable(ids)
+        labels = list(ids) if own else [_label(case, ids) for case in listed]
+        return list(zip(listed, labels, strict=True))
+
+    if not callable(cases):
+        tried_cases()
 
     def decorated(test: Test) -> Test:
         def tried(**fixtures: Any) -> None:
             failures: list[Exception] = []
             skipped: list[BaseException] = []
-            for case, label in zip(listed, labels, strict=True):
+            for case, label in tried_cases():
                 try:
                     test(**dict(zip(split, case, strict=True)), **fixtures)
                 except pytest.skip.Exception as skip:
@@ -50,8 +59,8 @@ def each(
                 except pytest.fail.Exception as failure:
                     failures.append(AssertionError(f"the case {label}: {failure}"))
             if failures:
-                raise ExceptionGroup(f"{len(failures)} of {len(listed)} cases fail", failures)
-            if skipped and len(skipped) == len(listed):
+                raise ExceptionGroup(f"{len(failures)} of {len(tried_cases())} cases fail", failures)
+            if skipped and len(skipped) == len(tried_cases()):
                 raise skipped[0]
 
         signature = inspect.signature(test)

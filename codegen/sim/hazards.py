@@ -37,6 +37,8 @@ PENDING = numpy.iinfo(numpy.int64).max
 
 _SEVERAL = -1
 Array: TypeAlias = "numpy.ndarray[Any, Any]"
+_some = numpy.count_nonzero
+"""Whether any is set, in a fifth of the time that `any` takes for the few lanes of an access."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ class Shadow:
         self.epoch[granules] = PENDING if pending else self.clocks.now[threads >> WARP_BITS]
         self.writer[granules] = threads
         clash = self.writer[granules] != threads
-        if clash.any():
+        if _some(clash):
             i, k = _first(clash)
             return Race(i, f"thread {self.writer[granules[i, k]]} writes it in the same instruction")
         return None
@@ -227,11 +229,11 @@ class Shadow:
 
     def _against_writes(self, granules: Array, threads: Array) -> Race | None:
         epoch = self.epoch[granules]
-        if epoch.max() <= self.clocks.floor:
+        if _most(epoch) <= self.clocks.floor:
             return None
         writer = self.writer[granules]
         late = epoch > self.clocks.seen[threads >> WARP_BITS, writer >> WARP_BITS]
-        if not late.any():
+        if not _some(late):
             return None
         late &= (epoch == PENDING) | (writer != threads)
         if late.any():
@@ -249,19 +251,21 @@ class Shadow:
         columns = warps + self.clocks.first_read
         place = granules * self.warps + columns
         epochs, readers = self.read_epoch.reshape(-1), self.reader.reshape(-1)
-        now = self.clocks.now[warps]
-        several = (epochs[place] > self.clocks.seen[warps, columns]) & (readers[place] != threads)
-        epochs[place], readers[place] = now, threads
-        several |= readers[place] != threads
-        if several.any():
+        before, several = epochs[place], None
+        if _most(before) > self.clocks.floor:
+            several = (before > self.clocks.seen[warps, columns]) & (readers[place] != threads)
+        epochs[place], readers[place] = self.clocks.now[warps], threads
+        clash = readers[place] != threads
+        several = clash if several is None else several | clash
+        if _some(several):
             readers[place[several]] = _SEVERAL
 
     def _against_reads(self, granules: Array, threads: Array) -> Race | None:
         epoch = self.read_epoch[granules]
-        if epoch.max() <= self.clocks.floor:
+        if _most(epoch) <= self.clocks.floor:
             return None
         late = epoch > self.clocks.seen[threads >> WARP_BITS]
-        if not late.any():
+        if not _some(late):
             return None
         reader = self.reader[granules]
         late &= reader != threads[:, :, None]
@@ -281,6 +285,11 @@ class Shadow:
 
     def _missing(self, thread: int, other: int) -> str:
         return f"with no {self.clocks.barriers(thread, other)} in between"
+
+
+def _most(numbers: Array) -> int:
+    """The largest, without what `max` does beside."""
+    return int(numpy.maximum.reduce(numbers, axis=None))
 
 
 def _first(where: Array) -> tuple[int, int]:
@@ -340,8 +349,10 @@ class GridShadow:
         return race
 
     def _meets(self, blocks: Array, did: str) -> Race | None:
+        if not _some(blocks):
+            return None
         foreign = (blocks != 0) & (blocks != self.block + 1)
-        if not foreign.any():
+        if not _some(foreign):
             return None
         i, k = _first(foreign)
         who = "several blocks" if blocks[i, k] == _SEVERAL else f"block {blocks[i, k] - 1}"

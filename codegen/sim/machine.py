@@ -324,7 +324,7 @@ class Machine:
         if buffer.poison is None:
             return values, None
         poison = buffer.poison.gather(at, width)
-        return values, lanes.spread(poison) if poison.any() else None
+        return values, lanes.spread(poison) if numpy.count_nonzero(poison) else None
 
     def store(
         self, group: Group, buffer: Buffer, offsets: Any, width: int, values: Array, poison: Array | None
@@ -380,6 +380,8 @@ class Machine:
     def check_whole_warps(self, group: Group, instruction: str) -> None:
         """Raise SimulationError where a warp executes an instruction of all its lanes with some of them."""
         lanes = group.active
+        if isinstance(lanes.index, slice):
+            return
         idle = ~lanes.mask & numpy.repeat(lanes.warps, WARP)
         if idle.any():
             thread = group.first_warp * WARP + int(idle.argmax())
@@ -431,7 +433,7 @@ class Machine:
         if not isinstance(offsets, numpy.ndarray):
             offsets = numpy.full(group.lanes, offsets, dtype=numpy.int64)
         at: Array = offsets[group.active.index]
-        if int(at.max()) + width > buffer.size_bytes:
+        if int(numpy.maximum.reduce(at)) + width > buffer.size_bytes:
             i = int((at > buffer.size_bytes - width).argmax())
             raise group.fail(
                 f"{does} bytes {at[i]} to {at[i] + width - 1} of {buffer.name}, which has "

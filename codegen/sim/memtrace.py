@@ -87,6 +87,7 @@ class MemTrace:
         self.sites = tuple(sites)
         self.lanes = lanes
         self._records: list[list[tuple[int, int, Any, Array]]] = [[] for _ in self.sites]
+        self._counted: dict[tuple[int, Arch, int], AccessTotal] = {}
 
     def record(self, site: int, *, block: int, first_warp: int, offsets: Any, mask: Array) -> None:
         """Note an execution by the lanes of `mask`; `offsets`, int or array, from the buffer's start."""
@@ -101,7 +102,9 @@ class MemTrace:
             empty = numpy.zeros((0, self.lanes), dtype=numpy.int64)
             return Instructions(none, none, empty, empty.astype(bool))
         active = numpy.concatenate([mask for *_, mask in records]).reshape(-1, self.lanes)
-        offsets = [numpy.broadcast_to(at, mask.shape) for _, _, at, mask in records]
+        offsets = [
+            at if isinstance(at, numpy.ndarray) else numpy.full(len(mask), at) for _, _, at, mask in records
+        ]
         addresses = numpy.concatenate(offsets).reshape(-1, self.lanes) + self.sites[number].base_bytes
         warps = [len(mask) // self.lanes for *_, mask in records]
         block = numpy.repeat([block for block, *_ in records], warps)
@@ -130,6 +133,13 @@ class MemTrace:
         )
 
     def _total(self, number: int, machine: Arch) -> AccessTotal:
+        """Counted once for the records that a site has."""
+        key = number, machine, len(self._records[number])
+        if key not in self._counted:
+            self._counted[key] = self._count(number, machine)
+        return self._counted[key]
+
+    def _count(self, number: int, machine: Arch) -> AccessTotal:
         site, ran = self.sites[number], self.instructions(number)
         total = ideal = worst = 0
         for start in range(0, len(ran.block), _CHUNK):

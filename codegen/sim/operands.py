@@ -196,7 +196,7 @@ def _immediate(value: Any, group: Group) -> tuple[Any, None]:
 
 
 def _place(buffer: Buffer, offsets: Closure, group: Group) -> tuple[Place, None]:
-    return Place(buffer, numpy.broadcast_to(numpy.asarray(offsets(group.frame)), group.lanes)), None
+    return Place(buffer, _per_lane(numpy.asarray(offsets(group.frame)), group)), None
 
 
 def _barrier(name: str, stage: Closure, group: Group) -> tuple[BarrierPlace, None]:
@@ -204,26 +204,32 @@ def _barrier(name: str, stage: Closure, group: Group) -> tuple[BarrierPlace, Non
 
 
 def _value(compute: Closure, group: Group) -> tuple[Array, None]:
-    found = numpy.asarray(compute(group.frame), dtype=numpy.uint32)
-    return numpy.broadcast_to(found, group.lanes)[:, None], None
+    return _per_lane(numpy.asarray(compute(group.frame), dtype=numpy.uint32), group)[:, None], None
+
+
+def _per_lane(found: Array, group: Group) -> Array:
+    """A value of all lanes, or one for each, as one for each."""
+    return found if found.ndim else numpy.full(group.lanes, found)
 
 
 def _read_register(
     machine: Machine, ref: RegRef, words: int, place: Closure, group: Group
 ) -> tuple[Array, Array | None]:
-    start = place(group.frame)
-    _check_free(machine, ref, start, words, group, "reads")
-    i = group.registers.unwritten(start, words, group.active)
+    start, registers = place(group.frame), group.registers
+    if registers.locks is not None:
+        _check_free(machine, ref, start, words, group, "reads")
+    i = registers.unwritten(start, words, group.active)
     if i is not None:
         raise group.fail(f"reads register {ref}, which nothing has written", i)
-    return group.registers.read(start, words, group.active)
+    return registers.read(start, words, group.active)
 
 
 def _write_register(
     machine: Machine, ref: RegRef, place: Closure, group: Group, value: Array, poison: Array | None
 ) -> None:
     start = place(group.frame)
-    _check_free(machine, ref, start, value.shape[1], group, "writes")
+    if group.registers.locks is not None:
+        _check_free(machine, ref, start, value.shape[1], group, "writes")
     group.registers.write(start, group.active, value, poison)
 
 

@@ -14,9 +14,11 @@ sees poison (see machine) is applied twice, to the poisoned bits as 0 and as 1; 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import repeat
 from typing import Any, Literal, TypeAlias, assert_never
 
 import numpy
@@ -34,7 +36,8 @@ from layoutalg.codegen.sim.operands import Operands, Source, Target
 from layoutalg.errors import IRError
 
 Waits: TypeAlias = Iterator[Callable[[], bool]]
-Step: TypeAlias = Callable[[Group], Waits]
+Step: TypeAlias = "Callable[[Group], Waits | None]"
+"""A statement made ready: None where it has been executed, without a wait."""
 
 
 STATEMENT, PER_WARP = 60, 4
@@ -129,18 +132,20 @@ class Program:
                 shapes.append(operand.words)
 
         try:
-            inspect.signature(instr.effect).bind(machine, None, *sources)
+            _check_arity(instr.effect, len(sources))
         except TypeError as error:
             raise IRError(
                 "effect", s, f"the effect of {instr} is called with {len(sources)} values: {error}"
             ) from error
 
-        def run(group: Group) -> Waits:
+        whole_warps, whole_warpgroups = instr.requires.warp_converged, instr.requires.warpgroup_converged
+
+        def run(group: Group) -> None:
             group.number, group.statement = number, partial(where, group.frame)
             self._count(number, group)
-            if instr.requires.warp_converged:
+            if whole_warps:
                 machine.check_whole_warps(group, instr.name)
-            if instr.requires.warpgroup_converged:
+            if whole_warpgroups:
                 machine.check_whole_warpgroups(group, instr.name)
             taken = [source(group) for source in sources]
             if acts and any(poison is not None for _, poison in taken):
@@ -148,15 +153,27 @@ class Program:
             given = _apply(s, machine, group, taken, shapes)
             for target, (value, poison) in zip(targets, given, strict=True):
                 target(group, value, poison)
-            if instr.ready is not None and not instr.ready(machine, group):
-                yield partial(instr.ready, machine, group)
 
-        return run
+        if (ready := instr.ready) is None:
+            return run
+
+        def run_and_wait(group: Group) -> Waits:
+            run(group)
+            if not ready(machine, group):
+                yield partial(ready, machine, group)
+
+        return run_and_wait
 
     def _count(self, number: int, group: Group) -> None:
         warps = group.active.warps
         self.executed[number, group.first_warp : group.first_warp + len(warps)] += warps
         spend(STATEMENT + PER_WARP * len(warps))
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _check_arity(effect: Callable[..., Any], values: int) -> None:
+    """That an effect can be called with so many values.  Raises TypeError."""
+    inspect.signature(effect).bind(None, None, *(None for _ in range(values)))
 
 
 def _guarded(source: Source, allowed: Closure, words: int, group: Group) -> tuple[Array, Array | None]:
@@ -173,12 +190,13 @@ def _guarded(source: Source, allowed: Closure, words: int, group: Group) -> tupl
 
 def _run(steps: tuple[Step, ...], group: Group) -> Waits:
     for step in steps:
-        yield from step(group)
+        waits = step(group)
+        if waits is not None:
+            yield from waits
 
 
-def _let(slot: int, value: Closure, group: Group) -> Waits:
+def _let(slot: int, value: Closure, group: Group) -> None:
     group.frame[slot] = value(group.frame)
-    yield from ()
 
 
 def _for(
@@ -204,10 +222,9 @@ def _for(
             group.active = outer
 
 
-def _advance(places: list[tuple[int, Closure]], group: Group) -> Waits:
+def _advance(places: list[tuple[int, Closure]], group: Group) -> None:
     for place, step in places:
         group.frame[place] = group.frame[place] + step(group.frame)
-    yield from ()
 
 
 def _unroll(slot: int, count: int, body: tuple[Step, ...], group: Group) -> Waits:
@@ -249,9 +266,9 @@ def _apply(
     s: Do, machine: Machine, group: Group, taken: list[tuple[Any, Array | None]], words: list[int]
 ) -> list[tuple[Array, Array | None]]:
     """The outputs of an instruction's effect and their poison."""
-    if all(poison is None for _, poison in taken):
-        values = _outputs(s, group, s.instr.effect(machine, group, *(value for value, _ in taken)), words)
-        return [(value, None) for value in values]
+    values = [value for value, poison in taken if poison is None]
+    if len(values) == len(taken):
+        return [(value, None) for value in _outputs(s, group, s.instr.effect(machine, group, *values), words)]
     low = [value if poison is None else value & ~poison for value, poison in taken]
     high = [value if poison is None else value | poison for value, poison in taken]
     zeros = _outputs(s, group, s.instr.effect(machine, group, *low), words)
@@ -259,14 +276,14 @@ def _apply(
     return [(a, a ^ b) for a, b in zip(zeros, ones, strict=True)]
 
 
+def _is_words(value: Array, words: int, lanes: int) -> bool:
+    return value.shape == (lanes, words) and value.dtype == numpy.uint32
+
+
 def _outputs(s: Do, group: Group, result: Any, words: list[int]) -> tuple[Array, ...]:
     """What an effect returned, as one uint32 array (lanes, words) an output."""
     values = () if result is None else (result,) if isinstance(result, numpy.ndarray) else tuple(result)
-    fits = len(values) == len(words) and all(
-        value.shape == (group.lanes, n) and value.dtype == numpy.uint32
-        for value, n in zip(values, words, strict=True)
-    )
-    if not fits:
+    if len(values) != len(words) or not all(map(_is_words, values, words, repeat(group.lanes))):
         got = [(value.shape, str(value.dtype)) for value in values]
         raise IRError("effect", s, f"{s.instr} must return uint32 of {group.lanes} x {words}, returned {got}")
     # What an effect passes on may be the registers themselves, which the first of several outputs changes.

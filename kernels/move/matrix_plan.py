@@ -190,12 +190,18 @@ def _config(p: MatrixProblem, tile: tuple[int, int], chip: Arch) -> TransposeCon
         for lanes_m in _lane_choices(tile_m // dst_vec, 256 // (dst_vec * size)):
             domain = Layout((tile_n, tile_m), (tile_m, 1))
             c = TransposeConfig(tile_m, tile_n, threads, src_vec, dst_vec, lanes_n, lanes_m, edges, domain)
-            if _covers(c, size):
-                pattern = tile_accesses(c, p.dtype)
-                found = synthesize(domain.shape, pattern, element=p.dtype, form="single", arch=chip)
-                if found.layout is not None:
-                    return replace(c, layout=found.layout)
+            layout = _swizzled(c, p.dtype, chip) if _covers(c, size) else None
+            if layout is not None:
+                return replace(c, layout=layout)
     return UnsupportedError(f"no lanes of {threads} threads cover a tile of {tile_m} x {tile_n} of {p}")
+
+
+@lru_cache(maxsize=128)
+def _swizzled(c: TransposeConfig, element: DType, chip: Arch) -> AnyLayout | None:
+    """A layout of the tile on which no access has a conflict, None where there is none: problems of any
+    extents share it."""
+    pattern = tile_accesses(c, element)
+    return synthesize(c.layout.shape, pattern, element=element, form="single", arch=chip).layout
 
 
 def _lane_choices(most: int, preferred: int) -> list[int]:

@@ -66,11 +66,12 @@ class Layout(Coded, Value):
     (1, 2)
     """
 
-    __slots__ = ("shape", "stride")
+    __slots__ = ("_digits", "shape", "stride")
     __match_args__ = ("shape", "stride")
 
     shape: IntTuple
     stride: IntTuple
+    _digits: tuple[list[tuple[int, Any]], Any]
 
     def __init__(self, shape: IntTuple, stride: StrideTuple | None = None) -> None:
         shape = normalize(shape, "shape", leaf_of_shape)
@@ -148,6 +149,9 @@ class Layout(Coded, Value):
         the shape, ResourceError when an offset does not fit an int64 array.
         """
         one = crd[0] if len(crd) == 1 else crd
+        if type(one) is int and one >= 0:
+            offset = self._at(one)
+            return offset.coordinate() if type(offset) is ScaledBasis else offset
         for part in one if type(one) is tuple else (one,):
             if type(part) is not int:
                 try:
@@ -160,6 +164,23 @@ class Layout(Coded, Value):
         else:
             offset = inner_product(one, self.shape, self.stride)
         return offset.coordinate() if type(offset) is ScaledBasis else offset
+
+    def _at(self, index: int) -> Any:
+        """`inner_product` of a flat index, the extents and strides of its digits kept."""
+        try:
+            digits, last = self._digits
+        except AttributeError:
+            leaves = list(zip(flatten_tree(self.shape), flatten_tree(self.stride), strict=True)) or [(1, 0)]
+            digits = [(s, d) for s, d in leaves[:-1] if s != 1 or type(d) is not int]
+            last = leaves[-1][1]
+            _set_digits(self, (digits, last))
+        if not digits:
+            return index * last
+        total: Any = 0
+        for extent, stride in digits:
+            total = total + index % extent * stride
+            index = index // extent
+        return total + index * last
 
     def most_offset(self, crd: Any) -> int:
         """A bound on every number on the way to the offset of a coordinate of integers and arrays of them."""
@@ -295,6 +316,7 @@ def _check_bases(stride: IntTuple) -> None:
 _new = object.__new__
 _set_shape = Layout.__dict__["shape"].__set__
 _set_stride = Layout.__dict__["stride"].__set__
+_set_digits = Layout.__dict__["_digits"].__set__
 
 
 def layout_of(shape: IntTuple, stride: IntTuple) -> Layout:

@@ -28,7 +28,7 @@ from layoutalg.checks import (
 )
 from layoutalg.cli.commands.checks import ci
 from layoutalg.errors import ParseError
-from tests.command import answer, refusal, run
+from tests.command import answer, invoke, refusal, run
 from tests.sweeps import each
 
 pytest_plugins = ["pytester"]
@@ -372,11 +372,7 @@ def test_bad_input_of_the_command(folder: Path) -> None:
 
 
 def test_checks_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    from typer.testing import CliRunner
-
-    from layoutalg.cli.app import app
-
-    result = CliRunner().invoke(app, ["ci", "-", "--format", "github"], input=FILE.encode())
+    result = invoke("ci", "-", "--format", "github", input=FILE.encode())
     assert result.exit_code == 1 and "::error file=stdin,line=19," in result.stdout
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from layoutalg.arch import find_arch, find_instruction
 from layoutalg.cli import completions
 from layoutalg.cli.app import app
 from layoutalg.dtype import dtype
+from tests.command import invoke
 from tests.sweeps import each
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ def asked(*words: str) -> list[str]:
     """What bash is told for the last of these words."""
     line = ["layoutalg", *words]
     given = {"COMP_WORDS": " ".join(line), "COMP_CWORD": str(len(words))}
-    ran = CliRunner().invoke(app, [], env={"_LAYOUTALG_COMPLETE": "complete_bash", **given})
+    ran = invoke(env={"_LAYOUTALG_COMPLETE": "complete_bash", **given})
     assert ran.exit_code == 0 and ran.stderr == ""
     return str(ran.stdout).split()
 

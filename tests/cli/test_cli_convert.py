@@ -6,12 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from layoutalg.cli.app import app
 from layoutalg.cli.completions import forms
 from layoutalg.notation import FORMS
-from tests.command import answer, refusal, run
+from tests.command import answer, invoke, refusal, run
 from tests.sweeps import each
 
 TILE = "Sw<3,3,3> o 0 o (64,64):(64,1)"
@@ -28,13 +26,13 @@ def test_it_prints_the_result_and_nothing_else() -> None:
 
 
 def test_standard_input_is_read_and_bad_bytes_are_placed() -> None:
-    made = CliRunner().invoke(app, ["convert", "-", "--to", "torch"], input="Layout((8, 64),\n(64, 1))\n")
+    made = invoke("convert", "-", "--to", "torch", input="Layout((8, 64),\n(64, 1))\n")
     assert made.stdout == "size=(8, 64), stride=(64, 1)\n"
-    bad = CliRunner().invoke(app, ["convert", "-"], input=b"(8,64):\n\xff(64,1)")
+    bad = invoke("convert", "-", input=b"(8,64):\n\xff(64,1)")
     assert bad.exit_code == 2 and "line 2, byte 1" in bad.stderr
-    large = CliRunner().invoke(app, ["convert", "-"], input=b"1" * ((1 << 20) + 1))
+    large = invoke("convert", "-", input=b"1" * ((1 << 20) + 1))
     assert large.exit_code == 2 and "size of standard input" in large.stderr
-    deep = CliRunner().invoke(app, ["convert", "-"], input="Layout<" * 100_000)
+    deep = invoke("convert", "-", input="Layout<" * 100_000)
     assert deep.exit_code == 2 and "at most 128 nested brackets" in deep.stderr
     assert "line 1, column" in deep.stderr
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from layoutalg.cli.app import app
-from tests.command import answer, refusal, run
+from tests.command import answer, invoke, refusal, run
 from tests.index_functions import read
 from tests.sweeps import each
 
@@ -102,5 +100,5 @@ def test_files_that_are_no_text_are_refused_with_the_place(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("source", ["int f(int i) { return i; }", "def f(i): return i", "0 1 2 3 4 5 6 7"])
 def test_a_source_may_come_from_standard_input(source: str) -> None:
-    made = CliRunner().invoke(app, ["identify", "-", "--shape", "8"], input=source)
+    made = invoke("identify", "-", "--shape", "8", input=source)
     assert made.exit_code == 0 and made.stdout.startswith("8:1")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from typer.testing import CliRunner
-
-from layoutalg.cli.app import app
 from layoutalg.cli.inputs import MAX_SOURCE_BYTES
-from tests.command import run
+from tests.command import invoke, run
 from tests.sweeps import each
 
 SWIZZLED, PLAIN = "Sw<3,3,3> o 0 o (64,64):(64,1)", "(64,64):(64,1)"
@@ -18,7 +15,7 @@ OFFSETS = " ".join(str(4 * lane) for lane in range(32))
 def fed(text: str | bytes, *words: str) -> Any:
     """The command with a text on its standard input."""
     raw = text if isinstance(text, bytes) else text.encode()
-    return CliRunner().invoke(app, words, input=raw, catch_exceptions=False)
+    return invoke(*words, input=raw, catch_exceptions=False)
 
 
 @each(
@@ -67,6 +64,5 @@ def test_what_standard_input_cannot_give() -> None:
 
 def test_a_shell_that_completes_reads_nothing() -> None:
     given = {"COMP_WORDS": "layoutalg analyze - --access ldmatrix.x4.", "COMP_CWORD": "4"}
-    runner = CliRunner()
-    got = runner.invoke(app, [], env={"_LAYOUTALG_COMPLETE": "complete_bash", **given}, input="4:")
+    got = invoke(env={"_LAYOUTALG_COMPLETE": "complete_bash", **given}, input="4:")
     assert got.stdout.split() == ["ldmatrix.x4.trans"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from typing import Any, Literal
 
@@ -91,13 +92,22 @@ def test_units_of_a_tensor_are_nearly_those_that_are_counted(
     assert stored_units(stage, unit) == pytest.approx(stored, rel=0.06)
 
 
-def counted_fills(stage: Stage, unit: int, near: int) -> int:
-    """Units that memory fills, one by one, where each stays in the L2 until `near` bytes have passed."""
-    nbytes, last, filled = prod(stage.tile) * stage.size, dict[int, int](), 0
+@lru_cache(maxsize=4)
+def loaded(stage: Stage) -> list[np.ndarray[Any, Any]]:
+    """The bytes at which each block's chunks start."""
+    found = []
     for block in range(stage.blocks):
         origins = block_origins(stage, block)
         chunk = Load(stage, np.arange(stage.loads), origins, block_base(stage, origins))
-        first = np.broadcast_to(chunk.source, chunk.x.shape)[holding(chunk.x, chunk.exists)] * stage.size
+        first = np.broadcast_to(chunk.source, chunk.x.shape)[holding(chunk.x, chunk.exists)]
+        found.append(first * stage.size)
+    return found
+
+
+def counted_fills(stage: Stage, unit: int, near: int) -> int:
+    """Units that memory fills, one by one, where each stays in the L2 until `near` bytes have passed."""
+    nbytes, last, filled = prod(stage.tile) * stage.size, dict[int, int](), 0
+    for block, first in enumerate(loaded(stage)):
         for one in np.unique(first // unit).tolist():
             filled += block * nbytes - last.get(one, -near - 1) > near
             last[one] = block * nbytes

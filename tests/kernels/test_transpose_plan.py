@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from layoutalg.analysis import SharedReport, analyze
@@ -24,6 +26,7 @@ WIDTHS = {"u8": 1, "f16": 2, "f32": 4, "f64": 8, "c128": 16}
 LEADING = ((4096, 4096), (4097, 4097), (4096, 4097), (4098, 4100))
 
 
+@functools.cache
 def every_config() -> list[tuple[MatrixProblem, TransposeConfig]]:
     found = []
     for dtype in WIDTHS:
@@ -33,7 +36,7 @@ def every_config() -> list[tuple[MatrixProblem, TransposeConfig]]:
     return found
 
 
-@each(("p", "c"), every_config(), ids=str)
+@each(("p", "c"), every_config, ids=str)
 def test_both_thread_value_layouts_visit_every_element_once(p: MatrixProblem, c: TransposeConfig) -> None:
     everything = list(range(c.tile_m * c.tile_n))
     loads = load_copy(c, p.dtype).tidfrg("src", Layout((c.tile_m, c.tile_n)))
@@ -43,7 +46,7 @@ def test_both_thread_value_layouts_visit_every_element_once(p: MatrixProblem, c:
         assert sorted(tv(i) for i in everything) == everything
 
 
-@each(("p", "c"), every_config(), ids=str)
+@each(("p", "c"), every_config, ids=str)
 def test_every_configuration_is_free_of_bank_conflicts(p: MatrixProblem, c: TransposeConfig) -> None:
     for access in tile_accesses(c, p.dtype):
         report = analyze(c.layout, access)
