@@ -109,6 +109,7 @@ def whole_units(array: Any) -> Any:
 
 def kind_of(dtype: object) -> str:
     """NumPy's name of a type of elements: of a type of NumPy's or PyTorch's, its name, or "f16", "bf16", ...
+    A type of another byte order than the machine's has NumPy's short name, such as ">f4".
 
     Raises ArgumentTypeError for what is not a type.
 
@@ -125,9 +126,10 @@ def kind_of(dtype: object) -> str:
     import numpy
 
     try:
-        return numpy.dtype(dtype).name  # type: ignore[call-overload, no-any-return]
+        found: Any = numpy.dtype(dtype)  # type: ignore[call-overload]
     except TypeError as error:
         raise ArgumentTypeError(f"dtype {shown(dtype)}: a type such as 'float32' is needed") from error
+    return str(found.name if found.isnative else found.str)
 
 
 # --- rounding -----------------------------------------------------------------------------------------

@@ -130,9 +130,9 @@ def ready_sequence(
 ) -> ReadySequence:
     """The best plan of a problem, compiled, from a folder; it is put there where it was not.
 
-    A lock file that the environment names goes before the cost model (see `tuning.Lock`, whose errors are
-    raised too), but for `most_blocks` of a cluster, where the GPU has such a limit; 0: any.  `apart`: without
-    plans whose blocks wait for all others.
+    A lock file that the environment names goes before the cost model, and so do fitted rates (see
+    `tuning.Lock` and `tuning.Rates`, whose errors are raised too), but for `most_blocks` of a cluster, where
+    the GPU has such a limit; 0: any.  `apart`: without plans whose blocks wait for all others.
 
     Raises what the family's `candidates` and `launches` and `compile_sequence` raise; trouble with the folder
     is a warning.
@@ -150,6 +150,7 @@ def ready_sequence(
     locked = None if lock is None else lock.entry(family, p, arch, gpu)
     rates = None if limit or locked is not None else current_rates(family)
     if rates is not None:
+        rates.check(arch, gpu)  # another GPU may share the folder
         limit = (*limit, ("rates", int(rates.digest[:15], 16)))
     key = None if folder is None else plan_key(family, p, arch, (*scalars, *limit), locked)
     entry = None if folder is None or key is None else fetch_entry(folder, key)

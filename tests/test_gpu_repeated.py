@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import cycle, repeat
 from pathlib import Path
@@ -380,6 +382,30 @@ def test_a_prepared_call_is_its_launches(driver: Driver) -> None:
         [X.data.ptr, OUT.data.ptr], [X.data.ptr, COLUMN.data.ptr],
     ]  # fmt: skip
     assert {stream for _, stream, _ in driver.launched} == {STREAM}
+
+
+@each(
+    ("op", "others"),
+    [
+        ("matmul", {"b": ((64, 64), "f2"), "c": ((64, 64), "f2"), "beta": 1.0}),
+        ("layer_norm", {"weight": ((64,), "f2"), "bias": ((64,), "f2")}),
+        ("cross_entropy", {"target": ((64,), "i8")}),
+    ],
+)
+def test_a_prepared_call_keeps_all_its_arrays_alive(op: str, others: dict[str, Any], driver: Driver) -> None:
+    """Their addresses are packed: memory of an array that is gone would be another's."""
+    given = {
+        name: Array(n << 24, *v) if isinstance(v, tuple) else v
+        for n, (name, v) in enumerate(others.items(), 1)
+    }
+    arrays = [weakref.ref(v) for v in given.values() if isinstance(v, Array)]
+    call = ops.prepare(op, M, **given)
+    del given
+    gc.collect()
+    assert arrays and all(one() is not None for one in arrays)
+    del call
+    gc.collect()
+    assert not any(one() is not None for one in arrays)
 
 
 @each(

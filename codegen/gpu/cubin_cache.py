@@ -210,7 +210,7 @@ def _make_room(opened: Folder, nbytes: int) -> None:
     mine = _reserved.pop(where, None)
     if mine is not None:
         if mine.take(nbytes):
-            _reserved[where] = mine
+            _keep(where, mine)
             return
         mine.release()
     seen, most = _evict(opened, LIMIT_BYTES), LIMIT_BYTES // ALL_AHEAD
@@ -219,9 +219,18 @@ def _make_room(opened: Folder, nbytes: int) -> None:
         return
     if LIMIT_BYTES - seen.total < size:  # full: what many writes need, at once
         seen = _evict(opened, LIMIT_BYTES - most)
-    ahead = opened.reserve(min(size, max(0, LIMIT_BYTES - seen.total)))
+    try:
+        ahead = opened.reserve(min(size, max(0, LIMIT_BYTES - seen.total)))
+    except OSError:  # where files are not sparse, or have a limit: the entry itself has its place
+        return
+    _keep(where, ahead)
     _evict(opened, LIMIT_BYTES)  # others may have taken some meanwhile
-    _reserved[where] = ahead
+
+
+def _keep(where: tuple[int, int], mine: Reserved) -> None:
+    """Keep what was taken ahead, but for where another thread has taken some meanwhile."""
+    if _reserved.setdefault(where, mine) is not mine:
+        mine.release()
 
 
 def evict(folder: Path, limit_bytes: int) -> int:

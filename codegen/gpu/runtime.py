@@ -248,7 +248,7 @@ class Loaded:
     def launcher(self, **args: Any) -> Callable[[], None]:
         """Check the arguments once; the function returned launches and does nothing else.
 
-        It keeps the arrays alive.
+        It keeps the arrays alive.  Any number of threads may call it, each on a stream of its own.
         """
         values = self._values(args)
         integers = {k: v for k, v in args.items() if isinstance(v, int)}
@@ -257,9 +257,13 @@ class Loaded:
         start = Start(self.kernel, self.function, *shape, maps)
         packed = start.packed(len(values))
         packed.values[:] = values
+        one: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        if not start.plain:
+            one = threading.RLock()  # the stream is packed, too
 
         def launch(kept: object = args) -> None:
-            start(current_stream(), packed)
+            with one:
+                start(current_stream(), packed)
 
         return launch
 

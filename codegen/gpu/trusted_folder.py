@@ -113,8 +113,13 @@ class Folder:
         name = f"{RESERVED}{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, _PRIVATE_FILE, dir_fd=self._descriptor)
-        os.ftruncate(descriptor, nbytes)
-        return Reserved(name, os.dup(self._descriptor), descriptor, nbytes)
+        try:
+            os.ftruncate(descriptor, nbytes)
+            return Reserved(name, os.dup(self._descriptor), descriptor, nbytes)
+        except OSError:
+            os.close(descriptor)
+            self.remove(name)
+            raise
 
     def remove(self, name: str) -> None:
         """Remove a file, or a link; nothing happens where it is absent.  Raises OSError."""
@@ -154,16 +159,19 @@ class Reserved:
         atexit.register(self.release)
 
     def take(self, nbytes: int) -> bool:
-        """Make it smaller, for a file that has its size already; False where it has not so much, or where
-        somebody has removed it.  Raises OSError."""
+        """Make it smaller, for a file that has its size already; False where it has not so much, where
+        somebody has removed it, or with its file system."""
         if self._process != os.getpid():
             return False
         with self._lock:
             if self._descriptor < 0 or nbytes > self._left:
                 return False
             self._left -= nbytes
-            os.ftruncate(self._descriptor, self._left)
-            return os.fstat(self._descriptor).st_nlink > 0
+            try:
+                os.ftruncate(self._descriptor, self._left)
+                return os.fstat(self._descriptor).st_nlink > 0
+            except OSError:
+                return False
 
     def release(self) -> None:
         """Give it back.  Nothing happens where that was done, or where another process took it."""

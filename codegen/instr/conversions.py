@@ -82,8 +82,8 @@ def converted(bits: Array, source: str, target: str) -> Array:
             return _to_bf16(values)
         if target in INTEGERS and source not in INTEGERS:
             return _towards_zero(values.astype(numpy.float64), INTEGERS[target]).view(word)
-        kind = INTEGERS.get(target) or _FLOATS[target]
-        return numpy.ascontiguousarray(values.astype(kind)).view(word)
+        found: Array = numpy.asarray(values, INTEGERS.get(target) or _FLOATS[target], order="C")
+        return found.view(word)
 
 
 def _to_bf16(values: Array) -> Array:

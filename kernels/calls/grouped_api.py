@@ -330,14 +330,17 @@ def _launched(
             sequence, config = configured_on_gpu(FAMILY, part.p, first.form.device)
             here = places | {"b": places["b"] + part.offset}
             steps.append((sequence, here | part.words(rows, config)))
-    return functools.partial(_launch, first, steps)
+    return functools.partial(_launch, given, steps)
 
 
-def _launch(first: View, steps: Sequence[tuple[LoadedSequence, Mapping[str, int]]]) -> None:
-    with launching(first):
+def _launch(
+    given: Mapping[str, View], steps: Sequence[tuple[LoadedSequence, Mapping[str, int]]]
+) -> None:  # fmt: skip
+    """Launch the groups; the arrays, whose addresses the steps have, are kept alive for it."""
+    with launching(first := given["a"]):
         stream = stream_of(first)
-        for sequence, given in steps:
-            sequence(given, stream)
+        for sequence, addresses in steps:
+            sequence(addresses, stream)
 
 
 def _simulated(

@@ -154,14 +154,15 @@ class Launches:
             launch(addresses, stream)
         return out
 
-    def on(self, first: Any, out: Any, addresses: list[int]) -> Callable[[], object]:
-        """The same on arrays that stay: their addresses are packed once, where no memory is allocated."""
-        again, current, device, stream = (
-            partial(self, first, out, addresses),
-            self._current,
-            self._device,
-            self._stream,
-        )
+    def on(self, arrays: Sequence[Any], addresses: list[int]) -> Callable[[], object]:
+        """The same on arrays that stay, and are kept alive, the first one first and the result last: their
+        addresses are packed once, where no memory is allocated."""
+        first, out = arrays[0], arrays[-1]
+        current, device, stream = self._current, self._device, self._stream
+
+        def again(alive: object = arrays) -> None:
+            self(first, out, addresses)
+
         if self._scratch:
             return again
         found = (launch.starting(addresses, picks) for launch, picks in self._steps)
@@ -170,7 +171,7 @@ class Launches:
             return again
         one = starts[0] if len(starts) == 1 else None
 
-        def run(alive: object = (first, out)) -> None:
+        def run(alive: object = arrays) -> None:
             if current is not None and current() != device:
                 again()
             elif one is not None:
@@ -374,4 +375,4 @@ def launched(
     launches = Launches(first, target, pairs, sequences, pointers, last + 1, zeros=zeros)
     launches.check(addresses)
     _remember(call, launches)
-    return launches.on(first.array, target.array, addresses)
+    return launches.on([None if v is None else v.array for v in views], addresses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import time
@@ -15,7 +16,7 @@ import pytest
 
 from layoutalg.codegen.gpu import Cubin, cache_folder, clear, compile_cubin, cubin_cache, usage
 from layoutalg.codegen.gpu.cubin_cache import cached_cubin, cubin_key, evict, fetch, store
-from layoutalg.codegen.gpu.trusted_folder import Folder, Item, trusted_folder
+from layoutalg.codegen.gpu.trusted_folder import Folder, Item, Reserved, trusted_folder
 
 SOURCE = 'extern "C" __global__ void two(unsigned* p) { p[threadIdx.x] *= 2; }'
 CUBIN = Cubin("two", "sm_80", bytes(range(256)) * 8, 16, 8, 4, 1024, "ptxas info\nline two")
@@ -292,6 +293,61 @@ def test_what_is_taken_ahead_counts_for_others_and_is_lost_with_its_file(
         held.release()
         assert not held.take(0)
         held.release()
+
+
+def open_files() -> int:
+    """Descriptors that this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_threads_that_write_at_once_take_ahead_once(
+    tmp_path: Path, looks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread that stores while one has what was taken takes some itself: one of both is kept."""
+    for n in range(8):
+        store(tmp_path, f"ff{n:062x}", CUBIN)
+    take, depth = Reserved.take, [0]
+
+    def interrupted(mine: Reserved, nbytes: int) -> bool:
+        taken = take(mine, nbytes)
+        if not depth[0]:
+            depth[0] = 1
+            store(tmp_path, OTHER, CUBIN)
+            depth[0] = 0
+        return taken
+
+    monkeypatch.setattr(Reserved, "take", interrupted)
+    opened = open_files()
+    for _ in range(3):
+        store(tmp_path, KEY, CUBIN)
+        assert len(list(tmp_path.glob(".new-room-*"))) == 1
+    assert open_files() == opened
+
+
+def test_an_entry_is_kept_where_nothing_can_be_taken_ahead(
+    tmp_path: Path, looks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system without sparse files, a limit of files' sizes, or one that is gone."""
+    resize = os.ftruncate
+
+    def refused(descriptor: int, nbytes: int) -> None:
+        if ".new-room-" in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(errno.EFBIG, "File too large")
+        resize(descriptor, nbytes)
+
+    monkeypatch.setattr(os, "ftruncate", refused)
+    store(tmp_path, OTHER, CUBIN)
+    opened = open_files()
+    for n in range(9):
+        store(tmp_path, f"ff{n:062x}", CUBIN)
+    assert usage(tmp_path)[0] == 10 and not list(tmp_path.glob(".new-*"))
+    assert open_files() == opened
+    monkeypatch.setattr(os, "ftruncate", resize)
+    store(tmp_path, KEY, CUBIN)
+    assert len(list(tmp_path.glob(".new-room-*"))) == 1
+    monkeypatch.setattr(os, "ftruncate", refused)
+    store(tmp_path, KEY, CUBIN)
+    assert fetch(tmp_path, KEY) == CUBIN and not list(tmp_path.glob(".new-*"))
 
 
 def test_evicting_leaves_what_is_not_ours(tmp_path: Path) -> None:

@@ -108,6 +108,18 @@ def test_the_instruction_computes_the_definition(pair: tuple[str, str], n: int) 
     assert np.array_equal(got.view(WORD[target]), expected)
 
 
+@each("pair", PAIRS, ids=str)
+@each("shape", [(), (0,), (1, 1), (2, 3)])
+def test_the_definition_keeps_the_shape(pair: tuple[str, str], shape: tuple[int, ...]) -> None:
+    source, target = pair
+    words = drawn(source, 8)[: int(np.prod(shape, dtype=int))].reshape(shape)
+    for numbers in (words, words.T):
+        found = converted(numbers, source, target)
+        assert found.shape == numbers.shape and found.dtype == WORD[target]
+        flat = converted(numbers.ravel(), source, target)
+        assert np.array_equal(found.ravel(), flat)
+
+
 def test_other_types_are_refused() -> None:
     for source, target in (("tf32", "f32"), ("f32", "c64"), ("e4m3", "f16")):
         with pytest.raises(UnsupportedError, match="are accepted"):

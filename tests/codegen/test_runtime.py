@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 import weakref
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,12 +30,13 @@ from layoutalg.codegen.gpu import (
     runtime,
 )
 from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.driver import dependent_launcher
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel, check_argument, dependent
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
-from tests.cuda_driver import STREAM, Array, Driver
+from tests.cuda_driver import FUNCTION, STREAM, Array, Driver
 
 
 def kernel() -> Kernel:
@@ -128,6 +131,42 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     monkeypatch.setattr(runtime, "attribute_launcher", cupy.attribute_launcher)
     monkeypatch.setattr(runtime, "require_gpu", lambda: None)
     return cupy
+
+
+def test_threads_that_launch_what_is_packed_once_keep_their_streams(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that starts early: the stream stands in memory of the launch until the driver has read it."""
+    seen, inside, second, here = list[int](), threading.Event(), threading.Event(), threading.local()
+
+    def launch(config: Any, *_: Any) -> int:
+        if not inside.is_set():
+            inside.set()
+            second.wait(0.2)  # the other thread launches meanwhile, if it may
+        seen.append(config._obj.stream or 0)
+        if here.stream == 2:
+            second.set()
+        return 0
+
+    library = SimpleNamespace(cuLaunchKernelEx=launch)
+    monkeypatch.setattr(runtime, "dependent_launcher", partial(dependent_launcher, library=library))
+    monkeypatch.setattr(runtime, "current_stream", lambda: here.stream)
+    early = replace(pointers(), awaited=("src",))
+    assert early.dependent
+    loaded = runtime.Loaded(early, prepared(early).cubin, "", SimpleNamespace(ptr=FUNCTION))
+    call = loaded.launcher(src=Array(0x4000, (8,)), dst=Array(0x8000, (8,)))
+
+    def work(stream: int) -> None:
+        here.stream = stream
+        call()
+
+    threads = [threading.Thread(target=work, args=(stream,)) for stream in (1, 2)]
+    threads[0].start()
+    assert inside.wait(10)
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == [1, 2]
 
 
 def prepared(kernel: Kernel) -> Prepared:

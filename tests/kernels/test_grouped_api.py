@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import layoutalg
+from layoutalg import ops
 from layoutalg.errors import (
     ArgumentTypeError,
     LayoutAlgError,
@@ -109,6 +111,18 @@ def on_gpu(gpu: HostGpu, values: Any, kind: str) -> HostArray:
     array = gpu.array(raw, 0, kind, values.shape, strides)
     array.bits[...] = bits_of(values.astype("f8"), short).reshape(values.shape)
     return array
+
+
+def test_a_prepared_call_keeps_its_arrays_alive() -> None:
+    a, b = made(SIZES, 40, 72, by_k=True)
+    with simulated_gpu("sm_90") as gpu:
+        matrices = on_gpu(gpu, b, "float16")
+        kept = weakref.ref(matrices)
+        call = ops.prepare("grouped_matmul", on_gpu(gpu, a, "float16"), b=matrices, sizes=SIZES)
+        del matrices
+        assert kept() is not None
+        del call
+        assert kept() is None
 
 
 @each("kind", ["bfloat16", "float16"])

@@ -113,6 +113,11 @@ def test_what_is_not_converted_is_refused() -> None:
     x = np.zeros((4, 6), "f4")
     with pytest.raises(UnsupportedError, match="bfloat16: numpy has no such type"):
         la.ops.permute(x, (1, 0), dtype="bfloat16")
+    for order in (">f4", ">f2"):  # never the machine's order, for one that is asked for
+        with pytest.raises(UnsupportedError, match=f"float32 converted to {order}"):
+            la.ops.permute(x, (1, 0), dtype=order)
+    turned = x.astype(">f4")
+    assert la.ops.permute(turned, (1, 0), dtype=">f4").dtype == turned.dtype
     with pytest.raises(UnsupportedError, match="float32 converted to complex64"):
         la.ops.permute(x, (1, 0), dtype="complex64")
     with pytest.raises(ArgumentTypeError, match="out may hold float16"):

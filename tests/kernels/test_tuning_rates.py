@@ -13,6 +13,7 @@ import pytest
 from layoutalg.errors import LayoutAlgError, MismatchError, ParseError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.bench import Timed, make
+from layoutalg.kernels.plan_cache import ready_sequence
 from layoutalg.kernels.tuning import (
     RATES,
     Key,
@@ -98,6 +99,18 @@ def test_rates_of_another_gpu_or_version_are_refused_by_name(
     with pytest.raises(MismatchError, match=said) as caught:
         choose(FAMILY, PROBLEM, "sm_90", "NVIDIA H200")
     assert str(path) in str(caught.value)
+
+
+def test_rates_of_another_gpu_are_refused_where_a_plan_by_them_is_kept(
+    tmp_path: Path, use: Callable[[Rates], Path]
+) -> None:
+    """Hosts with GPUs of one architecture share a folder of plans."""
+    use(replace(rates(sectors=1.0), timing="gpu", gpu="NVIDIA H100"))
+    folder = tmp_path / "cubins"
+    first = ready_sequence("permute", PROBLEM, "sm_90", folder, gpu="NVIDIA H100")
+    assert ready_sequence("permute", PROBLEM, "sm_90", folder, gpu="NVIDIA H100") == first
+    with pytest.raises(MismatchError, match="are of NVIDIA H100, this is NVIDIA H200"):
+        ready_sequence("permute", PROBLEM, "sm_90", folder, gpu="NVIDIA H200")
 
 
 @pytest.mark.parametrize(
