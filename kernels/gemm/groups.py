@@ -19,11 +19,13 @@ Tile t is of the last group g with opens[g] <= t, and has the rows
     opens    0    2    2    5       tiles 0, 1 are of group 0, tiles 2 to 4 of group 2
 
 Loads by TMA start at any row and may run into the next group, whose rows are multiplied and not stored.
-Stores are by threads, which the end of the group bounds.  Tiles are walked in panels of columns, down all
-groups, so that blocks of one time share the few columns of a B.
+Results go through shared memory in boxes of 64 rows; a box whose rows are all of the group leaves by TMA,
+another by threads, which the end of the group bounds.  Tiles are walked in panels of columns, down all groups,
+so that blocks of one time share the few columns of a B.
 
 Notes.  Finding the group takes five instructions per group that the kernel has room for: rooms are powers of
-two up to MOST_TOGETHER, and more groups are several launches.
+two up to MOST_TOGETHER, and more groups are several launches.  Of a group one box in a column of boxes leaves
+by threads, so that maps of boxes of fewer rows, or a map per group, would have little left to gain.
 """
 
 from __future__ import annotations

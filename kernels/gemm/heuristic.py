@@ -55,6 +55,7 @@ from layoutalg.kernels.gemm.tables import (
     Tile,
 )
 from layoutalg.kernels.gemm.tiles import (
+    BOX_ROWS,
     Config,
     SimtConfig,
     Sm75Config,
@@ -400,7 +401,9 @@ def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
     most = 16 // p.result.nbytes
     across = gcd(_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"))
-    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors or p.grouped)
+    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors)
+    if p.grouped:  # boxes of groups that are shorter than one leave by threads all the same
+        boxed = boxed and p.rows >= BOX_ROWS
     return ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across)
 
 
