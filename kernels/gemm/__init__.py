@@ -25,7 +25,15 @@ from __future__ import annotations
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, named_epilogue
 from layoutalg.kernels.gemm.family import GEMM_FAMILIES, with_factors
 from layoutalg.kernels.gemm.gemv import GemvConfig
-from layoutalg.kernels.gemm.groups import MOST_TOGETHER, group_words, grouped
+from layoutalg.kernels.gemm.groups import (
+    MOST_TOGETHER,
+    drawn_sizes,
+    equal_sizes,
+    group_begins,
+    group_boxes,
+    group_words,
+    grouped,
+)
 from layoutalg.kernels.gemm.heuristic import expected_family
 from layoutalg.kernels.gemm.problem import (
     BatchMode,
@@ -65,8 +73,12 @@ __all__ = [
     "Sm80Config",
     "Sm90Config",
     "batch_scalars",
+    "drawn_sizes",
+    "equal_sizes",
     "expected_family",
     "gemm_problem",
+    "group_begins",
+    "group_boxes",
     "group_words",
     "grouped",
     "matrices",

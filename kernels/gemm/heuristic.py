@@ -37,6 +37,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig
+from layoutalg.kernels.gemm.groups import BOX_ROWS
 from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of
 from layoutalg.kernels.gemm.sm90_time import sm90_clock
 from layoutalg.kernels.gemm.streamk import part_count, share_of
@@ -55,7 +56,6 @@ from layoutalg.kernels.gemm.tables import (
     Tile,
 )
 from layoutalg.kernels.gemm.tiles import (
-    BOX_ROWS,
     Config,
     SimtConfig,
     Sm75Config,

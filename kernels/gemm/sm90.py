@@ -54,6 +54,7 @@ from layoutalg.codegen.program import BarrierRef, Kernel
 from layoutalg.dtype import DType
 from layoutalg.errors import IRError
 from layoutalg.kernels.gemm.epilogue import Output, statement
+from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
 from layoutalg.kernels.gemm.groups import Groups
 from layoutalg.kernels.gemm.mainloop import k_tiles
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
@@ -62,7 +63,6 @@ from layoutalg.kernels.gemm.sm80 import stage_copies
 from layoutalg.kernels.gemm.splitk import Part, declare_part, part_problem, share_of
 from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, each_unit
 from layoutalg.kernels.gemm.suggest import check_or_suggest
-from layoutalg.kernels.gemm.tiles import BOX_ROWS as ROWS
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_BLOCKS as CLUSTERED_BLOCKS
 from layoutalg.kernels.gemm.validate import MOST_TILES

@@ -43,9 +43,6 @@ Through: TypeAlias = Literal["shared", "direct"]
 Loop: TypeAlias = Literal["threads", "tma", "roles", "persistent"]
 Schedule: TypeAlias = Literal["data_parallel", "persistent", "streamk"]
 
-BOX_ROWS = 64
-"""Rows of a box of results that TMA stores, and of one wgmma."""
-
 ALL_AT_ONCE: Schedule = "data_parallel"
 
 ALONG_ROWS: Order = "mn"

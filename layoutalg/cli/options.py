@@ -192,6 +192,13 @@ GroupsOption: TypeAlias = Annotated[
         help="Groups of rows of a product by gemm-sm90, each with a B of its own; m is of all. Default: none."
     ),
 ]
+ProblemsOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help='A JSON file with a list of problems by their arguments: [{"m": 64, "n": 4096}].',
+        show_default=False,
+    ),
+]
 StepOption: TypeAlias = Annotated[
     str | None, typer.Option(help="A step of a product's ladder, by name or number. Default: the best tile.")
 ]

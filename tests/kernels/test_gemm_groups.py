@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -30,13 +31,19 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels import find_family, verify
 from layoutalg.kernels.gemm.groups import (
+    BOX_ROWS,
     MOST_TOGETHER,
     Groups,
+    drawn_sizes,
+    equal_sizes,
+    group_begins,
+    group_boxes,
     group_words,
     grouped,
     most_row_tiles,
     room_for,
     row_tiles,
+    sizes_of,
 )
 from layoutalg.kernels.gemm.heuristic import SM90, expected_family
 from layoutalg.kernels.gemm.launches import called_launches, called_problem, launches, shared_launches
@@ -118,6 +125,20 @@ def test_the_closed_form_finds_the_tiles_of_the_definition(sizes: list[int], hig
         group, begin, end = (evaluate(x, env) for x in found)
         assert (group, begin, min(end, begin + high)) == tile
         assert evaluate(groups.tiles, env) == len(tiles)
+
+
+@given(SIZES)
+def test_boxes_are_those_of_the_tiles_of_one_box(sizes: list[int]) -> None:
+    high = [tile.end - tile.first for tile in row_tiles(sizes, BOX_ROWS)]
+    assert group_boxes(sizes) == (high.count(BOX_ROWS), len(high) - high.count(BOX_ROWS))
+    assert sizes_of(group_begins(sizes), len(sizes)) == sizes
+
+
+@given(st.integers(1, 1 << 20), st.integers(1, MOST_TOGETHER), st.integers(0, 9))
+def test_equal_and_drawn_sizes_are_all_rows(m: int, groups: int, seed: int) -> None:
+    equal, drawn = equal_sizes(m, groups), drawn_sizes(m, groups, random.Random(seed))
+    assert sum(equal) == sum(drawn) == m and len(equal) == len(drawn) == groups
+    assert max(equal) - min(equal) <= 1 and min(drawn) >= 0
 
 
 def test_words_beyond_the_sizes_name_no_tiles() -> None:

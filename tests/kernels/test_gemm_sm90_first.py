@@ -15,7 +15,6 @@ from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.ladder import effects, predict_steps, wgmma
 from layoutalg.kernels.ladder.sm90 import held
-from layoutalg.kernels.ladder.sm90_steps import Sm90Step
 from layoutalg.kernels.ladder.wgmma import WgmmaStep
 from layoutalg.model import occupancy_of
 from tests.kernels.test_gemm_epilogue_steps import computed
@@ -112,7 +111,7 @@ def test_the_ladder_ends_with_the_choice() -> None:
 
 
 def test_the_last_step_by_hand() -> None:
-    """256 x 128 in pairs beside: 16 wgmma of 64 cycles, each reads 6,144 bytes; half of A and all of B come."""
+    """256 x 128 in pairs beside: 16 wgmma of 64 cycles, each of which reads 6,144 bytes; half of A comes."""
     step = list(steps().values())[-1]
     assert step.cycles["tensor"] == 16 * 64
     assert step.cycles["L1"] == 16 * 6144 / 128 + 49152 / 128

@@ -9,7 +9,7 @@ import typer
 
 from layoutalg.cli.completions import archs, families
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
-from layoutalg.cli.options import AxesOption, JsonOption, KernelDtypeOption, ShapeOption
+from layoutalg.cli.options import AxesOption, GroupsOption, JsonOption, KernelDtypeOption, ShapeOption
 from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
 
@@ -39,6 +39,7 @@ def sass_command(
     ] = None,
     shape: ShapeOption = None,
     axes: AxesOption = None,
+    groups: GroupsOption = None,
     part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
     step: Annotated[
         str | None,
@@ -64,6 +65,8 @@ def sass_command(
     """Count the instructions of a kernel by class, in all and in its main loop. Needs no GPU.
 
     layoutalg sass gemm-sm80 --m 8192 --n 8192 --k 8192
+
+    layoutalg sass gemm-sm90 --m 8192 --groups 8
     """
     from layoutalg.codegen.gpu import (
         CLASSES,
@@ -78,7 +81,7 @@ def sass_command(
     from layoutalg.codegen.timing import time_main_loop
 
     arch = compile_target(arch)
-    given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
+    given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes, "groups": groups}
     options = whole_size_options(family, given)
     with progress(f"compiling {family}", quiet=as_json):
         found = find_kernel(family, options, arch, step, part)
