@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.arch import Arch, Board, find_arch
 from layoutalg.codegen.costs import Prediction
@@ -68,6 +68,72 @@ def torch_matmul(d: Any, a: Any, b: Any, element: str) -> Launch | None:
         return torch.matmul(left, right, out=to)
 
     return launch
+
+
+class GroupOperands(NamedTuple):
+    """Rows of all groups, and a flat buffer that holds a matrix for each, of a shape (groups, k, n) and
+    strides in elements; group g has the rows up to ends[g]."""
+
+    a: Any
+    b: Any
+    shape: tuple[int, int, int]
+    strides: tuple[int, int, int]
+    ends: tuple[int, ...]
+    element: str
+
+
+def torch_group_matmuls(d: Any, given: GroupOperands) -> Launch | None:
+    """PyTorch's matmul(a, b, out=d) of each group that has rows, one after the other."""
+    if import_trouble("torch", "") or given.element not in ("f16", "bf16"):
+        return None
+    import torch
+
+    to, left, matrices = _half(d, given.element), *_halves(given)
+    begins = (0, *given.ends[:-1])
+    parts = [
+        (left[begin:end], matrices[g], to[begin:end])
+        for g, (begin, end) in enumerate(zip(begins, given.ends, strict=True))
+        if begin < end
+    ]
+
+    def launch() -> None:
+        for rows, matrix, out in parts:
+            torch.matmul(rows, matrix, out=out)
+
+    return launch
+
+
+def torch_grouped_mm(given: GroupOperands) -> Launch | None:
+    """PyTorch's `_grouped_mm`, which is not public; None where there is none, or where it refuses these."""
+    if import_trouble("torch", "") or given.element != "bf16":
+        return None
+    import torch
+
+    if not hasattr(torch, "_grouped_mm"):
+        return None
+    left, matrices = _halves(given)
+    offsets = torch.tensor(given.ends, dtype=torch.int32, device="cuda")
+
+    def launch() -> object:
+        return torch._grouped_mm(left, matrices, offs=offsets)
+
+    try:
+        launch()
+    except RuntimeError:
+        return None
+    return launch
+
+
+def _halves(given: GroupOperands) -> tuple[Any, Any]:
+    flat = _half(given.b, given.element)
+    return _half(given.a, given.element), flat.as_strided(given.shape, given.strides)
+
+
+def _half(x: Any, element: str) -> Any:
+    """A CuPy array of 16-bit words or numbers as a PyTorch tensor that shares its memory."""
+    import torch
+
+    return torch.as_tensor(x.view("int16"), device="cuda").view(getattr(torch, _TORCH_FLOAT[element]))
 
 
 _TORCH_REDUCTION = {

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import geometric_mean
@@ -41,7 +42,7 @@ from layoutalg.codegen.gpu import (
 from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
 from layoutalg.kernels.baselines import Launch
 from layoutalg.kernels.family import Bench, l2_bytes, set_count
-from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.gemm import GemmProblem, drawn_sizes, group_begins
 from layoutalg.kernels.registry import FAMILIES, find_family
 from layoutalg.kernels.rowwise import rowwise_cases
 from layoutalg.kernels.tuning import choose
@@ -53,12 +54,14 @@ OURS = "ours"
 
 
 class Timed(NamedTuple):
-    """What is timed: a problem of a family, under a name; its configuration, the best where it is None."""
+    """What is timed: a problem of a family, under a name; its configuration, the best where it is None; and
+    numbers of the call in place of the family's own, such as where groups begin."""
 
     family: str
     problem: Any
     name: str = ""
     config: Any = None
+    given: Mapping[str, int] = MappingProxyType({})
 
 
 ROUNDS: Literal["rounds"] = "rounds"
@@ -111,9 +114,10 @@ REDUCE = "reduce"
 
 
 def timed_problems(
-    name: str, dtypes: Sequence[str] | None = None, sizes: Sequence[int] | None = None
+    name: str, dtypes: Sequence[str] | None = None, sizes: Sequence[int] | None = None, **asked: Any
 ) -> list[Timed]:
-    """The problems of a family's table, or of "reduce", for some element types and sizes or by default.
+    """The problems of a family's table, or of "reduce", for some element types and sizes or by default; of
+    products with more that is `asked` of each.
 
     Raises UnknownNameError for another name, and what the family's problem raises.
 
@@ -124,7 +128,23 @@ def timed_problems(
         return [Timed(family, p, case) for family, case, p in rowwise_cases(dtypes)]
     if name not in FAMILIES:
         raise UnknownNameError("kernel family", str(name), (*FAMILIES, REDUCE))
-    return [Timed(name, p, case) for case, p in FAMILIES[name].bench.cases(dtypes, sizes)]
+    return [Timed(name, p, case) for case, p in FAMILIES[name].bench.cases(dtypes, sizes, **asked)]
+
+
+def with_drawn_rows(timed: Timed) -> Timed:
+    """Groups of rows that differ by up to a factor of ten, the same for the same problem, in place of equal
+    ones.  Raises UnsupportedError for a product without groups.
+
+    >>> p = find_family("gemm-sm90").problem(512, 64, 64, groups=4)
+    >>> [with_drawn_rows(Timed("gemm-sm90", p)).given[f"begin{g}"] for g in range(5)]
+    [0, 56, 285, 437, 512]
+    """
+    p = timed.problem
+    if not (isinstance(p, GemmProblem) and p.grouped):
+        raise UnsupportedError(f"{timed.name or p} has no groups, whose rows could be drawn")
+    sizes = drawn_sizes(p.m, p.products, random.Random(p.m))
+    name = f"{timed.name or p}, drawn rows"
+    return timed._replace(name=name, given=group_begins(sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +205,7 @@ class Made:
     compiled: CompiledSequence
     way: str
     notes: Mapping[str, Any]
+    config: Any
 
 
 def make(asked: tuple[Timed, str], gpu: str = "") -> Made:
@@ -202,7 +223,7 @@ def make(asked: tuple[Timed, str], gpu: str = "") -> Made:
     notes = dict(family.bench.notes(p, config, arch))
     way = family.way(config)
     way = f"{way}, by the {source}" if source not in ("", "cost model") else way
-    return Made(timed, compile_sequence(sequence, arch), way, notes)
+    return Made(timed, compile_sequence(sequence, arch), way, notes, config)
 
 
 def benchmark(problems: Iterable[Timed], method: Method | None = None) -> Iterator[BenchRow]:
@@ -260,8 +281,11 @@ def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: Monitor)
         return []
     timed = next(iter(ways.values())).timed
     family, p, name = find_family(timed.family), timed.problem, timed.name or str(timed.problem)
-    bench, scalars = family.bench, family.bench.scalars(p)
-    loaded = [load_sequence(made.compiled.ready(scalars)) for made in ways.values()]
+    bench = family.bench
+    numbers = [family.numbers(p, made.config, timed.given) for made in ways.values()]
+    loaded = [
+        load_sequence(made.compiled.ready(own)) for made, own in zip(ways.values(), numbers, strict=True)
+    ]
     launches: list[list[Launch]] = [[] for _ in range(len(ways) + len(bench.contenders))]
     first = bench.arrays(p, 0)
     nbytes = sum(x.nbytes for x in first.values())
@@ -271,9 +295,9 @@ def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: Monitor)
         ours: list[Callable[[], object]] = [one.on_arrays(arrays) for one in loaded]
         if n == 0:
             for way, launch in zip(ways, ours, strict=True):
-                if reason := bench.check(p, arrays, launch):
+                if reason := bench.check(p, {**arrays, **numbers[0]}, launch):
                     raise MismatchError(f"{name} as {way}: {reason}" if way else f"{name}: {reason}")
-        others = [contender(p, arrays) for contender in bench.contenders.values()]
+        others = [contender(p, {**arrays, **numbers[0]}) for contender in bench.contenders.values()]
         for own, one in zip(launches, [*ours, *others], strict=True):
             if one is not None:
                 own.append(one)

@@ -13,8 +13,9 @@ if it comes out of `candidates`: there is no other list of rules to ask.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from layoutalg.arch import Arch, find_arch
@@ -78,13 +79,14 @@ class Bench:
     """How a family is timed beside the libraries that its users would call otherwise.
 
     `arrays` makes set number n of buffers on the GPU, by the names of the family's buffers; `scalars` are
-    those of the call.  A contender makes a launch on such a set, or None where its library is missing or
-    cannot; `limit` names the one that says what memory can do.  `check` runs ours, as a launch, on a set, and
-    says how the result differs from another one, empty where it does not.  `work` is what a rate counts:
-    bytes that have to be moved, or operations, 1e9 or 1e12 of them a second in the `unit` GB/s or TFLOP/s.
-    `cases` are the problems of a table with their names, for element types and sizes or by default; `notes`
-    is what is predicted beside; `record` is what a row is in the schema of the command's JSON; `steps_size`
-    is that of the problem on which steps are compared.
+    those of the call.  A contender makes a launch on such a set, with the call's numbers beside the arrays,
+    or None where its library is missing or cannot; `limit` names the one that says what memory can do.
+    `check` runs ours, as a launch, on a set, and says how the result differs from another one, empty where it
+    does not.  `work` is what a rate counts: bytes that have to be moved, or operations, 1e9 or 1e12 of them a
+    second in the `unit` GB/s or TFLOP/s.  `cases` are the problems of a table with their names, for element
+    types and sizes or by default, of products with more that is asked of each; `notes` is what is predicted
+    beside; `record` is what a row is in the schema of the command's JSON; `steps_size` is that of the problem
+    on which steps are compared.
     """
 
     unit: str
@@ -92,7 +94,7 @@ class Bench:
     arrays: Callable[[Any, int], dict[str, Any]]
     contenders: Mapping[str, Callable[[Any, Mapping[str, Any]], Launch | None]]
     check: Callable[[Any, Mapping[str, Any], Launch], str]
-    cases: Callable[[Sequence[str] | None, Sequence[int] | None], Iterator[tuple[str, Any]]]
+    cases: Callable[..., Iterator[tuple[str, Any]]]
     limit: str = ""
     scalars: Callable[[Any], Mapping[str, int]] = lambda problem: {}
     record: Literal["rate", "reduced_rate", "product_rate"] = "rate"
@@ -196,13 +198,21 @@ class Family:
         """The kernel of a configuration, the first where there are several."""
         return self.launches(problem, config, arch).kernels[0]
 
+    def numbers(
+        self, problem: Any, config: Any, given: Mapping[str, int] = MappingProxyType({})
+    ) -> dict[str, int]:
+        """The numbers of a call that is timed or counted: those of the bench, or what is `given` in their
+        place, and what depends on the configuration too."""
+        found = {**self.bench.scalars(problem), **given}
+        return found | dict(self.words(problem, config, found))
+
     def predict(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Prediction:
         """What all accesses of all launches cost, by instruction."""
         return total_costs(self.costs(problem, config, arch))
 
     def costs(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> tuple[Prediction, ...]:
         """What the memory accesses of each launch cost: the traffic of its program."""
-        return sequence_traffic(self.launches(problem, config, arch), self.bench.scalars(problem), arch)
+        return sequence_traffic(self.launches(problem, config, arch), self.numbers(problem, config), arch)
 
     def reference(self, problem: Any, source: Any, old: Any) -> Any:
         """The destination buffer after a move of `source`, by definition: `old` with elements written there.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from layoutalg.codegen.instr import decode, encode
-from layoutalg.kernels.gemm.problem import GemmProblem, matrices, scalar_words
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
+from layoutalg.kernels.gemm.work.groups import grouped
 
 CARRIER = {"f16": "u2", "bf16": "u2", "tf32": "u4", "f32": "u4", "f64": "u8", "s8": "u1", "s32": "u4"}
 ALPHA, BETA = 2, 3
@@ -84,3 +87,36 @@ def expected(p: GemmProblem, args: dict[str, Any]) -> Any:
 
 def _rows(flat: Any, m: int, n: int, leading: int) -> Any:
     return np.lib.stride_tricks.as_strided(flat, (m, n), (leading * 8, 8))
+
+
+def grouped_problem(sizes: Sequence[int], n: int, k: int, dtype: str = "bf16", **options: Any) -> GemmProblem:
+    """Groups of these sizes, whose Bs lie one behind the other."""
+    one = gemm_problem(sum(sizes), n, k, dtype, **options)
+    return grouped(one, len(sizes), -(-one.b_elems // 8) * 8)
+
+
+def grouped_arguments(p: GemmProblem) -> dict[str, Any]:
+    """Small integers, on which all sums are exact; rows of D have room behind them."""
+    return arguments(replace(p, batch=(), grouped=False)) | {
+        "b": packed(np.random.default_rng(1).integers(-2, 3, p.b_elems), p.operand.name)
+    }
+
+
+def grouped_expected(p: GemmProblem, sizes: Sequence[int], given: dict[str, Any]) -> Any:
+    """D's buffer by definition: NumPy, group by group."""
+    a, b = (unpacked(given[x], p.operand.name) for x in "ab")
+    step = p.batch[0].b
+    d = given["d"].copy()
+    rows = np.lib.stride_tricks.as_strided(d, (p.m, p.n), (p.ldd * d.itemsize, d.itemsize))
+    left = np.lib.stride_tricks.as_strided(
+        a, (p.m, p.k), (8 * p.lda, 8) if p.a_major == "k" else (8, 8 * p.lda)
+    )
+    end = 0
+    for group, size in enumerate(sizes):
+        own, end = slice(end, end + size), end + size
+        right = np.lib.stride_tricks.as_strided(
+            b[group * step :], (p.k, p.n), (8, 8 * p.ldb) if p.b_major == "k" else (8 * p.ldb, 8)
+        )
+        value = 2 * (left[own] @ right)
+        rows[own] = packed(value.ravel(), p.result.name).reshape(value.shape)
+    return d

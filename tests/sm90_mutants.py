@@ -23,7 +23,8 @@ from layoutalg.errors import LayoutAlgError, SimulationError
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm90Config
-from tests.gemm_cases import arguments, expected
+from layoutalg.kernels.gemm.work.groups import group_words
+from tests.gemm_cases import arguments, expected, grouped_arguments, grouped_expected, grouped_problem
 from tests.sync_mutants import mutants
 
 Way = tuple[Literal["block", "warp"], int]
@@ -31,6 +32,10 @@ WAYS: tuple[Way, ...] = (("block", 0), ("warp", 1))
 
 ONE, TWO = Sm90Config(64, 16, 2, 1), Sm90Config(128, 16, 2)
 BY_ROWS = replace(ONE, through="shared", result_vec=1)
+SIZES = {"groups": (128, 30, 70, 0, 128), "short groups": (64, 30, 30, 64, 30, 64)}
+"""Rows of the groups, whose tiles two blocks compute in turn.  Of two boxes of a tile both, none, the first,
+and both are whole; of one it is, is not, and is, in either order."""
+
 CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "one consumer": (gemm_problem(8, 24, 136, "bf16"), ONE),
     "two consumers": (gemm_problem(72, 24, 136, "bf16"), TWO),
@@ -51,12 +56,16 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "cluster beside": (gemm_problem(72, 24, 136, "bf16"), replace(ONE, cluster_n=2)),
     "stream-K": (gemm_problem(8, 72, 136, "bf16"), replace(ONE, schedule="streamk")),
     "cluster along k": (gemm_problem(8, 32, 456, "bf16"), replace(ONE, tile_n=32, cluster_k=2)),
+    "groups": (grouped_problem(SIZES["groups"], 40, 136), Sm90Config(128, 48, 2, 1)),
+    "short groups": (grouped_problem(SIZES["short groups"], 16, 136), ONE),
 }
-"""Products of several tiles that one block or cluster computes, of more steps of k than stages."""
+"""Products of several tiles that one block or cluster computes, of more steps of k than stages; of groups
+boxes leave by TMA and by threads, and one buffer holds both kinds in turn."""
 
 TILE = r".*: consumer: wgmma_m\S+"
 ONE_GROUP = (
-    "one consumer|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|stream-K"
+    "one consumer|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|stream-K|"
+    "groups|short groups"
 )
 PARTS = "parts of k|cluster along k|stream-K"
 TWO_GROUPS = "two consumers|ping-pong"
@@ -88,7 +97,12 @@ EQUAL: dict[str, str] = {
     rf"({TWO_GROUPS}): consumer: named_barrier 2: number [34].*": "nobody else uses it",
     r".*: consumer: named_barrier 1 before fence_proxy_async.*": "the fence is for all it knows",
     r".*: consumer: bulk_commit twice.*": "a group of nothing: what waits behind it waits for more",
-    r"two boxes: consumer: (no bulk_commit|bulk_commit before tma_store).*": "the next one closes both",
+    r"(two boxes|groups): consumer: (no bulk_commit|bulk_commit before tma_store).*": (
+        "the next one closes both"
+    ),
+    r"groups: consumer: (no named_barrier 1|named_barrier 1 before bulk_wait_read 0)": (
+        "what was in the first buffer was waited for in the tile before"
+    ),
     r"cluster (below|beside): producer: mbarrier_wait empty.count.*: (bar 1 stages on|parity 0)": (
         "arrivals come in the order of steps, and the wait for the last one follows"
     ),
@@ -132,13 +146,14 @@ class Case:
 def case(name: str) -> Case:
     """A case by name."""
     p, c = CASES[name]
-    args = arguments(p)
+    args = grouped_arguments(p) | group_words(SIZES[name], c.tile_m) if p.grouped else arguments(p)
     one = launches(p, c)
     if c.cluster_k == 1:
-        blocks = 2 if c.schedule == "streamk" else c.cluster
+        blocks = 2 if c.schedule == "streamk" or p.grouped else c.cluster
         one = replace(one, scalars=(*one.scalars, ("blocks", blocks)))
     later = tuple(map(printed, one.kernels[1:]))
-    return Case(replace(one, kernels=(one.kernels[0], *later)), args, expected(p, args))
+    d = grouped_expected(p, SIZES[name], args) if p.grouped else expected(p, args)
+    return Case(replace(one, kernels=(one.kernels[0], *later)), args, d)
 
 
 def reason(name: str, label: str) -> str:

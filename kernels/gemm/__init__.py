@@ -41,7 +41,15 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     operand_tile,
 )
-from layoutalg.kernels.gemm.work import MOST_TOGETHER, group_words, grouped
+from layoutalg.kernels.gemm.work import (
+    MOST_TOGETHER,
+    drawn_sizes,
+    equal_sizes,
+    group_begins,
+    group_boxes,
+    group_words,
+    grouped,
+)
 
 __all__ = [
     "GEMM_FAMILIES",
@@ -60,8 +68,12 @@ __all__ = [
     "Sm80Config",
     "Sm90Config",
     "batch_scalars",
+    "drawn_sizes",
+    "equal_sizes",
     "expected_family",
     "gemm_problem",
+    "group_begins",
+    "group_boxes",
     "group_words",
     "grouped",
     "matrices",

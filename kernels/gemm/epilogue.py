@@ -385,10 +385,7 @@ class Output:
         k = self.k
         row, column = place[-2:]
         packed = self._register("packed", max(1, self.nbytes // 4))
-        inside = (row < self.m) & (column < self.n)
-        if self.first is not None:
-            inside = inside & (self.first[0] <= row) & (self.first[1] <= column)
-        with k.If(inside):
+        with k.If(self._inside(row, column)):
             for step in self.epilogue.steps:
                 self._step(step, sums, packed, row, column)
             to = k.at(self.d, *place)
@@ -396,6 +393,18 @@ class Output:
             if narrow:
                 k.do(instr_float.pack(self.vec, self.element), packed, sums)
             k.do(self.store, to, packed if narrow else sums)
+
+    def put(self, packed: Reg, place: tuple[Expr, ...]) -> None:
+        """Store a vector of finished results at a coordinate of D, where it has them."""
+        with self.k.If(self._inside(*place[-2:])):
+            self.k.do(self.store, self.k.at(self.d, *place), packed)
+
+    def _inside(self, row: Expr, column: Expr) -> Expr:
+        """Whether D has a row and column of what is written."""
+        inside = (row < self.m) & (column < self.n)
+        if self.first is not None:
+            inside = inside & (self.first[0] <= row) & (self.first[1] <= column)
+        return inside
 
     def finish(self, sums: RegRef) -> None:
         """Finish `vec` sums, in place, by steps that need no place in D.

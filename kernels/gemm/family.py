@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
@@ -34,7 +34,13 @@ from layoutalg.codegen.gpu import device_array, largest_difference, random_norma
 from layoutalg.codegen.instr import decode, encode
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.baselines import Launch, torch_matmul
+from layoutalg.kernels.baselines import (
+    GroupOperands,
+    Launch,
+    torch_group_matmuls,
+    torch_grouped_mm,
+    torch_matmul,
+)
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
 from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90, Choice
@@ -51,7 +57,14 @@ from layoutalg.kernels.gemm.problem import (
     scalar_words,
 )
 from layoutalg.kernels.gemm.tiles import Sm90Config, usual_schedule
-from layoutalg.kernels.gemm.work import group_words, grouped
+from layoutalg.kernels.gemm.work import (
+    equal_sizes,
+    group_begins,
+    group_boxes,
+    group_words,
+    grouped,
+    sizes_of,
+)
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""
@@ -141,7 +154,7 @@ def operands(p: GemmProblem, trial: str = "normal", seed: int = 0) -> dict[str, 
     if beta == 0:
         given["c"] = ~np.zeros_like(given["c"])
     if p.grouped:
-        given |= {x: row for x, row in group_words(_sizes(p, rng), 1).items() if x.startswith("begin")}
+        given |= group_begins(_sizes(p, rng))
     return given
 
 
@@ -161,8 +174,7 @@ def _group_words(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Mapping[st
     """Of groups, the first tile of each, which the height of tiles decides."""
     if not p.grouped:
         return {}
-    begins = [given[f"begin{group}"] for group in range(p.products + 1)]
-    return group_words([end - begin for begin, end in pairwise(begins)], c.tile_m * c.cluster_m)
+    return group_words(sizes_of(given, p.products), c.tile_m * c.cluster_m)
 
 
 def with_factors(family: Family, alpha: float | None = None, beta: float | None = None) -> Family:
@@ -292,9 +304,10 @@ def _places(p: GemmProblem, name: str, leading: int) -> Any:
 
 
 def _scalars(p: GemmProblem) -> dict[str, int]:
-    """Factors of a call that is timed or counted: C is read where it is there."""
+    """Numbers of a call that is timed or counted: C is read where it is there, groups have one size."""
     beta = scalar_words(p, "beta", 1.0) if p.reads_c else {}
-    return {**scalar_words(p, "alpha", 1.0), **beta}
+    groups = group_begins(equal_sizes(p.m, p.products)) if p.grouped else {}
+    return {**scalar_words(p, "alpha", 1.0), **beta, **groups}
 
 
 def _expected(p: GemmProblem, c: Any, given: Mapping[str, Any]) -> Expected:
@@ -346,7 +359,11 @@ def _arrays(p: GemmProblem, n: int) -> dict[str, Any]:
 
 
 def _by_cublas(p: GemmProblem, arrays: Mapping[str, Any], into: Any = None) -> Launch | None:
+    """A matmul; of groups a loop of them, one for each that has rows."""
     element = p.operand.name
+    if p.grouped:
+        out = device_array((p.m, p.n), random_normal(1, 0, p.result.name).dtype) if into is None else into
+        return torch_group_matmuls(out, _groups_of(p, arrays))
     kinds = {
         "f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "uint16",
         "s8": "int8", "s32": "int32",
@@ -358,6 +375,34 @@ def _by_cublas(p: GemmProblem, arrays: Mapping[str, Any], into: Any = None) -> L
     right = b.reshape(p.n, p.k).T if p.b_major == "k" else b.reshape(p.k, p.n)
     out = device_array((p.m, p.n), kinds[p.result.name]) if into is None else into
     return torch_matmul(out, left, right, element)
+
+
+def _groups_of(p: GemmProblem, arrays: Mapping[str, Any]) -> GroupOperands:
+    """What PyTorch is given of groups."""
+    a, b, kind = arrays["a"], arrays["b"], random_normal(1, 0, p.operand.name).dtype
+    inner = (1, p.ldb) if p.b_major == "k" else (p.ldb, 1)
+    rows = a.reshape(p.m, p.k) if p.a_major == "k" else a.reshape(p.k, p.m).T
+    ends = tuple(accumulate(sizes_of(arrays, p.products)))
+    return GroupOperands(
+        rows.view(kind), b.view(kind), (p.products, p.k, p.n), (p.batch[0].b, *inner), ends, p.operand.name
+    )
+
+
+def _by_grouped_mm(p: GemmProblem, arrays: Mapping[str, Any]) -> Launch | None:
+    """PyTorch's product of groups, where it has one and takes such operands."""
+    return torch_grouped_mm(_groups_of(p, arrays)) if p.grouped else None
+
+
+def _notes(p: GemmProblem, c: AnyConfig, arch: str) -> Mapping[str, Any]:
+    """What is expected of groups of one size: microseconds, boxes of results by TMA and by threads."""
+    if not (p.grouped and isinstance(c, Sm90Config)):
+        return {}
+    across = -(-p.n // c.tile_n) * len(c.boxes(p.result.nbytes))
+    whole, cut = group_boxes(equal_sizes(p.m, p.products))
+    if c.through != "tma":
+        whole, cut = 0, whole + cut
+    ns = next((ns for ns, config in SM90.timed(p, arch)[0] if config == c), None)
+    return {"expected us": ns and ns / 1e3, "boxes by TMA": whole * across, "boxes by threads": cut * across}
 
 
 def differs(got: Any, expected: Any, p: GemmProblem) -> str:
@@ -394,24 +439,28 @@ def _pace(p: GemmProblem) -> Pace:
     return Pace(max(5, min(15, round(ROUND_FLOPS / (p.flops * inner)))), inner, sets=1)
 
 
-def _bench(problem: Callable[..., GemmProblem], rows: int) -> Bench:
-    def cases(dtypes: Sequence[str] | None, sizes: Sequence[int] | None) -> Iterator[tuple[str, GemmProblem]]:
+def _bench(problem: Callable[..., GemmProblem], rows: int, *, groups: bool) -> Bench:
+    def cases(
+        dtypes: Sequence[str] | None, sizes: Sequence[int] | None, **asked: Any
+    ) -> Iterator[tuple[str, GemmProblem]]:
         for dtype in dtypes or (None,):
             for size in sizes or SIZES:
-                p = problem(min(size, rows), size, size, **({} if dtype is None else {"dtype": dtype}))
+                kind = {} if dtype is None else {"dtype": dtype}
+                p = problem(min(size, rows), size, size, **kind, **asked)
                 yield str(p), p
 
     return Bench(
         unit="TFLOP/s",
         work=lambda p: p.flops,
         arrays=_arrays,
-        contenders={"cublas": _by_cublas},
+        contenders={"cublas": _by_cublas} | ({"grouped_mm": _by_grouped_mm} if groups else {}),
         check=_check,
         cases=cases,
         scalars=_scalars,
         pace=_pace,
         record="product_rate",
         steps_size=STEPS_SIZE,
+        notes=_notes,
     )
 
 
@@ -446,7 +495,7 @@ def _family(
         array_bytes=lambda p: 8 * (p.a_elems + p.b_elems + 4 * p.products * p.m * p.n),
         verified=tuple({"m": m, "n": n, "k": k, "reads_c": True, "bias": True} for m, n, k in verified),
         asks={"m": rows, "n": LARGEST, "k": SIDE} | dict.fromkeys((*OPTIONS, *more)),
-        bench=_bench(problem, rows),
+        bench=_bench(problem, rows, groups="groups" in more),
         shared=shared_launches,
         called=called_launches,
         way=way,

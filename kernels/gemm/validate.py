@@ -366,8 +366,6 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.through == "tma":
         if c.splits > 1:
             raise UnsupportedError("through = 'tma' with parts of k: take 'shared'")
-        if p.grouped:
-            raise UnsupportedError("through = 'tma' of groups, whose last boxes are ragged: take 'shared'")
         if p.reads_c or p.epilogue.vectors:
             raise UnsupportedError("through = 'tma' adds no matrix and no vectors: take 'shared'")
         _rows_for_tma("d", p.ldd, p.align_bytes[2], size, p.steps("d"))

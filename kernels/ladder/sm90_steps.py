@@ -34,5 +34,10 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {
     "8 ping-pong": {"tile_n": 128, "stages": 5, "pingpong": True},  # a tile for each consumer, in turn
     "9 stmatrix, TMA stores": {"through": "tma"},
     "10 one tile for both": {"tile_n": 256, "stages": 4, "pingpong": False, "cluster_m": 1},
+    "11 high, clusters beside": {
+        "tile_m": 256,
+        "tile_n": 128,
+        "cluster_n": 2,
+    },  # each loads half of A for both
 }
-"""What each step sets anew; the last is among the first choices for large products."""
+"""What each step sets anew; the last is what is chosen for the problem on which steps are compared."""

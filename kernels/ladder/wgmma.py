@@ -140,7 +140,7 @@ def predict_wgmma(family: Family, p: GemmProblem, name: str, config: Sm90Config)
         if extent % tile:
             raise ShapeError(f"{what} = {extent} is not a multiple of {tile}: whole tiles are predicted")
     sequence = family.launches(p, config, ARCH)
-    kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.bench.scalars(p)}
+    kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.numbers(p, config)}
     cubin, occupancy = held(kernel)
     (function,) = (f for f in parse_sass(disassemble(cubin.image)) if f.name == cubin.name)
     loop = {kind: float(n) for kind, n in count_classes(main_loop(function)).items()}

@@ -228,7 +228,7 @@ def build(job: Job, known: frozenset[str] = frozenset()) -> Built:
         kernel = kernel_digest(sequence, job.arch)
         if kernel in known:
             return Built(kernel)
-        counters = counters_of(sequence, family.bench.scalars(job.problem), job.arch)
+        counters = counters_of(sequence, family.numbers(job.problem, job.config), job.arch)
         on_gpu = job.place[0] == "gpu"
         return Built(kernel, compile_sequence(sequence, job.arch) if on_gpu else None, counters)
     except FAULTS as error:
@@ -300,12 +300,13 @@ def on_gpu(job: Job, built: Built) -> Times:
     check_worker(job)
     if built.compiled is None:
         raise UnsupportedError("no machine code was made for a GPU")
-    bench, p = find_family(job.family).bench, job.problem
-    loaded = load_sequence(built.compiled.ready(bench.scalars(p)))
+    family, p = find_family(job.family), job.problem
+    bench, numbers = family.bench, family.numbers(p, job.config)
+    loaded = load_sequence(built.compiled.ready(numbers))
     first = bench.arrays(p, 0)
     count = set_count(bench, p, sum(x.nbytes for x in first.values()), job.arch)
     sets = [first, *(bench.arrays(p, n) for n in range(1, count))]
-    if reason := bench.check(p, first, loaded.on_arrays(first)):
+    if reason := bench.check(p, {**first, **numbers}, loaded.on_arrays(first)):
         raise MismatchError(f"the result is not the libraries': {reason}")
     source, target = (device_empty((CALIBRATION_BYTES // 2,), "uint8") for _ in range(2))
     names = ["ours", "calibration"]
@@ -314,7 +315,7 @@ def on_gpu(job: Job, built: Built) -> Times:
         [device_copy(target, source)],
     ]
     for name, contender in bench.contenders.items():
-        made = [contender(p, arrays) for arrays in sets]
+        made = [contender(p, {**arrays, **numbers}) for arrays in sets]
         if own := [one for one in made if one is not None]:
             names.append(f"{name} ns")
             launches.append(own)

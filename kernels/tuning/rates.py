@@ -134,7 +134,7 @@ class Rates:
 
         def ns(config: Any) -> float:
             sequence = called_sequence(family, problem, config, chip)
-            return self.ns(counters_of(sequence, family.bench.scalars(problem), chip))
+            return self.ns(counters_of(sequence, family.numbers(problem, config), chip))
 
         return sorted(islice(stand, MOST_RANKED), key=ns)
 

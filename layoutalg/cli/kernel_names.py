@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -267,6 +268,42 @@ def read_options(family: Family, options: Mapping[str, Any]) -> dict[str, Any]:
         )
         raise UnsupportedError(f"{family.name} has no {none.replace(', ', ' and ')}: it takes {takes}")
     return {name: read_ints(name, x) if name in EXAMPLES else x for name, x in given.items()}
+
+
+def read_problems(family: Family, text: str, file: str) -> list[Any]:
+    """The problems of the JSON text of a file, a list of arguments of a family's problem.
+
+    Raises ParseError for a text that holds no such list and for arguments that the family does not have, and
+    as the family's problem does.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> [str(p) for p in read_problems(FAMILIES["transpose"], '[{"m": 8, "n": 4}]', "problems.json")]
+    ['8 x 4 f32, ld 4 -> 8']
+    """
+    return [family.problem(**_arguments(family, one)) for one in _listed(text, file)]
+
+
+def _listed(text: str, file: str) -> list[Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParseError(f"the problems of {file} are no JSON: {error}", text="", position=0) from error
+    if not isinstance(found, list) or not found:
+        raise ParseError(
+            f'{file} is no list of problems, such as [{{"m": 64, "n": 4096}}]', text="", position=0
+        )
+    return found
+
+
+def _arguments(family: Family, named: object) -> Mapping[str, Any]:
+    taken = (*family.asks, "dtype")
+    if not isinstance(named, dict) or not all(isinstance(x, str) for x in named) or set(named) - set(taken):
+        raise ParseError(
+            f"{str(named)[:80]} is no problem of {family.name}, which has {', '.join(taken)}",
+            text="",
+            position=0,
+        )
+    return {name: tuple(x) if isinstance(x, list) else x for name, x in named.items()}
 
 
 def read_ints(name: str, text: str) -> tuple[int, ...]:

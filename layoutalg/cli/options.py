@@ -45,6 +45,13 @@ GroupsOption: TypeAlias = Annotated[
         help="Groups of rows of a product by gemm-sm90, each with a B of its own; m is of all. Default: none."
     ),
 ]
+ProblemsOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help='A JSON file with a list of problems by their arguments: [{"m": 64, "n": 4096}].',
+        show_default=False,
+    ),
+]
 BudgetOption: TypeAlias = Annotated[
     int, typer.Option("--budget", help="How many times the usual work a search may take, from 1 on.")
 ]

@@ -193,11 +193,15 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Timed]:
             rates |= {"ours": 2.0, "cublas": 4.0}
         if timed.family == "sum":
             rates["torch"] = 1500.0
+        if getattr(timed.problem, "grouped", False):
+            rates["grouped_mm"] = 1.0
         notes: dict[str, Any] = {}
         if timed.family == "permute":
             notes = {"sectors in": 700, "sectors out": 800, "bound": "bytes: 7, 1.5 us"}
         elif family.bench.record == "reduced_rate":
             notes = {"moved bytes": 1000, "memory bytes": 1500}
+        elif rates.get("grouped_mm"):
+            notes = {"expected us": 4.0, "boxes by TMA": 7000, "boxes by threads": 8}
         shown = timed.name or str(timed.problem)
         run = READ if method.energy else Run(unread="nothing to read by")
         return BenchRow(
@@ -277,6 +281,93 @@ def test_the_tables_of_the_bench_of_products(measured: list[Timed]) -> None:
     assert text.startswith("gemm-simt, sizes, on Some GPU, ")
     assert re.search(r"8 x 8 x 8 f32 TT +64x64 +90 +2\.0 +4\.0 +0\.500", text)
     assert "Geometric mean of the ratios: 0.500." in text
+
+
+GROUPS = {"expected_us": 4.0, "boxes_by_tma": 7000, "boxes_by_threads": 8}
+
+
+def test_the_table_of_the_bench_of_groups(measured: list[Timed]) -> None:
+    payload = answer("bench", "gemm-sm90", "--groups", "4", "--size", "512")
+    (row,) = payload["rows"]
+    assert row["problem"] == "512 x 512 x 512 bf16 TN in 4 groups" and payload["steps"] == []
+    assert row["groups"] == GROUPS | {"grouped_mm_tflop_per_s": 1.0, "ratio": 2.0}
+    assert "groups" not in answer("bench", "gemm-sm90", "--size", "512")["rows"][0]
+    measured.clear()
+    text = run("bench", "gemm-sm90", "--groups", "4", "--size", "512", "--group-rows", "drawn").stdout
+    assert re.search(r"64x64 +2\.0 +1000\.0 +4\.0 +0\.500 +1\.0 +2\.000 +7,000 +8", text)
+    assert "drawn" in text and "Geometric mean of the ratios: 0.500." in text
+    assert measured[0].given["begin4"] == 512 and measured[0].given["begin1"] not in (0, 128)
+
+
+def test_whole_problems_are_timed_by_their_arguments(measured: list[Timed], tmp_path: Path) -> None:
+    file = tmp_path / "experts.json"
+    file.write_text('[{"m": 96, "n": 64, "k": 72, "groups": 3}, {"m": 64, "n": 64, "k": 64}]')
+    payload = answer("bench", "gemm-sm90", "--problems", str(file))
+    assert [row["problem"] for row in payload["rows"]] == [
+        "96 x 64 x 72 bf16 TN in 3 groups", "64 x 64 x 64 bf16 TN"
+    ]  # fmt: skip
+    assert ["groups" in row for row in payload["rows"]] == [True, False] and not payload["steps"]
+    file.write_text('[{"m": 8, "n": 4}]')
+    assert (
+        answer("bench", "transpose", "--problems", str(file))["rows"][0]["problem"] == "8 x 4 f32, ld 4 -> 8"
+    )
+
+
+def test_the_choice_for_groups_is_predicted(tmp_path: Path) -> None:
+    payload = answer("bench", "gemm-sm90", "--groups", "4", "--size", "1000", "--predict")
+    (found,) = payload["predicted"]
+    assert found["problem"] == "1000 x 1000 x 1000 bf16 TN in 4 groups" and found["steps"] == []
+    family = FAMILIES["gemm-sm90"]
+    config = family.choose(family.problem(1000, groups=4))
+    across = -(-1000 // config.tile_n) * len(config.boxes(2))
+    assert found["choice"]["way"] == family.way(config) and 5 < found["choice"]["expected_us"] < 50
+    assert found["choice"]["boxes_by_tma"] == 4 * (250 // 64) * across
+    assert found["choice"]["boxes_by_threads"] == 4 * across
+    assert "in 4 groups" in run("bench", "gemm-sm90", "--groups", "4", "--size", "512", "--predict").stdout
+    file = tmp_path / "one.json"
+    file.write_text('[{"m": 64, "n": 64, "k": 64}]')
+    name, text = refusal("bench", "gemm-sm90", "--problems", str(file), "--predict")
+    assert name == "UnsupportedError" and "has no groups" in text
+
+
+REFUSED_GROUPS = {
+    "a family without": (("gemm-sm80", "--groups", "4"), "UnsupportedError", "gemm-sm80 has no groups"),
+    "reductions": (("reduce", "--groups", "4"), "UnsupportedError", "reduce is all families of reductions"),
+    "too many": (("gemm-sm90", "--groups", "65", "--predict"), "ResourceError", "groups of a launch: 65"),
+    "none": (("gemm-sm90", "--groups", "0"), "ShapeError", "groups = 0: a positive integer is needed"),
+    "rows of another kind": (
+        ("gemm-sm90", "--groups", "4", "--group-rows", "some"), "UnknownNameError", "rows of groups"
+    ),
+    "drawn without groups": (
+        ("gemm-sm90", "--size", "64", "--group-rows", "drawn"), "UnsupportedError", "has no groups, whose"
+    ),
+    "both": (("gemm-sm90", "--problems", "x", "--size", "64"), "UnsupportedError", "--problems names whole"),
+    "an older GPU": (
+        ("gemm-sm90", "--groups", "4", "--predict", "--arch", "sm_80"), "UnsupportedError", "wgmma needs"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED_GROUPS)
+def test_groups_that_cannot_be_served_are_refused_by_name(measured: list[Timed], what: str) -> None:
+    words, error, text = REFUSED_GROUPS[what]
+    name, message = refusal("bench", *words)
+    assert name == error and text in message
+
+
+def test_machine_code_and_times_of_groups(tmp_path: Path) -> None:
+    counted = answer("sass", "gemm-sm90", "--m", "512", "--n", "256", "--k", "128", "--groups", "4")
+    assert counted["problem"] == "512 x 256 x 128 bf16 TN in 4 groups" and counted["spill_bytes"] == 0
+    store = ("--timing", "model", "--top", "1", "--store", str(tmp_path / "times.jsonl"))
+    (row,) = answer("tune", "gemm-sm90", "--sizes", "256", "--groups", "4", *store)["rows"]
+    assert row["problem"] == "256 x 256 x 256 bf16 TN in 4 groups"
+    assert refusal("tune", "gemm-sm80", "--sizes", "256", "--groups", "4", *store)[0] == "UnsupportedError"
+    file = tmp_path / "experts.json"
+    file.write_text('[{"m": 96, "n": 64, "k": 72, "groups": 3}]')
+    (row,) = answer("tune", "gemm-sm90", "--problems", str(file), *store)["rows"]
+    assert row["problem"] == "96 x 64 x 72 bf16 TN in 3 groups"
+    name, text = refusal("tune", "gemm-sm90", "--problems", str(file), "--groups", "3", *store)
+    assert name == "UnsupportedError" and "of --problems each names its own" in text
 
 
 @pytest.mark.parametrize("arch", ["sm_86", "RTX 3090", "sm_87", "sm_89", "sm_120"])

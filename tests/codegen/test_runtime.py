@@ -30,7 +30,7 @@ from layoutalg.codegen.gpu import (
     runtime,
 )
 from layoutalg.codegen.gpu.arguments import launch_grid
-from layoutalg.codegen.gpu.driver import dependent_launcher
+from layoutalg.codegen.gpu.driver import attribute_launcher
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel, check_argument, dependent
@@ -149,7 +149,7 @@ def test_threads_that_launch_what_is_packed_once_keep_their_streams(
         return 0
 
     library = SimpleNamespace(cuLaunchKernelEx=launch)
-    monkeypatch.setattr(runtime, "dependent_launcher", partial(dependent_launcher, library=library))
+    monkeypatch.setattr(runtime, "attribute_launcher", partial(attribute_launcher, library=library))
     monkeypatch.setattr(runtime, "current_stream", lambda: here.stream)
     early = replace(pointers(), awaited=("src",))
     assert early.dependent

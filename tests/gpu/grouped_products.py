@@ -25,6 +25,7 @@ from typing import Any
 
 import layoutalg
 from layoutalg.codegen.gpu import in_processes, require_gpu
+from layoutalg.kernels.gemm import drawn_sizes
 from tests.gpu.hopper_products import CALL_CYCLES
 from tests.gpu.timing import timed_us
 
@@ -51,10 +52,7 @@ def drawn(rng: random.Random, groups: int, rows: int, *, ragged: bool) -> list[i
     """Rows of each group, `groups * rows` together."""
     if not ragged:
         return [rows] * groups
-    weights = [10 ** rng.random() for _ in range(groups)]
-    sizes = [int(groups * rows * weight / sum(weights)) for weight in weights]
-    sizes[-1] += groups * rows - sum(sizes)
-    return sizes
+    return drawn_sizes(groups * rows, groups, rng)
 
 
 def operands(m: int, groups: int, n: int, k: int, kind: str = "bfloat16") -> tuple[Any, Any]:

@@ -39,7 +39,7 @@ from layoutalg.codegen.gpu import (
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.baselines import torch_matmul
 from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.gemm.choice.heuristic import SM90
+from layoutalg.kernels.gemm.choice.heuristic import SM90, Choice
 from layoutalg.kernels.gemm.family import differs, way
 from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
@@ -153,19 +153,19 @@ FIRST = (1, 2, 4, 8, 16)
 """Of how many choices the best is compared with the best of all."""
 
 
-def shares(row: Mapping[str, Any]) -> list[float]:
+def shares(row: Mapping[str, Any], choice: Choice[Sm90Config] = SM90) -> list[float]:
     """The best of all choices over the best of the first 1, 2, 4, ... by the model, of one problem; stream-K,
     which was offered later, is left out, and what is not in a file took more than three times the best."""
     us, p = row["choices"], gemm_problem(row["m"], row["n"], row["k"], "bf16")
-    tried = [us.get(way(c), inf) for c in SM90.configs(p) if c.schedule != "streamk"]
+    tried = [us.get(way(c), inf) for c in choice.configs(p) if c.schedule != "streamk"]
     return [min(us.values()) / min(tried[:first]) for first in FIRST]
 
 
-def judged(parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def judged(parts: Mapping[str, Sequence[Mapping[str, Any]]], choice: Choice[Sm90Config] = SM90) -> None:
     """Print the table: geometric mean, least, and problems within 5 % of the best."""
     print("| problems | first | geometric mean | least | within 5 % |\n|---|---:|---:|---:|---:|")
     for name, rows in parts.items():
-        for first, found in zip(FIRST, zip(*map(shares, rows), strict=True), strict=True):
+        for first, found in zip(FIRST, zip(*(shares(row, choice) for row in rows), strict=True), strict=True):
             near = sum(share >= 0.95 for share in found)
             mean = f"{geometric_mean(found):.4f} | {min(found):.3f}"
             print(f"| {len(found)} {name} | {first} | {mean} | {near} |")

@@ -17,6 +17,7 @@ from layoutalg.codegen.program import LaunchSequence, printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import MismatchError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.baselines import GroupOperands
 from layoutalg.kernels.bench import (
     LATER_HALF,
     REDUCE,
@@ -29,9 +30,11 @@ from layoutalg.kernels.bench import (
     make,
     mean_of,
     timed_problems,
+    with_drawn_rows,
 )
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.family import set_count
+from layoutalg.kernels.gemm import group_begins
 from layoutalg.kernels.gemm.family import SIZES
 from layoutalg.kernels.rowwise import OPS, cross_entropy_problem, joined_losses, normed, reduced
 from layoutalg.kernels.rowwise.families import CASES, DTYPES
@@ -200,6 +203,25 @@ class Standin:
 
         return launch
 
+    def apart(self, x: Any, y: Any, element: str) -> float:
+        """The largest difference of two results."""
+        x, y = (numbers_of(np.ascontiguousarray(v).view(f"u{v.itemsize}"), element) for v in (x, y))
+        return float(np.abs(x - y).max())
+
+    def group_matmuls(self, d: Any, given: GroupOperands) -> Callable[[], None]:
+        """A loop of products, by NumPy."""
+        strides = tuple(2 * step for step in given.strides)
+        b = np.lib.stride_tricks.as_strided(given.b, given.shape, strides)
+
+        def launch() -> None:
+            self.ran.append("loop")
+            for g, (begin, end) in enumerate(zip((0, *given.ends), given.ends, strict=False)):
+                rows, matrix = (numbers_of(np.ascontiguousarray(x), given.element)
+                                for x in (given.a[begin:end], b[g]))  # fmt: skip
+                d[begin:end] = bits_of(rows @ matrix, given.element).view(d.dtype).reshape(-1, d.shape[1])
+
+        return launch
+
     def times(
         self, contenders: list[list[Callable[[], Any]]], *, meanwhile: Callable[[int], object], **_: Any
     ) -> list[float]:
@@ -269,7 +291,9 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
         f"{rooms['gemm']}.random_normal": gpu.normal,
         f"{rooms['gemm']}.device_array": np.zeros,
         f"{rooms['gemm']}.torch_matmul": gpu.matmul,
-        f"{rooms['gemm']}.largest_difference": lambda x, y, element: float(np.abs(x - y).max()),
+        f"{rooms['gemm']}.torch_group_matmuls": gpu.group_matmuls,
+        f"{rooms['gemm']}.torch_grouped_mm": gpu.noted("grouped_mm"),
+        f"{rooms['gemm']}.largest_difference": gpu.apart,
     }
     for name, value in replaced.items():
         monkeypatch.setattr(name, value)
@@ -336,6 +360,40 @@ def test_ways_of_a_product_are_timed_in_turn_with_cublas(standin: Standin, name:
     assert [x.ratio("cublas") for x in (first, second)] == pytest.approx([3.0, 1.5])
     assert first.ours == pytest.approx(p.flops / 1e9) and first.registers == 40
     assert standin.ran.count("torch") == 3
+
+
+GROUPED = {"n": 40, "k": 72, "groups": 3}
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_groups_are_compared_and_timed_beside_a_loop(standin: Standin, drawn: bool) -> None:
+    p = FAMILIES["gemm-sm90"].problem(330, **GROUPED)
+    timed = Timed("gemm-sm90", p)
+    (found,) = benchmark([with_drawn_rows(timed) if drawn else timed])
+    assert found.problem == f"330 x 40 x 72 bf16 TN in 3 groups{', drawn rows' * drawn}"
+    assert found.rates["ours"] == pytest.approx(p.flops / 1e9)
+    assert [found.ratio(x) for x in ("cublas", "grouped_mm")] == pytest.approx([2.0, 3.0])
+    assert standin.ran.count("loop") == 2 and standin.ran.count("grouped_mm") == 1
+    assert found.notes["expected us"] > 1 and found.notes["boxes by threads"] > 0
+
+
+def test_groups_that_begin_elsewhere_are_a_wrong_result(
+    standin: Standin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = Timed("gemm-sm90", FAMILIES["gemm-sm90"].problem(330, **GROUPED))
+    timed = timed._replace(given=group_begins([100, 100, 130]))
+    ready = Simulated.ready
+    (_,) = benchmark([timed])
+    monkeypatch.setattr(
+        Simulated, "ready", lambda self, scalars: ready(self, {**scalars, "begin1": scalars["begin1"] + 1})
+    )
+    with pytest.raises(MismatchError, match="from cuBLAS by"):
+        list(benchmark([timed]))
+
+
+def test_products_without_groups_have_no_rows_to_draw() -> None:
+    with pytest.raises(UnsupportedError, match="has no groups, whose rows could be drawn"):
+        with_drawn_rows(Timed("gemm-sm90", FAMILIES["gemm-sm90"].problem(64)))
 
 
 @pytest.mark.parametrize("name", FAMILIES)

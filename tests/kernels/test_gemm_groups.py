@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -13,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layoutalg.codegen import compile as compile_program
-from layoutalg.codegen.expr import Le, Lt, Var, evaluate
+from layoutalg.codegen.expr import Le, Lt, Var, as_expr, evaluate
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import (
     For,
@@ -36,16 +37,24 @@ from layoutalg.kernels.gemm.programs.streamk import block_count
 from layoutalg.kernels.gemm.tiles import Sm80Config, Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.gemm.work.groups import (
+    BOX_ROWS,
     MOST_TOGETHER,
     Groups,
+    drawn_sizes,
+    equal_sizes,
+    group_begins,
+    group_boxes,
     group_words,
     grouped,
     most_row_tiles,
     room_for,
     row_tiles,
+    sizes_of,
 )
 from layoutalg.kernels.sizes import buffer_bytes
-from tests.gemm_cases import arguments, packed, unpacked
+from tests.gemm_cases import grouped_arguments as operands
+from tests.gemm_cases import grouped_expected as expected
+from tests.gemm_cases import grouped_problem as problem
 from tests.sweeps import each, first
 
 ONE = Sm90Config(64, 64, 2, 1)
@@ -56,39 +65,6 @@ the first one of the next, so that a row too many is seen."""
 RAGGED = (65, 0, 1, 64, 100)
 
 SIZES = st.lists(st.integers(0, 300), min_size=1, max_size=MOST_TOGETHER)
-
-
-def problem(sizes: Sequence[int], n: int, k: int, dtype: str = "bf16", **options: Any) -> GemmProblem:
-    """Groups of these sizes, whose Bs lie one behind the other."""
-    one = gemm_problem(sum(sizes), n, k, dtype, **options)
-    return grouped(one, len(sizes), -(-one.b_elems // 8) * 8)
-
-
-def operands(p: GemmProblem) -> dict[str, Any]:
-    """Small integers, on which all sums are exact; rows of D have room behind them."""
-    return arguments(replace(p, batch=(), grouped=False)) | {
-        "b": packed(np.random.default_rng(1).integers(-2, 3, p.b_elems), p.operand.name)
-    }
-
-
-def expected(p: GemmProblem, sizes: Sequence[int], given: dict[str, Any]) -> Any:
-    """D's buffer by definition: NumPy, group by group."""
-    a, b = (unpacked(given[x], p.operand.name) for x in "ab")
-    step = p.batch[0].b
-    d = given["d"].copy()
-    rows = np.lib.stride_tricks.as_strided(d, (p.m, p.n), (p.ldd * d.itemsize, d.itemsize))
-    left = np.lib.stride_tricks.as_strided(
-        a, (p.m, p.k), (8 * p.lda, 8) if p.a_major == "k" else (8, 8 * p.lda)
-    )
-    end = 0
-    for group, size in enumerate(sizes):
-        own, end = slice(end, end + size), end + size
-        right = np.lib.stride_tricks.as_strided(
-            b[group * step :], (p.k, p.n), (8, 8 * p.ldb) if p.b_major == "k" else (8 * p.ldb, 8)
-        )
-        value = 2 * (left[own] @ right)
-        rows[own] = packed(value.ravel(), p.result.name).reshape(value.shape)
-    return d
 
 
 def computed(sequence: LaunchSequence, given: dict[str, Any], words: dict[str, int]) -> Any:
@@ -104,11 +80,22 @@ def by_few(p: GemmProblem, c: Sm90Config, of: Any = called_launches) -> LaunchSe
     return printed_sequence(replace(sequence, scalars=(*sequence.scalars, ("blocks", BLOCKS * c.cluster))))
 
 
-def right(sizes: Sequence[int], p: GemmProblem, c: Sm90Config, of: Any = called_launches) -> bool:
-    """Whether what is simulated is the definition, all other bytes untouched."""
+WAYS = ("tma", "shared")
+"""How results leave: in boxes of whole groups' rows by TMA and of others by threads, or all by threads."""
+
+
+def leaving(p: GemmProblem, c: Sm90Config, through: Any) -> Sm90Config:
+    """A configuration as the problem needs it, whose results leave in a way."""
+    return replace(SM90.fitted(p, c), through=through, result_vec=16 // p.result.nbytes)
+
+
+def right(
+    sizes: Sequence[int], p: GemmProblem, c: Sm90Config, of: Any = called_launches, through: str = ""
+) -> bool:
+    """Whether what is simulated is the definition, all other bytes untouched; by the usual way or another."""
     given, words = operands(p), group_words(sizes, c.tile_m * c.cluster_m)
-    found = computed(by_few(p, SM90.fitted(p, c), of), given, words)
-    return np.array_equal(found, expected(p, sizes, given))
+    config = leaving(p, c, through) if through else SM90.fitted(p, c)
+    return np.array_equal(computed(by_few(p, config, of), given, words), expected(p, sizes, given))
 
 
 # --- tiles ---------------------------------------------------------------------------------------------
@@ -140,6 +127,20 @@ def test_the_closed_form_finds_the_tiles_of_the_definition(sizes: list[int], hig
         assert evaluate(groups.tiles, env) == len(tiles)
 
 
+@given(SIZES)
+def test_boxes_are_those_of_the_tiles_of_one_box(sizes: list[int]) -> None:
+    high = [tile.end - tile.first for tile in row_tiles(sizes, BOX_ROWS)]
+    assert group_boxes(sizes) == (high.count(BOX_ROWS), len(high) - high.count(BOX_ROWS))
+    assert sizes_of(group_begins(sizes), len(sizes)) == sizes
+
+
+@given(st.integers(1, 1 << 20), st.integers(1, MOST_TOGETHER), st.integers(0, 9))
+def test_equal_and_drawn_sizes_are_all_rows(m: int, groups: int, seed: int) -> None:
+    equal, drawn = equal_sizes(m, groups), drawn_sizes(m, groups, random.Random(seed))
+    assert sum(equal) == sum(drawn) == m and len(equal) == len(drawn) == groups
+    assert max(equal) - min(equal) <= 1 and min(drawn) >= 0
+
+
 def test_words_beyond_the_sizes_name_no_tiles() -> None:
     words = group_words([64, 1], 64)
     assert room_for(2) == 4
@@ -164,9 +165,15 @@ CASES: dict[str, tuple[Sequence[int], dict[str, Any]]] = {
 @each("name", CASES)
 def test_what_is_simulated_is_the_definition(name: str) -> None:
     sizes, options = CASES[name]
-    assert right(sizes, problem(sizes, **options), ONE)
+    p = problem(sizes, **options)
+    for through in WAYS[name == "odd rows of d" :]:  # TMA stores rows of whole 16 bytes
+        if through == "shared":
+            assert right(sizes, p, ONE)
+        else:
+            assert right(sizes, p, ONE, through=through)
 
 
+@each("through", WAYS)
 @each(
     "config",
     [
@@ -175,10 +182,12 @@ def test_what_is_simulated_is_the_definition(name: str) -> None:
         replace(ONE, panel=1),
         Sm90Config(128, 64, 2),
         Sm90Config(64, 64, 2, pingpong=True),
+        Sm90Config(256, 48, 2),
+        Sm90Config(192, 80, 2, 3),
     ],
 )
-def test_clusters_panels_and_turns_compute_groups(config: Sm90Config) -> None:
-    assert right(RAGGED, problem(RAGGED, 136, 72), config)
+def test_clusters_panels_and_turns_compute_groups(config: Sm90Config, through: str) -> None:
+    assert right(RAGGED, problem(RAGGED, 136, 72), config, through=through)
 
 
 @pytest.mark.deep
@@ -190,7 +199,8 @@ def test_random_groups_are_the_definition(seed: int) -> None:
     n, k = 8 * int(rng.integers(1, 20)), 8 * int(rng.integers(1, 25))
     p = problem(sizes, n, k, b_major=rng.choice(["k", "mn"]))
     c = replace(ONE, tile_n=128, stages=int(rng.integers(2, 4)), cluster_m=int(rng.choice([1, 2])))
-    assert right(sizes, p, c), (sizes, p, c)
+    through = str(rng.choice(WAYS))
+    assert right(sizes, p, c, through=through), (sizes, p, c, through)
 
 
 @each("of", [launches, shared_launches])
@@ -279,11 +289,11 @@ EQUAL = {
 class Mutated:
     """The product that mutants compute, and its definition."""
 
-    def __init__(self, sizes: Sequence[int]) -> None:
+    def __init__(self, sizes: Sequence[int], through: str = "shared") -> None:
         self.p = problem(sizes, 72, 8)
         self.given, self.words = operands(self.p), group_words(sizes, 64)
         self.d = expected(self.p, sizes, self.given)
-        self.c = SM90.fitted(self.p, ONE)
+        self.c = leaving(self.p, ONE, through)
         self.sequence = by_few(self.p, self.c)
 
     def right(self, words: Mapping[str, int] = MappingProxyType({}), kernel: Kernel | None = None) -> bool:
@@ -316,6 +326,46 @@ def test_every_mistake_in_the_search_is_seen(g: int) -> None:
         if one.right(kernel=replace(kernel, body=changed(kernel.body, f"{name}_{g}", WRONG[wrong])))
     }
     assert silent == ({("end", "one more")} if g == 3 else set())  # of the last group: rows end with D
+
+
+def with_ends(body: tuple[Stmt, ...], kind: type[Le | Lt], value: Any) -> tuple[Stmt, ...]:
+    """Statements where what is asked of the end of a box, by <= for TMA and by < for threads, is another."""
+    found: list[Stmt] = []
+    for s in body:
+        match s:
+            case If(condition) if type(condition) is kind and "end" in str(condition):
+                found.append(replace(s, condition=value(condition)))
+            case For() | If():
+                found.append(replace(s, body=with_ends(s.body, kind, value)))
+            case Roles(parts):
+                found.append(Roles(tuple(replace(r, body=with_ends(r.body, kind, value)) for r in parts)))
+            case _:
+                found.append(s)
+    return tuple(found)
+
+
+BOXED = (63, 65, 64, 128, 1)
+"""Groups that end a row before a box, with it, and a row behind it."""
+
+ASKED: dict[str, Any] = {
+    "never": lambda old: Lt(old.a, as_expr(0)),
+    "always": lambda old: Le(as_expr(0), old.a),
+    "one row later": lambda old: replace(old, a=old.a + 1),
+    "one row earlier": lambda old: replace(old, b=old.b + 1),
+}
+
+
+@each("kind", [Le, Lt])
+def test_every_mistake_in_what_leaves_by_tma_is_seen(kind: Any) -> None:
+    one = Mutated(BOXED, "tma")
+    kernel = called_launches(one.p, one.c).kernels[0]
+    assert one.right() and one.right(kernel=kernel)
+    silent = {
+        wrong
+        for wrong, value in ASKED.items()
+        if one.right(kernel=replace(kernel, body=with_ends(kernel.body, kind, value)))
+    }
+    assert not silent
 
 
 # --- kernels, choices, refusals ------------------------------------------------------------------------
@@ -365,7 +415,7 @@ def test_a_configuration_is_that_of_groups_of_one_size() -> None:
     equal = expected_family(gemm_problem(1024, 4096, 4096, "bf16", batch=batch))
     assert family == equal[1] == "gemm-sm90"
     assert isinstance(config, Sm90Config) and isinstance(equal[2], Sm90Config)
-    assert config.through == "shared" and ns >= equal[0]
+    assert config == equal[2] and config.through == "tma" and ns == equal[0]
     assert p.flops == 2 * 8192 * 4096 * 4096 and p.rows == 1024
 
 
@@ -379,8 +429,6 @@ def test_what_cannot_be_grouped_is_refused_by_name() -> None:
     p = grouped(one, 4, 256 * 64)
     with pytest.raises(UnsupportedError, match="in 4 groups: groups of rows are computed by gemm-sm90"):
         check_config(p, Sm80Config(128, 128, 64, 2, 2, 3))
-    with pytest.raises(UnsupportedError, match="through = 'tma' of groups"):
-        check_config(p, Sm90Config(128, 128, 4))
     with pytest.raises(ResourceError, match="groups of a launch: 65 asked, the limit is 64"):
         many = grouped(one, MOST_TOGETHER + 1, 256 * 64)
         check_config(many, SM90.fitted(many, ONE))

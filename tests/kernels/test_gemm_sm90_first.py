@@ -15,7 +15,6 @@ from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.ladder import effects, predict_steps, wgmma
 from layoutalg.kernels.ladder.sm90 import held
-from layoutalg.kernels.ladder.sm90_steps import Sm90Step
 from layoutalg.kernels.ladder.wgmma import WgmmaStep
 from layoutalg.model import occupancy_of
 from tests.kernels.test_gemm_epilogue_steps import computed
@@ -103,11 +102,21 @@ def test_sizes_that_tiles_do_not_divide_are_refused() -> None:
         next(predict_steps(FAMILY, 1000, ("10 one tile for both",)))
 
 
-def test_the_ladder_ends_among_the_first_choices_for_large_products() -> None:
-    last = list(FAMILY.steps.values())[-1]
-    assert isinstance(last, Sm90Step)
-    for side in (4096, 8192):
-        first = FAMILY.configs(FAMILY.problem(side), "sm_90")[:8]
-        assert (last.tile_m, last.tile_n, last.stages, last.through) in [
-            (c.tile_m, c.tile_n, c.stages, c.through) for c in first
-        ]
+def test_the_ladder_ends_with_the_choice() -> None:
+    """Of the problem on which steps are compared: the same program, whichever name the configuration has."""
+    last, p = list(FAMILY.steps.values())[-1], FAMILY.problem(FAMILY.bench.steps_size)
+    chosen = FAMILY.choose(p, "sm_90")
+    assert FAMILY.way(last) == FAMILY.way(chosen)
+    assert FAMILY.build(p, last) == FAMILY.build(p, chosen)
+
+
+def test_the_last_step_by_hand() -> None:
+    """256 x 128 in pairs beside: 16 wgmma of 64 cycles, each of which reads 6,144 bytes; half of A comes."""
+    step = list(steps().values())[-1]
+    assert step.cycles["tensor"] == 16 * 64
+    assert step.cycles["L1"] == 16 * 6144 / 128 + 49152 / 128
+    assert step.cycles["L2"] == (128 + 128) * 128 / 64
+    assert step.bound == "L1"
+    found = effects(steps()["10 one tile for both"], step)
+    assert set(found) == {"wgmma", "shared wavefronts", "L2 in"}
+    assert found["wgmma"] == 2 and found["L2 in"] == pytest.approx(2 / 3)

@@ -62,7 +62,7 @@ from layoutalg.kernels.gemm.tiles import (
     tile_count,
 )
 from layoutalg.kernels.gemm.validate import check_config, check_element, check_half, check_sm90_problem
-from layoutalg.kernels.gemm.work import part_count, share_of
+from layoutalg.kernels.gemm.work import BOX_ROWS, part_count, share_of
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of parts that are tried."""
@@ -400,7 +400,9 @@ def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
     most = 16 // p.result.nbytes
     across = gcd(_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"))
-    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors or p.grouped)
+    boxed = not (rows % most or p.align_bytes[2] % 16 or p.reads_c or p.epilogue.vectors)
+    if p.grouped:  # boxes of groups that are shorter than one leave by threads all the same
+        boxed = boxed and p.rows >= BOX_ROWS
     return ("through", "tma" if boxed else "shared"), ("result_vec", most if boxed else across)
 
 

@@ -16,13 +16,15 @@ are taken to be of one size.
 
 Fitted to times of the choices on 64 of 96 random problems on an H200 with a cold L2 (2026-11-23,
 tests/gpu/tune_wgmma second); every third one judges it (tests/data/gemm_choice_sm90.json).  Tiles of 192x192
-were timed with 3 stages there, and with 4 on three squares.
+were timed with 3 stages there, and with 4 on three squares, by which their two rows were set; the others come
+near to what tests/gpu/fit_wgmma fits to that file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
+from typing import NamedTuple
 
 from layoutalg.kernels.gemm.choice.tables import Sums, Tile
 from layoutalg.kernels.gemm.problem import GemmProblem
@@ -81,12 +83,49 @@ def sm90_clock(p: GemmProblem, sums: Sums, sms: int) -> Callable[[Sm90Config, Ti
     ... )
     True
     """
+    parts_of = sm90_parts(p, sums, sms)
+
+    def clock(c: Sm90Config, tile: Tile[Sm90Config], splits: int) -> float:
+        return parts_of(c, splits).ns(tile.step[0], tile.block[0], tile.start)
+
+    return clock
+
+
+class Parts(NamedTuple):
+    """What a multiprocessor computes in turn, steps of k and blocks; and nanoseconds that no tile's numbers
+    change: of the L2, of memory, and of adding parts of k up.
+
+    >>> Parts(64, 1, 0.0, 0.0, 10.0).ns(500, 1000, 100)
+    33110.0
+    """
+
+    steps: int
+    blocks: int
+    l2: float
+    memory: float
+    sums: float
+
+    def ns(self, step: float, block: float, start: float) -> float:
+        """Nanoseconds with so many for a step, for a block and for starting."""
+        tensor = self.steps * step + self.blocks * block
+        beside: float = (tensor**TOGETHER + self.l2**TOGETHER + self.memory**TOGETHER) ** (1 / TOGETHER)
+        return beside + start + self.sums
+
+
+def sm90_parts(p: GemmProblem, sums: Sums, sms: int) -> Callable[[Sm90Config, int], Parts]:
+    """What `sm90_clock` adds up, of one product by a configuration in so many parts of k.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.choice.tables import SM90_SUMS
+    >>> sm90_parts(gemm_problem(4096, 4096, 4096, "bf16"), SM90_SUMS, 132)(Sm90Config(128, 256, 4), 1)[:2]
+    (256, 4)
+    """
     m, n, products, size, result = p.rows, p.n, p.products, p.operand.nbytes, p.result.nbytes
     asked = REQUESTS.get(min(gcd(lead * size, 64) for lead in (p.lda, p.ldb)), 1.0)
     operands, results = (m + n) * p.k * size, m * n * result
 
-    def clock(c: Sm90Config, tile: Tile[Sm90Config], splits: int) -> float:
-        step, block, cluster = tile.step[0], tile.block[0], c.cluster
+    def parts(c: Sm90Config, splits: int) -> Parts:
+        cluster = c.cluster
         rows, columns = -(-m // (c.tile_m * c.cluster_m)), -(-n // (c.tile_n * c.cluster_n))
         blocks = rows * columns * cluster * splits * products
         steps_of_all = -(-p.k // c.tile_k)
@@ -95,20 +134,18 @@ def sm90_clock(p: GemmProblem, sums: Sums, sms: int) -> Callable[[Sm90Config, Ti
         if c.schedule == "streamk":
             units = blocks // cluster
             waves, share = units // clusters, share_of(units, steps, clusters)
-            tensor = waves * (steps * step + block)
-            tensor += share * step + block * ((share > 0) + (share > 0 and steps % share > 0))
+            in_turn = waves * steps + share, waves + (share > 0) + (share > 0 and steps % share > 0)
             sums_written = part_count(units, steps, clusters) * cluster * c.tile_m * c.tile_n
         else:
-            tensor = -(-blocks // (clusters * cluster)) * (steps * step + block)
+            waves = -(-blocks // (clusters * cluster))
+            in_turn = waves * steps, waves
             sums_written = splits * p.m * n if splits > 1 else 0
         brought = blocks * steps * c.tile_k * size * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
         l2 = brought * asked / L2_BYTES_PER_NS
         boxes = c.boxes(result) if c.through == "tma" and splits == 1 else ()
         runs = sum(x * RUNS.get(x * result, 1.0) for x in boxes) / sum(boxes) if boxes else 1.0
         memory = products * (operands + results * runs) / MEMORY_BYTES_PER_NS
-        ns: float = (tensor**TOGETHER + l2**TOGETHER + memory**TOGETHER) ** (1 / TOGETHER) + tile.start
-        if sums_written:
-            ns += sums.launch + sums_written * p.accumulator.nbytes * sums.byte
-        return ns
+        adding = sums.launch + sums_written * p.accumulator.nbytes * sums.byte if sums_written else 0.0
+        return Parts(*in_turn, l2, memory, adding)
 
-    return clock
+    return parts

@@ -20,7 +20,7 @@ Results leave the registers
 
     "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, in turn or with room
                 for all, which TMA stores while the next one is packed; D starts, and its rows start and
-                end, at multiples of 16 bytes
+                end, at multiples of 16 bytes; of groups, a box that their end cuts is stored by threads
     "shared"    16 rows of a warp at a time, as in sm80: any D, with a matrix or vectors added
 
 Sources: PTX ISA 9.0, 9.7.15.5 (wgmma); CUTLASS, include/cutlass/gemm/kernel/
@@ -35,7 +35,7 @@ from typing import TypeAlias
 
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import atom_layout
-from layoutalg.atoms import TiledMMA, make_tiled_mma
+from layoutalg.atoms import TiledCopy, TiledMMA, make_tiled_copy, make_tiled_mma
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr
 from layoutalg.codegen.instr import (
     LDS,
@@ -63,11 +63,9 @@ from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, 
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_BLOCKS as CLUSTERED_BLOCKS
 from layoutalg.kernels.gemm.validate import MOST_TILES
+from layoutalg.kernels.gemm.work import BOX_ROWS as ROWS
 from layoutalg.kernels.gemm.work import Groups, Part, declare_part, declare_share, part_problem
 from layoutalg.layout import AnyLayout, Layout
-
-ROWS = 64
-"""Rows of one wgmma, and of a box of results."""
 
 L2_PROMOTION_BYTES = 128
 """What the L2 fetches at least where an operand is not there."""
@@ -112,6 +110,18 @@ def tiled_mma(p: GemmProblem, columns: int) -> TiledMMA:
     """One wgmma of 64 rows and so many columns."""
     kind = p.operand.name.upper()
     return make_tiled_mma(f"SM90_{ROWS}x{columns}x16_F32{kind}{kind}_SS")
+
+
+def box_copy(columns: int, element: DType) -> TiledCopy:
+    """How 128 threads take a box of results: lanes side by side in rows, 16 bytes each.
+
+    >>> from layoutalg.dtype import dtype
+    >>> print(box_copy(64, dtype("bf16")).tiler)
+    (16, 64)
+    """
+    lanes = columns * element.nbytes // 16
+    threads = Layout((128 // lanes, lanes), (lanes, 1))
+    return make_tiled_copy("UniversalCopy<uint128_t>", element, threads, Layout((1, 16 // element.nbytes)))
 
 
 def build(p: GemmProblem, c: Sm90Config) -> Kernel:
@@ -255,7 +265,7 @@ class _Writer:
         self.came = k.mbarrier("came") if c.cluster_k > 1 else None
         k.init(self.full, self.empty, *filter(None, (self.order, self.came)))
         few, many = ROLE_REGISTERS[c.consumers]
-        with k.roles() as roles:  # the last one's code comes first, and nobody has it in a cache yet
+        with k.roles() as roles:  # in this order the producer's code comes first; neither was faster
             with roles.role("consumer", 4 * c.consumers, registers=many):
                 self._consume()
             with roles.role("producer", 4, registers=few), k.If(k.thread.eq(0)):
@@ -436,16 +446,18 @@ class _Writer:
         """Results through shared memory in boxes that TMA stores."""
         k, p, c, size = self.k, self.p, self.c, self.p.result.nbytes
         widths, buffers = c.boxes(size), c.box_buffers(size)
-        d = whole(self.output.d, p.result, (*self.batch, self.m, self.n))
+        batch = () if self.groups else self.batch
+        d = whole(self.output.d, p.result, (*batch, self.m, self.n))
         kinds = {}  # by width: the box in D, its map, its places in shared memory
         for columns in dict.fromkeys(widths):
             own = "" if columns == widths[0] else str(columns)
-            box = (*(1,) * len(self.batch), ROWS, columns)
+            box = (*(1,) * len(batch), ROWS, columns)
             save = k.tensor_map(f"save{own}", d, box, mode=f"{columns * size}B")
             atom = atom_layout(f"Layout_K_SW{columns * size}_Atom", p.result)
             layout, many = tile_to_shape(atom, (ROWS, columns)), c.consumers * (1 if own else buffers)
             kinds[columns] = box, save, k.shared(f"box{own}", p.result, layout, stages=many)
         packed = k.reg("packed", 4)
+        taken = k.reg("taken", 4) if self.groups else packed
         per = c.result_vec // 4  # eights of columns that a vector of sums covers
 
         def pack_box(acc: Fragment, i: int, column: int, columns: int, into: Tensor) -> None:
@@ -461,6 +473,16 @@ class _Writer:
                 else:
                     for h in range(2):
                         k.do(STS[8], pairs.at((0, h, j), 0, 0), acc.at((0, h, at), i, 0, values=2))
+
+        def part_of(mine: Tensor, row: Expr, column: Expr, columns: int) -> None:
+            """The rows of a box that D has for the group, by the threads of a consumer."""
+            take = box_copy(columns, p.result)
+            me = k.get_slice(take, k.thread % 128)
+            source, tile = me.partition_S(mine), self.output.tile((row, column), (ROWS, columns))
+            there = me.partition_D(tile)
+            with k.Unroll("y", source.shape[1]) as y:
+                k.do(LDS[16], taken, source.at(0, y, 0))
+                self.output.put(taken, there.coordinate(0, y, 0))
 
         def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
             group, thread = k.thread // 128, k.thread % 128
@@ -480,12 +502,16 @@ class _Writer:
                     pack_box(acc, i, sum(widths[:q]), columns, mine)
                     k.fence_async()
                     self._sync(group)
+                    row, column = corner[0] + i * ROWS, corner[1] + sum(widths[:q])
                     with k.If(thread.eq(0)):
                         there = local_tile(d, box, (0,) * len(box))
-                        column = corner[1] + sum(widths[:q])
-                        there = there.moved(*self.output.lead, corner[0] + i * ROWS, column)
-                        k.tma_store(save, mine, there)
-                        k.bulk_commit()
+                        there = there.moved(*self.output.lead, row, column)
+                        with k.If(row + ROWS <= self.output.m) if self.groups else nullcontext():
+                            k.tma_store(save, mine, there)
+                        k.bulk_commit()  # without a box too, so that waits may count
+                    if self.groups:
+                        with k.If(self.output.m < row + ROWS):
+                            part_of(mine, row, column, columns)
 
         return leave
 

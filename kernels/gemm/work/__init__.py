@@ -8,12 +8,18 @@ units       stream-K by definition: which steps of k each block computes
 from __future__ import annotations
 
 from layoutalg.kernels.gemm.work.groups import (
+    BOX_ROWS,
     MOST_TOGETHER,
     Groups,
+    drawn_sizes,
+    equal_sizes,
+    group_begins,
+    group_boxes,
     group_words,
     grouped,
     most_row_tiles,
     room_for,
+    sizes_of,
 )
 from layoutalg.kernels.gemm.work.splitk import (
     THREADS,
@@ -29,6 +35,7 @@ from layoutalg.kernels.gemm.work.splitk import (
 from layoutalg.kernels.gemm.work.units import part_count, share_of, slot_count
 
 __all__ = [
+    "BOX_ROWS",
     "MOST_TOGETHER",
     "THREADS",
     "Groups",
@@ -39,6 +46,10 @@ __all__ = [
     "combine_vector",
     "declare_part",
     "declare_share",
+    "drawn_sizes",
+    "equal_sizes",
+    "group_begins",
+    "group_boxes",
     "group_words",
     "grouped",
     "most_row_tiles",
@@ -46,5 +57,6 @@ __all__ = [
     "part_problem",
     "room_for",
     "share_of",
+    "sizes_of",
     "slot_count",
 ]

@@ -19,25 +19,31 @@ Tile t is of the last group g with opens[g] <= t, and has the rows
     opens    0    2    2    5       tiles 0, 1 are of group 0, tiles 2 to 4 of group 2
 
 Loads by TMA start at any row and may run into the next group, whose rows are multiplied and not stored.
-Stores are by threads, which the end of the group bounds.  Tiles are walked in panels of columns, down all
+Results go through shared memory in boxes of 64 rows; a box whose rows are all of the group leaves by TMA,
+another by threads, which the end of the group bounds.  Tiles are walked in panels of columns, down all
 groups, so that blocks of one time share the few columns of a B.
 
 Notes.  Finding the group takes five instructions per group that the kernel has room for: rooms are powers of
-two up to MOST_TOGETHER, and more groups are several launches.
+two up to MOST_TOGETHER, and more groups are several launches.  Of a group one box in a column of boxes leaves
+by threads, so that maps of boxes of fewer rows, or a map per group, would have little left to gain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import NamedTuple
+from random import Random
+from typing import Any, NamedTuple
 
 from layoutalg.codegen.expr import Const, Expr, Select, Var, minus
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.errors import ShapeError, shown
 from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem
 from layoutalg.kernels.gemm.rasterize import below
+
+BOX_ROWS = 64
+"""Rows of a box of results that TMA stores, and of one wgmma."""
 
 LEAST_ROOM, MOST_TOGETHER = 4, 64
 """Groups that a kernel has room for: its parameters and its instructions grow with them."""
@@ -103,6 +109,63 @@ def row_tiles(sizes: Sequence[int], high: int, start: int = 0) -> tuple[RowTile,
         found += [RowTile(group, start + at, start + min(at + high, size)) for at in range(0, size, high)]
         start += size
     return tuple(found)
+
+
+def equal_sizes(m: int, groups: int) -> list[int]:
+    """m rows in groups of one size, or of two where they do not divide: the first ones have a row more.
+
+    >>> equal_sizes(8, 3)
+    [3, 3, 2]
+    """
+    each, more = divmod(m, groups)
+    return [each + (g < more) for g in range(groups)]
+
+
+def drawn_sizes(m: int, groups: int, rng: Random) -> list[int]:
+    """m rows in groups that differ by up to a factor of ten.
+
+    >>> sum(drawn_sizes(1000, 7, Random(1)))
+    1000
+    """
+    weights = [10 ** rng.random() for _ in range(groups)]
+    sizes = [int(m * weight / sum(weights)) for weight in weights]
+    sizes[-1] += m - sum(sizes)
+    return sizes
+
+
+def group_begins(sizes: Sequence[int]) -> dict[str, int]:
+    """Of the words of groups of these sizes those that no tile changes.
+
+    >>> group_begins([100, 0])["begin1"]
+    100
+    """
+    return {name: row for name, row in group_words(sizes, 1).items() if name.startswith("begin")}
+
+
+def sizes_of(words: Mapping[str, Any], groups: int) -> list[int]:
+    """The sizes that words tell of.
+
+    >>> sizes_of(group_begins([100, 0, 130]), 3)
+    [100, 0, 130]
+    """
+    return [words[f"begin{g + 1}"] - words[f"begin{g}"] for g in range(groups)]
+
+
+class Boxes(NamedTuple):
+    """Boxes of results of a column of tiles: those that leave by TMA, and those that threads store."""
+
+    whole: int
+    cut: int
+
+
+def group_boxes(sizes: Sequence[int]) -> Boxes:
+    """The boxes of BOX_ROWS rows that have some of groups of these sizes, in one column of boxes.
+
+    >>> group_boxes([130, 0, 64, 1])
+    Boxes(whole=3, cut=2)
+    """
+    whole = sum(size // BOX_ROWS for size in sizes)
+    return Boxes(whole, sum(-(-size // BOX_ROWS) for size in sizes) - whole)
 
 
 def group_words(sizes: Sequence[int], high: int, start: int = 0) -> dict[str, int]:

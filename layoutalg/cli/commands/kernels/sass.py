@@ -16,7 +16,7 @@ from layoutalg.cli.commands.kernels.options import (
 )
 from layoutalg.cli.completions import archs
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
-from layoutalg.cli.options import JsonOption
+from layoutalg.cli.options import GroupsOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
 
@@ -37,6 +37,7 @@ def sass_command(
     ] = None,
     shape: ShapeOption = None,
     axes: AxesOption = None,
+    groups: GroupsOption = None,
     part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
     step: StepOption = None,
     arch: Annotated[
@@ -59,6 +60,8 @@ def sass_command(
     """Count the instructions of a kernel by class, in all and in its main loop. Needs no GPU.
 
     layoutalg sass gemm-sm80 --m 8192 --n 8192 --k 8192
+
+    layoutalg sass gemm-sm90 --m 8192 --groups 8
     """
     from layoutalg.codegen.gpu import (
         CLASSES,
@@ -73,7 +76,7 @@ def sass_command(
     from layoutalg.codegen.timing import time_main_loop
 
     arch = compile_target(arch)
-    given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
+    given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes, "groups": groups}
     options = whole_size_options(family, given)
     with progress(f"compiling {family}", quiet=as_json):
         found = find_kernel(family, options, arch, step, part)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from layoutalg.cli.commands.times.conditions import condition_tables, method_fields, run_fields
-from layoutalg.cli.commands.times.predictions import predict_command
+from layoutalg.cli.commands.times.predictions import group_fields, predict_command, predict_groups
 from layoutalg.cli.completions import archs, dtypes, families, one_of
-from layoutalg.cli.options import JsonOption
+from layoutalg.cli.inputs import read_source
+from layoutalg.cli.kernel_names import read_options, read_problems
+from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption
 from layoutalg.cli.output import progress, say, say_json, table
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
@@ -20,7 +22,7 @@ from layoutalg.errors import ParseError, ResourceError, UnknownNameError, Unsupp
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from layoutalg.kernels.bench import BenchRow
+    from layoutalg.kernels.bench import BenchRow, Timed
 
 
 def bench_command(
@@ -56,6 +58,15 @@ def bench_command(
             show_default=False,
         ),
     ] = None,
+    groups: GroupsOption = None,
+    group_rows: Annotated[
+        str,
+        typer.Option(
+            help="Rows of each group: equal, or drawn, which differ by up to a factor of ten.",
+            autocompletion=one_of("equal", "drawn"),
+        ),
+    ] = "equal",
+    problems: ProblemsOption = None,
     launches: Annotated[
         str,
         typer.Option(
@@ -72,7 +83,10 @@ def bench_command(
         typer.Option("--energy", help="Run each contender alone a second more: work per joule."),
     ] = False,
     predict: Annotated[
-        bool, typer.Option("--predict", help="Predict the steps of a product instead; needs no GPU.")
+        bool,
+        typer.Option(
+            "--predict", help="Predict the steps of a product instead, or of groups the choice; needs no GPU."
+        ),
     ] = False,
     arch: Annotated[
         str | None,
@@ -91,28 +105,40 @@ def bench_command(
     as far as they can be read. Clocks are never set.
 
     layoutalg bench gemm-simt --sizes 1024:12800:128 --launches later-half --cold --energy --json
+
+    layoutalg bench gemm-sm90 --groups 8 --size 4096 --group-rows drawn --cold
     """
     if launches not in _RULES:
         raise UnknownNameError("rule of launches", launches, _RULES)
     if sizes is not None:
         size = [*(size or ()), *_read_sizes(sizes)]
+    if group_rows not in GROUP_ROWS:
+        raise UnknownNameError("rows of groups", group_rows, GROUP_ROWS)
+    if problems is not None and (size or dtype or groups is not None):
+        raise UnsupportedError("--problems names whole problems: --size, --dtype, --groups are not beside it")
+    if predict and (groups is not None or problems is not None):
+        listed = _listed(family, dtype, size, groups, problems)
+        predict_groups(family, [timed.problem for timed in listed], arch or "sm_90", as_json)
+        return
     if predict:
         predict_command(family, size, arch, as_json)
         return
     if arch is not None:
         raise UnsupportedError("--arch is of --predict: kernels are timed on the GPU that is there")
     from layoutalg.codegen.gpu import require_gpu
-    from layoutalg.kernels.bench import Method, benchmark, benchmark_ways, check_method, timed_problems
+    from layoutalg.kernels.bench import Method, benchmark, benchmark_ways, check_method, with_drawn_rows
     from layoutalg.kernels.registry import find_family
 
-    asked = timed_problems(family, dtype, size)
+    asked = _listed(family, dtype, size, groups, problems)
+    if group_rows == "drawn":
+        asked = [with_drawn_rows(timed) for timed in asked]
     method = Method(_RULES[launches], cold, energy)
     for timed in asked:
         check_method(method, timed)
     chosen, status = find_family(asked[0].family), require_gpu()
     steps: list[BenchRow] = []
     rows: list[BenchRow] = []
-    if chosen.steps and size is None:
+    if chosen.steps and size is None and groups is None and problems is None:
         steps = benchmark_ways(family, chosen.problem(chosen.bench.steps_size), chosen.steps, method)
     with progress(f"timing {family}", len(asked), quiet=as_json) as step:
         for row in benchmark(asked, method):
@@ -128,6 +154,25 @@ def bench_command(
         said = tables(family, f"on {status.name}, {today}", steps, rows)
         say(*said, *condition_tables([*steps, *rows], method))
 
+
+def _listed(
+    family: str, dtypes: list[str] | None, sizes: list[int] | None, groups: int | None, problems: str | None
+) -> list[Timed]:
+    """What is timed or predicted.  Raises as `timed_problems`, `read_options` and `read_problems` do."""
+    from layoutalg.kernels.bench import REDUCE, Timed, timed_problems
+    from layoutalg.kernels.registry import find_family
+
+    if family == REDUCE and (problems is not None or groups is not None):
+        raise UnsupportedError(
+            f"{REDUCE} is all families of reductions: --problems, --groups are of one family"
+        )
+    if problems is not None:
+        return [Timed(family, p) for p in read_problems(find_family(family), read_source(problems), problems)]
+    more = {} if groups is None else read_options(find_family(family), {"groups": groups})
+    return timed_problems(family, dtypes, sizes, **more)
+
+
+GROUP_ROWS = ("equal", "drawn")
 
 _RULES: Mapping[str, Literal["rounds", "later half"]] = {"rounds": "rounds", "later-half": "later half"}
 
@@ -264,11 +309,21 @@ def _reduced_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
 def _product_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
     from layoutalg.kernels.bench import mean_of
 
-    for name, part in (("steps", steps), ("sizes", rows)):
+    grouped = [row for row in rows if "grouped_mm" in row.rates and row.notes]
+    for name, part in (("steps", steps), ("sizes", [row for row in rows if row not in grouped])):
         if part:
             columns = ("problem", "way", "registers", "ours", "cuBLAS", "ratio")
             title = f"{family}, {name}, {where}, TFLOP/s"
             yield table(title, columns, map(_product_row, part), left=2)
+    if grouped:
+        named = (
+            "problem", "way", "ours", "expected", "loop", "ratio", "_grouped_mm", "ratio", "by TMA", "cut"
+        )  # fmt: skip
+        yield table(f"{family}, groups, {where}, TFLOP/s", named, map(_grouped_row, grouped), left=2)
+        yield (
+            "Expected is of groups of one size, and so are boxes of 64 rows of results: those that leave by "
+            "TMA, and those that a group's end cuts, which threads store."
+        )
     if (mean := mean_of(row.ratio("cublas") for row in rows)) is not None:
         yield f"Geometric mean of the ratios: {mean:.3f}."
 
@@ -276,6 +331,16 @@ def _product_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterato
 def _product_row(row: BenchRow) -> tuple[str, ...]:
     rates = (f"{row.ours:.1f}", _factor(row.rates["cublas"], 1), _factor(row.ratio("cublas"), 3))
     return (row.problem, row.way, str(row.registers), *rates)
+
+
+def _grouped_row(row: BenchRow) -> tuple[str, ...]:
+    expected = row.notes["expected us"]
+    return (
+        row.problem, row.way, f"{row.ours:.1f}", _factor(expected and row.work / expected / 1e6, 1),
+        _factor(row.rates["cublas"], 1), _factor(row.ratio("cublas"), 3),
+        _factor(row.rates["grouped_mm"], 1), _factor(row.ratio("grouped_mm"), 3),
+        f"{row.notes['boxes by TMA']:,}", f"{row.notes['boxes by threads']:,}",
+    )  # fmt: skip
 
 
 def _product_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
@@ -288,7 +353,14 @@ def _product_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
             "cublas_tflop_per_s": row.rates["cublas"],
             "ratio": row.ratio("cublas"),
             "run": run_fields(row),
-        }
+        } | (
+            {
+                "groups": group_fields(row.notes)
+                | {"grouped_mm_tflop_per_s": row.rates["grouped_mm"], "ratio": row.ratio("grouped_mm")}
+            }
+            if "grouped_mm" in row.rates and row.notes
+            else {}
+        )
 
     return {"steps": [fields(row) for row in steps], "rows": [fields(row) for row in rows]}
 

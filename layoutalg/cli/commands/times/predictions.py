@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.cli.output import progress, say, say_json, table
@@ -57,6 +57,51 @@ def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_j
         parts += ladder_tables(f"{problem} {where}", steps)
         parts += [f"{name}: not on {machine.arch}: {why}." for name, why in refused.items()]
     say(*parts, "Rates per multiprocessor and cycle. " + "; ".join(machine.notes) + ".")
+
+
+def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: bool) -> None:
+    """`layoutalg bench gemm-sm90 --groups 8 --predict`: the choice for groups of one size, and its time.
+
+    Raises UnsupportedError for a product without groups.
+    """
+    from layoutalg.kernels.registry import find_family
+
+    chosen, found = find_family(family), []
+    for p in problems:
+        config = chosen.choose(p, arch)
+        notes = chosen.bench.notes(p, config, arch)
+        if not notes:
+            raise UnsupportedError(f"{p} has no groups: of products without, --predict is of --size")
+        found.append((p, chosen.way(config), notes))
+    if as_json:
+        said = [
+            {"problem": str(p), "steps": [], "refused": [], "choice": {"way": way} | group_fields(notes)}
+            for p, way, notes in found
+        ]
+        say_json(header("bench") | {"family": family, "arch": arch, "rates": [], "predicted": said})
+        return
+    rows = [
+        (
+            str(p), way, f"{notes['expected us']:.1f}", f"{p.flops / notes['expected us'] / 1e6:.0f}",
+            f"{notes['boxes by TMA']:,}", f"{notes['boxes by threads']:,}",
+        )
+        for p, way, notes in found
+    ]  # fmt: skip
+    columns = ("problem", "way", "us", "TFLOP/s", "by TMA", "cut")
+    say(
+        table(f"{family} on {arch}: groups of one size, expected", columns, rows, left=2),
+        "By TMA and cut are boxes of 64 rows of results: those that leave by TMA, and those that a group's "
+        "end cuts, which threads store.",
+    )
+
+
+def group_fields(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """What `--json` says that is expected of groups."""
+    return {
+        "expected_us": notes["expected us"],
+        "boxes_by_tma": notes["boxes by TMA"],
+        "boxes_by_threads": notes["boxes by threads"],
+    }
 
 
 def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +11,8 @@ import typer
 
 from layoutalg.cli.completions import archs, dtypes, families, one_of
 from layoutalg.cli.inputs import read_source
-from layoutalg.cli.options import JsonOption
+from layoutalg.cli.kernel_names import read_ints, read_options, read_problems
+from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption
 from layoutalg.cli.output import Told, count, live_table, progress, say, say_json, table
 from layoutalg.cli.refusals import header
 from layoutalg.cli.stores import (
@@ -53,13 +52,7 @@ def tune_command(
     operands: Annotated[
         list[str] | None, typer.Argument(help="Files of show, merge, export, lock, fit.", show_default=False)
     ] = None,
-    problems: Annotated[
-        str | None,
-        typer.Option(
-            help='A JSON file with a list of problems by their arguments: [{"m": 64, "n": 4096}].',
-            show_default=False,
-        ),
-    ] = None,
+    problems: ProblemsOption = None,
     sizes: Annotated[
         str | None,
         typer.Option(help="Sides of square problems instead: 1024,2048.", show_default=False),
@@ -68,6 +61,7 @@ def tune_command(
         list[str] | None,
         typer.Option(help="Element type, of --sizes. Repeats.", show_default=False, autocompletion=dtypes),
     ] = None,
+    groups: GroupsOption = None,
     top: Annotated[int, typer.Option(help="Candidates of a problem that are timed.")] = 8,
     budget: Annotated[
         str | None, typer.Option(help="When to stop: 90s, 30m, 2h. Default: at the end.", show_default=False)
@@ -121,7 +115,7 @@ def tune_command(
     else:
         if words:
             raise UnsupportedError(f"tune {what} takes no more words: {', '.join(ACTIONS)} do")
-        search = _Search(problems, sizes, dtype, top, budget, limit, gpus, scheduler, timing, arch)
+        search = _Search(problems, sizes, dtype, groups, top, budget, limit, gpus, scheduler, timing, arch)
         found = _search(what, search, Store(store), quiet=as_json)
     said, fields = found
     if as_json:
@@ -143,6 +137,7 @@ class _Search:
         problems: str | None,
         sizes: str | None,
         dtypes: list[str] | None,
+        groups: int | None,
         top: int,
         budget: str | None,
         limit: str,
@@ -152,6 +147,7 @@ class _Search:
         arch: str,
     ) -> None:
         self.problems, self.sizes, self.dtypes, self.top = problems, sizes, dtypes, top
+        self.more = {"groups": groups}
         self.budget_s = float("inf") if budget is None else _seconds("budget", budget)
         self.limit_s = _seconds("limit", limit)
         self.gpus, self.scheduler, self.timing, self.arch = gpus, scheduler, timing, arch
@@ -245,39 +241,18 @@ class _Heard:
 def _problems(family: Family, asked: _Search) -> list[Any]:
     if (asked.problems is None) == (asked.sizes is None):
         raise UnsupportedError("a search takes --problems FILE or --sizes 1024,2048, one of them")
+    more = read_options(family, asked.more)
     if asked.sizes is not None:
-        from layoutalg.cli.kernel_names import read_ints
-
-        made = [p for _, p in family.bench.cases(asked.dtypes, read_ints("sizes", asked.sizes))]
+        cases = family.bench.cases(asked.dtypes, read_ints("sizes", asked.sizes), **more)
+        made = [p for _, p in cases]
+    elif more:
+        raise UnsupportedError('--groups goes with --sizes: of --problems each names its own, {"groups": 8}')
     else:
-        made = [family.problem(**_arguments(family, x)) for x in _listed(asked.problems or "")]
+        file = asked.problems or ""
+        made = read_problems(family, read_source(file), file)
     if len(made) > MOST_PROBLEMS:
         raise ResourceError("problems of a search", len(made), MOST_PROBLEMS)
     return list({str(p): p for p in made}.values())
-
-
-def _listed(file: str) -> list[Any]:
-    text = read_source(file)
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ParseError(f"the problems of {file} are no JSON: {error}", text="", position=0) from error
-    if not isinstance(found, list) or not found:
-        raise ParseError(
-            f'{file} is no list of problems, such as [{{"m": 64, "n": 4096}}]', text="", position=0
-        )
-    return found
-
-
-def _arguments(family: Family, named: object) -> Mapping[str, Any]:
-    taken = (*family.asks, "dtype")
-    if not isinstance(named, dict) or not all(isinstance(x, str) for x in named) or set(named) - set(taken):
-        raise ParseError(
-            f"{str(named)[:80]} is no problem of {family.name}, which has {', '.join(taken)}",
-            text="",
-            position=0,
-        )
-    return {name: tuple(x) if isinstance(x, list) else x for name, x in named.items()}
 
 
 def _seconds(what: str, text: str) -> float:
