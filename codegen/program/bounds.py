@@ -171,7 +171,7 @@ class _Place:
     """Where a statement stands: what is known of values, which threads may and which certainly get there.
 
     Axis -1 of the arrays is the thread, axis -2 the counter of the outermost loop that is written out, and so
-    on: `axes` are their variables, `numbers` how many numbers they make.  `cases`: an index that is not proven
+    on: `axes` are their variables, `numbers` how many numbers they make.  `cases`: an index that is not known
     to stay inside is looked at for each value of its parts.
     """
 

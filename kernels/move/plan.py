@@ -152,12 +152,24 @@ def _threaded_best(x: Moves, arch: str | Arch) -> list[PermuteConfig]:
 
 
 def _least_time(stage: Stage, machine: Arch) -> float:
-    """A bound of what `_stored` says: the memory's time without padding and with all lanes along a run.
+    """A bound of what `_stored` says of a configuration: the memory's time without padding and with all lanes
+    along a run, since padding and lanes of several runs add to it; and the instructions of vectors that come
+    by one load each and are never cut, every access a wavefront.
 
-    Lanes of several runs and padding add to it, and so do instructions where vectors fill a warp: those of a
-    part of one are counted for all lanes, as if they filled more sectors than they write.
+    Vectors of a warp write at least as many sectors as they fill.  Fewer than a warp has are counted for all
+    its lanes, as if they filled more than they write.
     """
-    return memory_time(stage, machine) if stage.stores >= WARP else -inf
+    vec = stage.config.vec
+    torn = 0.0 if stage.stores >= WARP else -float(vec * stage.dst_size)
+    instructions = _work(stage, 0.0, 1, 2 * vec if stage.config.turned else 0, torn)
+    wavefronts = (stage.loads + stage.stores) / WARP
+    return _time(stage, memory_time(stage, machine), instructions, wavefronts)
+
+
+def _time(stage: Stage, memory: float, instructions: float, wavefronts: float) -> float:
+    """The time of a configuration as a share of a copy's: what memory takes, and the work of its blocks."""
+    work = WEIGHTS["instruction"] * instructions + WEIGHTS["wavefront"] * wavefronts
+    return memory + work * stage.blocks / moved_bytes(stage)
 
 
 def _rows_stay_whole(x: Moves) -> bool:
@@ -284,8 +296,7 @@ def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Permut
     """The configuration with a swizzle, and the time it takes as a share of a copy's."""
     wavefronts, c = _swizzled(x, c, arch)
     stage = Stage(x, c)
-    work = WEIGHTS["instruction"] * _instructions(stage) + WEIGHTS["wavefront"] * wavefronts
-    return memory_time(stage, find_arch(arch)) + work * stage.blocks / moved_bytes(stage), c
+    return _time(stage, memory_time(stage, find_arch(arch)), _instructions(stage), wavefronts), c
 
 
 def _threads(stage: Stage) -> int:
@@ -323,8 +334,14 @@ def _instructions(stage: Stage) -> float:
     each = 1 + (INSTRUCTIONS[kind] if swizzled else 0)
     cut, torn = _ends(stage)
     ends = cut * INSTRUCTIONS["cut"] * sum(1 + n * (n > 1) for _, n in parts(stage))
-    cast = INSTRUCTIONS["converted"] * vec if stage.moves.cast else 0
-    vector = (INSTRUCTIONS["vector"] + ends + cast) * stage.group + len(found) * each + moved + _digits(stage)
+    return _work(stage, ends, len(found) * each, moved, torn)
+
+
+def _work(stage: Stage, ends: float, loads: float, moved: float, torn: float) -> float:
+    """Instructions of a block whose vectors take so many for their ends, their loads and their byte permutes,
+    and write so many sectors beyond those that they fill."""
+    cast = INSTRUCTIONS["converted"] * stage.config.vec if stage.moves.cast else 0
+    vector = (INSTRUCTIONS["vector"] + ends + cast) * stage.group + loads + moved + _digits(stage)
     stores = stage.stores * (vector + INSTRUCTIONS["torn sector"] * torn * stage.group)
     return (stores + stage.loads * INSTRUCTIONS["load"]) / 32
 

@@ -12,14 +12,12 @@ from layoutalg.analysis import (
     ideal_wavefronts,
     phase_groups,
     served_batch,
-    swizzled_batch,
     warp_rule,
     wavefronts,
     wavefronts_batch,
     worst_clash,
 )
 from layoutalg.arch import ARCHS
-from layoutalg.layout import Swizzle
 from tests.sweeps import each
 
 SHARED = sorted(name for name, rule in ARCHS["sm_90"].instructions.items() if rule.space == "shared")

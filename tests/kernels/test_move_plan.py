@@ -16,15 +16,14 @@ from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError
-from layoutalg.kernels.move import plan
 from layoutalg.kernels.move.cases import random_cases
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.plan import _storing, _turns, best, configs
+from layoutalg.kernels.move.plan import _storing, _turns, configs
 from layoutalg.kernels.move.problem import normalise, permute_problem, reference
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import memory_time, tiles
 from tests.moves import Move, plans, random_case, random_matrix, random_move, verdict
-from tests.permutations import WIDTHS, random_buffers, random_conversion, random_problem
+from tests.permutations import WIDTHS, random_buffers, random_problem
 from tests.sweeps import each
 
 
