@@ -32,6 +32,7 @@ import hashlib
 import json
 import os
 import re
+import threading
 import time
 import warnings
 from collections.abc import Mapping
@@ -367,9 +368,12 @@ _reserved: dict[tuple[int, int], Reserved] = {}
 _warned: set[Path] = set()
 """Folders of which something was said."""
 
+_warning = threading.Lock()
+
 
 def _warn_once(folder: Path, why: str) -> None:
-    if folder not in _warned:
+    with _warning:
+        if folder in _warned:
+            return
         _warned.add(folder)
-        message = f"compiled kernels are not kept in {str(folder)!r}: {why}"
-        warnings.warn(message, RuntimeWarning, stacklevel=5)
+    warnings.warn(f"compiled kernels are not kept in {str(folder)!r}: {why}", RuntimeWarning, stacklevel=5)

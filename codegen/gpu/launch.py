@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from layoutalg.codegen.gpu.preparation import Launchable, Prepared, launchable, prepare, words_at_launch
+from layoutalg.codegen.gpu.preparation import Launchable, Prepared, launchable, prepare_all, words_at_launch
 from layoutalg.codegen.gpu.runtime import device_array
 from layoutalg.codegen.gpu.starts import Launch, load_launch
 from layoutalg.codegen.program import SCRATCH, Global, Kernel, LaunchSequence
@@ -70,7 +70,7 @@ def _given(kernel: Kernel, buffers: tuple[str, ...], bound: Mapping[str, int]) -
 def compile_sequence(sequence: LaunchSequence, arch: str) -> CompiledSequence:
     """Print and compile all kernels for `arch`, from the cache where they are there.
 
-    Raises what `prepare` raises.
+    Raises what `prepare_all` raises.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> from layoutalg.codegen.program import launch_sequence
@@ -78,7 +78,7 @@ def compile_sequence(sequence: LaunchSequence, arch: str) -> CompiledSequence:
     >>> compile_sequence(one, "sm_80").ready().kernels[0].grid
     (1, 1, 1)
     """
-    prepared = tuple(prepare(kernel, arch) for kernel in sequence.kernels)
+    prepared = prepare_all(sequence.kernels, arch)
     return CompiledSequence(replace(sequence, kernels=tuple(one.kernel for one in prepared)), prepared)
 
 

@@ -2,6 +2,7 @@
 
     made = in_processes(plan_and_prepare, problems)       a list, in the order of the problems
     kernels = [load_prepared(m) for m in made]            in the process that has the GPU
+    chain = prepare_all(sequence.kernels, "sm_90a")       the kernels of one call, by threads
 
 A family's kernel takes some 0.1 s to plan and print and as long to compile, one after the other more than a
 bench takes to measure.  `in_processes` runs a function of a module in new processes, each with its own
@@ -16,8 +17,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
@@ -91,7 +92,32 @@ def prepare(kernel: Kernel, arch: str, source: str | None = None) -> Prepared:
     'empty'
     """
     text = to_cuda(kernel, arch) if source is None else source
-    cubin = cached_cubin(text, kernel.name, kernel_target(kernel, arch), cache_folder())
+    return _compiled(kernel, text, kernel_target(kernel, arch))
+
+
+def prepare_all(kernels: Sequence[Kernel], arch: str) -> tuple[Prepared, ...]:
+    """`prepare` of each kernel.  They are printed one after the other; NVRTC, which compiles programs of
+    several threads at a time, meanwhile compiles those that are printed.  Raises as `prepare` of the first
+    one that does not print, or else of the first one that does not compile.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> one, two = (KernelBuilder(name, threads=32).build() for name in ("one", "two"))
+    >>> [made.cubin.name for made in prepare_all((one, two), "sm_80")]
+    ['one', 'two']
+    """
+    threads = min(len(kernels), len(os.sched_getaffinity(0)))
+    if threads <= 1:
+        return tuple(prepare(kernel, arch) for kernel in kernels)
+    with ThreadPoolExecutor(threads) as pool:
+        started = [
+            pool.submit(_compiled, kernel, to_cuda(kernel, arch), kernel_target(kernel, arch))
+            for kernel in kernels
+        ]
+        return tuple(one.result() for one in started)
+
+
+def _compiled(kernel: Kernel, text: str, target: str) -> Prepared:
+    cubin = cached_cubin(text, kernel.name, target, cache_folder())
     return Prepared(replace(kernel, regs=(), body=()), text, cubin)
 
 

@@ -119,6 +119,11 @@ def shared_reach(kernel: Kernel, given: Mapping[Var, int] | None = None) -> tupl
     >>> [(r.most, r.is_inside) for r in shared_reach(k.build())]
     [(128, True)]
     """
+    return tuple(_reaches(kernel, given))
+
+
+def _reaches(kernel: Kernel, given: Mapping[Var, int] | None, *, cases: bool = True) -> Iterator[Reach]:
+    """`shared_reach`; without `cases` the most that is said may be more."""
     import numpy
 
     tid = numpy.arange(kernel.threads)
@@ -129,8 +134,8 @@ def shared_reach(kernel: Kernel, given: Mapping[Var, int] | None = None) -> tupl
         block = ", ".join(str(given.get(var, 0)) for var in kernel.block_vars) or "0"
         values = "".join(f", {v.name} = {n}" for v, n in given.items() if v.kind == "param")
         where = f" of block ({block}){values}"
-    place = _Place(known, {}, (kernel.tid,), kernel.threads, True, True, where)
-    return tuple(_body(_shared_slice(kernel.body, set()), place))
+    place = _Place(known, {}, (kernel.tid,), kernel.threads, True, True, where, cases)
+    return _body(_shared_slice(kernel.body, set()), place)
 
 
 def find_outside(kernel: Kernel) -> Reach | None:
@@ -141,10 +146,10 @@ def find_outside(kernel: Kernel) -> Reach | None:
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> find_outside(KernelBuilder("empty", threads=32).build())
     """
-    if all(reach.is_inside for reach in shared_reach(kernel)):
+    if all(reach.is_inside for reach in _reaches(kernel, None)):
         return None
-    found = (reach for given in _launches(kernel) for reach in shared_reach(kernel, given) if reach.outside)
-    return next(found, None)
+    runs = (_reaches(kernel, given, cases=False) for given in _launches(kernel))
+    return next((reach for run in runs for reach in run if reach.outside), None)
 
 
 def _launches(kernel: Kernel) -> Iterator[Mapping[Var, int]]:
@@ -166,7 +171,8 @@ class _Place:
     """Where a statement stands: what is known of values, which threads may and which certainly get there.
 
     Axis -1 of the arrays is the thread, axis -2 the counter of the outermost loop that is written out, and so
-    on: `axes` are their variables, `numbers` how many numbers they make.
+    on: `axes` are their variables, `numbers` how many numbers they make.  `cases`: an index that is not known
+    to stay inside is looked at for each value of its parts.
     """
 
     known: dict[Expr, Interval]
@@ -176,6 +182,7 @@ class _Place:
     may: Any
     sure: Any
     where: str
+    cases: bool
 
     def under(self, condition: Interval) -> _Place:
         """The same place where a condition holds: 0 or 1, or open."""
@@ -283,7 +290,7 @@ def _do(s: Do, place: _Place) -> Iterator[Reach]:
                     here = here.under(interval(guard, here.known))
         nbytes = _bytes(s, operand)
         reach = _reach(s, arg.buffer, interval(arg.index, here.known), nbytes, here)
-        if not reach.is_inside and not reach.outside:
+        if here.cases and not reach.is_inside and not reach.outside:
             cases = (_reach(s, arg.buffer, index, nbytes, here) for index in _cases(arg.index, here))
             reach = replace(
                 reach, most=min(reach.most, max((case.most for case in cases), default=reach.most))

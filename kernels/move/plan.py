@@ -20,14 +20,14 @@ of a tile is the cheapest of a few, counted on the plan's own addresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import product
-from math import lcm, prod
+from math import inf, lcm, prod
 from types import MappingProxyType
 from typing import Any, Literal
 
-from layoutalg.analysis import batch_lanes, served_batch, warp_rule
+from layoutalg.analysis import batch_lanes, swizzled_batch, warp_rule
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, tile_accesses, words_of
@@ -53,6 +53,9 @@ VECTOR_BYTES = 16
 
 TILE_BYTES = 72 << 10
 """The most shared memory of a tile: three blocks fit an SM."""
+
+WARP = 32
+"""Lanes."""
 
 LINES_WORTH = 1.02
 """What copies may ask the memory for beyond half lines, for whole lines to be asked for."""
@@ -114,24 +117,59 @@ def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
 
 
 def best(x: Moves, arch: str | Arch = "sm_90") -> PermuteConfig:
-    """The first of `configs`, without making the others.
+    """The first of `configs`, without making the others: those are timed whose bound is below what was found.
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> x = normalise(permute_problem((64, 64, 3), (2, 0, 1), "f32"))
     >>> best(x) == configs(x)[0]
     True
     """
-    return next(_candidates(x, arch))
+    if _rows_stay_whole(x):
+        return _direct(x, _sms(arch))
+    tried = _threaded_best(x, arch)
+    found = inf, len(tried), _direct(x, _sms(arch))
+    for bound, n in sorted((_least_time(Stage(x, c), find_arch(arch)), n) for n, c in enumerate(tried)):
+        if bound > found[0]:
+            break
+        time, c = _stored(x, tried[n], arch)
+        if (time, n) < found[:2]:
+            found = time, n, c
+    return found[2]
 
 
 def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
     sms = _sms(arch)
     if _rows_stay_whole(x):
         yield _direct(x, sms)
-    best = [c for tile in _ranked(x, arch)[:BEST_TILES] for c in _widths(x, tile)]
-    tried = [_stored(x, c, arch) for c in best]
+    tried = [_stored(x, c, arch) for c in _threaded_best(x, arch)]
     yield from (c for _, c in sorted(tried, key=lambda option: option[0]))
     yield _direct(x, sms)
+
+
+def _threaded_best(x: Moves, arch: str | Arch) -> list[PermuteConfig]:
+    """The best tiles with vectors of several widths, and their threads."""
+    return [_threaded(Stage(x, c)) for tile in _ranked(x, arch)[:BEST_TILES] for c in _widths(x, tile)]
+
+
+def _least_time(stage: Stage, machine: Arch) -> float:
+    """A bound of what `_stored` says of a configuration: the memory's time without padding and with all lanes
+    along a run, since padding and lanes of several runs add to it; and the instructions of vectors that come
+    by one load each and are never cut, every access a wavefront.
+
+    Vectors of a warp write at least as many sectors as they fill.  Fewer than a warp has are counted for all
+    its lanes, as if they filled more than they write.
+    """
+    vec = stage.config.vec
+    torn = 0.0 if stage.stores >= WARP else -float(vec * stage.dst_size)
+    instructions = _work(stage, 0.0, 1, 2 * vec if stage.config.turned else 0, torn)
+    wavefronts = (stage.loads + stage.stores) / WARP
+    return _time(stage, memory_time(stage, machine), instructions, wavefronts)
+
+
+def _time(stage: Stage, memory: float, instructions: float, wavefronts: float) -> float:
+    """The time of a configuration as a share of a copy's: what memory takes, and the work of its blocks."""
+    work = WEIGHTS["instruction"] * instructions + WEIGHTS["wavefront"] * wavefronts
+    return memory + work * stage.blocks / moved_bytes(stage)
 
 
 def _rows_stay_whole(x: Moves) -> bool:
@@ -177,14 +215,17 @@ def _sized(x: Moves, machine: Arch) -> Iterator[tuple[PermuteConfig, ResourceErr
     """The widest vectors of every tile and unit, threads and swizzle aside, and what refuses it."""
     most = min(TILE_BYTES, machine.max_shared_bytes_per_block)
     for tile in tiles(x, most):
-        by_vectors = Stage(x, _wide(x, tile, 0, machine))
-        for align in (0, SECTOR_BYTES // x.result_bytes):
-            c = _wide(x, tile, align, machine)
-            stage = Stage(x, c)
-            if not align or (align > c.vec and (stage.lead or stage.dst_run != by_vectors.dst_run)):
+        by_vectors, by_sectors = (
+            Stage(x, _wide(x, tile, align, machine)) for align in (0, SECTOR_BYTES // x.result_bytes)
+        )
+        c = by_sectors.config
+        other = c.align > c.vec and (by_sectors.lead or by_sectors.dst_run != by_vectors.dst_run)
+        for stage in (by_vectors, by_sectors) if other else (by_vectors,):
+            refused = None
+            if stage.tile_bytes > most:
                 asked = f"shared memory bytes of a tile {tile} of {x}, stored in units of {stage.unit}"
-                refused = stage.tile_bytes > most
-                yield c, ResourceError(asked, stage.tile_bytes, most) if refused else None
+                refused = ResourceError(asked, stage.tile_bytes, most)
+            yield stage.config, refused
 
 
 def refusals(x: Moves, arch: str | Arch = "sm_90") -> dict[PermuteConfig, ResourceError]:
@@ -252,11 +293,10 @@ def _widest(length: int, size: int, most: int) -> int:
 
 
 def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
-    """The configuration with threads and swizzle, and the time it takes as a share of a copy's."""
-    wavefronts, c = _swizzled(x, _threaded(Stage(x, c)), arch)
+    """The configuration with a swizzle, and the time it takes as a share of a copy's."""
+    wavefronts, c = _swizzled(x, c, arch)
     stage = Stage(x, c)
-    work = WEIGHTS["instruction"] * _instructions(stage) + WEIGHTS["wavefront"] * wavefronts
-    return memory_time(stage, find_arch(arch)) + work * stage.blocks / moved_bytes(stage), c
+    return _time(stage, memory_time(stage, find_arch(arch)), _instructions(stage), wavefronts), c
 
 
 def _threads(stage: Stage) -> int:
@@ -294,8 +334,14 @@ def _instructions(stage: Stage) -> float:
     each = 1 + (INSTRUCTIONS[kind] if swizzled else 0)
     cut, torn = _ends(stage)
     ends = cut * INSTRUCTIONS["cut"] * sum(1 + n * (n > 1) for _, n in parts(stage))
-    cast = INSTRUCTIONS["converted"] * vec if stage.moves.cast else 0
-    vector = (INSTRUCTIONS["vector"] + ends + cast) * stage.group + len(found) * each + moved + _digits(stage)
+    return _work(stage, ends, len(found) * each, moved, torn)
+
+
+def _work(stage: Stage, ends: float, loads: float, moved: float, torn: float) -> float:
+    """Instructions of a block whose vectors take so many for their ends, their loads and their byte permutes,
+    and write so many sectors beyond those that they fill."""
+    cast = INSTRUCTIONS["converted"] * stage.config.vec if stage.moves.cast else 0
+    vector = (INSTRUCTIONS["vector"] + ends + cast) * stage.group + loads + moved + _digits(stage)
     stores = stage.stores * (vector + INSTRUCTIONS["torn sector"] * torn * stage.group)
     return (stores + stage.loads * INSTRUCTIONS["load"]) / 32
 
@@ -374,24 +420,27 @@ def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Perm
 
     Lanes of several runs conflict less, and write parts of more lines.
     """
-    found: list[tuple[float, float, PermuteConfig]] = []
+    best = inf, 0.0, c, PLAIN
     least, machine = Stage(x, c).tile_bytes, find_arch(arch)
     for lanes, pad in product((0, 8, 4), (0, 16, 32)):
         option = replace(c, pad_bytes=pad, lanes=lanes)
         stage = Stage(x, option)
         if stage.tile_bytes > max(TILE_BYTES, least) or not _is_whole(stage, lanes):
             continue
-        accesses, loads = tuple(_accesses(stage)), stage.stores * len(reads(stage))
-        arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
+        loads = stage.stores * len(reads(stage))
         memory, each = memory_time(stage, machine), WEIGHTS["wavefront"] * stage.blocks / moved_bytes(stage)
-        for swizzles in ((PLAIN,), SWIZZLES):
-            costs, ideal = _wavefronts(accesses, swizzles, arch)
-            for swizzle, cost in zip(swizzles, costs, strict=True):
-                cost += arithmetic * loads if swizzle.bits else 0
-                found.append((memory + each * cost / 32, cost / 32, replace(option, swizzle=swizzle)))
-                if cost == ideal and not lanes:
-                    return found[-1][1:]
-    return min(found, key=lambda option: option[0])[1:]
+        if lanes and memory + each * (stage.loads + loads) / 32 >= best[0]:
+            continue  # even with one wavefront per access
+        arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
+        costs, ideal = _wavefronts(_accesses(stage), arch)
+        for swizzle, cost in zip((PLAIN, *SWIZZLES), costs, strict=True):
+            cost += arithmetic * loads if swizzle.bits else 0
+            if cost == ideal and not lanes:
+                return cost / 32, replace(option, swizzle=swizzle)
+            time = memory + each * cost / 32
+            if time < best[0]:
+                best = time, cost / 32, option, swizzle
+    return best[1], replace(best[2], swizzle=best[3])
 
 
 def _is_whole(stage: Stage, lanes: int) -> bool:
@@ -414,17 +463,14 @@ def _some_warps(work: int) -> Any:
     return (np.arange(warps)[:, None] * (work // 32 // warps * 32) + np.arange(32)) % work
 
 
-def _wavefronts(
-    accesses: tuple[tuple[str, int, Any], ...], swizzles: Sequence[Swizzle], arch: str | Arch
-) -> tuple[list[float], float]:
-    """Wavefronts of all accesses under each swizzle, and the ideal."""
+def _wavefronts(accesses: Iterable[tuple[str, int, Any]], arch: str | Arch) -> tuple[list[float], float]:
+    """Wavefronts of all accesses without a swizzle and under each of SWIZZLES, and the ideal."""
     import numpy as np
 
-    totals, ideal = np.zeros(len(swizzles)), 0.0
+    totals, ideal = np.zeros(1 + len(SWIZZLES)), 0.0
     for op, times, places in accesses:
         rule, machine = warp_rule(op, "shared", arch)
-        moved = np.concatenate([swizzle(places) for swizzle in swizzles])
-        served, floor = served_batch(rule, machine, *batch_lanes(rule, machine, moved))
-        totals += times * served.reshape(len(swizzles), -1).mean(axis=1)
+        served, floor = swizzled_batch(rule, machine, *batch_lanes(rule, machine, places), (PLAIN, *SWIZZLES))
+        totals += times * served.mean(axis=1)
         ideal += times * float(floor.mean())
     return totals.tolist(), ideal

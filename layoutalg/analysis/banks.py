@@ -51,6 +51,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from layoutalg.analysis.lanes import active_lanes, batch_lanes, distinct, warp_rule
 from layoutalg.arch import Arch, Instruction
 from layoutalg.f2 import rank
+from layoutalg.layout import Swizzle
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -198,27 +199,47 @@ def served_batch(
     >>> [int(n[0]) for n in served_batch(rule, machine, *checked)]
     [16, 4]
     """
+    taken, ideal = swizzled_batch(rule, machine, offsets, mask, (Swizzle(0, 0, 0),))
+    return taken[0], ideal
+
+
+def swizzled_batch(
+    rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any], swizzles: Sequence[Swizzle]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(wavefronts, ideal) of `served_batch` with the offsets under each of some swizzles, a row per swizzle.
+
+    Swizzles keep the words of a bank together, and those that a lane asks for: their `base` is that of the
+    instruction's width and of a word at least.  They move words to other banks and make no two of them one, so
+    that words are told apart once for all swizzles.
+
+    >>> import numpy
+    >>> rule, machine = warp_rule("ld.shared.b128", "shared", "sm_90")
+    >>> checked = batch_lanes(rule, machine, 128 * numpy.arange(32)[None, :])
+    >>> swizzled_batch(rule, machine, *checked, (Swizzle(0, 4, 3), Swizzle(3, 4, 3)))[0].tolist()
+    [[32], [4]]
+    """
     import numpy as np
 
     merged = np.zeros(len(offsets), dtype=bool)
     for x in rule.merge_xor:
         partner = np.arange(rule.lanes) ^ x
         merged |= ((offsets == offsets[:, partner]) | ~mask | ~mask[:, partner]).all(axis=1)
-    taken = np.zeros(len(offsets), dtype=np.int64)
+    taken = np.zeros((len(swizzles), len(offsets)), dtype=np.int64)
     ideal = np.zeros(len(offsets), dtype=np.int64)
     for chosen, span in ((~merged, rule.group_lanes), (merged, 2 * rule.group_lanes)):
         if chosen.any():
             span = min(span, rule.lanes)
-            loads, floors = _group_batch(rule, machine, offsets[chosen], mask[chosen], span)
-            taken[chosen], ideal[chosen] = loads, floors
+            loads, floors = _group_batch(rule, machine, offsets[chosen], mask[chosen], span, swizzles)
+            taken[:, chosen], ideal[chosen] = loads, floors
     bias = rule.counter_bias * mask.any(axis=1)
     return taken + bias, ideal + bias
 
 
 def _group_batch(
-    rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any], span: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Sums over groups of `span` lanes: the busiest bank's load, and the floor."""
+    rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any], span: int,
+    swizzles: Sequence[Swizzle],
+) -> tuple[NDArray[Any], NDArray[Any]]:  # fmt: skip
+    """Sums over groups of `span` lanes: the busiest bank's load under each swizzle, and the floor."""
     import numpy as np
 
     count, groups = len(offsets), rule.lanes // span
@@ -229,13 +250,19 @@ def _group_batch(
     keep = used
     if rule.broadcast:
         words, keep = distinct(words, used)
-    rows = np.nonzero(keep)[0]
-    flat = rows * machine.banks + words[keep] % machine.banks
-    load = np.bincount(flat, minlength=count * groups * machine.banks)
-    busiest = load.reshape(count, groups, machine.banks).max(axis=2)
-    asked = used.reshape(count, groups, -1).sum(axis=2)
-    floors = asked > 0 if rule.broadcast else -(-asked // machine.banks)
-    return busiest.sum(axis=1), floors.sum(axis=1)
+    rows, asked = np.nonzero(keep)[0] * machine.banks, words[keep] * machine.bank_bytes
+    places = count * groups * machine.banks
+    flat = np.concatenate(
+        [
+            n * places + rows + swizzle(asked) // machine.bank_bytes % machine.banks
+            for n, swizzle in enumerate(swizzles)
+        ]
+    )
+    load = np.bincount(flat, minlength=len(swizzles) * places)
+    busiest = load.reshape(len(swizzles), count, groups, machine.banks).max(axis=3)
+    lanes = used.reshape(count, groups, -1).sum(axis=2)
+    floors = lanes > 0 if rule.broadcast else -(-lanes // machine.banks)
+    return busiest.sum(axis=2), floors.sum(axis=1)
 
 
 # --- closed forms --------------------------------------------------------------------------------------

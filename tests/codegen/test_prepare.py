@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from layoutalg.codegen.gpu import Prepared, in_processes, kernel_target, prepare, to_cuda
+from layoutalg.codegen.gpu import (
+    Prepared,
+    compile_sequence,
+    in_processes,
+    kernel_target,
+    preparation,
+    prepare,
+    to_cuda,
+)
 from layoutalg.codegen.instr import LDG, STG, Instr, Requires
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.program import Kernel, launch_sequence
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
 
 
@@ -95,3 +105,36 @@ def test_another_architecture_is_refused_before_anything_is_compiled(arch: str, 
     assert not folder.exists()
     with pytest.raises(UnknownNameError, match="compile target"):
         kernel_target(of_one_arch(), "sm_70")
+
+
+def test_kernels_of_a_sequence_are_compiled_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    both, alone = threading.Barrier(2, timeout=60), preparation.cached_cubin
+
+    def together(*asked: Any) -> Any:
+        both.wait()
+        return alone(*asked)
+
+    kernels = [shift(words) for words in (1, 2)]
+    monkeypatch.setattr(preparation, "cached_cubin", together)
+    found = compile_sequence(launch_sequence(kernels), "sm_80").prepared
+    monkeypatch.setattr(preparation, "cached_cubin", alone)
+    assert found == tuple(prepare(kernel, "sm_80") for kernel in kernels)
+
+
+def test_the_first_of_a_sequence_that_does_not_compile_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    later, right = threading.Event(), preparation.cached_cubin
+
+    def refused(text: str, *asked: Any) -> Any:
+        if "+ 1" in text:
+            return right(text, *asked)
+        if "+ 2" in text:
+            assert later.wait(60)
+            raise ShapeError("the second")
+        later.set()
+        raise ShapeError("the third")
+
+    monkeypatch.setattr(preparation, "cached_cubin", refused)
+    with pytest.raises(ShapeError, match="the second"):
+        compile_sequence(launch_sequence([shift(words) for words in (1, 2, 3)]), "sm_80")
