@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 from math import ceil, gcd, prod
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -50,6 +51,9 @@ Side: TypeAlias = Literal["src", "dst", "weight"]
 
 WARP, MOST_THREADS = 32, 1024
 """Lanes of a warp, and the most threads of a block."""
+
+LOOKED_AT = 8
+"""Tiles of which `touched_share` looks at the first warp."""
 
 WORD_BYTES, VECTOR_BYTES, SECTOR_BYTES, LINE_BYTES = 4, 16, 32, 128
 """A register, the widest access of a lane, and what memory and the L1 cache move at once."""
@@ -376,6 +380,29 @@ def called(layout: Layout, rank: int, *at: Index) -> Crd:
     """The coordinate that a layout gives, filled up to `rank` modes."""
     found = tuple(layout(*at)) if has_bases(layout) else ()
     return (*found, *(0,) * (rank - len(found)))
+
+
+def touched_share(walk: Walk) -> float:
+    """Bytes of the sectors that warps touch, per byte that they read: of the first warps of a few tiles.
+
+    >>> from layoutalg.dtype import dtype
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
+    >>> x = normalise(axes_problem((10, 2, 454, 19, 3), (1, 3), "f32", keeps=True))
+    >>> touched_share(Walk(x, Tiling(dtype("f32"), 1, 256, 1))) > 3.4
+    True
+    """
+    size, vec, sectors, asked = walk.tiling.element.nbytes, walk.tiling.vec, 0, 0
+    turns = min(2, -(-walk.steps // walk.tiling.threads_per_row))
+    for tile, i in product(sorted({walk.tiles * n // LOOKED_AT for n in range(LOOKED_AT)}), range(turns)):
+        touched = set[int]()
+        for row, y in map(walk.thread, range(min(WARP, walk.tiling.threads))):
+            place, step = walk.place(tile, row), walk.step(y, i)
+            chunk = walk.chunk(walk.bases(place), step)
+            if place < walk.places and all((*walk.exists(step, chunk), *walk.readable(chunk))):
+                first, asked = chunk.source * size, asked + vec * size
+                touched.update(range(first // SECTOR_BYTES, (first + vec * size - 1) // SECTOR_BYTES + 1))
+        sectors += len(touched)
+    return sectors * SECTOR_BYTES / max(1, asked)
 
 
 def aligned(form: Form, vec: int) -> bool:
