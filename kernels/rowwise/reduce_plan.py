@@ -41,7 +41,7 @@ from layoutalg.kernels.rowwise.problems import (
     normalise,
     share_of,
 )
-from layoutalg.kernels.rowwise.reduce_model import Rates, pass_us, resident
+from layoutalg.kernels.rowwise.reduce_model import Rates, counted_us, pass_us, resident
 from layoutalg.kernels.rowwise.unaligned import (
     LONG_VECTORS,
     CutRows,
@@ -80,6 +80,10 @@ CUT_VECTORS = 4
 """Rows of at least so many of the widest vectors may be read by these wherever they start."""
 
 
+UNTIMED = 1.25
+"""What plans have to gain whose first pass keeps several modes: they were not timed."""
+
+
 def _words(fold: str) -> int:
     """Words of the values of a fold."""
     return FOLDS[fold].words if fold in FOLDS else 1
@@ -92,7 +96,8 @@ class ReduceConfig:
     `vec` elements per load; `lanes_per_row`, a power of two up to 32, `rows_per_block` and `groups_per_row`,
     a power of two, are threads; `rows_per_thread` where rows are reduced; `depth` loads of each in flight;
     `splits` blocks share the steps of a row.  With `packed` a block copies runs of rows to shared memory as
-    they lie, and loads are from there.
+    they lie, and loads are from there.  The first of two passes keeps the reduced modes `later`, by their
+    numbers: one, or several.
 
     >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> plans(reduce_problem((64, 1000), 1, "sum", "f32"))[0].passes[0].config.lanes_per_row
@@ -107,7 +112,7 @@ class ReduceConfig:
     rows_per_thread: int = 1
     splits: int = 1
     packed: bool = False
-    later: int | None = None
+    later: int | tuple[int, ...] | None = None
 
     @property
     def threads(self) -> int:
@@ -118,6 +123,13 @@ class ReduceConfig:
     def threads_per_row(self) -> int:
         """Threads of a block that share a row."""
         return self.lanes_per_row * self.groups_per_row
+
+    @property
+    def kept_first(self) -> tuple[int, ...]:
+        """The reduced modes that the first of two passes keeps."""
+        if self.later is None or isinstance(self.later, tuple):
+            return self.later or ()
+        return (self.later,)
 
     def tiling(self, element: DType) -> Tiling:
         """The threads and vectors of a block, on elements of a type."""
@@ -242,6 +254,11 @@ class ReducePlan:
         """Roundings that an element can pass through, but for that to the result's type."""
         return sum(p.additions for p in self.passes)
 
+    @property
+    def untimed(self) -> bool:
+        """True for plans of a kind that no GPU has timed: the first pass keeps several modes."""
+        return isinstance(self.passes[0].config.later, tuple)
+
 
 def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...]:
     """The plans of a problem, the fastest by the model first.  Raises ShapeError where nothing is read.
@@ -254,7 +271,10 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
         raise ShapeError(f"{p} reads nothing: there is nothing to launch")
     rates = _rates(arch)
     found = configs(_form(p)[0], p.dtype, rates, words=_words(fold_of(p.op, p.dtype.name)))
-    return tuple(sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us))
+    made = sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us)
+    timed, new = ([q for q in made if q.untimed is is_new] for is_new in (False, True))
+    gains = new and new[0].predicted_us * UNTIMED <= sum(counted_us(q, rates) for q in timed[0].passes)
+    return (*new, *timed) if gains else (*timed, *new)
 
 
 def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> ReducePlan:
@@ -274,7 +294,7 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
     else:
         words = _words(fold)
         value, op = find_dtype(VALUE[words]), p.op if words > 1 else FOLD[p.op]
-        own = form if c.later is None else _keeping(form, c.later)
+        own = form if c.later is None else _keeping(form, c.kept_first)
         part = Pass(op, own, c, p.axes.dtype, value, 1.0, fold, labels=p.labels)
         joined, joins = _joining(part, form), words > 1
         ways = (
@@ -309,11 +329,13 @@ def _form(p: ReduceProblem) -> tuple[Form, float]:
     return replace(form, modes=tuple(m for m in form.modes if m.src or not m.reduced)), float(factor)
 
 
-def _keeping(form: Form, later: int) -> Form:
-    """The form of a first pass that keeps one of the reduced modes; its results are side by side."""
-    modes, step, kept = [m for m in form.reduced if m is not form.reduced[later]], 1, form.reduced[later]
+def _keeping(form: Form, later: tuple[int, ...]) -> Form:
+    """The form of a first pass that keeps some of the reduced modes; its results are side by side."""
+    kept, modes, step = [form.reduced[n] for n in later], list[Mode](), 1
     for m in form.modes:
-        if m is kept or not m.reduced:
+        if m.reduced and not any(m is x for x in kept):
+            modes.append(m)
+        else:
             modes.append(Mode(m.extent, m.src, step, reduced=False))
             step *= m.extent
     return Form(fewest(modes), form.src_offset, 0)
@@ -322,9 +344,9 @@ def _keeping(form: Form, later: int) -> Form:
 def _joining(part: Pass, form: Form) -> Form:
     """The reduction of the workspace that a first pass writes."""
     modes, step = [Mode(part.config.splits, part.form.outputs, 0, reduced=True)], 1
-    later = None if part.config.later is None else form.reduced[part.config.later]
+    later = [form.reduced[n] for n in part.config.kept_first]
     for m in form.modes:
-        if m is later or not m.reduced:
+        if not m.reduced or any(m is x for x in later):
             modes.append(Mode(m.extent, step, m.dst, m.reduced))
             step *= m.extent
     return Form(fewest(modes), 0, form.dst_offset)
@@ -353,25 +375,29 @@ def candidates(
     for config in found:
         yield from _with_splits(form, config, element, rates, words, split=split)
     if split and words == 1:
-        for later in _kept_first(form, config.vec == widest):
-            own = _keeping(form, later)
+        for later in _kept_first(form, wide=config.vec == widest):
+            own = _keeping(form, later if isinstance(later, tuple) else (later,))
             for one in _columns(own, element, words):
                 yield from _with_splits(own, replace(one, later=later), element, rates, words, split=True)
     if config.vec < (widest if rows else min(widest, MOST_WORDS // words)):
         yield replace(config, vec=widest), UnsupportedError(f"loads of {widest} elements: {_narrow(form)}")
 
 
-def _kept_first(form: Form, wide: bool) -> range:
+def _kept_first(form: Form, *, wide: bool) -> Iterator[int | tuple[int, ...]]:
     """The reduced modes that a first pass may keep.
 
     Those are short pieces of rows, and one of two where columns are read by narrow vectors: rows of the other
-    can be skewed.
+    can be skewed.  Of three and more all but one, where there is more than one way.
     """
-    if len(form.reduced) < 2:
-        return range(0)
-    if form.lead.reduced:
-        return range(1 if form.lead.extent <= SHORT_PIECE else 0)
-    return range(2 if len(form.reduced) == 2 and not wide else 0)
+    count, rows = len(form.reduced), form.lead.reduced
+    if count < 2 or (rows and form.lead.extent > SHORT_PIECE):
+        return
+    if rows:
+        yield 0
+    elif count == 2 and not wide:
+        yield from range(2)
+    if count > 2 and (rows or not wide):
+        yield from (tuple(n for n in range(count) if n != one) for one in range(int(rows), count))
 
 
 def _with_splits(

@@ -176,10 +176,20 @@ def test_results_do_not_depend_on_the_order_of_blocks_or_warps() -> None:
         ((19, 4, 9, 62), (1, 3), "max", "bf16", SkewedSums, 0),
         ((3, 7, 2, 5, 43), (0, 1, 3), "sum", "f32", SkewedSums, 0),
         ((5, 2, 9, 143), (0, 2), "mean", "f16", SkewedSums, 1),
+        ((9, 3, 5, 2, 7), (0, 2, 4), "sum", "bf16", HeadTail, (0, 1)),
+        ((9, 3, 8, 2, 12), (0, 2, 4), "mean", "f16", HeadTail, (0, 1)),
+        ((11, 3, 7, 5, 5), (0, 2, 4), "max", "f32", SkewedSums, (0, 1)),
+        ((4, 3, 9, 5, 5), (0, 2, 4), "sum", "f32", HeadTail, (0, 2)),
+        ((6, 3, 5, 3, 3, 5), (0, 2, 4), "mean", "bf16", SkewedSums, (0, 1)),
     ],
 )
 def test_vectors_that_rows_share(
-    shape: tuple[int, ...], axes: tuple[int, ...], op: str, dtype: str, walk: type, later: int | None
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    op: str,
+    dtype: str,
+    walk: type,
+    later: int | tuple[int, ...] | None,
 ) -> None:
     """Plans whose vectors hold elements of other rows or columns, in one pass and by two blocks."""
     p = reduce_problem(shape, axes, op, dtype)
