@@ -26,6 +26,7 @@ from layoutalg.kernels.rowwise import (
     reduce_problem,
     reduced,
 )
+from layoutalg.kernels.rowwise.columns import Beside, Later
 from layoutalg.kernels.rowwise.reduce import build
 from layoutalg.kernels.rowwise.trials import reduction_bound
 from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail, SkewedSums
@@ -181,6 +182,10 @@ def test_results_do_not_depend_on_the_order_of_blocks_or_warps() -> None:
         ((11, 3, 7, 5, 5), (0, 2, 4), "max", "f32", SkewedSums, (0, 1)),
         ((4, 3, 9, 5, 5), (0, 2, 4), "sum", "f32", HeadTail, (0, 2)),
         ((6, 3, 5, 3, 3, 5), (0, 2, 4), "mean", "bf16", SkewedSums, (0, 1)),
+        ((131, 7), (0,), "sum", "bf16", HeadTail, Beside(8)),
+        ((103, 3), (0,), "max", "f32", HeadTail, Beside(4)),
+        ((2, 100, 6), (1,), "mean", "f32", HeadTail, Beside(2)),
+        ((3, 88, 5), (1,), "sum", "f16", HeadTail, Beside(8)),
     ],
 )
 def test_vectors_that_rows_share(
@@ -189,7 +194,7 @@ def test_vectors_that_rows_share(
     op: str,
     dtype: str,
     walk: type,
-    later: int | tuple[int, ...] | None,
+    later: Later | None,
 ) -> None:
     """Plans whose vectors hold elements of other rows or columns, in one pass and by two blocks."""
     p = reduce_problem(shape, axes, op, dtype)
