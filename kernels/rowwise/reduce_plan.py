@@ -7,8 +7,10 @@ waits: enough bytes in flight on every SM, and as much to do for each.
     rows, few            several blocks per row, a workspace, a second pass
     columns              a block reads `rows_per_block` vectors side by side, its groups different steps
 
-Where two modes are reduced the first pass may reduce one of them alone, and the second one the other: pieces
-of rows that lie beside those of others are columns then, and columns of odd pitch can be skewed.
+Where several modes are reduced the first pass may reduce one of them alone, and the second one the others:
+pieces of rows that lie beside those of others are columns then, and columns of odd pitch can be skewed.  Rows
+of few columns can lie beside each other in the first pass, so that these are whole vectors: see
+`columns.two_passes`.  What no GPU has timed comes first only where the model sees it gain by `UNTIMED`.
 
 Candidates are few; each is given a time by a model, see reduce_model, and the fastest comes first.  The
 second pass of a split is a reduction too, of a workspace (splits, rows), and is planned in the same way.

@@ -30,7 +30,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import product
 from math import ceil, gcd, prod
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -52,8 +51,8 @@ Side: TypeAlias = Literal["src", "dst", "weight"]
 WARP, MOST_THREADS = 32, 1024
 """Lanes of a warp, and the most threads of a block."""
 
-LOOKED_AT = 8
-"""Tiles of which `touched_share` looks at the first warp."""
+LOOKED_AT = 32
+"""Warps at which `touched_share` looks."""
 
 WORD_BYTES, VECTOR_BYTES, SECTOR_BYTES, LINE_BYTES = 4, 16, 32, 128
 """A register, the widest access of a lane, and what memory and the L1 cache move at once."""
@@ -383,7 +382,9 @@ def called(layout: Layout, rank: int, *at: Index) -> Crd:
 
 
 def touched_share(walk: Walk) -> float:
-    """Bytes of the sectors that warps touch, per byte that they read: of the first warps of a few tiles.
+    """Bytes of the sectors that warps touch, per byte that they read: of a step of `LOOKED_AT` warps.
+
+    Those are of tiles from the first to the last, and of other warps and other steps in each.
 
     >>> from layoutalg.dtype import dtype
     >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
@@ -391,16 +392,17 @@ def touched_share(walk: Walk) -> float:
     >>> touched_share(Walk(x, Tiling(dtype("f32"), 1, 256, 1))) > 3.4
     True
     """
-    size, vec, sectors, asked = walk.tiling.element.nbytes, walk.tiling.vec, 0, 0
-    turns = min(2, -(-walk.steps // walk.tiling.threads_per_row))
-    for tile, i in product(sorted({walk.tiles * n // LOOKED_AT for n in range(LOOKED_AT)}), range(turns)):
-        touched = set[int]()
-        for row, y in map(walk.thread, range(min(WARP, walk.tiling.threads))):
-            place, step = walk.place(tile, row), walk.step(y, i)
+    t, nbytes, sectors, asked = walk.tiling, walk.tiling.nbytes, 0, 0
+    turns, warps = -(-walk.steps // t.threads_per_row), -(-t.threads // WARP)
+    for n in range(LOOKED_AT):
+        touched, first = set[int](), n % warps * WARP
+        for row, y in map(walk.thread, range(first, min(first + WARP, t.threads))):
+            place = walk.place(walk.tiles * n // LOOKED_AT, row)
+            step = walk.step(y, n // warps % turns)
             chunk = walk.chunk(walk.bases(place), step)
             if place < walk.places and all((*walk.exists(step, chunk), *walk.readable(chunk))):
-                first, asked = chunk.source * size, asked + vec * size
-                touched.update(range(first // SECTOR_BYTES, (first + vec * size - 1) // SECTOR_BYTES + 1))
+                at, asked = chunk.source * t.element.nbytes, asked + nbytes
+                touched.update(range(at // SECTOR_BYTES, (at + nbytes - 1) // SECTOR_BYTES + 1))
         sectors += len(touched)
     return sectors * SECTOR_BYTES / max(1, asked)
 
