@@ -261,6 +261,8 @@ class ReducePlan:
 def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...]:
     """The plans of a problem, the fastest by the model first.  Raises ShapeError where nothing is read.
 
+    The best of what no GPU has timed is the second at least, so that tuning times it.
+
     >>> from layoutalg.kernels.rowwise.problems import reduce_problem
     >>> print(plans(reduce_problem((64, 256, 56, 56), (0, 2, 3), "mean", "f16"))[0].passes[0].form)
     R 3136:1, K 256:3136->1, R 64:802816
@@ -271,8 +273,11 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
     found = configs(_form(p)[0], p.dtype, rates, words=_words(fold_of(p.op, p.dtype.name)))
     made = sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us)
     timed, new = ([q for q in made if q.untimed is is_new] for is_new in (False, True))
-    gains = new and new[0].predicted_us * UNTIMED <= sum(counted_us(q, rates) for q in timed[0].passes)
-    return (*new, *timed) if gains else (*timed, *new)
+    if not new:
+        return tuple(timed)
+    gains = new[0].predicted_us * UNTIMED <= sum(counted_us(q, rates) for q in timed[0].passes)
+    best = (new[0], timed[0]) if gains else (timed[0], new[0])
+    return (*best, *timed[1:], *new[1:])
 
 
 def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> ReducePlan:
