@@ -72,6 +72,7 @@ from layoutalg.kernels.rowwise.walk import (
     WORD_BYTES,
     Walk,
     power_above,
+    touched_share,
 )
 from layoutalg.model import occupancy_of
 
@@ -126,6 +127,9 @@ PARTIALS = MappingProxyType({"softmax": 2, "layer_norm": 2, "rms_norm": 1})
 PACKED_WAYS = 3
 """How many of the ways to copy runs are configurations."""
 
+UNTIMED = 1.25
+"""What runs have to gain that start at different places of units: their kernels were not timed."""
+
 
 # --- candidates ---------------------------------------------------------------------------------------
 
@@ -176,7 +180,17 @@ def candidates(
     room = min(RUN_BYTES, most) if chip.compute_capability >= (8, 0) else 0
     packed = _packed(p, form, sms, room)
     if packed and _rather_packed(p, form, packed[0]):
-        yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
+        others = (c for c, why in _by_vectors(p, form, chip, sms, most) if why is None)
+        if not packed[0].walk.shifted or _gains(p, form, packed[0], next(others)):
+            yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
+    yield from _by_vectors(p, form, chip, sms, most)
+    yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
+
+
+def _by_vectors(
+    p: NormProblem, form: Form, chip: Arch, sms: int, most: int
+) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
+    """What is tried beside copies of runs, with at most so many bytes of shared memory; some of it fits."""
     widest = next(iter(_vectors(form, p)))
     for vec in _vectors(form, p):
         copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
@@ -189,7 +203,6 @@ def candidates(
                 yield from ((s, None) for s in streams)
             yield c, _refusal(x, c)
         yield from ((s, None) for s in streams if last)
-    yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
 
 
 def _whole_tiles(form: Form, p: NormProblem) -> bool:
@@ -240,6 +253,17 @@ def _rather_packed(p: NormProblem, form: Form, best: Ranked) -> bool:
     if best.walk.parts.runs > 1 and best.walk.unit < widest:
         return False
     return (best.us - NORM.launch_us) * NORM.memory <= p.moved_bytes / LEAST_SHARE
+
+
+def _gains(p: NormProblem, form: Form, best: Ranked, other: NormConfig) -> bool:
+    """True where runs that start at different places of units, which nobody timed, gain enough by the model.
+
+    Vectors take at least what memory takes for the sectors that they touch, and half as much again where
+    they are read twice.
+    """
+    moved = p.moved_bytes * (1.5 if other.hold == "global" else 1.0)
+    us = NORM.launch_us + moved * touched_share(walk_of(form, p.dtype, other)) / NORM.memory
+    return best.us * UNTIMED <= us
 
 
 def _vectors(form: Form, p: NormProblem) -> Iterator[int]:

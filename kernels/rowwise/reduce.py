@@ -95,7 +95,7 @@ class _Reduction(Block):
         self.acc = k.reg("acc", p.values * p.words)
         if p.element.name in PACKED:
             self.reg("f", c.vec)
-        if isinstance(walk, CutRows):
+        if isinstance(walk, CutRows) or p.left % c.vec:
             self.filled("neutral", 1, NEUTRAL[p.fold])
         self.labels = None if p.joins else p.labels
         if self.labels is not None:
@@ -120,6 +120,8 @@ class _Reduction(Block):
         if edges is not None and early:
             self._edges(edges, 0)
         self._vectors()
+        if p.left:
+            self._left()
         if edges is not None and early:
             self._fold_edges(edges, 0)
         elif edges is not None:
@@ -179,6 +181,23 @@ class _Reduction(Block):
                 cut = self.p.words > 1 or isinstance(self.steps, CutRows)
                 where = self._vector(n, first + u, whole=whole) if cut else None
                 self._fold(held[u, n], n, self.c.vec, where)
+
+    def _left(self) -> None:
+        """Fold the row of columns that is left, by the first thread of each column in the first split."""
+        k, p, c, walk = self.k, self.p, self.c, self.steps
+        (rows,) = walk.outer
+        column, *_ = walk.target(self.places[0])
+        words, begin = k.reg("left", self.tiling.words), self.bases[0].source + rows.extent * rows.src
+        chunk = Chunk(begin, 0, 0, column, 0, p.left)
+        one = [self.split.eq(0)] if c.splits > 1 else []
+        one += [self.y.eq(0)] if c.threads_per_row > 1 else []
+        whole = words.slice(0, count=self.tiling.words)
+        self._fetch(whole, chunk, c.vec, [*one, *self.has_row(self.places[0]), as_expr(column < p.left)])
+        values = whole if p.element.name not in PACKED else self.widened(whole, c.vec, "f")
+        if p.left % c.vec:
+            with self.where([column + c.vec > p.left]):
+                k.do(within(c.vec), values, *chunk.ends, self.reg("neutral", 1))
+        k.do(fold(p.fold, c.vec, c.vec), self.acc, values)
 
     def _vector(self, n: int, i: Index, *, whole: bool) -> tuple[Chunk, list[Expr]]:
         """Vector i of a thread in its row n, and the predicates that it exists."""

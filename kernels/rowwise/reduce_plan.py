@@ -7,8 +7,10 @@ waits: enough bytes in flight on every SM, and as much to do for each.
     rows, few            several blocks per row, a workspace, a second pass
     columns              a block reads `rows_per_block` vectors side by side, its groups different steps
 
-Where two modes are reduced the first pass may reduce one of them alone, and the second one the other: pieces
-of rows that lie beside those of others are columns then, and columns of odd pitch can be skewed.
+Where several modes are reduced the first pass may reduce one of them alone, and the second one the others:
+pieces of rows that lie beside those of others are columns then, and columns of odd pitch can be skewed.  Rows
+of few columns can lie beside each other in the first pass, so that these are whole vectors: see
+`columns.two_passes`.  What no GPU has timed comes first only where the model sees it gain by `UNTIMED`.
 
 Candidates are few; each is given a time by a model, see reduce_model, and the fastest comes first.  The
 second pass of a split is a reduction too, of a workspace (splits, rows), and is planned in the same way.
@@ -27,6 +29,7 @@ from layoutalg.codegen.instr import FOLDS
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.rowwise.columns import Beside, Later, first_pass, second_pass
 from layoutalg.kernels.rowwise.packed import REDUCTION, RUN_BYTES, packed_walk, ranked
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
@@ -34,14 +37,12 @@ from layoutalg.kernels.rowwise.problems import (
     INTEGERS,
     Form,
     Labels,
-    Mode,
     ReduceProblem,
-    fewest,
     fold_of,
     normalise,
     share_of,
 )
-from layoutalg.kernels.rowwise.reduce_model import Rates, pass_us, resident
+from layoutalg.kernels.rowwise.reduce_model import Rates, counted_us, pass_us, resident
 from layoutalg.kernels.rowwise.unaligned import (
     LONG_VECTORS,
     CutRows,
@@ -54,6 +55,7 @@ from layoutalg.kernels.rowwise.walk import (
     MOST_THREADS,
     SECTOR_BYTES,
     VECTOR_BYTES,
+    WARP,
     WORD_BYTES,
     Tiling,
     aligned,
@@ -73,11 +75,16 @@ MOST_TURNS, LOADED_WORDS, PACKED_WAYS = 16, 64, 3
 """Of runs that are copied: rows of a thread and registers for their elements at most, and how many ways are
 configurations."""
 
-SHORT_PIECE = 1 << 12
-"""Elements of a row that lie together, at most, where these may be kept by a first pass."""
+SHORT_PIECE, LEAST_TURNS = 1 << 12, 4
+"""Elements of a row that lie together, at most, where these may be kept by a first pass; rows that a first
+pass has at least where it takes some of them beside each other."""
 
 CUT_VECTORS = 4
 """Rows of at least so many of the widest vectors may be read by these wherever they start."""
+
+
+UNTIMED = 1.25
+"""What plans have to gain whose first pass keeps several modes: they were not timed."""
 
 
 def _words(fold: str) -> int:
@@ -92,7 +99,7 @@ class ReduceConfig:
     `vec` elements per load; `lanes_per_row`, a power of two up to 32, `rows_per_block` and `groups_per_row`,
     a power of two, are threads; `rows_per_thread` where rows are reduced; `depth` loads of each in flight;
     `splits` blocks share the steps of a row.  With `packed` a block copies runs of rows to shared memory as
-    they lie, and loads are from there.
+    they lie, and loads are from there.  What is `later` is reduced by a second pass; see `columns`.
 
     >>> from layoutalg.kernels.rowwise import plans, reduce_problem
     >>> plans(reduce_problem((64, 1000), 1, "sum", "f32"))[0].passes[0].config.lanes_per_row
@@ -107,7 +114,7 @@ class ReduceConfig:
     rows_per_thread: int = 1
     splits: int = 1
     packed: bool = False
-    later: int | None = None
+    later: Later | None = None
 
     @property
     def threads(self) -> int:
@@ -145,6 +152,8 @@ class Pass:
     joins: bool = False
     """Whether its elements are values of the fold."""
     labels: Labels | None = None
+    left: int = 0
+    """Elements of a last row of columns, which has fewer of them, behind the rows of its form."""
 
     @property
     def words(self) -> int:
@@ -212,6 +221,7 @@ class Pass:
             turns *= c.vec if self.walk.rows else 1
         between = (c.lanes_per_row - 1).bit_length() + (c.groups_per_row - 1).bit_length()
         between += self.walk.shifts if isinstance(self.walk, SkewedSums) else 0
+        turns += self.left > 0
         return within + turns + self.edge_rounds + between + (2 if self.factor != 1.0 else 0)
 
 
@@ -242,9 +252,16 @@ class ReducePlan:
         """Roundings that an element can pass through, but for that to the result's type."""
         return sum(p.additions for p in self.passes)
 
+    @property
+    def untimed(self) -> bool:
+        """True for plans of a kind that no GPU has timed: the first pass keeps several modes, or rows."""
+        return isinstance(self.passes[0].config.later, tuple | Beside)
+
 
 def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...]:
     """The plans of a problem, the fastest by the model first.  Raises ShapeError where nothing is read.
+
+    The best of what no GPU has timed is the second at least, so that tuning times it.
 
     >>> from layoutalg.kernels.rowwise.problems import reduce_problem
     >>> print(plans(reduce_problem((64, 256, 56, 56), (0, 2, 3), "mean", "f16"))[0].passes[0].form)
@@ -254,11 +271,17 @@ def plans(p: ReduceProblem, arch: str | Arch = "sm_90") -> tuple[ReducePlan, ...
         raise ShapeError(f"{p} reads nothing: there is nothing to launch")
     rates = _rates(arch)
     found = configs(_form(p)[0], p.dtype, rates, words=_words(fold_of(p.op, p.dtype.name)))
-    return tuple(sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us))
+    made = sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us)
+    timed, new = ([q for q in made if q.untimed is is_new] for is_new in (False, True))
+    if not new:
+        return tuple(timed)
+    gains = new[0].predicted_us * UNTIMED <= sum(counted_us(q, rates) for q in timed[0].passes)
+    best = (new[0], timed[0]) if gains else (timed[0], new[0])
+    return (*best, *timed[1:], *new[1:])
 
 
 def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> ReducePlan:
-    """The plan whose first pass has a given configuration.
+    """The plan whose first pass has a given configuration.  Raises UnsupportedError where it does not stand.
 
     >>> from layoutalg.kernels.rowwise.problems import reduce_problem
     >>> plan = plan_with(reduce_problem((64, 4096), 1, "sum", "f32"), ReduceConfig(4, 32, 1, 2, 4, splits=2))
@@ -274,9 +297,14 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = "sm_90") -> 
     else:
         words = _words(fold)
         value, op = find_dtype(VALUE[words]), p.op if words > 1 else FOLD[p.op]
-        own = form if c.later is None else _keeping(form, c.later)
-        part = Pass(op, own, c, p.axes.dtype, value, 1.0, fold, labels=p.labels)
-        joined, joins = _joining(part, form), words > 1
+        own, left = (form, 0) if c.later is None else first_pass(form, c.later)
+        part = Pass(op, own, c, p.axes.dtype, value, 1.0, fold, labels=p.labels, left=left)
+        if left and (words > 1 or c.rows_per_thread > 1 or isinstance(part.walk, SkewedSums)):
+            raise UnsupportedError(
+                f"{p} with {left} elements of a row that is left: floats by one column of vectors per thread "
+                f"that all start at {c.vec} elements are accepted"
+            )
+        joined, joins = second_pass(form, c.later, c.splits, own.outputs), words > 1
         ways = (
             Pass(p.op, joined, d, value, p.result, factor, fold, joins, p.labels)
             for d in configs(joined, value, rates, False, words)
@@ -309,27 +337,6 @@ def _form(p: ReduceProblem) -> tuple[Form, float]:
     return replace(form, modes=tuple(m for m in form.modes if m.src or not m.reduced)), float(factor)
 
 
-def _keeping(form: Form, later: int) -> Form:
-    """The form of a first pass that keeps one of the reduced modes; its results are side by side."""
-    modes, step, kept = [m for m in form.reduced if m is not form.reduced[later]], 1, form.reduced[later]
-    for m in form.modes:
-        if m is kept or not m.reduced:
-            modes.append(Mode(m.extent, m.src, step, reduced=False))
-            step *= m.extent
-    return Form(fewest(modes), form.src_offset, 0)
-
-
-def _joining(part: Pass, form: Form) -> Form:
-    """The reduction of the workspace that a first pass writes."""
-    modes, step = [Mode(part.config.splits, part.form.outputs, 0, reduced=True)], 1
-    later = None if part.config.later is None else form.reduced[part.config.later]
-    for m in form.modes:
-        if m is later or not m.reduced:
-            modes.append(Mode(m.extent, step, m.dst, m.reduced))
-            step *= m.extent
-    return Form(fewest(modes), 0, form.dst_offset)
-
-
 # --- candidates ----------------------------------------------------------------------------------------
 
 
@@ -353,25 +360,37 @@ def candidates(
     for config in found:
         yield from _with_splits(form, config, element, rates, words, split=split)
     if split and words == 1:
-        for later in _kept_first(form, config.vec == widest):
-            own = _keeping(form, later)
+        for later in _kept_first(form, element, wide=config.vec == widest):
+            own = first_pass(form, later).form
             for one in _columns(own, element, words):
                 yield from _with_splits(own, replace(one, later=later), element, rates, words, split=True)
     if config.vec < (widest if rows else min(widest, MOST_WORDS // words)):
         yield replace(config, vec=widest), UnsupportedError(f"loads of {widest} elements: {_narrow(form)}")
 
 
-def _kept_first(form: Form, wide: bool) -> range:
-    """The reduced modes that a first pass may keep.
+def _kept_first(form: Form, element: DType, *, wide: bool) -> Iterator[Later]:
+    """What a first pass may leave to a second one.
 
-    Those are short pieces of rows, and one of two where columns are read by narrow vectors: rows of the other
-    can be skewed.
+    Those are short pieces of rows, and one of two modes where columns are read by narrow vectors: rows of the
+    other can be skewed.  Of three and more all but one, where there is more than one way.  Rows that touch
+    are taken beside each other, as few as make whole vectors, and as many as make those of a warp.
     """
-    if len(form.reduced) < 2:
-        return range(0)
-    if form.lead.reduced:
-        return range(1 if form.lead.extent <= SHORT_PIECE else 0)
-    return range(2 if len(form.reduced) == 2 and not wide else 0)
+    count, rows = len(form.reduced), form.lead.reduced
+    if count == 1 and not rows and not wide and form.lead.src == 1:
+        vec, n, (m,) = VECTOR_BYTES // element.nbytes, form.lead.extent, form.reduced
+        least = vec // gcd(n, vec)
+        whole = m.src == n and not any(v % vec for v in (form.src_offset, *(x.src for x in form.modes[2:])))
+        for beside in dict.fromkeys((least, least * power_above(WARP * vec / (least * n)))):
+            if whole and beside * LEAST_TURNS <= m.extent:
+                yield Beside(beside)
+    if count < 2 or (rows and form.lead.extent > SHORT_PIECE):
+        return
+    if rows:
+        yield 0
+    elif count == 2 and not wide:
+        yield from range(2)
+    if count > 2 and (rows or not wide):
+        yield from (tuple(n for n in range(count) if n != one) for one in range(int(rows), count))
 
 
 def _with_splits(

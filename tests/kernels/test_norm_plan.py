@@ -6,12 +6,15 @@ import random
 
 import pytest
 
+from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program.checks import check
-from layoutalg.kernels.rowwise import norm_problem
+from layoutalg.kernels.rowwise import NormConfig, norm_problem
 from layoutalg.kernels.rowwise.columns import MOST_WORDS
 from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import HELD_WORDS, SHARED_BYTES, configs, form_of
+from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
+from layoutalg.kernels.rowwise.walk import touched_share
 from tests.norms import random_problem
 from tests.sweeps import each
 
@@ -83,3 +86,45 @@ def test_few_columns_are_split(rows: int, width: int, dtype: str) -> None:
 def test_turing_copies_nothing_asynchronously() -> None:
     p = norm_problem("softmax", (4, 60000), 1, "f32")
     assert all(c.hold != "shared" for c in configs(p, "sm_75"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "packed"),
+    [
+        ((171, 10, 2, 454, 19, 3), (2, 4), "f32", True),  # pieces of 12 bytes, runs 2 past a unit
+        ((60, 100, 3, 333, 7, 5), (2, 4), "bf16", True),  # pieces of 10 bytes, runs 3 past a unit
+        ((20, 2, 99, 9001, 3), (1, 3), "f32", False),  # slabs of 108 KB: no tile holds them
+        ((2, 2, 54, 19, 3), (1, 3), "f32", False),  # as fast as a launch
+    ],
+)
+def test_runs_that_start_at_different_places_of_a_unit_come_first_where_they_gain_a_quarter(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, packed: bool
+) -> None:
+    p = norm_problem("layer_norm", shape, axes, dtype)
+    first = configs(p)[0]
+    assert (first.turns > 0) == packed
+    if packed:
+        walk = walk_of(form_of(p), p.dtype, first)
+        assert isinstance(walk, PackedWalk)
+        assert walk.shifted
+        assert walk.unit * p.dtype.nbytes == 16
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "config"),
+    [
+        ((20, 2, 454, 19, 3), (1, 3), "f32", NormConfig(1, 256, 1, "registers")),
+        ((20, 2, 454, 19, 3), (1, 3), "bf16", NormConfig(1, 128, 2, "registers")),
+        ((900, 1000), (1,), "f32", NormConfig(4, 2, 32, "registers")),
+        ((64, 4099), (0,), "f16", NormConfig(1, 64, 4, "registers")),
+    ],
+)
+def test_touched_sectors_are_those_of_the_program(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, config: NormConfig
+) -> None:
+    """Of a few warps against all of them: within a twentieth."""
+    p = norm_problem("layer_norm", shape, axes, dtype)
+    (kernel,) = plan(p, config=config).kernels
+    sectors = sum(cost.total for name, cost in traffic(kernel, {}).items() if name.startswith("ld.global"))
+    whole = sectors * 32 / (p.axes.read_elems * p.dtype.nbytes)
+    assert touched_share(walk_of(form_of(p), p.dtype, config)) == pytest.approx(whole, rel=0.05)

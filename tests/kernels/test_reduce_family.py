@@ -26,6 +26,7 @@ from layoutalg.kernels.rowwise import (
     reduce_problem,
     reduced,
 )
+from layoutalg.kernels.rowwise.columns import Beside, Later
 from layoutalg.kernels.rowwise.reduce import build
 from layoutalg.kernels.rowwise.trials import reduction_bound
 from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail, SkewedSums
@@ -91,7 +92,7 @@ def test_the_printed_text_on_the_host_is_the_simulation(
 ) -> None:
     p = reduce_problem(shape, axes, op, dtype)
     plan = random_plan(random.Random(5), p)
-    bits, _ = random_numbers(p.axes.source_elems, dtype, 3)
+    bits, _ = random_numbers(-(-p.axes.source_elems // 8) * 8, dtype, 3)  # whole units
     simulated = np.zeros(p.axes.target_elems, f"u{p.result.nbytes}")
     run(plan, bits, simulated)
     work, hosted = np.zeros(max(1, plan.workspace_elems), "u4"), np.zeros_like(simulated)
@@ -176,10 +177,24 @@ def test_results_do_not_depend_on_the_order_of_blocks_or_warps() -> None:
         ((19, 4, 9, 62), (1, 3), "max", "bf16", SkewedSums, 0),
         ((3, 7, 2, 5, 43), (0, 1, 3), "sum", "f32", SkewedSums, 0),
         ((5, 2, 9, 143), (0, 2), "mean", "f16", SkewedSums, 1),
+        ((9, 3, 5, 2, 7), (0, 2, 4), "sum", "bf16", HeadTail, (0, 1)),
+        ((9, 3, 8, 2, 12), (0, 2, 4), "mean", "f16", HeadTail, (0, 1)),
+        ((11, 3, 7, 5, 5), (0, 2, 4), "max", "f32", SkewedSums, (0, 1)),
+        ((4, 3, 9, 5, 5), (0, 2, 4), "sum", "f32", HeadTail, (0, 2)),
+        ((6, 3, 5, 3, 3, 5), (0, 2, 4), "mean", "bf16", SkewedSums, (0, 1)),
+        ((131, 7), (0,), "sum", "bf16", HeadTail, Beside(8)),
+        ((103, 3), (0,), "max", "f32", HeadTail, Beside(4)),
+        ((2, 100, 6), (1,), "mean", "f32", HeadTail, Beside(2)),
+        ((3, 88, 5), (1,), "sum", "f16", HeadTail, Beside(8)),
     ],
 )
 def test_vectors_that_rows_share(
-    shape: tuple[int, ...], axes: tuple[int, ...], op: str, dtype: str, walk: type, later: int | None
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    op: str,
+    dtype: str,
+    walk: type,
+    later: Later | None,
 ) -> None:
     """Plans whose vectors hold elements of other rows or columns, in one pass and by two blocks."""
     p = reduce_problem(shape, axes, op, dtype)

@@ -20,7 +20,7 @@ from layoutalg.codegen.expr import Expr, as_expr, simplify
 from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STG_WHOLE, STS
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, MemRef, Shared
-from layoutalg.kernels.rowwise.packed.tile import PackedWalk
+from layoutalg.kernels.rowwise.packed.tile import PackedWalk, Unit
 from layoutalg.kernels.rowwise.walk import Index
 from layoutalg.layout import Layout
 
@@ -63,10 +63,8 @@ class PackedRun:
         """
         k, nbytes, end = self.k, self.unit * self.size, self.walk.source_end
         single = k.reg("one", max(1, self.size // 4)) if end % self.unit else None
-        for unit in self._units():
-            n, beyond, _ = self.walk.run_of(unit)
-            source, copied = self.start.source + beyond + n * self.unit, unit * nbytes
-            with self.where(self.walk.touched(self.start, self.low, n)):
+        for n, low, copied, source, _ in self._units():
+            with self.where(self.walk.touched(self.start, low, n)):
                 with self.where([source + self.unit <= end] if single else []):
                     k.do(CP_ASYNC[nbytes], k.at(self.copied, copied), self._place(src, source))
                 if single is None:
@@ -86,10 +84,9 @@ class PackedRun:
         word = k.reg("unit", max(1, nbytes // 4))
         single = k.reg("element", max(1, self.size // 4))
         k.do(BAR)
-        for unit in self._units():
-            n, _, beyond = walk.run_of(unit)
-            at, target, copied = n * self.unit, self.start.target + beyond + n * self.unit, unit * nbytes
-            whole = walk.in_run(self.start, self.low, at, self.unit)
+        for n, low, copied, _, target in self._units():
+            at = n * self.unit
+            whole = walk.in_run(self.start, low, at, self.unit)
             with self.where(whole):
                 k.do(LDS[nbytes], word, k.at(self.copied, copied))
                 k.do(STG_WHOLE[nbytes], self._place(dst, target), word)
@@ -97,19 +94,24 @@ class PackedRun:
                 continue
             with k.Else():
                 for e in range(self.unit):
-                    with self.where(walk.in_run(self.start, self.low, at + e)):
+                    with self.where(walk.in_run(self.start, low, at + e)):
                         k.do(LDS[self.size], single, k.at(self.copied, copied + e * self.size))
                         k.do(STG[self.size], self._place(dst, target + e), single)
 
     def _place(self, buffer: Global | Shared, index: Index) -> MemRef:
         return MemRef(buffer, simplify(as_expr(index)))
 
-    def _units(self) -> Iterator[Expr]:
-        """A thread's units of all runs, one after the other; code for each is written once."""
-        k, threads, units = self.k, self.walk.tiling.threads, self.walk.all_units
+    def _units(self) -> Iterator[Unit]:
+        """A thread's units of all runs, one after the other, each with its byte in shared memory.
+
+        Code for each is written once.
+        """
+        k, walk, threads, units = self.k, self.walk, self.walk.tiling.threads, self.walk.all_units
         turns = -(-units // threads)
         loop = k.Unroll("c", turns) if turns <= FEW_TURNS else k.For("c", turns, TURNS)
         with loop as turn:
             unit = k.let("unit_of", turn * threads + k.tid)
             with self.where([unit < units] if units % threads else []):
-                yield unit
+                found = walk.unit_at(self.start, self.low, unit)
+                low = k.let("low_of", as_expr(found.low)) if walk.shifted else self.low
+                yield found._replace(low=low, copied=found.copied * self.size)

@@ -16,7 +16,12 @@ matter of the block.
     tile (R 10:1, K 256:10)               element = 10 row + e, in shared memory
     tile 3                                starts at element 3 * 2560 in memory
 
-Notes.  Where a run does not start at a unit, it has the same place in its first unit of shared memory.
+Notes.  Where a run does not start at a unit, it has the same place in its first unit of shared memory.  Runs
+of a tile may start at different places of a unit: then they lie so far apart in shared memory as in memory,
+modulo a unit, and one inner product still says where an element is.
+
+    layer norm (1710,2,454,19,3) f32 over 1,3     runs 25878 elements apart, which is 2 past a unit of 4:
+                                                  in shared memory 2396 + 2 for runs of 42 x 57
 """
 
 from __future__ import annotations
@@ -93,13 +98,13 @@ def _ways(form: Form, *, both: bool) -> Iterator[Slabs]:
         step *= m.extent
 
 
-def unit_of(form: Form, parts: Slabs, element: DType, *, both: bool) -> int:
+def unit_of(form: Form, element: DType, *, both: bool) -> int:
     """Elements of the widest unit that copies of runs can have: 16 bytes, or 8 or 4; 0 where there is none.
 
-    All runs of a tile have one place in a unit; `both`: and it is that of the destination.
+    `both`: a place in a unit of the source is that in one of the destination.
     """
     unit = VECTOR_BYTES // element.nbytes
-    while unit and (any(m.src % unit for m in parts.beyond) or (both and not one_phase(form, unit))):
+    while unit and both and not one_phase(form, unit):
         unit //= 2
     return unit if unit * element.nbytes >= WORD_BYTES else 0
 
@@ -115,6 +120,19 @@ class Start(NamedTuple):
     target: Index
     slab: Index
     outer: Crd
+
+
+class Unit(NamedTuple):
+    """A unit of a run: its number there, and its first element in shared memory, source and destination.
+
+    `low` is the place of the run's first element in the first unit of the run.
+    """
+
+    number: Index
+    low: Index
+    copied: Index
+    source: Index
+    target: Index
 
 
 @dataclass(frozen=True)
@@ -168,9 +186,19 @@ class PackedWalk(HeadTail):
         """Where the source ends: behind its last element."""
         return self.whole.src_offset + 1 + sum((m.extent - 1) * m.src for m in self.whole.modes)
 
+    @cached_property
+    def shifted(self) -> bool:
+        """True when the runs of a tile start at different places of a unit."""
+        return any(m.src % self.unit for m in self.parts.beyond)
+
+    @property
+    def held(self) -> tuple[Mode, ...]:
+        """The modes that count runs, as runs lie in shared memory."""
+        return self.form.modes[len(self.parts.inside) + 1 :]
+
     @property
     def units(self) -> int:
-        """Units that a run touches, at most: so many lie between two runs in shared memory."""
+        """Units that a run touches, at most: at least so many lie between two runs in shared memory."""
         return _units(self.run_elems, self.unit, starts=self.starts_at_units)
 
     @property
@@ -181,7 +209,8 @@ class PackedWalk(HeadTail):
     @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory that hold a tile."""
-        return self.all_units * self.unit * self.tiling.element.nbytes
+        before = sum((m.extent - 1) * m.src for m in self.held) + (self.unit - 1 if self.shifted else 0)
+        return (before // self.unit + self.units) * self.unit * self.tiling.element.nbytes
 
     def place(self, tile: Index, row: Index, n: Index = 0) -> Index:
         """Group n of a thread's, among those of the tile."""
@@ -197,16 +226,26 @@ class PackedWalk(HeadTail):
             source, target = source + i * m.src, target + i * m.dst
         return Start(source, target, slab, tuple(crd))
 
-    def run_of(self, unit: Index) -> tuple[Index, Index, Index]:
-        """Of a unit of all: its number in its run, and how far that is from the first run on either side."""
+    def unit_at(self, start: Start, low: Index, unit: Index) -> Unit:
+        """A unit of those of all runs: the first one has its first element at `low`.
+
+        Where tiles do not start at units, `start` is that of the first unit instead.
+        """
+        n, source, target, size = unit, start.source, start.target, self.unit
         if not self.parts.beyond:
-            return unit, 0, 0
-        crd = coordinate(tuple(m.extent for m in self.parts.beyond), unit // self.units)
-        source, target = (
-            sum((i * getattr(m, side) for i, m in zip(crd, self.parts.beyond, strict=True)), start=0)
-            for side in ("src", "dst")
+            return Unit(n, low, n * size, source + n * size, target + n * size)
+        crd, n = coordinate(tuple(m.extent for m in self.parts.beyond), unit // self.units), unit % self.units
+        steps = [(m.src, m.dst, at.src) for m, at in zip(self.parts.beyond, self.held, strict=True)]
+        further = [sum((i * d[k] for i, d in zip(crd, steps, strict=True)), start=0) for k in range(3)]
+        if not self.shifted:
+            return Unit(
+                n, low, unit * size, source + further[0] + n * size, target + further[1] + n * size
+            )  # fmt: skip
+        source, target, copied = (
+            (at + more + low) // size * size + n * size
+            for at, more in zip((source, target, 0), further, strict=True)
         )
-        return unit % self.units, source, target
+        return Unit(n, (further[2] + low) % size, copied, source, target)
 
     def group(self, start: Start, place: Index) -> Crd:
         """The coordinate of a group of the tile among the kept modes of the tensor."""
@@ -243,7 +282,7 @@ class PackedWalk(HeadTail):
 
 
 def _starts_at_units(form: Form, parts: Slabs, slabs: int, unit: int) -> bool:
-    steps = [form.src_offset, *(m.src for m in parts.outer)]
+    steps = [form.src_offset, *(m.src for m in (*parts.outer, *parts.beyond))]
     steps += [slabs * parts.elems] if slabs < parts.along.extent else []
     return not any(step % unit for step in steps)
 
@@ -266,10 +305,10 @@ def packed_walk(form: Form, tiling: Tiling, *, both: bool) -> PackedWalk:
         raise UnsupportedError(
             f"runs of {form}: groups do not lie in slabs of at most {most} elements and {groups} groups"
         )
-    ends = [form.lead.extent, form.src_offset, *(m.src for m in parts.outer)]
+    ends = [form.lead.extent, form.src_offset, *(m.src for m in (*parts.outer, *parts.beyond))]
     if tiling.vec > 1 and (not form.lead.reduced or any(end % tiling.vec for end in ends)):
         raise UnsupportedError(f"runs of {form}: not all rows start and end at {tiling.vec} elements")
-    unit = unit_of(form, parts, element, both=both)
+    unit = unit_of(form, element, both=both)
     if not unit or unit % tiling.vec:
         raise UnsupportedError(f"runs of {form}: they start at different places of a unit")
     slabs = min(parts.along.extent, groups // parts.groups)
@@ -277,10 +316,12 @@ def packed_walk(form: Form, tiling: Tiling, *, both: bool) -> PackedWalk:
     slabs = slabs // grain * grain or slabs
     starts = _starts_at_units(form, parts, slabs, unit)
     pitch = _units(slabs * parts.elems, unit, starts=starts) * unit
-    if (asked := pitch * parts.runs * element.nbytes) > RUN_BYTES:
-        raise ResourceError(f"bytes of shared memory, runs of {slabs} slabs", asked, RUN_BYTES)
     modes = [*parts.inside, replace(parts.along, extent=slabs)]
     for m in parts.beyond:
+        pitch += (m.src - pitch) % unit
         modes.append(replace(m, src=pitch, dst=pitch))
         pitch *= m.extent
-    return PackedWalk(Form(tuple(modes), 0, 0), tiling, form, parts, unit)
+    walk = PackedWalk(Form(tuple(modes), 0, 0), tiling, form, parts, unit)
+    if walk.shared_bytes > RUN_BYTES:
+        raise ResourceError(f"bytes of shared memory, runs of {slabs} slabs", walk.shared_bytes, RUN_BYTES)
+    return walk
