@@ -44,11 +44,11 @@ lint: $(VENV)/.installed-dev
 	$(VENV)/bin/lint-imports
 
 pytest: $(VENV)/.tried-peers
-	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8
+	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 
 pytest-all: $(VENV)/.tried-peers $(VENV)/.tried-browser
-	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8 -m "deep or not deep"
-	LAYOUTALG_PROFILE=deep $(PY) -m pytest -n $(JOBS) --maxprocesses 8 tests/algebra/test_laws.py tests/analysis/test_strata.py
+	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "deep or not deep"
+	LAYOUTALG_PROFILE=deep $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal tests/algebra/test_laws.py tests/analysis/test_strata.py
 
 # Seven megabytes, for tests alone and without what they depend on: pycute needs nothing of nvidia-cutlass.
 PEERS := $(PY) -m pip install --quiet --disable-pip-version-check --no-deps nvidia-cutlass==4.2.0 tensor-layouts==0.3.2

@@ -58,18 +58,25 @@ def _runs_later(node: ast.AST) -> bool:
     """True for what loading a module does not run: function bodies, and blocks for type checkers."""
     if isinstance(node, ast.If):
         return "TYPE_CHECKING" in ast.unparse(node.test)
-    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
 
 
-def _imports(tree: ast.AST, *, eager: bool = False) -> Iterator[tuple[ast.stmt, str, str]]:
+@functools.cache
+def _imports(path: Path, *, eager: bool = False) -> tuple[tuple[ast.stmt, str, str], ...]:
     """(statement, module, name or "") of each import; `eager`: those that run when the module is loaded."""
+    return tuple(_imports_in(_tree(path), eager))
+
+
+def _imports_in(tree: ast.AST, eager: bool) -> Iterator[tuple[ast.stmt, str, str]]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from ((node, "." * node.level + (node.module or ""), alias.name) for alias in node.names)
-        elif not (eager and _runs_later(node)):
-            yield from _imports(node, eager=eager)
+        elif isinstance(node, ast.expr) or (eager and _runs_later(node)):
+            continue  # an expression holds no statement
+        else:
+            yield from _imports_in(node, eager)
 
 
 def _public_functions(module: str) -> list[ast.FunctionDef]:
@@ -114,7 +121,7 @@ def test_imports_are_absolute_and_long() -> None:
     wrong = [
         f"{_where(path, node)}: {name}"
         for path in SOURCES
-        for node, name, _ in _imports(_tree(path))
+        for node, name, _ in _imports(path)
         if name.startswith(".") or name.partition(".")[0] in {"codegen", "kernels"}
     ]
     assert not wrong, f"relative imports and short names: {wrong}"
@@ -126,7 +133,7 @@ def test_the_library_imports_names_from_where_they_are_defined() -> None:
     hidden = [
         f"{_where(path, node)}: {imported}"
         for path in MODULES.values()
-        for node, name, imported in _imports(_tree(path))
+        for node, name, imported in _imports(path)
         if name == "layoutalg" and f"layoutalg.{imported}" not in known
     ]
     assert not hidden, f"import the module that defines them: {hidden}"
@@ -137,7 +144,7 @@ def test_only_the_command_and_the_array_functions_import_upwards() -> None:
         f"{_where(MODULES[module], node)}: {name}.{imported}"
         for module in IN_LAYOUTALG
         if not re.match(r"layoutalg\.(cli|indexing|ops)\b|layoutalg$", module)
-        for node, name, imported in _imports(_tree(MODULES[module]))
+        for node, name, imported in _imports(MODULES[module])
         if f"{name}.{imported}".startswith(("layoutalg.codegen.", "layoutalg.kernels."))
     ]
     assert not upward, f"these stand above who imports them: {upward}"
@@ -157,7 +164,7 @@ def test_tests_import_faces_or_internals_of_their_own_room() -> None:
         own = f"layoutalg.{path.relative_to(ROOT / 'tests').parts[0]}"
         wrong += [
             f"{_where(path, node)}: {name} {imported}"
-            for node, name, imported in _imports(_tree(path))
+            for node, name, imported in _imports(path)
             if _internal(f"{name}.{imported}") not in {"", own}
         ]
     assert not wrong, "\n".join(wrong)
@@ -167,7 +174,7 @@ def test_heavy_libraries_load_lazily() -> None:
     eager = [
         f"{_where(MODULES[module], node)}: {name}"
         for module in IN_LAYOUTALG
-        for node, name, _ in _imports(_tree(MODULES[module]), eager=True)
+        for node, name, _ in _imports(MODULES[module], eager=True)
         if name.partition(".")[0] in LAZY - LAZY_EXEMPT.get(module, set())
     ]
     assert not eager, f"import these inside the functions that use them: {eager}"
@@ -215,7 +222,7 @@ def test_programs_are_run_in_one_place() -> None:
     found = [
         _where(path, node)
         for module, path in MODULES.items()
-        for node, name, _ in _imports(_tree(path))
+        for node, name, _ in _imports(path)
         if name == "subprocess" and module != "layoutalg.tools"
     ]
     assert not found, f"use layoutalg.tools: {found}"

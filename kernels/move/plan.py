@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from itertools import product
 from math import inf, lcm, prod
 from types import MappingProxyType
@@ -105,6 +106,7 @@ DIRECT_THREADS, DIRECT_PASSES = 256, 4
 """A block of a direct move, and the elements each of its threads has in flight."""
 
 
+@lru_cache(maxsize=128)
 def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
     """The configurations that fit a problem, best first.
 
@@ -116,6 +118,7 @@ def configs(x: Moves, arch: str | Arch = "sm_90") -> tuple[PermuteConfig, ...]:
     return tuple(dict.fromkeys(_candidates(x, arch)))
 
 
+@lru_cache(maxsize=128)
 def best(x: Moves, arch: str | Arch = "sm_90") -> PermuteConfig:
     """The first of `configs`, without making the others: those are timed whose bound is below what was found.
 
