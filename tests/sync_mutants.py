@@ -38,7 +38,7 @@ from layoutalg.codegen.program import (
 )
 
 ORDERS = (
-    "mbarrier", "fence", "wgmma", "named", "bulk_", "tma_", "block_sync", "warp_sync", "cluster_",
+    "mbarrier", "fence", "wgmma", "named", "bulk_", "tma_", "block_sync", "warp_sync", "cluster_", "grid_",
 )  # fmt: skip
 """How the names of instructions begin that order others, or are ordered by them alone."""
 
@@ -222,6 +222,8 @@ def _value(name: str, arg: Expr) -> Iterator[tuple[str, Expr]]:
         yield "turned", minus(Const(1), arg)
     if name == "nbytes":
         yield "fewer", minus(arg, Const(16))
+    if name == "arrivals":
+        yield "one fewer", minus(arg, Const(1))
     if name in ("parity", "accumulate", "rank", "blocks"):
         yield "0", Const(0)
         yield "1", Const(1)

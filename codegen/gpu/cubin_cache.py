@@ -61,7 +61,8 @@ MANY, AHEAD, ALL_AHEAD = 64, 256, 8
 that all writers take, as much of which is freed at once."""
 
 STALE_SECONDS = 600
-"""A writer's own file of this age was left by a process that ended: to write one takes milliseconds."""
+"""A writer's own file of this age, or so far in the future, was left by a process that ended: to write one
+takes milliseconds."""
 
 Entry: TypeAlias = "tuple[dict[str, Any], bytes]"
 """Fields by name, and machine code."""
@@ -237,7 +238,8 @@ def _keep(where: tuple[int, int], mine: Reserved) -> None:
 def evict(folder: Path, limit_bytes: int) -> int:
     """Remove entries used longest ago until all files fit into `limit_bytes`; how many were removed.
 
-    Files that ended processes left go first.  Files of other names stay.  Raises OSError.
+    Files that ended processes left go first, then entries of a clock that has been set back since.  Files of
+    other names stay.  Raises OSError.
 
     >>> evict(Path("no such folder"), 0)
     0
@@ -301,13 +303,14 @@ def _evict(opened: Folder, limit_bytes: int) -> _Seen:
                 total += item.size_bytes
                 entries.append(item)
         elif _is_temporary(item.name):
-            if now - item.used > STALE_SECONDS:
+            if abs(now - item.used) > STALE_SECONDS:
                 opened.remove(item.name)
             elif item.regular:
                 total += item.size_bytes
                 ahead += item.size_bytes * item.name.startswith(RESERVED)
     if total > limit_bytes:
-        for item in sorted(entries, key=lambda item: item.used):
+        ahead_of_us = now + STALE_SECONDS  # what a clock wrote that has been set back since: nobody used it
+        for item in sorted(entries, key=lambda item: item.used if item.used <= ahead_of_us else 0.0):
             opened.remove(item.name)
             removed += 1
             total -= item.size_bytes

@@ -217,6 +217,20 @@ def test_those_used_longest_ago_are_removed_first(tmp_path: Path) -> None:
     assert evict(tmp_path, 0) == 3 and usage(tmp_path) == (0, 0)
 
 
+def test_a_clock_that_was_set_back_keeps_no_entry_for_ever(tmp_path: Path) -> None:
+    """What it wrote in the future is older than all that is used now, and its left files are left ones."""
+    now = time.time()
+    for n, used in enumerate((now + 86400, now + 30, now - 5, now + 1e9)):
+        store(tmp_path, f"{n:064x}", CUBIN)
+        os.utime(tmp_path / f"{n:064x}", (used, used))
+    for name in (".new-left", ".new-room-left"):
+        (tmp_path / name).write_bytes(b"x" * 100)
+        os.utime(tmp_path / name, (now + 86400, now + 86400))
+    each = (tmp_path / f"{0:064x}").stat().st_size
+    assert evict(tmp_path, 2 * each) == 2
+    assert {p.name for p in tmp_path.iterdir()} == {f"{1:064x}", f"{2:064x}"}
+
+
 def test_every_store_keeps_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cubin_cache, "LIMIT_BYTES", 10_000)
     (tmp_path / ".new-other").write_bytes(b"x" * 2000)

@@ -20,6 +20,7 @@ from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
 from tests.norms import check, data
 from tests.sweeps import each
+from tests.sync_mutants import mutants
 
 
 def config(
@@ -136,6 +137,23 @@ def test_without_the_clearing_kernel_the_counter_is_wrong() -> None:
     partial = np.ones(found.workspace_elems, np.float32)
     with pytest.raises(SimulationError, match="it is 0 before the launch"):
         simulate(found.kernels[1], arguments(found.kernels[1], src=d.src, dst=d.old.copy(), partial=partial))
+
+
+@each(("op", "rows", "at_once"), [("layer_norm", 3, 1), ("softmax", 3, 2), ("rms_norm", 1, 1)])
+def test_the_barrier_of_the_blocks_is_needed_as_it_is(op: str, rows: int, at_once: int) -> None:
+    """Left out, with other arrivals or in another order, in each turn: the simulator says what is wrong."""
+    p = norm_problem(op, (rows, 1501), 1, "f32")
+    c = replace(config(2, 2, 1, threads=64), resident=2 * at_once)
+    d, found = data(p, 1, special=False), plan(p, config=c)
+    tried = [m for m in mutants(found.kernels[1]) if "grid_sync" in m.label]
+    assert any("no grid_sync" in m.label for m in tried) and any("fewer" in m.label for m in tried)
+    for mutant in tried:
+        dst, partial = d.old.copy(), np.zeros(found.workspace_elems, np.float32)
+        given = {"src": d.src, "dst": dst, "partial": partial}
+        with pytest.raises((SimulationError, AssertionError)):
+            simulate(printed(mutant.kernel), arguments(mutant.kernel, **given), trace=False)
+            check(p, d, dst)
+            pytest.fail(f"nothing catches it: {mutant.label}", pytrace=False)
 
 
 def test_what_stays_is_not_read_again() -> None:
