@@ -112,16 +112,16 @@ class Lock:
         found, chip = self.entry(family.name, problem, arch, gpu), find_arch(arch).name
         if found is None:
             return None
-        for candidate in family.candidates(problem, arch):
-            if candidate.dropped is None and data_digest(candidate.config) == found.config:
-                kernel = kernel_digest(called_sequence(family, problem, candidate.config, chip), chip)
+        for config in family.searched(problem, arch):
+            if data_digest(config) == found.config:
+                kernel = kernel_digest(called_sequence(family, problem, config, chip), chip)
                 if kernel != found.kernel:
                     raise MismatchError(
                         f"{self.name} has {family.name} {found.shown_problem} as {found.shown_config} with "
                         f"the kernels {found.kernel[:12]}, this version makes {kernel[:12]}: tune again, or "
                         f"unset {VARIABLE}"
                     )
-                return candidate.config
+                return config
         raise MismatchError(
             f"{self.name} has {family.name} {found.shown_problem} as {found.shown_config}, which the "
             f"family does not offer: tune again, or unset {VARIABLE}"

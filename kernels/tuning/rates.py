@@ -116,9 +116,10 @@ class Rates:
         arch: str | Arch,
         gpu: str = "",
         among: Callable[[Any], bool] = lambda config: True,
+        asked: Iterable[Any] | None = None,
     ) -> list[Any]:
-        """Of the first MOST_RANKED candidates of the family those `among`, by these rates; those that are as
-        fast in the family's order.
+        """Of the first MOST_RANKED of those `asked` for, which are the family's candidates where nothing is,
+        those `among`, by these rates; those that are as fast in the order given.
 
         Raises as `check` does, and what making the programs raises.
 
@@ -130,7 +131,9 @@ class Rates:
         """
         self.check(arch, gpu)
         chip = find_arch(arch).name
-        stand = (c.config for c in family.candidates(problem, arch) if c.dropped is None and among(c.config))
+        if asked is None:
+            asked = (c.config for c in family.candidates(problem, arch) if c.dropped is None)
+        stand = filter(among, asked)
 
         def ns(config: Any) -> float:
             sequence = called_sequence(family, problem, config, chip)

@@ -79,7 +79,8 @@ def jobs_of(
     limit_s: float = 60.0,
     take: Callable[[Job, Built], Times] | None = None,
 ) -> Iterator[Job]:
-    """The first `top` candidates of each problem that stand, best first by the family or by current rates.
+    """The first `top` configurations of each problem that a search may look at, `Family.searched`, best first
+    by the family or by current rates.
 
     Raises ResourceError for a number of candidates past MOST_TOP or under 1, and what `Family.choose` raises
     for a problem that has none.
@@ -96,11 +97,11 @@ def jobs_of(
         rates = current_rates(family)
         stand: Iterator[Any]
         if rates is None:
-            stand = (c.config for c in found.candidates(problem, arch) if c.dropped is None)
+            stand = found.searched(problem, arch)
         else:
-            stand = iter(rates.ranked(found, problem, arch, place[1] if place[0] == "gpu" else ""))
-        configs = list(islice(stand, top)) or [found.choose(problem, arch)]
-        for rank, config in enumerate(configs):
+            gpu = place[1] if place[0] == "gpu" else ""
+            stand = iter(rates.ranked(found, problem, arch, gpu, asked=found.searched(problem, arch)))
+        for rank, config in enumerate(islice(stand, top)):
             yield Job(family, problem, config, rank, arch, place, store, limit_s, take)
 
 
