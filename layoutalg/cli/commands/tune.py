@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from layoutalg.cli.completions import archs, dtypes, families, one_of
-from layoutalg.cli.inputs import read_source
+from layoutalg.cli.inputs import read_seconds, read_source
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import Told, count, live_table, progress, say, say_json, table
 from layoutalg.cli.refusals import header
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 MOST_PROBLEMS = 100_000
 """Of one search."""
-
-SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def tune_command(
@@ -152,8 +149,8 @@ class _Search:
         arch: str,
     ) -> None:
         self.problems, self.sizes, self.dtypes, self.top = problems, sizes, dtypes, top
-        self.budget_s = float("inf") if budget is None else _seconds("budget", budget)
-        self.limit_s = _seconds("limit", limit)
+        self.budget_s = float("inf") if budget is None else read_seconds("budget", budget)
+        self.limit_s = read_seconds("limit", limit)
         self.gpus, self.scheduler, self.timing, self.arch = gpus, scheduler, timing, arch
 
 
@@ -278,12 +275,3 @@ def _arguments(family: Family, named: object) -> Mapping[str, Any]:
             position=0,
         )
     return {name: tuple(x) if isinstance(x, list) else x for name, x in named.items()}
-
-
-def _seconds(what: str, text: str) -> float:
-    found = re.fullmatch(r"(\d{1,6})([smhd]?)", text.strip(), re.ASCII)
-    if not found or not int(found[1]):
-        raise ParseError(
-            f"cannot read the {what} {text[:40]!r}: 90s, 30m or 2h are accepted", text=text, position=0
-        )
-    return float(int(found[1]) * SECONDS[found[2]])

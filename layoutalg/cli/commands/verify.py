@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from layoutalg.cli.completions import dtypes, families, one_of
+from layoutalg.cli.inputs import read_seconds
 from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
 from layoutalg.cli.kernel_words import verify_fields, verify_tables
 from layoutalg.cli.options import (
@@ -48,7 +49,7 @@ def verify_command(
         typer.Argument(
             help="tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
             "max, mean, min, prod, argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, "
-            "cross_entropy, relu, gelu, silu, add.",
+            "cross_entropy, relu, gelu, silu, add. With --random also algebra: the laws of layouts.",
             show_default=False,
             autocompletion=families,
         ),
@@ -119,6 +120,20 @@ def verify_command(
     store: Annotated[Path, typer.Option(help="Where the results of --random are kept.")] = Path(
         "layoutalg-verified.jsonl"
     ),
+    stop_after: Annotated[
+        str | None,
+        typer.Option(
+            help="When --random stops: 90s, 30m, 2h. The same command goes on. Default: at the end.",
+            show_default=False,
+        ),
+    ] = None,
+    counters: Annotated[
+        bool,
+        typer.Option(
+            "--counters",
+            help="Count what cases of --random ask of a GPU, by Nsight Compute, beside what is predicted.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Run a kernel and compare: its result with the definition, its traced accesses with the prediction.
@@ -134,9 +149,12 @@ def verify_command(
     layoutalg verify softmax --shape 12,515 --axes 0 --dtype bf16
 
     layoutalg verify transpose --random 1000 --workers 8
+
+    layoutalg verify algebra --random 100000 --workers 8
     """
     from layoutalg.codegen.gpu import gpu_status
     from layoutalg.kernels.registry import find_family
+    from layoutalg.kernels.tuning import ALGEBRA
     from layoutalg.kernels.verification import verify
 
     if target not in TARGETS:
@@ -147,7 +165,9 @@ def verify_command(
         targets.append("simulator")
     if target == "gpu" or (target == "auto" and status.available):
         targets.append("gpu")
-    chosen = find_family(family)
+    if cases is None and (family == ALGEBRA or counters or stop_after is not None):
+        named = family if family == ALGEBRA else "--counters" if counters else "--stop-after"
+        raise UnsupportedError(f"{named} goes with random cases: --random 1000")
     options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
     options |= {"lda": lda, "ldb": ldb, "ldc": ldc, "a_major": a_major, "b_major": b_major, "result": result}
     options |= {"accumulator": accumulator, "c": c, "bias": bias, "activation": activation}
@@ -157,14 +177,16 @@ def verify_command(
         fixed = (*options.values(), step, tile, schedule, alpha, beta)
         if any(value is not None for value in fixed):
             raise UnsupportedError("--random draws problems and configurations: give it the family alone")
-        asked = Sweep(cases, seed, workers, scheduler, store, target == "gpu")
+        budget_s = float("inf") if stop_after is None else read_seconds("time", stop_after)
+        asked = Sweep(cases, seed, workers, scheduler, store, target, counters, budget_s)
         passed, (said, fields) = sweep(family, asked, quiet=as_json)
         if as_json:
             base = {"family": family, "dtype": "any", "passed": passed, "gpu": gpu}
             say_json(header("verify") | base | fields)
         else:
-            say(*said, "Passed." if passed else "FAILED.")
+            say(*said)
         return 0 if passed else 1
+    chosen = find_family(family)
     if alpha is not None or beta is not None:
         from layoutalg.kernels.gemm import with_factors
 
