@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import MismatchError, ParseError
+from layoutalg.errors import MismatchError, ParseError, shown
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.identity import NotDataError, data_digest
 from layoutalg.kernels.tuning.keys import (
@@ -37,6 +37,7 @@ from layoutalg.kernels.tuning.keys import (
     VERIFIED,
     Record,
     called_sequence,
+    is_number,
     kernel_digest,
     read_named,
 )
@@ -194,9 +195,18 @@ def read_lock(path: Path) -> Lock:
         case {"timing": str(timing), "gpu": str(gpu), "choices": [*choices]} if (
             timing in TIMINGS and timing != VERIFIED
         ):
-            return Lock(
-                timing, gpu, MappingProxyType(dict(_choice(path, x) for x in choices)), f"the lock {path}"
-            )
+            found: dict[tuple[str, str], Locked] = {}
+            for place, named in enumerate(choices, 1):
+                name, choice = _choice(path, named)
+                if name in found:
+                    raise ParseError(
+                        f"the lock {path} is damaged: choice {place} is another one of {name[0]} "
+                        f"{shown(choice.shown_problem)}: one of each problem is accepted",
+                        text="",
+                        position=0,
+                    )
+                found[name] = choice
+            return Lock(timing, gpu, MappingProxyType(found), f"the lock {path}")
     raise ParseError(f"{path} is no lock file of layoutalg", text="", position=0)
 
 
@@ -209,7 +219,7 @@ def _choice(path: Path, named: object) -> tuple[tuple[str, str], Locked]:
             "kernel": str(kernel),
             "shown": [str(shown_problem), str(shown_config)],
             "ns": float(ns) | int(ns),
-        } if all(map(_HEX.fullmatch, (problem, config, kernel))):
+        } if all(map(_HEX.fullmatch, (problem, config, kernel))) and is_number(ns) and ns > 0:
             return (family, problem), Locked(config, kernel, shown_problem, shown_config, float(ns))
     raise ParseError(f"the lock {path} is damaged: {str(named)[:80]!r} is no choice", text="", position=0)
 

@@ -37,6 +37,7 @@ from layoutalg.kernels.tuning.keys import (
     VERIFIED,
     Record,
     called_sequence,
+    is_number,
     library_version,
     read_named,
 )
@@ -206,7 +207,7 @@ def read_rates(path: Path) -> Rates:
             timing in TIMINGS
             and timing != VERIFIED
             and rates.keys() == RATES.keys()
-            and all(_is_rate(x) for x in (*rates.values(), middle, worst))
+            and all(is_number(x) and x >= 0 for x in (*rates.values(), middle, worst, records, problems))
             and any(rates.values())
         ):
             return Rates(
@@ -214,10 +215,6 @@ def read_rates(path: Path) -> Rates:
                 float(middle), float(worst), records, problems, f"the rates {path}",
             )  # fmt: skip
     raise ParseError(f"{path} is not a file of fitted rates", text="", position=0)
-
-
-def _is_rate(x: object) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool) and 0 <= x < float("inf")
 
 
 def current_rates(family: str) -> Rates | None:
