@@ -151,7 +151,9 @@ class Family:
     configurations by name that show how the kernel came to be what it is; `written` are those of which
     `layoutalg generate` writes the best.  `words` are what a launch of a configuration is given beside what
     the buffers hold: numbers that depend on both; `memory` is what memory is predicted to read and to write
-    for a configuration, None where that is not said.
+    for a configuration, None where that is not said.  `further` are configurations behind those of
+    `candidates`, best first, that a search of measured times may look at and a lock file may name; a problem
+    that is planned without either never makes them.
     """
 
     name: str
@@ -173,6 +175,7 @@ class Family:
     written: Callable[[Any], bool] = lambda config: True
     words: Callable[[Any, Any, Mapping[str, Any]], Mapping[str, int]] = lambda problem, config, given: {}
     memory: Callable[[Any, Any, str | Arch], Traffic] | None = None
+    further: Callable[[Any, str | Arch], Iterable[Any]] = lambda problem, arch: ()
 
     def choose(
         self, problem: Any, arch: str | Arch = "sm_90", among: Callable[[Any], bool] = lambda config: True
@@ -193,6 +196,21 @@ class Family:
         """The configurations that stand, best first.  Raises as `choose` does."""
         found = tuple(c.config for c in self.candidates(problem, arch) if c.dropped is None)
         return found or (self.choose(problem, arch),)
+
+    def searched(self, problem: Any, arch: str | Arch = "sm_90") -> Iterator[Any]:
+        """The configurations that stand, best first, and then the further ones, each of them once and made
+        when it is asked for.  Raises as `choose` does where none stands."""
+        found: set[Any] = set()
+        for candidate in self.candidates(problem, arch):
+            if candidate.dropped is None and candidate.config not in found:
+                found.add(candidate.config)
+                yield candidate.config
+        if not found:
+            self.choose(problem, arch)
+        for config in self.further(problem, arch):
+            if config not in found:
+                found.add(config)
+                yield config
 
     def build(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Kernel:
         """The kernel of a configuration, the first where there are several."""

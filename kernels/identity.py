@@ -2,6 +2,7 @@
 
     data_of(problem)         JSON: kind and fields, of records, tuples and functions of this package
     data_digest(problem)     64 hex digits of it
+    code_id(folder)          64 hex digits of the Python files in a folder
 
 What a value is known by is what every field of it holds, whatever its `repr` shows.  One that holds a
 function of its user's is not data.
@@ -9,9 +10,13 @@ function of its user's is not data.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -62,3 +67,35 @@ def _is_of_this_package(function: FunctionType) -> bool:
     """Whether its code is this package's, and it holds no values of its own."""
     own = (function.__closure__, function.__defaults__, function.__kwdefaults__)
     return function.__module__.startswith(f"{PACKAGE}.") and own == (None, None, None)
+
+
+def code_id(root: Path) -> str:
+    """64 hex digits of the names and contents of all Python files in a folder, linked ones too.
+
+    Of a package that is imported from an archive: of the archive.  What is not a regular file, such as the
+    lock of an editor or a link to nowhere, is not code; nor is what vanishes meanwhile.
+
+    >>> len(code_id(Path(__file__).parent))
+    64
+    """
+    digest = hashlib.sha256()
+    paths: list[str] = sorted(_files(os.fspath(root), frozenset()))
+    archives = [os.fspath(place) for place in (root, *root.parents) if place.is_file()]
+    for path in paths or archives:
+        with contextlib.suppress(OSError):
+            content = Path(path).read_bytes()
+            digest.update(json.dumps([os.path.relpath(path, root), len(content)]).encode() + content)
+    return digest.hexdigest()
+
+
+def _files(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
+    """Paths of regular Python files; of linked ones too, but of no folder inside itself."""
+    with contextlib.suppress(OSError):
+        status = Path(folder).stat()
+        here = (status.st_dev, status.st_ino)
+        with os.scandir(folder) as listing:
+            for item in listing if here not in above else ():
+                if item.is_dir():
+                    yield from _files(item.path, above | {here})
+                elif item.name.endswith(".py") and item.is_file():
+                    yield item.path

@@ -19,11 +19,9 @@ of the kinds above is planned again.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from math import prod
@@ -50,7 +48,7 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.program import Kernel, launch_sequence
 from layoutalg.errors import ResourceError
-from layoutalg.kernels.identity import NotDataError, data_of
+from layoutalg.kernels.identity import NotDataError, code_id, data_of
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.tuning import Locked, choose, current_lock, current_rates
 
@@ -222,38 +220,6 @@ def plan_key(
     if locked is not None:
         parts += [locked.config, locked.kernel]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def code_id(root: Path) -> str:
-    """64 hex digits of the names and contents of all Python files in a folder, linked ones too.
-
-    Of a package that is imported from an archive: of the archive.  What is not a regular file, such as the
-    lock of an editor or a link to nowhere, is not code; nor is what vanishes meanwhile.
-
-    >>> len(code_id(Path(__file__).parent))
-    64
-    """
-    digest = hashlib.sha256()
-    paths: list[str] = sorted(_files(os.fspath(root), frozenset()))
-    archives = [os.fspath(place) for place in (root, *root.parents) if place.is_file()]
-    for path in paths or archives:
-        with contextlib.suppress(OSError):
-            content = Path(path).read_bytes()
-            digest.update(json.dumps([os.path.relpath(path, root), len(content)]).encode() + content)
-    return digest.hexdigest()
-
-
-def _files(folder: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
-    """Paths of regular Python files; of linked ones too, but of no folder inside itself."""
-    with contextlib.suppress(OSError):
-        status = Path(folder).stat()
-        here = (status.st_dev, status.st_ino)
-        with os.scandir(folder) as listing:
-            for item in listing if here not in above else ():
-                if item.is_dir():
-                    yield from _files(item.path, above | {here})
-                elif item.name.endswith(".py") and item.is_file():
-                    yield item.path
 
 
 _CODE = code_id(Path(__file__).parents[1])

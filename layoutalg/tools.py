@@ -26,7 +26,7 @@ from typing import NamedTuple
 MEMORY_BYTES = 4 << 30
 """Address space of each process of a tool."""
 
-_LIMITED = 'ulimit -S -v "$1" 2>&- || :; ulimit -S -t "$2" 2>&- || :; shift 2; exec "$@"'
+_LIMITED = 'test "$1" = any || ulimit -S -v "$1" 2>&- || :; ulimit -S -t "$2" 2>&- || :; shift 2; exec "$@"'
 """Where the user's own limits are stricter, those hold."""
 
 
@@ -43,8 +43,10 @@ class Ran(NamedTuple):
         return (self.err + self.out).decode(errors="replace").strip()
 
 
-def run_tool(command: Sequence[str], *, timeout_s: float, fed: bytes = b"") -> Ran:
+def run_tool(command: Sequence[str], *, timeout_s: float, fed: bytes = b"", any_memory: bool = False) -> Ran:
     """Run a program to its end, with `fed` on its standard input; its messages are in English.
+
+    With `any_memory` its address space is not limited: what talks to a GPU takes far more than it uses.
 
     Raises TimeoutError, with a sentence, when it takes longer than `timeout_s`: it and all that it started
     are ended then, as they are on an interrupt.  Raises OSError where no process can be started.
@@ -52,7 +54,7 @@ def run_tool(command: Sequence[str], *, timeout_s: float, fed: bytes = b"") -> R
     >>> run_tool(["cat"], timeout_s=60, fed=b"text")
     Ran(status=0, out=b'text', err=b'')
     """
-    limits = [str(MEMORY_BYTES >> 10), str(math.ceil(timeout_s))]
+    limits = ["any" if any_memory else str(MEMORY_BYTES >> 10), str(math.ceil(timeout_s))]
     process = subprocess.Popen(
         ["/bin/sh", "-c", _LIMITED, "sh", *limits, *command],
         env={**os.environ, "LC_ALL": "C"},

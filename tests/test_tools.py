@@ -82,6 +82,13 @@ def test_an_interrupt_ends_the_program_too(monkeypatch: pytest.MonkeyPatch) -> N
     assert gone("300.5")
 
 
+def test_memory_of_what_talks_to_a_gpu_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "MEMORY_BYTES", 1 << 27)
+    asked = [sys.executable, "-c", "import mmap; mmap.mmap(-1, 1 << 30); print('mapped')"]
+    assert run_tool(asked, timeout_s=60).status
+    assert run_tool(asked, timeout_s=60, any_memory=True).out == b"mapped\n"
+
+
 def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "MEMORY_BYTES", 1 << 30)
     run = run_tool([sys.executable, "-c", "x = bytearray(2 << 30)"], timeout_s=60)

@@ -31,7 +31,13 @@ from layoutalg.kernels.move import (
 from layoutalg.kernels.move.bound import least_bytes
 from layoutalg.kernels.move.cases import CASES, DTYPES, random_cases
 from layoutalg.kernels.move.matrix import build_copy, build_transpose
-from layoutalg.kernels.move.matrix_plan import copy_configs, transpose_configs, transpose_refusals
+from layoutalg.kernels.move.matrix_plan import (
+    copy_configs,
+    further_copies,
+    further_transposes,
+    transpose_configs,
+    transpose_refusals,
+)
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.move.problem import reference as permuted
 
@@ -144,6 +150,10 @@ def _permute_candidates(p: PermuteProblem, arch: str | Arch) -> Iterator[Candida
     staged = [c for c in found if c.way == "staged"]
     if staged and not any(c.via == "cp.async" for c in staged):
         yield _without_cp_async(p, staged[0].chunk * x.element_bytes, arch)
+
+
+def _further_permutes(p: PermuteProblem, arch: str | Arch) -> Iterator[Any]:
+    return plan.further(normalise(p), arch)
 
 
 def _permute_launches(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
@@ -299,7 +309,14 @@ def _bench(views: Views, **rest: Any) -> Bench:
 
 
 def _matrix_family(
-    name: str, summary: str, build: Any, candidates: Any, called: Any = None, *, turned: bool
+    name: str,
+    summary: str,
+    build: Any,
+    candidates: Any,
+    further: Any,
+    called: Any = None,
+    *,
+    turned: bool,
 ) -> Family:
     problem = partial(_matrix, turned=turned)
 
@@ -325,6 +342,7 @@ def _matrix_family(
         asks={"m": LARGEST, "n": LARGEST, "lds": None, "ldd": None},
         bench=_bench(_matrix_views, arrays=partial(_arrays, _matrix_elems), cases=cases),
         called=called,
+        further=further,
     )
 
 
@@ -338,11 +356,11 @@ def _dense_bytes(p: PermuteProblem) -> int:
 MOVE_FAMILIES = (
     _matrix_family(
         "tiled_copy", "dst[m, n] = src[m, n] with leading dimensions",
-        build_copy, _copy_candidates, _called_copies, turned=False,
+        build_copy, _copy_candidates, further_copies, _called_copies, turned=False,
     ),
     _matrix_family(
         "transpose", "dst[n, m] = src[m, n] with leading dimensions",
-        build_transpose, _transpose_candidates, turned=True,
+        build_transpose, _transpose_candidates, further_transposes, turned=True,
     ),
     Family(
         "permute",
@@ -371,6 +389,7 @@ MOVE_FAMILIES = (
             pace=lambda p: Pace(11, sample_ms=3.0),
         ),
         memory=_permute_memory,
+        further=_further_permutes,
     ),
 )  # fmt: skip
 """The families of this room."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import Literal, TypeAlias
 
 from layoutalg.analysis import Access
@@ -104,6 +105,24 @@ def copy_configs(p: MatrixProblem, arch: str | Arch = "sm_90") -> tuple[CopyConf
     return tuple(CopyConfig(rows, LANES * vec, THREADS, vec, LANES, edge_vec, via) for via in ways)
 
 
+FURTHER_COPIES = tuple((threads, passes) for threads in (256, 128, 512) for passes in (4, 2, 8))
+"""Threads and passes of the copies that a search of measured times may look at."""
+
+
+def further_copies(p: MatrixProblem, arch: str | Arch = "sm_90") -> Iterator[CopyConfig]:
+    """Copies by other blocks than those of `copy_configs`, which a search of measured times may look at,
+    those that differ least first.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> p = matrix_problem(64, 64, "f32", turned=False)
+    >>> len(set(further_copies(p)) | set(copy_configs(p)))
+    18
+    """
+    for threads, passes in FURTHER_COPIES:
+        for c in copy_configs(p, arch):
+            yield replace(c, threads=threads, tile_m=threads // c.lanes * passes)
+
+
 @lru_cache(maxsize=128)
 def row_copy(c: CopyConfig, element: DType) -> TiledCopy:
     """A copy's tile (m, n), in passes of all threads."""
@@ -124,6 +143,16 @@ SIDES_BYTES = (256, 128, 64)
 
 NARROW_TILES = ((128, 64), (64, 64), (32, 32))
 """(m, n) in elements of tiles for narrower vectors, the fastest first."""
+
+FURTHER_SIDES_BYTES, FURTHER_SIDES = (64, 128, 256, 512), (16, 32, 64, 128)
+"""Sides of tiles that a search of measured times may look at: in bytes, and in elements for narrower
+vectors."""
+
+THREAD_BYTES, FURTHER_THREAD_BYTES = 32, (32, 64, 16, 128)
+"""What a thread moves of a tile, if its vectors are not wider, and what it may move in such a search."""
+
+MOST_TILE_BYTES = 64 << 10
+"""Of such a tile, as much as the largest of those that are not searched for."""
 
 REGISTER_WORDS = 32
 """Words that a thread may hold between loading and storing, so that 1024 threads per block do not spill."""
@@ -166,19 +195,57 @@ def transpose_refusals(
             yield tile, found
 
 
+def further_transposes(p: MatrixProblem, arch: str | Arch = "sm_90") -> Iterator[TransposeConfig]:
+    """Transposes by other tiles and blocks than those of `transpose_configs`, which a search of measured
+    times may look at: those that fill the GPU first, of these what is nearest to the first choice.
+
+    >>> from layoutalg.kernels.matrix import matrix_problem
+    >>> p = matrix_problem(4096, 4096, "f32", turned=True)
+    >>> len(set(further_transposes(p)) | set(transpose_configs(p))) >= 16
+    True
+    """
+    chip, size = find_arch(arch), p.element_bytes
+    sms = chip.board.sms if chip.board else 1
+    sides = [n // size for n in FURTHER_SIDES_BYTES if n // size >= 4] if _by_vectors(p) else FURTHER_SIDES
+    chosen = transpose_configs(p, arch)
+    if not chosen:
+        return
+
+    def distance(asked: tuple[int, tuple[int, int]]) -> tuple[bool, int, int]:
+        nbytes, (m, n) = asked
+        blocks = -(-p.m // m) * -(-p.n // n)
+        sizes = ((m, chosen[0].tile_m), (n, chosen[0].tile_n), (nbytes, THREAD_BYTES))
+        return blocks < sms, sum(abs(x.bit_length() - y.bit_length()) for x, y in sizes), m
+
+    asked = product(FURTHER_THREAD_BYTES, product(sides, sides))
+    for nbytes, (m, n) in sorted(asked, key=distance):
+        if m * n * size <= min(MOST_TILE_BYTES, chip.max_shared_bytes_per_block):
+            found = _config(p, (m, n), chip, nbytes)
+            if isinstance(found, TransposeConfig):
+                yield found
+
+
+def _by_vectors(p: MatrixProblem) -> bool:
+    """True where both leading dimensions allow the widest vectors."""
+    size = p.element_bytes
+    return min(vector_elems(p.lds, size), vector_elems(p.ldd, size)) * size >= VECTOR_BYTES
+
+
 def _tiles(p: MatrixProblem) -> Iterator[tuple[int, int]]:
     size = p.element_bytes
-    if min(vector_elems(p.lds, size), vector_elems(p.ldd, size)) * size < VECTOR_BYTES:
+    if not _by_vectors(p):
         yield from NARROW_TILES
     else:
         yield from ((side // size, side // size) for side in SIDES_BYTES if side // size >= 8)
 
 
-def _config(p: MatrixProblem, tile: tuple[int, int], chip: Arch) -> TransposeConfig | LayoutAlgError:
-    """The configuration of a tile, or what refuses it."""
+def _config(
+    p: MatrixProblem, tile: tuple[int, int], chip: Arch, thread_bytes: int = THREAD_BYTES
+) -> TransposeConfig | LayoutAlgError:
+    """The configuration of a tile whose threads move so much, or what refuses it."""
     size, (tile_m, tile_n) = p.element_bytes, tile
     src_vec, dst_vec = vector_elems(p.lds, size), vector_elems(p.ldd, size)
-    each = max(32, rows_per_word(size) * src_vec * size)
+    each = max(thread_bytes, rows_per_word(size) * src_vec * size)
     threads = min(chip.max_threads_per_block, tile_m * tile_n * size // each)
     words_per_vector = max(4, src_vec * size) // 4
     words = tile_m * tile_n // (threads * src_vec) * words_per_vector

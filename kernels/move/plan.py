@@ -20,7 +20,7 @@ of a tile is the cheapest of a few, counted on the plan's own addresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
@@ -64,6 +64,11 @@ LINES_WORTH = 1.02
 BEST_TILES = 5
 """Tiles whose swizzles are tried."""
 
+FURTHER_TILES, FURTHER, THREADS_AT = 32, 32, 4
+"""Tiles that a search of measured times may look at, the configurations of those behind the best tiles, and
+the place among them at which the first choice with more and fewer threads comes: the model of a time says
+little of threads."""
+
 ROW_BYTES = 64
 """Rows at least as long move directly."""
 
@@ -84,6 +89,9 @@ ENOUGH_ROUNDS = 3.75
 """Nearly four chunks or vectors a thread, from which twice as many threads are better.
 
 Timed on an H200: eleven tiles of 960 to 1023 of them gain 0.7 to 9 % by 512 threads instead of 256."""
+
+LEAST_THREADS, MOST_THREADS = 64, 512
+"""Of a block whose tile goes through shared memory."""
 
 SM_THREADS, IN_FLIGHT_BYTES = 2048, 40 << 10
 """Threads of an SM; what its blocks' tiles have to hold together, for memory to be busy."""
@@ -129,7 +137,7 @@ def best(x: Moves, arch: str | Arch = "sm_90") -> PermuteConfig:
     """
     if _rows_stay_whole(x):
         return _direct(x, _sms(arch))
-    tried = _threaded_best(x, arch)
+    tried = _widened(x, _ranked(x, arch)[:BEST_TILES])
     found = inf, len(tried), _direct(x, _sms(arch))
     for bound, n in sorted((_least_time(Stage(x, c), find_arch(arch)), n) for n, c in enumerate(tried)):
         if bound > found[0]:
@@ -144,14 +152,41 @@ def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
     sms = _sms(arch)
     if _rows_stay_whole(x):
         yield _direct(x, sms)
-    tried = [_stored(x, c, arch) for c in _threaded_best(x, arch)]
+    tried = [_stored(x, c, arch) for c in _widened(x, _ranked(x, arch)[:BEST_TILES])]
     yield from (c for _, c in sorted(tried, key=lambda option: option[0]))
     yield _direct(x, sms)
 
 
-def _threaded_best(x: Moves, arch: str | Arch) -> list[PermuteConfig]:
-    """The best tiles with vectors of several widths, and their threads."""
-    return [_threaded(Stage(x, c)) for tile in _ranked(x, arch)[:BEST_TILES] for c in _widths(x, tile)]
+def further(x: Moves, arch: str | Arch = "sm_90") -> Iterator[PermuteConfig]:
+    """Configurations of the tiles ranked behind those of `configs`, best first, and all of them with more and
+    fewer threads: what a search of measured times looks at behind `configs`.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> x = normalise(permute_problem((64, 64, 3), (2, 0, 1), "f32"))
+    >>> not set(further(x)) & set(configs(x)), len(set(further(x)) | set(configs(x))) >= 16
+    (True, True)
+    """
+    others = _widened(x, _ranked(x, arch)[BEST_TILES:FURTHER_TILES])[:FURTHER]
+    found = [c for _, c in sorted((_stored(x, c, arch) for c in others), key=lambda option: option[0])]
+    own = [c for c in configs(x, arch) if c.way == "staged"]
+    found[THREADS_AT:THREADS_AT] = [other for c in own[:1] for other in _other_threads(x, c)]
+    yield from dict.fromkeys(found)
+    for c in (*own[1:], *found):
+        yield from _other_threads(x, c)
+
+
+def _widened(x: Moves, found: Sequence[PermuteConfig]) -> list[PermuteConfig]:
+    """Tiles with vectors of several widths, and their threads."""
+    return [_threaded(Stage(x, c)) for tile in found for c in _widths(x, tile)]
+
+
+def _other_threads(x: Moves, c: PermuteConfig) -> list[PermuteConfig]:
+    """A staged configuration with twice and with half as many threads, as far as blocks of a plan go."""
+    return [
+        replace(c, threads=n, loading=_loading(stage, n), storing=_storing(stage, n))
+        for n, stage in ((n, Stage(x, replace(c, threads=n))) for n in (2 * c.threads, c.threads // 2))
+        if LEAST_THREADS <= n <= MOST_THREADS
+    ]
 
 
 def _least_time(stage: Stage, machine: Arch) -> float:
@@ -305,13 +340,13 @@ def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Permut
 def _threads(stage: Stage) -> int:
     """Threads of a block: each has several chunks and vectors, and enough blocks fit an SM."""
     work = max(stage.stores, stage.loads)
-    threads = 64
-    while threads < 512 and work >= ENOUGH_ROUNDS * threads:
+    threads = LEAST_THREADS
+    while threads < MOST_THREADS and work >= ENOUGH_ROUNDS * threads:
         threads *= 2
-    while threads > 64 and stage.tile_bytes * SM_THREADS < IN_FLIGHT_BYTES * threads:
+    while threads > LEAST_THREADS and stage.tile_bytes * SM_THREADS < IN_FLIGHT_BYTES * threads:
         threads //= 2
     if stage.dst_run and stage.dst_inner & (stage.dst_inner - 1):
-        options = (min(threads, 256), 512)  # more rounds for what is computed once
+        options = (min(threads, 256), MOST_THREADS)  # more rounds for what is computed once
         return next((n for n in options if _storing(stage, n)), options[0])
     return threads
 

@@ -8,12 +8,16 @@ tuner     jobs_of, tune: the search
 lockfile  Lock: the fastest of each problem, in a file that is committed
 rates     Rates: fitted rates in a file, which rank the candidates of a family
 sweep     cases_of: random problems of a family, verified by the same engines
+counting  counted_cases: counters of such cases by Nsight Compute, beside what is predicted
+fuzz      laws_of: random cases of the laws of the algebra
 study     shares, boards_of, fitted_rates, t4_results: what a store tells
 """
 
 from __future__ import annotations
 
+from layoutalg.kernels.tuning.counting import COUNTED, METRICS, PREDICTED, counted_cases, profiler
 from layoutalg.kernels.tuning.engines import Engine, cluster_engine, first_of, local_engine
+from layoutalg.kernels.tuning.fuzz import ALGEBRA, HOST, laws_of
 from layoutalg.kernels.tuning.jobs import (
     RATES,
     SLOW,
@@ -64,6 +68,11 @@ from layoutalg.kernels.tuning.sweep import SIMULATOR, by_verification, cases_of,
 from layoutalg.kernels.tuning.tuner import Summary, jobs_of, tune
 
 __all__ = [
+    "ALGEBRA",
+    "COUNTED",
+    "HOST",
+    "METRICS",
+    "PREDICTED",
     "RATES",
     "SIMULATOR",
     "SLOW",
@@ -91,6 +100,7 @@ __all__ = [
     "cases_of",
     "choose",
     "cluster_engine",
+    "counted_cases",
     "current_lock",
     "current_rates",
     "first_of",
@@ -98,12 +108,14 @@ __all__ = [
     "gpu_place",
     "jobs_of",
     "kernel_digest",
+    "laws_of",
     "library_version",
     "local_engine",
     "lock_of",
     "lock_text",
     "model_place",
     "modelled_ns",
+    "profiler",
     "random_case",
     "rates_of",
     "rates_text",

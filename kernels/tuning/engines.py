@@ -12,7 +12,11 @@ Of a pool, a process per GPU sees that GPU alone (CUDA_VISIBLE_DEVICES), those t
 cluster, workers with the resource GPU time (`dask worker HOST --resources GPU=1 --nthreads 1`), all of them
 build, and DASK_DISTRIBUTED__WORKER__DAEMON=False lets a worker start the child that takes times.
 
-Sources: distributed.dask.org, "Worker Resources", "Client.get_executor"; docs.ray.io, "ObjectRef.future".
+Who failed at a job can be avoided: of a Dask cluster a worker, by its address; of a Ray cluster a whole node,
+by the label that holds its name, since Ray says of no process or GPU of a node that a task shall not have it.
+
+Sources: distributed.dask.org, "Worker Resources", "Client.get_executor"; docs.ray.io, "ObjectRef.future",
+"Use labels to control scheduling".
 """
 
 from __future__ import annotations
@@ -21,16 +25,23 @@ import contextlib
 import multiprocessing
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
 from layoutalg.optional import import_trouble, loaded
 
+UNFIT_S = 2.0
+"""How long a worker that cannot do a job holds its answer, so that others take the next ones."""
+
 MOST_GPUS = 64
 """Of one host."""
+
+NODE = "ray.io/node-id"
+"""The label of a node of a Ray cluster that holds its name."""
 
 CONNECT_S = 10
 """How long a scheduler has to answer."""
@@ -192,15 +203,19 @@ def _dask(address: str, *, on_gpus: bool) -> Iterator[Engine]:
 
 
 class _RayExecutor(Executor):
-    """Tasks of a Ray cluster, each with so many GPUs."""
+    """Tasks of a Ray cluster, each with so many GPUs, on some of its nodes alone where these are given."""
 
-    def __init__(self, ray: Any, gpus: int) -> None:
-        self.ray, self.gpus = ray, gpus
+    def __init__(self, ray: Any, gpus: int, nodes: frozenset[str] = frozenset()) -> None:
+        self.ray, self.gpus, self.nodes = ray, gpus, nodes
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
-        """A task that is not tried again."""
-        task = self.ray.remote(num_gpus=self.gpus, max_retries=0)(fn)
-        future: Future[Any] = task.remote(*args, **named).future()
+        """A task that is not tried again, and is given back when it is cancelled before it has ended."""
+        asks: dict[str, Any] = {"num_gpus": self.gpus, "max_retries": 0}
+        if self.nodes:
+            asks["label_selector"] = {NODE: f"in({','.join(sorted(self.nodes))})"}
+        reference = self.ray.remote(**asks)(fn).remote(*args, **named)
+        future: Future[Any] = reference.future()
+        future.add_done_callback(lambda done: self.ray.cancel(reference) if done.cancelled() else None)
         return future
 
 
@@ -214,15 +229,35 @@ def _ray(address: str, *, on_gpus: bool) -> Engine:
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UnsupportedError(f"the scheduler {address} cannot be reached: {error}") from error
     resources = ray.cluster_resources()
-    width = int(resources.get("GPU" if on_gpus else "CPU", 0))
+    asked, gpus = "GPU" if on_gpus else "CPU", 1 if on_gpus else 0
+    width = int(resources.get(asked, 0))
     if not width:
         raise UnsupportedError(f"no node of {address} has a GPU")
-    timers = _RayExecutor(ray, 1 if on_gpus else 0)
-    return Engine(_RayExecutor(ray, 0), timers, width, losses=(ray.exceptions.RayError,))
+
+    def others(node: str) -> frozenset[str]:
+        able = (one for one in ray.nodes() if one["Alive"] and one["Resources"].get(asked))
+        return frozenset(one["NodeID"] for one in able) - {node}
+
+    def timers_on(nodes: frozenset[str]) -> Executor:
+        return _RayExecutor(ray, gpus, nodes)
+
+    chosen = {"others": others, "timers_on": timers_on} if _chooses_nodes(ray) else {}
+    builders, timers = _RayExecutor(ray, 0), _RayExecutor(ray, gpus)
+    return Engine(builders, timers, width, losses=(ray.exceptions.RayError,), **chosen)
+
+
+def _chooses_nodes(ray: Any) -> bool:
+    """Whether this version places tasks by the label that every node has with its own name."""
+    try:
+        ray.remote(label_selector={NODE: "in(some)"})(worker_name)
+    except (TypeError, ValueError):
+        return False
+    return all(NODE in one.get("Labels", {}) for one in ray.nodes() if one["Alive"])
 
 
 def worker_name() -> str:
-    """What a worker is called: its address in a Dask cluster, otherwise host and process.
+    """What a worker is called: its address in a Dask cluster, its node in a Ray cluster, otherwise host and
+    process.
 
     >>> worker_name() == worker_name()
     True
@@ -231,14 +266,37 @@ def worker_name() -> str:
     if get_worker is not None:
         with contextlib.suppress(ValueError):
             return str(get_worker().address)
+    if (initialized := loaded("ray", "is_initialized")) is not None and initialized():
+        return str(loaded("ray", "get_runtime_context")().get_node_id())
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def first_of(engine: Engine, function: Callable[..., Any], arguments: Sequence[Any] = ()) -> Any:
-    """What one of those that take times says.
+    """What the first of those that take times says that can; what refuses the last where none can.
 
     >>> with local_engine(1, 1) as engine:
     ...     first_of(engine, abs, [-3])
     3
     """
-    return engine.timers.submit(function, *arguments).result()
+    waiting = {engine.timers.submit(_said, function, arguments) for _ in range(engine.width)}
+    refusal: UnsupportedError | None = None
+    try:
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for one in done:
+                try:
+                    return one.result()
+                except UnsupportedError as error:
+                    refusal = error
+    finally:
+        for one in waiting:
+            one.cancel()
+    raise refusal or UnsupportedError("nobody takes times")
+
+
+def _said(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    try:
+        return function(*arguments)
+    except UnsupportedError:
+        time.sleep(UNFIT_S)
+        raise

@@ -130,8 +130,9 @@ Times: TypeAlias = "tuple[tuple[float, ...], dict[str, float]]"
 class Job:
     """A configuration of a problem that is to be timed, number `rank` of the family's candidates.
 
-    `take` takes the times in the child process, `place` says where they have to be taken; `seed` is that of
-    the data of a case that is verified.
+    `take` takes the times in the child process, `make` what is built before, where these are not the usual
+    ones; `place` says where they have to be taken; `seed` is that of the data of a case that is verified, and
+    `variant` says in a word what else is done with it than that.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["sum"]
@@ -151,20 +152,23 @@ class Job:
     limit_s: float = 60.0
     take: Callable[[Job, Built], Times] | None = None
     seed: int | None = None
+    variant: str = ""
+    make: Callable[[Job], Built] | None = None
 
     @property
     def name(self) -> tuple[str, str, str]:
         """What tells it from the other jobs of a search."""
         config = data_digest(self.config)
         if self.seed is not None:
-            config = text_digest([config, str(self.seed)])
+            config = text_digest([config, str(self.seed), *([self.variant] if self.variant else [])])
         return self.family, data_digest(self.problem), config
 
     def record(self, kernel: str, **known: Any) -> Record:
         """A record of it."""
         key = Key(*self.name, kernel, *self.place)
         seed = "" if self.seed is None else f", seed {self.seed}"
-        return Record(key, str(self.problem), f"{self.config}{seed}", self.rank, **known)
+        variant = f", {self.variant}" if self.variant else ""
+        return Record(key, str(self.problem), f"{self.config}{seed}{variant}", self.rank, **known)
 
 
 def model_place(arch: str) -> Place:
@@ -223,6 +227,8 @@ def build(job: Job, known: frozenset[str] = frozenset()) -> Built:
     """
     kernel = ""
     try:
+        if job.make is not None:
+            return job.make(job)
         family = find_family(job.family)
         sequence = called_sequence(family, job.problem, job.config, job.arch)
         kernel = kernel_digest(sequence, job.arch)

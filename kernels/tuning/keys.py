@@ -14,8 +14,11 @@ of GPU.  `driver` is the version of the display driver, such as 580.95.05, empty
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -34,6 +37,9 @@ VERIFIED = "verified"
 
 TIMINGS = ("gpu", "model", VERIFIED)
 """What can take times; the last has how long a verification took."""
+
+MOST_NUMBER, MOST_RANK = 1e30, 1 << 31
+"""What numbers of files may be, so that their squares and sums are numbers too, and a place in an order."""
 
 MOST_TEXT = 2000
 """Characters that are kept of a failure."""
@@ -142,8 +148,10 @@ def record_of(named: object) -> Record:
             key.keys() == _KEY_NAMES
             and all(isinstance(x, str) for x in key.values())
             and key["timing"] in TIMINGS
-            and all(_is_number(x) and x > 0 for x in times)
-            and all(_is_number(x) for x in counters.values())
+            and is_number(rank)
+            and 0 <= rank <= MOST_RANK
+            and all(is_number(x) and x > 0 for x in times)
+            and all(is_number(x) for x in counters.values())
             and bool(times) != bool(failure)
         ):
             return Record(
@@ -154,8 +162,13 @@ def record_of(named: object) -> Record:
     )
 
 
-def _is_number(x: object) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool) and abs(x) < float("inf")
+def is_number(x: object) -> bool:
+    """Whether a value of JSON is a number to reckon with: no truth value, NaN, infinity or past MOST_NUMBER.
+
+    >>> [is_number(x) for x in (3, 0.5, True, float("nan"), 10**400, "3")]
+    [True, True, False, False, False, False]
+    """
+    return isinstance(x, int | float) and not isinstance(x, bool) and abs(x) <= MOST_NUMBER
 
 
 def kernel_digest(sequence: LaunchSequence, arch: str) -> str:
@@ -204,8 +217,8 @@ def library_version() -> str:
 def read_named(path: Path, what: str, form: str, version: int, most_bytes: int) -> Any:
     """What a file of JSON says that names its format and version, None where it names another format.
 
-    `what` it is in words.  Raises OSError, ParseError for another version, ResourceError for a file past
-    `most_bytes`.
+    `what` it is in words.  Raises OSError, for what is not a regular file too, ParseError for another version
+    or none, ResourceError for a file past `most_bytes`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -214,7 +227,9 @@ def read_named(path: Path, what: str, form: str, version: int, most_bytes: int) 
     ...     read_named(path, "the numbers", "some", 1, 100)["of"]
     2
     """
-    with path.open("rb") as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise ResourceError(f"bytes of {what} {path}", len(data), most_bytes)
@@ -223,13 +238,14 @@ def read_named(path: Path, what: str, form: str, version: int, most_bytes: int) 
     except (ValueError, RecursionError):
         return None
     match named:
-        case {"format": found, "version": number} if found == form and number != version:
+        case {"format": found} if found == form:
+            number = named.get("version")
+            if number == version and not isinstance(number, bool):
+                return named
             plural = "are" if what.endswith("s") else "is"
             raise ParseError(
                 f"{what} {path} {plural} of version {str(number)[:40]}: version {version} is read",
                 text="",
                 position=0,
             )
-        case {"format": found} if found == form:
-            return named
     return None

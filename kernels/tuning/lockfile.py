@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.errors import MismatchError, ParseError
+from layoutalg.errors import MismatchError, ParseError, shown
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.identity import NotDataError, data_digest
 from layoutalg.kernels.tuning.keys import (
@@ -37,6 +37,7 @@ from layoutalg.kernels.tuning.keys import (
     VERIFIED,
     Record,
     called_sequence,
+    is_number,
     kernel_digest,
     read_named,
 )
@@ -112,16 +113,16 @@ class Lock:
         found, chip = self.entry(family.name, problem, arch, gpu), find_arch(arch).name
         if found is None:
             return None
-        for candidate in family.candidates(problem, arch):
-            if candidate.dropped is None and data_digest(candidate.config) == found.config:
-                kernel = kernel_digest(called_sequence(family, problem, candidate.config, chip), chip)
+        for config in family.searched(problem, arch):
+            if data_digest(config) == found.config:
+                kernel = kernel_digest(called_sequence(family, problem, config, chip), chip)
                 if kernel != found.kernel:
                     raise MismatchError(
                         f"{self.name} has {family.name} {found.shown_problem} as {found.shown_config} with "
                         f"the kernels {found.kernel[:12]}, this version makes {kernel[:12]}: tune again, or "
                         f"unset {VARIABLE}"
                     )
-                return candidate.config
+                return config
         raise MismatchError(
             f"{self.name} has {family.name} {found.shown_problem} as {found.shown_config}, which the "
             f"family does not offer: tune again, or unset {VARIABLE}"
@@ -194,9 +195,18 @@ def read_lock(path: Path) -> Lock:
         case {"timing": str(timing), "gpu": str(gpu), "choices": [*choices]} if (
             timing in TIMINGS and timing != VERIFIED
         ):
-            return Lock(
-                timing, gpu, MappingProxyType(dict(_choice(path, x) for x in choices)), f"the lock {path}"
-            )
+            found: dict[tuple[str, str], Locked] = {}
+            for place, named in enumerate(choices, 1):
+                name, choice = _choice(path, named)
+                if name in found:
+                    raise ParseError(
+                        f"the lock {path} is damaged: choice {place} is another one of {name[0]} "
+                        f"{shown(choice.shown_problem)}: one of each problem is accepted",
+                        text="",
+                        position=0,
+                    )
+                found[name] = choice
+            return Lock(timing, gpu, MappingProxyType(found), f"the lock {path}")
     raise ParseError(f"{path} is no lock file of layoutalg", text="", position=0)
 
 
@@ -209,7 +219,7 @@ def _choice(path: Path, named: object) -> tuple[tuple[str, str], Locked]:
             "kernel": str(kernel),
             "shown": [str(shown_problem), str(shown_config)],
             "ns": float(ns) | int(ns),
-        } if all(map(_HEX.fullmatch, (problem, config, kernel))):
+        } if all(map(_HEX.fullmatch, (problem, config, kernel))) and is_number(ns) and ns > 0:
             return (family, problem), Locked(config, kernel, shown_problem, shown_config, float(ns))
     raise ParseError(f"the lock {path} is damaged: {str(named)[:80]!r} is no choice", text="", position=0)
 

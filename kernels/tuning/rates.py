@@ -37,6 +37,7 @@ from layoutalg.kernels.tuning.keys import (
     VERIFIED,
     Record,
     called_sequence,
+    is_number,
     library_version,
     read_named,
 )
@@ -116,9 +117,10 @@ class Rates:
         arch: str | Arch,
         gpu: str = "",
         among: Callable[[Any], bool] = lambda config: True,
+        asked: Iterable[Any] | None = None,
     ) -> list[Any]:
-        """Of the first MOST_RANKED candidates of the family those `among`, by these rates; those that are as
-        fast in the family's order.
+        """Of the first MOST_RANKED of those `asked` for, which are the family's candidates where nothing is,
+        those `among`, by these rates; those that are as fast in the order given.
 
         Raises as `check` does, and what making the programs raises.
 
@@ -130,7 +132,9 @@ class Rates:
         """
         self.check(arch, gpu)
         chip = find_arch(arch).name
-        stand = (c.config for c in family.candidates(problem, arch) if c.dropped is None and among(c.config))
+        if asked is None:
+            asked = (c.config for c in family.candidates(problem, arch) if c.dropped is None)
+        stand = filter(among, asked)
 
         def ns(config: Any) -> float:
             sequence = called_sequence(family, problem, config, chip)
@@ -203,7 +207,7 @@ def read_rates(path: Path) -> Rates:
             timing in TIMINGS
             and timing != VERIFIED
             and rates.keys() == RATES.keys()
-            and all(_is_rate(x) for x in (*rates.values(), middle, worst))
+            and all(is_number(x) and x >= 0 for x in (*rates.values(), middle, worst, records, problems))
             and any(rates.values())
         ):
             return Rates(
@@ -211,10 +215,6 @@ def read_rates(path: Path) -> Rates:
                 float(middle), float(worst), records, problems, f"the rates {path}",
             )  # fmt: skip
     raise ParseError(f"{path} is not a file of fitted rates", text="", position=0)
-
-
-def _is_rate(x: object) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool) and 0 <= x < float("inf")
 
 
 def current_rates(family: str) -> Rates | None:

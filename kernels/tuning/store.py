@@ -123,7 +123,7 @@ class Store:
     def _cut_off(self, descriptor: int) -> None:
         """Move what is left of a line to STORE.torn: twice where this writer is killed in between."""
         torn = os.pread(descriptor, self.torn_bytes, self._read_bytes)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
         beside = os.open(f"{self.path}.torn", flags, 0o600)
         with _closing(beside), contextlib.suppress(OSError):  # a full disk: the piece is worth nothing
             os.write(beside, torn + b"\n")
@@ -132,11 +132,7 @@ class Store:
 
     def _catch_up(self, descriptor: int) -> None:
         """Read the lines that were added since this was called last."""
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(self.path))
-        if status.st_size > MOST_BYTES:
-            raise ResourceError(f"bytes of the store {self.path}", status.st_size, MOST_BYTES)
+        status = _checked(self.path, descriptor)
         if self._inode != status.st_ino or status.st_size < self._read_bytes:
             self._records, self._read_bytes, self._lines, self._inode = {}, 0, 0, status.st_ino
         rest = b""
@@ -169,7 +165,7 @@ class Store:
     def _check_header(self, line: bytes) -> None:
         try:
             named = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             named = None
         match named:
             case {"format": found, "version": number} if found == FORMAT:
@@ -190,7 +186,8 @@ class Store:
 def salvaged(path: Path) -> tuple[list[Record], list[int]]:
     """All records of a damaged store that are whole, and the numbers of the lines that are not.
 
-    Raises ParseError for what is no store, or one of another version.
+    Raises ParseError for what is no store, or one of another version; ResourceError for one past MOST_BYTES;
+    OSError where it cannot be read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -204,6 +201,7 @@ def salvaged(path: Path) -> tuple[list[Record], list[int]]:
     checked = Store(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with _closing(descriptor):
+        _checked(path, descriptor)
         for number, line in enumerate(_lines_from(descriptor, 0), 1):
             if number == 1:
                 checked._check_header(line)
@@ -215,6 +213,16 @@ def salvaged(path: Path) -> tuple[list[Record], list[int]]:
             else:
                 found.setdefault(record.key.digest, record)
     return list(found.values()), broken
+
+
+def _checked(path: Path, descriptor: int) -> os.stat_result:
+    """The status of a store's file.  Raises OSError for what is not a file, ResourceError past MOST_BYTES."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    if status.st_size > MOST_BYTES:
+        raise ResourceError(f"bytes of the store {path}", status.st_size, MOST_BYTES)
+    return status
 
 
 @contextlib.contextmanager

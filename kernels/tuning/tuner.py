@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from layoutalg.errors import ResourceError, UnsupportedError
 from layoutalg.kernels.registry import find_family
-from layoutalg.kernels.tuning.engines import Engine, worker_name
+from layoutalg.kernels.tuning.engines import UNFIT_S, Engine, worker_name
 from layoutalg.kernels.tuning.jobs import (
     FAULTS,
     Built,
@@ -43,8 +43,8 @@ from layoutalg.kernels.tuning.store import Store
 MOST_TOP = 1000
 """Candidates of a problem that are timed."""
 
-UNFIT_S = 2.0
-"""How long a worker that cannot do a job holds its answer, so that others take the next ones."""
+VAIN = 10
+"""Jobs per worker that are turned away, one after the other, before nobody is taken to be left."""
 
 POLL_S = 0.5
 """How often the budget is looked at."""
@@ -79,7 +79,8 @@ def jobs_of(
     limit_s: float = 60.0,
     take: Callable[[Job, Built], Times] | None = None,
 ) -> Iterator[Job]:
-    """The first `top` candidates of each problem that stand, best first by the family or by current rates.
+    """The first `top` configurations of each problem that a search may look at, `Family.searched`, best first
+    by the family or by current rates.
 
     Raises ResourceError for a number of candidates past MOST_TOP or under 1, and what `Family.choose` raises
     for a problem that has none.
@@ -96,11 +97,11 @@ def jobs_of(
         rates = current_rates(family)
         stand: Iterator[Any]
         if rates is None:
-            stand = (c.config for c in found.candidates(problem, arch) if c.dropped is None)
+            stand = found.searched(problem, arch)
         else:
-            stand = iter(rates.ranked(found, problem, arch, place[1] if place[0] == "gpu" else ""))
-        configs = list(islice(stand, top)) or [found.choose(problem, arch)]
-        for rank, config in enumerate(configs):
+            gpu = place[1] if place[0] == "gpu" else ""
+            stand = iter(rates.ranked(found, problem, arch, gpu, asked=found.searched(problem, arch)))
+        for rank, config in enumerate(islice(stand, top)):
             yield Job(family, problem, config, rank, arch, place, store, limit_s, take)
 
 
@@ -122,7 +123,7 @@ def _attempt(job: Job, made: Built, last: bool) -> _Attempt:
 
 class _Asked(NamedTuple):
     """A timing that was asked for: whether it is the last attempt, whether nothing else ran beside it, and on
-    which worker it failed before."""
+    which worker it failed before; how many jobs had been turned away when it was asked for."""
 
     job: Job
     made: Built
@@ -131,6 +132,7 @@ class _Asked(NamedTuple):
     by: Executor | None = None
     avoid: str = ""
     others: frozenset[str] = frozenset()
+    since: int = 0
 
 
 @dataclass
@@ -151,6 +153,8 @@ class _Search:
     suspects: deque[_Asked] = field(default_factory=deque)
     timing: dict[Future[_Attempt], _Asked] = field(default_factory=dict)
     in_vain: int = 0
+    turned: int = 0
+    cannot: set[str] = field(default_factory=set)
 
     @property
     def losses(self) -> tuple[type[BaseException], ...]:
@@ -172,7 +176,7 @@ class _Search:
             by, others = self.engine.timers, self.engine.elsewhere(asked.avoid)
             if others and self.engine.timers_on is not None:
                 by = self.engine.timers_on(others)
-            asked = asked._replace(alone=alone, by=by, others=others)
+            asked = asked._replace(alone=alone, by=by, others=others, since=self.turned)
             try:
                 future = by.submit(_attempt, asked.job, asked.made, asked.last)
             except BrokenExecutor:
@@ -229,15 +233,33 @@ class _Search:
     def turned_away(self, asked: _Asked, found: _Attempt) -> None:
         """Ask another worker.  Raises UnsupportedError when all have been asked in vain."""
         self.summary.unfit[found.worker] = found.unfit
-        self.in_vain += 1
-        if self.in_vain > 2 * self.engine.width:
+        self.in_vain, self.turned = self.in_vain + 1, self.turned + 1
+        self.cannot.add(found.worker)
+        if self.none_can(found.worker):
             named = "; ".join(f"{name}: {said}" for name, said in list(self.summary.unfit.items())[:8])
             raise UnsupportedError(f"no worker can take these times: {named}")
         self.ready.appendleft(asked._replace(avoid=found.worker))
 
+    def none_can(self, worker: str) -> bool:
+        """Whether nobody is left who takes times, after a worker has turned a job away.
+
+        Somebody works at a job that waits while many others are turned away, since jobs begin in order.
+        Otherwise all workers have to have turned one away since the last record, where they have names all
+        that are there now; or far more jobs than there are workers, of a few that the same ones always get.
+        """
+        many, others = 3 * self.engine.width, self.engine.others
+        if self.in_vain <= many or any(self.turned - asked.since > many for asked in self.timing.values()):
+            return False
+        if others is not None and others(worker) <= self.cannot:
+            return True
+        if others is None and len(self.cannot) >= self.engine.width:
+            return True
+        return self.in_vain > VAIN * self.engine.width
+
     def ended(self, record: Record) -> None:
         """Record it, which its worker may have done, and say so."""
         self.in_vain = 0
+        self.cannot.clear()
         self.store.add(record)
         if record.failure:
             self.summary.failed += 1

@@ -40,6 +40,8 @@ _INPUT = "layoutalg.input"
 
 _INACTIVE = frozenset({"null", "None", "-"})
 
+SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
 
 @dataclass(frozen=True, slots=True)
 class FailOn:
@@ -209,6 +211,20 @@ def _bytes_of(place: str, most: int) -> bytes:
 
 MOST_SETS = 200
 """Values that --set may give."""
+
+
+def read_seconds(what: str, text: str) -> float:
+    """A time such as 90s, 30m, 2h or 1d, in seconds.  Raises ParseError for anything else.
+
+    >>> read_seconds("budget", "30m")
+    1800.0
+    """
+    found = re.fullmatch(r"(\d{1,6})([smhd]?)", text.strip(), re.ASCII)
+    if not found or not int(found[1]):
+        raise ParseError(
+            f"cannot read the {what} {text[:40]!r}: 90s, 30m or 2h are accepted", text=text, position=0
+        )
+    return float(int(found[1]) * SECONDS[found[2]])
 
 
 def read_sets(texts: list[str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 properties     check_bijective, check_same_function, check_family, check_index_function
 access_checks  check_conflict_free, check_coalesced
+laws           LAWS, check_law: the laws of the algebra on operands of a seed
 strategies     hypothesis strategies: layouts, swizzles, composed_layouts, accesses
 minimal        shrinking a counter-example
 indexcode      an index function in C, CUDA or Python, tabulated in a process of its own
@@ -18,6 +19,7 @@ from layoutalg.errors import UnsupportedError
 from layoutalg.testing.access_checks import check_coalesced, check_conflict_free
 from layoutalg.testing.hostcc import compile_shared, find_compiler
 from layoutalg.testing.indexcode import IndexCode
+from layoutalg.testing.laws import LAWS, Law, Undefined, check_law
 from layoutalg.testing.minimal import shrink
 from layoutalg.testing.properties import (
     check_bijective,
@@ -32,13 +34,17 @@ if TYPE_CHECKING:
 _STRATEGIES = ("accesses", "composed_layouts", "int_tuples", "layouts", "shapes", "swizzles")
 
 __all__ = [
+    "LAWS",
     "IndexCode",
+    "Law",
+    "Undefined",
     "accesses",
     "check_bijective",
     "check_coalesced",
     "check_conflict_free",
     "check_family",
     "check_index_function",
+    "check_law",
     "check_same_function",
     "compile_shared",
     "composed_layouts",

@@ -29,10 +29,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from layoutalg.kernels.gemm.choice.sm90_time import TOGETHER, Parts, sm90_parts
-from layoutalg.kernels.gemm.choice.tables import SM90_SUMS, SM90_TILES, Tile
 
 from layoutalg.kernels.gemm.choice.heuristic import SM90, Choice, offered_splits
+from layoutalg.kernels.gemm.choice.sm90_time import TOGETHER, Parts, sm90_parts
+from layoutalg.kernels.gemm.choice.tables import SM90_SUMS, SM90_TILES, Tile
 from layoutalg.kernels.gemm.family import way
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm90Config

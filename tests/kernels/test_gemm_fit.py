@@ -9,9 +9,9 @@ from statistics import geometric_mean
 from typing import Any
 
 import pytest
+
 from layoutalg.kernels.gemm.choice.sm90_time import expected_sm90_ns
 from layoutalg.kernels.gemm.choice.tables import SM90_SUMS, SM90_TILES
-
 from layoutalg.kernels.gemm.family import way
 from layoutalg.kernels.gemm.problem import gemm_problem
 from tests.gpu.fit_wgmma import STAGES, fitted, numbers_of, table, text_of, timed, with_numbers
@@ -61,7 +61,8 @@ def test_the_data_of_the_repository_make_a_table_that_chooses_as_well() -> None:
         assert not why or numbers == numbers_of(tile)
         row: dict[str, Any] = {}
         exec(
-            f"from layoutalg.kernels.gemm.choice.tables import *\nrow = [{text_of(tile.config, numbers, why)}\n]",
+            "from layoutalg.kernels.gemm.choice.tables import *\n"
+            f"row = [{text_of(tile.config, numbers, why)}\n]",
             row,
         )
         assert row["row"][0].config == tile.config and numbers_of(row["row"][0]) == numbers

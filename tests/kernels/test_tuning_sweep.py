@@ -77,7 +77,7 @@ def test_the_command_reports_a_failing_case_with_its_seed(
     monkeypatch.chdir(tmp_path)
     words = ("verify", "relu", "--random", "2", "--seed", "8", "--store", "v.jsonl")
     assert answer(*words)["random"] | {"store": ""} == {
-        "cases": 2, "seed": 8, "passed": 2, "failed": 0, "known": 0, "store": "",
+        "cases": 2, "seed": 8, "passed": 2, "failed": 0, "known": 0, "left": 0, "store": "",
     }  # fmt: skip
     (job,) = cases_of("relu", 1, seed=10)
     Store(Path("v.jsonl")).add(job.record(build(job).kernel, failure="MismatchError: 3 is not 4"))

@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from layoutalg.errors import MismatchError
+from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.kernels.tuning import Built, Job, UnfitWorkerError
 
 Times = tuple[tuple[float, ...], dict[str, float]]
@@ -47,6 +47,36 @@ def only_elsewhere(job: Job, built: Built) -> Times:
     return by_rank(job, built)
 
 
+def only_on_another_node(job: Job, built: Built) -> Times:
+    """The node of a Ray cluster that is first asked for a configuration fails at it, in whichever process."""
+    mark, node = Path(f"{job.store}.{job.rank}.node"), os.environ["RAY_RAYLET_PID"]
+    if not mark.exists():
+        mark.write_text(node)
+    if mark.read_text() == node:
+        raise RuntimeError("this board is broken")
+    return by_rank(job, built)
+
+
+def always_wrong(job: Job, built: Built) -> Times:
+    """Fails on every node, and keeps which they were."""
+    with Path(f"{job.store}.{job.rank}.nodes").open("a") as file:
+        file.write(f"{os.environ['RAY_RAYLET_PID']}\n")
+    raise MismatchError("the result is not the libraries': 3 is not 4")
+
+
+def unfit_node(job: Job, built: Built) -> Times:
+    """The node of a Ray cluster that is asked first is unfit for all."""
+    mark, node = Path(f"{job.store}.unfit"), os.environ["RAY_RAYLET_PID"]
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        mark.write_text(node)
+    while not mark.read_text():
+        pass
+    if mark.read_text() == node:
+        raise UnfitWorkerError("it has no GPU")
+    return by_rank(job, built)
+
+
 def unfit_first(job: Job, built: Built) -> Times:
     """The worker that is asked first is unfit for all."""
     mark = Path(f"{job.store}.unfit")
@@ -58,6 +88,26 @@ def unfit_first(job: Job, built: Built) -> Times:
     if mark.read_text() == str(os.getppid()):
         raise UnfitWorkerError("it has no GPU")
     return by_rank(job, built)
+
+
+def unfit_second_gpu(job: Job, built: Built) -> Times:
+    """Of a host's GPUs the one named 1 is of another model, and the other takes its time."""
+    if os.environ["CUDA_VISIBLE_DEVICES"] == "1":
+        raise UnfitWorkerError("it has NVIDIA T4: the search is on NVIDIA H200")
+    time.sleep(0.7)
+    return by_rank(job, built)
+
+
+def unfit_gpu(job: Job, built: Built) -> Times:
+    """No GPU can."""
+    raise UnfitWorkerError(f"number {os.environ['CUDA_VISIBLE_DEVICES']} has fallen off the bus")
+
+
+def only_second_gpu(name: str) -> str:
+    """What the GPU named 1 is called; the other is not there."""
+    if os.environ["CUDA_VISIBLE_DEVICES"] != "1":
+        raise UnsupportedError("running a kernel needs a GPU: it has fallen off the bus")
+    return f"{name} {os.environ['CUDA_VISIBLE_DEVICES']}"
 
 
 def slow(job: Job, built: Built) -> Times:

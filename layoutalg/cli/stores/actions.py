@@ -180,10 +180,16 @@ def _export(asked: Asked) -> Found:
 
 
 def _lock(asked: Asked) -> Found:
-    from layoutalg.kernels.tuning import lock_of, lock_text
+    from layoutalg.errors import MismatchError
+    from layoutalg.kernels.tuning import VERIFIED, lock_of, lock_text
 
     _, records = _read(asked.words[0])
     lock, target = lock_of(records, asked.gpu), asked.output or Path("layoutalg.lock")
+    if not lock.choices:
+        there = sorted({r.key.gpu for r in records if not r.failure and r.key.timing != VERIFIED})
+        of = "" if asked.gpu is None else f" of {asked.gpu}"
+        known = ", ".join(there) or "no GPU"
+        raise MismatchError(f"{asked.words[0]} has no times{of} to make a lock of: it has those of {known}")
     write_whole(target, lock_text(lock).encode())
     return [f"{count(len(lock.choices))} problems, by {lock.timing} times on {lock.gpu}, in {target}."], {
         "records": len(records),

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from layoutalg.cli.commands.kernels.options import (
+    KERNEL_FAMILIES,
     ConfigOptions,
-    FamilyArgument,
     KernelDtypeOption,
     ProblemOptions,
 )
-from layoutalg.cli.completions import one_of
+from layoutalg.cli.completions import families, one_of
+from layoutalg.cli.inputs import read_seconds
 from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
 from layoutalg.cli.kernel_words import verify_fields, verify_tables
 from layoutalg.cli.options import JsonOption, spread
@@ -31,7 +32,14 @@ TARGETS = ("auto", "simulator", "gpu")
 
 @spread
 def verify_command(
-    family: FamilyArgument,
+    family: Annotated[
+        str,
+        typer.Argument(
+            help=f"{KERNEL_FAMILIES} With --random also algebra: the laws of layouts.",
+            show_default=False,
+            autocompletion=families,
+        ),
+    ],
     *,
     dtype: KernelDtypeOption = None,
     m: Annotated[
@@ -74,6 +82,20 @@ def verify_command(
     store: Annotated[Path, typer.Option(help="Where the results of --random are kept.")] = Path(
         "layoutalg-verified.jsonl"
     ),
+    stop_after: Annotated[
+        str | None,
+        typer.Option(
+            help="When --random stops: 90s, 30m, 2h. The same command goes on. Default: at the end.",
+            show_default=False,
+        ),
+    ] = None,
+    counters: Annotated[
+        bool,
+        typer.Option(
+            "--counters",
+            help="Count what cases of --random ask of a GPU, by Nsight Compute, beside what is predicted.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Run a kernel and compare: its result with the definition, its traced accesses with the prediction.
@@ -89,9 +111,12 @@ def verify_command(
     layoutalg verify softmax --shape 12,515 --axes 0 --dtype bf16
 
     layoutalg verify transpose --random 1000 --workers 8
+
+    layoutalg verify algebra --random 100000 --workers 8
     """
     from layoutalg.codegen.gpu import gpu_status
     from layoutalg.kernels.registry import find_family
+    from layoutalg.kernels.tuning import ALGEBRA
     from layoutalg.kernels.verification import verify
 
     if target not in TARGETS:
@@ -102,21 +127,25 @@ def verify_command(
         targets.append("simulator")
     if target == "gpu" or (target == "auto" and status.available):
         targets.append("gpu")
-    chosen = find_family(family)
+    if cases is None and (family == ALGEBRA or counters or stop_after is not None):
+        named = family if family == ALGEBRA else "--counters" if counters else "--stop-after"
+        raise UnsupportedError(f"{named} goes with random cases: --random 1000")
     options = asked.with_extents(dtype, m, n, k)
     gpu = {"available": status.available, "name": status.name, "reason": status.reason}
     if cases is not None:
         fixed = (*options.values(), *astuple(how), alpha, beta)
         if any(value is not None for value in fixed):
             raise UnsupportedError("--random draws problems and configurations: give it the family alone")
-        cast = Sweep(cases, seed, workers, scheduler, store, target == "gpu")
+        budget_s = float("inf") if stop_after is None else read_seconds("time", stop_after)
+        cast = Sweep(cases, seed, workers, scheduler, store, target, counters, budget_s)
         passed, (said, fields) = sweep(family, cast, quiet=as_json)
         if as_json:
             base = {"family": family, "dtype": "any", "passed": passed, "gpu": gpu}
             say_json(header("verify") | base | fields)
         else:
-            say(*said, "Passed." if passed else "FAILED.")
+            say(*said)
         return 0 if passed else 1
+    chosen = find_family(family)
     if alpha is not None or beta is not None:
         from layoutalg.kernels.gemm import with_factors
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from layoutalg.cli.completions import archs, dtypes, families, one_of
-from layoutalg.cli.inputs import read_source
+from layoutalg.cli.inputs import read_seconds, read_source
 from layoutalg.cli.kernel_names import read_ints, read_options, read_problems
 from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption
 from layoutalg.cli.output import Told, count, live_table, progress, say, say_json, table
@@ -27,7 +26,7 @@ from layoutalg.cli.stores import (
     shown_time,
     unfit_words,
 )
-from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from layoutalg.kernels.family import Family
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 
 MOST_PROBLEMS = 100_000
 """Of one search."""
-
-SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def tune_command(
@@ -148,8 +145,8 @@ class _Search:
     ) -> None:
         self.problems, self.sizes, self.dtypes, self.top = problems, sizes, dtypes, top
         self.more = {"groups": groups}
-        self.budget_s = float("inf") if budget is None else _seconds("budget", budget)
-        self.limit_s = _seconds("limit", limit)
+        self.budget_s = float("inf") if budget is None else read_seconds("budget", budget)
+        self.limit_s = read_seconds("limit", limit)
         self.gpus, self.scheduler, self.timing, self.arch = gpus, scheduler, timing, arch
 
 
@@ -253,12 +250,3 @@ def _problems(family: Family, asked: _Search) -> list[Any]:
     if len(made) > MOST_PROBLEMS:
         raise ResourceError("problems of a search", len(made), MOST_PROBLEMS)
     return list({str(p): p for p in made}.values())
-
-
-def _seconds(what: str, text: str) -> float:
-    found = re.fullmatch(r"(\d{1,6})([smhd]?)", text.strip(), re.ASCII)
-    if not found or not int(found[1]):
-        raise ParseError(
-            f"cannot read the {what} {text[:40]!r}: 90s, 30m or 2h are accepted", text=text, position=0
-        )
-    return float(int(found[1]) * SECONDS[found[2]])

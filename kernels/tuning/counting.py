@@ -1,0 +1,187 @@
+"""Counters of many cases: each random case is launched once under Nsight Compute, by a job like a timing.
+
+    jobs = counted_cases("transpose", 100, place=place, arch=arch, store=path)
+    with local_engine(8) as engine:
+        summary = tune(jobs, engine, Store(path), heard=print)
+
+The idea.  A record has, of each kind of access, what is predicted of a case and what the GPU has counted, in
+place of times how long the profiler took.  The profiler starts a process of its own, which draws the case
+from its seed, is given its data and launches it once:
+
+    ncu --csv --metrics ... python -m layoutalg.kernels.tuning.counting FAMILY SEED
+
+Sectors of loads and stores and the shared wavefronts of instructions are predicted to the unit, with known
+exceptions: what asynchronous copies ask of the L1 is counted by its tags, and the compiler may leave out or
+merge loads.  Bytes of memory depend on what the L2 holds.  So a difference is shown and is not a failure.
+
+Sources: Nsight Compute, "Command Line Options" (--csv, --print-units base) and "Metrics Reference".
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+from layoutalg.codegen.costs import total_costs
+from layoutalg.codegen.gpu import compile_sequence, load_sequence, require_gpu, to_device
+from layoutalg.errors import MismatchError, UnsupportedError
+from layoutalg.kernels.registry import find_family
+from layoutalg.kernels.tuning.jobs import Built, Job, Place, Times, UnfitWorkerError, check_worker
+from layoutalg.kernels.tuning.sweep import cases_of, random_case
+from layoutalg.kernels.verification import check_run, given_to
+from layoutalg.tools import run_tool
+
+METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        "sectors loaded": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+        "sectors stored": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+        "shared wavefronts": "memory_l1_wavefronts_shared",
+        "bytes read": "dram__bytes_read.sum",
+        "bytes written": "dram__bytes_write.sum",
+    }
+)
+"""What is counted, and the profiler's name of it."""
+
+PREDICTED, COUNTED = "predicted ", "counted "
+"""What the counters of a record begin with."""
+
+FORBIDDEN = "ERR_NVGPUCTRPERM"
+"""What the profiler says where the driver keeps counters for administrators."""
+
+MOST_SAID = 400
+"""Characters that are kept of what the profiler says."""
+
+
+def counted_cases(
+    family: str,
+    count: int,
+    *,
+    place: Place,
+    arch: str,
+    seed: int = 0,
+    store: Path | None = None,
+    limit_s: float = 300.0,
+) -> Iterator[Job]:
+    """Jobs that count random cases of the seeds from `seed` on; their records are told from those of
+    verifications by the configuration.  Raises as `cases_of` does.
+
+    >>> place = ("verified", "NVIDIA H200", "", "", "", "0.1.0")
+    >>> (job,) = counted_cases("transpose", 1, place=place, arch="sm_90", seed=5)
+    >>> job.seed, job.variant, job.take is by_counters
+    (5, 'counted', True)
+    """
+    for job in cases_of(family, count, seed=seed, place=place, arch=arch, store=store, limit_s=limit_s):
+        yield replace(job, take=by_counters, variant="counted")
+
+
+def profiler() -> str:
+    """Where Nsight Compute is.  Raises UnsupportedError where it is not on PATH.
+
+    >>> profiler() if shutil.which("ncu") else ""
+    ''
+    """
+    found = shutil.which("ncu")
+    if found is None:
+        raise UnsupportedError(
+            "hardware counters need Nsight Compute: ncu is not on PATH; it comes with the CUDA toolkit"
+        )
+    return found
+
+
+def by_counters(job: Job, built: Built) -> Times:
+    """How long the profiler took, and what is predicted and counted of each kind of access.
+
+    Raises UnfitWorkerError without a GPU of the search, the profiler or its permission; MismatchError where
+    the profiler counts nothing, with what it says; TimeoutError.
+    """
+    check_worker(job)
+    try:
+        ncu = profiler()
+    except UnsupportedError as error:
+        raise UnfitWorkerError(str(error)) from error
+    sequence = find_family(job.family).launches(job.problem, job.config, job.arch)
+    kernels = "|".join(kernel.name for kernel in sequence.kernels)
+    begun = time.perf_counter_ns()
+    command = [
+        ncu, "--csv", "--print-units", "base", "--clock-control", "none", "--cache-control", "none",
+        "--metrics", ",".join(METRICS.values()), "--kernel-name", f"regex:^({kernels})$",
+        sys.executable, "-m", "layoutalg.kernels.tuning.counting", job.family, str(job.seed),
+    ]  # fmt: skip
+    ran = run_tool(command, timeout_s=job.limit_s, any_memory=True)
+    if FORBIDDEN in ran.said:
+        raise UnfitWorkerError(f"its driver keeps counters for administrators: ncu says {FORBIDDEN}")
+    found = counters_in(ran.out.decode(errors="replace"))
+    if ran.status or not found:
+        raise MismatchError(f"ncu ended with {ran.status} and counted nothing: {ran.said[-MOST_SAID:]}")
+    predicted = {PREDICTED + name: x for name, x in predicted_counters(job).items()}
+    counted = {COUNTED + name: x for name, x in found.items()}
+    took = float(max(1, time.perf_counter_ns() - begun))
+    return (took,), {**built.counters, **predicted, **counted}
+
+
+def predicted_counters(job: Job) -> dict[str, float]:
+    """What is predicted of a case, by the names of METRICS; of bytes of memory only where the family does.
+
+    >>> place = ("verified", "NVIDIA H200", "", "", "", "0.1.0")
+    >>> (job,) = counted_cases("transpose", 1, place=place, arch="sm_90", seed=3)
+    >>> sorted(predicted_counters(job))
+    ['sectors loaded', 'sectors stored', 'shared wavefronts']
+    """
+    family = find_family(job.family)
+    found = total_costs(family.costs(job.problem, job.config, job.arch))
+    ways = {"sectors loaded": ("ld.global", ":global"), "sectors stored": ("st.global",)}
+    made = {name: sum(cost.total for op, cost in found.items() if any(x in op for x in words))
+            for name, words in ways.items()}  # fmt: skip
+    every = sum(cost.total for op, cost in found.items() if ".shared" in op or "matrix" in op)
+    told = {**{name: float(x) for name, x in made.items()}, "shared wavefronts": float(every)}
+    if family.memory is not None:
+        read, written = family.memory(job.problem, job.config, job.arch)
+        told |= {"bytes read": float(read), "bytes written": float(written)}
+    return told
+
+
+def counters_in(text: str) -> dict[str, float]:
+    """Sums over the launches of the profiler's CSV, by the names of METRICS; empty where it has none.
+
+    >>> counters_in('==PROF==\\n"ID","Metric Name","Metric Value"\\n"0","dram__bytes_read.sum","1,024"\\n')
+    {'bytes read': 1024.0}
+    """
+    begin = text.find('"ID"')
+    if begin < 0:
+        return {}
+    names = {metric: name for name, metric in METRICS.items()}
+    found: dict[str, float] = {}
+    for line in csv.DictReader(text[begin:].splitlines()):
+        name = names.get(line.get("Metric Name") or "")
+        try:
+            value = float((line.get("Metric Value") or "").replace(",", ""))
+        except ValueError:  # "n/a": this GPU does not have the metric
+            continue
+        if name is not None and 0 <= value < float("inf"):
+            found[name] = found.get(name, 0.0) + value
+    return found
+
+
+def main(args: Sequence[str]) -> int:
+    """Launch the case of a family and a seed once, on its first trial's data: what the profiler watches."""
+    name, number = args
+    family, seed = find_family(name), int(number)
+    problem, config = random_case(family, seed)
+    check_run(family, problem, "gpu", seed)
+    arch = require_gpu().arch
+    compiled = compile_sequence(family.launches(problem, config, arch), arch)
+    given = given_to(family, problem, config, family.trials(problem)[0], seed)
+    scalars = {word: x for word, x in given.items() if isinstance(x, int)}
+    arrays = {word: to_device(x) for word, x in given.items() if word not in scalars}
+    load_sequence(compiled.ready(scalars)).on_arrays(arrays)()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,228 @@
+"""Counters of many cases: what the profiler is asked, what is read of its text, and what is refused.
+
+A program of a few lines that is named ncu stands for the profiler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import layoutalg.codegen.gpu
+from layoutalg.codegen.gpu import gpu_status
+from layoutalg.codegen.gpu.runtime import GpuStatus
+from layoutalg.errors import MismatchError, UnsupportedError
+from layoutalg.kernels import find_family, tuning
+from layoutalg.kernels.tuning import (
+    COUNTED,
+    METRICS,
+    PREDICTED,
+    VERIFIED,
+    Engine,
+    Job,
+    Store,
+    UnfitWorkerError,
+    build,
+    cases_of,
+    counted_cases,
+    counting,
+    jobs,
+    tune,
+)
+from layoutalg.kernels.tuning.counting import by_counters, counters_in, predicted_counters
+from tests.command import answer, refusal, run
+
+PLACE = (VERIFIED, "NVIDIA H200", "580.95", "13.0", "13.0", "0.1.0")
+NO_GPU = not gpu_status().available
+
+Profiler = Callable[..., Path]
+
+
+@pytest.fixture
+def profiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiler:
+    """Puts a program on PATH that keeps what it was asked and prints a text, by the number of its call."""
+
+    def install(*texts: str, status: int = 0) -> Path:
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        program, asked = folder / "ncu", tmp_path / "asked.jsonl"
+        program.write_text(
+            f"#!{sys.executable}\nimport json, sys\n"
+            f"with open({str(asked)!r}, 'a+') as file:\n"
+            "    file.seek(0)\n    number = len(file.readlines())\n"
+            "    file.write(json.dumps(sys.argv[1:]) + '\\n')\n"
+            f"print({list(texts)!r}[min(number, {len(texts) - 1})])\nsys.exit({status})\n"
+        )
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder))
+        monkeypatch.setattr(counting, "check_worker", lambda job: None)
+        return asked
+
+    return install
+
+
+def text_of(*launches: dict[str, float]) -> str:
+    """What the profiler prints of launches by the names of METRICS."""
+    head = '"ID","Process ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"'
+    lines = [
+        f'"{n}","77","transpose_f32","Command line profiler metrics","{METRICS[name]}","sector","{value:,}"'
+        for n, launch in enumerate(launches)
+        for name, value in launch.items()
+    ]
+    return "\n".join(["==PROF== Connected to process 77", "==PROF== Profiling", head, *lines])
+
+
+def case(name: str = "transpose", seed: int = 5, **more: Any) -> Job:
+    (job,) = counted_cases(name, 1, place=PLACE, arch="sm_90", seed=seed, **more)
+    return job
+
+
+@pytest.mark.parametrize("name", ["transpose", "permute", "softmax", "gemm-simt"])
+def test_a_case_has_what_is_predicted_and_what_is_counted(name: str, profiler: Profiler) -> None:
+    job = case(name)
+    predicted = predicted_counters(job)
+    costs = find_family(name).costs(job.problem, job.config, "sm_90")
+    stored = sum(cost.total for one in costs for op, cost in one.items() if "st.global" in op)
+    assert predicted["sectors stored"] == stored > 0
+    asked = profiler(text_of({"sectors stored": 40, "sectors loaded": 1000}, {"sectors stored": 2}))
+    (took,), counters = by_counters(job, build(job))
+    assert took > 0 and {PREDICTED + x: y for x, y in predicted.items()}.items() <= counters.items()
+    assert (counters[COUNTED + "sectors stored"], counters[COUNTED + "sectors loaded"]) == (42, 1000)
+    assert COUNTED + "shared wavefronts" not in counters, "what is not counted is not 0"
+    (words,) = map(json.loads, asked.read_text().splitlines())
+    assert words[-5:] == [sys.executable, "-m", "layoutalg.kernels.tuning.counting", name, "5"]
+    assert set(words[words.index("--metrics") + 1].split(",")) == set(METRICS.values())
+    sequence = find_family(name).launches(job.problem, job.config, "sm_90")
+    names = words[words.index("--kernel-name") + 1]
+    assert all(kernel.name in names for kernel in sequence.kernels)
+
+
+def test_a_counted_case_is_not_a_verified_one() -> None:
+    (verified,) = cases_of("transpose", 1, seed=5, place=PLACE)
+    counted = case()
+    assert (counted.problem, counted.config, counted.seed) == (verified.problem, verified.config, 5)
+    assert counted.name != verified.name and counted.record("k" * 64, failure="no").config.endswith(
+        "seed 5, counted"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", {}),
+        ("==WARNING== No kernels were profiled.", {}),
+        (text_of({"bytes read": 4096}), {"bytes read": 4096.0}),
+        (text_of({"bytes read": 4096}).replace('"4,096"', '"n/a"'), {}),
+        (text_of({"bytes read": 4096}).replace('"4,096"', '"nan"'), {}),
+        (text_of({"bytes read": 4096}).replace('"4,096"', '"-1"'), {}),
+        (text_of({"bytes read": 4096}).replace("dram__bytes_read.sum", "other.sum"), {}),
+        (text_of({"bytes read": 4096})[:-30], {}),
+        ('"ID"\n"0"\n', {}),
+    ],
+)
+def test_what_the_profiler_prints_is_read(text: str, found: dict[str, float]) -> None:
+    assert counters_in(text) == found
+
+
+def test_where_nothing_is_counted_its_words_are_kept(profiler: Profiler) -> None:
+    profiler("==ERROR== the application returned an error code (1)", status=1)
+    with pytest.raises(MismatchError, match="ncu ended with 1 and counted nothing: ==ERROR== the"):
+        by_counters(case(), build(case()))
+
+
+def test_a_profiler_that_hangs_is_ended(profiler: Profiler, tmp_path: Path) -> None:
+    profiler("")
+    program = tmp_path / "bin" / "ncu"
+    program.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
+    with pytest.raises(TimeoutError, match="no answer within 1 s"):
+        by_counters(case(limit_s=1), build(case()))
+
+
+def test_a_worker_that_may_not_count_is_unfit(
+    profiler: Profiler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    profiler("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission", status=1)
+    with pytest.raises(UnfitWorkerError, match="counters for administrators: ncu says ERR_NVGPUCTRPERM"):
+        by_counters(case(), build(case()))
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(UnfitWorkerError, match="ncu is not on PATH"):
+        by_counters(case(), build(case()))
+
+
+@pytest.mark.skipif(not NO_GPU, reason="a GPU is here")
+def test_without_a_gpu_it_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnfitWorkerError, match="running a kernel needs a GPU"):
+        by_counters(case(), build(case()))
+    assert refusal("verify", "transpose", "--random", "3", "--counters") == (
+        "UnsupportedError", f"running a kernel needs a GPU: {gpu_status().reason}",
+    )  # fmt: skip
+    monkeypatch.setattr("layoutalg.kernels.tuning.tuner.UNFIT_S", 0.0)
+    path = tmp_path / "counted.jsonl"
+    said = r"no worker can take these times: .* needs a GPU"
+    with (
+        ThreadPoolExecutor(1) as one,
+        ThreadPoolExecutor(1) as other,
+        pytest.raises(UnsupportedError, match=said),
+    ):
+        tune([case(store=path)] * 4, Engine(one, other, 1), Store(path))
+    assert not Store(path).records()
+
+
+@pytest.fixture
+def some_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU by name, threads in place of processes, and no child between a worker and the profiler."""
+
+    @contextlib.contextmanager
+    def threads(*given: Any, **options: Any) -> Iterator[Engine]:
+        with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+            yield Engine(one, other, 1)
+
+    def taken(job: Job, built: Any) -> Any:
+        assert job.take is not None
+        return *job.take(job, built), ""
+
+    here = GpuStatus(True, "NVIDIA H200", "sm_90a")
+    monkeypatch.setattr(layoutalg.codegen.gpu, "require_gpu", lambda: here)
+    monkeypatch.setattr(tuning, "local_engine", threads)
+    monkeypatch.setattr(tuning, "gpu_place", lambda: (("gpu", *PLACE[1:]), "sm_90a"))
+    monkeypatch.setattr(jobs, "_in_child", taken)
+
+
+@pytest.mark.usefixtures("some_gpu")
+def test_the_command_shows_both_beside_each_other(
+    profiler: Profiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(counting, "check_worker", lambda job: None)
+    predicted = [
+        predicted_counters(replace(job, arch="sm_90a"))
+        for job in counted_cases("transpose", 3, place=PLACE, arch="sm_90a")
+    ]
+    other = predicted[2] | {"sectors stored": predicted[2]["sectors stored"] + 4}
+    asked = profiler(*(text_of({x: int(y) for x, y in one.items()}) for one in (*predicted[:2], other)))
+    words = ("verify", "transpose", "--random", "3", "--counters", "--store", "counted.jsonl")
+    told = run(*words)
+    said = " ".join(told.output.split())
+    assert told.exit_code == 0, told.output
+    assert "3 cases of transpose from seed 0 on the NVIDIA H200: 3 counted, 0 failed; 0 were" in said
+    assert "Counters that are not those predicted" in said and "seed 2, counted" in said
+    assert "sectors stored 3 2" in said and "sectors loaded 3 3" in said
+    assert answer(*words)["random"]["known"] == 3 and len(asked.read_text().splitlines()) == 3
+    assert {r.key.place for r in Store(Path("counted.jsonl")).records().values()} == {PLACE}
+
+
+@pytest.mark.usefixtures("some_gpu")
+def test_a_command_without_the_profiler_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    kind, said = refusal("verify", "transpose", "--random", "3", "--counters")
+    assert kind == "UnsupportedError" and "Nsight Compute: ncu is not on PATH" in said
+    kind, said = refusal("verify", "transpose", "--counters")
+    assert kind == "UnsupportedError" and "--counters goes with random cases" in said

@@ -1,0 +1,74 @@
+"""Two GPUs of a host, of which one cannot: fake devices, by the names that the workers see them by."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.tuning import Engine, Store, Summary, engines, first_of, local_engine, tune, tuner
+from tests.kernels.test_tuning import ALL, jobs
+from tests.kernels.tuning_faults import only_second_gpu, unfit_gpu, unfit_second_gpu
+
+
+@pytest.fixture(autouse=True)
+def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def test_one_that_cannot_is_named_and_the_other_takes_all(tmp_path: Path) -> None:
+    """However long the other takes for each: the search does not end while somebody works."""
+    path = tmp_path / "times.jsonl"
+    with local_engine(2, 1) as engine:
+        summary = tune(jobs(path, 3, unfit_second_gpu), engine, Store(path))
+    assert (summary.timed, summary.failed, summary.retried, summary.left) == (ALL, 0, 0, 0)
+    assert list(summary.unfit.values()) == ["it has NVIDIA T4: the search is on NVIDIA H200"]
+    assert len(Store(path).records()) == ALL and not any(r.failure for r in Store(path).records().values())
+
+
+@pytest.mark.parametrize("top", [1, pytest.param(3, marks=pytest.mark.deep)])
+def test_where_both_cannot_both_are_named_and_nothing_is_recorded(tmp_path: Path, top: int) -> None:
+    path = tmp_path / "times.jsonl"
+    with local_engine(2, 1) as engine, pytest.raises(UnsupportedError) as refused:
+        tune(jobs(path, top, unfit_gpu, (256, 512)), engine, Store(path))
+    said = str(refused.value)
+    assert said.startswith("no worker can take these times: ")
+    assert all(f"number {n} has fallen off the bus" in said for n in (0, 1))
+    assert not Store(path).records()
+
+
+def test_the_place_of_a_search_is_that_of_a_gpu_that_is_there() -> None:
+    with local_engine(2, 1) as engine:
+        assert first_of(engine, only_second_gpu, ["NVIDIA H200"]) == "NVIDIA H200 1"
+
+
+def test_where_none_is_there_the_refusal_is_the_workers_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "UNFIT_S", 0.0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    refused = pytest.raises(UnsupportedError, match="running a kernel needs a GPU: it has fallen")
+    with ThreadPoolExecutor(2) as one, ThreadPoolExecutor(2) as other, refused:
+        first_of(Engine(one, other, 2), only_second_gpu, ["NVIDIA H200"])
+
+
+def test_a_single_job_that_the_same_worker_gets_again_and_again_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four workers one is ever asked: jobs that are turned away are counted too."""
+    monkeypatch.setattr(tuner, "UNFIT_S", 0.0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    path = tmp_path / "times.jsonl"
+    refused = pytest.raises(UnsupportedError, match="no worker can take these times")
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other, refused:
+        tune(jobs(path, 1, unfit_gpu, (256,)), Engine(one, other, 4), Store(path))
+
+
+def test_jobs_that_are_turned_away_cost_none_of_them_an_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "times.jsonl"
+    with local_engine(2, 1) as engine:
+        assert tune(jobs(path, 1, unfit_second_gpu), engine, Store(path)).retried == 0
+        again = tune(jobs(path, 1), engine, Store(path))
+    assert again == Summary(known=len(jobs(path, 1)))
