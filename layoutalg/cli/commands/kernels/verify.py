@@ -128,8 +128,8 @@ def verify_command(
     if target == "gpu" or (target == "auto" and status.available):
         targets.append("gpu")
     if cases is None and (family == ALGEBRA or counters or stop_after is not None):
-        named = family if family == ALGEBRA else "--counters" if counters else "--stop-after"
-        raise UnsupportedError(f"{named} goes with random cases: --random 1000")
+        what = family if family == ALGEBRA else "--counters" if counters else "--stop-after"
+        raise UnsupportedError(f"{what} goes with random cases: --random 1000")
     options = asked.with_extents(dtype, m, n, k)
     gpu = {"available": status.available, "name": status.name, "reason": status.reason}
     if cases is not None:
