@@ -166,8 +166,8 @@ def verify_command(
     if target == "gpu" or (target == "auto" and status.available):
         targets.append("gpu")
     if cases is None and (family == ALGEBRA or counters or stop_after is not None):
-        named = family if family == ALGEBRA else "--counters" if counters else "--stop-after"
-        raise UnsupportedError(f"{named} goes with random cases: --random 1000")
+        asked_for = family if family == ALGEBRA else "--counters" if counters else "--stop-after"
+        raise UnsupportedError(f"{asked_for} goes with random cases: --random 1000")
     options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
     options |= {"lda": lda, "ldb": ldb, "ldc": ldc, "a_major": a_major, "b_major": b_major, "result": result}
     options |= {"accumulator": accumulator, "c": c, "bias": bias, "activation": activation}
