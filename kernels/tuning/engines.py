@@ -241,9 +241,11 @@ def _ray(address: str, *, on_gpus: bool) -> Engine:
     def timers_on(nodes: frozenset[str]) -> Executor:
         return _RayExecutor(ray, gpus, nodes)
 
-    chosen = {"others": others, "timers_on": timers_on} if _chooses_nodes(ray) else {}
     builders, timers = _RayExecutor(ray, 0), _RayExecutor(ray, gpus)
-    return Engine(builders, timers, width, losses=(ray.exceptions.RayError,), **chosen)
+    engine = Engine(builders, timers, width, losses=(ray.exceptions.RayError,))
+    if _chooses_nodes(ray):
+        engine.others, engine.timers_on = others, timers_on
+    return engine
 
 
 def _chooses_nodes(ray: Any) -> bool:

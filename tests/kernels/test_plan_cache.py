@@ -30,7 +30,8 @@ from layoutalg.errors import ResourceError
 from layoutalg.kernels import FAMILIES, plan_cache
 from layoutalg.kernels.family import Candidate, Family
 from layoutalg.kernels.gemm.problem import scalar_words
-from layoutalg.kernels.plan_cache import code_id, plan_key
+from layoutalg.kernels.identity import code_id
+from layoutalg.kernels.plan_cache import plan_key
 from layoutalg.kernels.rowwise import norm_problem
 from tests.sequences import family_of, launches_of, problem_of
 from tests.tma_programs import Boxes, copy_program

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.tuning import Engine, Store, Summary, engines, first_of, local_engine, tune, tuner
+from layoutalg.kernels.tuning import (
+    Built,
+    Engine,
+    Job,
+    Store,
+    Summary,
+    engines,
+    first_of,
+    local_engine,
+    tune,
+    tuner,
+)
 from tests.kernels.test_tuning import ALL, jobs
 from tests.kernels.tuning_faults import only_second_gpu, unfit_gpu, unfit_second_gpu
 
@@ -26,6 +39,28 @@ def test_one_that_cannot_is_named_and_the_other_takes_all(tmp_path: Path) -> Non
     assert (summary.timed, summary.failed, summary.retried, summary.left) == (ALL, 0, 0, 0)
     assert list(summary.unfit.values()) == ["it has NVIDIA T4: the search is on NVIDIA H200"]
     assert len(Store(path).records()) == ALL and not any(r.failure for r in Store(path).records().values())
+
+
+def test_a_search_goes_on_while_one_works_however_many_the_other_turns_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, begun = tmp_path / "times.jsonl", threading.Event()
+    turned: list[Job] = []
+
+    def attempt(job: Job, made: Built, last: bool) -> tuner._Attempt:
+        if not begun.is_set():
+            begun.set()
+            while len(turned) < 15:
+                time.sleep(0.001)
+        elif len(turned) < 15:
+            turned.append(job)
+            return tuner._Attempt(None, "host:1", "it has NVIDIA T4")
+        return tuner._Attempt(job.record(made.kernel, times_ns=(1.0,)), "host:2")
+
+    monkeypatch.setattr(tuner, "_attempt", attempt)
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(2) as other:
+        summary = tune(jobs(path), Engine(one, other, 2), Store(path))
+    assert (summary.timed, summary.unfit) == (ALL, {"host:1": "it has NVIDIA T4"}) and len(turned) == 15
 
 
 @pytest.mark.parametrize("top", [1, pytest.param(3, marks=pytest.mark.deep)])

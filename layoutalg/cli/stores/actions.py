@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.cli.output import count, size_bytes, table, write_whole
+from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from layoutalg.kernels.tuning import Board, Record, Store, Summary
@@ -180,7 +181,6 @@ def _export(asked: Asked) -> Found:
 
 
 def _lock(asked: Asked) -> Found:
-    from layoutalg.errors import MismatchError
     from layoutalg.kernels.tuning import VERIFIED, lock_of, lock_text
 
     _, records = _read(asked.words[0])
@@ -189,7 +189,7 @@ def _lock(asked: Asked) -> Found:
         there = sorted({r.key.gpu for r in records if not r.failure and r.key.timing != VERIFIED})
         of = "" if asked.gpu is None else f" of {asked.gpu}"
         known = ", ".join(there) or "no GPU"
-        raise MismatchError(f"{asked.words[0]} has no times{of} to make a lock of: it has those of {known}")
+        raise UnsupportedError(f"{asked.words[0]} has no times{of} to make a lock of, but those of {known}")
     write_whole(target, lock_text(lock).encode())
     return [f"{count(len(lock.choices))} problems, by {lock.timing} times on {lock.gpu}, in {target}."], {
         "records": len(records),

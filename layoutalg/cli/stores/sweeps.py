@@ -176,7 +176,7 @@ def _counter_parts(records: Sequence[Record]) -> list[Any]:
             if {PREDICTED + name, COUNTED + name} <= r.counters.keys()
         ]
         equal = sum(predicted == counted for _, predicted, counted in pairs)
-        sums = [sum(pair[side] for pair in pairs) for side in (1, 2)]
+        sums = (sum(x for _, x, _ in pairs), sum(y for _, _, y in pairs))
         rows.append((name, count(len(pairs)), count(equal), *(count(int(x)) for x in sums)))
         apart += [(r, name, x, y) for r, x, y in pairs if x != y and not name.startswith("bytes")]
     said: list[Any] = [table("Counters", ("what", "cases", "equal", "predicted", "counted"), rows)]
