@@ -180,6 +180,29 @@ class ResourceError(LayoutAlgError, ValueError):
         self.resource, self.asked, self.limit = resource, asked, limit
 
 
+def nearest(name: str, choices: Iterable[str], count: int) -> list[str]:
+    """The choices that are most like a name, best first: difflib.get_close_matches with a cutoff of 0.
+
+    Nothing is compared letter by letter whose bound is below what has been found.
+
+    >>> nearest("ldmatrix.x3", ["cp.async.4", "ldmatrix.x4", "stmatrix.x1"], 2)
+    ['ldmatrix.x4', 'stmatrix.x1']
+    """
+    import difflib
+    import heapq
+
+    found: list[tuple[float, str]] = []
+    matcher = difflib.SequenceMatcher()
+    matcher.set_seq2(name)
+    for choice in choices:
+        matcher.set_seq1(choice)
+        if len(found) < count:
+            heapq.heappush(found, (matcher.ratio(), choice))
+        elif (matcher.real_quick_ratio(), choice) > found[0] and (matcher.quick_ratio(), choice) > found[0]:
+            heapq.heappushpop(found, (matcher.ratio(), choice))
+    return [choice for _, choice in sorted(found, reverse=True)]
+
+
 class UnknownNameError(LayoutAlgError, ValueError):
     """A name is not in the table of its kind; the message lists what is, of a long table the nearest.
 
@@ -195,7 +218,7 @@ class UnknownNameError(LayoutAlgError, ValueError):
         shown: Iterable[str] = self.choices
         if len(self.choices) > LISTED_NAMES:
             compared = name[:MOST_COMPARED]
-            shown = difflib.get_close_matches(compared, self.choices, n=NEAREST_NAMES, cutoff=0)
+            shown = nearest(compared, self.choices, NEAREST_NAMES)
         if not hint and len(name) <= MOST_COMPARED:
             by_lower = {choice.lower(): choice for choice in (*also, *shown)}
             near = difflib.get_close_matches(name.lower(), by_lower, n=1)

@@ -37,8 +37,10 @@ def each(
     @functools.cache
     def tried_cases() -> list[tuple[Any, str]]:
         listed = [_values(case, len(split)) for case in (cases() if callable(cases) else cases)]
-        own = ids is not None and not callable(ids)
-        labels = list(ids) if own else [_label(case, ids) for case in listed]
+        if ids is not None and not callable(ids):
+            labels = list(ids)
+        else:
+            labels = [_label(case, ids) for case in listed]
         return list(zip(listed, labels, strict=True))
 
     if not callable(cases):

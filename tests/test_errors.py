@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import inspect
 import pickle
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from layoutalg import errors
+from layoutalg.arch import MMA_ATOMS
 from layoutalg.errors import LayoutAlgError
 from tests.sweeps import each
 
@@ -35,6 +39,13 @@ LEAVES = {
     for name, kind in inspect.getmembers(errors, inspect.isclass)
     if issubclass(kind, LayoutAlgError) and kind is not LayoutAlgError
 }
+
+
+@given(st.text("SM890_x16F", max_size=30), st.lists(st.text("SM890_x16F"), max_size=20), st.integers(1, 8))
+def test_the_nearest_names_are_those_of_difflib(name: str, choices: list[str], count: int) -> None:
+    for table in (choices, list(MMA_ATOMS)[:40]):
+        expected = difflib.get_close_matches(name, table, n=count, cutoff=0)
+        assert errors.nearest(name, table, count) == expected
 
 
 def test_the_table_lists_every_leaf() -> None:

@@ -140,17 +140,22 @@ def evaluate(node: Expr, env: Mapping[Var, Any]) -> Any:
     >>> evaluate(i % 4 * 2 + 1, {i: 7})
     7
     """
-    return _evaluate(node, {v: x.astype("int64") if hasattr(x, "astype") else x for v, x in env.items()})
+    return _evaluate(node, env, {})
 
 
-def _evaluate(node: Expr, known: dict[Any, Any]) -> Any:
-    if node not in known:
-        parts = [_evaluate(c, known) for c in children(node)]
-        value = apply_operator(node, parts)
-        if node.facts.hi >> 63 and hasattr(value, "astype"):
-            raise ResourceError(f"bits of '{node}' in an int64 array", node.facts.hi.bit_length(), 63)
+def _evaluate(node: Expr, env: Mapping[Any, Any], known: dict[Expr, Any]) -> Any:
+    """Of what is given, only the arrays that the node depends on are made wide."""
+    value = known.get(node)
+    if value is None:
+        value = env.get(node)
+        if value is None:
+            value = apply_operator(node, [_evaluate(c, env, known) for c in node.children])
+            if node.facts.hi >> 63 and hasattr(value, "astype"):
+                raise ResourceError(f"bits of '{node}' in an int64 array", node.facts.hi.bit_length(), 63)
+        elif hasattr(value, "astype"):
+            value = value.astype("int64")
         known[node] = value
-    return known[node]
+    return value
 
 
 def apply_operator(node: Expr, parts: list[Any]) -> Any:
@@ -160,6 +165,8 @@ def apply_operator(node: Expr, parts: list[Any]) -> Any:
     5
     """
     match node:
+        case Add() | Mul():  # most nodes are
+            return OPERATION[type(node)](*parts)
         case Const(value):
             return value
         case Var(name):

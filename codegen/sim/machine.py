@@ -133,7 +133,7 @@ class Registers:
         if (start, words) in self._whole:
             return None
         written = self.written[:, start : start + words]
-        if written.all():
+        if numpy.count_nonzero(written) == written.size:
             self._whole.add((start, words))
             return None
         bad = ~written[lanes.index].all(axis=1)
@@ -163,7 +163,7 @@ class Registers:
         part = slice(start, start + words)
         if self._touched is not None:
             self._touched[lanes.index, part] = True
-        if self.poison is None or not self.poison[lanes.index, part].any():
+        if self.poison is None or not numpy.count_nonzero(self.poison[lanes.index, part]):
             return self.values[:, part], None
         return self.values[:, part], self.poison[:, part]
 

@@ -277,7 +277,7 @@ def _apply(
 
 
 def _is_words(value: Array, words: int, lanes: int) -> bool:
-    return value.shape == (lanes, words) and value.dtype == numpy.uint32
+    return value.shape == (lanes, words) and bool(value.dtype == numpy.uint32)
 
 
 def _outputs(s: Do, group: Group, result: Any, words: list[int]) -> tuple[Array, ...]:
