@@ -16,7 +16,7 @@ known.  What fits decides:
     softmax (32,1024,1024) f32 over 1     256 threads stage 64 bytes of 1024 rows in shared memory
     softmax (8192,8192) f32 over 0        16 blocks keep 128 bytes of 8192 rows
     softmax (65536,1024) f32 over 0       256 threads read 256 bytes of 1986 rows, twice, in 33 parts
-    softmax (1,89090306) bf16 over 1      264 blocks keep 25 of 178 MB, and read the rest twice
+    softmax (1,89090306) bf16 over 1      132 blocks keep 26 of 178 MB, and read the rest twice
     softmax (65536,1000) f32 over 0       a stream: blocks read 1 KB of rows in turn, twice
 
 Notes.  Everything is chosen by size: the numbers below were found on an H200.  Slabs of columns are ranked by
