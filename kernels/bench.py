@@ -137,7 +137,7 @@ def with_drawn_rows(timed: Timed) -> Timed:
 
     >>> p = find_family("gemm-sm90").problem(512, 64, 64, groups=4)
     >>> with_drawn_rows(Timed("gemm-sm90", p)).given
-    (('begin0', 0), ('begin1', 56), ('begin2', 285), ('begin3', 437), ('begin4', 512))
+    (('begin0', 0), ('begin1', 62), ('begin2', 227), ('begin3', 355), ('begin4', 512))
     """
     p = timed.problem
     if not (isinstance(p, GemmProblem) and p.grouped):
