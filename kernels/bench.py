@@ -61,7 +61,7 @@ class Timed(NamedTuple):
     problem: Any
     name: str = ""
     config: Any = None
-    given: Mapping[str, int] = MappingProxyType({})
+    given: tuple[tuple[str, int], ...] = ()
 
 
 ROUNDS: Literal["rounds"] = "rounds"
@@ -136,15 +136,15 @@ def with_drawn_rows(timed: Timed) -> Timed:
     ones.  Raises UnsupportedError for a product without groups.
 
     >>> p = find_family("gemm-sm90").problem(512, 64, 64, groups=4)
-    >>> [with_drawn_rows(Timed("gemm-sm90", p)).given[f"begin{g}"] for g in range(5)]
-    [0, 56, 285, 437, 512]
+    >>> with_drawn_rows(Timed("gemm-sm90", p)).given
+    (('begin0', 0), ('begin1', 62), ('begin2', 227), ('begin3', 355), ('begin4', 512))
     """
     p = timed.problem
     if not (isinstance(p, GemmProblem) and p.grouped):
         raise UnsupportedError(f"{timed.name or p} has no groups, whose rows could be drawn")
     sizes = drawn_sizes(p.m, p.products, random.Random(p.m))
     name = f"{timed.name or p}, drawn rows"
-    return timed._replace(name=name, given=group_begins(sizes))
+    return timed._replace(name=name, given=tuple(group_begins(sizes).items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +282,7 @@ def _rows(ways: Mapping[str, Made], arch: str, method: Method, monitor: Monitor)
     timed = next(iter(ways.values())).timed
     family, p, name = find_family(timed.family), timed.problem, timed.name or str(timed.problem)
     bench = family.bench
-    numbers = [family.numbers(p, made.config, timed.given) for made in ways.values()]
+    numbers = [family.numbers(p, made.config, dict(timed.given)) for made in ways.values()]
     loaded = [
         load_sequence(made.compiled.ready(own)) for made, own in zip(ways.values(), numbers, strict=True)
     ]

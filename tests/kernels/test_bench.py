@@ -381,7 +381,7 @@ def test_groups_that_begin_elsewhere_are_a_wrong_result(
     standin: Standin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timed = Timed("gemm-sm90", FAMILIES["gemm-sm90"].problem(330, **GROUPED))
-    timed = timed._replace(given=group_begins([100, 100, 130]))
+    timed = timed._replace(given=tuple(group_begins([100, 100, 130]).items()))
     ready = Simulated.ready
     (_,) = benchmark([timed])
     monkeypatch.setattr(

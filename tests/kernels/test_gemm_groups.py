@@ -31,6 +31,7 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels import find_family, verify
 from layoutalg.kernels.gemm.choice.heuristic import SM90, expected_family
+from layoutalg.kernels.gemm.choice.tables import SM90_TILES
 from layoutalg.kernels.gemm.launches import called_launches, called_problem, launches, shared_launches
 from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.programs.streamk import block_count
@@ -188,6 +189,17 @@ def test_what_is_simulated_is_the_definition(name: str) -> None:
 )
 def test_clusters_panels_and_turns_compute_groups(config: Sm90Config, through: str) -> None:
     assert right(RAGGED, problem(RAGGED, 136, 72), config, through=through)
+
+
+TILES = [tile.config for tile in SM90_TILES if tile.config.cluster_k == 1]
+
+
+@each("number", range(len(TILES)))
+def test_every_tile_computes_ragged_groups(number: int) -> None:
+    """Of three groups one has a whole box and a row more, one no rows, one a whole box alone."""
+    c, sizes = TILES[number], (65, 0, 64)
+    p = problem(sizes, c.tile_n * c.cluster_n - 8, 40)
+    assert right(sizes, p, c, through=WAYS[number % 4 == 3])
 
 
 @pytest.mark.deep

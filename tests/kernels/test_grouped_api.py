@@ -198,7 +198,9 @@ def test_plans_say_what_is_launched() -> None:
     plan = plan_grouped_matmul(a, b, arch="sm_90")
     assert (plan.launches, plan.groups, plan.reason) == (1, 8, "")
     assert str(plan).startswith("8192 x 512 x 1024 f16 TN in 8 groups on sm_90: gemm-sm90, ")
-    assert plan.config is not None and plan.config.through == "shared" and plan.expected_ns < 1e5
+    assert plan.config is not None and plan.config.through == "tma" and plan.expected_ns < 1e5
+    short = plan_grouped_matmul(a[:504], b, arch="sm_90")  # no box of 64 rows is whole in groups of 63
+    assert short.config is not None and short.config.through == "shared"
     for other, why in (
         (plan_grouped_matmul(a, b, arch="sm_80"), "wgmma needs sm_90"),
         (plan_grouped_matmul(a[:, 1:], b[:, 1:], arch="sm_90"), "16 bytes, which TMA needs"),
