@@ -5,8 +5,8 @@ python -m tests.gpu.tuning_study movers 40 60 out.json
 python -m tests.gpu.tuning_study products 15:40 60 more.json    others than the first 15
 python -m tests.gpu.tuning_study report out.json             the shares, of what was timed before
 
-All are all legal candidates: those of the model in its order, at most BY_RANK, and at most AT_RANDOM others.
-Choices run in turn, in an order drawn anew for each round, on a cold L2, the host ahead.  A search chooses by
+All are all legal candidates: those that a search looks at in its order, at most BY_RANK, and at most
+AT_RANDOM others.  Choices run in turn, in an order drawn anew for each round, on a cold L2, the host ahead.  A search chooses by
 the medians of one half of the rounds; the fastest of n and the fastest of all are then timed again beside
 each other, twice, so that a choice is not judged by the times that it was chosen by.  How far the two repeats
 are apart is the noise.
@@ -19,6 +19,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from math import prod
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -42,7 +43,6 @@ from layoutalg.kernels.gemm.choice.heuristic import SM90
 from layoutalg.kernels.gemm.family import differs, way
 from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.cases import Case, timed_cases
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.problem import normalise, permute_problem
@@ -147,8 +147,7 @@ def mover(asked: tuple[str, tuple[str, Case]]) -> tuple[list[Variant], int, int]
     p, family = permute_problem(shape, axes, dtype), find_family("permute")
     x, rng = normalise(p), random.Random(f"{SEED} {dtype} {shape} {axes}")
     offered = family.configs(p, arch)
-    ranked = (permute_plan._stored(x, c, arch)[1] for c in permute_plan._ranked(x, arch)[: BY_RANK["movers"]])
-    by_rank = list(dict.fromkeys([*offered, *ranked]))[: BY_RANK["movers"]]
+    by_rank = list(islice(family.searched(p, arch), BY_RANK["movers"]))
     others = [c for c in drawn_movers(x, rng, 2 * AT_RANDOM["movers"], arch) if c not in by_rank]
     made: list[Variant] = []
     ranks = 0
