@@ -3,7 +3,7 @@
     python tests/bench/bench_first_calls.py                     60 random problems per operation, of SEED
     python tests/bench/bench_first_calls.py --seed 7 --ops permute,rms_norm --count 20
     python tests/bench/bench_first_calls.py --json OUT.json     each problem with its kernels
-    python tests/bench/bench_first_calls.py --plans OUT.json    what is chosen and printed for them, as digests
+    python tests/bench/bench_first_calls.py --plans OUT.json    what is printed for them, as digests
 
 The idea.  `ready_sequence` is run for an H200 without any cache, its parts timed: the choice of a plan, its
 programs, their texts, and NVRTC per kernel.  Times are of the processor, in milliseconds, of a process that
@@ -35,10 +35,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
-ROOT = Path(__file__).parents[2]
-if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
-
 import numpy as np
 
 from layoutalg.codegen.gpu import Cubin, cubin_cache, preparation
@@ -48,6 +44,9 @@ from layoutalg.kernels.calls.product_api import prepare_matmul
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, reduce_problem
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from tests import norms, permutations, products, reductions
 from tests.hostgpu import HostGpu, planning_gpu
 
