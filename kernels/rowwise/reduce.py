@@ -318,7 +318,7 @@ class _Reduction(Block):
         self.k.do(STG_WHOLE[p.store_vec * p.result.nbytes], to, values)
 
     def _target(self, place: Expr, e: int) -> Crd:
-        """The coordinate of element e of a place among the kept modes; a packed walk counts within its tile."""
+        """The coordinate of element e of a place among the kept modes; of a packed walk, in the tensor."""
         walk = self.steps
         return walk.group(self.run.start, place) if isinstance(walk, PackedWalk) else walk.target(place, e)
 
