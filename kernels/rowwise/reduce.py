@@ -143,7 +143,7 @@ class _Reduction(Block):
         low, high = (labels.ignore >> at & 0xFFFFFFFF for at in (0, 32))
         for n in range(p.values):
             place, e = (self.places[n], 0) if rows else (self.places[0], n)
-            crd = walk.target(place, e)
+            crd = self._target(place, e)
             index = walk.along(crd, p.form.kept, "dst") + p.form.dst_offset + labels.offset
             crd, from_ = walk.counted(crd, p.form.kept, "dst"), p.form.dst_offset + labels.offset
             with self.where(self.has_row(place)):
@@ -325,8 +325,7 @@ class _Reduction(Block):
         """
         p, walk, kept = self.p, self.steps, self.p.form.kept
         if self.c.splits == 1:
-            packed = walk if isinstance(walk, PackedWalk) else None
-            crd = packed.group(self.run.start, place) if packed else walk.target(place, e)
+            crd = self._target(place, e)
             at = p.form.dst_offset + behind
             index = walk.along(crd, kept, "dst") + at
             to = self.at(self.dst, index, walk.counted(crd, kept, "dst"), at)
@@ -336,6 +335,11 @@ class _Reduction(Block):
             self.k.do(pack(values.words, p.result.name), self.packed, values)
             values = RegRef(self.packed, ())
         self.k.do(STG_WHOLE[p.store_vec * p.result.nbytes], to, values)
+
+    def _target(self, place: Expr, e: int) -> Crd:
+        """The coordinate of element e of a place among the kept modes; of a packed walk, in the tensor."""
+        walk = self.steps
+        return walk.group(self.run.start, place) if isinstance(walk, PackedWalk) else walk.target(place, e)
 
 
 def place_of(crd: Crd, kept: Sequence[Mode]) -> Index:

@@ -208,9 +208,9 @@ def swizzled_batch(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """(wavefronts, ideal) of `served_batch` with the offsets under each of some swizzles, a row per swizzle.
 
-    Swizzles keep the words of a bank together, and those that a lane asks for: their `base` is that of the
-    instruction's width and of a word at least.  They move words to other banks and make no two of them one, so
-    that words are told apart once for all swizzles.
+    Swizzles keep a word of a bank together, and the words that a lane asks for: their `base` is at least that
+    of the instruction's width and of a word.  They move words to other banks and make no two of them one, so
+    words are told apart once for all swizzles.
 
     >>> import numpy
     >>> rule, machine = warp_rule("ld.shared.b128", "shared", "sm_90")

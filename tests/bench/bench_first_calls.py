@@ -3,7 +3,7 @@
     python tests/bench/bench_first_calls.py                     60 random problems per operation, of SEED
     python tests/bench/bench_first_calls.py --seed 7 --ops permute,rms_norm --count 20
     python tests/bench/bench_first_calls.py --json OUT.json     each problem with its kernels
-    python tests/bench/bench_first_calls.py --plans OUT.json    what is chosen and printed for them, as digests
+    python tests/bench/bench_first_calls.py --plans OUT.json    what is printed for them, as digests
 
 The idea.  `ready_sequence` is run for an H200 without any cache, its parts timed: the choice of a plan, its
 programs, their texts, and NVRTC per kernel.  Times are of the processor, in milliseconds, of a process that
@@ -35,19 +35,18 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
-ROOT = Path(__file__).parents[2]
-if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
-
 import numpy as np
 
-from layoutalg.codegen.gpu import Cubin, cubin_cache, preparation
+from layoutalg.codegen.gpu import Cubin, compile_cubin, compile_sequence, cubin_cache, preparation, to_cuda
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import plan_cache
 from layoutalg.kernels.calls.product_api import prepare_matmul
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, reduce_problem
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from tests import norms, permutations, products, reductions
 from tests.hostgpu import HostGpu, planning_gpu
 
@@ -165,7 +164,8 @@ class Took:
 
     case: str
     parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
-    kernels: list[tuple[str, float]] = field(default_factory=list)
+    kernels: list[list[tuple[str, float]]] = field(default_factory=list)
+    """Those of each sequence, which are compiled at a time."""
     digest: str = ""
     """Of the texts of all kernels, in order."""
 
@@ -176,8 +176,9 @@ class Took:
 
     @property
     def waited(self) -> float:
-        """The same with the slowest kernel in the place of all."""
-        return self.cpu - self.parts["nvrtc"] + max((ms for _, ms in self.kernels), default=0.0)
+        """The same with the slowest kernel of each sequence in the place of all."""
+        slowest = (max((ms for _, ms in kernels), default=0.0) for kernels in self.kernels)
+        return self.cpu - self.parts["nvrtc"] + sum(slowest)
 
 
 @contextmanager
@@ -196,22 +197,28 @@ def clocked(took: Took) -> Iterator[None]:
                 own, below.ms = whole - below.ms, outer + whole
                 took.parts[part] += own
             if part == "nvrtc":
-                took.kernels.append((args[1], own))
+                took.kernels[-1].append((args[1], own))
             if part == "print":
                 texts.append(made)
             return made
 
         return run
 
+    def sequence(*asked: Any) -> Any:
+        took.kernels.append([])
+        return compile_sequence(*asked)
+
     def family(found: Family) -> Family:
         ways = {name: getattr(found, name) for name in ("launches", "shared", "called")}
-        return replace(found, **{name: timed("build", way) for name, way in ways.items() if way})
+        timed_ways: dict[str, Any] = {name: timed("build", way) for name, way in ways.items() if way}
+        return replace(found, **timed_ways)
 
     forget()
     with (
         patch.object(plan_cache, "FAMILIES", {name: family(found) for name, found in FAMILIES.items()}),
-        patch.object(preparation, "to_cuda", timed("print", preparation.to_cuda)),
-        patch.object(cubin_cache, "compile_cubin", timed("nvrtc", cubin_cache.compile_cubin)),
+        patch.object(plan_cache, "compile_sequence", sequence),
+        patch.object(preparation, "to_cuda", timed("print", to_cuda)),
+        patch.object(cubin_cache, "compile_cubin", timed("nvrtc", compile_cubin)),
     ):
         before, begin = sum(took.parts.values()), time.thread_time()
         below.ms = 0.0
@@ -281,7 +288,7 @@ def main(args: list[str]) -> int:
             continue
         print(row(op, rows[op]), flush=True)
         for one in sorted(rows[op], key=lambda one: -one.waited)[: asked.worst]:
-            kernels = " ".join(f"{name}:{ms:.0f}" for name, ms in one.kernels)
+            kernels = " ".join(f"{name}:{ms:.0f}" for some in one.kernels for name, ms in some)
             parts = " ".join(f"{part} {ms:.0f}" for part, ms in one.parts.items())
             print(f"    {one.waited:6.0f} of {one.cpu:.0f}  {parts} ({kernels})  {one.case}")
     if asked.plans:

@@ -109,7 +109,7 @@ def test_another_architecture_is_refused_before_anything_is_compiled(arch: str, 
 
 def test_kernels_of_a_sequence_are_compiled_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    both, alone = threading.Barrier(2, timeout=60), preparation.cached_cubin
+    both, alone = threading.Barrier(2, timeout=60), vars(preparation)["cached_cubin"]
 
     def together(*asked: Any) -> Any:
         both.wait()
@@ -124,7 +124,7 @@ def test_kernels_of_a_sequence_are_compiled_at_a_time(monkeypatch: pytest.Monkey
 
 def test_the_first_of_a_sequence_that_does_not_compile_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    later, right = threading.Event(), preparation.cached_cubin
+    later, right = threading.Event(), vars(preparation)["cached_cubin"]
 
     def refused(text: str, *asked: Any) -> Any:
         if "+ 1" in text:

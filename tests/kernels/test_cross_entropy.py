@@ -171,6 +171,26 @@ def test_rows_that_blocks_share_verify() -> None:
     verify(family, p, replace(least, splits=3)).require()
 
 
+@each(
+    ("shape", "axis", "strides"),
+    [
+        ((600, 10), 1, None), ((5, 130, 6), 2, None), ((40, 2, 7, 2), 0, (7, 560, 1, 280)),
+        ((10, 700), 0, (1, 10)),
+    ],
+)  # fmt: skip
+def test_short_rows_read_the_labels_of_their_own_tile(
+    shape: tuple[int, ...], axis: int, strides: tuple[int, ...] | None
+) -> None:
+    """Several tiles, and kept modes beyond them."""
+    family = FAMILIES["cross_entropy"]
+    p = cross_entropy_problem(shape, axis, "f32", "s32", strides, reduction="none")
+    packed = [c for c in family.configs(p, "sm_90") if c.packed]
+    assert packed
+    for c in packed:
+        results = [check for check in verify(family, p, c).checks if "at a time" in check.name]
+        assert len(results) == 2 and all(check.passed for check in results), results
+
+
 FLOAT = st.sampled_from([np.nan, np.inf, -np.inf, 0.0, 1.0, -3.0, 80.0, 2.5])
 
 
