@@ -381,6 +381,10 @@ def _notes(p: Pass) -> list[str]:
     ]
     if c.packed:
         lines.append("A block copies runs of rows to shared memory as they lie, and loads are from there.")
+    if p.left:
+        lines.append(
+            f"Behind the last row are {p.left} elements of another one, which the first threads add."
+        )
     if c.splits > 1:
         lines.append(f"{c.splits} blocks share the loads of a row; their results go to a workspace.")
     return lines
