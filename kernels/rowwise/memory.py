@@ -9,9 +9,12 @@ between two readings of it is more than `KEPT_BYTES` of L2.  A second launch goe
     softmax (65536,1024) f32 over 0       read twice: 3 x 256 MB less 16 MB
 
 This is a model, which tests/gpu/memory_bytes.py compares with `dram__bytes_read.sum` and
-`dram__bytes_write.sum` of random cases.  It does not say that half lines which several blocks share may come
-again, nor that sectors may be written back before they are filled: rows of 16 bytes read up to 29 % and wrote
-up to 22 % more.  Nor does it say what blocks that read twice in one launch find: up to a third less was read.
+`dram__bytes_write.sum` of random cases.  It does not say that half lines which are asked for at several
+times may come again, nor that sectors may be written back before they are filled: rows of 16 bytes, 16 of
+them side by side, read up to 29 % and wrote up to 22 % more.  The half lines of each round of such a block,
+counted alone, are 1.209 of the tensor: twice that is 30 % more than is predicted, once that 21 % more than
+is written.  One case is not a law.  Nor does it say what blocks that read twice in one launch find: up to a
+third less was read.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 python -m tests.gpu.memory_bytes OUT.jsonl                               the second published seeds
 python -m tests.gpu.memory_bytes OUT.jsonl --seed 20261123 --tensors 2027 --norms 20
+python -m tests.gpu.memory_bytes OUT.jsonl --way 3                       the fourth plan of each, or the last
 python -m tests.gpu.memory_bytes predict OUT.jsonl --arch sm_90          the predictions alone: no GPU
 
 The prediction is of the plan: what a norm reads once or twice, what a split reduction keeps in between, and
@@ -21,6 +22,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 from pathlib import Path
 from statistics import geometric_mean
@@ -67,12 +69,13 @@ class Made:
     compiled: CompiledSequence | None = None
 
 
-def made(asked: tuple[tuple[str, tuple[int, ...], tuple[int, ...], str], str, bool]) -> Made:
-    """A case planned for an architecture, and compiled if that is asked."""
-    (op, shape, axes, dtype), arch, compiling = asked
+def made(asked: tuple[tuple[str, tuple[int, ...], tuple[int, ...], str], str, bool, int]) -> Made:
+    """A case planned for an architecture, in the way of a number that stands, and compiled if asked."""
+    (op, shape, axes, dtype), arch, compiling, way = asked
     family = find_family(op)
     p = family.problem(shape, axes, dtype)
-    config = family.choose(p, arch)
+    stand = (c.config for c in family.candidates(p, arch) if c.dropped is None)
+    *_, config = family.choose(p, arch), *islice(stand, 1, way + 1)
     if family.memory is None:
         raise UnsupportedError(f"{op}: nothing is predicted of its memory")
     size = p.element_bytes if op == "permute" else p.dtype.nbytes
@@ -190,10 +193,11 @@ def main(args: list[str]) -> int:
     parser.add_argument("--norms", type=int, default=12)
     parser.add_argument("--reductions", type=int, default=12)
     parser.add_argument("--permutes", type=int, default=12)
+    parser.add_argument("--way", type=int, default=0, help="0: the plan that is chosen, 1: the next one, ...")
     parser.add_argument("--arch", default="sm_90", help="of the predictions")
     asked = parser.parse_args(args[1:] if predict else args)
     arch = asked.arch if predict else require_gpu().arch
-    plans = in_processes(made, [(case, arch, not predict) for case in cases(asked)])
+    plans = in_processes(made, [(case, arch, not predict, asked.way) for case in cases(asked)])
     try:
         found = [None] * len(plans) if predict else list(counted(plans))
     except LayoutAlgError as error:
