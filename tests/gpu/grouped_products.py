@@ -8,8 +8,9 @@ types as one launch takes; a result whose rows have room behind them keeps it.  
 torch.matmul.
 
 Timed with a cold L2, in turn, in an order drawn anew for each round, as tests.gpu.timing does:
-`ours` twice, prepared and called; a loop of torch.matmul, one for each group; torch._grouped_mm where
-PyTorch has it.  Sizes are equal, or drawn so that groups differ by a factor of ten.
+`ours` twice, prepared and called; `threads`, the same tile whose results all leave by threads, where ours
+leave by TMA; a loop of torch.matmul, one for each group; torch._grouped_mm where PyTorch has it.  Sizes are
+equal, or drawn so that groups differ by a factor of ten.
 """
 
 from __future__ import annotations
@@ -19,13 +20,24 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import layoutalg
-from layoutalg.codegen.gpu import in_processes, require_gpu
-from layoutalg.kernels.gemm import drawn_sizes
+from layoutalg.codegen.gpu import compile_sequence, in_processes, require_gpu
+from layoutalg.kernels.gemm import (
+    GemmProblem,
+    drawn_sizes,
+    gemm_problem,
+    group_words,
+    grouped,
+    scalar_words,
+)
+from layoutalg.kernels.gemm.choice.heuristic import SM90
+from layoutalg.kernels.gemm.launches import called_launches
+from tests.gpu.gemm_launch import launcher
 from tests.gpu.hopper_products import CALL_CYCLES
 from tests.gpu.timing import timed_us
 
@@ -110,6 +122,23 @@ def right(number: int) -> str:
     return ""
 
 
+def by_threads(p: GemmProblem, sizes: Sequence[int], a: Any, b: Any, out: Any) -> Run | None:
+    """The first choice with results by threads alone; None where it has them so."""
+    import cupy
+    import torch
+
+    config = SM90.configs(p)[0]
+    if config.through != "tma":
+        return None
+    config = replace(config, through="shared")
+    given: dict[str, Any] = {
+        name: cupy.asarray(x.view(torch.int16)).reshape(-1).view("u2")
+        for name, x in (("a", a), ("b", b.transpose(1, 2)), ("d", out))
+    }
+    given |= group_words(sizes, config.tile_m * config.cluster_m) | scalar_words(p, "alpha", 1.0)
+    return launcher(compile_sequence(called_launches(p, config), "sm_90"), given)
+
+
 def measured(case: tuple[int, int, int, int, bool], flush: Any, rng: random.Random) -> dict[str, Any]:
     """The medians of one case."""
     import torch
@@ -117,13 +146,16 @@ def measured(case: tuple[int, int, int, int, bool], flush: Any, rng: random.Rand
     groups, rows, n, k, ragged = case
     sizes = drawn(rng, groups, rows, ragged=ragged)
     a, b = operands(groups * rows, groups, n, k)
-    out, expected = (torch.empty(groups * rows, n, device="cuda", dtype=a.dtype) for _ in range(2))
+    out, expected, other = (torch.empty(groups * rows, n, device="cuda", dtype=a.dtype) for _ in range(3))
     prepared = layoutalg.ops.prepare("grouped_matmul", a, out, b=b, sizes=sizes)
     runs: dict[str, Run] = {
         "ours": prepared, "again": prepared,
         "called": lambda: layoutalg.ops.grouped_matmul(a, b, sizes, out),
         "loop": lambda: one_by_one(a, b, sizes, expected),
     }  # fmt: skip
+    problem = grouped(gemm_problem(groups * rows, n, k, "bf16"), groups, n * k)
+    if (threads := by_threads(problem, sizes, a, b, other)) is not None:
+        runs["threads"] = threads
     if hasattr(torch, "_grouped_mm"):
         ends = torch.tensor(sizes, device="cuda").cumsum(0).to(torch.int32)
         runs["grouped_mm"] = lambda: torch._grouped_mm(a, b, offs=ends)
@@ -135,8 +167,11 @@ def measured(case: tuple[int, int, int, int, bool], flush: Any, rng: random.Rand
     for run in runs.values():
         run()
     torch.cuda.synchronize()
-    if not differs(out, expected) < 0.02:
-        raise SystemExit(f"{case}: differs from PyTorch by {differs(out, expected)} of its largest number")
+    for got in (out, *([other] if "threads" in runs else [])):
+        if not differs(got, expected) < 0.02:
+            raise SystemExit(
+                f"{case}: differs from PyTorch by {differs(got, expected)} of its largest number"
+            )
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(11):
         for name in rng.sample(list(runs), len(runs)):
