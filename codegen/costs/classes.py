@@ -201,6 +201,10 @@ def _crossed(points: Points, weights: Array, new: Points, count: Array) -> tuple
     return crossed, numpy.repeat(weights, fresh) * numpy.tile(count, old)
 
 
+DENSE = 8
+"""Numbers per point up to which points are counted by their number."""
+
+
 def _merged(place: Place, points: Points, weights: Array) -> tuple[Points, Array]:
     """One representative of the points that nothing tells apart; without those where no lane is active."""
     if not len(weights):
@@ -217,15 +221,21 @@ def _merged(place: Place, points: Points, weights: Array) -> tuple[Points, Array
         at = evaluate.split(address.index)
         keys += [*at.keys, at.own * address.scale % address.modulus]
     arrays = {id(k): k for k in keys if isinstance(k, numpy.ndarray)}  # equal parts share their keys
-    code = _numbered([k[active] for k in arrays.values()], int(active.sum()))
-    _, first, which = numpy.unique(code, return_index=True, return_inverse=True)
+    code, span = _numbered([k[active] for k in arrays.values()], int(active.sum()))
+    if span <= DENSE * len(code):  # counted, not sorted
+        first = numpy.full(span, -1)
+        first[code[::-1]] = numpy.arange(len(code))[::-1]
+        merged = numpy.bincount(code, weights[active], minlength=span)[first >= 0]
+        first = first[first >= 0]
+    else:
+        _, first, which = numpy.unique(code, return_index=True, return_inverse=True)
+        merged = numpy.bincount(which, weights[active], minlength=len(first))
     chosen = numpy.flatnonzero(active)[first]
-    merged = numpy.bincount(which, weights[active], minlength=len(first)).astype(numpy.int64)
-    return {axis: values[chosen] for axis, values in points.items()}, merged
+    return {axis: values[chosen] for axis, values in points.items()}, merged.astype(numpy.int64)
 
 
-def _numbered(keys: list[Array], count: int) -> Array:
-    """A number per point, equal where all its keys are."""
+def _numbered(keys: list[Array], count: int) -> tuple[Array, int]:
+    """A number per point, equal where all its keys are, and how many numbers there may be."""
     code, span = numpy.zeros(count, dtype=numpy.int64), 1
     for key in keys if count else ():
         key = key.astype(numpy.int64, copy=False)
@@ -234,7 +244,7 @@ def _numbered(keys: list[Array], count: int) -> Array:
             (span, code), (width, key), low = _ranked(code), _ranked(key), 0
         if width > 1:
             code, span = code * width + (key - low), span * width
-    return code
+    return code, span
 
 
 def _ranked(key: Array) -> tuple[int, Array]:

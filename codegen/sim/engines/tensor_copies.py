@@ -154,6 +154,17 @@ class BoundMap:
         return found
 
 
+def _distinct(granules: Array) -> Array:
+    """The numbers of granules, each once and in order: marked rather than sorted where they lie together."""
+    low = int(granules.min())
+    span = int(granules.max()) - low + 1
+    if span > 8 * granules.size:
+        return numpy.unique(granules)
+    touched = numpy.zeros(span, dtype=bool)
+    touched[granules.reshape(-1) - low] = True
+    return numpy.flatnonzero(touched) + low
+
+
 class TensorCopies:
     """The TMA engine of one block.
 
@@ -221,7 +232,7 @@ class TensorCopies:
     def _note_global(self, group: Group, tensor: BoundMap, elements: Array, thread: Array, i: int) -> None:
         watched = tensor.source.shadow
         if isinstance(watched, GridShadow) and len(elements):
-            granules = numpy.unique(watched.granules(elements, tensor.element_bytes))[None, :]
+            granules = _distinct(watched.granules(elements, tensor.element_bytes))[None, :]
             race = watched.read_for(granules, thread)
             _refuse(group, tensor.source, watched.inside, granules, "loads", race, i)
 
@@ -246,7 +257,7 @@ class TensorCopies:
             raise group.fail(f"stores bytes of {place.buffer.name} that nobody has written", i, start)
         writes, watched = engine + self.machine.warps, tensor.source.shadow
         if isinstance(watched, GridShadow) and len(elements):
-            spots = numpy.unique(watched.granules(elements, tensor.element_bytes))[None, :]
+            spots = _distinct(watched.granules(elements, tensor.element_bytes))[None, :]
             race = watched.write_by(spots, thread, writes)
             _refuse(group, tensor.source, watched.inside, spots, "stores", race, i)
         done, written = self.clocks.engine_done(engine), self.clocks.engine_done(writes)
