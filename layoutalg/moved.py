@@ -77,17 +77,18 @@ _ROOMS: Mapping[str, str] = {
         "kernels.norm_traffic=families kernels.trials kernels.reduce_bench=families"
     ),
     "kernels.gemm": (
-        "kernels.gemm_bench=family kernels.gemm_choice=heuristic "
-        "kernels.gemm_epilogue=epilogue kernels.gemm_launches=launches "
-        "kernels.gemm_nearest=suggest kernels.gemm_order=rasterize kernels.gemm_parts=splitk "
-        "kernels.gemm_result=epilogue kernels.gemm_simt=simt "
+        "kernels.gemm_bench=family kernels.gemm_epilogue=epilogue kernels.gemm_launches=launches "
+        "kernels.gemm_order=rasterize kernels.gemm_result=epilogue "
         "kernels.gemm_simt_configs=tiles kernels.gemm_simt_plan=tiles "
-        "kernels.gemm_simt_rules=validate "
-        "kernels.gemm_simt_side=mainloop kernels.gemm_sm80=sm80 kernels.gemm_sm80_configs=tiles "
-        "kernels.gemm_sm80_plan=tiles "
-        "kernels.gemm_sm80_rules=validate kernels.gemm_sm80_side=mainloop kernels.gemm_split=splitk "
-        "kernels.gemm_verify=family"
+        "kernels.gemm_simt_rules=validate kernels.gemm_sm80_configs=tiles "
+        "kernels.gemm_sm80_plan=tiles kernels.gemm_sm80_rules=validate kernels.gemm_verify=family"
     ),
+    "kernels.gemm.choice": "kernels.gemm_choice=heuristic kernels.gemm_nearest=suggest",
+    "kernels.gemm.programs": (
+        "kernels.gemm_simt=simt kernels.gemm_simt_side=mainloop kernels.gemm_sm80=sm80 "
+        "kernels.gemm_sm80_side=mainloop"
+    ),
+    "kernels.gemm.work": "kernels.gemm_parts=splitk kernels.gemm_split=splitk",
     "kernels.ladder": ("kernels.gemm_ladder=gemm"),
     "kernels.calls": "kernels.api kernels.arrays kernels.reduce_api",
     "kernels": (

@@ -13,7 +13,7 @@ from layoutalg.codegen.program import Kernel, lower
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.kernels.gemm.problem import GemmProblem, matrices, scalar_words
-from layoutalg.kernels.gemm.simt import build
+from layoutalg.kernels.gemm.programs.simt import build
 from layoutalg.kernels.gemm.tiles import SimtConfig
 
 NUMPY = {"f32": np.float32, "f64": np.float64}

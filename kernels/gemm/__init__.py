@@ -2,19 +2,13 @@
 
     problem     GemmProblem and its strides
     epilogue    what is done with the sums: a value made of steps
-    tiles       configurations;  tables: the tiles that are offered, with measured numbers, as data
-    validate    what a configuration must fulfil
-    heuristic   which configurations to try, best first;  sm90_time: how long those of wgmma take
-    suggest     refusals that name the nearest valid configuration
-    mainloop    operands by partitions, and the loop over tiles of k
-    simt        products without tensor cores;  sm80: with mma.sync;  sm90: with wgmma, fed by TMA
-    sm90_first  the same with one tile per block, for the first steps of its ladder
-    gemv        products of few rows, which memory bounds
     rasterize   which tile of D a block computes
-    groups      groups of rows that have a B each
-    splitk      parts of k, and the kernel that adds them up
-    units       stream-K by definition: which steps of k each block computes
-    streamk     schedules: persistent blocks, and those that share the last wave's steps of k
+    work        how work is shared out: groups of rows, parts of k, stream-K
+    tiles       configurations
+    validate    what a configuration must fulfil
+    gemv        products of few rows, which memory bounds
+    choice      tiles that are offered, which to try, best first, and refusals that name the nearest valid one
+    programs    the main loop and the kernels: without tensor cores, with mma.sync, with wgmma
     launches    the kernels of a product
     family      the records of both families: data, definition, contenders
 
@@ -23,11 +17,10 @@ Operands are f16, bf16, f32, f64, tf32, s8, s4, u4 or b1, row-major or column-ma
 
 from __future__ import annotations
 
+from layoutalg.kernels.gemm.choice import expected_family
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, named_epilogue
 from layoutalg.kernels.gemm.family import GEMM_FAMILIES, with_factors
 from layoutalg.kernels.gemm.gemv import GemvConfig
-from layoutalg.kernels.gemm.groups import MOST_TOGETHER, group_words, grouped
-from layoutalg.kernels.gemm.heuristic import expected_family
 from layoutalg.kernels.gemm.problem import (
     BatchMode,
     GemmProblem,
@@ -37,8 +30,8 @@ from layoutalg.kernels.gemm.problem import (
     mma_of,
     scalar_words,
 )
+from layoutalg.kernels.gemm.programs import tiled_mma
 from layoutalg.kernels.gemm.rasterize import batch_scalars
-from layoutalg.kernels.gemm.simt import tiled_mma
 from layoutalg.kernels.gemm.tiles import (
     Config,
     Side,
@@ -48,6 +41,7 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     operand_tile,
 )
+from layoutalg.kernels.gemm.work import MOST_TOGETHER, group_words, grouped
 
 __all__ = [
     "GEMM_FAMILIES",

@@ -37,10 +37,9 @@ from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.baselines import Launch, torch_matmul
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.family import Bench, Candidate, Expected, Family, Pace
+from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Scale, epilogue_operands
 from layoutalg.kernels.gemm.gemv import GEMV, GemvChoice, GemvConfig
-from layoutalg.kernels.gemm.groups import group_words, grouped
-from layoutalg.kernels.gemm.heuristic import SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.launches import AnyConfig, called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import (
     PACKED_BYTES,
@@ -52,6 +51,7 @@ from layoutalg.kernels.gemm.problem import (
     scalar_words,
 )
 from layoutalg.kernels.gemm.tiles import Sm90Config, usual_schedule
+from layoutalg.kernels.gemm.work import group_words, grouped
 
 ALPHA, BETA = 2, -3
 """The factors that are verified: neither is 1, so that neither can be forgotten.  See `_factors`."""

@@ -13,17 +13,22 @@ from typing import TypeAlias
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
-from layoutalg.kernels.gemm import gemv, simt, sm80, sm90
 from layoutalg.kernels.gemm.gemv import GemvConfig
-from layoutalg.kernels.gemm.groups import room_for
+from layoutalg.kernels.gemm.gemv import build as build_gemv
 from layoutalg.kernels.gemm.problem import ALIGNED, BatchMode, GemmProblem
+from layoutalg.kernels.gemm.programs import (
+    block_count,
+    build_first,
+    build_fixup,
+    build_simt,
+    build_sm80,
+    build_sm90,
+    cluster_tiles,
+)
 from layoutalg.kernels.gemm.rasterize import batch_scalars
-from layoutalg.kernels.gemm.sm90_first import build_first
-from layoutalg.kernels.gemm.splitk import build_combine, combine_vector, part_problem
-from layoutalg.kernels.gemm.streamk import block_count, build_fixup
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config, Sm90Config
-from layoutalg.kernels.gemm.units import slot_count
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
+from layoutalg.kernels.gemm.work import build_combine, combine_vector, part_problem, room_for, slot_count
 
 MOST_CALLED = 1 << 14
 """Extents and leading dimensions that the kernels of calls are built for, so that 32 bits address them."""
@@ -58,15 +63,15 @@ def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> Launch
 def _product(p: GemmProblem, c: AnyConfig) -> Kernel:
     match c:
         case GemvConfig():
-            return gemv.build(p, c)
+            return build_gemv(p, c)
         case SimtConfig():
-            return simt.build(p, c)
+            return build_simt(p, c)
         case Sm90Config(loop="persistent"):
-            return sm90.build(p, c)
+            return build_sm90(p, c)
         case Sm90Config():
             return build_first(p, c)
         case _:
-            return sm80.build(p, c)
+            return build_sm80(p, c)
 
 
 def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:
@@ -179,7 +184,7 @@ def sequence_of(
     scalars = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldc", "ldd")} | {"splits": splits}
     scalars |= batch_scalars(p)
     if isinstance(c, Sm90Config):
-        scalars["all_tiles"] = sm90.cluster_tiles(p, c)
+        scalars["all_tiles"] = cluster_tiles(p, c)
     scratch = splits * p.m * p.n * part_problem(p).result.nbytes if splits > 1 else 0
     if isinstance(c, Sm80Config | Sm90Config) and c.schedule != "data_parallel":
         scalars["blocks"] = blocks = block_count(p, c, arch or "sm_90")

@@ -33,7 +33,7 @@ from typing import Literal, TypeAlias
 
 from layoutalg.dtype import DType
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, fragment_k
-from layoutalg.kernels.gemm.splitk import part_problem
+from layoutalg.kernels.gemm.work import part_problem
 from layoutalg.layout import Layout
 
 Via: TypeAlias = Literal["global", "registers", "cp.async"]

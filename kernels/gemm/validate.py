@@ -14,9 +14,7 @@ from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr import MMAS
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.config_fields import check_fields
-from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of, mmas_of
-from layoutalg.kernels.gemm.splitk import check_splits, part_problem
 from layoutalg.kernels.gemm.tiles import (
     PERSISTENT,
     ROLE_REGISTERS,
@@ -30,6 +28,7 @@ from layoutalg.kernels.gemm.tiles import (
     usual_schedule,
     vectors,
 )
+from layoutalg.kernels.gemm.work import MOST_TOGETHER, check_splits, part_problem
 
 MOST_CLUSTER = 8
 """Blocks of a cluster that every GPU that has clusters takes."""

@@ -18,14 +18,10 @@ from layoutalg.codegen.expr import Expr, Var, ctype, evaluate, summands, to_c, v
 from layoutalg.codegen.expr.ctext import TYPES
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.program import Do, For, Global, If, Kernel, Let, MemRef, Stmt, Unroll, lower
-from layoutalg.kernels.gemm import (
-    simt as gemm_simt,
-)
-from layoutalg.kernels.gemm import (
-    sm80 as gemm_sm80,
-)
-from layoutalg.kernels.gemm.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
+from layoutalg.kernels.gemm.programs import simt as gemm_simt
+from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
 from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
 from layoutalg.kernels.move.matrix_plan import transpose_configs
 from layoutalg.kernels.move.permute import build as build_permute

@@ -14,11 +14,11 @@ import pytest
 from layoutalg.codegen.gpu import SassInstruction, compile_cubin, disassemble, parse_sass, to_cuda
 from layoutalg.codegen.program import Do, For, If, Kernel, Stmt, Unroll
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.gemm import simt as gemm_simt
-from layoutalg.kernels.gemm import sm80 as gemm_sm80
-from layoutalg.kernels.gemm.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.splitk import build_combine
+from layoutalg.kernels.gemm.programs import simt as gemm_simt
+from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
+from layoutalg.kernels.gemm.work.splitk import build_combine
 from layoutalg.kernels.move import permute as permute_family
 from layoutalg.kernels.move.plan import configs as permute_configs
 from layoutalg.kernels.move.problem import normalise, permute_problem

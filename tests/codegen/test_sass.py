@@ -23,7 +23,7 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.gpu.sass import classify, find_disassembler
 from layoutalg.errors import CompileError, UnsupportedError
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.sm80 import build
+from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from tests.sweeps import each
 

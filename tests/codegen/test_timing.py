@@ -25,8 +25,8 @@ from layoutalg.codegen.timing import (
 )
 from layoutalg.errors import CompileError, ParseError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import find_family
+from layoutalg.kernels.gemm.choice.tables import SIMT_TILES, SM80_TILES
 from layoutalg.kernels.gemm.family import way
-from layoutalg.kernels.gemm.tables import SIMT_TILES, SM80_TILES
 from tests.gpu import latency_probe
 
 LOAD = LoopStep("LDS", "lsu", 4.0, 2, latency=23.0, write=0)

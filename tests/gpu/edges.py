@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from layoutalg.codegen.gpu import device_array, median_times_ms, random_normal, require_gpu
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.gemm.heuristic import SM80
+from layoutalg.kernels.gemm.choice.heuristic import SM80
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.gemm.validate import check_config

@@ -23,7 +23,7 @@ from layoutalg.codegen.gpu import (
     to_device,
     to_host,
 )
-from layoutalg.kernels.gemm.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import shared_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm.tiles import Config

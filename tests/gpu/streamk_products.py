@@ -27,8 +27,8 @@ from layoutalg.codegen.gpu import device_array, random_normal, require_gpu
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.baselines import torch_matmul
 from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.gemm.choice.heuristic import SM80, SM90, Choice
 from layoutalg.kernels.gemm.family import differs, way
-from layoutalg.kernels.gemm.heuristic import SM80, SM90, Choice
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.validate import check_config
 from tests.gpu.gemm_launch import launcher, load_all

@@ -38,8 +38,8 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.baselines import torch_matmul
 from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.gemm.choice.heuristic import SM90
 from layoutalg.kernels.gemm.family import differs, way
-from layoutalg.kernels.gemm.heuristic import SM90
 from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.move import plan as permute_plan

@@ -22,7 +22,7 @@ from layoutalg.codegen.gpu import (
     require_gpu,
 )
 from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.gemm.heuristic import SM75
+from layoutalg.kernels.gemm.choice.heuristic import SM75
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.ladder.steps import SM75_LADDER

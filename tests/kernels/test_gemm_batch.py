@@ -10,7 +10,7 @@ import pytest
 from layoutalg.codegen import to_cuda
 from layoutalg.errors import AlignmentError, NotInjectiveError, ShapeError, UnsupportedError
 from layoutalg.kernels import FAMILIES, verify
-from layoutalg.kernels.gemm.heuristic import SIMT, SM75, SM80
+from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM75, SM80
 from layoutalg.kernels.gemm.launches import called_launches, called_problem, covering, launches
 from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem, matrices
 from layoutalg.kernels.gemm.validate import check_config

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.errors import ResourceError
-from layoutalg.kernels.gemm.heuristic import (
+from layoutalg.kernels.gemm.choice.heuristic import (
     LEAST_K,
     MOST_ROUNDS,
     OFFERED,
@@ -21,8 +21,8 @@ from layoutalg.kernels.gemm.heuristic import (
     expected_ns,
     offered_splits,
 )
+from layoutalg.kernels.gemm.choice.tables import Sums, Tile
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.tables import Sums, Tile
 from layoutalg.kernels.gemm.tiles import Sm80Config, tile_count
 
 CONFIG = Sm80Config(128, 128, 64, 2, 2, 3)

@@ -11,7 +11,7 @@ import pytest
 from layoutalg.codegen.program import lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.sm80 import build
+from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.ladder.steps import Sm80Step
 from tests.gemm_cases import arguments, expected, taken

@@ -14,6 +14,7 @@ from layoutalg.codegen.instr import GELU, RELU, SILU, ScalarFunction
 from layoutalg.codegen.program import printed
 from layoutalg.codegen.sim import simulate, simulate_sequence
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, UnsupportedError
+from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.epilogue import (
     AddMatrix,
     AddVector,
@@ -24,7 +25,6 @@ from layoutalg.kernels.gemm.epilogue import (
     named_epilogue,
 )
 from layoutalg.kernels.gemm.family import EPSILON, LEAST
-from layoutalg.kernels.gemm.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config

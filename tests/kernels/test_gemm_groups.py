@@ -29,7 +29,13 @@ from layoutalg.codegen.program import (
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels import find_family, verify
-from layoutalg.kernels.gemm.groups import (
+from layoutalg.kernels.gemm.choice.heuristic import SM90, expected_family
+from layoutalg.kernels.gemm.launches import called_launches, called_problem, launches, shared_launches
+from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
+from layoutalg.kernels.gemm.programs.streamk import block_count
+from layoutalg.kernels.gemm.tiles import Sm80Config, Sm90Config
+from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.gemm.work.groups import (
     MOST_TOGETHER,
     Groups,
     group_words,
@@ -38,12 +44,6 @@ from layoutalg.kernels.gemm.groups import (
     room_for,
     row_tiles,
 )
-from layoutalg.kernels.gemm.heuristic import SM90, expected_family
-from layoutalg.kernels.gemm.launches import called_launches, called_problem, launches, shared_launches
-from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.streamk import block_count
-from layoutalg.kernels.gemm.tiles import Sm80Config, Sm90Config
-from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.sizes import buffer_bytes
 from tests.gemm_cases import arguments, packed, unpacked
 from tests.sweeps import each, first

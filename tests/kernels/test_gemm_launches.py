@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from layoutalg.codegen.gpu import compile_sequence
 from layoutalg.codegen.program import SCRATCH, Global, check_argument
 from layoutalg.errors import ResourceError
-from layoutalg.kernels.gemm.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import (
     covering,
     launches,

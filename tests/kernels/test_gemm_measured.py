@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80, SM90
 from layoutalg.kernels.gemm.family import way
-from layoutalg.kernels.gemm.heuristic import SIMT, SM80, SM90
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 
 DATA = Path(__file__).parents[1] / "data"

@@ -11,7 +11,7 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Let
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.splitk import MOST_SPLITS, check_splits, declare_part, part_problem
+from layoutalg.kernels.gemm.work.splitk import MOST_SPLITS, check_splits, declare_part, part_problem
 
 MOST = 100
 

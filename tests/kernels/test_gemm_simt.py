@@ -15,7 +15,7 @@ from layoutalg.codegen.instr import BAR, CP_WAIT
 from layoutalg.codegen.program import Do, For, If, Kernel, Stmt
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.gemm.problem import Major, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.simt import build
+from layoutalg.kernels.gemm.programs.simt import build
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from layoutalg.kernels.ladder.steps import SimtStep
 from tests.hostshim import run_cuda_text

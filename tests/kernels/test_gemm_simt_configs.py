@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.gemm.heuristic import SIMT
+from layoutalg.kernels.gemm.choice.heuristic import SIMT
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.simt import build
+from layoutalg.kernels.gemm.programs.simt import build
 from layoutalg.kernels.gemm.validate import check_config
 from tests.simt import run
 from tests.sweeps import each

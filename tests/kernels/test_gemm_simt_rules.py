@@ -17,7 +17,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.simt import build
+from layoutalg.kernels.gemm.programs.simt import build
 from layoutalg.kernels.gemm.validate import check_config, registers, shared_bytes
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from layoutalg.kernels.ladder.steps import SimtStep

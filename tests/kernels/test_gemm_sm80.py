@@ -16,10 +16,10 @@ from layoutalg.codegen.program import Do, For, Kernel, Let, Stmt, check_argument
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.lowering import map_arg
 from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
-from layoutalg.kernels.gemm.heuristic import SM75, SM80
+from layoutalg.kernels.gemm.choice.heuristic import SM75, SM80
+from layoutalg.kernels.gemm.choice.tables import SM75_TILES
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.tables import SM75_TILES
+from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.gemm.tiles import Sm75Config, Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.ladder.steps import SM75_LADDER, Sm80Step

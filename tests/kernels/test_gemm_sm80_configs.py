@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from layoutalg.analysis import Access, analyze
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.gemm.heuristic import SM80
+from layoutalg.kernels.gemm.choice.heuristic import SM80
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
-from layoutalg.kernels.gemm.sm80 import operand_plan
+from layoutalg.kernels.gemm.programs.sm80 import operand_plan
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.layout import Layout
 from tests.sweeps import each

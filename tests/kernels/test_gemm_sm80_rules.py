@@ -16,7 +16,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.sm80 import build
+from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.ladder.steps import Sm80Step
 from tests.sweeps import each

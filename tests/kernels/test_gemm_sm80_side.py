@@ -12,11 +12,11 @@ from layoutalg.codegen.expr import Const, Var, evaluate, variables
 from layoutalg.codegen.gpu import compile_cubin, count_classes, disassemble, main_loop, parse_sass, to_cuda
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Do, For, Let, MemRef, walk
-from layoutalg.kernels.gemm.mainloop import least_extent, tile_order, tile_start
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
-from layoutalg.kernels.gemm.sm80 import build
-from layoutalg.kernels.gemm.splitk import declare_part
+from layoutalg.kernels.gemm.programs.mainloop import least_extent, tile_order, tile_start
+from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.gemm.tiles import Sm80Config
+from layoutalg.kernels.gemm.work.splitk import declare_part
 
 
 def calls(a_major: Major, b_major: Major, config: Sm80Config) -> list[Do]:

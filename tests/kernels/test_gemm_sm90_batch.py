@@ -15,12 +15,12 @@ from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels.elements import numbers_of
+from layoutalg.kernels.gemm.choice.heuristic import SM90, expected_family
 from layoutalg.kernels.gemm.family import definition, operands
-from layoutalg.kernels.gemm.heuristic import SM90, expected_family
 from layoutalg.kernels.gemm.launches import called_launches, launches, shared_launches
 from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem, operand_view
-from layoutalg.kernels.gemm.sm90 import build
-from layoutalg.kernels.gemm.streamk import block_count
+from layoutalg.kernels.gemm.programs.sm90 import build
+from layoutalg.kernels.gemm.programs.streamk import block_count
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.ladder.sm90_steps import Sm90Step

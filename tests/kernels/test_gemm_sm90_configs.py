@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.gemm.heuristic import SM90
+from layoutalg.kernels.gemm.choice.heuristic import SM90
+from layoutalg.kernels.gemm.choice.tables import SM90_TILES
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.tables import SM90_TILES
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
 from tests.kernels.test_gemm_epilogue_steps import computed

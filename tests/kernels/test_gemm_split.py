@@ -12,8 +12,8 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.gemm.launches import covering, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.splitk import build_combine, combine_vector
 from layoutalg.kernels.gemm.tiles import Config, Sm80Config
+from layoutalg.kernels.gemm.work.splitk import build_combine, combine_vector
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from tests.gemm_cases import arguments, expected
 from tests.sweeps import each

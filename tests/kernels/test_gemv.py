@@ -13,9 +13,9 @@ from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.gemm.choice.heuristic import expected_family
 from layoutalg.kernels.gemm.family import operands
 from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig, build, vector
-from layoutalg.kernels.gemm.heuristic import expected_family
 from layoutalg.kernels.gemm.launches import called_launches, launches
 from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
 from tests.kernels.test_gemm_sm90_batch import placed, right

@@ -6,7 +6,7 @@ from typing import Literal
 
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program import Kernel
-from layoutalg.kernels.gemm.heuristic import SIMT
+from layoutalg.kernels.gemm.choice.heuristic import SIMT
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig

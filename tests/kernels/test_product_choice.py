@@ -13,7 +13,7 @@ from layoutalg.kernels.calls import product_choice
 from layoutalg.kernels.calls.product_choice import copy_ns, ways
 from layoutalg.kernels.calls.product_plan import Copy, find_product, paddable, plan_of
 from layoutalg.kernels.calls.product_report import plan_matmul
-from layoutalg.kernels.gemm import heuristic
+from layoutalg.kernels.gemm.choice import heuristic
 from layoutalg.kernels.gemm.problem import BatchMode
 from tests import products
 from tests.hostgpu import simulated_gpu

@@ -27,8 +27,8 @@ from layoutalg import (
 )
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.f2 import LinearLayout
-from layoutalg.kernels.gemm import sm80 as gemm_sm80
 from layoutalg.kernels.gemm.problem import gemm_problem, scalar_words
+from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.rowwise import plans, reduce_problem

@@ -22,12 +22,12 @@ from layoutalg.codegen.instr import CLEAR, LDG, LDS, STG, STG_WHOLE, fma_outer
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.dtype import DType
+from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.mainloop import Mainloop, OperandPlan, operand_copy
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.splitk import part_problem
-from layoutalg.kernels.gemm.suggest import check_or_suggest
+from layoutalg.kernels.gemm.programs.mainloop import Mainloop, OperandPlan, operand_copy
 from layoutalg.kernels.gemm.tiles import Side, SimtConfig, operand_tile
+from layoutalg.kernels.gemm.work import part_problem
 from layoutalg.layout import Layout
 
 _FMA = {

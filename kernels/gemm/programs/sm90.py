@@ -53,18 +53,17 @@ from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_ti
 from layoutalg.codegen.program import BarrierRef, Kernel
 from layoutalg.dtype import DType
 from layoutalg.errors import IRError
+from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.groups import Groups
-from layoutalg.kernels.gemm.mainloop import k_tiles
 from layoutalg.kernels.gemm.problem import GemmProblem, Major
+from layoutalg.kernels.gemm.programs.mainloop import k_tiles
+from layoutalg.kernels.gemm.programs.sm80 import stage_copies
+from layoutalg.kernels.gemm.programs.streamk import MOST_BLOCKS, Work, Workspace, each_unit
 from layoutalg.kernels.gemm.rasterize import batch_extents, batch_place, below, tile_grid, tile_place
-from layoutalg.kernels.gemm.sm80 import stage_copies
-from layoutalg.kernels.gemm.splitk import Part, declare_part, declare_share, part_problem
-from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, each_unit
-from layoutalg.kernels.gemm.suggest import check_or_suggest
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
 from layoutalg.kernels.gemm.validate import MOST_BLOCKS as CLUSTERED_BLOCKS
 from layoutalg.kernels.gemm.validate import MOST_TILES
+from layoutalg.kernels.gemm.work import Groups, Part, declare_part, declare_share, part_problem
 from layoutalg.layout import AnyLayout, Layout
 
 ROWS = 64

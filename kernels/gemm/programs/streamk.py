@@ -26,12 +26,11 @@ from layoutalg.codegen.expr import Const, Expr, Operand, Select, Var, as_expr, m
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Kernel
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.groups import most_row_tiles
-from layoutalg.kernels.gemm.mainloop import declare_extents, inward_corner, k_tiles
 from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.programs.mainloop import declare_extents, inward_corner, k_tiles
 from layoutalg.kernels.gemm.rasterize import below, declare_corner, tile_grid
-from layoutalg.kernels.gemm.splitk import THREADS, added, combine_vector
 from layoutalg.kernels.gemm.tiles import Schedule, Sm80Config, Sm90Config, tile_count
+from layoutalg.kernels.gemm.work import THREADS, added, combine_vector, most_row_tiles
 
 NOTHING, ALWAYS = Const(0), Const(1)
 

@@ -49,13 +49,18 @@ from layoutalg.codegen.instr import (
 from layoutalg.codegen.language import KernelBuilder, partition
 from layoutalg.codegen.program import Kernel, Reg, RegRef
 from layoutalg.dtype import dtype
+from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.mainloop import Mainloop, OperandPlan, declare_extents, k_tiles, operand_copy
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of
+from layoutalg.kernels.gemm.programs.mainloop import (
+    Mainloop,
+    OperandPlan,
+    declare_extents,
+    k_tiles,
+    operand_copy,
+)
+from layoutalg.kernels.gemm.programs.streamk import MOST_BLOCKS, Work, Workspace, each_unit
 from layoutalg.kernels.gemm.rasterize import declare_corner, tile_grid
-from layoutalg.kernels.gemm.splitk import Part
-from layoutalg.kernels.gemm.streamk import MOST_BLOCKS, Work, Workspace, each_unit
-from layoutalg.kernels.gemm.suggest import check_or_suggest
 from layoutalg.kernels.gemm.tiles import (
     OperandTile,
     Side,
@@ -65,6 +70,7 @@ from layoutalg.kernels.gemm.tiles import (
     stored,
 )
 from layoutalg.kernels.gemm.validate import multiples
+from layoutalg.kernels.gemm.work import Part
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.synthesis import synthesize
 

@@ -24,10 +24,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
+from layoutalg.kernels.gemm.choice.tables import Sums, Tile
 from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.tables import Sums, Tile
 from layoutalg.kernels.gemm.tiles import Sm90Config
-from layoutalg.kernels.gemm.units import part_count, share_of
+from layoutalg.kernels.gemm.work import part_count, share_of
 
 L2_BYTES_PER_NS, MEMORY_BYTES_PER_NS = 14964.4, 4520.1
 """What the L2 gives to all multiprocessors, and the memory, in bytes per nanosecond: fitted."""
@@ -62,7 +62,7 @@ def expected_sm90_ns(
     """Nanoseconds that the model of the module's text expects, with another number of `splits` where given.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> from layoutalg.kernels.gemm.tables import SM90_SUMS, SM90_TILES
+    >>> from layoutalg.kernels.gemm.choice.tables import SM90_SUMS, SM90_TILES
     >>> p, tile = gemm_problem(4096, 4096, 4096, "bf16"), SM90_TILES[0]
     >>> round(expected_sm90_ns(p, tile.config, tile, SM90_SUMS, 132), -3)
     183000.0
@@ -74,7 +74,7 @@ def sm90_clock(p: GemmProblem, sums: Sums, sms: int) -> Callable[[Sm90Config, Ti
     """`expected_sm90_ns` of one product, of which what no tile changes is worked out once.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> from layoutalg.kernels.gemm.tables import SM90_SUMS, SM90_TILES
+    >>> from layoutalg.kernels.gemm.choice.tables import SM90_SUMS, SM90_TILES
     >>> p, tile = gemm_problem(256, 256, 16384, "bf16"), SM90_TILES[0]
     >>> sm90_clock(p, SM90_SUMS, 132)(tile.config, tile, 4) == expected_sm90_ns(
     ...     p, tile.config, tile, SM90_SUMS, 132, 4

@@ -36,10 +36,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig
-from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of
-from layoutalg.kernels.gemm.sm90_time import sm90_clock
-from layoutalg.kernels.gemm.tables import (
+from layoutalg.kernels.gemm.choice.sm90_time import sm90_clock
+from layoutalg.kernels.gemm.choice.tables import (
     SIMT_SUMS,
     SIMT_TILES,
     SM75_SUMS,
@@ -53,6 +51,8 @@ from layoutalg.kernels.gemm.tables import (
     Sums,
     Tile,
 )
+from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig
+from layoutalg.kernels.gemm.problem import GemmProblem, mmas_of
 from layoutalg.kernels.gemm.tiles import (
     Config,
     SimtConfig,
@@ -61,8 +61,8 @@ from layoutalg.kernels.gemm.tiles import (
     Sm90Config,
     tile_count,
 )
-from layoutalg.kernels.gemm.units import part_count, share_of
 from layoutalg.kernels.gemm.validate import check_config, check_element, check_half, check_sm90_problem
+from layoutalg.kernels.gemm.work import part_count, share_of
 
 OFFERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of parts that are tried."""

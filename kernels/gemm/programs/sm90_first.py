@@ -17,8 +17,8 @@ from layoutalg.codegen.program import BarrierRef, Kernel
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm.epilogue import Output
 from layoutalg.kernels.gemm.problem import GemmProblem
+from layoutalg.kernels.gemm.programs.sm90 import operand_layout, tiled_mma
 from layoutalg.kernels.gemm.rasterize import declare_tile
-from layoutalg.kernels.gemm.sm90 import operand_layout, tiled_mma
 from layoutalg.kernels.gemm.tiles import ROLE_REGISTERS, Sm90Config
 from layoutalg.layout import Layout
 

@@ -38,9 +38,9 @@ from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, partit
 from layoutalg.codegen.program import MemRef, Reg
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.rasterize import batch_strides, declare_batch, declare_tile
-from layoutalg.kernels.gemm.splitk import Part, declare_part
 from layoutalg.kernels.gemm.tiles import Config, OperandTile, Side, SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import multiples
+from layoutalg.kernels.gemm.work import Part, declare_part
 from layoutalg.layout import AnyLayout, Layout
 
 

@@ -1,0 +1,22 @@
+"""Which configuration computes a product fastest: what is offered, what is tried, and what is refused.
+
+tables      the tiles that are offered, with measured numbers, as data
+heuristic   which configurations to try, best first
+sm90_time   how long those of wgmma take
+suggest     refusals that name the nearest valid configuration
+"""
+
+from __future__ import annotations
+
+from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM75, SM80, SM90, Choice, expected_family
+from layoutalg.kernels.gemm.choice.suggest import check_or_suggest
+
+__all__ = [
+    "SIMT",
+    "SM75",
+    "SM80",
+    "SM90",
+    "Choice",
+    "check_or_suggest",
+    "expected_family",
+]
