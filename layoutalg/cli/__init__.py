@@ -8,7 +8,7 @@ fails, 2 on bad input, 3 when there is no answer for another reason, 130 on an i
     entry         main: what the console script calls, and the exit code of what nobody foresaw
     app           the list of commands, ADD A COMMAND HERE; how errors that are foreseen are shown
     commands/     one file per command, in rooms by what one wants to know
-    options       options that several commands share
+    options       options that commands of several rooms share; records of options, spread
     inputs        layouts, files of offsets and conditions, read and checked
     kernel_names  kernels by the names the command line gives them
     kernel_words  kernels, compilations and verified problems, for people and as JSON

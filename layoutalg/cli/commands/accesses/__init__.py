@@ -2,6 +2,7 @@
 
 analyze     what accesses cost on a layout, an index expression or explicit offsets
 report      layouts and what accesses cost on them, as one page for a browser
+options     which accesses are counted, and how
 explicit    accesses given lane by lane: counted, and as layouts
 kernel      the accesses of a CUDA source, with wavefronts and sectors by line
 profile_kernel  profile: a report of Nsight Compute, explained by line

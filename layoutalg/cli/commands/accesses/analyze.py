@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -25,22 +24,9 @@ from layoutalg.analysis import (
 )
 from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.commands.accesses.explicit import check_source, count_explicit, read_explicit, to_bytes
+from layoutalg.cli.commands.accesses.options import AccessOptions
 from layoutalg.cli.inputs import or_input, read_fail_on, read_layout, read_level, read_method
-from layoutalg.cli.options import (
-    AccessesOption,
-    ArchOption,
-    BaseOption,
-    ElementOption,
-    FailOnOption,
-    IndexOption,
-    JsonOption,
-    LevelOption,
-    MethodOption,
-    OffsetsOption,
-    OpOption,
-    RegsOption,
-    WarpsOption,
-)
+from layoutalg.cli.options import JsonOption, spread
 from layoutalg.cli.output import progress, say, say_json, say_verbatim
 from layoutalg.cli.refusals import header
 from layoutalg.cli.reports import failures, report_fields, report_tables
@@ -51,6 +37,7 @@ from layoutalg.layout import AnyLayout
 FAILED = 1
 
 
+@spread
 def analyze_command(
     layout: Annotated[
         str | None,
@@ -60,18 +47,8 @@ def analyze_command(
             callback=or_input,
         ),
     ] = None,
-    access: AccessesOption = None,
-    index: IndexOption = None,
-    offsets: OffsetsOption = None,
-    op: OpOption = None,
-    dtype: ElementOption = None,
-    arch: ArchOption = "sm_90",
-    base: BaseOption = 0,
-    warps: WarpsOption = None,
-    regs: RegsOption = None,
-    method: MethodOption = "auto",
-    level: LevelOption = "request",
-    fail_on: FailOnOption = None,
+    *,
+    asked: AccessOptions,
     as_json: JsonOption = False,
 ) -> int:
     """Count wavefronts (shared memory) or sectors (global memory) of accesses, in closed form.
@@ -80,23 +57,25 @@ def analyze_command(
 
     layoutalg analyze "(4096,8):(1024,1)" --access ld.global.b128@row --level dram
     """
-    conditions = [read_fail_on(text) for text in fail_on or ()]
-    machine = find_arch(arch)
-    wanted, chosen = read_method(method), read_level(level)
-    check_source(layout is not None, index, offsets, op=op, access=access, warps=warps, regs=regs)
+    conditions = [read_fail_on(text) for text in asked.fail_on or ()]
+    machine = find_arch(asked.arch)
+    wanted, chosen = read_method(asked.method), read_level(asked.level)
+    check_source(layout is not None, asked)
     with progress("counting", quiet=as_json):
         if layout is not None:
-            element = "f32" if dtype is None else dtype
+            element = "f32" if asked.dtype is None else asked.dtype
             count = _of_layout if chosen == "request" else _of_memory
-            payload, named, hint, reuse = count(layout, access, element, machine, base, wanted)
+            payload, named, hint, reuse = count(layout, asked.access, element, machine, asked.base, wanted)
         else:
             if chosen != "request":
                 raise ArgumentTypeError(
-                    f"--level {level} needs a layout; offsets are those of single requests"
+                    f"--level {asked.level} needs a layout; offsets are those of single requests"
                 )
             if wanted not in ("auto", "enumerated"):
-                raise ArgumentTypeError(f"--method {method} needs a layout; offsets are counted one by one")
-            payload, named, hint = _of_offsets(index, offsets, str(op), dtype, machine, base, warps, regs)
+                raise ArgumentTypeError(
+                    f"--method {asked.method} needs a layout; offsets are counted one by one"
+                )
+            payload, named, hint = _of_offsets(asked, machine)
             reuse = None
     failed = failures(conditions, [report for _, report in named])
     if as_json:
@@ -179,22 +158,12 @@ def _reuse_fields(reuse: Reuse) -> dict[str, int | str]:
     }
 
 
-def _of_offsets(
-    index: str | None,
-    path: Path | None,
-    op: str,
-    dtype: str | None,
-    machine: Arch,
-    base: int,
-    warps: int | None,
-    regs: int | None,
-) -> tuple[dict[str, Any], Named, str]:
+def _of_offsets(asked: AccessOptions, machine: Arch) -> tuple[dict[str, Any], Named, str]:
     """The report of one instruction on offsets that are spelled out."""
-    given = read_explicit(index, path, warps, regs, machine)
-    bits = 8 if dtype is None else element_type(dtype).bits
-    element = None if dtype is None else element_type(dtype)
-    addresses = to_bytes(given.offsets, bits, base)
+    given, op = read_explicit(asked.index, asked.offsets, asked.warps, asked.regs, machine), str(asked.op)
+    element = None if asked.dtype is None else element_type(asked.dtype)
+    addresses = to_bytes(given.offsets, 8 if element is None else element.bits, asked.base)
     report = count_explicit(op, addresses, given.mask, given.warps, machine, element)
     name = None if element is None else element.name
-    where = None if path is None else str(path)
-    return {"layout": None, "index": index, "offsets": where, "dtype": name}, [(op, report)], ""
+    where = None if asked.offsets is None else str(asked.offsets)
+    return {"layout": None, "index": asked.index, "offsets": where, "dtype": name}, [(op, report)], ""

@@ -24,6 +24,7 @@ from layoutalg.analysis import (
     worst_clash,
 )
 from layoutalg.arch import Arch, find_instruction
+from layoutalg.cli.commands.accesses.options import AccessOptions
 from layoutalg.cli.inputs import Offsets, read_offsets
 from layoutalg.dtype import DType
 from layoutalg.errors import (
@@ -54,24 +55,15 @@ class Explicit(NamedTuple):
     warps: int
 
 
-def check_source(
-    layout: bool,
-    index: str | None,
-    offsets: Path | None,
-    *,
-    op: str | None,
-    access: Sequence[str] | None,
-    warps: int | None,
-    regs: int | None,
-) -> None:
+def check_source(layout: bool, asked: AccessOptions) -> None:
     """Raise ArgumentTypeError unless one of a layout, --index and --offsets is given, and what it needs."""
-    if sum((layout, index is not None, offsets is not None)) != 1:
+    if sum((layout, asked.index is not None, asked.offsets is not None)) != 1:
         raise ArgumentTypeError("give one of a LAYOUT, --index EXPRESSION or --offsets FILE")
-    if index is None and (warps is not None or regs is not None):
+    if asked.index is None and (asked.warps is not None or asked.regs is not None):
         raise ArgumentTypeError("--warps and --regs go with --index")
-    if layout and op is not None:
-        raise ArgumentTypeError(f"--op goes with --index and --offsets; for a layout say --access {op}")
-    if not layout and (op is None or access):
+    if layout and asked.op is not None:
+        raise ArgumentTypeError(f"--op goes with --index and --offsets; for a layout say --access {asked.op}")
+    if not layout and (asked.op is None or asked.access):
         raise ArgumentTypeError("--index and --offsets need the instruction as --op, and no --access")
 
 

@@ -9,22 +9,9 @@ import typer
 
 from layoutalg.arch import find_arch
 from layoutalg.cli.commands.accesses.explicit import check_source, layout_of, read_explicit
+from layoutalg.cli.commands.accesses.options import AccessOptions
 from layoutalg.cli.inputs import or_input, read_fail_on, read_level, read_method
-from layoutalg.cli.options import (
-    AccessesOption,
-    ArchOption,
-    BaseOption,
-    ElementOption,
-    FailOnOption,
-    IndexOption,
-    JsonOption,
-    LevelOption,
-    MethodOption,
-    OffsetsOption,
-    OpOption,
-    RegsOption,
-    WarpsOption,
-)
+from layoutalg.cli.options import JsonOption, spread
 from layoutalg.cli.output import progress, say, say_json, write_whole
 from layoutalg.cli.refusals import header
 from layoutalg.cli.reports import failures
@@ -36,6 +23,7 @@ FAILED = 1
 REPORT = Path("report.html")
 
 
+@spread
 def report_command(
     layouts: Annotated[
         list[str] | None,
@@ -46,18 +34,8 @@ def report_command(
             callback=or_input,
         ),
     ] = None,
-    access: AccessesOption = None,
-    index: IndexOption = None,
-    offsets: OffsetsOption = None,
-    op: OpOption = None,
-    dtype: ElementOption = None,
-    arch: ArchOption = "sm_90",
-    base: BaseOption = 0,
-    warps: WarpsOption = None,
-    regs: RegsOption = None,
-    method: MethodOption = "auto",
-    level: LevelOption = "request",
-    fail_on: FailOnOption = None,
+    *,
+    asked: AccessOptions,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write to this file, whole or not at all.")
     ] = REPORT,
@@ -73,20 +51,21 @@ def report_command(
     """
     from layoutalg.page import page_reports, report_html
 
-    conditions = [read_fail_on(text) for text in fail_on or ()]
-    machine, wanted = find_arch(arch), read_method(method)
-    if read_level(level) != "request":
+    conditions = [read_fail_on(text) for text in asked.fail_on or ()]
+    machine, wanted = find_arch(asked.arch), read_method(asked.method)
+    if read_level(asked.level) != "request":
         raise ArgumentTypeError(
-            f"a page shows requests, and --level {level} has none to draw; layoutalg analyze counts it"
+            f"a page shows requests, and --level {asked.level} has none to draw; layoutalg analyze counts it"
         )
-    check_source(bool(layouts), index, offsets, op=op, access=access, warps=warps, regs=regs)
+    check_source(bool(layouts), asked)
+    arch, base, dtype = asked.arch, asked.base, asked.dtype
     with progress("drawing", quiet=as_json):
         if layouts:
-            texts, specs, element = layouts, access or [], "f32" if dtype is None else dtype
+            texts, specs, element = layouts, asked.access or [], "f32" if dtype is None else dtype
         else:
             element = "u8" if dtype is None else dtype
-            given = read_explicit(index, offsets, warps, regs, machine)
-            found, spec = layout_of(given, str(op), element_type(element), machine)
+            given = read_explicit(asked.index, asked.offsets, asked.warps, asked.regs, machine)
+            found, spec = layout_of(given, str(asked.op), element_type(element), machine)
             texts, specs = [str(found)], [spec]
         page = report_html(texts, specs, dtype=element, arch=arch, base_bytes=base, method=wanted).encode()
         failed = failures(conditions, page_reports(texts, specs, element, arch, base, wanted))

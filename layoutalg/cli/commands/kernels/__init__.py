@@ -1,5 +1,6 @@
 """Commands about a kernel: its text, its proof, its machine code, and what it holds of the machine.
 
+options     which kernel is meant
 generate    the CUDA text of a kernel
 verify      run a kernel and compare it with its definition
 sass        what the machine code of a kernel is made of

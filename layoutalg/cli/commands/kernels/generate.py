@@ -7,7 +7,13 @@ from typing import Annotated
 
 import typer
 
-from layoutalg.cli.completions import archs, dtypes, families
+from layoutalg.cli.commands.kernels.options import (
+    ConfigOptions,
+    FamilyArgument,
+    KernelDtypeOption,
+    ProblemOptions,
+)
+from layoutalg.cli.completions import archs
 from layoutalg.cli.kernel_names import find_kernel
 from layoutalg.cli.kernel_words import (
     contract_lines,
@@ -15,54 +21,17 @@ from layoutalg.cli.kernel_words import (
     cubin_sentence,
     kernel_sentence,
 )
-from layoutalg.cli.options import (
-    AccumulatorOption,
-    ActivationOption,
-    AMajorOption,
-    AxesOption,
-    BiasOption,
-    BMajorOption,
-    COption,
-    GroupsOption,
-    JsonOption,
-    LdaOption,
-    LdbOption,
-    LdcOption,
-    LddOption,
-    LdsOption,
-    OutputOption,
-    ResultOption,
-    ScheduleOption,
-    ShapeOption,
-    StepOption,
-    TileOption,
-)
+from layoutalg.cli.options import JsonOption, OutputOption, spread
 from layoutalg.cli.output import count, progress, say, say_json, write_whole
 from layoutalg.cli.refusals import header
 from layoutalg.errors import UnsupportedError
 
 
+@spread
 def generate_command(
-    family: Annotated[
-        str,
-        typer.Argument(
-            help="tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
-            "max, mean, min, prod, argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, "
-            "cross_entropy, relu, gelu, silu, add.",
-            show_default=False,
-            autocompletion=families,
-        ),
-    ],
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            "--dtype",
-            help="Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90 and gemv, "
-            "else f32.",
-            show_default=False,
-            autocompletion=dtypes,
-        ),
-    ] = None,
+    family: FamilyArgument,
+    *,
+    dtype: KernelDtypeOption = None,
     m: Annotated[
         int | None,
         typer.Option(help="Most rows of the source, or of a product. Default: 16384.", show_default=False),
@@ -74,24 +43,8 @@ def generate_command(
     k: Annotated[
         int | None, typer.Option(help="Most k of a product. Default: 4096.", show_default=False)
     ] = None,
-    lds: LdsOption = None,
-    ldd: LddOption = None,
-    shape: ShapeOption = None,
-    axes: AxesOption = None,
-    lda: LdaOption = None,
-    ldb: LdbOption = None,
-    ldc: LdcOption = None,
-    a_major: AMajorOption = None,
-    b_major: BMajorOption = None,
-    accumulator: AccumulatorOption = None,
-    result: ResultOption = None,
-    c: COption = None,
-    bias: BiasOption = None,
-    activation: ActivationOption = None,
-    groups: GroupsOption = None,
-    step: StepOption = None,
-    tile: TileOption = None,
-    schedule: ScheduleOption = None,
+    asked: ProblemOptions,
+    how: ConfigOptions,
     beta: Annotated[
         float | None, typer.Option(help="Refused: a kernel takes beta when it is launched; --c adds beta C.")
     ] = None,
@@ -157,10 +110,7 @@ def generate_command(
     from layoutalg.codegen.program import printed
 
     arch = find_target(arch)
-    options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
-    options |= {"lda": lda, "ldb": ldb, "ldc": ldc, "a_major": a_major, "b_major": b_major, "result": result}
-    options |= {"accumulator": accumulator, "c": c, "bias": bias, "activation": activation}
-    options |= {"groups": groups}
+    options = asked.with_extents(dtype, m, n, k)
     if beta is not None:
         raise UnsupportedError("beta is a parameter of the kernel, which a launch gives: --c adds beta C")
     if launcher is not None and part is not None:
@@ -171,7 +121,7 @@ def generate_command(
         raise UnsupportedError(f"--launcher {launcher} is of CUDA text: --ptx is not accepted beside it")
     with progress(f"writing {family}", quiet=as_json):
         number = 1 if part is None else part
-        found = find_kernel(family, options, arch, step, number, tile, schedule, linked=True)
+        found = find_kernel(family, options, arch, how.step, number, how.tile, how.schedule, linked=True)
         problem, kernel, parts, record = found.problem, found.kernel, found.parts, found.record
         chosen = [printed(k, arch) for k in (found.kernels if part is None else (kernel,))]
         source = with_launcher(print_kernels(chosen, buffer_lines(record)), record, launcher)

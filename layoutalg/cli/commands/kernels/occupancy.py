@@ -6,17 +6,16 @@ from typing import Annotated
 
 import typer
 
-from layoutalg.cli.completions import families
-from layoutalg.cli.kernel_names import find_kernel, whole_size_options
-from layoutalg.cli.options import (
-    ArchOption,
+from layoutalg.cli.commands.kernels.options import (
     AxesOption,
-    JsonOption,
     KernelDtypeOption,
     ShapeOption,
     StepOption,
     TileOption,
 )
+from layoutalg.cli.completions import families
+from layoutalg.cli.kernel_names import find_kernel, whole_size_options
+from layoutalg.cli.options import ArchOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, table
 from layoutalg.cli.refusals import header
 from layoutalg.errors import ArgumentTypeError

@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from layoutalg.cli.commands.kernels.options import KernelDtypeOption, StepOption, TileOption
 from layoutalg.cli.completions import families, one_of
 from layoutalg.cli.kernel_names import find_config
-from layoutalg.cli.options import (
-    ArchOption,
-    JsonOption,
-    KernelDtypeOption,
-    OutputOption,
-    StepOption,
-    TileOption,
-)
+from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
 from layoutalg.cli.output import PAGE, progress, say_json, write_whole
 from layoutalg.cli.refusals import header
 from layoutalg.draw import as_file, as_text

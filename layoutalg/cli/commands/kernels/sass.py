@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from layoutalg.cli.completions import archs, families
+from layoutalg.cli.commands.kernels.options import (
+    AxesOption,
+    FamilyArgument,
+    KernelDtypeOption,
+    ShapeOption,
+    StepOption,
+)
+from layoutalg.cli.completions import archs
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
-from layoutalg.cli.options import AxesOption, JsonOption, KernelDtypeOption, ShapeOption
+from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
 
@@ -21,16 +28,7 @@ SCHEDULERS = 4
 
 
 def sass_command(
-    family: Annotated[
-        str,
-        typer.Argument(
-            help="tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
-            "max, mean, min, prod, argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, "
-            "cross_entropy, relu, gelu, silu, add.",
-            show_default=False,
-            autocompletion=families,
-        ),
-    ],
+    family: FamilyArgument,
     dtype: KernelDtypeOption = None,
     m: Annotated[int | None, typer.Option(help="Most rows. Default: 4096.", show_default=False)] = None,
     n: Annotated[int | None, typer.Option(help="Most columns. Default: 4096.", show_default=False)] = None,
@@ -40,10 +38,7 @@ def sass_command(
     shape: ShapeOption = None,
     axes: AxesOption = None,
     part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
-    step: Annotated[
-        str | None,
-        typer.Option(help="A step of a product's ladder, by name or number. Default: the best tile."),
-    ] = None,
+    step: StepOption = None,
     arch: Annotated[
         str,
         typer.Option(

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from layoutalg.cli.completions import dtypes, families, one_of
+from layoutalg.cli.commands.kernels.options import (
+    ConfigOptions,
+    FamilyArgument,
+    KernelDtypeOption,
+    ProblemOptions,
+)
+from layoutalg.cli.completions import one_of
 from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
 from layoutalg.cli.kernel_words import verify_fields, verify_tables
-from layoutalg.cli.options import (
-    AccumulatorOption,
-    ActivationOption,
-    AMajorOption,
-    AxesOption,
-    BiasOption,
-    BMajorOption,
-    COption,
-    GroupsOption,
-    JsonOption,
-    LdaOption,
-    LdbOption,
-    LdcOption,
-    LddOption,
-    LdsOption,
-    ResultOption,
-    ScheduleOption,
-    ShapeOption,
-    StepOption,
-    TileOption,
-)
+from layoutalg.cli.options import JsonOption, spread
 from layoutalg.cli.output import progress, say, say_json
 from layoutalg.cli.refusals import header
 from layoutalg.cli.stores import Sweep, sweep
@@ -42,27 +29,11 @@ if TYPE_CHECKING:
 TARGETS = ("auto", "simulator", "gpu")
 
 
+@spread
 def verify_command(
-    family: Annotated[
-        str,
-        typer.Argument(
-            help="tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
-            "max, mean, min, prod, argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, "
-            "cross_entropy, relu, gelu, silu, add.",
-            show_default=False,
-            autocompletion=families,
-        ),
-    ],
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            "--dtype",
-            help="Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90 and gemv, "
-            "else f32.",
-            show_default=False,
-            autocompletion=dtypes,
-        ),
-    ] = None,
+    family: FamilyArgument,
+    *,
+    dtype: KernelDtypeOption = None,
     m: Annotated[
         int | None, typer.Option(help="Rows of the source, or of a product.", show_default=False)
     ] = None,
@@ -70,24 +41,8 @@ def verify_command(
         int | None, typer.Option(help="Columns of the source, or of a product.", show_default=False)
     ] = None,
     k: Annotated[int | None, typer.Option(help="k of a product.", show_default=False)] = None,
-    lds: LdsOption = None,
-    ldd: LddOption = None,
-    shape: ShapeOption = None,
-    axes: AxesOption = None,
-    lda: LdaOption = None,
-    ldb: LdbOption = None,
-    ldc: LdcOption = None,
-    a_major: AMajorOption = None,
-    b_major: BMajorOption = None,
-    accumulator: AccumulatorOption = None,
-    result: ResultOption = None,
-    c: COption = None,
-    bias: BiasOption = None,
-    activation: ActivationOption = None,
-    groups: GroupsOption = None,
-    step: StepOption = None,
-    tile: TileOption = None,
-    schedule: ScheduleOption = None,
+    asked: ProblemOptions,
+    how: ConfigOptions,
     alpha: Annotated[
         float | None, typer.Option(help="The alpha of a product that is verified. Default: 2.")
     ] = None,
@@ -148,17 +103,14 @@ def verify_command(
     if target == "gpu" or (target == "auto" and status.available):
         targets.append("gpu")
     chosen = find_family(family)
-    options = {"dtype": dtype, "m": m, "n": n, "k": k, "lds": lds, "ldd": ldd, "shape": shape, "axes": axes}
-    options |= {"lda": lda, "ldb": ldb, "ldc": ldc, "a_major": a_major, "b_major": b_major, "result": result}
-    options |= {"accumulator": accumulator, "c": c, "bias": bias, "activation": activation}
-    options |= {"groups": groups}
+    options = asked.with_extents(dtype, m, n, k)
     gpu = {"available": status.available, "name": status.name, "reason": status.reason}
     if cases is not None:
-        fixed = (*options.values(), step, tile, schedule, alpha, beta)
+        fixed = (*options.values(), *astuple(how), alpha, beta)
         if any(value is not None for value in fixed):
             raise UnsupportedError("--random draws problems and configurations: give it the family alone")
-        asked = Sweep(cases, seed, workers, scheduler, store, target == "gpu")
-        passed, (said, fields) = sweep(family, asked, quiet=as_json)
+        cast = Sweep(cases, seed, workers, scheduler, store, target == "gpu")
+        passed, (said, fields) = sweep(family, cast, quiet=as_json)
         if as_json:
             base = {"family": family, "dtype": "any", "passed": passed, "gpu": gpu}
             say_json(header("verify") | base | fields)
@@ -169,16 +121,16 @@ def verify_command(
         from layoutalg.kernels.gemm import with_factors
 
         chosen = with_factors(chosen, alpha, beta)
-    if step is not None and m is n is k is None:
-        options |= step_sizes(chosen, step)
+    if how.step is not None and m is n is k is None:
+        options |= step_sizes(chosen, how.step)
     problems = verified_problems(chosen, options)
     reports = []
     with progress(f"verifying {family}", len(problems) * len(targets), quiet=as_json) as advance:
         for where in targets:
             run_on = status.arch if where == "gpu" else "sm_90"
             for problem in problems:
-                named = (step, tile, schedule) != (None, None, None)
-                config = find_config(chosen, problem, run_on, step, tile, schedule)[1] if named else None
+                named = how != ConfigOptions()
+                config = find_config(chosen, problem, run_on, *astuple(how))[1] if named else None
                 reports.append(verify(chosen, problem, config, target=where, seed=seed))
                 advance()
     passed = all(report.passed for report in reports)
