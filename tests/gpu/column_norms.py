@@ -15,7 +15,6 @@ import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from layoutalg.codegen.gpu import (
@@ -30,7 +29,7 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.kernels import find_family
 from layoutalg.kernels.baselines import torch_difference
-from tests.gpu.hopper_products import timed_us
+from tests.gpu.timing import flush_buffer, medians_in_turn
 
 NBYTES, ROUNDS, LINE_BYTES, EPS = 256 << 20, 15, 128, 1e-5
 TORCH = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
@@ -89,11 +88,7 @@ def measured(
     given = torch.as_tensor(x, device="cuda").view(getattr(torch, TORCH[dtype])).reshape(p.axes.shape)
     copy = device_copy(y, x)
     runs = {"copy": copy, "again": copy, "ours": ours, "torch": by_torch(op, given)}
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
-        for name in rng.sample(list(runs), len(runs)):
-            times[name].append(timed_us(runs[name], flush))
-    us = {name: median(found) for name, found in times.items()}
+    us = medians_in_turn(runs, ROUNDS, flush, rng)
     return {
         "op": op, "dtype": dtype, "rows": rows, "columns": p.axes.shape[1],
         **{f"{name}_us": round(found, 1) for name, found in us.items()},
@@ -120,7 +115,7 @@ def main(args: list[str]) -> int:
     rng, table = random.Random(20261123), []
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
-        flush = cupy.zeros(64 << 20, "f4")
+        flush = flush_buffer()
         for case, (c, sequence) in zip(cases, made, strict=True):
             table.append(measured(case, c, sequence, flush, rng))
             print(" ".join(f"{name}={found}" for name, found in table[-1].items()), flush=True)

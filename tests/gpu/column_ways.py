@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from layoutalg.codegen.gpu import (
@@ -34,7 +33,7 @@ from layoutalg.errors import ResourceError
 from layoutalg.kernels.rowwise import NormConfig, arguments, norm_problem
 from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs
-from tests.gpu.hopper_products import timed_us
+from tests.gpu.timing import flush_buffer, medians_in_turn
 
 NBYTES, ROUNDS = 256 << 20, 7
 CLUSTERS = (1, 2, 4, 8, 16)
@@ -137,11 +136,7 @@ def timed_case(pool: Executor, op: str, dtype: str, rows: int, flush: Any, rng: 
             "spills": k.cubin.spill_bytes,
             "clusters": k.active_clusters if c.cluster > 1 else 0,
         }  # fmt: skip
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
-        for name in rng.sample(list(runs), len(runs)):
-            times[name].append(timed_us(runs[name], flush))
-    us = {name: median(found) for name, found in times.items()}
+    us = medians_in_turn(runs, ROUNDS, flush, rng)
     return [
         {"op": op, "dtype": dtype, "rows": rows, "columns": columns, "name": name, "us": round(us[name], 1),
          "share": round(us["copy"] / us[name], 3), **shown[name]}
@@ -165,7 +160,7 @@ def main(args: list[str]) -> int:
         stream,
         torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)),
     ):
-        flush = cupy.zeros(64 << 20, "f4")
+        flush = flush_buffer()
         for dtype, rows in problems:
             found = timed_case(pool, op, dtype, rows, flush, rng)
             table += found

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 from typing import Any
 
 from layoutalg.codegen.gpu import Prepared, device_copy, in_processes, load_prepared, prepare, require_gpu
@@ -24,7 +24,7 @@ from layoutalg.kernels.move.cases import CASES
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import best
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
-from tests.gpu.hopper_products import timed_us
+from tests.gpu.timing import flush_buffer, medians_in_turn
 
 IMAGES = (128, 224, 224, 3), (0, 3, 1, 2)
 SQUARE, ODD = ((8192, 8192), (1, 0)), ((9997, 9999), (1, 0))
@@ -42,7 +42,7 @@ TORCH = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "u8": "uint8", "s8": "int8",
     "s16": "int16", "s32": "int32", "s64": "int64",
 }  # fmt: skip
-ROUNDS, FLUSH_BYTES = 9, 1 << 28
+ROUNDS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,10 @@ def measured(one: Made, flush: Any, rng: random.Random) -> list[float]:
         lambda: out.copy_(x.permute(one.axes)),
         copy,
     ]
-    times: list[list[float]] = [[] for _ in runs]
     for run in runs:
         run()
-    for _ in range(ROUNDS):
-        for n in rng.sample(range(len(runs)), len(runs)):
-            times[n].append(timed_us(runs[n], flush))
-    return [p.moved_bytes / median(found) / 1e3 for found in times]
+    us = medians_in_turn(dict(enumerate(runs)), ROUNDS, flush, rng)
+    return [p.moved_bytes / found / 1e3 for found in us.values()]
 
 
 def main(args: Sequence[str]) -> int:
@@ -102,7 +99,7 @@ def main(args: Sequence[str]) -> int:
     import torch
 
     arch, rng, shares = require_gpu().arch, random.Random(2031), list[list[float]]()
-    flush = cupy.zeros(FLUSH_BYTES // 4, "float32")
+    flush = flush_buffer()
     print("| permute | ours GB/s | of the copy | over to().contiguous() | over copy_() |")
     print("|---|---:|---:|---:|---:|")
     for one in in_processes(made, [(arch, case) for case in TIMED]):

@@ -14,12 +14,11 @@ import json
 import random
 import sys
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from layoutalg import ops
 from layoutalg.codegen.gpu import require_gpu
-from tests.gpu.hopper_products import timed_us
+from tests.gpu.timing import flush_buffer, medians_in_turn
 
 SHAPES = (
     (8192, 8192), (4096, 32000), (4096, 50257), (2048, 128256), (1024, 262144), (65536, 1024), (262144, 100)
@@ -74,7 +73,7 @@ def times(out: Path) -> None:
     import torch
 
     rng, rows = random.Random(20261123), []
-    flush = cupy.zeros(64 << 20, "f4")
+    flush = flush_buffer()
     eager = torch.nn.functional.cross_entropy
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
@@ -92,13 +91,9 @@ def times(out: Path) -> None:
                     "compiled": lambda x=x, at=at, run=compiled: run(x, at),
                     "copy of half": lambda a=goal, b=half: a.copy_(b),
                 }  # fmt: skip
-                found: dict[str, list[float]] = {name: [] for name in contenders}
                 for run in contenders.values():
                     run()
-                for _ in range(ROUNDS):
-                    for name in rng.sample(list(contenders), len(contenders)):
-                        found[name].append(timed_us(contenders[name], flush))
-                us = {name: median(of) for name, of in found.items()}
+                us = medians_in_turn(contenders, ROUNDS, flush, rng)
                 read = x.numel() * x.element_size()
                 row = {"shape": shape, "type": str(kind), **us, "GB/s": read / us["ours"] / 1e3}
                 rows.append(row)

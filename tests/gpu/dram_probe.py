@@ -29,6 +29,7 @@ from layoutalg.dtype import dtype
 from layoutalg.indexing import code
 from layoutalg.layout import Layout, concat, flatten, modes, size
 from tests.gpu.counters import count_launches
+from tests.gpu.timing import flush_buffer, timed_us
 
 SPAN = 1 << 30
 """Bytes of addresses that a pattern covers where it is timed and where DRAM is counted."""
@@ -238,7 +239,7 @@ class Launches:
         text = "\n".join(pattern.source(span) for pattern in patterns for span in spans)
         self.module = cupy.RawModule(code=text, options=("-std=c++17",))
         self.data = cupy.random.RandomState(1).randint(0, 1 << 31, (max(spans) + (1 << 20)) // 4, "i4")
-        self.out, self.flush = cupy.zeros(1, "u4"), cupy.zeros(64 << 20, "f4")
+        self.out, self.flush = cupy.zeros(1, "u4"), flush_buffer()
         self.granularity = cupy.cuda.runtime.deviceGetLimit(GRANULARITY_LIMIT)
 
     def run(self, pattern: Pattern, span: int) -> None:
@@ -261,18 +262,8 @@ class Launches:
 
     def timed_us(self, pattern: Pattern) -> float:
         """Microseconds of one launch, the host ahead, the L2 full of clean data."""
-        import cupy
-        import torch
-
-        before, after = cupy.cuda.Event(), cupy.cuda.Event()
         self.limit(pattern)
-        self.flush.sum()
-        torch.cuda._sleep(AHEAD_CYCLES)
-        before.record()
-        self.run(pattern, SPAN)
-        after.record()
-        after.synchronize()
-        return float(cupy.cuda.get_elapsed_time(before, after)) * 1e3
+        return timed_us(lambda: self.run(pattern, SPAN), self.flush, AHEAD_CYCLES)
 
 
 def launch(spans: Sequence[int], patterns: Sequence[Pattern]) -> None:

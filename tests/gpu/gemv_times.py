@@ -22,7 +22,7 @@ from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.gemm.family import differs, way
 from layoutalg.kernels.gemm.problem import gemm_problem, scalar_words
 from tests.gpu.gemm_launch import launcher, load_all
-from tests.gpu.hopper_products import timed_us
+from tests.gpu.timing import flush_buffer, timed_us
 
 SIZES = (
     (2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048),
@@ -66,7 +66,7 @@ def main(args: list[str]) -> int:
     import torch
 
     require_gpu()
-    flush, rows = cupy.zeros(64 << 20, "f4"), []
+    flush, rows = flush_buffer(), []
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
         for dtype in ("bf16", "f32"):

@@ -7,7 +7,7 @@ Right: random groups, some empty, some of one row, of a tile and a row more, in 
 types as one launch takes; a result whose rows have room behind them keeps it.  Each group is compared with
 torch.matmul.
 
-Timed with a cold L2, in turn, in an order drawn anew for each round, as tests.gpu.hopper_products does:
+Timed with a cold L2, in turn, in an order drawn anew for each round, as tests.gpu.timing does:
 `ours` twice, prepared and called; a loop of torch.matmul, one for each group; torch._grouped_mm where
 PyTorch has it.  Sizes are equal, or drawn so that groups differ by a factor of ten.
 """
@@ -25,7 +25,8 @@ from typing import Any
 
 import layoutalg
 from layoutalg.codegen.gpu import in_processes, require_gpu
-from tests.gpu.hopper_products import CALL_CYCLES, timed_us
+from tests.gpu.hopper_products import CALL_CYCLES
+from tests.gpu.timing import timed_us
 
 CASES = tuple(
     (groups, rows, n, k, ragged)

@@ -18,7 +18,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,6 +26,7 @@ from typing import Any
 import layoutalg
 from layoutalg.codegen.gpu import in_processes, require_gpu
 from layoutalg.codegen.gpu.monitor import Monitor, watching
+from tests.gpu.timing import Run, times_in_turn
 
 MODELS = (
     (2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048)
@@ -38,30 +39,10 @@ SIZES = (*SQUARES, *((m, n, k) for m in (128, 4096) for n, k in MODELS), *EVEN, 
 
 CALLED = (*SIZES, *ODD, *((1, n, k) for n, k in MODELS))
 
-AHEAD_CYCLES = 60_000
-"""What the GPU waits for before a launch, so that the host is ahead of it."""
-
 CALL_CYCLES = 400_000
-"""The same for calls, which may make copies: 0.2 ms."""
+"""What the GPU waits for before a call, which may make copies: 0.2 ms."""
 
 SUSTAINED_S = 0.5
-
-Run = Callable[[], object]
-
-
-def timed_us(run: Run, flush: Any, cycles: int = AHEAD_CYCLES) -> float:
-    """Microseconds of one launch on a cold L2."""
-    import cupy
-    import torch
-
-    before, after = cupy.cuda.Event(), cupy.cuda.Event()
-    flush.sum()
-    torch.cuda._sleep(cycles)
-    before.record()
-    run()
-    after.record()
-    after.synchronize()
-    return float(cupy.cuda.get_elapsed_time(before, after)) * 1e3
 
 
 def sustained(run: Run, us: float, seconds: float, monitor: Monitor) -> tuple[float, float, float]:
@@ -139,8 +120,8 @@ def measured(
     times: dict[str, list[float]] = {name: [] for name in runs}
     clocks: list[float] = []
     for _ in range(9 if m * n * k > 1e12 else 15):
-        for name in rng.sample(list(runs), len(runs)):
-            times[name].append(timed_us(runs[name], flush, CALL_CYCLES))
+        for name, (us_once,) in times_in_turn(runs, 1, flush, rng, CALL_CYCLES).items():
+            times[name].append(us_once)
         clocks.append(float(monitor.read().sm_mhz or "nan"))
     us: Mapping[str, float] = {name: median(found) for name, found in times.items()}
     least, flops = min(us["cublas"], us["lt"]), 2 * m * n * k

@@ -21,7 +21,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from statistics import median
 from typing import Any, TypeAlias
 
 from layoutalg.codegen.gpu import (
@@ -42,7 +41,7 @@ from layoutalg.kernels.rowwise import NormConfig, NormProblem, arguments, norm_p
 from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
-from tests.gpu.hopper_products import timed_us
+from tests.gpu.timing import flush_buffer, medians_in_turn
 from tests.norms import check, data, launch_all
 
 COLUMNS = (16384, 32768, 65536, 131072, 262144, 524288, 1048576)
@@ -129,14 +128,10 @@ def timed(
             **asdict(c), "registers": loaded[0].cubin.registers, "clusters": clusters,
             "shared_bytes": loaded[0].kernel.shared_bytes,
         }  # fmt: skip
-    times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
     cupy.cuda.Device().synchronize()
-    for _ in range(7):
-        for name in rng.sample(list(runs), len(runs)):
-            times[name].append(timed_us(runs[name], flush))
-    us = {name: median(found) for name, found in times.items()}
+    us = medians_in_turn(runs, 7, flush, rng)
     best = min((us[name], name) for name in lines if name in us)
     first = next(iter(lines))
     moved = p.moved_bytes / 1e3
@@ -159,7 +154,7 @@ def times(path: str, names: list[str], *, every: bool) -> None:
     import cupy
     import torch
 
-    arch, rng, flush = require_gpu().arch, random.Random(20261123), cupy.zeros(64 << 20, "f4")
+    arch, rng, flush = require_gpu().arch, random.Random(20261123), flush_buffer()
     every_problem = [p for name in names for p in problems(name)]
     asked = [(p, c, arch) for p in every_problem for c in ways(p, arch, every=every)]
     print(len(asked), "ways", flush=True)

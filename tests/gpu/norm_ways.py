@@ -21,7 +21,6 @@ from dataclasses import asdict, replace
 from itertools import product
 from math import exp, gcd, log, prod
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from layoutalg.codegen.gpu import (
@@ -42,7 +41,8 @@ from layoutalg.kernels.rowwise.columns import held_columns, streamed
 from layoutalg.kernels.rowwise.families import Case
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.unaligned import can_skew, can_vector
-from tests.gpu.ragged_rows import DTYPES, FIT, MOST_BYTES, NORMED, drawn, timed_us
+from tests.gpu.ragged_rows import AHEAD_CYCLES, DTYPES, FIT, MOST_BYTES, NORMED, drawn
+from tests.gpu.timing import flush_buffer, medians_in_turn
 
 SMS = 132
 LEAST_COUNT, COLUMN_BYTES = 10, 256 << 20
@@ -183,7 +183,7 @@ def main() -> int:
     with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
         most = MOST_BYTES + 4096
         sources = {d: random_normal(most // find_dtype(d).nbytes, 1, d) for d in DTYPES}
-        target, flush = device_empty((most,), "u1"), cupy.zeros(64 << 20, "f4")
+        target, flush = device_empty((most,), "u1"), flush_buffer()
         for first in range(0, len(cases), TOGETHER):
             some = cases[first : first + TOGETHER]
             if time.monotonic() - began > asked.seconds:
@@ -243,11 +243,7 @@ def timed(
         runs[c] = run
         registers = compiled_.registers
         shown[c] = {"config": asdict(c), "apart": apart, "registers": registers}
-    times: dict[Any, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name in rng.sample(list(runs), len(runs)):
-            times[name].append(timed_us(runs[name], flush))
-    us = {name: median(found) for name, found in times.items()}
+    us = medians_in_turn(runs, rounds, flush, rng, AHEAD_CYCLES)
     chosen = next(iter(made))
     rows = []
     for name in sorted(us, key=us.__getitem__):

@@ -46,6 +46,7 @@ from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.cases import timed_cases
 from layoutalg.kernels.rowwise.families import Case
 from tests.gpu.ragged_rows import MOST_BYTES, NORMED, Bench, compiled_case, medians
+from tests.gpu.timing import flush_buffer
 from tests.gpu.tune_permute import Variant, variants_of
 
 ROW_BYTES = 256 << 20
@@ -348,7 +349,6 @@ class Permutes:
     """Buffers and the peer, once for all cases."""
 
     def __init__(self, rounds: int) -> None:
-        import cupy
         import torch
 
         self.rounds, self.torch = rounds, torch
@@ -356,7 +356,7 @@ class Permutes:
         self.source, self.target = (
             torch.empty(MOST_BYTES + 4096, device="cuda", dtype=torch.uint8) for _ in range(2)
         )
-        self.flush = cupy.zeros(64 << 20, "f4")
+        self.flush = flush_buffer()
         self.trouble, self.peer = "", None
         try:
             self.peer = CuTensor()

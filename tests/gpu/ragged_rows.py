@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from math import exp, log, prod
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 from typing import Any
 
 from layoutalg.codegen.gpu import (
@@ -44,6 +44,7 @@ from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels import find_family
 from layoutalg.kernels.baselines import torch_reduction
 from layoutalg.kernels.rowwise.families import Case
+from tests.gpu.timing import flush_buffer, medians_in_turn
 
 FIT, FRESH = 20261123, 20261124
 """The seeds: of cases that choices are made on, and of cases that they are tried on."""
@@ -151,43 +152,22 @@ def compiled_by_torch(case: Case, x: Any) -> Callable[[], Any]:
     return lambda: best(y)
 
 
-def timed_us(run: Callable[[], object], flush: Any) -> float:
-    """Microseconds of one launch on a cold L2."""
-    import cupy
-    import torch
-
-    before, after = cupy.cuda.Event(), cupy.cuda.Event()
-    flush.sum()
-    torch.cuda._sleep(AHEAD_CYCLES)
-    before.record()
-    run()
-    after.record()
-    after.synchronize()
-    return float(cupy.cuda.get_elapsed_time(before, after)) * 1e3
-
-
 def medians(contenders: dict[str, Callable[[], object]], rounds: int, flush: Any) -> dict[str, float]:
     """The median time of each, launched in turn."""
-    rng, times = random.Random(0), {name: list[float]() for name in contenders}
     for run in contenders.values():
         run()
-    for n in range(rounds):
-        for name in rng.sample(list(contenders), len(contenders)):
-            if n == 0 or times[name][0] < SLOW_US:
-                times[name].append(timed_us(contenders[name], flush))
-    return {name: median(found) for name, found in times.items()}
+    return medians_in_turn(contenders, rounds, flush, random.Random(0), AHEAD_CYCLES, SLOW_US)
 
 
 class Bench:
     """Sources, a destination and a buffer to flush with, once for all cases."""
 
     def __init__(self, rounds: int) -> None:
-        import cupy
 
         self.rounds = rounds
         most = MOST_BYTES + 4096
         self.sources = {d: random_normal(most // find_dtype(d).nbytes, 1, d) for d in DTYPES}
-        self.target, self.flush = device_empty((most,), "u1"), cupy.zeros(64 << 20, "f4")
+        self.target, self.flush = device_empty((most,), "u1"), flush_buffer()
 
     def row(self, case: Case, config: str, compiled: CompiledSequence, *, by_torch: bool) -> dict[str, Any]:
         """The times of a case."""

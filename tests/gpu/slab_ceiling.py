@@ -26,7 +26,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from layoutalg import Layout
@@ -44,7 +43,7 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.instr import STG_WHOLE
 from layoutalg.errors import ResourceError
-from tests.gpu.hopper_products import timed_us
+from tests.gpu.timing import flush_buffer, medians_in_turn
 
 BOX_BYTES, VECTOR_BYTES = 8 << 10, 16
 BOXES = {1: 28, 2: 14, 3: 9}
@@ -229,12 +228,7 @@ def measured(
     if not bool((x == y).all()):
         raise SystemExit(f"{way}: wrong copy")
     copy = device_copy(y, x)
-    contenders = [("ours", run), ("copy", copy), ("again", copy)]
-    times: dict[str, list[float]] = {name: [] for name, _ in contenders}
-    for _ in range(ROUNDS):
-        for name, one in rng.sample(contenders, len(contenders)):
-            times[name].append(timed_us(one, flush))
-    us = {name: median(found) for name, found in times.items()}
+    us = medians_in_turn({"ours": run, "copy": copy, "again": copy}, ROUNDS, flush, rng)
     cupy.cuda.Device().synchronize()
     return asdict(way) | {
         "rows": way.rows, "columns": columns, "resident": resident, "us": us["ours"],
@@ -255,7 +249,7 @@ def main(args: list[str]) -> int:
     print("compiled", len(made), flush=True)
     stream, rows = cupy.cuda.Stream(non_blocking=True), []
     with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
-        flush = cupy.zeros(64 << 20, "f4")
+        flush = flush_buffer()
         arrays = random_normal(nbytes * 5 // 16, 1, "f32"), device_empty((nbytes * 5 // 16,), "f4")
         for way, one in zip(every, made, strict=True):
             try:

@@ -19,7 +19,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from layoutalg.arch import find_arch
@@ -32,7 +31,7 @@ from layoutalg.kernels.gemm.family import differs, way
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.validate import check_config
 from tests.gpu.gemm_launch import launcher, load_all
-from tests.gpu.hopper_products import timed_us
+from tests.gpu.timing import flush_buffer, medians_in_turn
 
 SEED = 20261123
 FAMILIES: dict[str, tuple[str, Choice[Any]]] = {"gemm-sm80": ("f16", SM80), "gemm-sm90": ("bf16", SM90)}
@@ -148,7 +147,7 @@ def measured(
     if cublas is None:
         raise SystemExit("PyTorch is needed for cuBLAS")
     cublas()
-    contenders: list[tuple[str, Callable[[], object]]] = [("cublas", cublas), ("again", cublas)]
+    contenders: dict[str, Callable[[], object]] = {"cublas": cublas, "again": cublas}
     for number, (_, config, one) in enumerate(ways):
         d.fill(0)
         ours = launcher(one, given | scalar_words(p, "alpha", 1.0))
@@ -156,12 +155,8 @@ def measured(
         cupy.cuda.Device().synchronize()
         if wrong := differs(d, expected, p):
             raise SystemExit(f"{p} as {config!r}: {wrong}")
-        contenders.append((str(number), ours))
-    times: dict[str, list[float]] = {name: [] for name, _ in contenders}
-    for _ in range(15):
-        for name, run in rng.sample(contenders, len(contenders)):
-            times[name].append(timed_us(run, flush))
-    us = {name: median(found) for name, found in times.items()}
+        contenders[str(number)] = ours
+    us = medians_in_turn(contenders, 15, flush, rng)
     return [
         {
             "m": p.m, "n": p.n, "k": p.k, "element": element, "way": way(config),
@@ -186,7 +181,7 @@ def time(out: Path) -> None:
             fastest = sorted(tiles(p, choice), key=lambda pair: pair[0])[:3]
             cases.append((p, element, [usual, *fastest]))
     compiled = iter(load_all([(p, config) for p, _, ways in cases for _, config in ways]))
-    flush, rng, rows = cupy.zeros(64 << 20, "f4"), random.Random(SEED), []
+    flush, rng, rows = flush_buffer(), random.Random(SEED), []
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
         for p, element, ways in cases:

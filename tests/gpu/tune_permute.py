@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log, prod
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean
 from typing import Any, Literal
 
 from layoutalg.codegen.gpu import (
@@ -48,7 +48,7 @@ from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
 from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import loaded_units, moved_bytes, stored_units, tiles
 from layoutalg.layout import Swizzle
-from tests.gpu.hopper_products import timed_us
+from tests.gpu.timing import flush_buffer, medians_in_turn
 
 TUNED = (
     ("f32", *CASES[1]), ("f32", (16384, 16384), (1, 0)), ("f32", *CASES[2]), ("f16", *CASES[2]),
@@ -140,7 +140,7 @@ def tune(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...], arch: str) -
 COPY_SHARE, LEAST_SHARE = 0.60, 0.85
 """What a random tensor has to reach: either, whichever is lower."""
 
-ROUNDS, FLUSH_BYTES = 9, 1 << 28
+ROUNDS = 9
 MOST_TILE_BYTES = 110 << 10
 TORCH = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
@@ -228,12 +228,8 @@ def measured(
         if not torch.equal(torch.as_tensor(target, device="cuda")[:used], expected):
             print(f"WRONG {case}: {v.config}", flush=True)
         runs.append(run)
-    times: list[list[float]] = [[] for _ in runs]
-    rounds = ROUNDS if len(runs) < 6 else 5
-    for _ in range(rounds):
-        for n in rng.sample(range(len(runs)), len(runs)):
-            times[n].append(timed_us(runs[n], flush))
-    rates = [p.moved_bytes / median(found) / 1e3 for found in times]
+    us = medians_in_turn(dict(enumerate(runs)), ROUNDS if len(runs) < 6 else 5, flush, rng)
+    rates = [p.moved_bytes / found / 1e3 for found in us.values()]
     return {
         "dtype": dtype, "shape": shape, "axes": axes, "copy": rates[0], "again": rates[1],
         "configs": [repr(v.config) for v in made], "rates": rates[2:],
@@ -275,7 +271,7 @@ def shares(seed: int, count: int, variants: int, out: str | None, worst: int = 0
     cases = timed_cases(seed, count)
     if variants and not worst:
         cases = tuple(case for case in cases if len(case[1][0]) > 1)
-    flush = cupy.zeros(FLUSH_BYTES // 4, "float32")
+    flush = flush_buffer()
 
     def timed(cases: Sequence[tuple[str, Case]], variants: int) -> Iterator[dict[str, Any]]:
         made = in_processes(variants_of, [(arch, variants, case) for case in cases])

@@ -45,7 +45,8 @@ from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from tests.gpu.gemm_launch import launcher
-from tests.gpu.hopper_products import SIZES, timed_us
+from tests.gpu.hopper_products import SIZES
+from tests.gpu.timing import flush_buffer, times_in_turn
 
 SEEDS = {
     "fitted": 20261123, "fresh": 20261201, "unseen": 20261311, "study": 20261404, "second": 20261501,
@@ -136,9 +137,8 @@ def measured(p: GemmProblem, flush: Any, rng: random.Random) -> dict[str, Any]:
     times: dict[str, list[float]] = {name: [] for name in runs}
 
     def rounds(count: int, names: list[str]) -> None:
-        for _ in range(count):
-            for name in rng.sample(names, len(names)):
-                times[name].append(timed_us(runs[name], flush))
+        for name, found in times_in_turn({name: runs[name] for name in names}, count, flush, rng).items():
+            times[name] += found
 
     rounds(2, list(runs))
     best = min(min(found) for name, found in times.items() if name not in ("cublas", "again"))
@@ -190,7 +190,7 @@ def main(args: list[str]) -> int:
             kinds.setdefault(tuple(map(id, called_launches(p, config).kernels)), (p, config))
     refused = [why for why in in_processes(compiled, list(kinds.values())) if why]
     print(f"{len(kinds)} kernels, {time.perf_counter() - began:.0f} s", *refused, sep="\n", flush=True)
-    flush, stream, timed = cupy.zeros(64 << 20, "f4"), cupy.cuda.Stream(non_blocking=True), []
+    flush, stream, timed = flush_buffer(), cupy.cuda.Stream(non_blocking=True), []
     with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
         for p in problems:
             if time.perf_counter() - began > enough:

@@ -47,7 +47,7 @@ from layoutalg.kernels.move.cases import Case, timed_cases
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.problem import normalise, permute_problem
 from tests.gpu.gemm_launch import launcher
-from tests.gpu.hopper_products import timed_us
+from tests.gpu.timing import flush_buffer, times_in_turn
 from tests.gpu.tune_permute import TORCH, Variant
 from tests.gpu.tune_permute import drawn as drawn_movers
 from tests.gpu.tune_wgmma import compiled, drawn
@@ -73,18 +73,9 @@ class Study(NamedTuple):
     vendor: Run
 
 
-def medians(runs: Sequence[Run], rounds: int, flush: Any, rng: random.Random) -> list[list[float]]:
-    """The times of every run, in an order drawn anew for each round."""
-    times: list[list[float]] = [[] for _ in runs]
-    for _ in range(rounds):
-        for n in rng.sample(range(len(runs)), len(runs)):
-            times[n].append(timed_us(runs[n], flush))
-    return times
-
-
 def row_of(study: Study, flush: Any, rng: random.Random) -> dict[str, Any]:
     """Medians of both halves of the rounds, and of the choices again, twice."""
-    times = medians(study.runs, ROUNDS, flush, rng)
+    times = list(times_in_turn(dict(enumerate(study.runs)), ROUNDS, flush, rng).values())
     first, second = ([median(own[half::2]) for own in times] for half in (0, 1))
 
     def fastest(n: int) -> int:
@@ -93,8 +84,9 @@ def row_of(study: Study, flush: Any, rng: random.Random) -> dict[str, Any]:
     chosen = {n: fastest(min(n, study.by_rank)) for n in TOPS}
     chosen[0] = fastest(len(first))
     distinct = sorted(set(chosen.values()))
-    again = medians([study.vendor, *(study.runs[k] for k in distinct)], 2 * AGAIN, flush, rng)
-    both = [[median(own[half::2]) for half in (0, 1)] for own in again]
+    twice = dict(enumerate([study.vendor, *(study.runs[k] for k in distinct)]))
+    again = times_in_turn(twice, 2 * AGAIN, flush, rng)
+    both = [[median(own[half::2]) for half in (0, 1)] for own in again.values()]
     return {
         "problem": study.problem, "offered": study.offered, "by_rank": study.by_rank, "names": study.names,
         "first_us": [round(x, 3) for x in first], "second_us": [round(x, 3) for x in second],
@@ -251,7 +243,7 @@ def main(args: list[str]) -> int:
     end, out = time.monotonic() + float(more[1]), Path(more[2])
     status, rng = require_gpu(), random.Random(1)
     rows = json.loads(out.read_text(encoding="utf-8"))["rows"] if out.is_file() else []
-    flush, stream = cupy.zeros(64 << 20, "f4"), cupy.cuda.Stream(non_blocking=True)
+    flush, stream = flush_buffer(), cupy.cuda.Stream(non_blocking=True)
     studies = products(drawn("study")[start + len(rows) : count]) if kind == "products" else None
     with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
         for study in studies or movers(timed_cases(SEED, count)[start + len(rows) :]):

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from itertools import product
 from math import prod
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 from typing import Any
 
 from layoutalg.codegen.gpu import (
@@ -46,7 +46,8 @@ from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.schedule import walk_of
 from tests.gpu.long_rows import wrong_of
-from tests.gpu.ragged_rows import DTYPES, MOST_BYTES, compiled_by_torch, drawn, timed_us
+from tests.gpu.ragged_rows import AHEAD_CYCLES, DTYPES, MOST_BYTES, compiled_by_torch, drawn
+from tests.gpu.timing import flush_buffer, medians_in_turn
 
 SMS = 132
 RINGS = (
@@ -119,7 +120,7 @@ def times(path: str, seeds: list[int], which: str) -> int:
         f"{len(cases)} cases, {len(asked)} ways compiled after {time.monotonic() - began:.0f} s", flush=True
     )
     sources = {d: random_normal((MOST_BYTES + 4096) // find_dtype(d).nbytes, 1, d) for d in DTYPES}
-    target, flush = device_empty((MOST_BYTES + 4096,), "u1"), cupy.zeros(64 << 20, "f4")
+    target, flush = device_empty((MOST_BYTES + 4096,), "u1"), flush_buffer()
     stream, lines, wrong = cupy.cuda.Stream(non_blocking=True), [], 0
 
     def line(case: Case, *, by_torch: bool = False) -> dict[str, Any]:
@@ -152,13 +153,9 @@ def times(path: str, seeds: list[int], which: str) -> int:
             runs[str(c)], registers[str(c)] = run, one.registers
         if by_torch:
             runs["torch.compile"] = compiled_by_torch(case, src[: prod(case.shape)].reshape(case.shape))
-        seen: dict[str, list[float]] = {name: [] for name in runs}
         for each in runs.values():
             each()
-        for _ in range(7):
-            for name in rng.sample(list(runs), len(runs)):
-                seen[name].append(timed_us(runs[name], flush))
-        us = {name: median(found) for name, found in seen.items()}
+        us = medians_in_turn(runs, 7, flush, rng, AHEAD_CYCLES)
         shares = {name: us["copy"] / found for name, found in us.items()}
         print(f"\n{case} {nbytes / 1e6:.0f} MB, copy {us['copy']:.1f} us, again {shares['again']:.3f} {said}")
         for name in sorted(registers, key=lambda n: us[n]):
