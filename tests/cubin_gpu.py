@@ -110,10 +110,18 @@ class CubinGpu:
         self.ms += self.costs[image]
         self.launched.append(kernel.name)
 
-    def dependent_launcher(
-        self, function: int, grid: tuple[int, int, int], threads: int, shared: int, pointers: int
+    def attribute_launcher(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared: int,
+        pointers: int,
+        *,
+        cooperative: bool,
     ) -> Callable[[int], int]:
         """The launch of a kernel that may start early."""
+        assert not cooperative
 
         def start(stream: int) -> int:
             self.early += 1
@@ -130,7 +138,7 @@ class CubinGpu:
             patch.dict("sys.modules", cupy=self),
             patch.object(runtime, "gpu_status", lambda: status),
             patch.object(runtime.here, "launch", None, create=True),
-            patch.object(runtime, "dependent_launcher", self.dependent_launcher),
+            patch.object(runtime, "attribute_launcher", self.attribute_launcher),
         ):
             yield self
 

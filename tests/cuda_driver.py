@@ -98,25 +98,22 @@ class Driver:
         self.launched.append((tuple(shape), stream, values))
         self.devices.append(self.current)
 
-    def dependent_launcher(
-        self, function: int, grid: tuple[int, int, int], threads: int, shared: int, pointers: int
+    def attribute_launcher(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared: int,
+        pointers: int,
+        *,
+        cooperative: bool,
     ) -> Callable[[int], int]:
         def start(stream: int) -> int:
-            self.early.append(len(self.launched))
+            (self.together if cooperative else self.early).append(len(self.launched))
             self.launchKernel(function, *grid, threads, 1, 1, shared, stream, pointers, 0)
             return self.status
 
         return start
-
-    def cooperative_launcher(self, *given: Any) -> Callable[[int], int]:
-        start = self.dependent_launcher(*given)
-
-        def together(stream: int) -> int:
-            status = start(stream)
-            self.together.append(self.early.pop())
-            return status
-
-        return together
 
     def resident_blocks(self, function: int, threads: int, shared: int) -> int:
         return 264

@@ -30,7 +30,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     status = GpuStatus(True, "a stand-in", "sm_90a")
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(runtime.here, "launch", None, raising=False)
-    for name in ("dependent_launcher", "cooperative_launcher", "resident_blocks"):
+    for name in ("attribute_launcher", "resident_blocks"):
         monkeypatch.setattr(runtime, name, getattr(cupy, name))
     for module in (runtime, plan_cache):
         monkeypatch.setattr(module, "require_gpu", lambda: status)

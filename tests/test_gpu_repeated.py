@@ -45,7 +45,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     status = GpuStatus(True, "a stand-in", "sm_90a")
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(runtime.here, "launch", None, raising=False)
-    for name in ("dependent_launcher", "cooperative_launcher", "resident_blocks"):
+    for name in ("attribute_launcher", "resident_blocks"):
         monkeypatch.setattr(runtime, name, getattr(cupy, name))
     for module in (runtime, plan_cache):
         monkeypatch.setattr(module, "require_gpu", lambda: status)
@@ -187,7 +187,7 @@ def test_a_chain_of_two_kernels_builds_nothing_anew(driver: Driver, monkeypatch:
     driver.arguments = cycle((len(first), len(second)))
     ops.softmax(LONG, out=LONG)
     monkeypatch.setattr(runtime, "Packed", None)
-    monkeypatch.setattr(runtime, "cooperative_launcher", None)
+    monkeypatch.setattr(runtime, "attribute_launcher", None)
     counted = []
     sys.setprofile(lambda frame, event, arg: counted.append(frame) if event == "call" else None)
     try:

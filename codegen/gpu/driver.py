@@ -1,14 +1,13 @@
 """The calls of the driver that CuPy does not offer.
 
-    dependent_launcher(function, grid, threads, shared_bytes, pointers) -> a launch on a stream -> status
-    cooperative_launcher(...) -> the same, of blocks that wait for each other
+    attribute_launcher(function, grid, threads, shared_bytes, pointers) -> a launch on a stream -> status
     active_clusters(function, cluster, threads, shared_bytes) -> how many the device can run at a time
     largest_cluster(function, threads, shared_bytes) -> blocks of the largest cluster that fits
     resident_blocks(function, threads, shared_bytes) -> how many the device can run at a time
     encode_tiled(tensor_map, address) -> status, 128 bytes
 
-The first two call `cuLaunchKernelEx` with one attribute, of programmatic stream serialization, for a kernel
-that may start while the one in front ends, or of a cooperative launch; 0 is success.  What the call reads is
+The first calls `cuLaunchKernelEx` with one attribute, of programmatic stream serialization, for a kernel that
+may start while the one in front ends, or of a cooperative launch; 0 is success.  What the call reads is
 made once, not per launch.
 
 Sources: CUDA Driver API 13.0, "Execution Control" (cuLaunchKernelEx), "Occupancy"
@@ -71,21 +70,6 @@ class LaunchConfig(ctypes.Structure):
 _EARLY, _TOGETHER = (LaunchAttribute(n, 0, (1, 0, 0)) for n in (SERIALIZATION, COOPERATIVE))
 
 
-def dependent_config(
-    grid: tuple[int, int, int], threads: int, shared_bytes: int, stream: int
-) -> LaunchConfig:
-    """The configuration of a launch that may start early.
-
-    >>> config = dependent_config((4, 1, 1), 256, 1024, 7)
-    >>> list(config.grid), list(config.block), config.shared_bytes, config.stream
-    ([4, 1, 1], [256, 1, 1], 1024, 7)
-    >>> config.count, config.attributes[0].id, list(config.attributes[0].values)
-    (1, 6, [1, 0, 0])
-    """
-    attributes = ctypes.pointer(_EARLY)
-    return LaunchConfig(grid, (threads, 1, 1), shared_bytes, stream, attributes, 1)
-
-
 def cluster_config(cluster: tuple[int, int, int], threads: int, shared_bytes: int) -> LaunchConfig:
     """The configuration of one cluster, as questions of occupancy take it.
 
@@ -109,49 +93,30 @@ def status_name(status: int, library: Any = None) -> str:
     return f"{(name.value or b'an unknown error').decode()} ({status})"
 
 
-def dependent_launcher(
+def attribute_launcher(
     function: int,
     grid: tuple[int, int, int],
     threads: int,
     shared_bytes: int,
     pointers: int,
+    *,
+    cooperative: bool = False,
     library: Any = None,
 ) -> Callable[[int], int]:
     """The launch of a function in the current context, by stream; it returns the driver's status.
 
-    `pointers` is the address of its arguments' addresses.  One launch at a time: the stream stands in the
-    configuration until the driver has read it.  `library` stands for libcuda, without which this raises
-    OSError.
-
-    >>> from types import SimpleNamespace
-    >>> told = SimpleNamespace(cuLaunchKernelEx=lambda config, function, pointers, extra: function.value)
-    >>> dependent_launcher(7, (4, 1, 1), 256, 0, 0, told)(0)
-    7
-    """
-    return _launcher(dependent_config(grid, threads, shared_bytes, 0), function, pointers, library)
-
-
-def cooperative_launcher(
-    function: int,
-    grid: tuple[int, int, int],
-    threads: int,
-    shared_bytes: int,
-    pointers: int,
-    library: Any = None,
-) -> Callable[[int], int]:
-    """The same for a function whose blocks wait for each other: all are resident, or the driver refuses.
+    It may start early, or is `cooperative`: its blocks wait for each other, so that all are resident, or the
+    driver refuses.  `pointers` is the address of its arguments' addresses.  One launch at a time: the stream
+    stands in the configuration until the driver has read it.  `library` stands for libcuda, without which
+    this raises OSError.
 
     >>> from types import SimpleNamespace
     >>> told = SimpleNamespace(cuLaunchKernelEx=lambda config, *rest: config._obj.attributes[0].id)
-    >>> cooperative_launcher(7, (4, 1, 1), 256, 0, 0, told)(0)
-    2
+    >>> [attribute_launcher(7, (4, 1, 1), 256, 0, 0, cooperative=x, library=told)(0) for x in (False, True)]
+    [6, 2]
     """
-    attributes = ctypes.pointer(_TOGETHER)
+    attributes = ctypes.pointer(_TOGETHER if cooperative else _EARLY)
     config = LaunchConfig(grid, (threads, 1, 1), shared_bytes, 0, attributes, 1)
-    return _launcher(config, function, pointers, library)
-
-
-def _launcher(config: LaunchConfig, function: int, pointers: int, library: Any) -> Callable[[int], int]:
     launch = (library or _libcuda()).cuLaunchKernelEx
     given = (ctypes.byref(config), ctypes.c_void_p(function), ctypes.c_void_p(pointers), None)
 

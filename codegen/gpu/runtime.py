@@ -29,8 +29,7 @@ from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
 from layoutalg.codegen.gpu.driver import (
     NON_PORTABLE_CLUSTER,
     active_clusters,
-    cooperative_launcher,
-    dependent_launcher,
+    attribute_launcher,
     largest_cluster,
     resident_blocks,
 )
@@ -205,8 +204,10 @@ class Start:
         made = Packed(count, len(self._maps))
         if self._kernel.dependent or self._kernel.cooperative:
             function, x, y, z, threads, _, _, shared_bytes = self.shape
-            launcher = cooperative_launcher if self._kernel.cooperative else dependent_launcher
-            made.early = launcher(function, (x, y, z), threads, shared_bytes, made.pointers)
+            together = self._kernel.cooperative
+            made.early = attribute_launcher(
+                function, (x, y, z), threads, shared_bytes, made.pointers, cooperative=together
+            )
         return made
 
     def __call__(self, stream: int, packed: Packed) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from layoutalg.codegen.gpu.driver import LaunchAttribute, LaunchConfig, dependent_launcher
+from layoutalg.codegen.gpu.driver import LaunchAttribute, LaunchConfig, attribute_launcher
 from layoutalg.testing import compile_shared
 
 SEEN = """
@@ -46,7 +46,7 @@ def test_the_driver_reads_what_was_asked_for() -> None:
         return int(seen(*given, out))
 
     library = SimpleNamespace(cuLaunchKernelEx=launch)
-    start = dependent_launcher(1 << 40, (70000, 3, 2), 256, 49152, 1 << 42, library)
+    start = attribute_launcher(1 << 40, (70000, 3, 2), 256, 49152, 1 << 42, library=library)
     sizes = [ctypes.sizeof(LaunchConfig), ctypes.sizeof(LaunchAttribute)]
     for stream in (1 << 41, 0, 7):  # what is made once is read each time
         assert start(stream) == 42

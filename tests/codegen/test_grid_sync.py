@@ -108,7 +108,9 @@ def test_a_launch_is_refused_where_its_blocks_do_not_fit(monkeypatch: pytest.Mon
     """One that fits goes through the launch of the attribute."""
     started: list[tuple[Any, ...]] = []
 
-    def launcher(*given: Any) -> Any:
+    def launcher(*given: Any, cooperative: bool) -> Any:
+        assert cooperative
+
         def start(stream: int) -> int:
             started.append((*given[:4], stream))
             return 0
@@ -116,7 +118,7 @@ def test_a_launch_is_refused_where_its_blocks_do_not_fit(monkeypatch: pytest.Mon
         return start
 
     monkeypatch.setattr(runtime, "require_gpu", lambda: runtime.GpuStatus(True, "a stand-in", "sm_90a"))
-    monkeypatch.setattr(runtime, "cooperative_launcher", launcher)
+    monkeypatch.setattr(runtime, "attribute_launcher", launcher)
     monkeypatch.setattr(runtime, "take_up", lambda: None)
     function, kernel = SimpleNamespace(ptr=7), program()
     for most in (BLOCKS, BLOCKS - 1):

@@ -125,7 +125,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     cupy = Driver()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(runtime.here, "launch", None, raising=False)
-    monkeypatch.setattr(runtime, "dependent_launcher", cupy.dependent_launcher)
+    monkeypatch.setattr(runtime, "attribute_launcher", cupy.attribute_launcher)
     monkeypatch.setattr(runtime, "require_gpu", lambda: None)
     return cupy
 
