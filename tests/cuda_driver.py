@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from itertools import repeat
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
+
+from layoutalg.codegen.gpu import runtime
+from layoutalg.codegen.gpu.runtime import GpuStatus
+from layoutalg.kernels import plan_cache
+from layoutalg.kernels.calls import api, product_api, reduce_api, repeated
 
 FUNCTION, STREAM = 77, 5
 """The handle of every kernel, and CuPy's current stream."""
@@ -120,6 +127,27 @@ class Driver:
 
     class CUDADriverError(RuntimeError):
         """A status that is not 0."""
+
+
+def standing_in(patch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    """A driver in CuPy's place, of a GPU of sm_90a; what calls keep is forgotten before and behind."""
+    cupy, status = Driver(), GpuStatus(True, "a stand-in", "sm_90a")
+    patch.setitem(sys.modules, "cupy", cupy)
+    patch.setattr(runtime.here, "launch", None, raising=False)
+    for name in ("attribute_launcher", "resident_blocks"):
+        patch.setattr(runtime, name, getattr(cupy, name))
+    for module in (runtime, plan_cache):
+        patch.setattr(module, "require_gpu", lambda: status)
+    _forget()
+    yield cupy
+    _forget()
+
+
+def _forget() -> None:
+    kept = (api.permute_on_gpu, reduce_api._loaded, product_api._loaded, plan_cache.sequence_on_gpu)
+    for cache in kept:
+        cache.cache_clear()
+    repeated.forget()
 
 
 class Module:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,8 +31,9 @@ from unittest.mock import patch
 import numpy as np
 
 from layoutalg.codegen.expr import Var
-from layoutalg.codegen.gpu import LoadedSequence, Picks, ReadySequence
+from layoutalg.codegen.gpu import LoadedSequence, Picks, ReadySequence, preparation
 from layoutalg.codegen.gpu.arguments import check_aligned
+from layoutalg.codegen.gpu.cubin_cache import cached_cubin
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.program import Global, Kernel, LaunchSequence, lower
 from layoutalg.codegen.program.checks import check
@@ -265,3 +267,20 @@ def planning_gpu(arch: str) -> Iterator[HostGpu]:
 
     with _standing_in(arch, plan_cache.ready_sequence, load) as gpu:
         yield gpu
+
+
+@contextlib.contextmanager
+def compiled_names() -> Iterator[list[str]]:
+    """The names of the kernels that are compiled meanwhile, whatever a cache holds."""
+    found: list[str] = []
+
+    def counted(text: str, name: str, *rest: Any) -> Any:
+        found.append(name)
+        return cached_cubin(text, name, *rest)
+
+    plan_cache._compiled.cache_clear()
+    with (
+        patch.dict(os.environ, LAYOUTALG_CACHE="off"),
+        patch.object(preparation, "cached_cubin", counted),
+    ):
+        yield found

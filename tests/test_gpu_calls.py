@@ -11,37 +11,21 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.gpu import ReadySequence, compile_sequence, runtime
-from layoutalg.codegen.gpu.runtime import GpuStatus
+from layoutalg.codegen.gpu import ReadySequence, compile_sequence
 from layoutalg.errors import AlignmentError, ArgumentTypeError
 from layoutalg.kernels import FAMILIES, plan_cache
 from layoutalg.kernels.calls import api, product_api, reduce_api, repeated
 from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
 from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from tests.cuda_driver import STREAM, Array, Driver
+from tests.cuda_driver import STREAM, Array, Driver, standing_in
 from tests.sequences import launches_of
 
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     """A driver in CuPy's place; no kernel is kept from another test, nor for one."""
-    cupy = Driver()
-    status = GpuStatus(True, "a stand-in", "sm_90a")
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(runtime.here, "launch", None, raising=False)
-    for name in ("attribute_launcher", "resident_blocks"):
-        monkeypatch.setattr(runtime, name, getattr(cupy, name))
-    for module in (runtime, plan_cache):
-        monkeypatch.setattr(module, "require_gpu", lambda: status)
-    kept = (api.permute_on_gpu, reduce_api._loaded, product_api._loaded, plan_cache.sequence_on_gpu)
-    for cache in kept:
-        cache.cache_clear()
-    repeated.forget()
-    yield cupy
-    for cache in kept:
-        cache.cache_clear()
-    repeated.forget()
+    yield from standing_in(monkeypatch)
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import pytest
 
 from layoutalg import ops
 from layoutalg.codegen.gpu import compile_sequence, runtime
-from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.errors import (
     ArgumentTypeError,
     LayoutAlgError,
@@ -24,11 +23,11 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels import plan_cache
-from layoutalg.kernels.calls import api, product_api, reduce_api, repeated
+from layoutalg.kernels.calls import repeated
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.layout import Layout
-from tests.cuda_driver import STREAM, Array, Driver
+from tests.cuda_driver import STREAM, Array, Driver, standing_in
 from tests.sequences import launches_of
 from tests.sweeps import each
 
@@ -41,14 +40,6 @@ COMPILED: dict[str, Any] = {}
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     """A driver in CuPy's place; nothing is kept from another test, but compiled code."""
-    cupy = Driver()
-    status = GpuStatus(True, "a stand-in", "sm_90a")
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(runtime.here, "launch", None, raising=False)
-    for name in ("attribute_launcher", "resident_blocks"):
-        monkeypatch.setattr(runtime, name, getattr(cupy, name))
-    for module in (runtime, plan_cache):
-        monkeypatch.setattr(module, "require_gpu", lambda: status)
     given = plan_cache.ready_sequence
 
     def planned(family: str, p: Any, arch: str, folder: Path | None, scalars: Any, gpu: str) -> Any:
@@ -59,14 +50,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
         return COMPILED[str(p)]
 
     monkeypatch.setattr(plan_cache, "ready_sequence", planned)
-    kept = (api.permute_on_gpu, reduce_api._loaded, product_api._loaded, plan_cache.sequence_on_gpu)
-    for cache in kept:
-        cache.cache_clear()
-    repeated.forget()
-    yield cupy
-    for cache in kept:
-        cache.cache_clear()
-    repeated.forget()
+    yield from standing_in(monkeypatch)
 
 
 def tensors(monkeypatch: pytest.MonkeyPatch) -> type:

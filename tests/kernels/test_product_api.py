@@ -18,7 +18,7 @@ from layoutalg.errors import (
     ShapeError,
     UnsupportedError,
 )
-from layoutalg.kernels import FAMILIES, plan_cache
+from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.calls.arrays import MOST_SIMULATED, View, form_of
 from layoutalg.kernels.calls.product_api import MOST_PRODUCTS, _compute, chunks, matmul
 from layoutalg.kernels.calls.product_plan import find_product
@@ -26,7 +26,7 @@ from layoutalg.kernels.elements import ELEMENT
 from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
 from tests import products
-from tests.hostgpu import HostArray, HostGpu, allocation, planning_gpu, simulated_gpu
+from tests.hostgpu import HostArray, HostGpu, allocation, compiled_names, planning_gpu, simulated_gpu
 from tests.sweeps import each
 from tests.view_judge import Host, Numpy
 
@@ -160,22 +160,10 @@ def test_what_numpy_refuses_is_refused(a: tuple[int, ...], b: tuple[int, ...]) -
 # --- one kernel for many -------------------------------------------------------------------------------
 
 
-def test_another_size_and_other_factors_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from layoutalg.codegen.gpu import cubin_cache, preparation
-
-    ran: list[str] = []
-    compiled = cubin_cache.cached_cubin
-
-    def counted(text: str, name: str, *rest: Any) -> Any:
-        ran.append(name)
-        return compiled(text, name, *rest)
-
-    monkeypatch.setenv("LAYOUTALG_CACHE", "off")
-    monkeypatch.setattr(preparation, "cached_cubin", counted)
-    plan_cache._compiled.cache_clear()
+def test_another_size_and_other_factors_compile_nothing() -> None:
     family, sizes = FAMILIES["gemm-sm80"], ((200, 136, 72), (201, 400, 80), (130, 1000, 64), (999, 200, 640))
     configs = {}
-    with planning_gpu("sm_80") as gpu:
+    with planning_gpu("sm_80") as gpu, compiled_names() as ran:
         for alpha, (m, n, k) in enumerate(sizes):
             a, b = arrays(gpu, (m, k), (k, n), kind="float16")
             matmul(a, b, alpha=alpha)

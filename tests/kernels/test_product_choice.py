@@ -139,24 +139,12 @@ def test_plan_matmul_says_how_a_product_is_computed() -> None:
     assert "has no configuration" in str(plan_matmul(x, x.T, arch="sm_70"))
 
 
-def test_another_odd_size_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_odd_size_compiles_nothing() -> None:
     """The kernel that copies takes sizes and pitches when it is launched."""
-    from layoutalg.codegen.gpu import cubin_cache, preparation
-    from layoutalg.kernels import plan_cache
     from layoutalg.kernels.calls.product_api import matmul
-    from tests.hostgpu import planning_gpu
+    from tests.hostgpu import compiled_names, planning_gpu
 
-    ran: list[str] = []
-    compiled = cubin_cache.cached_cubin
-
-    def counted(text: str, name: str, *rest: Any) -> Any:
-        ran.append(name)
-        return compiled(text, name, *rest)
-
-    monkeypatch.setenv("LAYOUTALG_CACHE", "off")
-    monkeypatch.setattr(preparation, "cached_cubin", counted)
-    plan_cache._compiled.cache_clear()
-    with planning_gpu("sm_90") as gpu:
+    with planning_gpu("sm_90") as gpu, compiled_names() as ran:
         for n in (1111, 1113):
             matmul(*arrays(gpu, (n, n), (n, n), kind="float16"))
     assert len(ran) == 2
