@@ -150,7 +150,7 @@ def _remainder(term: Expr, c: int) -> Expr:
 
 
 def _granule(parts: list[Expr], c: int) -> int | None:
-    """A divisor g of c such that the terms that are no multiples of g sum to less than g."""
+    """A divisor g of c such that the terms that are not multiples of g sum to less than g."""
     steps = sorted((gcd(c, t.facts.stride, t.facts.offset) for t in parts), reverse=True)
     for g in accumulate(steps, gcd):
         small = [t.facts.hi for t in parts if not t.facts.divisible_by(g)]

@@ -1,6 +1,6 @@
 """Loads, stores, asynchronous copies and barriers; moves and byte permutes of registers.
 
-Loads and stores are tables keyed by the bytes a lane moves: LDG[16] is a 16-byte global load.  Values of
+Loads and stores are tables keyed by the bytes that a lane moves: LDG[16] is a 16-byte global load.  Values of
 1 and 2 bytes live zero-extended in one 32-bit word.
 
 From sm_80 on: CP_ASYNC[n] starts a copy of n bytes per lane from global to shared memory; CP_COMMIT closes

@@ -103,7 +103,7 @@ class Mma:
 
     @property
     def words(self) -> tuple[int, int, int]:
-        """32-bit words a lane of A, B and C."""
+        """32-bit words per lane of A, B and C."""
         return self.atom.registers("A"), self.atom.registers("B"), self.atom.registers("C")
 
     @property

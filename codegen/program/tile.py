@@ -192,7 +192,7 @@ class BarrierRef:
 
 @dataclass(frozen=True, slots=True)
 class Reg:
-    """A register array of 32-bit words a thread, row-major; the trailing modes are an instruction's words."""
+    """A register array of 32-bit words per thread, row-major; its last modes are an instruction's words."""
 
     name: str
     shape: tuple[int, ...]

@@ -62,7 +62,7 @@ EPSILON = MappingProxyType(
 """Half the distance of neighbouring numbers near 1."""
 
 LEAST = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150, "f64": 0.0, "s32": 0.0}
-"""Half of the least positive number of each type of a result; of doubles it is no double."""
+"""Half of the least positive number of each type of a result; of doubles it is not a double."""
 
 VERIFIED = (
     (128, 128, 64), (67, 131, 45), (64, 72, 16), (64, 72, 96), (40, 72, 200), (64, 72, 264), (40, 72, 328),

@@ -10,7 +10,7 @@ Divided by what a multiprocessor does in a cycle, the work of one pass over a ti
     tensor, fma    multiplications / their rate on registers alone
     L1             wavefronts of shared memory, and of loads that pass through the L1
     issue          instructions of all warps / 4
-    L2, DRAM       bytes of the tiles / bytes a cycle; DRAM divides by how often the L2 serves a panel again
+    L2, DRAM       bytes of the tiles / bytes per cycle; DRAM divides by how often the L2 serves a panel again
 
 cycles.  The largest bounds the step.  Where a block has a multiprocessor to itself and copies between two
 barriers, nothing is multiplied meanwhile, and the cycles of both phases add up.  What a measurement takes

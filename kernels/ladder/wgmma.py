@@ -124,7 +124,7 @@ class WgmmaStep(Step):
 def predict_wgmma(family: Family, p: GemmProblem, name: str, config: Sm90Config) -> WgmmaStep:
     """What one configuration will do, under a name.
 
-    Raises ShapeError for sizes that are no multiples of the tiles, UnsupportedError without NVRTC or a
+    Raises ShapeError for sizes that are not multiples of the tiles, UnsupportedError without NVRTC or a
     disassembler.
 
     >>> from layoutalg.kernels.registry import find_family

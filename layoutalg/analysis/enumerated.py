@@ -54,7 +54,7 @@ class Extent(NamedTuple):
 def access_extent(layout: AnyLayout, access: Access, rule: Instruction, machine: Arch) -> Extent:
     """The instructions of `access`, after checking that it fits the layout and the instruction.
 
-    Raises ShapeError when the values are no whole number of vectors, or the access leaves the layout's
+    Raises ShapeError when the values are not a whole number of vectors, or the access leaves the layout's
     domain (asked of all lanes that supply an address, unless a predicate may exclude them); AlignmentError
     when the base is not known to be aligned.
 

@@ -120,7 +120,7 @@ def a_text(value: Any, reading: Reading) -> str:
 
 
 def a_name(value: Any, reading: Reading) -> str:
-    """A text of one line, at most MAX_NAME characters, with one that is no blank."""
+    """A text of one line, at most MAX_NAME characters, with one that is not blank."""
     text = a_text(value, reading)
     if not text.strip() or "\n" in text:
         raise ParseError(f"{text!r} is no name: one line that is not blank is needed", text=text)

@@ -51,7 +51,7 @@ def _run(words: Sequence[str]) -> int:
         app()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is no answer
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is not an answer
         refuse(words, type(error).__name__, _sentence(error))
         return UNANSWERED
     return 0

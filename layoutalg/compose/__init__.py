@@ -2,7 +2,7 @@
 
     composed     composition, by mode and with swizzles
     normal       normal_form: a chain of swizzles over an offset and a layout, and what finds it
-    rotation     rotated_layout: rows turned by their number, modulo a length that is no power of two
+    rotation     rotated_layout: rows turned by their number, modulo a length that is not a power of two
     digits       composition of two plain layouts, digit by digit, or the coordinate where there is none
     coordinates  composition and products of layouts whose strides are coordinates
     fields       vectors in the fields of one integer: strides along several modes compose as integers do

@@ -6,7 +6,7 @@ layouts compose as integers do, exactly, and every stride of the result is read 
 
     (4,8):(1@0,1@1)  in 8 bits each:  (4,8):(1,256)      o (2,4):(2,4)  =  (2,4):(2,256)  =  (2,4):(2@0,1@1)
 
-A stride of the result that moves along two modes at once is no scaled basis, and is refused: 4:(1,1) has
+A stride of the result that moves along two modes at once is not a scaled basis, and is refused: 4:(1,1) has
 none, though its function exists.
 
 >>> from layoutalg.compose import compose_layouts

@@ -1,8 +1,9 @@
 """Rotations: rows that are turned by their number, (m, n) -> m N + (n + step (m / rows)) mod N.
 
 The idea.  A swizzle permutes a row by XOR, which needs powers of two; a rotation (a skewed layout) permutes
-it by adding modulo its length, for any length.  It is no new kind of layout: the sum n + step (m / rows) is
-a digit below N of an index whose next digit takes the carries and is dropped, and the row is the digit above:
+it by adding modulo its length, for any length.  It is not a new kind of layout: the sum n + step (m / rows)
+is a digit below N of an index whose next digit takes the carries and is dropped, and the row is the digit
+above:
 
     outer  (N,carries,M):(1,0,N)        inner  (M,N):(step + N carries,1)
 
@@ -90,8 +91,8 @@ def rotated_layout(shape: IntTuple, *, step: int = 1, rows_per_step: int = 1) ->
     """The rotation of a tile (M, N) stored by rows: every `rows_per_step` rows are turned by `step` more.
 
     A `step` that is a multiple of V keeps vectors of V elements whole where N is one too.  Raises ShapeError
-    for a shape that is no pair of positive integers, and for numbers that are not positive; DivisibilityError
-    where `rows_per_step` does not divide M.
+    for a shape that is not a pair of positive integers, and for numbers that are not positive;
+    DivisibilityError where `rows_per_step` does not divide M.
 
     >>> print(rotated_layout((8, 12), step=4, rows_per_step=2))
     (12,2,8):(1,0,12) o 0 o ((2,4),12):((24,52),1)

@@ -143,7 +143,7 @@ class _Descent:
 
     @property
     def exhausted(self) -> bool:
-        """True when the search gave up, so that None is no answer."""
+        """True when the search gave up, so that None is not an answer."""
         return self.nodes > QUICK_NODES
 
     def solve(self, target: int, count: int) -> Vector | None:

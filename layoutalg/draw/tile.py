@@ -66,7 +66,7 @@ def layout_access_picture(
     stages: list[tuple[str, AnyLayout]] = [("", layout)]
     if isinstance(layout, ComposedLayout) and layout.swizzles and isinstance(report, SharedReport):
         plain = ComposedLayout(Swizzles(), layout.offset, layout.inner)
-        with suppress(LayoutAlgError):  # without the swizzle it may be no access at all
+        with suppress(LayoutAlgError):  # without the swizzle it may not be an access at all
             worst = analyze_access(plain, access, machine)
             stages = [(f"before {layout.outer}", plain), (f"after {layout.outer}", layout)]
     elems = vector_elems(find_instruction(access.op, machine), access.element)

@@ -175,7 +175,7 @@ def canonical_layout(
     """The canonical layout (M or N, K) -> offset in elements, relative to an aligned start.
 
     Offsets that the form does not use are ignored.  Raises ShapeError for a shape that is not made of whole
-    atoms or offsets that are no whole elements.
+    atoms or offsets that are not whole elements.
 
     >>> print(canonical_layout("128B", "K", "bf16", (64, 16), sbo_bytes=1024))
     Sw<3,3,3> o 0 o ((8,8),(8,2)):((64,512),(1,8))

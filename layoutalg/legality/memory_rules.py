@@ -12,7 +12,7 @@ together with the nearest that does.  Every requirement is a row of `MEMORY_RULE
 >>> [str(read_memory_op(name)) for name in ("ld.shared.v3.f32", "LDS.128", "cp.async.cg.8")]
 ['ld.shared.v3.b32', 'ld.shared.b128', 'cp.async.cg.8']
 
-Notes.  That lanes hold whole elements and tiles whole vectors is no rule of the hardware: it is what the
+Notes.  That lanes hold whole elements and tiles whole vectors is not a rule of the hardware: it is what the
 instruction would need to move the tile and nothing else.
 
 Sources.  PTX ISA: "Vectors", "Addresses as Operands", ld, st, ldmatrix, stmatrix, cp.async.

@@ -88,7 +88,7 @@ _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 def first(text: str, start: int = 0) -> int:
-    """The position of the first character from `start` on that is no blank.
+    """The position of the first character from `start` on that is not blank.
 
     >>> first("  8:1")
     2

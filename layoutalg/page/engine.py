@@ -127,7 +127,7 @@ class Engine:
         return replace(Access.of(spec, self.layout, self.element), base_bytes=self.base_bytes)
 
     def tile(self, swizzle: Bits | None, pad: int) -> AnyLayout:
-        """The layout under a setting; raises ShapeError for bits that are no swizzle, UnsupportedError."""
+        """The layout under a setting; raises ShapeError for bits that are not a swizzle, UnsupportedError."""
         if self.form is None:
             if swizzle is None and not pad:
                 return self.layout

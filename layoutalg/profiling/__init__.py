@@ -7,7 +7,7 @@
     reading      read_report: Report, and every refusal by name
     records      Launch, Measured, Row: instructions and their counters; by_line
     opcodes      SASS instructions by the analysis's names
-    counting     excess, pipe_counters: what counters include that is no bank conflict
+    counting     excess, pipe_counters: what counters include that is not a bank conflict
     fitting      fit_pitch: the pitch of rows that explains a number, and the layout without conflicts
     joining      join: instructions and the accesses that `layoutalg kernel` read, by file and line
     explaining   explain_launch, Finding: all of that together

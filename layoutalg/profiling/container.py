@@ -1,7 +1,8 @@
-"""How a report file is built: enough of it to tell what is no report, and what is cut off.
+"""How a report file is built: enough of it to tell what is not a report, and what is cut off.
 
-The idea.  ncu-report reads a file that is no report, or of which the end is missing, as one of fewer results
-or of none, without a word.  The format says how long each part is, so that this can be seen beforehand:
+The idea.  ncu-report reads a file that is not a report, or of which the end is missing, as one of fewer
+results or of none, without a word.  The format says how long each part is, so that this can be seen
+beforehand:
 
     NVR\\0                          four bytes
     size, file header              a message whose field 1 is the version of the format

@@ -1,4 +1,4 @@
-"""What the counters include that is no bank conflict, and how much of an excess is one.
+"""What the counters include that is not a bank conflict, and how much of an excess is one.
 
 The idea.  The counter of an instruction (`memory_l1_wavefronts_shared`) is exact for loads, stores, ldmatrix
 and stmatrix: what it has beyond the ideal are bank conflicts.  It is not for these:

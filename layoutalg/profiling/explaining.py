@@ -1,4 +1,4 @@
-"""Findings: each line's counters, the access it is, what is no conflict, and the layout to take.
+"""Findings: each line's counters, the access it is, what is not a conflict, and the layout to take.
 
 explain_launch(launch)                        from the counters alone
 explain_launch(launch, "f.cu", accesses)      joined with what `layoutalg kernel` read of f.cu

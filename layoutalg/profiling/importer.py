@@ -3,9 +3,10 @@
     python importer.py REPORT MOST [REGEX]
 
 The idea.  ncu-report is a compiled library that reads files which users hand over: it may crash, or read what
-is no report as one of no results.  So it runs here, as a program of its own, under limits (layoutalg.tools);
-nothing else of layoutalg is imported.  Only what the face needs crosses over: of each launch the counters of
-instructions that touch memory, some sums, and the text of the lines that they come from.
+is not a report as one of no results.  So it runs here, as a program of its own, under limits
+(layoutalg.tools); nothing else of layoutalg is imported.  Only what the face needs crosses over: of each
+launch the counters of instructions that touch memory, some sums, and the text of the lines that they come
+from.
 
 Output: {"names": every launch's, "launches": [...]} where REGEX finds something in the name, at
 most MOST of them; {"error": kind, "message"} for a report that is refused.  Kinds: "missing", the library is

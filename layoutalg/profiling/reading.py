@@ -1,4 +1,4 @@
-"""From a file to launches: what is no report, is damaged, too large or without counters is refused by name.
+"""From a file to launches: what is not a report, is damaged, too large or has no counters is refused by name.
 
 The idea.  `ncu_report.load_report` answers for any file, mostly with nothing.  So the framing is checked
 first (container), the library then reads the file in a child with a limit of time and memory (importer), and
@@ -49,7 +49,7 @@ class Report:
 def read_report(path: str | Path, kernel: str | None = None) -> Report:
     """The launches in a report of Nsight Compute whose kernel's name a regular expression finds.
 
-    Raises OSError for a file that cannot be opened; ParseError for one that is no report, is cut off,
+    Raises OSError for a file that cannot be opened; ParseError for one that is not a report, is cut off,
     damaged, or of a version that ncu-report does not read, and for an expression that is none; ResourceError
     for more than MAX_REPORT_BYTES or MAX_LAUNCHES; UnknownNameError where no kernel has such a name;
     UnsupportedError without the package ncu-report, and for a report that lacks the counters of

@@ -61,7 +61,7 @@ _ELEMENTS = ("f32", "s32", "u32")
 _REDUX_SM = (8, 0)
 
 _OPERATION_CYCLES, _REDUX_CYCLES = 0.5, 2.0
-"""64 lanes a cycle add or compare, 16 of a redux.sync arrive."""
+"""64 lanes per cycle add or compare, 16 of a redux.sync arrive."""
 
 
 @dataclass(frozen=True, slots=True)

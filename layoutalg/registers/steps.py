@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 CYCLES: Mapping[str, float] = MappingProxyType(
     {"selects": 0.5, "permutes": 0.5, "shuffles": 1.0, "wavefronts": 1.0, "barriers": 2.0}
 )
-"""Cycles of an SM for one warp: 64 lanes a cycle select or permute, 32 shuffle, 16 arrive at a barrier.
+"""Cycles of an SM for one warp: 64 lanes per cycle select or permute, 32 shuffle, 16 arrive at a barrier.
 
 Source: CUDA C++ Programming Guide, "Arithmetic Instructions" (selects and permutes taken as compares, warp
 shuffle) and "Synchronization Instruction", compute capability 8.x; carried over to the others.

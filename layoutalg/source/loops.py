@@ -466,7 +466,7 @@ class _Wanted(NoForm):
 
 
 def _changed_to(value: Value) -> Unknown:
-    """What a variable is after a loop that sets it to something that is no number."""
+    """What a variable is after a loop that sets it to something that is not a number."""
     found = unknown(value)
     return Unknown(found.why, found.name, found.carried)
 

@@ -27,7 +27,7 @@ _WHOLE = 1024
 """Bytes: a multiple of every line, and of all banks."""
 
 REGISTERS = "registers"
-"""The op of an access to an array in registers, which is no memory access."""
+"""The op of an access to an array in registers, which is not a memory access."""
 
 CONSTANT = "constant"
 """The op of a load of constant memory, which has neither banks nor sectors."""

@@ -241,8 +241,8 @@ def _linear(
     for swizzle in free_swizzles(tile, patterns):  # the first, if there is one; None is storage order
         layout = tile.base if swizzle is None else swizzled_tile(tile, swizzle)
         return _proved(question, tile, layout, "plain" if swizzle is None else "swizzle", footprints)
-    # A bank map that is not found in budget is no answer, but a single swizzle of more memory, or a padding,
-    # may still be one: so the error waits until those are looked at.
+    # A bank map that is not found in budget is not an answer, but a single swizzle of more memory, or a
+    # padding, may still be one: so the error waits until those are looked at.
     undecided: UndecidedError | None = None
     failed = Certificate(False, "forms", (), footprints=footprints)
     if question.form == "any":

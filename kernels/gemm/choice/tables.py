@@ -55,7 +55,7 @@ SIMT_TILES: tuple[Tile[SimtConfig], ...] = (
     Tile(SimtConfig(64, 64, 16, 8, 4, 4, min_blocks=4), (506, 923, 1232, 1524), (674, 162, 139, 89), 1.05),
     Tile(SimtConfig(32, 64, 16, 4, 4, 4, min_blocks=4), (322, 485, 709, 909), (500, 677, 378, 302), 1.08),
 )  # fmt: skip
-"""The tiles, for f32; a tile of f64 has half the columns a thread and a warp."""
+"""The tiles, for f32; a tile of f64 has half the columns per thread and per warp."""
 
 SM80_SUMS = Sums(1595, 0.000319)
 """What writing parts of k and adding them up cost."""

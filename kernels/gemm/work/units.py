@@ -4,7 +4,7 @@ The idea.  T tiles of S steps of k each are W = T // G whole waves and R = T % G
 a wave of their own keep R of G blocks busy.  As a line of R S steps, step x belonging to tile W G + x // S,
 every block has
 
-    share    ceil(R S / G) steps, which are no more than S: block b those from b * share on
+    share    ceil(R S / G) steps, which are at most S: block b those from b * share on
 
 so that a block has at most two parts of tiles behind its whole ones.  9 tiles of 6 steps by 4 blocks:
 

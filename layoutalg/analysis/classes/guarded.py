@@ -72,7 +72,7 @@ def guarded_table(
     """The classes of an access whose `active` is a Guard; None when closed forms do not reach it.
 
     `found` is the footprint of the access without its guard.  `counts` says how many of its threads,
-    registers and iterations there are, if that is less: what is past them is no instruction at all.
+    registers and iterations there are, if that is less: what is past them is not an instruction at all.
     Raises ShapeError for a guard with more bounds than the layout has modes.
 
     >>> from dataclasses import replace

@@ -33,7 +33,7 @@ def between(digits: Digits, weights: Sequence[int], low: int, high: int) -> Iter
     """Disjoint families that hold every choice of `digits` with low <= sum of value * weight < high.
 
     Weights must not be negative; digits of weight 0 are free.  Raises UndecidedError
-    when digits overlap so much that an interval is no small number of families.
+    when digits overlap so much that an interval is more than a few families.
 
     >>> [[d.extent for d in f] for f in between((ResidueDigit(0, 1 << 40, 1, (0, 0, 0)),), (1,), 0, 1 << 20)]
     [[1048576]]

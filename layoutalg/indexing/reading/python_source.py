@@ -77,7 +77,7 @@ def _parsed(text: str, mode: str) -> ast.AST:
         raise ResourceError("characters of the source", len(text), MAX_TEXT)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what Python says of odd literals is no answer
+            warnings.simplefilter("ignore")  # what Python says of odd literals is not an answer
             return ast.parse(text, mode=mode)
     except SyntaxError as error:
         where = f"line {error.lineno or 1}, column {error.offset or 1}"

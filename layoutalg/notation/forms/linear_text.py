@@ -97,7 +97,7 @@ def read_linear(text: str, options: Options) -> Value:
 
 
 def write_linear(value: Value, options: Options) -> str:
-    """The text of Triton's logs.  Raises UnsupportedError for tiles that are no map of bits."""
+    """The text of Triton's logs.  Raises UnsupportedError for tiles that are not a map of bits."""
     if isinstance(value, Swizzle):
         raise UnsupportedError(f"a LinearLayout maps a tensor, and {value} alone has no shape")
     found = value if isinstance(value, LinearLayout) else offsets_of(value, "LinearLayout")

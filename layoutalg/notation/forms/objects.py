@@ -31,7 +31,7 @@ def _library(value: object) -> str:
 def from_object(value: Any) -> AnyLayout | Swizzle:
     """The layout of an object of pycute or tensor-layouts, or of an array.
 
-    Raises ArgumentTypeError for other objects, ShapeError for what is no layout here.
+    Raises ArgumentTypeError for other objects, ShapeError for what is not a layout here.
     """
     if isinstance(value, (Layout, ComposedLayout, Swizzle)):
         return value

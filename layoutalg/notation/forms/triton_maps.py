@@ -130,7 +130,7 @@ def _without(basis: Ints, dim: int) -> Ints:
 
 
 def check_shape(shape: Ints, rank: int) -> None:
-    """Refuse shapes that are no powers of two, or of another rank than the encoding, by a ShapeError."""
+    """Refuse shapes that are not powers of two, or of another rank than the encoding, by a ShapeError."""
     if len(shape) != rank or rank > MAX_RANK:
         raise ShapeError(f"a shape {shape} of rank {len(shape)}, for an encoding of rank {rank}")
     for extent in shape:
@@ -138,7 +138,7 @@ def check_shape(shape: Ints, rank: int) -> None:
 
 
 def check_order(order: Ints, rank: int) -> None:
-    """Refuse what is no order of the dimensions by a ShapeError."""
+    """Refuse what is not an order of the dimensions by a ShapeError."""
     if sorted(order) != list(range(rank)):
         raise ShapeError(f"order {list(order)} is no order of {rank} dimensions")
 

@@ -96,7 +96,7 @@ def check_refutation(synthesis: Synthesis) -> str:
 
 
 def _check_complete(synthesis: Synthesis, linear: bool) -> None:
-    """Nothing may be left out that the form has: a claim of less would be no answer to the question."""
+    """Nothing may be left out that the form has: a claim of less would not be an answer to the question."""
     classes, extra = synthesis.certificate.classes, synthesis.max_extra_bytes
     if classes == ("any-placement",):
         return

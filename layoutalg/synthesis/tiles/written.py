@@ -230,7 +230,7 @@ def read_tile(layout: Layout) -> WrittenTile:
     """A layout read as rows of a buffer with stages outside.
 
     Raises ShapeError, saying why, for a layout that is not written so: a mode of several strides, no
-    contiguous mode, rows or stages that overlap; UnsupportedError for strides that are no integers.
+    contiguous mode, rows or stages that overlap; UnsupportedError for strides that are not integers.
 
     >>> read_tile(Layout((64, 72), (128, 1))).buffer(128)
     (64, 128)

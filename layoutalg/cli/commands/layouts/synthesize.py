@@ -182,7 +182,7 @@ def _pieces(tile: TileSynthesis) -> list[tuple[str, Piece]]:
 
 
 def index_instructions(layout: AnyLayout) -> int | None:
-    """Integer instructions of the index function of a layout; None where it is no index expression."""
+    """Integer instructions of the index function of a layout; None where it is not an index expression."""
     from layoutalg.codegen.expr import Var, as_expr, index_cost, simplify
     from layoutalg.layout import coalesce, modes, size
 
