@@ -13,12 +13,17 @@ import inspect
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 
 ROOT = Path(__file__).parents[1]
 MOST_LINES = 600
+MOST_MODULES = 12
+TO_BE_SPLIT = {"layoutalg.codegen.instr", "layoutalg.kernels.move", "layoutalg.kernels.rowwise"}
+"""Rooms that have more modules than that beside their face."""
+
 PACKAGES = ("layoutalg", "codegen", "kernels")
 LAZY = {"numpy", "sympy", "cupy", "cupyx", "torch", "hypothesis"}
 """Imported inside functions in layoutalg/: `import layoutalg` must stay cheap."""
@@ -100,6 +105,12 @@ def test_a_file_holds_one_idea() -> None:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
     long = [f"{path.relative_to(ROOT)}: {n} lines" for path, n in lengths.items() if n > MOST_LINES]
     assert not long, f"split by idea what has more than {MOST_LINES} lines: {long}"
+
+
+def test_a_room_has_at_most_a_dozen_modules() -> None:
+    rooms = Counter(module.rpartition(".")[0] for module, path in MODULES.items() if path.stem != "__init__")
+    full = {room: n for room, n in rooms.items() if n > MOST_MODULES and room not in TO_BE_SPLIT}
+    assert not full, f"give what belongs together a room of its own: {full}"
 
 
 def test_a_module_opens_with_a_docstring() -> None:
