@@ -49,7 +49,7 @@ def verify_command(
         typer.Argument(
             help="tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
             "max, mean, min, prod, argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, "
-            "cross_entropy, relu, gelu, silu, add. With --random also algebra: the laws of layouts.",
+            "cross_entropy, relu, gelu, silu, add.",
             show_default=False,
             autocompletion=families,
         ),
@@ -108,7 +108,7 @@ def verify_command(
         typer.Option(
             "--random",
             help="So many random problems and configurations instead, of the seeds from --seed on; what is "
-            "in --store is not run again.",
+            "in --store is not run again. With algebra in place of a family: cases of the laws of layouts.",
             show_default=False,
         ),
     ] = None,
