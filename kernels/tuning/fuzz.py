@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import layoutalg
 from layoutalg.errors import MismatchError, ResourceError, ShapeError
 from layoutalg.kernels.identity import code_id
 from layoutalg.kernels.tuning.jobs import Built, Job, Place, Times
@@ -85,7 +84,7 @@ def algebra_digest() -> str:
     >>> len(algebra_digest())
     64
     """
-    package = Path(layoutalg.__file__).parent
+    package = Path(__file__).parents[2]
     return text_digest([code_id(package / room) for room in ROOMS])
 
 

@@ -6,9 +6,9 @@ python -m tests.gpu.tuning_study products 15:40 60 more.json    others than the 
 python -m tests.gpu.tuning_study report out.json             the shares, of what was timed before
 
 All are all legal candidates: those that a search looks at in its order, at most BY_RANK, and at most
-AT_RANDOM others. Choices run in turn, in an order drawn anew for each round, on a cold L2, the host ahead. A
-search chooses by the medians of one half of the rounds; the fastest of n and the fastest of all are then
-timed again beside each other, twice, so that a choice is not judged by the times that it was chosen by. How
+AT_RANDOM others.  Choices run in turn, in an order drawn anew for each round, on a cold L2, the host ahead.
+A search chooses by the medians of one half of the rounds; the fastest of n and the fastest of all are then
+timed again beside each other, twice, so that a choice is not judged by the times that it was chosen by.  How
 far the two repeats are apart is the noise.
 """
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import layoutalg
 from layoutalg.errors import MismatchError, ResourceError, ShapeError
+from layoutalg.kernels.identity import code_id
 from layoutalg.kernels.tuning import (
     HOST,
     Engine,
@@ -18,6 +20,7 @@ from layoutalg.kernels.tuning import (
     laws_of,
     local_engine,
     lock_of,
+    text_digest,
     tune,
 )
 from layoutalg.kernels.tuning.fuzz import MOST_SEEDS, by_laws, read_algebra
@@ -83,6 +86,13 @@ def test_another_algebra_is_checked_again(
     monkeypatch.setattr(fuzz, "algebra_digest", lambda: "0" * 64)
     assert tune(laws_of(5, store=path), engine, Store(path)) == Summary(timed=1)
     assert len(Store(path).records()) == 2
+
+
+def test_the_text_of_every_room_below_the_laws_counts(tmp_path: Path) -> None:
+    package = Path(layoutalg.__file__).parent
+    texts = {code_id(package / room) for room in fuzz.ROOMS}
+    assert len(texts) == len(fuzz.ROOMS) and code_id(tmp_path) not in texts
+    assert fuzz.algebra_digest() == text_digest([code_id(package / room) for room in fuzz.ROOMS])
 
 
 def test_a_budget_leaves_blocks_for_the_next_time(tmp_path: Path, engine: Engine) -> None:

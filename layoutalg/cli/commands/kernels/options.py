@@ -10,16 +10,12 @@ import typer
 from layoutalg.cli.completions import dtypes, families, one_of
 from layoutalg.cli.options import GroupsOption
 
-KERNEL_FAMILIES = (
-    "tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
-    "max, mean, min, prod, argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, "
-    "cross_entropy, relu, gelu, silu, add."
-)
-
 FamilyArgument: TypeAlias = Annotated[
     str,
     typer.Argument(
-        help=KERNEL_FAMILIES,
+        help="tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
+        "max, mean, min, prod, argmax, argmin, var, logsumexp, softmax, layer_norm, rms_norm, "
+        "cross_entropy, relu, gelu, silu, add.",
         show_default=False,
         autocompletion=families,
     ),

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from layoutalg.cli.commands.kernels.options import (
-    KERNEL_FAMILIES,
     ConfigOptions,
+    FamilyArgument,
     KernelDtypeOption,
     ProblemOptions,
 )
-from layoutalg.cli.completions import families, one_of
+from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_seconds
 from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
 from layoutalg.cli.kernel_words import verify_fields, verify_tables
@@ -32,14 +32,7 @@ TARGETS = ("auto", "simulator", "gpu")
 
 @spread
 def verify_command(
-    family: Annotated[
-        str,
-        typer.Argument(
-            help=f"{KERNEL_FAMILIES} With --random also algebra: the laws of layouts.",
-            show_default=False,
-            autocompletion=families,
-        ),
-    ],
+    family: FamilyArgument,
     *,
     dtype: KernelDtypeOption = None,
     m: Annotated[
@@ -70,7 +63,7 @@ def verify_command(
         typer.Option(
             "--random",
             help="So many random problems and configurations instead, of the seeds from --seed on; what is "
-            "in --store is not run again.",
+            "in --store is not run again. With algebra in place of a family: cases of the laws of layouts.",
             show_default=False,
         ),
     ] = None,
