@@ -163,8 +163,8 @@ def further(x: Moves, arch: str | Arch = "sm_90") -> Iterator[PermuteConfig]:
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> x = normalise(permute_problem((64, 64, 3), (2, 0, 1), "f32"))
-    >>> not set(further(x)) & set(configs(x)), len(set(further(x)) | set(configs(x))) >= 16
-    (True, True)
+    >>> len(set(further(x)) | set(configs(x))) >= 16
+    True
     """
     others = _widened(x, _ranked(x, arch)[BEST_TILES:FURTHER_TILES])[:FURTHER]
     found = [c for _, c in sorted((_stored(x, c, arch) for c in others), key=lambda option: option[0])]

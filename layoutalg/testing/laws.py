@@ -1,6 +1,6 @@
 """The laws of the algebra, on operands that are drawn from a seed: what a fuzz of many cases checks.
 
-    check_law("composition is associative", 7)       True: it holds there; False: it says nothing there
+    check_law("composition is associative", 6)       True: it holds there; False: it says nothing there
 
 The idea.  A law is an equation between operations, or between an operation and its definition: the table of
 a layout's offsets.  It is checked wherever both sides are defined, and an operation that refuses its operands
@@ -97,7 +97,7 @@ def check_law(name: str, seed: int) -> bool:
     Raises MismatchError where it does not hold or an operation fails that may not, with the operands;
     UnknownNameError for no law, ShapeError for a seed below 0, ArgumentTypeError for one that is not an int.
 
-    >>> check_law("composition is associative", 7)
+    >>> check_law("composition is associative", 6)
     True
     """
     if name not in LAWS:
