@@ -12,12 +12,14 @@ from layoutalg.analysis import (
     ideal_wavefronts,
     phase_groups,
     served_batch,
+    swizzled_batch,
     warp_rule,
     wavefronts,
     wavefronts_batch,
     worst_clash,
 )
 from layoutalg.arch import ARCHS
+from layoutalg.layout import Swizzle
 from tests.sweeps import each
 
 SHARED = sorted(name for name, rule in ARCHS["sm_90"].instructions.items() if rule.space == "shared")
@@ -53,6 +55,20 @@ def batch(name: str, offsets: list[int | None]) -> tuple[int, int]:
 @given(warps())
 def test_the_batch_form_is_the_definition(warp: tuple[str, list[int | None]]) -> None:
     assert batch(*warp) == (wavefronts(*warp), ideal_wavefronts(*warp))
+
+
+@given(st.lists(warps(), min_size=1, max_size=3), st.lists(st.integers(3, 11), min_size=1, max_size=4))
+def test_swizzles_are_served_as_the_offsets_under_each_of_them(
+    some: list[tuple[str, list[int | None]]], shifts: list[int]
+) -> None:
+    rule, machine = warp_rule(some[0][0], "shared", "sm_90")
+    lanes = [[16 * (o or 0) for o in offsets] for _, offsets in some]
+    mask = np.array([[o is not None for o in offsets] for _, offsets in some])
+    swizzles = [Swizzle(3, 4, shift) for shift in shifts]
+    taken, ideal = swizzled_batch(rule, machine, *batch_lanes(rule, machine, np.array(lanes), mask), swizzles)
+    for swizzle, found in zip(swizzles, taken, strict=True):
+        alone = served_batch(rule, machine, *batch_lanes(rule, machine, swizzle(np.array(lanes)), mask))
+        assert (found.tolist(), ideal.tolist()) == tuple(n.tolist() for n in alone)
 
 
 @given(warps())

@@ -16,14 +16,15 @@ from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError
+from layoutalg.kernels.move import plan
 from layoutalg.kernels.move.cases import random_cases
 from layoutalg.kernels.move.permute import build
-from layoutalg.kernels.move.plan import _storing, _turns, configs
+from layoutalg.kernels.move.plan import _storing, _turns, best, configs
 from layoutalg.kernels.move.problem import normalise, permute_problem, reference
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import memory_time, tiles
 from tests.moves import Move, plans, random_case, random_matrix, random_move, verdict
-from tests.permutations import WIDTHS, random_buffers, random_problem
+from tests.permutations import WIDTHS, random_buffers, random_conversion, random_problem
 from tests.sweeps import each
 
 
@@ -49,6 +50,31 @@ def test_short_modes_fold_into_the_tile() -> None:
     x = normalise(permute_problem((128, 224, 224, 3), (0, 3, 1, 2), "f32"))
     stage = Stage(x, configs(x)[0])
     assert len(stage.src_run) == 2 and stage.tile[1] == 3
+
+
+@each("seed", range(60))
+def test_the_best_is_the_first_of_all(seed: int) -> None:
+    rng = random.Random(500 + seed)
+    x = normalise((random_problem if seed % 2 else random_conversion)(rng, 1 << rng.randint(8, 24)))
+    assert best(x) == configs(x)[0]
+
+
+def test_less_than_half_of_the_tiles_are_timed_for_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, every, timed = random.Random(700), plan._stored, list[PermuteConfig]()
+    problems = [normalise(random_problem(rng, 1 << 20)) for _ in range(20)]
+
+    def stored(x: Any, c: PermuteConfig, arch: Any) -> Any:
+        timed.append(c)
+        return every(x, c, arch)
+
+    monkeypatch.setattr(plan, "_stored", stored)
+    counts = []
+    for ask in (best, configs):
+        timed.clear()
+        for x in problems:
+            ask(x)
+        counts.append(len(timed))
+    assert 0 < 2 * counts[0] < counts[1]
 
 
 @each("arch", ["sm_75", "sm_80", "sm_90"])
