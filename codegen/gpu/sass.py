@@ -41,6 +41,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -258,12 +259,17 @@ def disassemble(image: bytes, *, encodings: bool = False) -> str:
     ['nothing']
     """
     tool, option = find_disassembler()
+    return _disassembled(tool, (option, "-hex") if encodings and option == "-c" else (option,), image)
+
+
+@lru_cache(maxsize=4)
+def _disassembled(tool: str, words: tuple[str, ...], image: bytes) -> str:
+    """What a tool prints of an image; the last few are asked for again, to be counted and to be timed."""
     with tempfile.TemporaryDirectory(prefix="layoutalg-") as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(image)
         try:
-            words = ["-hex"] if encodings and option == "-c" else []
-            run = run_tool([tool, option, *words, str(path)], timeout_s=_TIMEOUT_S)
+            run = run_tool([tool, *words, str(path)], timeout_s=_TIMEOUT_S)
         except TimeoutError as error:
             raise CompileError(f"{tool} refused the image: {error}") from None
     if run.status != 0:
