@@ -72,7 +72,7 @@ _ROOMS: Mapping[str, str] = {
         "kernels.reduce_family=reduce kernels.reduce_modes=problems kernels.reduce_plan "
         "kernels.reduce_walk=walk kernels.reduce_model=reduce_plan kernels.norm_family=norm "
         "kernels.norm_modes=problems kernels.norm_plan kernels.norm_program=block "
-        "kernels.norm_exchange=block_reduce kernels.norm_recipes=norm kernels.norm_pieces=walk "
+        "kernels.norm_exchange=block_reduce kernels.norm_recipes=recipes kernels.norm_pieces=walk "
         "kernels.norm_vectors=unaligned kernels.norm_walk=norm_plan "
         "kernels.norm_traffic=families kernels.trials kernels.reduce_bench=families"
     ),

@@ -8,7 +8,8 @@
     columns, streams   columns that are read twice as a stream of whole rows, or held by one block
     schedule           a configuration of a norm, and the rounds of its threads
     reduce_plan, reduce_model, reduce     reductions: configurations, their times, and the program
-    norm_plan, norm    softmax and norms: the same, and where elements stay between two visits
+    norm_plan, recipes, norm    softmax and norms: the same, and where elements stay between two visits; the
+                       steps of each, and the programs that take them
     memory             bytes of memory that a configuration is predicted to move
     entropy            cross entropy: losses of rows with targets
     families, trials   the records of this room's families, and what is timed; data on which they are

@@ -7,84 +7,39 @@
     for kernel in launches.kernels:           a few, launched in this order on one stream
         load(kernel)(**arguments(kernel, src=..., dst=..., weight=..., bias=..., partial=...))
 
-The idea.  A norm is a record of functions that write a step each into a block; all have the same steps, which
-`build` puts together as the configuration says:
-
-    held       statistics of vectors that stay: a visit and an exchange between threads for each
-    online     a thread's statistics from one visit, of vectors that are read again
-    combine    joins the statistics of the threads that share them; in a cluster first in each warp, then of
-               all warps of all blocks
-    join       adds the partials of a split to what a thread has, in the second kernel
-    single     the partials of a single element, as `join` takes them
-    ready      from statistics to factors
-    apply      a vector becomes its result
-
-    softmax       m = max x           s = sum e^(x - m)            r = 1 / s
-    layer norm    mean of x           q = sum (x - mean)^2         r = 1 / sqrt(q / count + eps)
-    rms norm                          q = sum x^2                  r = 1 / sqrt(q / count + eps)
-
-Online, softmax rescales its sum when the maximum grows, and layer norm merges (count, mean, q) of a group of
-vectors into those of all before: no difference of large squares is ever taken.
+The idea.  A norm is a record of steps (`recipes`).  A program takes them as its configuration says: held or
+online, whole, in halves or by a cluster, of runs that blocks copy, of columns that they keep or stream.
 
 Notes.  `arguments` picks those that a kernel has; in place there is no `src`.  Pointers are multiples of 16
 bytes: a tensor that starts elsewhere has an offset (elements from such a place on).  Where rows do not start
 at vectors, whole 16-byte units are read: those that hold an element.  Weight and bias are contiguous.
-Statistics are floats, whatever the elements.  Rows with +infinity or NaN, and rows of -infinity only, become
-NaN, as by definition.  Sums are made in a fixed order: equal launches give equal bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.arch import Arch
-from layoutalg.codegen.expr import Const, as_expr
-from layoutalg.codegen.instr import (
-    LDG,
-    MOVE,
-    NEUTRAL,
-    STG,
-    add_exp,
-    add_one,
-    add_square,
-    apply_norm,
-    apply_softmax,
-    average,
-    deviation,
-    fill,
-    fold,
-    merge_moments,
-    multiply,
-    reciprocal,
-    rescale,
-    scale,
-    window,
-    within,
-)
-from layoutalg.codegen.language import KernelBuilder, Tensor
-from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef
+from layoutalg.codegen.expr import Const
+from layoutalg.codegen.instr import STG, fill
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.rowwise.block import ONE_WORD, Group, NormBlock, RowBlock, Vector, float_word
-from layoutalg.kernels.rowwise.block_reduce import all_reduce, counters, give, given, meet, partials, save
+from layoutalg.kernels.rowwise.block import ONE_WORD, RowBlock
+from layoutalg.kernels.rowwise.block_reduce import counters, give, given, meet, partials, save
 from layoutalg.kernels.rowwise.cluster import Exchange
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.recipes import NORMS, Norm
 from layoutalg.kernels.rowwise.schedule import NormConfig, Schedule, can_cluster, stream_with, walk_of
 from layoutalg.kernels.rowwise.slabs import build_slabs
 from layoutalg.kernels.rowwise.streams import build_joined, build_results, workspace
-from layoutalg.kernels.rowwise.unaligned import minus
-from layoutalg.kernels.rowwise.walk import WARP, Index, Walk
+from layoutalg.kernels.rowwise.walk import WARP, Walk
 
 Part: TypeAlias = Literal["whole", "statistics", "joined", "result"]
 """What a kernel does: all of it, one of the two halves of a split, or what is between those of a stream."""
-
-Step: TypeAlias = Callable[[RowBlock], None]
-Join: TypeAlias = Callable[[NormBlock], None]
-"""Steps of a norm: they write code into a block, that has vectors or statistics alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,294 +260,3 @@ def _formula(p: NormProblem) -> str:
     extra = f"{' * weight' if p.weight else ''}{' + bias' if p.bias else ''}"
     what, spread = ("(x - mean)", "variance") if p.op == "layer_norm" else ("x", "mean x^2")
     return f"{what} / sqrt({spread} + {p.eps}){extra}"
-
-
-# --- softmax -------------------------------------------------------------------------------------------
-
-
-def _softmax_start(b: NormBlock) -> None:
-    b.filled("m", b.statistics, NEUTRAL["max"])
-    b.filled("s", b.statistics, 0)
-
-
-def _largest(b: RowBlock, group: Group) -> None:
-    n, low = b.statistics, b.reg("low", 1)
-    group.visit(lambda v: b.k.do(fold("max", b.tiling.vec, n), b.stat("m"), b.masked(v, low)))
-
-
-def _exponentials(b: RowBlock, group: Group) -> None:
-    n, low = b.statistics, b.reg("low", 1)
-    group.visit(lambda v: b.k.do(add_exp(b.tiling.vec, n), b.stat("s"), b.masked(v, low), b.stat("m")))
-
-
-def _softmax_held(b: RowBlock) -> None:
-    _softmax_start(b)
-    b.filled("low", 1, NEUTRAL["max"])
-    for group in b.groups():
-        _largest(b, group)
-    all_reduce(b, "max", b.stat("m"))
-    for group in b.groups():
-        _exponentials(b, group)
-    all_reduce(b, "sum", b.stat("s"))
-
-
-def _softmax_online(b: RowBlock) -> None:
-    b.filled("low", 1, NEUTRAL["max"])
-    for group in b.groups():
-        old = b.copied("old", b.stat("m"))
-        _largest(b, group)
-        b.k.do(rescale(b.statistics), b.stat("s"), old, b.stat("m"))
-        _exponentials(b, group)
-
-
-def _softmax_single(b: NormBlock, x: RegRef) -> None:
-    b.k.do(MOVE, b.stat("m_b")[0], x)
-    b.filled("s_b", 1, float_word(1.0))
-
-
-def _softmax_join(b: NormBlock) -> None:
-    n, m, s, m_b, s_b = b.statistics, *map(b.stat, ("m", "s", "m_b", "s_b"))
-    old = b.copied("old", m)
-    b.k.do(fold("max", n, n), m, m_b)
-    b.k.do(rescale(n), s, old, m)
-    b.k.do(rescale(n), s_b, m_b, m)
-    b.k.do(fold("sum", n, n), s, s_b)
-
-
-def _softmax_combine(b: NormBlock) -> None:
-    m, s = b.stat("m"), b.stat("s")
-    old = b.copied("old", m)
-    all_reduce(b, "max", m)
-    b.k.do(rescale(b.statistics), s, old, m)
-    all_reduce(b, "sum", s, last=True)
-
-
-def _softmax_ready(b: NormBlock) -> None:
-    b.k.do(reciprocal(b.statistics), b.stat("s"))
-
-
-def _softmax_apply(b: NormBlock, f: RegRef) -> None:
-    b.k.do(apply_softmax(b.tiling.vec, b.statistics), f, b.stat("m"), b.stat("s"))
-
-
-# --- layer norm ----------------------------------------------------------------------------------------
-
-
-def _norm_start(b: NormBlock) -> None:
-    for name in ("count", "mean", "q"):
-        b.zeros(name)
-
-
-def _share(b: NormBlock) -> Const:
-    """1 / count of a statistic, as a word."""
-    return Const(float_word(1 / b.count))
-
-
-def _norm_held(b: RowBlock) -> None:
-    n, vec, mean, q, zero = b.statistics, b.tiling.vec, *map(b.zeros, ("mean", "q", "zero"))
-    b.each(lambda v: b.k.do(fold("sum", vec, n), mean, b.masked(v, zero)))
-    all_reduce(b, "sum", mean)
-    b.k.do(scale(n), mean, _share(b))
-    b.each(lambda v: b.k.do(add_square(vec, n), q, b.masked(v, mean), mean))
-    all_reduce(b, "sum", q)
-
-
-def _norm_online(b: RowBlock) -> None:
-    n, vec, zero = b.statistics, b.tiling.vec, b.zeros("zero")
-    per = float(vec if b.walk.rows else 1)
-    each = b.filled("each", 1, float_word(per))
-    for group in b.groups():
-        mean, q = b.zeros("mean_b"), b.zeros("q_b")
-        more = b.filled("more", 1, float_word(per * group.count) if group.plain else 0)
-
-        def add(v: Vector, mean: Reg = mean, more: Reg = more) -> None:
-            b.k.do(fold("sum", vec, n), mean, b.masked(v, zero))
-            if not v.plain:
-                _count(b, v, more, each, zero)
-
-        def square(v: Vector, mean: Reg = mean, q: Reg = q) -> None:
-            b.k.do(add_square(vec, n), q, b.masked(v, mean), mean)
-
-        group.visit(add)
-        b.k.do(average(n), mean, more)
-        group.visit(square)
-        _norm_merge(b)
-
-
-def _count(b: RowBlock, v: Vector, more: Reg, each: Reg, zero: Reg) -> None:
-    """Add the number of a vector's elements that are the row's."""
-    if not (v.cut and b.walk.rows):
-        b.k.do(add_one(1), more, each)
-        return
-    ones = b.filled("ones", b.tiling.vec, float_word(1.0))
-    b.k.do(within(b.tiling.vec), ones, *v.chunk.ends, zero)
-    b.k.do(fold("sum", b.tiling.vec, 1), more, ones)
-
-
-def _norm_single(b: NormBlock, x: RegRef) -> None:
-    b.filled("more", 1, float_word(1.0))
-    b.k.do(MOVE, b.stat("mean_b")[0], x)
-    b.zeros("q_b")
-
-
-def _norm_merge(b: NormBlock) -> None:
-    b.k.do(merge_moments(b.statistics), *map(b.stat, ("count", "mean", "q", "more", "mean_b", "q_b")))
-
-
-def _norm_combine(b: NormBlock) -> None:
-    n, count, mean, q = b.statistics, *map(b.stat, ("count", "mean", "q"))
-    every, total = b.copied("every", count), b.copied("total", mean)
-    all_reduce(b, "sum", every)
-    b.k.do(multiply(n, 1), total, count)
-    all_reduce(b, "sum", total)
-    b.k.do(average(n), total, every)
-    apart = b.zeros("apart")
-    b.k.do(add_square(n, n), apart, mean, total)
-    b.k.do(multiply(n, 1), apart, count)
-    b.k.do(fold("sum", n, n), q, apart)
-    all_reduce(b, "sum", q, last=True)
-    b.copied("mean", total)
-
-
-def _norm_ready(b: NormBlock) -> None:
-    b.k.do(deviation(b.statistics), b.stat("q"), _share(b), Const(float_word(b.problem.eps)))
-
-
-def _norm_apply(b: NormBlock, f: RegRef) -> None:
-    b.k.do(apply_norm(b.tiling.vec, b.statistics), f, b.stat("mean"), b.stat("q"))
-
-
-# --- weight and bias -----------------------------------------------------------------------------------
-
-
-def _parametrised(b: RowBlock, f: RegRef, v: Vector) -> None:
-    """Multiply a vector with its weights, and add its biases, where there are such."""
-    vec, rows = b.tiling.vec, b.walk.rows
-    if "weight" in b.problem.parameters:
-        b.k.do(multiply(vec, vec if rows else 1), f, _factors(b, v, "weight"))
-    if "bias" in b.problem.parameters:
-        w = _factors(b, v, "bias")
-        b.k.do(fold("sum", vec, vec) if rows else add_one(vec), f, w)
-
-
-def _factors(b: RowBlock, v: Vector, name: str) -> RegRef:
-    """Weights or biases of a vector: one for each element of a row, one for all of a column."""
-    k, vec, chunk, walk, buffer = b.k, b.tiling.vec, v.chunk, b.walk, b.extra(name)
-    offset = b.problem.parameters[name]
-    start, crd = chunk.weight + offset, walk.weights(chunk)
-    if not walk.rows:
-        return _one_factor(b, b.at(buffer, start, crd, offset))
-    if b.vector_weights:
-        raw = b.reg("w", b.tiling.words)
-        if walk.cut:
-            _shifted(b, v, buffer, start, raw)
-        else:
-            k.do(LDG[b.tiling.nbytes], raw, b.at(buffer, start + chunk.at, crd, offset))
-        return b.widened(RegRef(raw, ()), vec, "wide")
-    found = b.filled("wide", vec, 0)
-    for e in range(vec):
-        with b.where([chunk.has(e)] if v.cut else []):
-            place = b.at(buffer, start + walk.weight_of(chunk, e), crd, offset + e * walk.lead.weight)
-            k.do(MOVE, found[e], _one_factor(b, place))
-    return RegRef(found, ())
-
-
-def _shifted(b: RowBlock, v: Vector, buffer: Tensor, start: Index, raw: Reg) -> None:
-    """The weights of a vector of a ragged row: the end of one vector of weights and the start of the next."""
-    k, vec, chunk, n = b.k, b.tiling.vec, v.chunk, b.tiling.words
-    before, after = b.filled("w_before", n, 0), b.filled("w_after", n, 0)
-    with b.where([as_expr(chunk.at) >= vec]):
-        earlier = minus(chunk.at, vec, b.walk.lead.extent + vec) // vec * vec
-        k.do(LDG[b.tiling.nbytes], before, b.at(buffer, start + earlier))
-    with b.where([as_expr(chunk.at) < b.walk.lead.extent]):
-        k.do(LDG[b.tiling.nbytes], after, b.at(buffer, start + chunk.at))
-    k.do(window(vec, b.element.nbytes), raw, before, after, as_expr(vec - chunk.low))
-
-
-def _one_factor(b: RowBlock, place: MemRef) -> RegRef:
-    raw = b.reg("w1", 1)
-    b.k.do(LDG[b.element.nbytes], raw, place)
-    return b.widened(RegRef(raw, ()), 1, "wide1")
-
-
-# --- rms norm ------------------------------------------------------------------------------------------
-
-
-def _rms_start(b: NormBlock) -> None:
-    for name in ("zero", "mean", "q"):
-        b.zeros(name)
-
-
-def _rms_online(b: RowBlock) -> None:
-    n, zero, mean, q = b.statistics, *map(b.stat, ("zero", "mean", "q"))
-    b.each(lambda v: b.k.do(add_square(b.tiling.vec, n), q, b.masked(v, zero), mean))
-
-
-def _rms_held(b: RowBlock) -> None:
-    _rms_start(b)
-    _rms_online(b)
-    all_reduce(b, "sum", b.stat("q"))
-
-
-def _rms_single(b: NormBlock, x: RegRef) -> None:
-    b.k.do(add_square(1, 1), b.zeros("q_b"), x, b.stat("zero"))
-
-
-def _rms_join(b: NormBlock) -> None:
-    b.k.do(fold("sum", b.statistics, b.statistics), b.stat("q"), b.stat("q_b"))
-
-
-def _rms_combine(b: NormBlock) -> None:
-    all_reduce(b, "sum", b.stat("q"), last=True)
-
-
-def _rms_apply(b: NormBlock, f: RegRef) -> None:
-    b.k.do(multiply(b.tiling.vec, b.statistics), f, b.stat("q"))
-
-
-# --- all of them ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Norm:
-    """The steps of a norm, see the module's text.
-
-    `partials` are the registers that a part leaves, and those that they are read into; `factors` those that
-    `apply` reads.
-    """
-
-    start: Join
-    held: Step
-    online: Step
-    single: Callable[[NormBlock, RegRef], None]
-    join: Join
-    combine: Join
-    ready: Join
-    apply: Callable[[NormBlock, RegRef], None]
-    partials: Mapping[str, str]
-    factors: tuple[str, ...]
-
-    def result(self, b: RowBlock, v: Vector) -> None:
-        """A vector becomes its result, which is stored."""
-        self.apply(b, f := b.floats(v))
-        _parametrised(b, f, v)
-        b.store(f, v)
-
-
-NORMS: Mapping[str, Norm] = MappingProxyType(
-    {
-        "softmax": Norm(
-            _softmax_start, _softmax_held, _softmax_online, _softmax_single, _softmax_join, _softmax_combine,
-            _softmax_ready, _softmax_apply, {"m": "m_b", "s": "s_b"}, ("m", "s"),
-        ),
-        "layer_norm": Norm(
-            _norm_start, _norm_held, _norm_online, _norm_single, _norm_merge, _norm_combine,
-            _norm_ready, _norm_apply, {"mean": "mean_b", "q": "q_b", "every": "more"}, ("mean", "q"),
-        ),
-        "rms_norm": Norm(
-            _rms_start, _rms_held, _rms_online, _rms_single, _rms_join, _rms_combine,
-            _norm_ready, _rms_apply, {"q": "q_b"}, ("q",),
-        ),
-    }
-)  # fmt: skip
-"""The steps of each norm, by name."""

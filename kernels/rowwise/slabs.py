@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from layoutalg.codegen.expr import Expr, as_expr, minus
 from layoutalg.codegen.instr import BAR, CP_COMMIT, CP_WAIT, LDS, STS
@@ -33,12 +32,9 @@ from layoutalg.kernels.rowwise.block import Group, RowBlock, Vector
 from layoutalg.kernels.rowwise.block_reduce import get, put
 from layoutalg.kernels.rowwise.cluster import Exchange, neighbours
 from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.recipes import Norm
 from layoutalg.kernels.rowwise.schedule import NormConfig
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Index, Walk
-
-if TYPE_CHECKING:
-    from layoutalg.kernels.rowwise.norm import Norm
-
 
 LAG = 2
 """Groups of copies that are on their way while statistics are made of the one before them."""

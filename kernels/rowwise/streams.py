@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from layoutalg.codegen.expr import as_expr
 from layoutalg.codegen.instr import LDG, STG, STG_WHOLE, pack
@@ -28,11 +27,9 @@ from layoutalg.kernels.rowwise.block import ONE_WORD, NormBlock, RowBlock
 from layoutalg.kernels.rowwise.block_reduce import get
 from layoutalg.kernels.rowwise.columns import Stream
 from layoutalg.kernels.rowwise.problems import NormProblem
+from layoutalg.kernels.rowwise.recipes import Norm
 from layoutalg.kernels.rowwise.schedule import NormConfig
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Chunk, Tiling, Walk, power_above
-
-if TYPE_CHECKING:
-    from layoutalg.kernels.rowwise.norm import Norm
 
 LOADS = LDG
 """Loads of the last kernel."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from layoutalg.kernels.rowwise import OPS
 from layoutalg.kernels.rowwise.block import ONE_WORD, float_word
-from layoutalg.kernels.rowwise.norm import NORMS
+from layoutalg.kernels.rowwise.recipes import NORMS
 
 
 def test_words_are_the_nearest_floats() -> None:
