@@ -69,12 +69,15 @@ _ROOMS: Mapping[str, str] = {
         "kernels.permute_bench=cases kernels.refinement=problem"
     ),
     "kernels.rowwise": (
-        "kernels.reduce_family=reduce kernels.reduce_modes=problems kernels.reduce_plan "
-        "kernels.reduce_walk=walk kernels.reduce_model=reduce_plan kernels.norm_family=norm "
-        "kernels.norm_modes=problems kernels.norm_plan kernels.norm_program=block "
-        "kernels.norm_exchange=block_reduce kernels.norm_recipes=recipes kernels.norm_pieces=walk "
-        "kernels.norm_vectors=unaligned kernels.norm_walk=norm_plan "
-        "kernels.norm_traffic=families kernels.trials kernels.reduce_bench=families"
+        "kernels.reduce_modes=problems kernels.reduce_plan "
+        "kernels.reduce_walk=walk kernels.reduce_model=reduce_plan kernels.norm_modes=problems "
+        "kernels.norm_plan kernels.norm_pieces=walk kernels.norm_vectors=unaligned "
+        "kernels.norm_walk=norm_plan kernels.norm_traffic=families kernels.trials "
+        "kernels.reduce_bench=families"
+    ),
+    "kernels.rowwise.programs": (
+        "kernels.reduce_family=reduce kernels.norm_family=norm kernels.norm_program=block "
+        "kernels.norm_exchange=block_reduce kernels.norm_recipes=recipes"
     ),
     "kernels.gemm": (
         "kernels.gemm_bench=family kernels.gemm_epilogue=epilogue kernels.gemm_launches=launches "

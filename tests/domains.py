@@ -35,8 +35,8 @@ from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.move.problem import reference as permuted
 from layoutalg.kernels.rowwise import reduced
 from layoutalg.kernels.rowwise.families import sequence_of as sequence_of_passes
-from layoutalg.kernels.rowwise.norm import plan as plan_norm
 from layoutalg.kernels.rowwise.norm_plan import configs as norm_configs
+from layoutalg.kernels.rowwise.programs.norm import plan as plan_norm
 from layoutalg.kernels.rowwise.trials import reduction_bound
 from layoutalg.notation import parse_index
 from tests import norms

@@ -1,15 +1,14 @@
 """Kernels that compute along some modes of a tensor: reductions, softmax, norms.
 
     problems           what is asked: tensors with reduced modes, their normal form, definitions
-    packed             blocks that copy runs of short rows to shared memory: tiles, copies, a plan
     walk, unaligned    which thread reads what: layouts, and the arithmetic where rows start anywhere
-    block, block_reduce     the kernel that is being written, its tensors, and what its threads exchange
-    cluster, slabs     what blocks of a cluster exchange, on Hopper; columns that they keep
-    columns, streams   columns that are read twice as a stream of whole rows, or held by one block
+    packed             blocks that copy runs of short rows to shared memory: tiles, copies, a plan
+    columns            columns that are read twice as a stream of whole rows, or held by one block
+    cluster            what blocks of a cluster exchange, on Hopper, and how long what they keep takes
     schedule           a configuration of a norm, and the rounds of its threads
-    reduce_plan, reduce_model, reduce     reductions: configurations, their times, and the program
-    norm_plan, recipes, norm    softmax and norms: the same, and where elements stay between two visits; the
-                       steps of each, and the programs that take them
+    reduce_plan, reduce_model     configurations of reductions, and their times
+    norm_plan          those of softmax and norms, and where elements stay between two visits
+    programs           the kernels, written into a block
     memory             bytes of memory that a configuration is predicted to move
     entropy            cross entropy: losses of rows with targets
     families, trials   the records of this room's families, and what is timed; data on which they are
@@ -31,7 +30,6 @@ from layoutalg.kernels.rowwise.entropy import (
     room,
 )
 from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES, SEED, rowwise_cases
-from layoutalg.kernels.rowwise.norm import NormLaunches, arguments
 from layoutalg.kernels.rowwise.problems import (
     FOLD,
     INTEGERS,
@@ -50,6 +48,7 @@ from layoutalg.kernels.rowwise.problems import (
     reduced,
     results_of,
 )
+from layoutalg.kernels.rowwise.programs import NormLaunches, arguments
 from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
 from layoutalg.kernels.rowwise.schedule import NormConfig
 

@@ -44,7 +44,7 @@ from layoutalg.kernels.elements import (
     words_of,
 )
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace, Traffic
-from layoutalg.kernels.rowwise import norm, norm_plan, reduce
+from layoutalg.kernels.rowwise import norm_plan
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
 from layoutalg.kernels.rowwise.problems import (
     ELEMENTS,
@@ -58,6 +58,7 @@ from layoutalg.kernels.rowwise.problems import (
     reduce_problem,
     reduced,
 )
+from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
 from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plan_with, plans, refusals
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, norm_bound, reduction_bound, tensor_numbers
 
@@ -228,7 +229,7 @@ def _candidates(p: Problem, arch: str | Arch) -> Iterator[Candidate]:
 def _launches(p: Problem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
     if isinstance(p, ReduceProblem):
         return sequence_of(plan_with(p, c, arch), arch)
-    made = norm.plan(p, arch, c)
+    made = norm_launches(p, arch, c)
     names = {"partial": SCRATCH}
     return launch_sequence(made.kernels, names, scratch_bytes=4 * made.workspace_elems, arch=arch)
 
@@ -239,7 +240,7 @@ def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSeque
     >>> sequence_of(plans(reduce_problem((1 << 26,), 0, "sum", "f32"))[0]).buffers
     (('src', 'scratch'), ('scratch', 'dst'))
     """
-    kernels = reduce.build(plan)
+    kernels = build_reduction(plan)
     names = [{}] if len(kernels) == 1 else [{"dst": SCRATCH}, {"src": SCRATCH}]
     return launch_sequence(kernels, names, scratch_bytes=4 * plan.workspace_elems, arch=arch)
 
@@ -250,7 +251,7 @@ def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSeque
 def _memory(p: Problem, c: Any, arch: str | Arch = "sm_90") -> Traffic:
     if isinstance(p, ReduceProblem):
         return reduce_traffic(plan_with(p, c, arch))
-    return norm_traffic(norm.plan(p, arch, c), arch)
+    return norm_traffic(norm_launches(p, arch, c), arch)
 
 
 def _notes(p: Problem, c: Any, arch: str) -> dict[str, Any]:

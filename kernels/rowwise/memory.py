@@ -25,7 +25,7 @@ from layoutalg.arch import Arch
 from layoutalg.kernels.baselines import find_board
 from layoutalg.kernels.family import Traffic
 from layoutalg.kernels.rowwise import norm_plan
-from layoutalg.kernels.rowwise.norm import NormLaunches
+from layoutalg.kernels.rowwise.programs import NormLaunches
 from layoutalg.kernels.rowwise.reduce_plan import ReducePlan
 from layoutalg.kernels.rowwise.schedule import walk_of
 
@@ -43,7 +43,7 @@ def norm_traffic(launches: NormLaunches, arch: str | Arch = "sm_90") -> Traffic:
     Raises UnsupportedError for an architecture without a board.
 
     >>> from layoutalg.kernels.rowwise import norm_problem
-    >>> from layoutalg.kernels.rowwise.norm import plan
+    >>> from layoutalg.kernels.rowwise.programs.norm import plan
     >>> norm_traffic(plan(norm_problem("softmax", (65536, 1024), 1, "bf16")))
     Traffic(read=134217728, written=134217728)
     """

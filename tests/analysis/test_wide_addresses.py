@@ -28,8 +28,8 @@ from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.plan import configs as permute_configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
-from layoutalg.kernels.rowwise.norm import plan as plan_norm
-from layoutalg.kernels.rowwise.reduce import build as build_reduction
+from layoutalg.kernels.rowwise.programs.norm import plan as plan_norm
+from layoutalg.kernels.rowwise.programs.reduce import build as build_reduction
 from layoutalg.testing import compile_shared
 from tests.sweeps import each
 

@@ -22,9 +22,9 @@ from layoutalg.kernels.gemm.work.splitk import build_combine
 from layoutalg.kernels.move import permute as permute_family
 from layoutalg.kernels.move.plan import configs as permute_configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
-from layoutalg.kernels.rowwise import norm as norm_family
 from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
-from layoutalg.kernels.rowwise import reduce as reduce_family
+from layoutalg.kernels.rowwise.programs import norm as norm_family
+from layoutalg.kernels.rowwise.programs import reduce as reduce_family
 
 TARGET = "sm_90a"
 OPCODE_BITS = {"STG.E.128": 128, "STG.E.64": 64, "STG.E": 32, "STG.E.U16": 16, "STG.E.U8": 8}

@@ -31,8 +31,8 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.rowwise import NormConfig, arguments, norm_problem
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.programs.norm import plan
 from tests.gpu.timing import flush_buffer, medians_in_turn
 
 NBYTES, ROUNDS = 256 << 20, 7

@@ -26,7 +26,7 @@ from layoutalg.kernels.gemm.tiles import Config, SimtConfig
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
-from layoutalg.kernels.rowwise.norm import plan
+from layoutalg.kernels.rowwise.programs.norm import plan
 from tests import kernel_adapter
 from tests.bench import bench_kernels
 from tests.bench.kernel_images import pairs, side, store, write

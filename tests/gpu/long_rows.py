@@ -38,8 +38,8 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, arguments, norm_problem
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
 from tests.gpu.timing import flush_buffer, medians_in_turn
 from tests.norms import check, data, launch_all

@@ -24,8 +24,8 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.rowwise import NormConfig, NormLaunches, NormProblem
 from layoutalg.kernels.rowwise.columns import rows_of, with_fold
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.programs.norm import plan
 from tests.norms import check, data, launch_all, random_problem, skewed_problem
 
 MOST_ELEMS = 300_000

@@ -15,7 +15,7 @@ from layoutalg.codegen.costs import copied, total_costs, traffic
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.kernels.rowwise import OPS, NormLaunches, norm_problem
 from layoutalg.kernels.rowwise.memory import norm_traffic as memory_traffic
-from layoutalg.kernels.rowwise.norm import plan
+from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.model import tag_sectors
 from tests.gpu.counters import (
     BY_INSTRUCTION,

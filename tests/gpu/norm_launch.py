@@ -11,7 +11,7 @@ import sys
 
 from layoutalg.codegen.gpu import in_processes, load, random_normal, require_gpu
 from layoutalg.kernels.rowwise import arguments, norm_problem
-from layoutalg.kernels.rowwise.norm import plan
+from layoutalg.kernels.rowwise.programs.norm import plan
 from tests.gpu.counters import cases_of, ints
 from tests.gpu.norm_cases import compiled, run
 

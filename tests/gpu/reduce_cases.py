@@ -20,7 +20,7 @@ from layoutalg.codegen.gpu import (
     to_host,
 )
 from layoutalg.kernels.rowwise import ReducePlan, plans, reduced
-from layoutalg.kernels.rowwise.reduce import build
+from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.kernels.rowwise.trials import reduction_bound
 from tests.reductions import (
     decoded,

@@ -14,7 +14,7 @@ from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.kernels.rowwise import FOLD, ReducePlan, plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce import build
+from layoutalg.kernels.rowwise.programs.reduce import build
 from tests.gpu.counters import (
     BY_INSTRUCTION,
     DRAM,

@@ -11,7 +11,7 @@ import sys
 
 from layoutalg.codegen.gpu import load, random_bytes, require_gpu
 from layoutalg.kernels.rowwise import plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce import build
+from layoutalg.kernels.rowwise.programs.reduce import build
 from tests.gpu.counters import cases_of, ints
 from tests.gpu.reduce_cases import compiled, right
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from layoutalg.codegen.gpu import Prepared, in_processes, load_prepared, median_times_ms, prepare, require_gpu
 from layoutalg.kernels.rowwise import ReducePlan, plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce import build
+from layoutalg.kernels.rowwise.programs.reduce import build
 from tests.gpu.counters import ints
 
 CASES = tuple(

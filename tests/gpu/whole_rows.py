@@ -42,8 +42,8 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.families import Case
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import walk_of
 from tests.gpu.long_rows import wrong_of
 from tests.gpu.ragged_rows import AHEAD_CYCLES, DTYPES, MOST_BYTES, compiled_by_torch, drawn

@@ -12,8 +12,8 @@ from layoutalg.codegen.program import Kernel, printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import LayoutAlgError, SimulationError
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
 from tests.norms import check, data, launch_all
 from tests.sweeps import each

@@ -10,9 +10,9 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.rowwise import NormConfig, norm_problem
-from layoutalg.kernels.rowwise.block import RowBlock
-from layoutalg.kernels.rowwise.block_reduce import all_reduce, get, powers, put
 from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.programs.block import RowBlock
+from layoutalg.kernels.rowwise.programs.block_reduce import all_reduce, get, powers, put
 from layoutalg.kernels.rowwise.schedule import walk_of
 from layoutalg.kernels.rowwise.walk import Walk
 from tests import mutate

@@ -15,8 +15,8 @@ from layoutalg.codegen.program import Do, Kernel, Stmt, is_dynamic
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import walk_of
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns
 from tests import mutate

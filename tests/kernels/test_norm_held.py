@@ -11,8 +11,8 @@ from layoutalg.codegen.program import Kernel, printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.columns import HeldColumns, held_columns, held_us
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import Hold
 from tests.norms import check, data, launch_all
 from tests.sweeps import each

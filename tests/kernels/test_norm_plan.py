@@ -10,9 +10,9 @@ from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program.checks import check
 from layoutalg.kernels.rowwise import NormConfig, norm_problem
 from layoutalg.kernels.rowwise.columns import MOST_WORDS
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import HELD_WORDS, SHARED_BYTES, configs, form_of
 from layoutalg.kernels.rowwise.packed import PackedWalk
+from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
 from layoutalg.kernels.rowwise.walk import touched_share
 from tests.norms import random_problem

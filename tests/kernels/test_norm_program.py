@@ -7,8 +7,8 @@ import numpy as np
 from layoutalg.codegen.instr import encode
 from layoutalg.codegen.sim import simulate
 from layoutalg.kernels.rowwise import NormConfig, norm_problem
-from layoutalg.kernels.rowwise.block import RowBlock
 from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.programs.block import RowBlock
 from layoutalg.kernels.rowwise.schedule import Hold, walk_of
 from layoutalg.kernels.rowwise.unaligned import MaskedRows, SkewedColumns
 from tests.sweeps import each

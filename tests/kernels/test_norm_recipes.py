@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from layoutalg.kernels.rowwise import OPS
-from layoutalg.kernels.rowwise.block import ONE_WORD, float_word
-from layoutalg.kernels.rowwise.recipes import NORMS
+from layoutalg.kernels.rowwise.programs.block import ONE_WORD, float_word
+from layoutalg.kernels.rowwise.programs.recipes import NORMS
 
 
 def test_words_are_the_nearest_floats() -> None:

@@ -13,8 +13,8 @@ from layoutalg.errors import LayoutAlgError, SimulationError, UnsupportedError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.cluster import BLOCK_BYTES, neighbours, slab_bytes
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import Hold
 from layoutalg.kernels.verification import verify
 from tests.norms import check, data, launch_all

@@ -14,9 +14,9 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.columns import Stream, rows_of, stream_of, streamed, with_fold
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.problems import Form
+from layoutalg.kernels.rowwise.programs.norm import plan
 from tests.norms import check, data, launch_all
 from tests.sweeps import each
 

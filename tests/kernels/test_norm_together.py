@@ -15,8 +15,8 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError, UnsupportedError
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, arguments, norm_problem
 from layoutalg.kernels.rowwise.cluster import moved_bytes
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
 from tests.norms import check, data
 from tests.sweeps import each

@@ -5,7 +5,7 @@ from __future__ import annotations
 from layoutalg.kernels.rowwise import NormConfig, norm_problem
 from layoutalg.kernels.rowwise.memory import FOUND_BYTES
 from layoutalg.kernels.rowwise.memory import norm_traffic as traffic
-from layoutalg.kernels.rowwise.norm import plan
+from layoutalg.kernels.rowwise.programs.norm import plan
 
 
 def test_what_is_read_twice_comes_from_memory_twice_or_from_the_cache() -> None:

@@ -22,8 +22,8 @@ from layoutalg.kernels.rowwise import (
     plan_with,
     reduce_problem,
 )
-from layoutalg.kernels.rowwise.norm import plan
-from layoutalg.kernels.rowwise.reduce import build
+from layoutalg.kernels.rowwise.programs.norm import plan
+from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.kernels.rowwise.schedule import Hold
 from tests import mutate
 from tests.kernels.test_reduce_family import agree as reduction_agrees

@@ -27,7 +27,7 @@ from layoutalg.kernels.rowwise import (
     reduced,
 )
 from layoutalg.kernels.rowwise.columns import Beside, Later
-from layoutalg.kernels.rowwise.reduce import build
+from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.kernels.rowwise.trials import reduction_bound
 from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail, SkewedSums
 from tests import mutate

@@ -15,10 +15,10 @@ from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Do, For, Global, If, Kernel, Let, MemRef, Unroll
 from layoutalg.errors import IRError
 from layoutalg.kernels.rowwise import norm_problem, plan_with, reduce_problem
-from layoutalg.kernels.rowwise.block import Block
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs
-from layoutalg.kernels.rowwise.reduce import build
+from layoutalg.kernels.rowwise.programs.block import Block
+from layoutalg.kernels.rowwise.programs.norm import plan
+from layoutalg.kernels.rowwise.programs.reduce import build
 from tests.norms import random_problem
 from tests.reductions import random_plan, random_reduction
 from tests.sweeps import each

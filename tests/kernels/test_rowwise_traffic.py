@@ -23,9 +23,9 @@ from layoutalg.kernels.rowwise import (
     plans,
     reduce_problem,
 )
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import configs
-from layoutalg.kernels.rowwise.reduce import build
+from layoutalg.kernels.rowwise.programs.norm import plan
+from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.model import tag_sectors
 from tests.kernels.test_reduce_family import run
 from tests.norms import data, launch_all, random_problem

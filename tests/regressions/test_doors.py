@@ -32,7 +32,7 @@ from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.rowwise import plans, reduce_problem
-from layoutalg.kernels.rowwise.reduce import build_pass
+from layoutalg.kernels.rowwise.programs.reduce import build_pass
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.command import run
 from tests.sweeps import each

@@ -11,8 +11,8 @@ import layoutalg
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, ArgumentTypeError, NotInjectiveError
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
-from layoutalg.kernels.rowwise.norm import plan
 from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.norms import check, data, launch_all
 from tests.sweeps import each

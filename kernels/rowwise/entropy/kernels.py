@@ -21,9 +21,9 @@ from layoutalg.codegen.expr import Const
 from layoutalg.codegen.instr import LDG, STG, multiply, pack, reciprocal
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
-from layoutalg.kernels.rowwise import reduce
 from layoutalg.kernels.rowwise.entropy.problem import CrossEntropyProblem
 from layoutalg.kernels.rowwise.problems import ReduceProblem, reduce_problem
+from layoutalg.kernels.rowwise.programs import build_reduction
 from layoutalg.kernels.rowwise.reduce_plan import ReduceConfig, ReducePlan, plan_with, plans
 
 UNIT_BYTES = 16
@@ -47,13 +47,13 @@ def launches(p: CrossEntropyProblem, c: ReduceConfig, arch: str | Arch | None = 
     ['reduce_cross_entropy_f16_f32', 'reduce_sum_f32_f32', 'cross_entropy_mean_f16']
     """
     made = plan_with(p.losses, c, rated(arch))
-    kernels, steps = list(reduce.build(made)), [(len(made.passes), "src", "losses")]
+    kernels, steps = list(build_reduction(made)), [(len(made.passes), "src", "losses")]
     if p.reduction == "none":
         steps = [(len(made.passes), "src", "dst")]
     else:
         whole = p.reduction == "sum" and p.result.name == "f32"
         summed = plans(_total(p, p.axes.dst_offset if whole else 0), rated(arch))[0]
-        kernels += reduce.build(summed)
+        kernels += build_reduction(summed)
         steps.append((len(summed.passes), "losses", "dst" if whole else "sums"))
         if not whole:
             kernels.append(last(p))

@@ -28,11 +28,11 @@ from dataclasses import replace
 from layoutalg.codegen.expr import Expr, as_expr, minus
 from layoutalg.codegen.instr import BAR, CP_COMMIT, CP_WAIT, LDS, STS
 from layoutalg.codegen.program import Kernel, Reg, Shared
-from layoutalg.kernels.rowwise.block import Group, RowBlock, Vector
-from layoutalg.kernels.rowwise.block_reduce import get, put
 from layoutalg.kernels.rowwise.cluster import Exchange, neighbours
 from layoutalg.kernels.rowwise.problems import NormProblem
-from layoutalg.kernels.rowwise.recipes import Norm
+from layoutalg.kernels.rowwise.programs.block import Group, RowBlock, Vector
+from layoutalg.kernels.rowwise.programs.block_reduce import get, put
+from layoutalg.kernels.rowwise.programs.recipes import Norm
 from layoutalg.kernels.rowwise.schedule import NormConfig
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Index, Walk
 

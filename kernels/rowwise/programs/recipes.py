@@ -53,8 +53,8 @@ from layoutalg.codegen.instr import (
 )
 from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import MemRef, Reg, RegRef
-from layoutalg.kernels.rowwise.block import Group, NormBlock, RowBlock, Vector, float_word
-from layoutalg.kernels.rowwise.block_reduce import all_reduce
+from layoutalg.kernels.rowwise.programs.block import Group, NormBlock, RowBlock, Vector, float_word
+from layoutalg.kernels.rowwise.programs.block_reduce import all_reduce
 from layoutalg.kernels.rowwise.unaligned import minus
 from layoutalg.kernels.rowwise.walk import Index
 

@@ -23,11 +23,11 @@ from layoutalg.codegen.expr import as_expr
 from layoutalg.codegen.instr import LDG, STG, STG_WHOLE, pack
 from layoutalg.codegen.program import Global, Kernel, RegRef
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.kernels.rowwise.block import ONE_WORD, NormBlock, RowBlock
-from layoutalg.kernels.rowwise.block_reduce import get
 from layoutalg.kernels.rowwise.columns import Stream
 from layoutalg.kernels.rowwise.problems import NormProblem
-from layoutalg.kernels.rowwise.recipes import Norm
+from layoutalg.kernels.rowwise.programs.block import ONE_WORD, NormBlock, RowBlock
+from layoutalg.kernels.rowwise.programs.block_reduce import get
+from layoutalg.kernels.rowwise.programs.recipes import Norm
 from layoutalg.kernels.rowwise.schedule import NormConfig
 from layoutalg.kernels.rowwise.walk import WARP, Bases, Chunk, Tiling, Walk, power_above
 

@@ -38,7 +38,7 @@ from layoutalg.codegen.instr import (
 )
 from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
-from layoutalg.kernels.rowwise.block import Block, NormBlock, RowBlock
+from layoutalg.kernels.rowwise.programs.block import Block, NormBlock, RowBlock
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, SkewedSums
 from layoutalg.kernels.rowwise.walk import WARP, Index, Walk
 

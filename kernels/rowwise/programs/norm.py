@@ -26,16 +26,16 @@ from layoutalg.codegen.instr import STG, fill
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.rowwise.block import ONE_WORD, RowBlock
-from layoutalg.kernels.rowwise.block_reduce import counters, give, given, meet, partials, save
 from layoutalg.kernels.rowwise.cluster import Exchange
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.problems import NormProblem
-from layoutalg.kernels.rowwise.recipes import NORMS, Norm
+from layoutalg.kernels.rowwise.programs.block import ONE_WORD, RowBlock
+from layoutalg.kernels.rowwise.programs.block_reduce import counters, give, given, meet, partials, save
+from layoutalg.kernels.rowwise.programs.recipes import NORMS, Norm
+from layoutalg.kernels.rowwise.programs.slabs import build_slabs
+from layoutalg.kernels.rowwise.programs.streams import build_joined, build_results, workspace
 from layoutalg.kernels.rowwise.schedule import NormConfig, Schedule, can_cluster, stream_with, walk_of
-from layoutalg.kernels.rowwise.slabs import build_slabs
-from layoutalg.kernels.rowwise.streams import build_joined, build_results, workspace
 from layoutalg.kernels.rowwise.walk import WARP, Walk
 
 Part: TypeAlias = Literal["whole", "statistics", "joined", "result"]

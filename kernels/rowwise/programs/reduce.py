@@ -53,10 +53,10 @@ from layoutalg.codegen.instr import (
 )
 from layoutalg.codegen.program import Kernel, Reg, RegRef
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.kernels.rowwise.block import Block, all_of, float_word
-from layoutalg.kernels.rowwise.block_reduce import column_reduce, tree_reduce
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.problems import FOLDED, WAY, Labels, Mode
+from layoutalg.kernels.rowwise.programs.block import Block, all_of, float_word
+from layoutalg.kernels.rowwise.programs.block_reduce import column_reduce, tree_reduce
 from layoutalg.kernels.rowwise.reduce_plan import Pass, ReducePlan
 from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedSums
 from layoutalg.kernels.rowwise.walk import WORD_BYTES, Chunk, Crd, Index

@@ -1,0 +1,18 @@
+"""The kernels over rows as programs: the block that is being written, and who writes into it.
+
+block           its threads, their registers, its tensors, and visits to all vectors
+block_reduce    what threads exchange: in a warp, in a block, from one kernel to the next
+reduce          reductions, a kernel per pass
+recipes         the steps of softmax and of norms
+norm            the programs that take them, and their launches
+slabs           blocks of a cluster that keep columns
+streams         columns that are read twice as a stream of whole rows
+"""
+
+from __future__ import annotations
+
+from layoutalg.kernels.rowwise.programs.norm import NormLaunches, arguments
+from layoutalg.kernels.rowwise.programs.norm import plan as norm_launches
+from layoutalg.kernels.rowwise.programs.reduce import build as build_reduction
+
+__all__ = ["NormLaunches", "arguments", "build_reduction", "norm_launches"]
