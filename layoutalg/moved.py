@@ -42,9 +42,10 @@ _ROOMS: Mapping[str, str] = {
     ),
     "codegen.instr": (
         "codegen.packing=words codegen.instr_sm75=memory codegen.instr_sm80=memory codegen.instr_sm90=memory "
-        "codegen.instr_mma=mma codegen.instr_shuffle=shuffle codegen.instr_float=arith "
-        "codegen.instr_double=double codegen.instr_reduce=reduce codegen.instr_norm=norm"
+        "codegen.instr_mma=mma codegen.instr_shuffle=shuffle codegen.instr_reduce=reduce "
+        "codegen.instr_norm=norm"
     ),
+    "codegen.instr.arithmetic": "codegen.instr_float=arith codegen.instr_double=double",
     "codegen.program": (
         "codegen.tile codegen.bounds codegen.check=checks "
         "codegen.contract=launch_contract codegen.converged codegen.waits=dependent_launch "

@@ -6,10 +6,7 @@
     grid       barriers of the blocks of a launch
     mma        mma.sync, ldmatrix and movmatrix
     shuffle    warp shuffles and byte permutes
-    arith      f32 arithmetic, f16 and bf16 packed and unpacked
-    conversions  between any two types of elements
-    double     f64 arithmetic
-    formula    formulas of vectors, one instruction each
+    arithmetic each element of a vector: f32, f64, packed f16 and bf16, conversions, formulas
     functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
     folds      the same of values of several words: 64-bit integers, indices, moments
@@ -22,10 +19,8 @@ An architecture that adds instructions adds records here; nothing else knows wha
 
 from __future__ import annotations
 
-from layoutalg.codegen.instr.arith import fma_outer, pack, scale, unpack
-from layoutalg.codegen.instr.conversions import CONVERTED, convert, converted
-from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join, label, labelled
-from layoutalg.codegen.instr.formula import (
+from layoutalg.codegen.instr.arithmetic import (
+    CONVERTED,
     OPERATIONS,
     Apply,
     Cast,
@@ -35,9 +30,16 @@ from layoutalg.codegen.instr.formula import (
     Operation,
     Word,
     computed,
+    convert,
+    converted,
     element_of,
     elementwise,
+    fma_outer,
+    pack,
+    scale,
+    unpack,
 )
+from layoutalg.codegen.instr.folds import FOLDS, PARTIAL, absorb, empty, finish, join, label, labelled
 from layoutalg.codegen.instr.functions import GELU, RELU, SILU, ScalarFunction
 from layoutalg.codegen.instr.grid import GRID_SYNC
 from layoutalg.codegen.instr.memory import (

@@ -9,7 +9,7 @@ kernel in the simulator.
     y = layoutalg.permute(x, (0, 3, 1, 2), dtype="float16")      the same, converted on the way
     y = layoutalg.relayout(x, nhwc, nc32hw32)                    any two layouts of one domain
 
-Notes.  Elements are moved, never interpreted, but for those that are converted (`codegen.instr.conversions`
+Notes.  Elements are moved, never interpreted, but for those that are converted (`codegen.instr.convert`
 states how they are rounded).  What starts or strides at no multiple of its element is moved in narrower
 pieces, or refused where it is converted.  Kernels run on the current stream of the array's library: a call
 returns before the data has moved.  An array without elements is a no-op.

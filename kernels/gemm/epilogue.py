@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Var, check_name
 from layoutalg.codegen.instr import GELU, LDG, RELU, SILU, STG_WHOLE, Instr, ScalarFunction
-from layoutalg.codegen.instr import arith as instr_float
-from layoutalg.codegen.instr import double as instr_double
+from layoutalg.codegen.instr.arithmetic import arith as instr_float
+from layoutalg.codegen.instr.arithmetic import double as instr_double
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Reg, RegRef
 from layoutalg.errors import ArgumentTypeError, UnsupportedError

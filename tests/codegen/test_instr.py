@@ -53,7 +53,7 @@ from layoutalg.codegen.instr import (
     window,
     within,
 )
-from layoutalg.codegen.instr.arith import add_same, add_scaled
+from layoutalg.codegen.instr.arithmetic.arith import add_same, add_scaled
 from layoutalg.codegen.instr.memory import WIDTHS_BYTES
 from layoutalg.codegen.instr.record import imm, into, moves, out, read, write
 from layoutalg.testing import compile_shared

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.codegen.instr import encode
-from layoutalg.codegen.instr.double import ONE_F64, add_same, add_scaled, scale
+from layoutalg.codegen.instr.arithmetic.double import ONE_F64, add_same, add_scaled, scale
 
 doubles = st.floats(allow_nan=True, allow_infinity=True)
 pairs = st.lists(st.tuples(doubles, doubles), min_size=1, max_size=4)

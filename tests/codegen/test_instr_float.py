@@ -10,7 +10,7 @@ import pytest
 
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.instr import decode, encode, fma_outer, fold, pack, scale, unpack
-from layoutalg.codegen.instr.arith import ONE_F32, add_same, add_scaled
+from layoutalg.codegen.instr.arithmetic.arith import ONE_F32, add_same, add_scaled
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError

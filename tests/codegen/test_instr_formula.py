@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen import instr as face
-from layoutalg.codegen.instr.formula import (
+from layoutalg.codegen.instr.arithmetic.formula import (
     NARROW,
     OPERATIONS,
     Apply,

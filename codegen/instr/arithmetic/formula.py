@@ -31,7 +31,7 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from layoutalg.codegen.instr.arith import sum_to_odd
+from layoutalg.codegen.instr.arithmetic.arith import sum_to_odd
 from layoutalg.codegen.instr.record import Instr, Operand, into, out, value
 from layoutalg.codegen.instr.words import (
     C_TYPE,
