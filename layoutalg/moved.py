@@ -63,11 +63,13 @@ _ROOMS: Mapping[str, str] = {
     "codegen.costs": "kernels.predict=cost",
     "codegen.printing": "codegen.cuda",
     "kernels.move": (
-        "kernels.copy_family=matrix kernels.transpose_family=matrix kernels.transpose_plan=matrix_plan "
-        "kernels.permute_family=permute kernels.permute_modes=problem kernels.permute_plan=plan "
+        "kernels.transpose_plan=matrix_plan kernels.permute_modes=problem kernels.permute_plan=plan "
         "kernels.permute_stage=stage kernels.permute_tile=plan kernels.permute_index=partition "
         "kernels.permute_reads=gather kernels.permute_certificate=certificate "
         "kernels.permute_bench=cases kernels.refinement=problem"
+    ),
+    "kernels.move.programs": (
+        "kernels.copy_family=matrix kernels.transpose_family=matrix kernels.permute_family=permute"
     ),
     "kernels.rowwise": (
         "kernels.reduce_modes=problems kernels.reduce_plan "

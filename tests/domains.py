@@ -30,9 +30,9 @@ from layoutalg.kernels.gemm.launches import launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm.tiles import Config
 from layoutalg.kernels.move import plan as permute_plan
-from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.move.problem import reference as permuted
+from layoutalg.kernels.move.programs.permute import build as build_permute
 from layoutalg.kernels.rowwise import reduced
 from layoutalg.kernels.rowwise.families import sequence_of as sequence_of_passes
 from layoutalg.kernels.rowwise.norm_plan import configs as norm_configs

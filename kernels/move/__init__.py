@@ -1,14 +1,14 @@
 """Kernels that move data: copies, transposes and permutes of tensors with any strides.
 
     problem              a problem as it is asked, and the few modes that are left of it
-    tiles/               which tiles there are, the units that their runs touch, what these cost
+    tiles                which tiles there are, the units that their runs touch, what these cost
     plan                 which of them is taken; how wide both sides move
     stage                what the tile of a configuration is made of, in plain numbers
     partition            which chunk or vector is number x, and where it lies on either side
     misaligned           what rows add to that which start anywhere, run backwards or are cut
     gather               how vectors are read from the tile
-    permute              copies and permutes of any strides, built for one problem
-    matrix               copies and transposes of matrices, extents at run time; matrix_plan
+    matrix_plan          configurations of copies and transposes of matrices
+    programs             the kernels: copies and permutes of any strides, copies and transposes of matrices
     bound                the least that memory moves, whatever the order
     certificate          why the tile lies in shared memory as it does
     families, cases      the records of this room's families, and the problems that are timed
@@ -22,9 +22,7 @@ from layoutalg.kernels.move.bound import LeastBytes, least_bytes
 from layoutalg.kernels.move.cases import SEED
 from layoutalg.kernels.move.certificate import certify
 from layoutalg.kernels.move.families import MOVE_FAMILIES
-from layoutalg.kernels.move.matrix import build_copy, build_transpose, copy_problem, transpose_problem
 from layoutalg.kernels.move.matrix_plan import CopyConfig, TransposeConfig, copy_configs, transpose_configs
-from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.plan import best as best_permute
 from layoutalg.kernels.move.plan import configs as permute_configs
 from layoutalg.kernels.move.problem import (
@@ -36,6 +34,13 @@ from layoutalg.kernels.move.problem import (
     permute_problem,
     reference,
     relayout_problem,
+)
+from layoutalg.kernels.move.programs import (
+    build_copy,
+    build_permute,
+    build_transpose,
+    copy_problem,
+    transpose_problem,
 )
 from layoutalg.kernels.move.stage import PermuteConfig
 

@@ -24,13 +24,9 @@ from layoutalg.kernels.baselines import Launch, limits, torch_assign
 from layoutalg.kernels.elements import CARRIER, NUMPY_NAME
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace, Traffic
 from layoutalg.kernels.matrix import MatrixProblem, buffers, matrix_problem, reference
-from layoutalg.kernels.move import (
-    permute,
-    plan,
-)
+from layoutalg.kernels.move import plan
 from layoutalg.kernels.move.bound import least_bytes
 from layoutalg.kernels.move.cases import CASES, DTYPES, random_cases
-from layoutalg.kernels.move.matrix import build_copy, build_transpose
 from layoutalg.kernels.move.matrix_plan import (
     copy_configs,
     further_copies,
@@ -40,6 +36,7 @@ from layoutalg.kernels.move.matrix_plan import (
 )
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.move.problem import reference as permuted
+from layoutalg.kernels.move.programs import build_copy, build_permute, build_transpose
 
 UNIT_BYTES = 16
 """Buffers of a tensor are whole units."""
@@ -157,7 +154,7 @@ def _further_permutes(p: PermuteProblem, arch: str | Arch) -> Iterator[Any]:
 
 
 def _permute_launches(p: PermuteProblem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
-    return launch_sequence([permute.build(normalise(p), c)])
+    return launch_sequence([build_permute(normalise(p), c)])
 
 
 def _permute_views(p: PermuteProblem, arrays: Mapping[str, Any]) -> tuple[Any, Any]:

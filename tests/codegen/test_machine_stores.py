@@ -19,9 +19,9 @@ from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.programs import simt as gemm_simt
 from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
 from layoutalg.kernels.gemm.work.splitk import build_combine
-from layoutalg.kernels.move import permute as permute_family
 from layoutalg.kernels.move.plan import configs as permute_configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.programs import permute as permute_family
 from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise.programs import norm as norm_family
 from layoutalg.kernels.rowwise.programs import reduce as reduce_family

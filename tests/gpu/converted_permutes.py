@@ -21,9 +21,9 @@ from typing import Any
 from layoutalg.codegen.gpu import Prepared, device_copy, in_processes, load_prepared, prepare, require_gpu
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.cases import CASES
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import best
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem
+from layoutalg.kernels.move.programs.permute import build
 from tests.gpu.timing import flush_buffer, medians_in_turn
 
 IMAGES = (128, 224, 224, 3), (0, 3, 1, 2)

@@ -19,9 +19,9 @@ from typing import Any
 
 from layoutalg.codegen.gpu import Prepared, load_prepared, prepare, require_gpu, to_device, to_host
 from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, reference
+from layoutalg.kernels.move.programs.permute import build
 from tests.permutations import random_buffers, random_conversion, random_problem, same_numbers
 
 MOST_ELEMS = 300_000

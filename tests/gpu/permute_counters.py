@@ -23,9 +23,9 @@ from layoutalg.codegen.gpu import Prepared, in_processes, load_prepared, prepare
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.cases import CASES as QUOTED
 from layoutalg.kernels.move.cases import random_cases
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
+from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.model import copied_sectors, tag_sectors
 from tests.gpu.counters import LOST, METRICS, Case, Row, cases_of, count_launches, ints, table, words_of

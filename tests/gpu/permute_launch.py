@@ -13,9 +13,9 @@ from typing import Any
 from layoutalg.codegen.gpu import load, require_gpu, to_host
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, permute_problem, reference
+from layoutalg.kernels.move.programs.permute import build
 from tests.permutations import random_buffers, random_problem
 
 

@@ -41,10 +41,10 @@ from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move import least_bytes
 from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.cases import CASES, Case, random_cases, timed_cases
-from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
 from layoutalg.kernels.move.matrix_plan import transpose_configs
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.problem import Moves, normalise, permute_problem
+from layoutalg.kernels.move.programs.matrix import build_transpose, transpose_problem
+from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PLAIN, PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import loaded_units, moved_bytes, stored_units, tiles
 from layoutalg.layout import Swizzle

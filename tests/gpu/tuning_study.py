@@ -44,8 +44,8 @@ from layoutalg.kernels.gemm.family import differs, way
 from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.move.cases import Case, timed_cases
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.programs.permute import build
 from tests.gpu.gemm_launch import launcher
 from tests.gpu.timing import flush_buffer, times_in_turn
 from tests.gpu.tune_permute import TORCH, Variant

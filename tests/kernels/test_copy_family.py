@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.kernels.move.matrix import copy_problem as problem
 from layoutalg.kernels.move.matrix_plan import copy_configs as configs
 from layoutalg.kernels.move.matrix_plan import row_copy
+from layoutalg.kernels.move.programs.matrix import copy_problem as problem
 from layoutalg.kernels.registry import find_family
 from layoutalg.layout import Layout, product
 from tests.sweeps import each

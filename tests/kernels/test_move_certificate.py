@@ -11,9 +11,9 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.move.cases import CASES, random_cases
 from layoutalg.kernels.move.certificate import _accesses, certify
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.synthesis import check_certificate
 from tests.permutations import random_buffers

@@ -12,9 +12,9 @@ from layoutalg.codegen.expr import Var, as_expr, evaluate
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.kernels.move.misaligned import block_base
 from layoutalg.kernels.move.partition import Load, Store, block_origins, direct_element, run_origins
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import move_problem, normalise, permute_problem
+from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage, coordinate_of, coordinates
 from tests.permutations import random_problem
 from tests.sweeps import each

@@ -18,9 +18,9 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.move import plan
 from layoutalg.kernels.move.cases import random_cases
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import _storing, _turns, best, configs
 from layoutalg.kernels.move.problem import normalise, permute_problem, reference
+from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import memory_time, tiles
 from tests.moves import Move, plans, random_case, random_matrix, random_move, verdict
@@ -125,7 +125,7 @@ def test_large_problems_fill_the_gpu(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", WIDTHS)
 def test_aligned_tiles_have_few_conflicts(dtype: str) -> None:
     from layoutalg.codegen.costs import traffic
-    from layoutalg.kernels.move.permute import build
+    from layoutalg.kernels.move.programs.permute import build
 
     x = normalise(permute_problem((4096, 4096), (1, 0), dtype))
     for op, cost in traffic(build(x, configs(x)[0]), {}).items():

@@ -11,9 +11,9 @@ import pytest
 from layoutalg.codegen.costs import Cost, traffic
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import NotInjectiveError, ShapeError, UnsupportedError
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import common_modes, normalise, reference, relayout_problem
+from layoutalg.kernels.move.programs.permute import build
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
 from layoutalg.notation import parse
 from tests.permutations import random_buffers

@@ -18,7 +18,6 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, ArgumentTypeError, UnsupportedError
 from layoutalg.kernels import find_family, verify
 from layoutalg.kernels.move import least_bytes
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import best, configs
 from layoutalg.kernels.move.problem import (
     PermuteProblem,
@@ -27,6 +26,7 @@ from layoutalg.kernels.move.problem import (
     reference,
     relayout_problem,
 )
+from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import Stage
 from layoutalg.kernels.move.tiles import loaded_units, moved_bytes, stored_units
 from layoutalg.kernels.sizes import buffer_bytes

@@ -18,7 +18,6 @@ from layoutalg.codegen.program import If, Kernel, Stmt, is_dynamic
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
 from layoutalg.kernels.move.misaligned import parts
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import (
     PermuteProblem,
@@ -27,6 +26,7 @@ from layoutalg.kernels.move.problem import (
     permute_problem,
     reference,
 )
+from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from tests import mutate
 from tests.hostshim import run_cuda_text

@@ -8,9 +8,9 @@ import pytest
 
 from layoutalg.codegen.costs import copied, traffic
 from layoutalg.kernels.move.partition import block_origins
-from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.model import copied_sectors, tag_sectors
 from tests.gpu.needed_wavefronts import block_classes, needed_wavefronts

@@ -7,9 +7,9 @@ import pytest
 from layoutalg.codegen.program import Do, Let, MemRef, Shared, lower, walk
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.move.matrix import build_transpose as build
-from layoutalg.kernels.move.matrix import transpose_problem as problem
 from layoutalg.kernels.move.matrix_plan import transpose_configs as configs
+from layoutalg.kernels.move.programs.matrix import build_transpose as build
+from layoutalg.kernels.move.programs.matrix import transpose_problem as problem
 from tests.sweeps import each
 
 WIDTHS = {"u8": 1, "f16": 2, "f32": 4, "f64": 8, "c128": 16}

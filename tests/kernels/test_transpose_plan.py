@@ -8,7 +8,6 @@ import pytest
 
 from layoutalg.analysis import SharedReport, analyze
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.move.matrix import transpose_problem as problem
 from layoutalg.kernels.move.matrix_plan import (
     TransposeConfig,
     accesses,
@@ -17,6 +16,7 @@ from layoutalg.kernels.move.matrix_plan import (
     tile_accesses,
 )
 from layoutalg.kernels.move.matrix_plan import transpose_configs as configs
+from layoutalg.kernels.move.programs.matrix import transpose_problem as problem
 from layoutalg.kernels.registry import find_family
 from layoutalg.layout import Layout, product
 from layoutalg.synthesis import check_certificate, synthesize

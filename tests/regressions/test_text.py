@@ -19,8 +19,8 @@ from layoutalg.codegen.program import Kernel, check_integers
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import MismatchError, ShapeError
 from layoutalg.kernels.matrix import buffers, reference
-from layoutalg.kernels.move.matrix import build_transpose, transpose_problem
 from layoutalg.kernels.move.matrix_plan import transpose_configs
+from layoutalg.kernels.move.programs.matrix import build_transpose, transpose_problem
 from layoutalg.kernels.rowwise import plans, reduce_problem
 from layoutalg.kernels.rowwise.families import sequence_of
 from layoutalg.layout import ComposedLayout, Layout, Swizzle

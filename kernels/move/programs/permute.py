@@ -39,7 +39,6 @@ from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef, Shared
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
-from layoutalg.kernels.move.matrix import TRANSPOSE_WORDS
 from layoutalg.kernels.move.misaligned import block_base, parts
 from layoutalg.kernels.move.partition import (
     Load,
@@ -52,6 +51,7 @@ from layoutalg.kernels.move.partition import (
     tensor_of,
 )
 from layoutalg.kernels.move.problem import Moves
+from layoutalg.kernels.move.programs.matrix import TRANSPOSE_WORDS
 from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage
 
 
