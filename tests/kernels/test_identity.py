@@ -1,0 +1,58 @@
+"""Where classes are defined is in the digests of stored timings and locks: those that are, stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.identity import data_of
+from layoutalg.kernels.rowwise import reduce_problem
+from layoutalg.notation import parse_cute
+
+KINDS = (
+    "codegen.instr.functions codegen.instr.functions.ScalarFunction",
+    "dtype.DType",
+    "kernels.elementwise.problem.MapProblem kernels.elementwise.program.MapConfig",
+    "kernels.gemm.epilogue.AddMatrix kernels.gemm.epilogue.AddVector kernels.gemm.epilogue.Epilogue",
+    "kernels.gemm.epilogue.Map kernels.gemm.epilogue.Scale",
+    "kernels.gemm.gemv.GemvConfig kernels.gemm.problem.GemmProblem",
+    "kernels.gemm.tiles.SimtConfig kernels.gemm.tiles.Sm75Config",
+    "kernels.gemm.tiles.Sm80Config kernels.gemm.tiles.Sm90Config",
+    "kernels.matrix.MatrixProblem",
+    "kernels.move.matrix_plan.CopyConfig kernels.move.matrix_plan.TransposeConfig",
+    "kernels.move.problem.PermuteProblem kernels.move.stage.PermuteConfig",
+    "kernels.rowwise.columns.two_passes.Beside",
+    "kernels.rowwise.entropy.problem.CrossEntropyProblem",
+    "kernels.rowwise.problems.norms.NormProblem kernels.rowwise.problems.reductions.ReduceProblem",
+    "kernels.rowwise.problems.tensors.AxesProblem",
+    "kernels.rowwise.reduce_plan.ReduceConfig kernels.rowwise.schedule.NormConfig",
+    "layout.layout.Layout layout.swizzle.ComposedLayout layout.swizzle.Swizzle layout.swizzle.Swizzles",
+)
+"""Paths behind `layoutalg.`; whoever moves one of these loses what users have stored."""
+
+
+def kinds(data: Any) -> Iterator[str]:
+    """The paths of classes and functions in a value's data."""
+    if isinstance(data, list):
+        for part in data:
+            yield from kinds(part)
+    elif isinstance(data, str) and data.startswith("layoutalg."):
+        yield data
+
+
+def stored() -> Iterator[Any]:
+    """Problems and configurations of every family, as searches record them."""
+    for family in FAMILIES.values():
+        for asked in family.verified:
+            p = family.problem(**asked)
+            yield from (p, family.choose(p))
+    yield gemm_problem(256, 256, 128, "f16", bias=True, reads_c=True, activation="gelu")
+    yield from FAMILIES["mean"].configs(reduce_problem((1630482, 86), 0, "mean", "bf16"))  # rows side by side
+    yield parse_cute("Sw<3,4,3> o 0 o (4,8):(8,1)")
+
+
+def test_classes_in_digests_stay_where_they_are() -> None:
+    found = {kind for value in stored() for kind in kinds(data_of(value))}
+    assert found == {f"layoutalg.{kind}" for line in KINDS for kind in line.split()}
