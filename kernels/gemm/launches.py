@@ -52,7 +52,7 @@ def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> Launch
     >>> [kernel.name for kernel in one.kernels], one.scratch_bytes
     (['gemm_sm80_f16', 'gemm_combine_f16'], 65536)
     """
-    kernels = [_product(p, c)]
+    kernels = [_product(p, c, arch)]
     if c.splits > 1:
         kernels.append(build_combine(p))
     if isinstance(c, Sm80Config | Sm90Config) and c.schedule == "streamk":
@@ -60,7 +60,7 @@ def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> Launch
     return sequence_of(p, c, tuple(kernels), arch)
 
 
-def _product(p: GemmProblem, c: AnyConfig) -> Kernel:
+def _product(p: GemmProblem, c: AnyConfig, arch: str | Arch) -> Kernel:
     match c:
         case GemvConfig():
             return build_gemv(p, c)
@@ -71,7 +71,7 @@ def _product(p: GemmProblem, c: AnyConfig) -> Kernel:
         case Sm90Config():
             return build_first(p, c)
         case _:
-            return build_sm80(p, c)
+            return build_sm80(p, c, arch)
 
 
 def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = "sm_90") -> LaunchSequence:

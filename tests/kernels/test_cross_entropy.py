@@ -175,13 +175,13 @@ def test_rows_that_blocks_share_verify() -> None:
     ("shape", "axis", "strides"),
     [
         ((600, 10), 1, None), ((5, 130, 6), 2, None), ((40, 2, 7, 2), 0, (7, 560, 1, 280)),
-        ((10, 700), 0, (1, 10)),
+        ((10, 700), 0, (1, 10)), ((900, 3, 6), 1, None),
     ],
 )  # fmt: skip
 def test_short_rows_read_the_labels_of_their_own_tile(
     shape: tuple[int, ...], axis: int, strides: tuple[int, ...] | None
 ) -> None:
-    """Several tiles, and kept modes beyond them."""
+    """Several tiles, kept modes beyond them, and threads with several rows each, of columns too."""
     family = FAMILIES["cross_entropy"]
     p = cross_entropy_problem(shape, axis, "f32", "s32", strides, reduction="none")
     packed = [c for c in family.configs(p, "sm_90") if c.packed]

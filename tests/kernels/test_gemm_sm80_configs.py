@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from layoutalg.analysis import Access, analyze
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm.choice.heuristic import SM80
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
 from layoutalg.kernels.gemm.programs.sm80 import operand_plan
@@ -55,6 +56,18 @@ def test_vectors_follow_the_leading_dimensions() -> None:
 def test_a_product_without_mma_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"no mma\.sync multiplies f32"):
         SM80.configs(gemm_problem(64, 64, 64, "f32"))
+
+
+@each("arch", ("sm_80", "sm_86", "sm_89", "sm_90"))
+def test_what_is_chosen_for_an_architecture_is_built_for_it(arch: str) -> None:
+    """Warps of 64 x 64 multiply s4 where tensor cores do: past the limit of sums of a function, elsewhere."""
+    family = FAMILIES["gemm-sm80"]
+    for dtype in ("s4", "u4", "b1"):
+        p = family.problem(4096, 4096, 4096, dtype)
+        c = family.choose(p, arch)
+        assert family.launches(p, c, arch).kernels
+        assert family.called is not None and family.called(p, c, arch).kernels
+        assert family.shared is not None and family.shared(p, c, arch).kernels
 
 
 @each(

@@ -20,6 +20,7 @@ from functools import cache, lru_cache, partial
 from typing import Literal
 
 from layoutalg.analysis import Access
+from layoutalg.arch import Arch
 from layoutalg.atoms import (
     MMAAtom,
     TiledCopy,
@@ -129,18 +130,18 @@ def _swizzled(tile: OperandTile, copy: TiledCopy, read: TiledCopy) -> AnyLayout:
     return found.layout if found.layout is not None else Layout(shape, (shape[1], 1))
 
 
-def build(p: GemmProblem, c: Sm80Config) -> Kernel:
+def build(p: GemmProblem, c: Sm80Config, arch: str | Arch = "sm_90") -> Kernel:
     """The tile program of a configuration, for the problem's sizes and below: whole tiles; with `edges` sizes
     down to a tile, or to 1 where the problem itself has fewer rows or columns.  Its `contract` says which.
 
     `alpha` and `beta` are passed as the 32-bit words of floats (integers for integer products).  With splits
-    the kernel writes the parts' `sums`, see splitk.  Raises what `check_or_suggest` raises.
+    the kernel writes the parts' `sums`, see splitk.  Raises what `check_or_suggest` raises for the `arch`.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> build(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4)).name
     'gemm_sm80_f16'
     """
-    check_or_suggest(p, c)
+    check_or_suggest(p, c, arch)
     notes = _notes(p, c)
     p, c = stored(p, c)
     name = "gemm_sm75" if isinstance(c, Sm75Config) else "gemm_sm80"

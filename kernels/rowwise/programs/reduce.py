@@ -137,12 +137,12 @@ class _Reduction(Block):
 
     def _label(self, labels: Labels) -> None:
         """Read the labels of a thread's values."""
-        k, p, walk, rows, words = self.k, self.p, self.steps, self.walk.rows, labels.nbytes // WORD_BYTES
-        named = k.reg("named", words)
+        k, p, walk, words = self.k, self.p, self.steps, labels.nbytes // WORD_BYTES
+        named, single = k.reg("named", words), walk.values == 1
         step = int(any(m.weight for m in walk.modes))  # 0: all elements are one that broadcasts
         low, high = (labels.ignore >> at & 0xFFFFFFFF for at in (0, 32))
         for n in range(p.values):
-            place, e = (self.places[n], 0) if rows else (self.places[0], n)
+            place, e = (self.places[n], 0) if single else (self.places[0], n)
             crd = self._target(place, e)
             index = walk.along(crd, p.form.kept, "dst") + p.form.dst_offset + labels.offset
             crd, from_ = walk.counted(crd, p.form.kept, "dst"), p.form.dst_offset + labels.offset
