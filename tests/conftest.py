@@ -1,8 +1,8 @@
 """What every test module may count on: hypothesis profiles and golden files.
 
 `LAYOUTALG_PROFILE` chooses how hard hypothesis looks: `dev` (default), `ci` (reproducible) or `deep`.
-`--update-golden` rewrites the golden files instead of comparing with them.  Compiled kernels are not kept:
-what is tested is compiled, and no folder of the user's is written to.
+`--update-golden` rewrites the golden files instead of comparing with them.  What is tested is
+compiled, the same text once in a process; no compiled kernel is kept, no folder of the user's is written to.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import compiled_once
+
 os.environ.setdefault("LAYOUTALG_CACHE", "off")
 GOLDEN = Path(__file__).parent / "golden"
 collect_ignore = ["programs"]  # kernels as users write them: an import builds one, and there is no doctest
@@ -26,6 +28,7 @@ settings.register_profile(
 )
 settings.register_profile("deep", max_examples=5000, deadline=None, suppress_health_check=_PATIENT)
 settings.load_profile(os.environ.get("LAYOUTALG_PROFILE", "dev"))
+compiled_once.install()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -53,10 +53,15 @@ class Scope:
 
     _bindings: dict[Var, tuple[int, Unrolled]] = field(default_factory=dict)  # slot and dependence
     _slots: list[bool] = field(default_factory=list)  # True: a memo, a dictionary in each frame
+    _depends: dict[Expr, Unrolled] = field(default_factory=dict)  # of what was compiled
+    _made: dict[Expr, Closure] = field(default_factory=dict)  # closures of whole expressions
+    _kept: dict[Expr, Closure] = field(default_factory=dict)  # those of fixed values, with their memos
 
     def inner(self) -> Scope:
         """A scope inside this one: it sees these variables, and its own are not seen here."""
-        return Scope(dict(self._bindings), self._slots)
+        return Scope(
+            dict(self._bindings), self._slots, dict(self._depends), dict(self._made), dict(self._kept)
+        )
 
     def frame(self) -> Frame:
         """A fresh frame for everything declared and compiled so far."""
@@ -66,13 +71,20 @@ class Scope:
         """Give `var` a slot; `value` is what a let stands for."""
         slot = self._new_slot()
         if value is not None:
-            unrolled = self._dependences(value)[value]
+            unrolled = self._dependence(value)
         elif var.kind == "unroll":
             unrolled = frozenset({slot})
         else:
             unrolled = frozenset() if var.kind in {"thread", "param"} else None
+        if var in self._bindings:
+            for found in (self._depends, self._made, self._kept):
+                found.clear()  # of the other variable of that name
         self._bindings[var] = (slot, unrolled)
         return slot
+
+    def is_fixed(self, node: Expr) -> bool:
+        """Whether a closure's value is computed once and kept: the same array comes again."""
+        return self._dependence(node) is not None
 
     def compile(self, node: Expr) -> Closure:
         """A closure frame -> value.
@@ -80,31 +92,42 @@ class Scope:
         Raises IRError for a variable that is not in scope; the closure raises ResourceError where an array
         could hold a value past 63 bits.
         """
+        made = self._made.get(node)
+        if made is None:
+            made = self._made[node] = self._compiled(node)
+        return made
+
+    def _compiled(self, node: Expr) -> Closure:
         if not children(node):
             return self._leaf(node)
-        depends = self._dependences(node)
-        if depends[node] is not None:
-            return self._remembered(node, depends)
-        changing = [n for n in depends if depends[n] is None]
-        fixed = {part for n in changing for part in children(n) if depends[part] is not None}
-        kept = {n: self._remembered(n, depends) for n in fixed if children(n)}
-        return self._straight(node, kept)
+        if self._dependence(node) is not None:
+            return self._remembered(node)
+        fixed = {
+            part
+            for n in _operands_first(node, ())
+            if self._depends[n] is None
+            for part in children(n)
+            if children(part) and self._depends[part] is not None
+        }
+        return self._straight(node, {n: self._remembered(n) for n in fixed})
 
     def _new_slot(self, *, memo: bool = False) -> int:
         self._slots.append(memo)
         return len(self._slots) - 1
 
-    def _dependences(self, node: Expr) -> dict[Expr, Unrolled]:
-        """What every subexpression depends on, operands first."""
-        found: dict[Expr, Unrolled] = {}
-        for n in _operands_first(node, ()):
+    def _dependence(self, node: Expr) -> Unrolled:
+        """What an expression depends on, and then known of each of its subexpressions."""
+        found = self._depends
+        for n in _operands_first(node, found):
+            if n in found:
+                continue
             if isinstance(n, Var):
                 found[n] = self._binding(n)[1]
             else:
                 parts = [found[c] for c in children(n)]
                 known = [p for p in parts if p is not None]
                 found[n] = frozenset().union(*known) if len(known) == len(parts) else None
-        return found
+        return found[node]
 
     def _binding(self, var: Var) -> tuple[int, Unrolled]:
         if var not in self._bindings:
@@ -117,17 +140,23 @@ class Scope:
         value = node.facts.lo  # of a constant
         return lambda frame: value
 
-    def _remembered(self, node: Expr, depends: dict[Expr, Unrolled]) -> Closure:
+    def _remembered(self, node: Expr) -> Closure:
         """A fixed value, computed once for each combination of the unrolled indices."""
-        compute, unrolled = self._straight(node, {}), sorted(depends[node] or ())
+        if node not in self._kept:
+            self._kept[node] = self._memo(node)
+        return self._kept[node]
+
+    def _memo(self, node: Expr) -> Closure:
+        compute, unrolled = self._straight(node, {}), sorted(self._depends[node] or ())
         memo = self._new_slot(memo=True)
         key_of: Closure = operator.itemgetter(*unrolled) if unrolled else _no_key
 
         def run(frame: Frame) -> Any:
             key, kept = key_of(frame), frame[memo]
-            if key not in kept:
-                kept[key] = compute(frame)
-            return kept[key]
+            found = kept.get(key)
+            if found is None:
+                found = kept[key] = compute(frame)
+            return found
 
         return run
 
@@ -139,6 +168,8 @@ class Scope:
         place = {n: i for i, n in enumerate(outer + inner)}
         leaves = [kept[n] if n in kept else self._leaf(n) for n in outer]
         steps = [(_step(n), [place[c] for c in children(n)]) for n in inner]
+        if len(steps) == 1 and len(leaves) == 2 and len(steps[0][1]) == 2:
+            return _of_two(steps[0][0], leaves[steps[0][1][0]], leaves[steps[0][1][1]])
         if all(len(operands) == 2 for _, operands in steps):
             return _of_pairs(leaves, [(apply, i, j) for apply, (i, j) in steps])
 
@@ -153,6 +184,11 @@ class Scope:
 
 def _no_key(frame: Frame) -> None:
     """What a value that depends on no unrolled index is kept by."""
+
+
+def _of_two(apply: Callable[..., Any], a: Closure, b: Closure) -> Closure:
+    """Straight-line code of one step."""
+    return lambda frame: apply(a(frame), b(frame))
 
 
 def _of_pairs(leaves: list[Closure], steps: list[tuple[Callable[..., Any], int, int]]) -> Closure:

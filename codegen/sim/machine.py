@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
 
@@ -32,6 +32,9 @@ from layoutalg.errors import SimulationError, UnsupportedError
 
 if TYPE_CHECKING:
     from layoutalg.codegen.sim.engines import Cluster, Grid, MatrixEngine, Mbarriers, TensorCopies
+
+Found: TypeAlias = tuple[Array, Array, Array]
+"""Byte addresses in a buffer's memory, inside of it and aligned; their granules; their numbers by width."""
 
 _CARRIER = {1: numpy.uint8, 2: numpy.uint16}
 
@@ -50,11 +53,19 @@ class Memory:
 
     def gather(self, offsets: Array, width: int) -> Array:
         """The values at byte offsets, multiples of `width`: uint32 of shape (n, words)."""
-        return self.rows(width).take(offsets // width, axis=0).astype(numpy.uint32, copy=False)
+        return self.take(offsets // width, width)
 
     def scatter(self, offsets: Array, values: Any, width: int) -> None:
         """Write (n, words) values, or one for all, at byte offsets that are multiples of `width`."""
         self.rows(width)[offsets // width] = values
+
+    def take(self, numbers: Array, width: int) -> Array:
+        """As `gather`, of values by their numbers."""
+        return self.rows(width).take(numbers, axis=0).astype(numpy.uint32, copy=False)
+
+    def put(self, numbers: Array, values: Any, width: int) -> None:
+        """As `scatter`, of values by their numbers."""
+        self.rows(width)[numbers] = values
 
     def rows(self, width: int) -> Array:
         """All whole values of `width` bytes: (count, words) of u8, u16 or u32."""
@@ -196,7 +207,9 @@ class Group:
 
     The clocks know them as agents from `first_agent` on.  It is `lanes` wide: `exists` are the lanes that
     have a thread, `active` those that execute now, `frame` the values of their variables, `waits` what they
-    wait for; they stand at statement `number`, which `statement()` spells out.
+    wait for; they stand at statement `number`, which `statement()` spells out.  `executed` counts how often
+    which lanes have executed a statement, by its number; `found` is where lanes access memory, by the number
+    of an operand whose offsets are kept, and the offsets.
     """
 
     def __init__(
@@ -213,6 +226,8 @@ class Group:
         self.block = ""
         self.barrier_ticket = -1
         self.waits: list[Wait] = []
+        self.executed: dict[tuple[int, Lanes], int] = {}
+        self.found: dict[tuple[int, Lanes, int], Found] = {}
         self._masks: dict[bytes, Lanes] = {}
 
     def start(self, block: str) -> None:
@@ -313,49 +328,63 @@ class Machine:
 
     # --- memory ----------------------------------------------------------------------------------------
 
-    def load(self, group: Group, buffer: Buffer, offsets: Any, width: int) -> tuple[Array, Array | None]:
-        """What the active lanes read: values (lanes, words), and poison or None.  Raises SimulationError."""
+    def load(
+        self, group: Group, buffer: Buffer, offsets: Any, width: int, fixed: int = -1
+    ) -> tuple[Array, Array | None]:
+        """What the active lanes read: values (lanes, words), and poison or None.  Raises SimulationError.
+
+        `fixed` is the number of a memory operand whose offsets are kept: the same array comes again.
+        """
         lanes = group.active
-        at = self.checked(group, buffer, offsets, width, "reads")
+        at, granules, rows = self._found(group, buffer, offsets, width, "reads", fixed)
         if buffer.shadow is not None:
-            granules = buffer.shadow.granules(at, width)
-            _refuse(group, buffer, at, "reads", buffer.shadow.read(granules, lanes.threads))
-        values = lanes.spread(buffer.memory.gather(at, width))
+            race = buffer.shadow.read(granules, lanes.threads)
+            if race is not None:
+                raise _refusal(group, buffer, at, "reads", race)
+        values = lanes.spread(buffer.memory.take(rows, width))
         if buffer.poison is None:
             return values, None
-        poison = buffer.poison.gather(at, width)
+        poison = buffer.poison.take(rows, width)
         return values, lanes.spread(poison) if numpy.count_nonzero(poison) else None
 
     def store(
-        self, group: Group, buffer: Buffer, offsets: Any, width: int, values: Array, poison: Array | None
-    ) -> None:
-        """Write (lanes, words) values where lanes are active.  Raises SimulationError."""
+        self, group: Group, buffer: Buffer, offsets: Any, width: int, values: Array, poison: Array | None,
+        fixed: int = -1,
+    ) -> None:  # fmt: skip
+        """Write (lanes, words) values where lanes are active; `fixed` is that of `load`.
+
+        Raises SimulationError.
+        """
         lanes = group.active
-        at = self.checked(group, buffer, offsets, width, "writes")
+        at, granules, rows = self._found(group, buffer, offsets, width, "writes", fixed)
         if buffer.shadow is not None:
-            granules = buffer.shadow.granules(at, width)
-            _refuse(group, buffer, at, "writes", buffer.shadow.write(granules, lanes.threads))
-        buffer.memory.scatter(at, values[lanes.index], width)
+            race = buffer.shadow.write(granules, lanes.threads)
+            if race is not None:
+                raise _refusal(group, buffer, at, "writes", race)
+        buffer.memory.put(rows, values[lanes.index], width)
         if poison is not None:
             poison = poison[lanes.index] & (0xFFFFFFFF >> 32 - 8 * min(4, width))
         if buffer.poison is not None:
-            buffer.poison.scatter(at, 0 if poison is None else poison, width)
+            buffer.poison.put(rows, 0 if poison is None else poison, width)
         elif poison is not None and poison.any():
             i = int(poison.any(axis=1).argmax())
             raise group.fail(f"stores uninitialised shared memory to {buffer.name}", i, int(at[i]))
 
-    def start_copy(self, group: Group, buffer: Buffer, offsets: Any, width: int, values: Array) -> None:
+    def start_copy(
+        self, group: Group, buffer: Buffer, offsets: Any, width: int, values: Array, fixed: int = -1
+    ) -> None:
         """Write like `store`, but let the bytes arrive when the thread waits for them."""
         lanes = group.active
-        at = self.checked(group, buffer, offsets, width, "copies into")
+        at, granules, rows = self._found(group, buffer, offsets, width, "copies into", fixed)
         (shadow, poison), mine = buffer.watched(), values[lanes.index].copy()
-        granules = shadow.granules(at, width)
-        _refuse(group, buffer, at, "copies into", shadow.write(granules, lanes.threads, pending=True))
+        race = shadow.write(granules, lanes.threads, pending=True)
+        if race is not None:
+            raise _refusal(group, buffer, at, "copies into", race)
 
         def land(which: Array) -> None:
             chosen = which[lanes.index]
-            buffer.memory.scatter(at[chosen], mine[chosen], width)
-            poison.scatter(at[chosen], 0, width)
+            buffer.memory.put(rows[chosen], mine[chosen], width)
+            poison.put(rows[chosen], 0, width)
             shadow.land(granules[chosen], lanes.threads[chosen])
 
         group.copies.start(lanes.mask, land)
@@ -428,6 +457,21 @@ class Machine:
         """True once every warp has arrived at the barrier that the group waits at."""
         return self._barriers > group.barrier_ticket
 
+    def _found(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str, fixed: int) -> Found:
+        """Where the active lanes access; kept by the group for the offsets of a `fixed` operand."""
+        if fixed < 0:
+            return self._where(group, buffer, offsets, width, does)
+        key = fixed, group.active, id(offsets) if isinstance(offsets, numpy.ndarray) else offsets
+        found = group.found.get(key)
+        if found is None:
+            found = group.found[key] = self._where(group, buffer, offsets, width, does)
+        return found
+
+    def _where(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str) -> Found:
+        at = self.checked(group, buffer, offsets, width, does)
+        granules = at if buffer.shadow is None else buffer.shadow.granules(at, width)
+        return at, granules, at // width
+
     def checked(self, group: Group, buffer: Buffer, offsets: Any, width: int, does: str) -> Array:
         """Addresses of the active lanes in the buffer's memory: inside the buffer and aligned."""
         if not isinstance(offsets, numpy.ndarray):
@@ -455,7 +499,6 @@ def as_bits(lanes: Array) -> int:
     return int(numpy.packbits(lanes, bitorder="little").view("<u4")[0])
 
 
-def _refuse(group: Group, buffer: Buffer, at: Array, does: str, race: Race | None) -> None:
-    if race is not None:
-        offset = int(at[race.index]) - buffer.base
-        raise group.fail(f"{does} byte {offset} of {buffer.name}: {race.text}", race.index, offset)
+def _refusal(group: Group, buffer: Buffer, at: Array, does: str, race: Race) -> SimulationError:
+    offset = int(at[race.index]) - buffer.base
+    return group.fail(f"{does} byte {offset} of {buffer.name}: {race.text}", race.index, offset)

@@ -92,7 +92,7 @@ class Operands:
             case "write", MemRef() if s.instr.engine == "cp.async":
                 return None, partial(self._start_copy, *self._access(operand, arg, s, statement, scope))
             case "place", MemRef():
-                _, buffer, _, offsets = self._access(operand, arg, s, statement, scope)
+                _, buffer, _, offsets, _ = self._access(operand, arg, s, statement, scope)
                 return partial(_place, buffer, offsets), None
             case "barrier", BarrierRef():
                 return partial(_barrier, arg.barrier.name, scope.compile(arg.stage)), None
@@ -120,8 +120,8 @@ class Operands:
 
     def _access(
         self, operand: Operand, ref: MemRef, s: Do, statement: int, scope: Scope
-    ) -> tuple[int, Buffer, int, Closure]:
-        """(site, buffer, width, offsets) of a memory operand."""
+    ) -> tuple[int, Buffer, int, Closure, bool]:
+        """(site, buffer, width, offsets, whether these are kept) of a memory operand."""
         if ref.buffer.name not in self.buffers:
             raise IRError("buffer", s, f"{ref.buffer.name} of '{s}' is not a buffer of the kernel")
         buffer, size = self.buffers[ref.buffer.name], 1
@@ -133,10 +133,11 @@ class Operands:
         if space != operand.space:
             raise IRError("space", s, f"operand {operand.name} of {s.instr} is in {operand.space} memory")
         base = self._bases.get(buffer.name, buffer.base)
-        offsets = scope.compile(ref.index if size == 1 else ref.index * size)
+        index = ref.index if size == 1 else ref.index * size
+        offsets = scope.compile(index)
         if operand.role != "place":
             self.sites.append(Site(statement, str(s), operand.op, space, buffer.name, base))
-        return len(self.sites) - 1, buffer, operand.bytes, offsets
+        return len(self.sites) - 1, buffer, operand.bytes, offsets, scope.is_fixed(index)
 
     def _note(self, site: int, group: Group, offsets: Any) -> None:
         if self.trace is not None:
@@ -146,27 +147,27 @@ class Operands:
             )  # fmt: skip
 
     def _load(
-        self, site: int, buffer: Buffer, width: int, offsets: Closure, group: Group
+        self, site: int, buffer: Buffer, width: int, offsets: Closure, fixed: bool, group: Group
     ) -> tuple[Array, Array | None]:
         at = offsets(group.frame)
         self._note(site, group, at)
-        return self.machine.load(group, buffer, at, width)
+        return self.machine.load(group, buffer, at, width, site if fixed else -1)
 
     def _store(
-        self, site: int, buffer: Buffer, width: int, offsets: Closure, group: Group, value: Array,
-        poison: Array | None,
+        self, site: int, buffer: Buffer, width: int, offsets: Closure, fixed: bool, group: Group,
+        value: Array, poison: Array | None,
     ) -> None:  # fmt: skip
         at = offsets(group.frame)
         self._note(site, group, at)
-        self.machine.store(group, buffer, at, width, value, poison)
+        self.machine.store(group, buffer, at, width, value, poison, site if fixed else -1)
 
     def _start_copy(
-        self, site: int, buffer: Buffer, width: int, offsets: Closure, group: Group, value: Array,
-        poison: Array | None,
+        self, site: int, buffer: Buffer, width: int, offsets: Closure, fixed: bool, group: Group,
+        value: Array, poison: Array | None,
     ) -> None:  # fmt: skip
         at = offsets(group.frame)
         self._note(site, group, at)
-        self.machine.start_copy(group, buffer, at, width, value)
+        self.machine.start_copy(group, buffer, at, width, value, site if fixed else -1)
 
 
 def _of_first(target: Target, lanes: int, group: Group, value: Array, poison: Array | None) -> None:

@@ -198,7 +198,7 @@ def _launch(
         done += len(units)
     executed: dict[str, Array] = {}
     for unit in units:
-        for s, counts in zip(unit.program.statements, unit.program.executed, strict=True):
+        for s, counts in zip(unit.program.statements, unit.program.executed(unit.groups), strict=True):
             executed[s.instr.name] = executed.get(s.instr.name, 0) + counts
     per_warp = {name: tuple(counts.tolist()) for name, counts in executed.items()}
     own = [u.machine for u in units if u.asynchronous]

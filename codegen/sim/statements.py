@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import repeat
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
 import numpy
 
@@ -39,6 +39,17 @@ Waits: TypeAlias = Iterator[Callable[[], bool]]
 Step: TypeAlias = "Callable[[Group], Waits | None]"
 """A statement made ready: None where it has been executed, without a wait."""
 
+Steps: TypeAlias = tuple[Step, ...]
+Turns: TypeAlias = "Callable[[Group], Iterator[Steps]]"
+"""Of a statement with statements inside: those to be executed next, with variables and lanes set for them."""
+
+
+class Body(NamedTuple):
+    """Statements made ready, and whether any of them may wait."""
+
+    steps: Steps
+    waits: bool
+
 
 STATEMENT, PER_WARP = 60, 4
 """Units of work of a statement that a group executes, and of each of its warps."""
@@ -47,9 +58,9 @@ STATEMENT, PER_WARP = 60, 4
 class Program:
     """A kernel's statements as generators, for a machine with its buffers, and tensor maps by name.
 
-    `slots` are the places of the kernel's thread, block and parameter variables in a group's frame;
-    `executed[n, warp]` counts how often a warp has executed statement `statements[n]`; `trace` holds every
-    memory operand: a new one for True, or that of another block of the cluster.
+    `slots` are the places of the kernel's thread, block and parameter variables in a group's frame; groups
+    count by number how often they have executed statement `statements[n]`; `trace` holds every memory
+    operand: a new one for True, or that of another block of the cluster.
     """
 
     def __init__(
@@ -66,19 +77,36 @@ class Program:
         self.slots = {var: self.scope.declare(var) for var in given}
         self.statements: list[Do] = []
         self._body = self._compile(kernel.body, self.scope, ())
-        self.executed: Array = numpy.zeros((len(self.statements), machine.warps), dtype=numpy.int64)
         self.trace = self.operands.trace = MemTrace(self.operands.sites) if trace is True else trace
 
     def run(self, group: Group) -> Waits:
         """Execute the program for a group, to its end."""
-        return _run(self._body, group)
+        return _in_turns(partial(_once, self._body), group)
 
-    def _compile(self, body: tuple[Stmt, ...], scope: Scope, loops: tuple[Var, ...]) -> tuple[Step, ...]:
+    def executed(self, groups: Iterable[Group]) -> Array:
+        """How often each statement was executed by each warp of a block's groups, (statements, warps)."""
+        counts: Array = numpy.zeros((len(self.statements), self.machine.warps), dtype=numpy.int64)
+        for group in groups:
+            for (number, lanes), times in group.executed.items():
+                first = group.first_warp
+                counts[number, first : first + len(lanes.warps)] += times * lanes.warps
+        return counts
+
+    def _compile(self, body: tuple[Stmt, ...], scope: Scope, loops: tuple[Var, ...]) -> Body:
         steps: list[Step] = []
+        waits = False
+
+        def add(turns: Turns, bodies: Iterable[Body]) -> None:
+            nonlocal waits
+            inside = any(body.waits for body in bodies)
+            waits = waits or inside
+            steps.append(partial(_in_turns if inside else _at_once, turns))
+
         for s in body:
             match s:
                 case Do():
                     steps.append(self._do(s, scope, loops))
+                    waits = waits or s.instr.ready is not None
                 case Let(var, value):
                     compute = scope.compile(value)
                     steps.append(partial(_let, scope.declare(var, value), compute))
@@ -88,24 +116,25 @@ class Program:
                     places = [
                         (inside.declare(c.var), scope.compile(c.first), scope.compile(c.step)) for c in carry
                     ]
-                    steps.append(
-                        partial(_for, slot, trips, self._compile(inner, inside, (*loops, var)), places)
-                    )
+                    repeated = self._compile(inner, inside, (*loops, var))
+                    add(partial(_for, slot, trips, repeated.steps, places), [repeated])
                 case Unroll(var, n, inner):
                     inside = scope.inner()
                     slot = inside.declare(var)
-                    steps.append(partial(_unroll, slot, n, self._compile(inner, inside, (*loops, var))))
+                    repeated = self._compile(inner, inside, (*loops, var))
+                    add(partial(_unroll, slot, n, repeated.steps), [repeated])
                 case If(condition, inner, orelse):
                     yes = self._compile(inner, scope.inner(), loops)
                     no = self._compile(orelse, scope.inner(), loops)
-                    steps.append(partial(_if, scope.compile(condition), yes, no))
+                    add(partial(_if, scope.compile(condition), yes.steps, no.steps), [yes, no])
                 case Roles(parts):
-                    steps.append(partial(_roles, [self._role(part, scope, loops) for part in parts]))
+                    roles = [self._role(part, scope, loops) for part in parts]
+                    add(partial(_roles, roles), [body for *_, body in roles])
                 case _:
                     assert_never(s)
-        return tuple(steps)
+        return Body(tuple(steps), waits)
 
-    def _role(self, part: Role, scope: Scope, loops: tuple[Var, ...]) -> tuple[Role, int, tuple[Step, ...]]:
+    def _role(self, part: Role, scope: Scope, loops: tuple[Var, ...]) -> tuple[Role, int, Body]:
         inside = scope.inner()
         return part, inside.declare(part.thread), self._compile(part.body, inside, loops)
 
@@ -142,7 +171,10 @@ class Program:
 
         def run(group: Group) -> None:
             group.number, group.statement = number, partial(where, group.frame)
-            self._count(number, group)
+            lanes = group.active
+            ran = group.executed
+            ran[number, lanes] = ran.get((number, lanes), 0) + 1
+            spend(STATEMENT + PER_WARP * len(lanes.warps))
             if whole_warps:
                 machine.check_whole_warps(group, instr.name)
             if whole_warpgroups:
@@ -164,11 +196,6 @@ class Program:
 
         return run_and_wait
 
-    def _count(self, number: int, group: Group) -> None:
-        warps = group.active.warps
-        self.executed[number, group.first_warp : group.first_warp + len(warps)] += warps
-        spend(STATEMENT + PER_WARP * len(warps))
-
 
 @functools.lru_cache(maxsize=1 << 10)
 def _check_arity(effect: Callable[..., Any], values: int) -> None:
@@ -188,24 +215,33 @@ def _guarded(source: Source, allowed: Closure, words: int, group: Group) -> tupl
     return found
 
 
-def _run(steps: tuple[Step, ...], group: Group) -> Waits:
-    for step in steps:
-        waits = step(group)
-        if waits is not None:
-            yield from waits
+def _at_once(turns: Turns, group: Group) -> None:
+    """A statement in which nothing waits."""
+    for steps in turns(group):
+        for step in steps:
+            step(group)
+
+
+def _in_turns(turns: Turns, group: Group) -> Waits:
+    """A statement in which something may wait."""
+    for steps in turns(group):
+        for step in steps:
+            waits = step(group)
+            if waits is not None:
+                yield from waits
 
 
 def _let(slot: int, value: Closure, group: Group) -> None:
     group.frame[slot] = value(group.frame)
 
 
+def _once(body: Body, group: Group) -> Iterator[Steps]:
+    yield body.steps
+
+
 def _for(
-    slot: int,
-    count: Closure,
-    body: tuple[Step, ...],
-    places: list[tuple[int, Closure, Closure]],
-    group: Group,
-) -> Waits:
+    slot: int, count: Closure, body: Steps, places: list[tuple[int, Closure, Closure]], group: Group
+) -> Iterator[Steps]:
     trips, frame = count(group.frame), group.frame
     for place, first, _ in places:
         frame[place] = first(frame)
@@ -218,7 +254,7 @@ def _for(
         inner = group.narrowed(trips > n)
         if inner is not None:
             group.frame[slot], group.active = n, inner
-            yield from _run(body, group)
+            yield body
             group.active = outer
 
 
@@ -227,34 +263,34 @@ def _advance(places: list[tuple[int, Closure]], group: Group) -> None:
         group.frame[place] = group.frame[place] + step(group.frame)
 
 
-def _unroll(slot: int, count: int, body: tuple[Step, ...], group: Group) -> Waits:
+def _unroll(slot: int, count: int, body: Steps, group: Group) -> Iterator[Steps]:
     for n in range(count):
         group.frame[slot] = n
-        yield from _run(body, group)
+        yield body
 
 
-def _if(condition: Closure, yes: tuple[Step, ...], no: tuple[Step, ...], group: Group) -> Waits:
+def _if(condition: Closure, yes: Steps, no: Steps, group: Group) -> Iterator[Steps]:
     holds = condition(group.frame)
     if not isinstance(holds, numpy.ndarray):
-        yield from _run(yes if holds else no, group)
+        yield yes if holds else no
         return
     outer = group.active
     holds = holds.astype(bool, copy=False)
-    for body, where in ((yes, holds), (no, ~holds)):
-        inner = group.narrowed(where) if body else None
+    for body, wanted in ((yes, True), (no, False)):
+        inner = group.narrowed(holds if wanted else ~holds) if body else None
         if inner is not None:
             group.active = inner
-            yield from _run(body, group)
+            yield body
             group.active = outer
 
 
-def _roles(parts: list[tuple[Role, int, tuple[Step, ...]]], group: Group) -> Waits:
+def _roles(parts: list[tuple[Role, int, Body]], group: Group) -> Iterator[Steps]:
     """A group lies in one role, or in none."""
     for part, slot, body in parts:
         if part.first_warp <= group.first_warp < part.first_warp + part.warps:
             first = group.first_warp * WARP - part.first_thread
             group.frame[slot] = numpy.arange(first, first + group.lanes)
-            yield from _run(body, group)
+            yield body.steps
 
 
 def _where(s: Do, loops: Mapping[str, Closure], frame: list[Any]) -> str:
@@ -268,7 +304,10 @@ def _apply(
     """The outputs of an instruction's effect and their poison."""
     values = [value for value, poison in taken if poison is None]
     if len(values) == len(taken):
-        return [(value, None) for value in _outputs(s, group, s.instr.effect(machine, group, *values), words)]
+        result = s.instr.effect(machine, group, *values)
+        if result is None and not words:
+            return []
+        return [(value, None) for value in _outputs(s, group, result, words)]
     low = [value if poison is None else value & ~poison for value, poison in taken]
     high = [value if poison is None else value | poison for value, poison in taken]
     zeros = _outputs(s, group, s.instr.effect(machine, group, *low), words)

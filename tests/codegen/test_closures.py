@@ -63,6 +63,29 @@ def test_a_closure_is_evaluation(node: Expr, visits: list[tuple[int, int]]) -> N
         assert _lanes(run(frame)) == _lanes(evaluate(node, env))
 
 
+def test_a_variable_that_is_declared_again_is_another() -> None:
+    """Closures are kept by their expressions, and inside a scope a name may mean something else."""
+    scope = Scope()
+    tid, i = scope.declare(TID), scope.declare(UNROLLED)
+    node = TID * 2 + UNROLLED * 8
+    outer, again, inside = scope.compile(node), scope.compile(node), scope.inner()
+    j = inside.declare(UNROLLED)
+    inner = inside.compile(node)
+    frame = scope.frame()
+    frame[tid], frame[i], frame[j] = numpy.arange(64), 1, 3
+    assert outer is again and outer(frame) is outer(frame)
+    assert _lanes(outer(frame)) == [2 * n + 8 for n in range(64)]
+    assert _lanes(inner(frame)) == [2 * n + 24 for n in range(64)]
+    beside = scope.inner()
+    k = beside.declare(LOOP)
+    assert not beside.is_fixed(node + LOOP) and beside.is_fixed(node)
+    with pytest.raises(IRError, match="kt is not in scope"):
+        scope.compile(node + LOOP)
+    frame = scope.frame()
+    frame[tid], frame[i], frame[k] = numpy.arange(64), 2, 5
+    assert _lanes(beside.compile(node + LOOP)(frame)) == [2 * n + 21 for n in range(64)]
+
+
 def test_a_let_of_fixed_variables_is_fixed() -> None:
     scope = Scope()
     tid, i = scope.declare(TID), scope.declare(UNROLLED)

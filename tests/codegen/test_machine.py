@@ -123,6 +123,22 @@ def test_a_uniform_address_is_one_for_all_lanes() -> None:
     assert (values == 0x0504).all() and poison is None
 
 
+def test_a_place_that_is_kept_is_checked_for_each_set_of_lanes() -> None:
+    machine, group = Machine(1, 128), _group()
+    source, offsets = Buffer("source", Memory(numpy.arange(64, dtype=numpy.uint8)), 0, 64), LANE * 4
+    every, group.active = group.active, Lanes.of(LANE < 16, 0)
+    for _ in range(2):
+        values, _ = machine.load(group, source, offsets, 4, 0)
+        assert (values[:16, 0] == source.memory.raw.view(numpy.uint32)).all() and not values[16:].any()
+    group.active = every
+    for _ in range(2):
+        with pytest.raises(SimulationError, match="reads bytes 64 to 67 of source, which has 64") as error:
+            machine.load(group, source, offsets, 4, 0)
+        assert error.value.lane == 16
+    assert (machine.load(group, source, 4, 4, 0)[0] == 0x07060504).all()
+    assert (machine.load(group, source, 8, 4, 0)[0] == 0x0B0A0908).all()
+
+
 def test_copies_land_at_the_wait_and_not_before() -> None:
     machine, group = Machine(1, 128), _group()
     tile = _tile(machine, 4)
