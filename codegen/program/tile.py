@@ -437,8 +437,8 @@ class Kernel(Shown):
         check_name(self.name, "kernel")
         if self.dependent and self.cooperative:
             raise UnsupportedError(
-                f"{self.name} waits for all blocks of its launch and may start before the kernel in front of it "
-                "ends: one of both is accepted"
+                f"{self.name} waits for all blocks of its launch and may start before the kernel in front of "
+                "it ends: one of both is accepted"
             )
         names = [self.name, *(d.name for d in self.declared)]
         for name, count in Counter(names).items():
