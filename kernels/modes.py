@@ -66,6 +66,18 @@ def buffer_elems(name: str, shape: Sequence[int], strides: Sequence[int], offset
     return offset + sum((n - 1) * max(d, 0) for n, d in zip(shape, strides, strict=True)) + 1
 
 
+def places(shape: Sequence[int], strides: Sequence[int]) -> Any:
+    """Where the elements of a tensor lie from coordinate 0 on, an array of its shape.
+
+    >>> places((2, 3), (4, 1)).tolist()
+    [[0, 1, 2], [4, 5, 6]]
+    """
+    import numpy
+
+    steps = zip(numpy.indices(shape), strides, strict=True)
+    return sum((index * d for index, d in steps), numpy.zeros(shape, int))
+
+
 def check_written(what: str, shape: Sequence[int], strides: Sequence[int]) -> None:
     """Raise NotInjectiveError for a destination that has one place for two coordinates.
 

@@ -60,6 +60,8 @@ class Driver:
         """How many each launch has."""
         self.current = 0
         self.end = 1 << 20
+        self.full = False
+        """Whether no memory is left."""
         self.launched: list[tuple[tuple[int, ...], int, list[int]]] = []
         """Grid, block and shared memory; the stream; the values that the pointers point to."""
         self.devices: list[int] = []
@@ -79,7 +81,10 @@ class Driver:
         self.cuda = SimpleNamespace(
             driver=self,
             runtime=SimpleNamespace(
-                getDevice=lambda: self.current, setDevice=self.taken_up.append, getDeviceCount=lambda: 2
+                getDevice=lambda: self.current,
+                setDevice=self.taken_up.append,
+                getDeviceCount=lambda: 2,
+                memGetInfo=lambda: (7, 8),
             ),
             get_current_stream=lambda: SimpleNamespace(ptr=STREAM),
             memory=SimpleNamespace(OutOfMemoryError=MemoryError),
@@ -87,7 +92,12 @@ class Driver:
             Device=lambda number: Device(self, number),
         )
 
+    def get_default_memory_pool(self) -> Any:
+        return SimpleNamespace(free_bytes=lambda: 0)
+
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        if self.full:
+            raise MemoryError
         array = Array(self.end, shape, dtype, self.current)
         self.end += 1 << 20
         return array

@@ -327,6 +327,30 @@ def test_memory_that_is_out_or_lies_elsewhere_goes_the_long_way(
         ops.softmax(x)
 
 
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_scratch_memory_that_does_not_fit_is_refused_in_bytes(
+    library: str, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a call that is worked out and in one that repeats it, with the library's own error as the cause."""
+    p = norm_problem("softmax", (1, 1 << 24), 1, "f32", in_place=True)
+    driver.arguments = cycle(len(names) for names in launches_of(p).buffers)
+    asked = -(-launches_of(p).scratch_bytes // 4) * 4
+    own: Any = tensors(monkeypatch) if library == "torch" else Array
+    x = own(1 << 40, (1, 1 << 24))
+    for _ in range(2):
+        before = len(driver.launched)
+        with monkeypatch.context() as patch:
+            patch.setattr(driver, "full", True)
+            if library == "torch":
+                patch.setattr(own, "made", [])
+            with pytest.raises(ResourceError, match=f"GPU memory: {asked} asked, the limit is 7") as refused:
+                ops.softmax(x, out=x)
+        assert type(refused.value.__cause__).__name__ in ("OutOfMemory", "MemoryError")
+        assert len(driver.launched) == before
+        ops.softmax(x, out=x)
+        assert len(repeated._CALLS) == 1
+
+
 def test_threads_share_what_is_known(driver: Driver) -> None:
     """Every launch gets the addresses it was called with, whoever else repeats the call."""
     ops.softmax(X, out=OUT)

@@ -27,7 +27,7 @@ from layoutalg.arch import SWIZZLE_MODES, SwizzleMode, TensorMap
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, check_name, evaluate, simplify
 from layoutalg.codegen.instr import WARP, Instr
 from layoutalg.dtype import DType
-from layoutalg.errors import IRError, ShapeError
+from layoutalg.errors import IRError, ShapeError, UnsupportedError
 from layoutalg.layout import AnyLayout, innermost, layout_size, modes
 from layoutalg.notebook import Shown
 
@@ -391,7 +391,8 @@ class Kernel(Shown):
 
     `cluster` blocks per cluster along each side of the grid; `maps` and `barriers` are tensor maps and
     mbarriers.  `as_written`: its addresses are printed as they stand, without what `lower` makes of them.
-    `cooperative`: its blocks wait for each other, and the launch has to keep all of them resident.
+    `cooperative`: its blocks wait for each other, and the launch has to keep all of them resident; such a
+    kernel awaits nothing (UnsupportedError).
 
     What the kernel is right for, beside the parameters' own declarations: `conditions` between integer
     parameters; `constants` by name, built into its statements where a parameter could be; `scalars`, the
@@ -434,6 +435,11 @@ class Kernel(Shown):
 
     def __post_init__(self) -> None:
         check_name(self.name, "kernel")
+        if self.dependent and self.cooperative:
+            raise UnsupportedError(
+                f"{self.name} waits for all blocks of its launch and may start before the kernel in front of "
+                "it ends: one of both is accepted"
+            )
         names = [self.name, *(d.name for d in self.declared)]
         for name, count in Counter(names).items():
             if count > 1:

@@ -181,9 +181,18 @@ def new_array(like: View, shape: tuple[int, ...], *, zeros: bool = False, kind: 
     try:
         array = _new_tensor(like, shape, kind, zeros=zeros)
     except torch.cuda.OutOfMemoryError as error:
-        free = torch.cuda.mem_get_info(form.device)[0]
-        raise ResourceError("bytes of GPU memory", asked, free) from error
+        raise no_memory(torch, form.device, asked) from error
     return View(array, array.data_ptr(), form)
+
+
+def no_memory(torch: Any, device: int | None, asked: int) -> ResourceError:
+    """The refusal of so many bytes that PyTorch does not find on a GPU, with those that are free.
+
+    >>> from types import SimpleNamespace
+    >>> print(no_memory(SimpleNamespace(cuda=SimpleNamespace(mem_get_info=lambda device: (7, 8))), 0, 960))
+    bytes of GPU memory: 960 asked, the limit is 7
+    """
+    return ResourceError("bytes of GPU memory", asked, torch.cuda.mem_get_info(device)[0])
 
 
 def _new_tensor(like: View, shape: tuple[int, ...], kind: str, *, zeros: bool) -> Any:

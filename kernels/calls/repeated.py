@@ -34,7 +34,7 @@ from layoutalg.codegen.gpu import (
     stream_getter,
 )
 from layoutalg.codegen.program import SCRATCH
-from layoutalg.kernels.calls.arrays import UNIT_BYTES, View
+from layoutalg.kernels.calls.arrays import UNIT_BYTES, View, no_memory
 from layoutalg.kernels.plan_cache import LOADED_PLANS
 from layoutalg.layout import ComposedLayout, Layout
 from layoutalg.optional import loaded
@@ -120,7 +120,8 @@ class Launches:
     def __call__(self, first: Any, out: Any, addresses: list[int]) -> Any:
         """Launch on the current stream of the arrays' library; returns the result.
 
-        None where that cannot be allocated, or starts elsewhere than at a multiple of 16 bytes.
+        None where that cannot be allocated, or starts elsewhere than at a multiple of 16 bytes.  Raises
+        ResourceError where scratch memory cannot.
         """
         if self._current is not None and self._current() != self._device:
             with on_device(self._device or 0):
@@ -144,7 +145,11 @@ class Launches:
             addresses[-1] = address
         if self._scratch:
             if self._torch:
-                scratch = first.new_empty((self._scratch,))
+                torch = sys.modules["torch"]
+                try:
+                    scratch = first.new_empty((self._scratch,))
+                except torch.cuda.OutOfMemoryError as error:
+                    raise no_memory(torch, self._device, self._scratch * first.dtype.itemsize) from error
                 addresses = [*addresses, scratch.data_ptr()]
             else:
                 scratch = device_empty((self._scratch,), first.dtype)

@@ -21,6 +21,7 @@ from layoutalg.codegen import exp, maximum, tanh
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.kernels import modes
 from layoutalg.kernels.elements import HALF_PLACE
 from layoutalg.kernels.modes import (
     StridedMode,
@@ -170,7 +171,4 @@ def places(p: MapProblem, side: int) -> Any:
     >>> places(map_problem("relu", (2, 3), dst=(4, 1)), 1).tolist()
     [[0, 1, 2], [4, 5, 6]]
     """
-    import numpy
-
-    steps = zip(numpy.indices(p.shape), p.strides[side], strict=True)
-    return sum((index * d for index, d in steps), numpy.zeros(p.shape, int))
+    return modes.places(p.shape, p.strides[side])

@@ -291,7 +291,7 @@ def _wide(x: Moves, tile: tuple[int, ...], align: int, machine: Arch) -> Permute
         c, stage = soon.config, soon
     filled = [filled_units(stage, nbytes) * nbytes for nbytes in (HALF_LINE_BYTES, LINE_BYTES)]
     lines = asynchronous and _is_dense(x) and filled[1] <= LINES_WORTH * filled[0]
-    return replace(c, lines=lines, turned=_turns(stage))
+    return replace(c, lines=lines, turned=stage.can_turn)
 
 
 def _widths(x: Moves, c: PermuteConfig) -> Iterator[PermuteConfig]:
@@ -300,11 +300,11 @@ def _widths(x: Moves, c: PermuteConfig) -> Iterator[PermuteConfig]:
     yield c
     if not c.turned:
         for vec in (n for n in (4 * FEW_ELEMS, 2 * FEW_ELEMS, FEW_ELEMS) if n <= c.vec):
-            narrow = replace(c, vec=vec, turned=_turns(Stage(x, replace(c, vec=vec))))
+            narrow = replace(c, vec=vec, turned=Stage(x, replace(c, vec=vec)).can_turn)
             if vec < c.vec:
                 yield narrow
             alone = replace(narrow, align=0)
-            if c.align and not narrow.turned and _turns(Stage(x, alone)):
+            if c.align and not narrow.turned and Stage(x, alone).can_turn:
                 yield replace(alone, turned=True)
 
 
@@ -431,25 +431,6 @@ def whole_elems(swizzles: Swizzles) -> int:
     16
     """
     return 1 << min((s.base for s in swizzles if s.bits), default=4)
-
-
-def _turns(stage: Stage) -> bool:
-    """True when words of several rows can be transposed in registers."""
-    size, c = stage.size, stage.config
-    if size >= 4 or not stage.src_run or not stage.dst_rows:
-        return False
-    group, first = 4 // size, stage.src_run[0]
-    if stage.lead and stage.modes[first].dst % stage.unit:
-        return False  # runs of a group start at different places of their units
-    if first != stage.dst_rows[0] or first in stage.dst_run:
-        return False
-    words = replace(c, chunk=max(group, 1))
-    return (
-        c.vec % group == 0
-        and c.chunk % group == 0
-        and stage.tile[first] % group == 0
-        and Stage(stage.moves, words).src_aligned
-    )
 
 
 def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:

@@ -19,7 +19,7 @@ vectors that START in its tile, and stages `lead` more coordinates in front, whi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import gcd, prod
 from typing import Any, Literal, TypeAlias
@@ -414,6 +414,21 @@ class Stage:
     def group(self) -> int:
         """Runs of the destination whose elements are neighbours in shared memory, stored by one thread."""
         return 4 // self.size if self.config.turned else 1
+
+    @cached_property
+    def can_turn(self) -> bool:
+        """True when words of several rows can be transposed in registers."""
+        size, c = self.size, self.config
+        if size >= WORD_BYTES or not self.src_run or not self.dst_rows:
+            return False
+        group, first = WORD_BYTES // size, self.src_run[0]
+        if self.lead and self.modes[first].dst % self.unit:
+            return False  # runs of a group start at different places of their units
+        if first != self.dst_rows[0] or first in self.dst_run:
+            return False
+        words = Stage(self.moves, replace(c, chunk=group))
+        whole = (c.vec, c.chunk, self.tile[first])
+        return all(n % group == 0 for n in whole) and words.src_aligned
 
     @cached_property
     def vectors(self) -> int:

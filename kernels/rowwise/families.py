@@ -44,6 +44,7 @@ from layoutalg.kernels.elements import (
     words_of,
 )
 from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace, Traffic
+from layoutalg.kernels.modes import places
 from layoutalg.kernels.rowwise import norm_plan
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
 from layoutalg.kernels.rowwise.problems import (
@@ -60,7 +61,13 @@ from layoutalg.kernels.rowwise.problems import (
 )
 from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
 from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plan_with, plans, refusals
-from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, norm_bound, reduction_bound, tensor_numbers
+from layoutalg.kernels.rowwise.trials import (
+    TENSOR_TRIALS,
+    norm_bound,
+    placed_numbers,
+    reduction_bound,
+    result_places,
+)
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -180,7 +187,7 @@ def _buffers(p: Problem, trial: str, seed: int) -> dict[str, Any]:
     import numpy
 
     x, element, width = p.axes, p.dtype, p.result.nbytes
-    numbers = {"src": tensor_numbers(trial, p.op, x.shape, x.axes, element.name, seed)}
+    numbers = {"src": placed_numbers(trial, p.op, x, seed)}
     rng = numpy.random.default_rng([seed, len(TENSOR_TRIALS)])
     numbers |= {name: rng.standard_normal(x.count) for name in p.parameters}
     given = {
@@ -194,23 +201,21 @@ def _buffers(p: Problem, trial: str, seed: int) -> dict[str, Any]:
 
 
 def _expected(p: Problem, c: Any, given: Mapping[str, Any]) -> Expected:
-    import numpy
 
     numbers = {name: values_of(given[name], p.dtype.name) for name in ("src", *p.parameters)}
     if isinstance(p, ReduceProblem):
         plan, exact = plans(p)[0] if c is None else plan_with(p, c), reduced(p, numbers["src"])
         if p.result.name in INTEGERS:
             whole = given["dst"].copy()
-            whole[: exact.size] = words_of(exact, p.result.name).reshape(-1)
+            whole[result_places(p.axes)] = words_of(exact, p.result.name)
             return Expected("dst", whole)
         allowed = reduction_bound(p, plan.additions, numbers["src"])
     else:
-        x = numbers["src"][: prod(p.axes.shape)].reshape(p.axes.shape)
+        x = numbers["src"][places(p.axes.shape, p.axes.src)]
         extra = [numbers[y][: p.axes.count] if y in numbers else None for y in ("weight", "bias")]
         exact = normed(p, x, *extra)
         allowed = norm_bound(p, x, exact, *extra)
-    places = numpy.arange(exact.size).reshape(exact.shape)
-    return Expected("dst", exact, allowed, p.result.name, places)
+    return Expected("dst", exact, allowed, p.result.name, result_places(p.axes))
 
 
 # --- configurations and launches -----------------------------------------------------------------------

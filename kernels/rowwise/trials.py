@@ -43,7 +43,8 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.kernels.elements import HALF_PLACE, INTEGERS, SMALLEST_SUM
-from layoutalg.kernels.rowwise.problems import NormProblem, ReduceProblem, reduced, share_of
+from layoutalg.kernels.modes import places
+from layoutalg.kernels.rowwise.problems import AxesProblem, NormProblem, ReduceProblem, reduced, share_of
 
 LARGEST = MappingProxyType(
     {"f32": (2 - 2.0**-23) * 2.0**127, "f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127}
@@ -176,6 +177,30 @@ def tensor_numbers(
     order = (*kept, *axes)
     turned = x.reshape(tuple(shape[k] for k in order))
     return numpy.ascontiguousarray(turned.transpose(numpy.argsort(order))).reshape(-1)
+
+
+def placed_numbers(trial: str, op: str, x: AxesProblem, seed: int) -> Any:
+    """The same as a flat buffer of a tensor that has no gaps, its modes in whatever order its strides say.
+
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem
+    >>> placed_numbers("ties", "sum", axes_problem((2, 3), 1, "f32", (1, 2)), 0).tolist()
+    [1.0, -2.0, 1.0, -2.0, 1.0, -2.0]
+    """
+    numbers = tensor_numbers(trial, op, x.shape, x.axes, x.dtype.name, seed)
+    found = numbers.copy()
+    found[places(x.shape, x.src).ravel()] = numbers
+    return found
+
+
+def result_places(x: AxesProblem) -> Any:
+    """Where results lie in the destination's buffer, an array of their shape.
+
+    >>> from layoutalg.kernels.rowwise.problems import axes_problem
+    >>> result_places(axes_problem((2, 3, 2), 1, "f32", dst=(1, 0, 2))).tolist()
+    [[0, 2], [1, 3]]
+    """
+    kept = [k for k in range(len(x.shape)) if x.keeps or k not in x.axes]
+    return places([x.shape[k] for k in kept], [x.dst[k] for k in kept])
 
 
 # --- bounds -------------------------------------------------------------------------------------------

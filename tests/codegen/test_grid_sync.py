@@ -175,3 +175,5 @@ def test_a_cooperative_kernel_does_not_start_early() -> None:
         k.do(STG[4], k.at(count, 0), zero)
     found = launch_sequence([k.build(), program()], arch="sm_90")
     assert [kernel.dependent for kernel in found.kernels] == [False, False]
+    with pytest.raises(UnsupportedError, match=r"may start before .* ends: one of both is accepted"):
+        replace(found.kernels[1], awaited=("count",))  # a launch has one attribute, and launchers write one

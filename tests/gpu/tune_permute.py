@@ -175,7 +175,7 @@ def drawn(x: Moves, rng: random.Random, count: int, arch: str) -> list[PermuteCo
             via="cp.async" if chunk * size >= 4 else "registers", align=align if align > vec else 0,
         )  # fmt: skip
         c = replace(c, lines=c.lines and c.via == "cp.async")
-        c = replace(c, turned=permute_plan._turns(Stage(x, c)))
+        c = replace(c, turned=Stage(x, c).can_turn)
         if Stage(x, c).tile_bytes > MOST_TILE_BYTES:
             continue
         c = replace(permute_plan._stored(x, c, arch)[1], walk=c.walk)

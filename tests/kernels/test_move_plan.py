@@ -18,7 +18,7 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.move import plan
 from layoutalg.kernels.move.cases import random_cases
-from layoutalg.kernels.move.plan import _storing, _turns, best, configs
+from layoutalg.kernels.move.plan import _storing, best, configs
 from layoutalg.kernels.move.problem import normalise, permute_problem, reference
 from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
@@ -223,7 +223,7 @@ def _with_a_lead(rng: random.Random) -> tuple[Any, Stage] | None:
         vec, align = rng.choice((4, 8, 16)) // size, rng.choice((0, 16, 32)) // size
         c = PermuteConfig("staged", tile, 64, 16 // size, max(1, vec), align=align if align > vec else 0)
         stage = Stage(x, c)
-        if stage.dst_run and stage.lead and _turns(stage):
+        if stage.dst_run and stage.lead and stage.can_turn:
             pad, lanes = rng.choice((0, 16)), rng.choice((0, 4))
             return p, Stage(x, replace(c, turned=True, pad_bytes=pad, lanes=lanes))
     return None

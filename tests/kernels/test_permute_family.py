@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cud
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.program import If, Kernel, Stmt, is_dynamic
 from layoutalg.codegen.sim import simulate
-from layoutalg.errors import SimulationError
+from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
 from layoutalg.kernels.move.misaligned import parts
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import (
@@ -161,3 +162,46 @@ def test_the_compiler_leaves_vector_stores_whole(p: PermuteProblem) -> None:
     assert set(stores) <= {whole, "STG.E", f"STG.E.U{8 * p.element_bytes}"}
     ends = len(parts(Stage(x, config))) if Stage(x, config).lead else 0
     assert stores[whole] and stores["STG.E"] <= ends * stores[whole]
+
+
+@each("dtype", ["u8", "f16", "f32", "u64"])
+@each(("shape", "tile"), [((33, 49), (16, 16)), ((32, 64), (32, 32))])
+def test_a_configuration_by_hand_is_refused_by_name_or_moves_what_it_should(
+    dtype: str, shape: tuple[int, int], tile: tuple[int, int]
+) -> None:
+    """Whatever the widths: of each one that is built, the result is the definition's."""
+    p, outcomes = permute_problem(shape, (1, 0), dtype), Counter[str]()
+    widths = (1, 2, 3, 4, 8, 16, 32)
+    every = list(product(widths, widths, (False, True), ("cp.async", "registers")))
+    for chunk, vec, turned, via in random.Random(shape[0]).sample(every, 64):
+        c = PermuteConfig("staged", tile, 64, chunk, vec, turned=turned, via=via, align=32)  # type: ignore[arg-type]
+        try:
+            agree(p, c, 0, "block")
+        except UnsupportedError as error:
+            assert str(error).startswith(("chunk = ", "vec = ", "turned words "))
+            outcomes[str(error).split()[0]] += 1
+        else:
+            outcomes["built"] += 1
+    assert {"built", "chunk", "vec", "turned"} <= set(outcomes)
+
+
+@each(
+    ("change", "error", "text"),
+    [
+        (
+            {"chunk": 1},
+            UnsupportedError,
+            r"chunk = 1, 2 bytes of .*, copied by cp.async: 4, 8, 16 are accepted",
+        ),
+        ({"vec": 3}, UnsupportedError, r"vec = 3, 6 bytes of .*, stored: 1, 2, 4, 8, 16 are accepted"),
+        ({"via": "tma"}, UnsupportedError, "via = 'tma': 'cp.async' and 'registers' are accepted"),
+        ({"way": "turned"}, UnsupportedError, "way = 'turned': 'direct' and 'staged' are accepted"),
+        ({"tile": (32,)}, ShapeError, "2 extents from 1 on are needed, one per mode"),
+        ({"tile": (32, 0)}, ShapeError, "2 extents from 1 on are needed, one per mode"),
+    ],
+)
+def test_what_no_kernel_has_is_named(change: dict[str, Any], error: type[Exception], text: str) -> None:
+    x, c = normalise(permute_problem((64, 96), (1, 0), "f16")), PermuteConfig("staged", (32, 32), 64, 2, 2)
+    assert build(x, c).name == "permute_b16"
+    with pytest.raises(error, match=text):
+        build(x, replace(c, **change))

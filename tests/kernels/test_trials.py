@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.elements import ROUNDS_TO_INFINITY, agrees, bits_of, numbers_of
+from layoutalg.kernels.modes import places
 from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.kernels.rowwise import normed as normed
-from layoutalg.kernels.rowwise.trials import LARGEST, LEAST, TENSOR_TRIALS, tensor_numbers
+from layoutalg.kernels.rowwise.trials import LARGEST, LEAST, TENSOR_TRIALS, placed_numbers, tensor_numbers
+from layoutalg.kernels.verification import given_to
 from tests.sweeps import each
 
 ELEMENTS = ("f32", "f16", "bf16")
@@ -95,3 +100,36 @@ def test_results_agree_where_the_definition_says() -> None:
     ]  # fmt: skip
     exact, found, allowed, wanted = (np.array(x) for x in zip(*cases, strict=True))
     assert agrees(found, exact, allowed, "f16").tolist() == wanted.astype(bool).tolist()
+
+
+PERMUTED: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ("cross_entropy", (37, 21), (1,), {"src": (1, 37), "reduction": "none"}),
+    ("cross_entropy", (5, 21, 3), (1,), {"src": (1, 15, 5), "reduction": "mean"}),
+    ("softmax", (19, 21), (1,), {"src": (1, 19)}),
+    ("layer_norm", (19, 21), (1,), {"dst": (1, 19), "weight": True}),
+    ("rms_norm", (19, 21), (1,), {"src": (1, 19), "dst": (1, 19), "in_place": True}),
+    ("logsumexp", (3, 4, 21), (2,), {"src": (1, 3, 12), "dst": (1, 3, 0)}),
+    ("argmax", (3, 4, 21), (2,), {"src": (4, 1, 12), "dst": (1, 3, 0)}),
+    ("mean", (3, 21, 4), (0, 2), {"src": (21, 1, 63)}),
+]
+
+
+@each(("name", "shape", "axes", "strides"), PERMUTED)
+def test_tensors_whose_modes_lie_in_another_order_verify(
+    name: str, shape: tuple[int, ...], axes: tuple[int, ...], strides: dict[str, Any]
+) -> None:
+    """Each trial's rows are where the strides say, and so are results and what they may be off."""
+    family = FAMILIES[name]
+    p = family.problem(shape, axes, "f32", **strides)
+    verify(family, p).require()
+    for trial in family.trials(p):
+        expected = family.expected(p, None, given_to(family, p, family.choose(p), trial, 0))
+        if expected.allowed is not None:
+            assert np.isfinite(expected.allowed[np.isfinite(expected.values)]).all(), trial
+
+
+def test_rows_of_a_trial_are_rows_of_the_tensor() -> None:
+    for strides in (None, (40, 1), (1, 6)):
+        x = norm_problem("softmax", (6, 40), 1, "f32", strides).axes
+        found = placed_numbers("ties", "softmax", x, 3)[places(x.shape, x.src)]
+        assert np.array_equal(found, groups("ties", "softmax", "f32"))

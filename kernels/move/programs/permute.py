@@ -37,7 +37,7 @@ from layoutalg.codegen.instr import (
 )
 from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef, Shared
-from layoutalg.errors import UnsupportedError
+from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
 from layoutalg.kernels.move.misaligned import block_base, parts
 from layoutalg.kernels.move.partition import (
@@ -54,6 +54,39 @@ from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.programs.matrix import TRANSPOSE_WORDS
 from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage
 
+_COPIES = {"cp.async": CP_ASYNC, "registers": LDG}
+"""What copies a chunk to shared memory."""
+
+
+def check_config(stage: Stage) -> None:
+    """Raise for a configuration, whoever made it, that no kernel of its problem has.
+
+    Raises ShapeError for a tile of other modes than the problem's, UnsupportedError for names and widths that
+    there are no instructions for, and for words of rows that cannot be turned.
+    """
+    c, x = stage.config, stage.moves
+    if len(c.tile) != x.rank or min(c.tile, default=1) < 1:
+        raise ShapeError(f"a tile {c.tile} of {x}: {x.rank} extents from 1 on are needed, one per mode")
+    for name, value, accepted in (("way", c.way, ("direct", "staged")), ("via", c.via, tuple(_COPIES))):
+        if value not in accepted:
+            raise UnsupportedError(f"{name} = {value!r}: {' and '.join(map(repr, accepted))} are accepted")
+    if c.way == "direct":
+        return
+    widths = (
+        ("chunk", c.chunk, stage.chunk_bytes, f"copied by {c.via}", _COPIES[c.via]),
+        ("vec", c.vec, c.vec * stage.dst_size, "stored", STG_WHOLE),
+    )
+    for name, elems, nbytes, how, table in widths:
+        if nbytes not in table:
+            shown = ", ".join(map(str, sorted(table)))
+            raise UnsupportedError(f"{name} = {elems}, {nbytes} bytes of {x}, {how}: {shown} are accepted")
+    if c.turned and not stage.can_turn:
+        raise UnsupportedError(
+            f"turned words of {x} with chunk = {c.chunk}, vec = {c.vec} and a tile {c.tile}: elements of "
+            f"less than {WORD_BYTES} bytes, chunks, vectors and rows of whole words, and rows that start at "
+            "words are needed"
+        )
+
 
 def build(x: Moves, c: PermuteConfig) -> Kernel:
     """The tile program of a configuration.
@@ -65,6 +98,7 @@ def build(x: Moves, c: PermuteConfig) -> Kernel:
     'permute_b32'
     """
     stage = Stage(x, c)
+    check_config(stage)
     kind = "{}_{}".format(*x.cast) if x.cast else f"b{8 * stage.size}"
     k = KernelBuilder(f"permute_{kind}", c.threads, notes=_notes(stage))
     src, dst = tensor_of(k, stage, "src"), tensor_of(k, stage, "dst")

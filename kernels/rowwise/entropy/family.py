@@ -7,11 +7,13 @@ ignored, and of a loss per row some name no class.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import device_copy, device_empty, random_normal, to_device
+from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.baselines import Launch, torch_cross_entropy, torch_loss_difference
 from layoutalg.kernels.elements import CARRIER, HALF_PLACE, SMALLEST_SUM, values_of, words_of
@@ -23,9 +25,9 @@ from layoutalg.kernels.rowwise.entropy.problem import (
     joined_losses,
     losses,
 )
-from layoutalg.kernels.rowwise.problems import reduce_problem, reduced
+from layoutalg.kernels.rowwise.problems import ReduceProblem, reduced
 from layoutalg.kernels.rowwise.reduce_plan import refusals
-from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, reduction_bound, tensor_numbers
+from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS, placed_numbers, reduction_bound
 
 UNIT_BYTES = 16
 """Buffers are whole units."""
@@ -81,7 +83,7 @@ def _buffers(p: CrossEntropyProblem, trial: str, seed: int) -> dict[str, Any]:
     import numpy
 
     x, size = p.axes, p.dtype.nbytes
-    numbers = tensor_numbers(trial, "logsumexp", x.shape, x.axes, p.dtype.name, seed)
+    numbers = placed_numbers(trial, "logsumexp", x, seed)
     src = words_of(numpy.pad(numbers, (0, _units(numbers.size, size) - numbers.size)), p.dtype.name)
     dst = numpy.full(_units(p.outputs, p.result.nbytes), -1).astype(f"i{p.result.nbytes}")
     return {
@@ -100,11 +102,11 @@ def _expected(p: CrossEntropyProblem, c: Any, given: Mapping[str, Any]) -> Expec
     targets = given["target"].view(f"i{p.target.nbytes}")
     exact = numpy.asarray(joined_losses(p, numbers, targets))
     x = p.axes
-    as_f32 = reduce_problem(x.shape, x.axes, "logsumexp", p.dtype, result="f32")
+    as_f32 = ReduceProblem("logsumexp", x, find_dtype("f32"))
     config = configs(p)[0] if c is None else c
     with numpy.errstate(all="ignore"):
         allowed = reduction_bound(as_f32, plan_of(p, config).additions + 2, numbers)
-        largest = numpy.abs(reduced(reduce_problem(x.shape, x.axes, "max", p.dtype), numpy.abs(numbers)))
+        largest = reduced(replace(as_f32, op="max"), numpy.abs(numbers))
         loss, counts = losses(p, numbers, targets)
         place = 2 * HALF_PLACE["f32"]
         allowed = allowed + 2 * place * (numpy.nan_to_num(largest, posinf=0) + numpy.abs(loss))
