@@ -62,9 +62,7 @@ def test_a_kind_is_right(name: str) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(
-    "name", [name for name, (_, elems) in recorded().items() if elems and name not in FEW]
-)
+@each("name", [name for name, (_, elems) in recorded().items() if elems and name not in FEW])
 def test_a_further_kind_is_right(name: str) -> None:
     assert not checked(*_chosen(name, recorded()[name][0]))
 
