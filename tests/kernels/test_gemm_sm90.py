@@ -55,7 +55,7 @@ def right(p: GemmProblem, c: Sm90Config, seed: int) -> bool:
     return bool(np.all(np.abs(got - value) <= allowed))
 
 
-@each("name", CASES)
+@pytest.mark.parametrize("name", CASES)
 def test_what_is_simulated_is_the_definition(name: str) -> None:
     p, c = CASES[name]
     assert right(p, c, 0) and right(p, c, 1)  # in groups of a block, of a warp

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
+import pytest
 
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.choice.heuristic import SM90
@@ -14,7 +15,6 @@ from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
 from tests.kernels.test_gemm_epilogue_steps import computed
-from tests.sweeps import each
 
 OPTIONS = ("through", "a_major", "b_major", "result", "dtype", "activation", "parts")
 
@@ -71,7 +71,7 @@ TILES = [*(tile.config for tile in SM90_TILES), *BESIDE]
 CASES = [accepted(i, tile) for i, tile in enumerate(TILES)]
 
 
-@each("number", range(len(CASES)))
+@pytest.mark.parametrize("number", range(len(CASES)))
 def test_every_tile_at_a_ragged_size(number: int) -> None:
     """All warps of a role together, of some warp by warp."""
     _, p, c = CASES[number]

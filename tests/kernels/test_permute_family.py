@@ -73,7 +73,7 @@ CASES = (
 )
 
 
-@each("p", CASES, ids=str)
+@pytest.mark.parametrize("p", CASES, ids=str)
 def test_every_configuration_agrees(p: PermuteProblem) -> None:
     for c in configs(normalise(p)):
         agree(p, c, 1, "block")
