@@ -94,7 +94,7 @@ def described(value: Any) -> Record:
 
 
 def text_of(signature: inspect.Signature | None) -> str:
-    """A signature as text, without the addresses of defaults that are functions, which every process has anew."""
+    """A signature as text, without the addresses of functions, which every process has anew."""
     return re.sub(r" at 0x[0-9a-f]+", "", str(signature or ""))
 
 
