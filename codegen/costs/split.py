@@ -327,7 +327,7 @@ def _masked(a: Split, mask: Split) -> Split:
 
 
 def _comparison(node: Lt | Le | Eq, a: Split, b: Split) -> Split:
-    keys, ahead, stride = (*a.keys, *b.keys), a.own - b.own, gcd(a.stride, b.stride)
+    keys, ahead, stride = (*a.keys, *b.keys), a.own - b.own, gcd(a.stride, b.stride) or 1
     match node:
         case Lt():  # ahead + stride * m < 0
             return Split(0, (a.hi < b.lo) * 1, (a.lo < b.hi) * 1, (*keys, ahead // stride))
