@@ -77,20 +77,25 @@ def described(value: Any) -> Record:
     signature = signature_of(value)
     out: Record = {
         "kind": "class" if inspect.isclass(value) else "function",
-        "signature": str(signature or ""),
+        "signature": text_of(signature),
     }
     if signature is not None:
         out["takes"] = taken(signature)
     if inspect.isclass(value):
         out["bases"] = [base.__name__ for base in value.__bases__ if base is not object]
         out["members"] = {
-            name: str(signature_of(member) or "")
+            name: text_of(signature_of(member))
             for owner in reversed(value.__mro__)
             if owner.__module__.startswith("layoutalg")
             for name, member in sorted(vars(owner).items())
             if not name.startswith("_")
         }
     return out
+
+
+def text_of(signature: inspect.Signature | None) -> str:
+    """A signature as text, without the addresses of functions, which every process has anew."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(signature or ""))
 
 
 def taken(signature: inspect.Signature) -> list[str]:

@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import cycle, repeat
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -24,10 +25,10 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from layoutalg.kernels import plan_cache
-from layoutalg.kernels.calls import repeated
+from layoutalg.kernels import FAMILIES, plan_cache
+from layoutalg.kernels.calls import entropy_api, repeated
 from layoutalg.kernels.gemm import GemmProblem
-from layoutalg.kernels.rowwise import norm_problem
+from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, room
 from layoutalg.layout import Layout
 from tests.cuda_driver import STREAM, Array, Driver, standing_in
 from tests.sequences import launches_of
@@ -166,6 +167,24 @@ def test_losses_and_sums_lie_in_the_scratch_memory(driver: Driver) -> None:
         (source, losses, names), (given, sums), (last, mean) = addresses(driver)[-3:]
         assert (source, mean) == (X.data.ptr, ONE.data.ptr) and NAMES.data.ptr in (losses, names)
         assert given in (losses, names) and last == sums == given + 2 * 64 * 4
+
+
+def test_losses_lie_behind_the_partials_of_the_configuration_that_runs(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock may name one that shares rows among blocks, whose partials take memory."""
+    wide, names = Array(1 << 30, (2, 5000)), Array(2 << 30, (2,), "i8")
+    p = cross_entropy_problem((2, 5000))
+    family = FAMILIES["cross_entropy"]
+    locked = replace(family.choose(p, "sm_90a"), splits=3)
+    ready = compile_sequence(family.launches(p, locked, "sm_90a"), "sm_90a").ready()
+    monkeypatch.setattr(plan_cache, "ready_sequence", lambda *given, **limits: ready)
+    monkeypatch.setattr(plan_cache, "choose", lambda *given: (locked, "lock"))
+    driver.arguments = (len(names) for names in ready.buffers)
+    entropy_api._loaded.cache_clear()
+    ops.cross_entropy(wide, names, out=ONE)
+    given = dict(zip(ready.buffers[1], addresses(driver)[1], strict=True))
+    assert given["losses"] - given["scratch"] == room(p, locked, "sm_90a").losses > 0
 
 
 def test_a_chain_of_two_kernels_builds_nothing_anew(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

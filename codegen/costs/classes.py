@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 import numpy
 
-from layoutalg.codegen.costs.split import Array, Axis, Digits, Evaluator, Value, whole
+from layoutalg.codegen.costs.split import Array, Axis, Digits, Evaluator, Value, numbered, whole
 from layoutalg.codegen.expr import Const, Expr, Var, children, terms, total
 from layoutalg.errors import ResourceError
 
@@ -221,7 +221,7 @@ def _merged(place: Place, points: Points, weights: Array) -> tuple[Points, Array
         at = evaluate.split(address.index)
         keys += [*at.keys, at.own * address.scale % address.modulus]
     arrays = {id(k): k for k in keys if isinstance(k, numpy.ndarray)}  # equal parts share their keys
-    code, span = _numbered([k[active] for k in arrays.values()], int(active.sum()))
+    code, span = numbered([k[active] for k in arrays.values()], int(active.sum()))
     if span <= DENSE * len(code):  # counted, not sorted
         first = numpy.full(span, -1)
         first[code[::-1]] = numpy.arange(len(code))[::-1]
@@ -232,22 +232,3 @@ def _merged(place: Place, points: Points, weights: Array) -> tuple[Points, Array
         merged = numpy.bincount(which, weights[active], minlength=len(first))
     chosen = numpy.flatnonzero(active)[first]
     return {axis: values[chosen] for axis, values in points.items()}, merged.astype(numpy.int64)
-
-
-def _numbered(keys: list[Array], count: int) -> tuple[Array, int]:
-    """A number per point, equal where all its keys are, and how many numbers there may be."""
-    code, span = numpy.zeros(count, dtype=numpy.int64), 1
-    for key in keys if count else ():
-        key = key.astype(numpy.int64, copy=False)
-        low, width = int(key.min()), int(key.max()) - int(key.min()) + 1
-        if width > 1 and span * width >> 62:
-            (span, code), (width, key), low = _ranked(code), _ranked(key), 0
-        if width > 1:
-            code, span = code * width + (key - low), span * width
-    return code, span
-
-
-def _ranked(key: Array) -> tuple[int, Array]:
-    """How many values occur, and which of them each is."""
-    values, which = numpy.unique(key, return_inverse=True)
-    return len(values), which

@@ -21,7 +21,7 @@ other way round: what no rule splits is compared by its whole value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any, TypeAlias, assert_never
@@ -53,6 +53,9 @@ from layoutalg.errors import IRError, ResourceError
 Array: TypeAlias = "numpy.ndarray[Any, Any]"
 Value: TypeAlias = Any
 """An int, or an int64 array with an entry per point."""
+
+MOST_KEYS = 8
+"""Keys of an expression; of more, one number stands for all."""
 
 _SHARED = 1 << 14
 """Points up to which every subexpression is evaluated once; of more, only variables are held in memory."""
@@ -105,6 +108,7 @@ class Evaluator:
         self._names, self._points = names, points
         self._shares = all(numpy.size(values) <= _SHARED for values in points.values())
         self._known: dict[Expr, Split] = {}
+        self._users: dict[Expr, set[Expr]] = {}
         self._least: dict[Expr, Value] = {}
         self._most: dict[Expr, Value] = {}
 
@@ -136,12 +140,20 @@ class Evaluator:
         if found.exact or not numpy.any(bound != now):
             return
         bounds[node] = bound
-        self._known.clear()
+        self._forget(node)
         match node:
             case Add(a, b) if (part := self.split(b)).exact:
                 self._bound(a, bound - part.own, upper=upper)
             case Add(b, a) if (part := self.split(b)).exact:
                 self._bound(a, bound - part.own, upper=upper)
+
+    def _forget(self, node: Expr) -> None:
+        """Evaluate an expression again, and all that it is a part of; what else is known stays so."""
+        waiting = [node]
+        while waiting:
+            part = waiting.pop()
+            self._known.pop(part, None)
+            waiting.extend(self._users.pop(part, ()))
 
     def split(self, node: Expr) -> Split:
         """The Split of an expression.  Raises ResourceError where a value of an array could pass 62 bits."""
@@ -163,6 +175,8 @@ class Evaluator:
         return found
 
     def _operator(self, node: Expr) -> Split:
+        for c in node.children:
+            self._users.setdefault(c, set()).add(node)
         parts = [self.split(c) for c in node.children]
         for part in parts:
             if part.lo is not part.hi:
@@ -179,6 +193,7 @@ class Evaluator:
             raise IRError("scope", var, f"no value is given for {var.name}")
         value = self._names[var]
         if not isinstance(value, tuple):
+            self._users.setdefault(value, set()).add(var)
             return self.split(value)
         own: Value = 0
         rest = stride = 0
@@ -312,7 +327,7 @@ def _masked(a: Split, mask: Split) -> Split:
 
 
 def _comparison(node: Lt | Le | Eq, a: Split, b: Split) -> Split:
-    keys, ahead, stride = (*a.keys, *b.keys), a.own - b.own, gcd(a.stride, b.stride)
+    keys, ahead, stride = (*a.keys, *b.keys), a.own - b.own, gcd(a.stride, b.stride) or 1
     match node:
         case Lt():  # ahead + stride * m < 0
             return Split(0, (a.hi < b.lo) * 1, (a.lo < b.hi) * 1, (*keys, ahead // stride))
@@ -334,7 +349,7 @@ def _choice(test: Split, a: Split, b: Split) -> Split:
 
 def _settled(s: Split) -> Split:
     """The same Split, where points that decide the value have no other key than that they do."""
-    keys = tuple(k for k in s.keys if isinstance(k, numpy.ndarray))
+    keys = _apart(s.keys)
     known = s.lo == s.hi
     if not isinstance(known, numpy.ndarray):
         return exact(s.lo) if known else Split(s.own, s.lo, s.hi, keys, s.stride)
@@ -344,6 +359,43 @@ def _settled(s: Split) -> Split:
         keys = (known, *(_where(known, 0, k) for k in keys))
         return Split(_where(known, s.lo, s.own), s.lo, s.hi, keys, s.stride)
     return Split(s.own, s.lo, s.hi, keys, s.stride)
+
+
+def _apart(keys: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The keys that differ among points, each once; of more than MOST_KEYS one number that is equal where all
+    of them are.
+
+    What an expression uses twice has the same arrays as keys both times.  In a chain of selections, each of
+    which uses the one before in its test and in its value, keys would otherwise be more at every step.
+    """
+    found = tuple({id(k): k for k in keys if isinstance(k, numpy.ndarray)}.values())
+    if len(found) <= MOST_KEYS or len({k.shape for k in found}) > 1:
+        return found
+    return (numbered(found, found[0].size)[0],)
+
+
+def numbered(keys: Iterable[Array], count: int) -> tuple[Array, int]:
+    """A number per point, equal where all its keys are, and how many numbers there may be.
+
+    >>> code, span = numbered([numpy.array([7, 7, 9, 9]), numpy.array([0, 1, 0, 0])], 4)
+    >>> code.tolist(), span
+    ([0, 1, 4, 4], 6)
+    """
+    code, span = numpy.zeros(count, dtype=numpy.int64), 1
+    for key in keys if count else ():
+        key = key.astype(numpy.int64, copy=False)
+        low, width = int(key.min()), int(key.max()) - int(key.min()) + 1
+        if width > 1 and span * width >> 62:
+            (span, code), (width, key), low = _ranked(code), _ranked(key), 0
+        if width > 1:
+            code, span = code * width + (key - low), span * width
+    return code, span
+
+
+def _ranked(key: Array) -> tuple[int, Array]:
+    """How many values occur, and which of them each is."""
+    values, which = numpy.unique(key, return_inverse=True)
+    return len(values), which
 
 
 def whole(s: Split) -> tuple[Value, ...]:

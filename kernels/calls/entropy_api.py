@@ -38,7 +38,7 @@ from layoutalg.kernels.calls.arrays import (
 from layoutalg.kernels.calls.reduce_api import REDUCED, check_whole, is_dense, whole_axes
 from layoutalg.kernels.calls.repeated import Call, Prepared, launched, nothing, repeated
 from layoutalg.kernels.elements import CARRIER, ELEMENT, values_of, whole_units, words_of
-from layoutalg.kernels.plan_cache import LOADED_PLANS, gpu_arch, sequence_on_gpu
+from layoutalg.kernels.plan_cache import LOADED_PLANS, configured_on_gpu, gpu_arch
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.rowwise import (
     IGNORE_INDEX,
@@ -192,8 +192,8 @@ def _computing(
 def _loaded(ask: _Ask, src_at: int, target_at: int, dst_at: int) -> tuple[LoadedSequence, int, int]:
     """The launches of a problem, loaded on the current GPU, and where losses and sums lie in scratch."""
     p = ask.placed(src_at, target_at, dst_at, dense=False)
-    run, arch = sequence_on_gpu("cross_entropy", p, ask.source.device), gpu_arch()
-    has = room(p, FAMILIES["cross_entropy"].choose(p, arch), arch)
+    run, config = configured_on_gpu("cross_entropy", p, ask.source.device)
+    has = room(p, config, gpu_arch())
     return replace(run, scratch_bytes=has.end), has.losses, has.sums
 
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layoutalg.codegen.costs.split import Axis, Digits, Evaluator, Split, whole
+from layoutalg.codegen.costs import split
+from layoutalg.codegen.costs.split import MOST_KEYS, Axis, Digits, Evaluator, Split, whole
 from layoutalg.codegen.expr import Add, Const, Expr, Le, Lt, Minus, Select, Var, evaluate
 from layoutalg.errors import IRError, ResourceError
 from tests.expressions import expressions
@@ -78,10 +79,15 @@ def check_split(s: Split, keys: list[Any], values: Array, counts: Array) -> None
 
 
 @settings(deadline=None, max_examples=300)
-@given(expressions(LEAVES, max_leaves=6), st.sampled_from(KNOWN))
-def test_points_with_equal_keys_differ_by_their_own_parts(node: Expr, known: tuple[str, ...]) -> None:
+@given(expressions(LEAVES, max_leaves=6), st.sampled_from(KNOWN), st.sampled_from((1, MOST_KEYS)))
+def test_points_with_equal_keys_differ_by_their_own_parts(
+    node: Expr, known: tuple[str, ...], most: int
+) -> None:
     points, values = TABLES[known]
-    found = Evaluator(NAMES, points).split(node)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(split, "MOST_KEYS", most)
+        found = Evaluator(NAMES, points).split(node)
+    assert len(found.keys) <= most + 1  # and where the points decide
     everywhere = np.ones(values[TURN].shape, dtype=bool)
     check_split(found, list(found.keys), table(node, values), everywhere)
 
@@ -98,11 +104,56 @@ def test_what_is_assumed_holds_in_the_lanes_that_matter(
     evaluator = Evaluator(NAMES, points)
     predicate = kind(a, b)
     condition = evaluator.split(predicate)
+    for one in (node, a, b, a + node, node % 7):
+        evaluator.split(one)  # what is known may depend on what is bounded now
     evaluator.assume(predicate, wanted)
     counts = (table(predicate, values) != 0) == wanted
     for one in (node, a, b, a + node, node % 7):
         found = evaluator.split(one)
         check_split(found, [*whole(condition), *found.keys], table(one, values), counts)
+
+
+def chain(length: int) -> tuple[Expr, Mapping[Var, Expr | Digits]]:
+    """Groups in a row, as a tile finds its own: each selection uses the one before twice, by its name."""
+    names, x = dict(NAMES), TID
+    for n in range(1, length + 1):
+        link = Var(f"x{n}", 1 << 12)
+        names[link] = Select(x < BLOCK * n, x + BLOCK % (n + 4), x)
+        x = link
+    return x, names
+
+
+def work_of(length: int, patch: pytest.MonkeyPatch, *, assumed: bool = False) -> tuple[int, int]:
+    """Operators that are evaluated, and keys in them, for a chain; or after a bound of what is not in it."""
+    seen: list[int] = []
+    settled = split._settled
+    last, names = chain(length)
+    evaluator = Evaluator(names, TABLES["high", "low"][0])
+    if assumed:
+        evaluator.split(last)
+
+    def counted(s: Split) -> Split:
+        seen.append(len(s.keys))
+        return settled(s)
+
+    patch.setattr(split, "_settled", counted)
+    if assumed:
+        evaluator.assume(TURN + BLOCK < 9, wanted=True)
+    evaluator.split(last)
+    patch.setattr(split, "_settled", settled)
+    return len(seen), sum(seen)
+
+
+def test_a_chain_of_selections_costs_what_its_links_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    short, long = (work_of(n, monkeypatch) for n in (16, 32))
+    assert 0 < long[0] <= 2 * short[0] + 8
+    assert 0 < long[1] <= 2 * short[1] + 64
+    assert long[1] <= 3 * MOST_KEYS * long[0]
+
+
+def test_a_bound_leaves_what_does_not_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    again, _ = work_of(32, monkeypatch, assumed=True)
+    assert 0 < again < 12 < 32 < work_of(32, monkeypatch)[0]
 
 
 def classes(node: Expr, *known: str) -> int:
