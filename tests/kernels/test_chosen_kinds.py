@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.rowwise.reduce import _Reduction
+from layoutalg.kernels.rowwise.programs.reduce import _Reduction
 from tests.chosen_kinds import (
     MOST_ELEMS,
     PROBLEMS,
