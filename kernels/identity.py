@@ -50,7 +50,9 @@ def data_of(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return [kind, *([f.name, data_of(getattr(value, f.name))] for f in fields(value))]
     if isinstance(value, FunctionType) and _is_of_this_package(value):
-        return [kind, value.__module__, value.__qualname__, value.__code__.co_firstlineno]
+        named = "<" not in value.__qualname__
+        line = [] if named else [value.__code__.co_firstlineno]
+        return [kind, value.__module__, value.__qualname__, *line]
     raise NotDataError(f"a {kind} is not data: numbers, texts, tuples and records of these are")
 
 

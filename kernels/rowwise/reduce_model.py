@@ -88,9 +88,9 @@ def pass_us(p: Pass, rates: Rates) -> float:
 def counted_us(p: Pass, rates: Rates) -> float:
     """The same by what machine code has of columns whose steps are taken apart, of several reduced modes.
 
-    NVRTC 13.0 for sm_90 makes 8 to 18 instructions more of each load than `pass_us` knows, and gives threads
-    40 registers or more where 16 loads are in flight by blocks of a number that is no power of two, so that
-    fewer blocks are resident, and the last of their waves may be short.
+    NVRTC 13.5 for sm_90a makes 8 to 18 instructions more of each load than `pass_us` knows, and gives threads
+    40 registers or more where 16 loads are in flight and threads are not a power of two, so that fewer blocks
+    are resident, and the last of their waves may be short.
     """
     c, walk = p.config, p.walk
     if walk.rows or sum(m.extent > 1 for m in walk.reduced) < 2:

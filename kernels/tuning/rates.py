@@ -221,7 +221,7 @@ def current_rates(family: str) -> Rates | None:
     """The rates that LAYOUTALG_RATES names, read once by each process; None where it names none, or those of
     another family.
 
-    Raises as `read_rates` does: rates that are asked for and cannot be read are no reason to rank otherwise.
+    Raises as `read_rates` does: rates that are asked for and cannot be read do not let it rank otherwise.
 
     >>> current_rates("sum") is None or "LAYOUTALG_RATES" in os.environ
     True

@@ -186,8 +186,8 @@ class Store:
 def salvaged(path: Path) -> tuple[list[Record], list[int]]:
     """All records of a damaged store that are whole, and the numbers of the lines that are not.
 
-    Raises ParseError for what is no store, or one of another version; ResourceError for one past MOST_BYTES;
-    OSError where it cannot be read.
+    Raises ParseError for what is not a store, or one of another version; ResourceError for one past
+    MOST_BYTES; OSError where it cannot be read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

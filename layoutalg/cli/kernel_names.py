@@ -290,7 +290,7 @@ def _listed(text: str, file: str) -> list[Any]:
         raise ParseError(f"the problems of {file} are no JSON: {error}", text="", position=0) from error
     if not isinstance(found, list) or not found:
         raise ParseError(
-            f'{file} is no list of problems, such as [{{"m": 64, "n": 4096}}]', text="", position=0
+            f'{file} is not a list of problems, such as [{{"m": 64, "n": 4096}}]', text="", position=0
         )
     return found
 
@@ -299,7 +299,7 @@ def _arguments(family: Family, named: object) -> Mapping[str, Any]:
     taken = (*family.asks, "dtype")
     if not isinstance(named, dict) or not all(isinstance(x, str) for x in named) or set(named) - set(taken):
         raise ParseError(
-            f"{str(named)[:80]} is no problem of {family.name}, which has {', '.join(taken)}",
+            f"{str(named)[:80]} is not a problem of {family.name}, which has {', '.join(taken)}",
             text="",
             position=0,
         )

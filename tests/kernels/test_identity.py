@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
+from layoutalg.codegen.instr import functions
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.identity import data_of
@@ -51,6 +53,15 @@ def stored() -> Iterator[Any]:
     yield gemm_problem(256, 256, 128, "f16", bias=True, reads_c=True, activation="gelu")
     yield from FAMILIES["mean"].configs(reduce_problem((1630482, 86), 0, "mean", "bf16"))  # rows side by side
     yield parse_cute("Sw<3,4,3> o 0 o (4,8):(8,1)")
+
+
+def test_an_edit_above_a_function_with_a_name_changes_no_digest() -> None:
+    """Of those without one the line says which is meant."""
+    moved = FunctionType(functions._gelu.__code__.replace(co_firstlineno=7), vars(functions), "_gelu")
+    assert moved.__code__ != functions._gelu.__code__ and data_of(moved) == data_of(functions._gelu)
+    nameless = [functions._gelu.__code__.replace(co_firstlineno=n, co_qualname="<lambda>") for n in (7, 8)]
+    one, other = (FunctionType(code, vars(functions)) for code in nameless)
+    assert data_of(one) != data_of(other)
 
 
 def test_classes_in_digests_stay_where_they_are() -> None:

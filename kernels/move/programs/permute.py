@@ -62,7 +62,7 @@ def check_config(stage: Stage) -> None:
     """Raise for a configuration, whoever made it, that no kernel of its problem has.
 
     Raises ShapeError for a tile of other modes than the problem's, UnsupportedError for names and widths that
-    there are no instructions for, and for words of rows that cannot be turned.
+    no instruction has, and for words of rows that cannot be turned.
     """
     c, x = stage.config, stage.moves
     if len(c.tile) != x.rank or min(c.tile, default=1) < 1:

@@ -79,7 +79,7 @@ def tune_command(
     timing: Annotated[
         str,
         typer.Option(
-            help="gpu, or model: numbers from what memory accesses cost, which are no times.",
+            help="gpu, or model: numbers from what memory accesses cost, which are not times.",
             autocompletion=one_of("gpu", "model"),
         ),
     ] = "gpu",
