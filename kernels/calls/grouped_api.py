@@ -4,7 +4,7 @@
 
 The idea.  Rows of all groups are one matrix, and so are the results; only b has a matrix per group.  What is
 asked of one group is asked as `matmul` asks it, of a and the first b.  Where gemm-sm90 takes both as they
-lie, one launch computes all groups (kernels/gemm/work/groups): sizes are words of the launch, so that
+lie, one launch computes all groups (see `kernels.gemm.work`): sizes are words of the launch, so that
 other sizes of as many rows neither plan nor compile nor upload anything.  Else each group is a `matmul`.
 
     print(layoutalg.ops.plan_grouped_matmul(x, w))

@@ -181,7 +181,7 @@ def lock_text(lock: Lock) -> str:
 
 
 def read_lock(path: Path) -> Lock:
-    """The lock in a file.  Raises OSError, ParseError for what is no lock or one of another version,
+    """The lock in a file.  Raises OSError, ParseError for what is not a lock or one of another version,
     ResourceError for one past MOST_BYTES.
 
     >>> import tempfile
@@ -207,7 +207,7 @@ def read_lock(path: Path) -> Lock:
                     )
                 found[name] = choice
             return Lock(timing, gpu, MappingProxyType(found), f"the lock {path}")
-    raise ParseError(f"{path} is no lock file of layoutalg", text="", position=0)
+    raise ParseError(f"{path} is not a lock file of layoutalg", text="", position=0)
 
 
 def _choice(path: Path, named: object) -> tuple[tuple[str, str], Locked]:
@@ -221,13 +221,13 @@ def _choice(path: Path, named: object) -> tuple[tuple[str, str], Locked]:
             "ns": float(ns) | int(ns),
         } if all(map(_HEX.fullmatch, (problem, config, kernel))) and is_number(ns) and ns > 0:
             return (family, problem), Locked(config, kernel, shown_problem, shown_config, float(ns))
-    raise ParseError(f"the lock {path} is damaged: {str(named)[:80]!r} is no choice", text="", position=0)
+    raise ParseError(f"the lock {path} is damaged: {str(named)[:80]!r} is not a choice", text="", position=0)
 
 
 def current_lock() -> Lock | None:
     """The lock that LAYOUTALG_LOCK names, read once by each process; None where it names none.
 
-    Raises as `read_lock` does: a lock that is asked for and cannot be read is no reason to choose otherwise.
+    Raises as `read_lock` does: a lock that is asked for and cannot be read does not let it choose otherwise.
 
     >>> current_lock() is None or "LAYOUTALG_LOCK" in os.environ
     True

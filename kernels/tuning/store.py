@@ -50,8 +50,8 @@ _HEADER = json.dumps({"format": FORMAT, "version": VERSION}).encode() + b"\n"
 class Store:
     """A store of timings in a file, which is made, for its owner alone, when a record is added.
 
-    Raises ParseError for a file that is no store, of another version, or changed, by the number of the line;
-    ResourceError for one past MOST_BYTES; OSError where it cannot be read or written.
+    Raises ParseError for a file that is not a store, of another version, or changed, by the number of the
+    line; ResourceError for one past MOST_BYTES; OSError where it cannot be read or written.
 
     >>> import tempfile
     >>> from layoutalg.kernels.tuning.keys import Key
@@ -177,7 +177,7 @@ class Store:
                     )
             case _:
                 raise ParseError(
-                    f"{self.path} is no store of timings: its first line is not that of one",
+                    f"{self.path} is not a store of timings: its first line is not that of one",
                     text="",
                     position=0,
                 )

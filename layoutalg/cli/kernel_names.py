@@ -287,7 +287,7 @@ def _listed(text: str, file: str) -> list[Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ParseError(f"the problems of {file} are no JSON: {error}", text="", position=0) from error
+        raise ParseError(f"the problems of {file} are not JSON: {error}", text="", position=0) from error
     if not isinstance(found, list) or not found:
         raise ParseError(
             f'{file} is not a list of problems, such as [{{"m": 64, "n": 4096}}]', text="", position=0

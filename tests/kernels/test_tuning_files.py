@@ -94,17 +94,17 @@ def test_a_record_that_nobody_can_reckon_with_is_refused_by_its_line(
 
 
 HEADERS = (
-    ("[" * 60000 + "\n", "is no store of timings"),
-    ('{"format": "layoutalg tuning store"}\n', "is no store of timings"),
+    ("[" * 60000 + "\n", "is not a store of timings"),
+    ('{"format": "layoutalg tuning store"}\n', "is not a store of timings"),
     (HEADER.replace("2", "1"), "is of version 1: version 2 is read"),
     (HEADER.replace("2", "3"), "is of version 3: version 2 is read"),
     (HEADER.replace("2", '"2"'), "is of version 2: version 2 is read"),
     (HEADER.replace("2", "true"), "is of version True"),
     (HEADER.replace("2", "[" * 900 + "]" * 900), "is of version"),
-    (HEADER.replace("tuning store", "lock"), "is no store of timings"),
-    ("\x00" * 70000, "is no store of timings"),
-    (HEADER.encode("utf-16").decode("latin-1"), "is no store of timings"),
-    ("\n" + HEADER, "is no store of timings"),
+    (HEADER.replace("tuning store", "lock"), "is not a store of timings"),
+    ("\x00" * 70000, "is not a store of timings"),
+    (HEADER.encode("utf-16").decode("latin-1"), "is not a store of timings"),
+    ("\n" + HEADER, "is not a store of timings"),
 )
 
 
@@ -201,8 +201,8 @@ LOCKS: tuple[tuple[Callable[[dict[str, Any]], object], str], ...] = (
     (setting("version", to=2), "is of version 2: version 1 is read"),
     (setting("version", to=True), "is of version True: version 1 is read"),
     (lambda named: named.pop("version"), "is of version None: version 1 is read"),
-    (setting("timing", to="verified"), "is no lock file"),
-    (setting("choices", to={}), "is no lock file"),
+    (setting("timing", to="verified"), "is not a lock file"),
+    (setting("choices", to={}), "is not a lock file"),
 )
 
 
@@ -223,7 +223,7 @@ def test_every_half_of_a_lock_is_refused(tmp_path: Path) -> None:
     path, text = tmp_path / "layoutalg.lock", lock_text(lock_of([RECORD]))
     for end in range(0, len(text.rstrip()), 7):
         path.write_text(text[:end])
-        with pytest.raises(ParseError, match="is no lock file"):
+        with pytest.raises(ParseError, match="is not a lock file"):
             read_lock(path)
 
 
@@ -231,7 +231,7 @@ def test_what_a_merge_has_left_in_a_lock_is_refused(tmp_path: Path) -> None:
     path, text = tmp_path / "layoutalg.lock", lock_text(lock_of([RECORD]))
     first, second, *rest = text.splitlines()
     path.write_text("\n".join([first, "<<<<<<< ours", second, "=======", second, ">>>>>>> theirs", *rest]))
-    with pytest.raises(ParseError, match="is no lock file"):
+    with pytest.raises(ParseError, match="is not a lock file"):
         read_lock(path)
 
 

@@ -138,12 +138,12 @@ def test_records_of_several_places_do_not_mix() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda text: text[:-20], "is no lock file"),
-        (lambda text: "[" * 100000, "is no lock file"),
+        (lambda text: text[:-20], "is not a lock file"),
+        (lambda text: "[" * 100000, "is not a lock file"),
         (lambda text: text.replace('"version": 1', '"version": 2'), "of version 2: version 1 is read"),
-        (lambda text: text.replace("layoutalg lock", "other lock"), "is no lock file"),
+        (lambda text: text.replace("layoutalg lock", "other lock"), "is not a lock file"),
         (lambda text: text.replace('"kernel": "', '"kernel": "x'), "is damaged"),
-        (lambda text: json.dumps(json.loads(text) | {"choices": [3]}), "is damaged: '3' is no choice"),
+        (lambda text: json.dumps(json.loads(text) | {"choices": [3]}), "is damaged: '3' is not a choice"),
     ],
 )
 def test_what_is_no_lock_is_refused_and_not_passed_over(

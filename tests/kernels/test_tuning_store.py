@@ -72,8 +72,8 @@ def test_a_header_that_is_cut_short_is_written_again(path: Path, left: int) -> N
         (lambda data: data + b"[" * 70000 + b"\n", "line 4 of it: it is not JSON"),
         (lambda data: data + b"{}\n", "line 4 of it: it has not the fields record and sha256"),
         (lambda data: data.replace(b'"version": 2', b'"version": 3'), "version 3: version 2 is read"),
-        (lambda data: b"some text of a user's", "is no store of timings"),
-        (lambda data: b"some text\n" + data, "is no store of timings"),
+        (lambda data: b"some text of a user's", "is not a store of timings"),
+        (lambda data: b"some text\n" + data, "is not a store of timings"),
     ],
 )
 def test_what_is_damaged_is_refused_by_its_line_and_stays_as_it_is(
