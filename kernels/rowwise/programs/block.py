@@ -24,9 +24,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr, simplify
 from layoutalg.codegen.instr import (
@@ -55,7 +56,7 @@ from layoutalg.kernels.rowwise.packed import PackedRun, PackedWalk
 from layoutalg.kernels.rowwise.problems import Mode, NormProblem
 from layoutalg.kernels.rowwise.schedule import Hold, NormConfig, Ring, Schedule
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus
-from layoutalg.kernels.rowwise.walk import Bases, Chunk, Crd, Index, Side, Walk
+from layoutalg.kernels.rowwise.walk import Bases, Chunk, Crd, Index, Side, Tiling, Walk
 from layoutalg.layout import Layout
 
 Visit: TypeAlias = "Callable[[Vector], None]"
@@ -99,6 +100,7 @@ class Block:
 
     src: Tensor
     run: PackedRun
+    prefix = ""
 
     def __init__(self, name: str, walk: Walk, notes: list[str], *, backwards: bool = False) -> None:
         self.walk, self.tiling = walk, walk.tiling
@@ -124,7 +126,7 @@ class Block:
     def reg(self, name: str, count: int) -> Reg:
         """Registers by name, declared when they are first asked for."""
         if name not in self._regs:
-            self._regs[name] = self.k.reg(name, count)
+            self._regs[name] = self.k.reg(self.prefix + name, count)
         return self._regs[name]
 
     def filled(self, name: str, count: int, word: int) -> Reg:
@@ -250,6 +252,14 @@ class NormBlock(Block):
     def present(self) -> AbstractContextManager[None]:
         """Code of threads whose row exists."""
         return self.where(self.has_row(self.place))
+
+    def by_column(self) -> Self:
+        """The same block of columns with one column for each thread, in registers of their own."""
+        tiling = Tiling(self.element, 1, self.tiling.threads, 1)
+        one = copy(self)
+        one.prefix, one._regs = "one_", {}
+        one.walk, one.tiling = Walk(self.walk.form, tiling), tiling
+        return one
 
 
 class RowBlock(NormBlock):
