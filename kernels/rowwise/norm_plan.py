@@ -124,6 +124,10 @@ STREAM_BYTES, STREAM_WAYS = 16 << 20, 3
 PARTIALS = MappingProxyType({"softmax": 2, "layer_norm": 2, "rms_norm": 1})
 """Partial statistics of a column, about."""
 
+STREAM_DEPTH, NARROW_DEPTH = 4, MappingProxyType({"softmax": 2, "layer_norm": 8})
+"""Vectors of a stream that a thread loads at a time, and of elements narrower than a word: a softmax of those
+holds 8 exponentials per vector, a layer norm is bound by the merges after each group of vectors."""
+
 PACKED_WAYS = 3
 """How many of the ways to copy runs are configurations."""
 
@@ -221,8 +225,10 @@ def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
     long = form.lead.reduced and form.lead.extent * p.dtype.nbytes >= LINE_BYTES
     if long or prod(p.axes.shape) * p.dtype.nbytes < STREAM_BYTES:
         return []
+    narrow = p.dtype.nbytes < WORD_BYTES
+    depth = NARROW_DEPTH.get(p.op, STREAM_DEPTH) if narrow else STREAM_DEPTH
     found = streamed(form, p.dtype, PARTIALS[p.op], sms)[:STREAM_WAYS]
-    return [NormConfig(w.vec, w.side, w.share, "global", 4, splits=w.splits, width=w.width) for w in found]
+    return [NormConfig(w.vec, w.side, w.share, "global", depth, splits=w.splits, width=w.width) for w in found]
 
 
 def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:
