@@ -228,7 +228,9 @@ def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
     narrow = p.dtype.nbytes < WORD_BYTES
     depth = NARROW_DEPTH.get(p.op, STREAM_DEPTH) if narrow else STREAM_DEPTH
     found = streamed(form, p.dtype, PARTIALS[p.op], sms)[:STREAM_WAYS]
-    return [NormConfig(w.vec, w.side, w.share, "global", depth, splits=w.splits, width=w.width) for w in found]
+    return [
+        NormConfig(w.vec, w.side, w.share, "global", depth, splits=w.splits, width=w.width) for w in found
+    ]
 
 
 def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:

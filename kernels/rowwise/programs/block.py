@@ -26,24 +26,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Self, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr, simplify
 from layoutalg.codegen.instr import (
     CP_ASYNC,
-    CP_ASYNC_FIRST,
-    CP_ASYNC_LAST,
     CP_COMMIT,
     CP_WAIT,
     LDG,
     LDS,
     MOVE,
     STG,
-    STG_STREAM,
     STG_WHOLE,
     STS,
-    Instr,
     fill,
     pack,
     unpack,
@@ -369,7 +364,7 @@ class RowBlock(NormBlock):
             with self.present():
                 for slot in range(ring.slots):
                     group = self._turn(ring, slot, slot, backwards=backwards, plain=ring.plain)
-                    self._start(group, near=True)
+                    self._start(group)
 
     def _keeping(self, ring: Ring, *, backwards: bool) -> Iterator[Group]:
         """The same where blocks wait for each other: backwards first, then, from what the ring has kept,
@@ -393,7 +388,7 @@ class RowBlock(NormBlock):
                     one.visit(self._recall)
                     yield one
             next_one = turn * ring.slots + slot + ring.slots
-            self._start(self._turn(ring, next_one, at, backwards=backwards, plain=False), near=backwards)
+            self._start(self._turn(ring, next_one, at, backwards=backwards, plain=False))
 
     def _stream(self, ring: Ring, *, backwards: bool) -> Iterator[Group]:
         """All rounds, through a ring in shared memory: each copy is followed by the next into its place."""
@@ -406,20 +401,9 @@ class RowBlock(NormBlock):
             yield group
             self._start(self._turn(ring, n + ring.slots, slot, backwards=backwards, plain=False))
 
-    def _start(self, group: Group, *, near: bool = False) -> None:
-        """Start the copies of a group; `near`: those that the L2 is to keep are marked."""
-        first, last = (
-            partial(self._copy, instr=x[self.tiling.nbytes]) for x in (CP_ASYNC_FIRST, CP_ASYNC_LAST)
-        )
-        low, rounds, at = self.config.staged, self.config.near, as_expr(group.first)
-        stays = simplify((at >= low) & (at < low + rounds)) if near and rounds else Const(0)
-        if isinstance(stays, Const):
-            group.visit(last if stays == Const(1) else first if rounds else self._copy)
-        else:
-            with self.k.If(stays):
-                group.visit(last)
-            with self.k.Else():
-                group.visit(first)
+    def _start(self, group: Group) -> None:
+        """Start the copies of a group."""
+        group.visit(self._copy)
         self.k.do(CP_COMMIT)
 
     def _turn(self, ring: Ring, n: Index, slot: Index, *, backwards: bool, plain: bool) -> Group:
@@ -456,9 +440,9 @@ class RowBlock(NormBlock):
         with self._into(v):
             self.k.do(self.loads[self.tiling.nbytes], v.words, self.source(v.chunk))
 
-    def _copy(self, v: Vector, instr: Instr | None = None) -> None:
+    def _copy(self, v: Vector) -> None:
         with self.where(self._wanted(v)):
-            self.k.do(instr or CP_ASYNC[self.tiling.nbytes], self._slot(v), self.source(v.chunk))
+            self.k.do(CP_ASYNC[self.tiling.nbytes], self._slot(v), self.source(v.chunk))
 
     def _recall(self, v: Vector) -> None:
         with self._into(v):
@@ -510,8 +494,7 @@ class RowBlock(NormBlock):
         k, vec, chunk = self.k, self.tiling.vec, v.chunk
         crd = chunk.crd and self.walk.counted(chunk.crd, self.walk.modes, "dst")
         to = self.at(self.dst, chunk.target, crd, self.walk.form.dst_offset)
-        stream = STG_STREAM if self.config.near else {}
-        whole = stream.get(self.tiling.nbytes, STG_WHOLE[self.tiling.nbytes])
+        whole = STG_WHOLE[self.tiling.nbytes]
         if not v.cut:
             k.do(whole, to, packed)
             return
