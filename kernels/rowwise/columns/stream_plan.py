@@ -25,6 +25,9 @@ TORN, NARROW, SINGLE = 1.04, 8.0, 8.0
 """What rows of the stream cost that are not whole lines; bytes that each run of a tile costs; bytes per byte
 of the rows that are left, taken element by element."""
 
+MOST_JOINING, JOINED_BYTES = 256, 420e3
+"""Threads that join the partials of a group, at most; bytes that memory moves while each adds one more."""
+
 ENOUGH, RESIDENT = 1280, 1536
 """Threads of a multiprocessor that are enough, and those that it holds, about."""
 
@@ -91,9 +94,10 @@ def _ways(s: Stream, vec: int, element: DType, planes: int, sms: int) -> Iterato
             rounds = ceil(steps / (share * splits))
             idle = tiles * side * vec / s.places * (rounds * share * splits / steps)
             partials = 2 * 4 * planes * (splits + 1) * s.places / total
+            joined = planes * (s.places * splits / s.form.outputs / MOST_JOINING) * JOINED_BYTES / total
             apart = TORN if s.width * size % LINE_BYTES else 1.0
             apart *= 1 + NARROW / run
-            cost = 3 * idle * apart / _filled(tiles * splits, threads, sms) + partials + single
+            cost = 3 * idle * apart / _filled(tiles * splits, threads, sms) + partials + joined + single
             yield Streamed(vec, side, share, s.width, splits, cost)
 
 

@@ -23,7 +23,7 @@ from layoutalg.codegen.expr import as_expr
 from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STG_WHOLE, STS, pack
 from layoutalg.codegen.program import Global, Kernel, RegRef
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.kernels.rowwise.columns import Stream
+from layoutalg.kernels.rowwise.columns import MOST_JOINING, Stream
 from layoutalg.kernels.rowwise.problems import NormProblem
 from layoutalg.kernels.rowwise.programs.block import ONE_WORD, NormBlock, RowBlock
 from layoutalg.kernels.rowwise.programs.block_reduce import get, put
@@ -34,8 +34,8 @@ from layoutalg.kernels.rowwise.walk import WARP, Bases, Chunk, Tiling, Walk, pow
 LOADS = LDG
 """Loads of the last kernel."""
 
-JOINING, MOST_JOINING, MOST_THREADS = 8, 256, 512
-"""Partials of a thread that joins, rather; threads of a group, at most, and of a block."""
+JOINING, MOST_THREADS = 8, 512
+"""Partials of a thread that joins, rather, and threads of a block of theirs."""
 
 FILLED = 132
 """Blocks that join, at least, where groups lie side by side in one: their partials are whole sectors."""
