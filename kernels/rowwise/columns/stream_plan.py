@@ -28,6 +28,9 @@ of the rows that are left, taken element by element."""
 MOST_JOINING, JOINED_BYTES = 256, 420e3
 """Threads that join the partials of a group, at most; bytes that memory moves while each adds one more."""
 
+MOST_COST = 4.5
+"""Bytes of memory per byte of the tensor, at most: streams of few rows have many partials."""
+
 ENOUGH, RESIDENT = 1280, 1536
 """Threads of a multiprocessor that are enough, and those that it holds, about."""
 
@@ -60,7 +63,9 @@ def folds(form: Form, vec: int, element: DType) -> Iterator[Stream]:
 
 
 def streamed(form: Form, element: DType, planes: int, sms: int) -> list[Streamed]:
-    """All ways to read a form as a stream, the cheapest first; `planes` partials of a column.
+    """All ways to read a form as a stream by the widest vectors that have any, the cheapest first.
+
+    `planes` partials belong to a column.
 
     >>> from layoutalg.dtype import dtype
     >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
@@ -70,8 +75,8 @@ def streamed(form: Form, element: DType, planes: int, sms: int) -> list[Streamed
     """
     vec = VECTOR_BYTES // element.nbytes
     while vec * element.nbytes >= 4:
-        found = [way for s in folds(form, vec, element) for way in _ways(s, vec, element, planes, sms)]
-        if found:
+        ways = (way for s in folds(form, vec, element) for way in _ways(s, vec, element, planes, sms))
+        if found := [way for way in ways if way.cost <= MOST_COST]:
             return sorted(found, key=lambda way: way.cost)
         vec //= 2
     return []
