@@ -53,7 +53,7 @@ OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
 
 LATER = {
     "schedule": "data_parallel", "single": False, "lowered": True, "mma_m": 16, "turns": 0, "packed": False,
-    "cluster": 1, "resident": 0, "width": 0, "near": 0,
+    "cluster": 1, "resident": 0, "width": 0,
 }  # fmt: skip
 """Fields of products, steps, norms and folds that came after choices were stored, as all had them then."""
 

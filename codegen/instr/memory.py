@@ -7,16 +7,14 @@ From sm_80 on: CP_ASYNC[n] starts a copy of n bytes per lane from global to shar
 the group of copies started since the last one; CP_WAIT(n) waits until at most the n newest groups of this
 thread are unfinished.  Other threads' copies are visible only after a barrier that follows their wait.
 CP_ASYNC_LINE[n] is CP_ASYNC[n] with the hint that the L2 fetch the whole line of 128 bytes: for lines of
-which the rest is read soon.  CP_ASYNC_FIRST, CP_ASYNC_LAST and STG_STREAM say what the L2 gives up first, and
-last.
+which the rest is read soon.
 
 From sm_90 on: GRID_WAIT waits until the kernels in front have ended and all that they wrote is visible; with
 none in front it does nothing.  LDG_FRESH[n] is a load of n bytes of such data: it stays behind the wait, and
 does not go through the read-only path, which may hold what was there when the kernel started.
 
 Sources: PTX ISA 9.0, 9.7.9.7 (prmt), 9.7.9.8 (ld), 9.7.9.9 (ld.global.nc), 9.7.9.12 (st), 9.7.9.25.3
-(cp.async, cp.async.commit_group, cp.async.wait_group), 9.7.9.18 (createpolicy), 9.7.13.1 (barrier), 9.7.13.2
-(bar.warp.sync),
+(cp.async, cp.async.commit_group, cp.async.wait_group), 9.7.13.1 (barrier), 9.7.13.2 (bar.warp.sync),
 9.7.13.13 (griddepcontrol).
 """
 
@@ -89,15 +87,15 @@ def _store(prefix: str, space: Space, nbytes: int) -> Instr:
     return Instr(name, operands, words, float_text=floats)
 
 
-def _store_whole(nbytes: int, suffix: str = "_whole", cache: str = "") -> Instr:
-    name, words = f"stg{8 * nbytes}{suffix}", nbytes // 4
+def _store_whole(nbytes: int) -> Instr:
+    name, words = f"stg{8 * nbytes}_whole", nbytes // 4
     places = ", ".join(f"%{i + 1}" for i in range(words))
 
     def text(kind: str, typed: Callable[[str], str]) -> str:
         values = ", ".join(f'"r"({typed(f"v[{i}]")})' for i in range(words))
         return (
             f"void {name}(void* p, const {kind}* v) {{\n"
-            f'    asm volatile("st.global{cache}.v{words}.b32 [%0], {{{places}}};"\n'
+            f'    asm volatile("st.global.v{words}.b32 [%0], {{{places}}};"\n'
             f'        :: "l"(p), {values});\n'
             "}"
         )
@@ -132,9 +130,6 @@ STG = _table(_store, "stg", "global")
 STG_WHOLE = MappingProxyType({n: _store_whole(n) if n > 4 else STG[n] for n in WIDTHS_BYTES})
 """Stores that stay one: under a branch the compiler splits vectors of STG into single words, which costs
 four times the sectors.  No memory clobber: they may not write what the kernel loads."""
-
-STG_STREAM = MappingProxyType({n: _store_whole(n, "_stream", ".cs") for n in (8, 16)})
-"""The same of what nobody reads soon: the first that the L2 gives up."""
 
 LDS = _table(_load, "lds", "shared")
 STS = _table(_store, "sts", "shared")
@@ -227,14 +222,13 @@ MOVE = Instr(
 # --- asynchronous copies -----------------------------------------------------------------------------------
 
 
-def _cp_async(nbytes: int, suffix: str = "", hint: str = "", policy: str = "") -> Instr:
+def _cp_async(nbytes: int, suffix: str = "", hint: str = "") -> Instr:
     name, cache = f"cp_async_{nbytes}{suffix}", "cg" if nbytes == 16 else "ca"
-    ptx = f"cp.async.{cache}.shared.global{hint} [%0], [%1], {nbytes}{', %2' if policy else ''};"
-    given, one = (f', "l"({policy})', " * blockDim.z") if policy else ("", "")
+    ptx = f"cp.async.{cache}.shared.global{hint} [%0], [%1], {nbytes};"
     text = (
         f"void {name}(void* s, const void* p) {{\n"
-        f"    const u32 to = static_cast<u32>(__cvta_generic_to_shared(s)){one};\n"
-        f'    asm volatile("{ptx}" :: "r"(to), "l"(p){given} : "memory");\n'
+        "    const u32 to = static_cast<u32>(__cvta_generic_to_shared(s));\n"
+        f'    asm volatile("{ptx}" :: "r"(to), "l"(p) : "memory");\n'
         "}"
     )
     op = f"cp.async.{nbytes}"
@@ -269,20 +263,6 @@ CP_ASYNC_LINE: Mapping[int, Instr] = MappingProxyType(
     {n: _cp_async(n, "_line", ".L2::128B") for n in (4, 8, 16)}
 )
 """The same, and the L2 fetches the whole line."""
-
-L2_POLICY: Mapping[str, str] = MappingProxyType(
-    {"evict_first": "0x12F0000000000000ull", "evict_last": "0x14F0000000000000ull"}
-)
-"""Policies of the L2 that createpolicy.fractional makes of a fraction of 1, by their priority."""
-
-CP_ASYNC_FIRST, CP_ASYNC_LAST = (
-    MappingProxyType({n: _cp_async(n, f"_{name}", ".L2::cache_hint", L2_POLICY[name]) for n in (4, 8, 16)})
-    for name in ("evict_first", "evict_last")
-)
-"""The same of what the L2 gives up first, because nobody reads it again, or last.
-
-blockDim.z is 1, which ptxas does not know: where an address is a register and a uniform one, ptxas 13.0
-puts both into an instruction whose policy has uniform registers, too: an illegal one, seen on an H200."""
 
 
 def _commit(machine: Any, group: Any) -> None:
@@ -358,8 +338,7 @@ INSTRUCTIONS: Mapping[str, Instr] = MappingProxyType(
         for i in (
             *LDG.values(), *STG.values(), STG_WHOLE[8], STG_WHOLE[16], *LDS.values(), *STS.values(),
             *CLEAR.values(), BAR, WARP_SYNC, MOVE, TRANSPOSE_16, TRANSPOSE_8, *CP_ASYNC.values(),
-            *CP_ASYNC_LINE.values(), *CP_ASYNC_FIRST.values(), *CP_ASYNC_LAST.values(),
-            *STG_STREAM.values(), *CP_ASYNC_ZFILL.values(), CP_COMMIT, CP_WAIT, *LDG_FRESH.values(),
+            *CP_ASYNC_LINE.values(), *CP_ASYNC_ZFILL.values(), CP_COMMIT, CP_WAIT, *LDG_FRESH.values(),
             GRID_WAIT,
         )
     }

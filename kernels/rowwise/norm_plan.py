@@ -118,11 +118,16 @@ SHORT_ROW_BYTES, LONG_ROW_BYTES = 256, 1 << 10
 LEAST_SHARE = 0.6
 """Of the memory's bandwidth, by the model, from which on runs are copied."""
 
-STREAM_BYTES, STREAM_WAYS = 16 << 20, 3
-"""Tensors from which on three kernels are not too many; how many of the ways are configurations."""
+STREAM_BYTES, STREAM_WAYS, CUT_LINES = 16 << 20, 3, 2
+"""Tensors from which on three kernels are not too many; how many of the ways are configurations.  Lines that
+are a long piece of a row where pieces start within vectors: each of these is masked, at 0.43 of a copy."""
 
 PARTIALS = MappingProxyType({"softmax": 2, "layer_norm": 2, "rms_norm": 1})
 """Partial statistics of a column, about."""
+
+STREAM_DEPTH, NARROW_DEPTH = 4, MappingProxyType({"softmax": 2, "layer_norm": 8})
+"""Vectors of a stream that a thread loads at a time, and of elements narrower than a word: a softmax of those
+holds 8 exponentials per vector, a layer norm is bound by the merges after each group of vectors."""
 
 PACKED_WAYS = 3
 """How many of the ways to copy runs are configurations."""
@@ -217,12 +222,18 @@ def _whole_tiles(form: Form, p: NormProblem) -> bool:
 
 
 def _streams(p: NormProblem, form: Form, sms: int) -> list[NormConfig]:
-    """Streams, the cheapest first, where kernels are long enough for three."""
-    long = form.lead.reduced and form.lead.extent * p.dtype.nbytes >= LINE_BYTES
+    """Streams, the cheapest first, where kernels are long enough for three, and pieces of rows are short."""
+    cut = any(v * p.dtype.nbytes % VECTOR_BYTES for v in row_ends(form))
+    piece = form.lead.extent * p.dtype.nbytes if form.lead.reduced else 0
+    long = piece >= (CUT_LINES if cut else 1) * LINE_BYTES
     if long or prod(p.axes.shape) * p.dtype.nbytes < STREAM_BYTES:
         return []
+    narrow = p.dtype.nbytes < WORD_BYTES
+    depth = NARROW_DEPTH.get(p.op, STREAM_DEPTH) if narrow else STREAM_DEPTH
     found = streamed(form, p.dtype, PARTIALS[p.op], sms)[:STREAM_WAYS]
-    return [NormConfig(w.vec, w.side, w.share, "global", 4, splits=w.splits, width=w.width) for w in found]
+    return [
+        NormConfig(w.vec, w.side, w.share, "global", depth, splits=w.splits, width=w.width) for w in found
+    ]
 
 
 def _packed(p: NormProblem, form: Form, sms: int, room: int) -> list[Ranked]:

@@ -44,8 +44,7 @@ class NormConfig:
     "global" so many rounds, a multiple of depth, are on their way to shared memory; 0: they are loaded.
     The blocks of a `cluster` hold a row together; of clusters that hold columns so many are `resident`, and
     each goes on to the next slab when it has stored one; 0: there is one for each slab.  Of a split so many
-    blocks are `resident`, all of them, and keep what they read last; 0: two kernels.  The L2 is asked to keep
-    `near` further rounds, and to give up first what is read or written beside; 0: not asked.  With `turns` a
+    blocks are `resident`, all of them, and keep what they read last; 0: two kernels.  With `turns` a
     block copies a run of rows to shared memory as it lies there, and its threads have so many rows each, in
     turn.  With a `width` the tensor is a stream, whose rows have so many columns: see `columns`.
 
@@ -66,7 +65,6 @@ class NormConfig:
     turns: int = 0
     resident: int = 0
     width: int = 0
-    near: int = 0
 
     @property
     def dealt(self) -> int:

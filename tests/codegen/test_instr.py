@@ -16,8 +16,6 @@ from layoutalg.arch import find_arch
 from layoutalg.codegen.instr import (
     CLEAR,
     CP_ASYNC,
-    CP_ASYNC_FIRST,
-    CP_ASYNC_LAST,
     CP_ASYNC_LINE,
     CP_ASYNC_ZFILL,
     GELU,
@@ -155,7 +153,7 @@ def test_an_instruction_says_from_which_architecture_on(instr: Instr) -> None:
     needs |= {str(one): mma.sm for mma, one in MMA_SYNC.items()}  # see test_instr_mma
     wanted = {sm for prefix, sm in needs.items() if instr.name.startswith(prefix)}
     assert instr.requires.sm == (max(wanted) if wanted else 70)
-    tables = CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_FIRST, CP_ASYNC_LAST, CP_ASYNC_ZFILL
+    tables = CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL
     copies = [copy for table in tables for copy in table.values()]
     assert (instr.engine is not None) == (instr in copies)
     assert (instr.ready is not None) == instr.requires.block_converged == (instr.name == "block_sync")
@@ -266,16 +264,6 @@ def test_the_text_of_a_turn_is_its_effect(instr: Instr, helper: Callable[[str], 
         t = np.zeros(len(rows), dtype=np.uint32)
         helper(str(instr))(t.ctypes, *(ctypes.c_uint32(int(row[lane, 0])) for row in rows))
         assert (t == wanted[lane]).all()
-
-
-@pytest.mark.parametrize("nbytes", CP_ASYNC_FIRST)
-def test_policies_of_copies_are_those_of_createpolicy(nbytes: int) -> None:
-    """And their addresses are never sums of a register and a uniform one; see CP_ASYNC_FIRST."""
-    for table, policy in ((CP_ASYNC_FIRST, "0x12F0000000000000"), (CP_ASYNC_LAST, "0x14F0000000000000")):
-        text = table[nbytes].text
-        assert f".L2::cache_hint [%0], [%1], {nbytes}, %2;" in text and f'"l"({policy}ull)' in text
-        assert "__cvta_generic_to_shared(s)) * blockDim.z;" in text
-        assert table[nbytes].engine == "cp.async" and "blockDim" not in CP_ASYNC[nbytes].text
 
 
 @pytest.mark.parametrize("nbytes", CP_ASYNC)

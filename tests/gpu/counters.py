@@ -51,12 +51,15 @@ CASES = (
 LOST = "lost arbitration"
 """On a full GPU the shared-memory pipe replays wavefronts that lost it to global traffic, and counts them.
 
-With at most one block an SM nothing competes; sectors and per-instruction counts are exact always."""
+Sectors are exact always, and counts by instruction but for loads by a part of a warp (partial_warps)."""
 
 COPIED = "asynchronous copies"
 """Of 16 bytes, of rows that start inside sectors: they read more sectors than the rule of loads says."""
 
 MOVED = "what the L2 keeps between launches"
+
+PARTIAL = "loads of one address by a part of a warp"
+"""What the tool counts once by instruction, and the pipe twice."""
 
 IDLE_COPY = 32
 """Wavefronts by instruction of a copy of 16 bytes that no lane makes, at most; one of 4 or 8 bytes has none.

@@ -2,7 +2,6 @@
 
 python -m tests.gpu.whole_rows correct SEED COUNT            random rows and ways, compared with NumPy
 python -m tests.gpu.whole_rows times out.json SEED ...       every way of the cases of `ragged_rows.drawn`;
-                                 plain, near                 those with no policies of the L2, or with some
 python -m tests.gpu.whole_rows chosen out.json SEED ...      what is chosen, beside two launches; of the five
                                                              slowest torch.compile too
 
@@ -50,17 +49,11 @@ from tests.gpu.ragged_rows import AHEAD_CYCLES, DTYPES, MOST_BYTES, compiled_by_
 from tests.gpu.timing import flush_buffer, medians_in_turn
 
 SMS = 132
-RINGS = (
-    (512, 2, 12, 0), (512, 2, 12, 14), (512, 4, 12, 0), (1024, 2, 12, 0), (512, 4, 12, 14), (1024, 2, 12, 14),
-    (512, 2, 12, 8), (512, 2, 12, 20),
-)  # fmt: skip
-"""Threads of a block, vectors at a time, vectors in shared memory, and those that the L2 is to keep."""
+RINGS = ((512, 2, 12), (512, 4, 12), (1024, 2, 12))
+"""Threads of a block, vectors at a time, and vectors in shared memory."""
 
-KINDS: dict[str, Callable[[int], bool]] = {
-    "times": lambda near: True, "plain": lambda near: not near, "near": lambda near: near > 0,
-    "chosen": lambda near: False,
-}  # fmt: skip
-"""Which of them, by the rounds that the L2 is to keep."""
+TIMED = ("times", "chosen")
+"""All of them beside what is chosen and two launches, or these alone."""
 
 AT_ONCE = (1, 2, 4, 8)
 """Rows that are read at once, beside all of them."""
@@ -84,15 +77,15 @@ def ways(p: NormProblem, which: str) -> list[NormConfig]:
     chosen = configs(p)
     apart = [c for c in chosen if c.splits > 1 and not c.together]
     kept = [c for c in chosen if c.cluster > 1]
-    found = [*chosen[:1], *apart[:1], *kept[:1]] if which != "near" else apart[:1]
-    found = [c for c in found if which == "chosen" or not c.near]
+    found = [*chosen[:1], *apart[:1], *kept[:1]]
+    if which == "chosen":
+        return list(dict.fromkeys(found))
     rows, vec = walk_of(form_of(p), p.dtype, chosen[0]).places, chosen[0].vec
     several = {rows, *(n for n in AT_ONCE if n < rows)}
-    rings = [r for r in RINGS[: 8 if len(several) == 1 else 3] if KINDS[which](r[3])]
-    for (threads, depth, staged, near), at_once in product(rings, sorted(several)):
+    for (threads, depth, staged), at_once in product(RINGS, sorted(several)):
         splits = SMS * (1024 // threads) // at_once
         if splits > 1:
-            parts = {"splits": splits, "staged": staged, "resident": splits * at_once, "near": near}
+            parts = {"splits": splits, "staged": staged, "resident": splits * at_once}
             found.append(NormConfig(vec, 1, threads, "global", depth, **parts))
     return list(dict.fromkeys(found))
 
@@ -195,10 +188,6 @@ def _near(found: Any, right: Any, dtype: str) -> bool:
 # --- correctness ---------------------------------------------------------------------------------------
 
 
-HINTED = 1000
-"""The first seed of ways with policies of the L2."""
-
-
 def of_seed(seed: int) -> tuple[NormProblem, NormConfig]:
     """A problem of long rows and resident blocks that read parts of them."""
     rng = random.Random(seed)
@@ -212,11 +201,11 @@ def of_seed(seed: int) -> tuple[NormProblem, NormConfig]:
         op, (rows, n), 1, dtype, src_offset=offset, dst_offset=offset, in_place=in_place,
         weight=weight, bias=bias,
     )  # fmt: skip
-    threads, depth, staged, near = rng.choice([r for r in RINGS if bool(r[3]) == (seed >= HINTED)])
+    threads, depth, staged = rng.choice(RINGS)
     at_once = rng.choice((rows, rng.randint(1, rows)))
     most = SMS * (1024 // threads) // at_once
     splits = rng.choice((most, rng.randint(2, most)))
-    parts = {"splits": splits, "staged": staged, "resident": splits * at_once, "near": near}
+    parts = {"splits": splits, "staged": staged, "resident": splits * at_once}
     return p, NormConfig(16 // p.dtype.nbytes, 1, threads, "global", depth, **parts)
 
 
@@ -228,7 +217,7 @@ def compiled_seed(case: tuple[int, str]) -> list[Prepared]:
 
 def main(args: list[str]) -> int:
     """See the module's text."""
-    if args[0] in KINDS:
+    if args[0] in TIMED:
         return times(args[1], [int(seed) for seed in args[2:]], args[0])
     return wrong_of(int(args[1]), int(args[2]), of_seed, compiled_seed)
 

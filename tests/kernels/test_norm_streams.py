@@ -146,6 +146,18 @@ def test_a_large_tensor_of_odd_pitch_is_a_stream() -> None:
     assert not any(c.width for c in configs(norm_problem("softmax", (999, 117), 0, "bf16")))
 
 
+def test_a_stream_of_few_rows_is_not_chosen_by_wide_vectors() -> None:
+    """Of 2 rows of 9e7 columns the partials are 5 times the tensor: narrower vectors have more rows."""
+    (c, *_) = configs(norm_problem("layer_norm", (2, 98, 7, 379, 6, 31), (0, 2, 3, 5), "bf16"))
+    assert (c.width, c.vec) == (372, 2)
+
+
+def test_short_pieces_that_start_within_vectors_are_a_stream() -> None:
+    assert configs(norm_problem("softmax", (1666, 10, 9, 9, 45), (0, 1, 4), "f32"))[0].width
+    assert not configs(norm_problem("softmax", (1666, 10, 9, 9, 48), (0, 1, 4), "f32"))[0].width
+    assert not configs(norm_problem("softmax", (1666, 10, 9, 9, 65), (0, 1, 4), "f32"))[0].width
+
+
 def test_refusals() -> None:
     p = norm_problem("softmax", (99, 13), 0, "f16")
     for c in (

@@ -68,26 +68,13 @@ def test_ragged_rows_of_several_modes(p: NormProblem, c: NormConfig) -> None:
     launched(p, c)
 
 
-@each("near", [1, 2, 5, 8])
-def test_hints_of_the_l2_change_no_result(near: int) -> None:
-    """A round that is asked for last is read again: those behind the ring's, and no others."""
-    p, c = norm_problem("layer_norm", (1, 4 * 32 * 2 * 12 - 3), 1, "f32"), replace(config(2, 4), near=near)
-    launched(p, c)
-    found, d = plan(p, config=c), data(p, 1)
-    given = {"src": d.src, "dst": d.old.copy(), "partial": np.zeros(found.workspace_elems, np.float32)}
-    ran = simulate(found.kernels[1], arguments(found.kernels[1], **given)).executed
-    last = sum(ran["cp_async_16_evict_last"])
-    assert last == 2 * 2 * -(-near // 2) and sum(ran["cp_async_16_evict_first"]) == 2 * (12 + 8) - last
-    assert "cp_async_16" not in ran and "stg128_whole" not in ran and sum(ran["stg128_stream"]) >= 2 * 11
-
-
-@each(("rows", "at_once", "near"), [(2, 1, 0), (5, 1, 0), (5, 2, 0), (4, 2, 3), (7, 3, 1)])
-def test_rows_in_turn(rows: int, at_once: int, near: int) -> None:
+@each(("rows", "at_once"), [(2, 1), (5, 1), (5, 2), (4, 2), (7, 3)])
+def test_rows_in_turn(rows: int, at_once: int) -> None:
     """Blocks go on to further rows; those that have none left do not wait for the others."""
     for op in ("softmax", "layer_norm", "rms_norm"):
         p = norm_problem(op, (rows, 2003), 1, "f32")
-        launched(p, replace(config(2, 4), resident=2 * at_once, near=near), rows)
-        launched(p, replace(config(2, 4), resident=2 * at_once, near=near), rows, "warp")
+        launched(p, replace(config(2, 4), resident=2 * at_once), rows)
+        launched(p, replace(config(2, 4), resident=2 * at_once), rows, "warp")
 
 
 def test_random_rows_agree() -> None:
@@ -179,12 +166,10 @@ def test_columns_are_refused() -> None:
 
 
 def test_what_memory_moves_is_what_is_copied_and_stored() -> None:
-    """The closed form beside the count of a program's vectors, with and without those that the L2 keeps."""
-    for rounds, staged, near in ((10, 4, 0), (10, 4, 3), (10, 4, 6), (10, 4, 9), (3, 4, 0)):
-        copied = range(rounds)
-        again = [i for i in copied if i >= staged]
-        from_memory = [i for i in again if i >= staged + near]
-        assert moved_bytes(rounds, staged + near) == 2 * rounds + len(from_memory)
+    """The closed form beside the count of a program's vectors."""
+    for rounds, staged in ((10, 4), (10, 0), (3, 4)):
+        again = [i for i in range(rounds) if i >= staged]
+        assert moved_bytes(rounds, staged) == 2 * rounds + len(again)
 
 
 @each(("shape", "dtype", "together"), [

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from layoutalg.kernels.rowwise.columns.form import Stream, rows_of, stream_of, with_fold
 from layoutalg.kernels.rowwise.columns.held import MOST_WORDS, HeldColumns, copy_us, held_columns, held_us
-from layoutalg.kernels.rowwise.columns.stream_plan import Streamed, streamed
+from layoutalg.kernels.rowwise.columns.stream_plan import MOST_JOINING, Streamed, streamed
 from layoutalg.kernels.rowwise.columns.two_passes import Beside, Later, first_pass, second_pass
 
 __all__ = [
+    "MOST_JOINING",
     "MOST_WORDS",
     "Beside",
     "HeldColumns",

@@ -25,6 +25,12 @@ TORN, NARROW, SINGLE = 1.04, 8.0, 8.0
 """What rows of the stream cost that are not whole lines; bytes that each run of a tile costs; bytes per byte
 of the rows that are left, taken element by element."""
 
+MOST_JOINING, JOINED_BYTES = 256, 420e3
+"""Threads that join the partials of a group, at most; bytes that memory moves while each adds one more."""
+
+MOST_COST = 4.5
+"""Bytes of memory per byte of the tensor, at most: streams of few rows have many partials."""
+
 ENOUGH, RESIDENT = 1280, 1536
 """Threads of a multiprocessor that are enough, and those that it holds, about."""
 
@@ -57,7 +63,9 @@ def folds(form: Form, vec: int, element: DType) -> Iterator[Stream]:
 
 
 def streamed(form: Form, element: DType, planes: int, sms: int) -> list[Streamed]:
-    """All ways to read a form as a stream, the cheapest first; `planes` partials of a column.
+    """All ways to read a form as a stream by the widest vectors that have any, the cheapest first.
+
+    `planes` partials belong to a column.
 
     >>> from layoutalg.dtype import dtype
     >>> from layoutalg.kernels.rowwise.problems import axes_problem, normalise
@@ -67,8 +75,8 @@ def streamed(form: Form, element: DType, planes: int, sms: int) -> list[Streamed
     """
     vec = VECTOR_BYTES // element.nbytes
     while vec * element.nbytes >= 4:
-        found = [way for s in folds(form, vec, element) for way in _ways(s, vec, element, planes, sms)]
-        if found:
+        ways = (way for s in folds(form, vec, element) for way in _ways(s, vec, element, planes, sms))
+        if found := [way for way in ways if way.cost <= MOST_COST]:
             return sorted(found, key=lambda way: way.cost)
         vec //= 2
     return []
@@ -91,9 +99,10 @@ def _ways(s: Stream, vec: int, element: DType, planes: int, sms: int) -> Iterato
             rounds = ceil(steps / (share * splits))
             idle = tiles * side * vec / s.places * (rounds * share * splits / steps)
             partials = 2 * 4 * planes * (splits + 1) * s.places / total
+            joined = planes * (s.places * splits / s.form.outputs / MOST_JOINING) * JOINED_BYTES / total
             apart = TORN if s.width * size % LINE_BYTES else 1.0
             apart *= 1 + NARROW / run
-            cost = 3 * idle * apart / _filled(tiles * splits, threads, sms) + partials + single
+            cost = 3 * idle * apart / _filled(tiles * splits, threads, sms) + partials + joined + single
             yield Streamed(vec, side, share, s.width, splits, cost)
 
 

@@ -24,25 +24,21 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr, simplify
 from layoutalg.codegen.instr import (
     CP_ASYNC,
-    CP_ASYNC_FIRST,
-    CP_ASYNC_LAST,
     CP_COMMIT,
     CP_WAIT,
     LDG,
     LDS,
     MOVE,
     STG,
-    STG_STREAM,
     STG_WHOLE,
     STS,
-    Instr,
     fill,
     pack,
     unpack,
@@ -55,7 +51,7 @@ from layoutalg.kernels.rowwise.packed import PackedRun, PackedWalk
 from layoutalg.kernels.rowwise.problems import Mode, NormProblem
 from layoutalg.kernels.rowwise.schedule import Hold, NormConfig, Ring, Schedule
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns, minus
-from layoutalg.kernels.rowwise.walk import Bases, Chunk, Crd, Index, Side, Walk
+from layoutalg.kernels.rowwise.walk import Bases, Chunk, Crd, Index, Side, Tiling, Walk
 from layoutalg.layout import Layout
 
 Visit: TypeAlias = "Callable[[Vector], None]"
@@ -99,6 +95,7 @@ class Block:
 
     src: Tensor
     run: PackedRun
+    prefix = ""
 
     def __init__(self, name: str, walk: Walk, notes: list[str], *, backwards: bool = False) -> None:
         self.walk, self.tiling = walk, walk.tiling
@@ -124,7 +121,7 @@ class Block:
     def reg(self, name: str, count: int) -> Reg:
         """Registers by name, declared when they are first asked for."""
         if name not in self._regs:
-            self._regs[name] = self.k.reg(name, count)
+            self._regs[name] = self.k.reg(self.prefix + name, count)
         return self._regs[name]
 
     def filled(self, name: str, count: int, word: int) -> Reg:
@@ -251,6 +248,14 @@ class NormBlock(Block):
         """Code of threads whose row exists."""
         return self.where(self.has_row(self.place))
 
+    def by_column(self) -> Self:
+        """The same block of columns with one column for each thread, in registers of their own."""
+        tiling = Tiling(self.element, 1, self.tiling.threads, 1)
+        one = copy(self)
+        one.prefix, one._regs = "one_", {}
+        one.walk, one.tiling = Walk(self.walk.form, tiling), tiling
+        return one
+
 
 class RowBlock(NormBlock):
     """A block of a norm: source, destination, and the vectors that its threads hold or fetch again.
@@ -359,7 +364,7 @@ class RowBlock(NormBlock):
             with self.present():
                 for slot in range(ring.slots):
                     group = self._turn(ring, slot, slot, backwards=backwards, plain=ring.plain)
-                    self._start(group, near=True)
+                    self._start(group)
 
     def _keeping(self, ring: Ring, *, backwards: bool) -> Iterator[Group]:
         """The same where blocks wait for each other: backwards first, then, from what the ring has kept,
@@ -383,7 +388,7 @@ class RowBlock(NormBlock):
                     one.visit(self._recall)
                     yield one
             next_one = turn * ring.slots + slot + ring.slots
-            self._start(self._turn(ring, next_one, at, backwards=backwards, plain=False), near=backwards)
+            self._start(self._turn(ring, next_one, at, backwards=backwards, plain=False))
 
     def _stream(self, ring: Ring, *, backwards: bool) -> Iterator[Group]:
         """All rounds, through a ring in shared memory: each copy is followed by the next into its place."""
@@ -396,20 +401,9 @@ class RowBlock(NormBlock):
             yield group
             self._start(self._turn(ring, n + ring.slots, slot, backwards=backwards, plain=False))
 
-    def _start(self, group: Group, *, near: bool = False) -> None:
-        """Start the copies of a group; `near`: those that the L2 is to keep are marked."""
-        first, last = (
-            partial(self._copy, instr=x[self.tiling.nbytes]) for x in (CP_ASYNC_FIRST, CP_ASYNC_LAST)
-        )
-        low, rounds, at = self.config.staged, self.config.near, as_expr(group.first)
-        stays = simplify((at >= low) & (at < low + rounds)) if near and rounds else Const(0)
-        if isinstance(stays, Const):
-            group.visit(last if stays == Const(1) else first if rounds else self._copy)
-        else:
-            with self.k.If(stays):
-                group.visit(last)
-            with self.k.Else():
-                group.visit(first)
+    def _start(self, group: Group) -> None:
+        """Start the copies of a group."""
+        group.visit(self._copy)
         self.k.do(CP_COMMIT)
 
     def _turn(self, ring: Ring, n: Index, slot: Index, *, backwards: bool, plain: bool) -> Group:
@@ -446,9 +440,9 @@ class RowBlock(NormBlock):
         with self._into(v):
             self.k.do(self.loads[self.tiling.nbytes], v.words, self.source(v.chunk))
 
-    def _copy(self, v: Vector, instr: Instr | None = None) -> None:
+    def _copy(self, v: Vector) -> None:
         with self.where(self._wanted(v)):
-            self.k.do(instr or CP_ASYNC[self.tiling.nbytes], self._slot(v), self.source(v.chunk))
+            self.k.do(CP_ASYNC[self.tiling.nbytes], self._slot(v), self.source(v.chunk))
 
     def _recall(self, v: Vector) -> None:
         with self._into(v):
@@ -500,8 +494,7 @@ class RowBlock(NormBlock):
         k, vec, chunk = self.k, self.tiling.vec, v.chunk
         crd = chunk.crd and self.walk.counted(chunk.crd, self.walk.modes, "dst")
         to = self.at(self.dst, chunk.target, crd, self.walk.form.dst_offset)
-        stream = STG_STREAM if self.config.near else {}
-        whole = stream.get(self.tiling.nbytes, STG_WHOLE[self.tiling.nbytes])
+        whole = STG_WHOLE[self.tiling.nbytes]
         if not v.cut:
             k.do(whole, to, packed)
             return

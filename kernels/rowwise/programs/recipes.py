@@ -313,8 +313,8 @@ def _rms_apply(b: NormBlock, f: RegRef) -> None:
 class Norm:
     """The steps of a norm, see the module's text.
 
-    `partials` are the registers that a part leaves, and those that they are read into; `factors` those that
-    `apply` reads.
+    `partials` are the registers that a part leaves, and those that they are read into; `own` those that a
+    thread has of them before statistics are combined; `factors` those that `apply` reads.
     """
 
     start: Join
@@ -326,6 +326,7 @@ class Norm:
     ready: Join
     apply: Callable[[NormBlock, RegRef], None]
     partials: Mapping[str, str]
+    own: tuple[str, ...]
     factors: tuple[str, ...]
 
     def result(self, b: RowBlock, v: Vector) -> None:
@@ -339,15 +340,16 @@ NORMS: Mapping[str, Norm] = MappingProxyType(
     {
         "softmax": Norm(
             _softmax_start, _softmax_held, _softmax_online, _softmax_single, _softmax_join, _softmax_combine,
-            _softmax_ready, _softmax_apply, {"m": "m_b", "s": "s_b"}, ("m", "s"),
+            _softmax_ready, _softmax_apply, {"m": "m_b", "s": "s_b"}, ("m", "s"), ("m", "s"),
         ),
         "layer_norm": Norm(
             _norm_start, _norm_held, _norm_online, _norm_single, _norm_merge, _norm_combine,
-            _norm_ready, _norm_apply, {"mean": "mean_b", "q": "q_b", "every": "more"}, ("mean", "q"),
+            _norm_ready, _norm_apply, {"mean": "mean_b", "q": "q_b", "every": "more"},
+            ("mean", "q", "count"), ("mean", "q"),
         ),
         "rms_norm": Norm(
             _rms_start, _rms_held, _rms_online, _rms_single, _rms_join, _rms_combine,
-            _norm_ready, _rms_apply, {"q": "q_b"}, ("q",),
+            _norm_ready, _rms_apply, {"q": "q_b"}, ("q",), ("q",),
         ),
     }
 )  # fmt: skip

@@ -22,7 +22,7 @@ statistics are made, every group that was awaited is followed by an empty one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 from layoutalg.codegen.expr import Expr, as_expr, minus
@@ -52,6 +52,10 @@ class SlabBlock(RowBlock):
     def used(self, name: str) -> Reg:
         """The registers of a factor, from which results are made."""
         return self.stat(name)
+
+    def joined(self) -> AbstractContextManager[None]:
+        """Code of the threads that make results of the statistics that are joined."""
+        return self.present()
 
     def hold(self) -> None:
         """Start all copies and loads: as many groups arrive in turn."""
@@ -110,6 +114,10 @@ class TurningBlock(SlabBlock):
     def has_row(self, place: Expr) -> list[Expr]:
         """The predicate that a place is one of the rows: of several modes the slab does not tell."""
         return super().has_row(place) or [place < self.walk.places] * (len(self.walk.row_extents) > 1)
+
+    def joined(self) -> AbstractContextManager[None]:
+        """Code of all threads: they make results when the next slab comes in."""
+        return nullcontext()
 
     @property
     def follows(self) -> Expr:
@@ -267,7 +275,8 @@ class Room:
             with b.where([b.y.eq(0)]):
                 self._words(self.final, 0, self.factors, store=True)
         k.do(BAR)
-        self._words(self.final, 0, [b.used(name) for name in norm.factors], store=False)
+        with b.joined():
+            self._words(self.final, 0, [b.used(name) for name in norm.factors], store=False)
 
     def _exchanged(self, x: Exchange) -> None:
         """Join the statistics of the blocks of a cluster, in the threads of the first warp."""
