@@ -33,7 +33,7 @@ from layoutalg.arch import Arch
 from layoutalg.codegen.gpu import device_array, largest_difference, random_normal
 from layoutalg.codegen.instr import decode, encode
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.baselines import (
     GroupOperands,
     Launch,
@@ -195,14 +195,25 @@ def with_factors(family: Family, alpha: float | None = None, beta: float | None 
         for name, value in (("alpha", alpha), ("beta", beta)):
             if value is None or (name == "beta" and trial == "beta = 0"):
                 continue
-            if p.accumulator.name == "s32" and abs(value) * p.k >= 1 << 38:
-                raise ShapeError(f"{name} is {value}: sums of {p.k} products are exact in float64 up to 2^53")
+            if p.accumulator.name == "s32":
+                _check_exact(p, name, value)
             given |= scalar_words(p, name, value)
             if name == "beta" and value == 0:
                 given["c"] = ~(0 * given["c"])
         return given
 
     return replace(family, buffers=buffers)
+
+
+def _check_exact(p: GemmProblem, name: str, value: float) -> None:
+    """Refuse a factor of integers whose multiples no float64 holds: of sums below 2^52, of C the same."""
+    of, most = (
+        (f"sums of {p.k * p.packed} products", (1 << 38) / p.k)
+        if name == "alpha"
+        else ("integers of C", 1 << 21)
+    )
+    if abs(value) >= most:
+        raise ShapeError(f"{name} is {value}: {of} are exact in float64 up to 2^53")
 
 
 def _factors(p: GemmProblem) -> tuple[float, float]:
@@ -478,6 +489,8 @@ def _family(
     ) -> GemmProblem:  # fmt: skip
         n, k = (m if x is None else x for x in (n, k))
         if c is not None:
+            if not isinstance(c, bool):
+                raise ArgumentTypeError(f"c = {shown(c)}: True or False is needed")
             rest["reads_c"] = c
         p = gemm_problem(m, n, k, dtype, **{"b_major": b_major, "accumulator": sums, **rest})
         whole = 16 // p.operand.nbytes

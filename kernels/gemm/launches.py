@@ -132,8 +132,9 @@ def called_problem(p: GemmProblem, c: AnyConfig) -> GemmProblem:
     more = 14 if c.splits > 1 else 16  # sums of parts are numbered from the first one's first
     most = MOST_CALLED if max(p.m, p.n, p.k, *rows) <= MOST_CALLED else MOST_CALLED << more
     m = n = k = most
+    lda = most
     if isinstance(c, GemvConfig):
-        m = p.m
+        m, lda = p.m, most if p.a_major == "k" else p.lda  # one row of A may be stored along m, by itself
     elif isinstance(c, Sm90Config):
         m, n, k = (MOST_CALLED if max(p.m, p.n, p.k) <= MOST_CALLED else MOST_EXTENT,) * 3
         if p.grouped and max(p.n, p.k) <= MOST_CALLED:
@@ -148,7 +149,7 @@ def called_problem(p: GemmProblem, c: AnyConfig) -> GemmProblem:
         ldd = most + combine_vector(p) % (16 // p.accumulator.nbytes)
     batch = widest_batch(p, c)
     return replace(
-        p, m=m, n=n, k=k, lda=most, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED
+        p, m=m, n=n, k=k, lda=lda, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED
     )  # fmt: skip
 
 

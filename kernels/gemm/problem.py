@@ -23,7 +23,7 @@ Products of bits are a & b, or with arithmetic "xor" a ^ b: a sum counts the one
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -55,6 +55,9 @@ PACKED_BYTES: Mapping[str, DType] = MappingProxyType(
 BITWISE = ("and", "xor")
 """What is summed of bits, the usual one first."""
 
+PLAIN = named_epilogue(reads_c=False, bias=False, activation="none")
+"""alpha A B."""
+
 ALIGNED = (16, 16, 16)
 """Where the buffers of A, of B, and of what has D's type start: at multiples of so many bytes."""
 
@@ -83,6 +86,8 @@ class GemmProblem:
 
     >>> print(gemm_problem(64, 32, 128, "f16"))
     64 x 32 x 128 f16 TN
+    >>> print(gemm_problem(64, 32, 128, "f16", result="f32", ldd=40, bias=True))
+    64 x 32 x 128 f16 TN, f32 result, ldd 40, alpha A B + bias
     """
 
     m: int
@@ -188,7 +193,21 @@ class GemmProblem:
         many = "" if self.grouped else "".join(f"{mode.extent} x " for mode in self.batch)
         bits = f" {self.arithmetic}" if self.arithmetic else ""
         groups = f" in {self.products} groups" if self.grouped else ""
-        return f"{many}{self.m} x {self.n} x {self.k * self.packed} {self.element} {majors}{bits}{groups}"
+        usual = f"{many}{self.m} x {self.n} x {self.k * self.packed} {self.element} {majors}{bits}{groups}"
+        return ", ".join([usual, *self._unusual()])
+
+    def _unusual(self) -> Iterator[str]:
+        """What is not as it is where nothing is asked for: types, leading dimensions, the epilogue."""
+        if self.accumulator.name != ACCUMULATORS[self.element][0]:
+            yield f"{self.accumulator} sums"
+        if self.result.name != _usual_result(self.element):
+            yield f"{self.result} result"
+        rows = _row_lengths(self.m, self.n, self.k, self.a_major, self.b_major)
+        for name, least in rows.items():
+            if (leading := getattr(self, name)) != least:
+                yield f"{name} {leading * (self.packed if name in ('lda', 'ldb') else 1)}"
+        if self.epilogue != PLAIN:
+            yield self.epilogue.said("A B")
 
 
 def gemm_problem(
@@ -231,7 +250,7 @@ def gemm_problem(
         raise UnsupportedError(
             f"{element} products are added up in {' or '.join(ACCUMULATORS[element.name])}, not {sums}"
         )
-    default = {"tf32": "f32", **dict.fromkeys(("s8", *PACKED_BYTES), "s32")}.get(element.name, element.name)
+    default = _usual_result(element.name)
     to = find_dtype(result or default)
     if to.name not in (default, sums.name):
         known = " and ".join(dict.fromkeys((default, sums.name)))
@@ -255,12 +274,7 @@ def gemm_problem(
             "an epilogue and steps of its own: reads_c, bias and activation belong into it"
         )
     epilogue.check(sums.name)
-    rows = {
-        "lda": k if a_major == "k" else m,
-        "ldb": k if b_major == "k" else n,
-        "ldc": n,
-        "ldd": n,
-    }
+    rows = _row_lengths(m, n, k, a_major, b_major)
     given = {"lda": lda, "ldb": ldb, "ldc": ldc, "ldd": ldd}
     leading = {}
     for name, least in rows.items():
@@ -284,6 +298,16 @@ def gemm_problem(
         m, n, k, element, sums, to, a_major, b_major, leading["lda"], leading["ldb"], leading["ldc"],
         leading["ldd"], epilogue, several, align_bytes, bits,
     )  # fmt: skip
+
+
+def _usual_result(element: str) -> str:
+    """D's type, of products of an element type."""
+    return {"tf32": "f32", **dict.fromkeys(("s8", *PACKED_BYTES), "s32")}.get(element, element)
+
+
+def _row_lengths(m: int, n: int, k: int, a_major: str, b_major: str) -> dict[str, int]:
+    """The least leading dimensions."""
+    return {"lda": k if a_major == "k" else m, "ldb": k if b_major == "k" else n, "ldc": n, "ldd": n}
 
 
 def _bitwise(element: DType, arithmetic: str) -> str:

@@ -182,7 +182,9 @@ class Sm80Config:
 
     def __str__(self) -> str:
         schedule = "" if self.schedule == ALL_AT_ONCE else f", {self.schedule}"
-        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{schedule}"
+        return (
+            f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{_parts(self.splits)}{schedule}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,8 +321,12 @@ class Sm90Config:
         shape = f"{self.cluster_m}x{self.cluster_n}x{self.cluster_k}"
         cluster = f", clusters of {shape}" if self.cluster > 1 else ""
         turns = ", ping-pong" if self.pingpong else ""
-        schedule = ", streamk" if self.schedule == "streamk" else ""
-        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}{turns}{schedule}"
+        more = _parts(self.splits) + (", streamk" if self.schedule == "streamk" else "")
+        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}{turns}{more}"
+
+
+def _parts(splits: int) -> str:
+    return f", {splits} parts of k" if splits > 1 else ""
 
 
 def _halving(columns: int, widest: int) -> tuple[int, ...]:

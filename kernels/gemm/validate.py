@@ -7,6 +7,7 @@ memory and registers are asked of both in one way.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 from math import gcd
 
@@ -390,12 +391,12 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         raise UnsupportedError(f"through = {c.through!r}: 'tma' and 'shared' are accepted")
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
     if needed > most:
-        stage = needed - shared_bytes(p, replace(c, stages=c.stages - 1))
+        stage = (c.tile_m + c.tile_n) * c.tile_k * p.operand.nbytes + 16
         results = needed - stage * c.stages
         raise ResourceError(
             f"shared memory bytes of {c}, which are {c.stages} of {stage} and {results} for results,", needed,
             most,
-            hint=f"{(most - results) // stage} stages fit",
+            hint=_fitting_stages(p, c, most),
         )  # fmt: skip
     held = ROLE_REGISTERS[c.consumers][1] or MOST_REGISTERS
     if registers(p, c) > held:
@@ -490,17 +491,22 @@ def multiples(p: GemmProblem, c: SimtConfig | Sm80Config) -> tuple[int, int, int
 def _resources(p: GemmProblem, c: Config, chip: Arch) -> None:
     needed, most = shared_bytes(p, c), chip.max_shared_bytes_per_block
     if needed > most:
-        one = needed // c.stages
-        raise ResourceError(
-            f"shared memory bytes of {c}", needed, most,
-            hint=f"{most // one} stages fit" if most >= one else "take a smaller tile",
-        )  # fmt: skip
+        raise ResourceError(f"shared memory bytes of {c}", needed, most, hint=_fitting_stages(p, c, most))
     held, most = registers(p, c), min(MOST_REGISTERS, REGISTERS_PER_SM // (c.threads * c.min_blocks))
     if held > most:
         hint = "take more warps or a smaller tile"
         if isinstance(c, SimtConfig):
             hint = "take fewer elements per thread or min_blocks = 1"
         raise ResourceError(f"registers per thread of {c}", held, most, hint=hint)
+
+
+def _fitting_stages(p: GemmProblem, c: Config, most: int) -> str:
+    """How many stages leave a block with `most` bytes of shared memory, of those that its copies can have."""
+    numbers = range(1 if c.via == "registers" else 2, c.stages)
+    fitting = bisect_left(numbers, 1, key=lambda stages: shared_bytes(p, replace(c, stages=stages)) > most)
+    if not fitting:
+        return "take a smaller tile"
+    return "1 stage fits" if numbers[fitting - 1] == 1 else f"{numbers[fitting - 1]} stages fit"
 
 
 def shared_bytes(p: GemmProblem, c: Config) -> int:
@@ -525,7 +531,8 @@ def shared_bytes(p: GemmProblem, c: Config) -> int:
 
 
 def registers(p: GemmProblem, c: Config) -> int:
-    """Registers that a thread needs at least: sums, fragments, staged vectors, addresses.
+    """Registers that a thread is taken to need: sums, fragments, staged vectors, addresses; what a compiler
+    does not keep at one time takes fewer.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> registers(gemm_problem(256, 256, 64, "f32"), SimtConfig(128, 256, 8, 16, 8, 4))

@@ -192,9 +192,7 @@ def read_lock(path: Path) -> Lock:
     'model'
     """
     match read_named(path, "the lock", FORMAT, VERSION, MOST_BYTES):
-        case {"timing": str(timing), "gpu": str(gpu), "choices": [*choices]} if (
-            timing in TIMINGS and timing != VERIFIED
-        ):
+        case {"timing": str(timing), "gpu": str(gpu), "choices": [*choices]} if timing in TIMINGS:
             found: dict[tuple[str, str], Locked] = {}
             for place, named in enumerate(choices, 1):
                 name, choice = _choice(path, named)

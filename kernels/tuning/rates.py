@@ -205,7 +205,6 @@ def read_rates(path: Path) -> Rates:
             "problems": int(problems),
         } if (
             timing in TIMINGS
-            and timing != VERIFIED
             and rates.keys() == RATES.keys()
             and all(is_number(x) and x >= 0 for x in (*rates.values(), middle, worst, records, problems))
             and any(rates.values())

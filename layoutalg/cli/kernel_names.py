@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from hashlib import sha256
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.errors import ParseError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
@@ -76,7 +77,8 @@ def find_kernel(
             config, source = (ranked or [config])[0], f", by the {rates.source}" if ranked else ""
     sequence = found.launches(problem, config, arch)
     if linked:
-        sequence = _renamed(sequence, f"{family} {problem} {config} {arch}")
+        told = config if name is None else repr(config)  # steps of one ladder may print alike
+        sequence = _renamed(sequence, f"{family} {problem} {told} {arch}")
     kernels = sequence.kernels
     if not 1 <= part <= len(kernels):
         raise ResourceError(f"part of {problem}", part, len(kernels))
@@ -297,12 +299,21 @@ def _listed(text: str, file: str) -> list[Any]:
 
 def _arguments(family: Family, named: object) -> Mapping[str, Any]:
     taken = (*family.asks, "dtype")
+
+    def refused(why: str) -> ParseError:
+        return ParseError(f"{str(named)[:80]} is not a problem of {family.name}{why}", text="", position=0)
+
     if not isinstance(named, dict) or not all(isinstance(x, str) for x in named) or set(named) - set(taken):
-        raise ParseError(
-            f"{str(named)[:80]} is not a problem of {family.name}, which has {', '.join(taken)}",
-            text="",
-            position=0,
-        )
+        raise refused(f", which has {', '.join(taken)}")
+    asked = signature(family.problem).parameters
+    if missing := [x for x in taken if x in asked and asked[x].default is Parameter.empty and x not in named]:
+        raise refused(f": {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+    for name, value in named.items():
+        if name in EXAMPLES:
+            if not isinstance(value, list) or not all(type(x) is int for x in value):
+                raise refused(f": {name} = {value!r}, and a list such as [{EXAMPLES[name]}] is needed")
+        elif isinstance(value, list | dict):
+            raise refused(f": {name} = {value!r}, and one value is needed")
     return {name: tuple(x) if isinstance(x, list) else x for name, x in named.items()}
 
 

@@ -42,6 +42,20 @@ def test_what_there_is_not_is_refused(
         find_kernel(family, {"m": 256, "n": 256, "k": k}, "sm_90", step)
 
 
+def test_files_that_are_linked_have_names_of_their_own() -> None:
+    """Kernels of one size that differ in an option, and steps of one ladder that print alike."""
+    asked: list[tuple[dict[str, object], str | None]] = [
+        ({}, None), ({"bias": "n"}, None), ({"bias": "m"}, None), ({"c": True}, None), ({"ldd": 640}, None),
+        ({"activation": "relu"}, None), ({"accumulator": "f16"}, None), ({"result": "f32"}, None),
+        *(({}, str(number)) for number in range(1, 9)),
+    ]  # fmt: skip
+    names = {
+        find_kernel("gemm-sm80", CUBE | options, "sm_90", step, linked=True).kernel.name
+        for options, step in asked
+    }
+    assert len(names) == len(asked)
+
+
 def test_generate_writes_a_product() -> None:
     text = run("generate", "gemm-sm80", "--m", "256", "--n", "256", "--k", "128").stdout
     assert "mma_m16n8k16_f16_f32(acc[i][j]" in text and re.search(r"\ngemm_sm80_f16_[0-9a-f]{8}\(", text)

@@ -11,6 +11,8 @@ from layoutalg.kernels.gemm.family import VERIFIED as VERIFIED_PRODUCTS
 from layoutalg.kernels.verification import Check, VerifyReport
 from tests.command import answer, refusal, run
 
+EPILOGUE = "alpha A B + beta C + bias"
+
 
 def test_a_product_is_verified() -> None:
     words = ("verify", "gemm-simt", "--m", "32", "--n", "64", "--k", "16", "--target", "simulator")
@@ -35,8 +37,8 @@ def test_sizes_and_types_reach_the_problem(monkeypatch: pytest.MonkeyPatch) -> N
     assert answer("verify", "gemm-sm80", "--m", "40", "--dtype", "bf16", "--seed", "7", *only)["passed"]
     assert answer("verify", "gemm-sm80", *only, exit_code=1)["passed"] is False
     assert seen == [
-        "40 x 40 x 40 bf16 TN, simulator, 7",
-        *(f"{m} x {n} x {k} f16 TN, simulator, 0" for m, n, k in VERIFIED_PRODUCTS),
+        f"40 x 40 x 40 bf16 TN, {EPILOGUE}, simulator, 7",
+        *(f"{m} x {n} x {k} f16 TN, {EPILOGUE}, simulator, 0" for m, n, k in VERIFIED_PRODUCTS),
     ]
 
 

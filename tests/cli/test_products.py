@@ -126,6 +126,14 @@ def test_generate_writes_what_is_asked_for() -> None:
         ("generate gemm-simt --bias q", "bias = 'q': 'none', 'n' and 'm' are accepted"),
         ("generate gemm-simt --m 64 --lda 3", "lda = 3 is less than the row length"),
         ("verify gemm-sm80 --m 64 --dtype s8 --alpha 0.5 --target simulator", "alpha must be an integer"),
+        (
+            "verify gemm-sm80 --m 16 --dtype s8 --beta 1000000007 --target simulator",
+            "integers of C are exact in",
+        ),
+        (
+            "verify gemm-sm80 --m 16 --dtype s8 --alpha 17179869184 --target simulator",
+            "sums of 16 products are",
+        ),
         ("generate gemm-sm80 --b-major row", "b_major = 'row': 'k' and 'mn' are accepted"),
     ],
 )

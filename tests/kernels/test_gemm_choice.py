@@ -77,6 +77,14 @@ def test_the_fastest_is_the_first_of_all(
         assert choice.fastest(p, arch) == (found[0] if found else None)
 
 
+@pytest.mark.parametrize("choice", [SM80, SM90])
+@pytest.mark.parametrize(("m", "n"), [(64, 1000), (4096, 4096), (256, 64)])
+def test_configurations_of_a_product_print_differently(choice: Choice[Any], m: int, n: int) -> None:
+    """Parts of k among them: tables of times list them beside each other."""
+    found = choice.configs(gemm_problem(m, n, 4096))
+    assert len({str(config) for config in found}) == len(found)
+
+
 def test_what_fits_no_tile_is_refused_as_the_last_tile_refuses_it() -> None:
     choice = Choice((TILE, TILE), SUMS, lambda p, c, chip: replace(c, stages=16), ())
     with pytest.raises(ResourceError, match="16 stages: 524288 asked"):

@@ -117,6 +117,31 @@ def test_every_tile_compiles_without_spills() -> None:
     assert compile_program(build(p, Sm90Config(128, 256, 4))).spill_bytes == 0
 
 
+F32_IN_BOXES = {
+    "the usual tile": Sm90Config(256, 128, 4, result_vec=4, cluster_n=2),
+    "ping-pong": Sm90Config(128, 128, 2, result_vec=4, pingpong=True),
+    "one consumer": Sm90Config(128, 32, 2, 1, result_vec=4),
+    "three consumers": Sm90Config(384, 96, 2, 3, result_vec=4),
+}
+
+
+@each("name", F32_IN_BOXES)
+def test_f32_results_of_several_row_blocks_are_not_serialized(name: str) -> None:
+    """NVRTC refuses what the assembler has serialized."""
+    config = F32_IN_BOXES[name]
+    p = gemm_problem(4096, 4096, 4096, "bf16", result="f32", activation="relu")
+    assert compile_program(build(p, config)).spill_bytes == 0
+    small = gemm_problem(2 * config.tile_m + 8, 100, 72, "bf16", result="f32", activation="relu")
+    assert right(small, config, 0)
+
+
+@each("major", ["k", "mn"])
+@each(("rows", "consumers"), [(384, 3), (320, 1), (576, 3)])
+def test_a_tile_may_be_higher_than_a_box(rows: int, consumers: int, major: Any) -> None:
+    p = gemm_problem(rows + 8, 40, 72, "bf16", a_major=major)
+    assert right(p, Sm90Config(rows, 32, 2, consumers), 0)
+
+
 def test_as_many_blocks_as_there_are_tiles_or_multiprocessors() -> None:
     p = gemm_problem(256, 512, 64)
     assert block_count(p, Sm90Config(128, 256, 4)) == 4
@@ -127,6 +152,12 @@ REFUSED: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "no multiple of 16 bytes": (gemm_problem(64, 64, 68, "bf16"), SMALL),
     "not s8 into s32": (gemm_problem(64, 64, 64, "s8"), SMALL),
     "13 stages fit": (gemm_problem(64, 64, 64, "bf16"), replace(SMALL, stages=40)),
+    "which are 4 of 65552 and 8192 for results.*; 3 stages fit": (
+        gemm_problem(64, 64, 64, "bf16"), Sm90Config(256, 256, 4)
+    ),
+    "which are 2 of 139280 and .*; take a smaller tile": (
+        gemm_problem(64, 64, 64, "bf16"), Sm90Config(1024, 64, 2, 1)
+    ),
     "adds no matrix": (gemm_problem(64, 64, 64, "bf16", reads_c=True), SMALL),
     "columns of wgmma": (gemm_problem(64, 64, 64, "bf16"), replace(SMALL, tile_n=40)),
     "a step of a = 4100": (gemm_problem(64, 64, 64, "bf16", batch=[BatchMode(2, 4100, 0, 0, 4096)]), SMALL),

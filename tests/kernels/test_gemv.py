@@ -18,6 +18,7 @@ from layoutalg.kernels.gemm.family import operands
 from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig, build, vector
 from layoutalg.kernels.gemm.launches import called_launches, launches
 from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
+from layoutalg.kernels.verification import compare, copied
 from tests.kernels.test_gemm_sm90_batch import placed, right
 from tests.sweeps import each
 
@@ -154,3 +155,13 @@ def test_numbers_past_the_end_of_k_are_not_multiplied() -> None:
     rows[:, 133:] = 0x7FFF
     simulate_sequence(printed_sequence(launches(p, c)), given, trace=False)
     assert np.isfinite(given["d"].view("f2")).all()
+
+
+def test_a_row_that_is_stored_along_m_is_called_with_too() -> None:
+    """One row is stored along k and along m at once where its step is 1."""
+    p = gemm_problem(1, 158, 7, "bf16", a_major="mn", b_major="mn")
+    family = FAMILIES["gemv"]
+    config = family.choose(p)
+    given = operands(p)
+    simulate_sequence(called_launches(p, config), mine := copied(given))
+    assert compare("result", given, family.expected(p, config, given), mine).passed

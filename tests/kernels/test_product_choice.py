@@ -126,7 +126,8 @@ def test_plan_matmul_says_how_a_product_is_computed() -> None:
         r"\d+x\d+x64, \d stages(, clusters of 2x1x1, ping-pong)?|\b\d+ us", "...", str(plan)
     ).splitlines()
     assert shown[:3] == [
-        "3001 x 3001 x 3001 f16 TN on sm_90: gemm-sm90, ..., ... expected, ... of it copies",
+        "3001 x 3001 x 3001 f16 TN, lda 3008, ldb 3008 on sm_90: gemm-sm90, ..., ... expected, "
+        "... of it copies",
         "  a is copied into rows of 3008 elements (3001 x 3001)",
         "  b is copied into rows of 3008 elements (3001 x 3001)",
     ]

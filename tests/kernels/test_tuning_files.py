@@ -32,7 +32,7 @@ from layoutalg.kernels.tuning import (
     salvaged,
     store,
 )
-from tests.command import refusal, run
+from tests.command import answer, refusal, run
 
 KEY = Key("sum", "a" * 64, "c" * 64, "d" * 64, "model", "sm_90", "", "", "", library_version())
 RECORD = Record(KEY, "64 x 64", "by rows", 0, (1500.0,), {"sectors": 5.0})
@@ -317,3 +317,44 @@ def test_random_bytes_of_a_store_are_named_or_left_out(tmp_path: Path) -> None:
             assert str(path) in str(error)
         else:
             assert all(record == RECORD for record in found.values())
+
+
+MODEL = ("--timing", "model", "--top", "1")
+
+
+def test_problems_of_one_size_are_timed_each(tmp_path: Path) -> None:
+    """Products that differ in an option alone are problems of their own, and their texts say which."""
+    file, cube = tmp_path / "problems.json", {"m": 64, "n": 64, "k": 64}
+    file.write_text(json.dumps([cube, cube, cube | {"bias": True}, cube | {"lda": 128, "ldd": 80}]))
+    store = str(tmp_path / "times.jsonl")
+    found = answer("tune", "gemm-sm80", "--problems", str(file), *MODEL, "--store", store)
+    assert found["numbers"]["timed"] == 3
+    assert [row["problem"].removeprefix("64 x 64 x 64 f16 TN") for row in found["rows"]] == [
+        "", ", alpha A B + bias", ", lda 128, ldd 80",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("family", "problem", "said"),
+    [
+        ("gemm-sm80", "{}", "{} is not a problem of gemm-sm80: m is missing"),
+        ("transpose", "{}", "{} is not a problem of transpose: m and n are missing"),
+        ("sum", '{"shape": [8, 64]}', "of sum: axes is missing"),
+        ("sum", '{"shape": [8, null], "axes": [1]}', "a list such as [64,128] is needed"),
+        ("sum", '{"shape": [8, 64], "axes": 1}', "axes = 1, and a list such as [1,0] is needed"),
+        ("gemm-sm80", '{"m": 64, "activation": {}}', "activation = {}, and one value is needed"),
+        ("gemm-sm80", '{"m": [64]}', "m = [64], and one value is needed"),
+        ("gemm-sm80", '{"m": 64, "c": "no"}', "c = 'no': True or False is needed"),
+    ],
+)
+def test_what_is_not_a_problem_is_refused(family: str, problem: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "problems.json"
+    file.write_text(f"[{problem}]")
+    _, text = refusal("tune", family, "--problems", str(file), *MODEL, "--store", str(tmp_path / "new"))
+    assert said in text and not (tmp_path / "new").exists()
+
+
+def test_a_verification_takes_no_times(tmp_path: Path) -> None:
+    store = str(tmp_path / "new")
+    _, text = refusal("tune", "relu", "--sizes", "64", "--timing", "verified", "--store", store)
+    assert "unknown timing 'verified': accepted are gpu, model" in text

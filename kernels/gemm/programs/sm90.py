@@ -47,6 +47,7 @@ from layoutalg.codegen.instr import (
     WGMMA_COMMIT,
     WGMMA_FENCE,
     WGMMA_WAIT,
+    hold,
     pack,
 )
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, whole
@@ -74,6 +75,9 @@ L2_PROMOTION_BYTES = 128
 TMA_BYTES = 16
 """What rows in global memory start at multiples of."""
 
+ATOM_ROWS, MOST_SIDE = 8, 256
+"""Rows of an atom of the 128-byte swizzle, and of a box at most."""
+
 Leave: TypeAlias = "Callable[[Fragment, tuple[Expr, Expr]], None]"
 """What is written for the sums of a consumer, whose first row and column of D are given."""
 
@@ -92,10 +96,19 @@ def cluster_tiles(p: GemmProblem, c: Sm90Config) -> int:
     return -(-p.m // (c.tile_m * c.cluster_m)) * -(-p.n // (c.tile_n * c.cluster_n)) * p.products
 
 
+def box_rows(rows: int) -> int:
+    """Rows of the highest boxes that rows of k are loaded in: whole atoms, as many as a box can have.
+
+    >>> box_rows(256), box_rows(384)
+    (256, 192)
+    """
+    return max(x for x in range(ATOM_ROWS, min(rows, MOST_SIDE) + 1, ATOM_ROWS) if rows % x == 0)
+
+
 def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
     """Where element (row, k) of a stage lies: what TMA writes and wgmma reads, in the 128-byte swizzle.
 
-    Along k one box; along rows boxes of 64 rows by 64 k, one after the other.
+    Along k boxes of `box_rows`; along rows boxes of 64 rows by 64 k; one after the other.
 
     >>> from layoutalg.dtype import dtype
     >>> print(operand_layout("mn", dtype("f16"), 128))
@@ -193,7 +206,7 @@ class _Operand:
         }
         self.modes, own = tuple(steps), tuple(batch[i] for i in steps)
         self.sharing = c.cluster_n if name == "a" else c.cluster_m
-        high = rows // self.sharing if major == "k" else ROWS
+        high = box_rows(rows // self.sharing) if major == "k" else ROWS
         self.k, self.box = k, (high, c.tile_k, *(1,) * len(own))
         self.source = k.tensor(name, p.operand, (*extents, *own), (*strides, *steps.values()))
         self.map = k.tensor_map(
@@ -358,6 +371,7 @@ class _Writer:
                 with k.If(self.part.tiles.eq(0)):
                     k.clear(acc)
             with self.part.work(k):
+                self._hold(acc)
                 with self._steps(before) as (kt, stage, parity):
                     k.wait(self.full[stage], parity)
                     k.do(WGMMA_FENCE)
@@ -382,6 +396,18 @@ class _Writer:
         if c.through == "tma":
             with k.If(thread.eq(0)):
                 k.bulk_wait(0, read=True)
+
+    def _hold(self, acc: Fragment) -> None:
+        """Keep what was done to the sums of the tile before in front of a tile's first step.
+
+        f32 results are finished in the accumulators themselves. Where a consumer has several 64 rows of them,
+        ptxas 13 lets the two meet in the branch of a store, and serializes all products (C7519).
+        """
+        k, c = self.k, self.c
+        in_place = c.through == "tma" and self.p.result.name == "f32" and c.schedule == "persistent"
+        if in_place and c.consumer_m > ROWS:
+            with k.Unroll("i", c.consumer_m // ROWS) as i:
+                k.do(hold(c.tile_n // 2, "f32"), acc.reg[i])
 
     def _or_part(self, whole_tile: Leave) -> Leave:
         """What a unit of work has of a tile: the whole, or a part, from the registers to its slot."""

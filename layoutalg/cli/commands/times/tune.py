@@ -158,6 +158,7 @@ class _Search:
 
 def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
     from layoutalg.arch import find_arch
+    from layoutalg.kernels.identity import data_digest
     from layoutalg.kernels.registry import FAMILIES
     from layoutalg.kernels.tuning import (
         TIMINGS,
@@ -200,10 +201,10 @@ def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
             heard = _Heard(changed)
             summary = tune(jobs, opened, store, budget_s=asked.budget_s, heard=heard)
     best: dict[str, Record] = {}
-    asked_for = {str(p) for p in listed}
+    asked_for = {data_digest(p) for p in listed}
     for r in store.records().values():
-        if r.key.family == name and r.key.place == place and r.problem in asked_for and not r.failure:
-            best[r.problem] = min(best.get(r.problem, r), r, key=lambda x: (x.ns, x.rank))
+        if r.key.family == name and r.key.place == place and r.key.problem in asked_for and not r.failure:
+            best[r.key.problem] = min(best.get(r.key.problem, r), r, key=lambda x: (x.ns, x.rank))
     rows = sorted(best.values(), key=by_place)
     numbers = {word: getattr(summary, word) for word in ("timed", "failed", "known", "left", "retried")}
     where = f"by the model of {place[1]}, which measures nothing" if place[0] == "model" else f"on {place[1]}"
@@ -255,4 +256,4 @@ def _problems(family: Family, asked: _Search) -> list[Any]:
         made = read_problems(family, read_source(file), file)
     if len(made) > MOST_PROBLEMS:
         raise ResourceError("problems of a search", len(made), MOST_PROBLEMS)
-    return list({str(p): p for p in made}.values())
+    return list(dict.fromkeys(made))
