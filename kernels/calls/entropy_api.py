@@ -97,7 +97,8 @@ def prepare_cross_entropy(
     9.0004
     """
     if not isinstance(reduction, str) or reduction not in REDUCTIONS:
-        raise UnknownNameError("reduction of losses", shown(reduction), REDUCTIONS)
+        given = reduction if isinstance(reduction, str) else shown(reduction)
+        raise UnknownNameError("reduction of losses", given, REDUCTIONS)
     source, at = view(x), view(target)
     simulated = in_simulator(simulate, source)
     if source.form.kind not in REDUCED:

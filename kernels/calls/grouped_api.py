@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import inf
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import LoadedSequence, gpu_status
@@ -190,6 +190,13 @@ def plan_grouped_matmul(
     return _plan(product, given["b"].form, starts_of(given), chip)
 
 
+def _rows(size: object) -> int:
+    """The rows of a group.  Raises TypeError for what is not an integer."""
+    if isinstance(size, bool) or not isinstance(size, SupportsIndex):
+        raise TypeError
+    return index(size)
+
+
 def check_sizes(sizes: Iterable[int], groups: int, m: int) -> tuple[int, ...]:
     """The rows of each group.  Raises as `grouped_matmul` does.
 
@@ -202,8 +209,7 @@ def check_sizes(sizes: Iterable[int], groups: int, m: int) -> tuple[int, ...]:
     if hasattr(sizes, "__cuda_array_interface__"):
         raise ArgumentTypeError("sizes lie on a GPU: integers of the host are needed, such as sizes.tolist()")
     try:
-        some = list(sizes)
-        found = [index(size) for size in some]
+        found = [_rows(size) for size in sizes]
     except TypeError:
         raise ArgumentTypeError(f"sizes are {shown(sizes)}: an integer per group is needed") from None
     if len(found) != groups:

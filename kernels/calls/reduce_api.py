@@ -148,6 +148,8 @@ def prepare_reduce(
     if not form.shape and op not in ("mean", "var", "logsumexp") and type(axes) is int and axes in (0, -1):
         asked = ()  # NumPy reduces a number along its "last" axis, but for a mean
     over, kept, shape = whole_axes(asked, form.shape)
+    if keepdims is not True and keepdims is not False:
+        raise ArgumentTypeError(f"keepdims is {shown(keepdims)}: True or False is needed")
     kinds = _results(op, form.kind, dtype)
     shape = kept if keepdims else shape
     if out is None:
@@ -202,7 +204,7 @@ def layer_norm(
 
     Weight and bias, if given, are contiguous arrays of the shape of these axes, in their order, and of x's
     type; they may start at any element.  `out` may be x itself.  Raises as `reduce` does, ArgumentTypeError
-    for an eps that is not a number, ShapeError for one that is not from 0 to the largest f32.
+    for an eps that is not a number, ShapeError for one that is neither 0 nor among the positive f32.
 
     >>> import numpy
     >>> layer_norm(numpy.array([[1, 3], [2, 2]], "f4"), eps=3.0).tolist()

@@ -350,7 +350,7 @@ def scalar_words(p: GemmProblem, name: str, value: Any) -> dict[str, int]:
 
     Integers are taken modulo 2^32 for integer sums; other values are rounded to f32 or f64.  Raises
     ArgumentTypeError for what is not a number, ShapeError for a fraction where sums are integers, and for a
-    finite number that the accumulator cannot hold.
+    finite number that is past the accumulator's largest, or that it rounds to 0.
 
     >>> scalar_words(gemm_problem(2, 3, 4, "f32"), "alpha", 1.0) == {"alpha": 0x3F800000}
     True
@@ -358,11 +358,14 @@ def scalar_words(p: GemmProblem, name: str, value: Any) -> dict[str, int]:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ArgumentTypeError(f"{name} is {shown(value)}: a number is needed")
     wide = p.accumulator.name == "f64"
+    form = "<d" if wide else "<f"
     number: Any = value
     try:
         if p.accumulator.name == "s32" and number == int(number):
             return {name: int(number) & 0xFFFFFFFF}
-        packed = struct.pack("<d" if wide else "<f", float(number))
+        packed = struct.pack(form, float(number))
+        if number != 0 and struct.unpack(form, packed)[0] == 0:
+            raise OverflowError
     except (OverflowError, ValueError):
         raise ShapeError(f"{name} is {shown(value)}, which {p.accumulator} cannot hold") from None
     if p.accumulator.name == "s32":

@@ -48,7 +48,7 @@ from layoutalg.kernels.modes import (
     lowest,
     normal_form,
 )
-from layoutalg.layout import AnyLayout, Layout, Swizzle, Swizzles, flatten_tree, product
+from layoutalg.layout import AnyLayout, Layout, Swizzle, Swizzles, coalesce, flatten_tree, product
 
 WIDTHS_BYTES = (1, 2, 4, 8, 16)
 """Element widths that can be moved."""
@@ -248,10 +248,13 @@ def common_modes(a: Layout, b: Layout) -> tuple[tuple[int, ...], tuple[int, ...]
 
     >>> common_modes(Layout((4, 6), (6, 1)), Layout((2, 12), (12, 1)))
     ((2, 2, 6), (6, 12, 1), (12, 1, 2))
+    >>> common_modes(Layout((2, 3)), Layout((3, 2), (2, 1)))
+    ((3, 2), (1, 3), (2, 1))
     """
     shape: list[int] = []
     strides: tuple[list[int], list[int]] = ([], [])
-    queues = [list(zip(flatten_tree(x.shape), flatten_tree(x.stride), strict=True)) for x in (a, b)]
+    whole = [coalesce(x) for x in (a, b)]  # modes that go on in one stride are no cut
+    queues = [list(zip(flatten_tree(x.shape), flatten_tree(x.stride), strict=True)) for x in whole]
     queues = [[(n, d) for n, d in q if n > 1][::-1] for q in queues]
     while queues[0] and queues[1]:
         (n, s), (m, d) = queues[0].pop(), queues[1].pop()

@@ -61,7 +61,8 @@ def upcast(layout: AnyLayout, n: int) -> AnyLayout:
     """The layout in elements `n` times as wide: floor(layout(c) / n), n neighbours joined into one.
 
     Raises DivisibilityError, with a coordinate as `witness`, when no layout with the extents divided is
-    that function, or when a swizzle would move parts of a wider element.
+    that function, or when a swizzle would move parts of a wider element, and UnsupportedError for what is
+    not swizzles over one layout, and below swizzles for a factor that is not a power of two.
 
     >>> print(upcast(Layout((8, 4), (4, 1)), 2))
     (8,2):(2,1)
@@ -129,7 +130,7 @@ def _upcast_swizzled(layout: ComposedLayout, n: int) -> AnyLayout:
 
 def _swizzles_over_layout(name: str, layout: ComposedLayout, n: int) -> NormalForm:
     form = find_normal_form(layout)
-    if form is None or (n & (n - 1) and (form.swizzles or form.offset)):
+    if form is None or (n & (n - 1) and form.swizzles):
         raise UnsupportedError(
             f"{name}({layout}, {n}): accepted are swizzles over one layout, and powers of two"
         )
@@ -143,7 +144,8 @@ def downcast(layout: ComposedLayout, n: int) -> AnyLayout: ...
 def downcast(layout: AnyLayout, n: int) -> AnyLayout:
     """The layout in elements `n` times as narrow: the mode of stride 1 grows by `n`, other strides by n.
 
-    Raises DivisibilityError when no mode has stride 1, so that the parts have no mode to run in.
+    Raises DivisibilityError when no mode has stride 1, so that the parts have no mode to run in, and
+    UnsupportedError as `upcast` does.
 
     >>> print(downcast(Layout((8, 2), (2, 1)), 2))
     (8,4):(4,1)

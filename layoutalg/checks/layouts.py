@@ -36,7 +36,7 @@ from layoutalg.checks.fields import (
     one_of,
 )
 from layoutalg.checks.limits import Property, Quantity
-from layoutalg.decide import cosize, find_collision, find_difference, image_size, is_injective
+from layoutalg.decide import cosize, find_collision, find_difference, image_size
 from layoutalg.dtype import DType
 from layoutalg.errors import MismatchError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
@@ -74,14 +74,9 @@ QUANTITIES = {
 
 
 def _collides(tile: Tile, _: object) -> str:
-    if is_injective(tile.layout):
-        return ""
-    bare = tile.layout
-    while isinstance(bare, ComposedLayout) and bare.swizzles:  # swizzles are one-to-one
-        bare = bare.inner
-    pair = find_collision(bare) if isinstance(bare, Layout) else None
+    pair = find_collision(tile.layout)
     if pair is None:
-        return "two coordinates share an offset"
+        return ""
     return f"coordinates {pair[0]} and {pair[1]} share the offset {tile.layout(pair[0])}"
 
 

@@ -172,14 +172,11 @@ def aliasing(layout: AnyLayout) -> Aliasing:
     (Aliasing(pair=(1, 8), repeats=18), Aliasing(pair=None, repeats=0))
     """
     check_integers("aliasing", layout)
-    known = find_normal_form(layout)
-    if known is not None:
-        pair = find_collision(known.layout)
-        return Aliasing(pair, 0 if pair is None else size(layout) - image_size(layout))
-    seen: dict[int, int] = {}
-    values = offsets_table("aliasing", layout)
-    pair = next(((seen[x], i) for i, x in enumerate(values) if seen.setdefault(x, i) != i), None)
-    return Aliasing(pair, len(values) - len(set(values)))
+    try:
+        pair = find_collision(layout)
+    except LayoutAlgError as error:
+        named("aliasing", error, layout)
+    return Aliasing(pair, 0 if pair is None else size(layout) - image_size(layout))
 
 
 def _permutation(question: str, layout: AnyLayout) -> None:

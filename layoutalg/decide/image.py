@@ -28,12 +28,11 @@ from layoutalg.compose import NormalForm, find_normal_form, require_same
 from layoutalg.decide.distinct import WINDOW_BITS, count_sums
 from layoutalg.decide.equation import find_relation, is_spread
 from layoutalg.decide.extent import SMALL_BITS, contiguous_from_zero, cosize, offsets_table, whole_periods
-from layoutalg.decide.solving import find_collision
+from layoutalg.decide.solving import find_collision, under_swizzles
 from layoutalg.errors import NotLinearError, ShapeError
 from layoutalg.f2 import Columns, affine_f2, basis, contains
 from layoutalg.layout import (
     AnyLayout,
-    ComposedLayout,
     Layout,
     Swizzles,
     check_integers,
@@ -246,7 +245,7 @@ def is_injective(layout: AnyLayout) -> bool:
     >>> is_injective(Layout((4, 8), (1, 5))), is_injective(Layout((4, 8), (1, 3)))
     (True, False)
     """
-    inner = _inside(layout)
+    inner = under_swizzles(layout)
     if isinstance(inner, Layout):
         extents, strides = integer_leaves("is_injective", inner)
         return is_spread(strides, extents) or (
@@ -258,13 +257,6 @@ def is_injective(layout: AnyLayout) -> bool:
         table = offsets_table("is_injective", inner)
         return len(set(table)) == len(table)
     return find_collision(parts.layout) is None
-
-
-def _inside(layout: AnyLayout) -> AnyLayout:
-    """What is under all swizzles and their offsets, which send different numbers to different ones."""
-    while isinstance(layout, ComposedLayout) and not isinstance(layout.outer, Layout):
-        layout = layout.inner
-    return layout
 
 
 def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
@@ -330,7 +322,7 @@ def image_size(layout: AnyLayout) -> int:
     >>> image_size(Layout((4, 8), (1, 2))), image_size(Layout((4, 8), (0, 1)))
     (18, 8)
     """
-    inner = _inside(layout)
+    inner = under_swizzles(layout)
     if not isinstance(inner, Layout):
         check_integers("image_size", inner)
         parts = find_normal_form(inner)

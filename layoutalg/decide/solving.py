@@ -25,10 +25,11 @@ from collections.abc import Sequence
 from layoutalg.compose import find_normal_form
 from layoutalg.decide.equation import find_digits, find_relation, is_spread
 from layoutalg.decide.extent import offsets_table
-from layoutalg.errors import ArgumentTypeError, NotLinearError, shown
+from layoutalg.errors import ArgumentTypeError, NotLinearError
 from layoutalg.f2 import affine_f2, solve
 from layoutalg.layout import (
     AnyLayout,
+    ComposedLayout,
     Layout,
     Swizzles,
     check_integers,
@@ -40,22 +41,37 @@ from layoutalg.layout import (
 )
 
 
-def find_collision(layout: Layout, *, moving: bool = False) -> tuple[int, int] | None:
+def find_collision(layout: AnyLayout, *, moving: bool = False) -> tuple[int, int] | None:
     """Two flat coordinates a < b with the same offset, or None when there are none.
 
-    `moving` leaves modes of stride 0 out: their coordinates stay 0.  Raises UndecidedError when the search
-    in the lattice exceeds its budget.
+    `moving` leaves modes of stride 0 of a plain layout out: their coordinates stay 0.  Raises UndecidedError
+    when the search in the lattice exceeds its budget, or where there is neither a closed form nor a small
+    domain.
 
     >>> find_collision(Layout((2, 3), (1, 0))), find_collision(Layout((2, 3), (1, 0)), moving=True)
     ((0, 2), None)
     """
     if not isinstance(layout, Layout):
-        raise ArgumentTypeError(
-            f"find_collision of {shown(layout)}: this is a {type(layout).__name__}; a plain layout is needed"
-        )
+        check_integers("find_collision", layout)
+        if moving:
+            raise ArgumentTypeError(f"find_collision of {layout}: with moving a plain layout is needed")
+        layout = under_swizzles(layout)
+        known = find_normal_form(layout)
+        if known is None:
+            seen: dict[int, int] = {}
+            table = enumerate(offsets_table("find_collision", layout))
+            return next(((seen[x], i) for i, x in table if seen.setdefault(x, i) != i), None)
+        layout = known.layout
     shape, strides = integer_leaves("is_injective, find_collision", layout)
     extents = [s if d else 1 for s, d in zip(shape, strides, strict=True)] if moving else shape
     return None if is_spread(strides, extents) else _collision(layout, shape, strides, extents)
+
+
+def under_swizzles(layout: AnyLayout) -> AnyLayout:
+    """What is under all swizzles and their offsets, which send different numbers to different ones."""
+    while isinstance(layout, ComposedLayout) and not isinstance(layout.outer, Layout):
+        layout = layout.inner
+    return layout
 
 
 def _collision(

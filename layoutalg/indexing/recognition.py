@@ -177,7 +177,10 @@ def _given(source: Any, shape: IntTuple | None) -> tuple[NDArray[Any], IntTuple]
         array = np.asarray(source)
     except (ValueError, OverflowError):
         raise ShapeError(f"offsets {shown(source)}: lists of one length and integers are needed") from None
-    if array.dtype.kind not in "iu" or array.size == 0 or array.ndim == 0:
+    kind = array.dtype.kind
+    if kind in "fO" and all(type(x) is int for x in np.asarray(source, dtype=object).flat):
+        array, kind = np.asarray(source, dtype=object), "i"  # integers past 64 bits
+    if kind not in "iu" or array.size == 0 or array.ndim == 0:
         raise ArgumentTypeError(f"offsets {shown(source)}: integers are needed, at least one")
     if array.size > MAX_POINTS:
         raise ResourceError("offsets", array.size, MAX_POINTS)

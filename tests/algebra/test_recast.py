@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from layoutalg.algebra import downcast, recast_layout, upcast
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UnsupportedError
-from layoutalg.layout import ComposedLayout, Layout, Swizzle, flatten_tree, leaves, size
+from layoutalg.layout import ComposedLayout, Layout, Swizzle, Swizzles, flatten_tree, leaves, size
 from layoutalg.notation import parse_cute as parse
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
@@ -127,6 +127,14 @@ def test_refusals() -> None:
         downcast(Layout(8), 2.0)  # type: ignore[call-overload]
     with pytest.raises(UnsupportedError, match="powers of two"):
         upcast(swizzled, 3)
+
+
+def test_an_offset_alone_takes_any_factor() -> None:
+    layout = ComposedLayout(Swizzles(), 6, Layout((4, 3), (3, 12)))
+    assert table(upcast(layout, 3)) == [offset // 3 for offset in table(layout)]
+    row = ComposedLayout(Swizzles(), 6, Layout(4))
+    assert table(downcast(row, 3)) == list(range(18, 30))
+    assert table(upcast(downcast(row, 3), 3)) == table(row)
 
 
 def test_extents_stay_in_their_modes() -> None:

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layoutalg import budget
-from layoutalg.decide import find_collision, find_coordinate, find_overlap, overlap
-from layoutalg.errors import UndecidedError
+from layoutalg.decide import aliasing, find_collision, find_coordinate, find_overlap, overlap
+from layoutalg.errors import ArgumentTypeError, UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, layout_size
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
@@ -42,6 +42,17 @@ def test_a_collision_is_found_where_there_is_one(layout: Layout) -> None:
     if pair is not None:
         a, b = pair
         assert 0 <= a < b < layout_size(layout) and offsets[a] == offsets[b]
+
+
+@given(st.one_of(composed_layouts(), outside))
+@example(ComposedLayout(Layout((4, 2), (1, 0)), 1, Layout((2, 3))))
+@example(ComposedLayout(Layout((3, 5), (7, 1)), 2, Layout((5, 2), (2, 1))))
+def test_a_collision_of_a_composed_layout_is_found(layout: ComposedLayout) -> None:
+    offsets, pair = table(layout), find_collision(layout)
+    assert (pair is None) == (len(set(offsets)) == len(offsets)) and pair == aliasing(layout).pair
+    assert pair is None or (pair[0] < pair[1] and offsets[pair[0]] == offsets[pair[1]])
+    with pytest.raises(ArgumentTypeError, match="with moving a plain layout is needed"):
+        find_collision(layout, moving=True)
 
 
 @each(

@@ -168,3 +168,11 @@ def test_nothing_of_a_text_is_run(tmp_path: Path) -> None:
         except LayoutAlgError:
             pass
         assert not mark.exists()
+
+
+@each("offsets", [[10**26, 0], [2**63, 0], [[0, -(10**30)]]])
+def test_offsets_past_64_bits_are_named_as_too_large(offsets: Any) -> None:
+    with pytest.raises(ResourceError, match="magnitude of an offset"):
+        identify(offsets)
+    with pytest.raises(ArgumentTypeError, match="integers are needed"):
+        identify([0, 0.5])

@@ -85,7 +85,7 @@ def test_common_modes_are_both_layouts(seed: int) -> None:
 
 def test_what_has_no_common_modes_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="continues with 2, the other with 3 coordinates"):
-        common_modes(Layout((2, 3)), Layout((3, 2)))
+        common_modes(Layout((2, 3), (3, 1)), Layout((3, 2), (2, 1)))
     with pytest.raises(UnsupportedError, match="negative stride"):
         relayout_problem(Layout(4, -1), Layout(4), "u8")
     with pytest.raises(UnsupportedError, match="composed of layouts"):

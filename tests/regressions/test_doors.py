@@ -9,15 +9,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from layoutalg import (
+    ArgumentTypeError,
     LayoutAlgError,
     ResourceError,
     ShapeError,
+    UnknownNameError,
     layer_norm,
     permute,
     reduce,
@@ -34,6 +37,7 @@ from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.rowwise import plans, reduce_problem
 from layoutalg.kernels.rowwise.programs.reduce import build_pass
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
+from layoutalg.ops import cross_entropy, grouped_matmul, matmul, rms_norm
 from tests.command import run
 from tests.sweeps import each
 
@@ -166,12 +170,57 @@ def test_every_scalar_of_an_array_function_is_taken_or_refused_by_name(value: An
     assert served < len(calls)
 
 
-@each("eps", [10**400, 10**4000, 1e39, float("nan"), float("inf"), -1.0])
+@each("eps", [10**400, 10**4000, 1e39, 1e-60, float("nan"), float("inf"), -1.0])
 def test_an_eps_that_f32_does_not_hold_is_refused(eps: float) -> None:
-    with pytest.raises(
-        ShapeError, match=r"eps of layer_norm is .*: a number from 0 to 3.4028235e.38 is needed"
-    ):
+    accepted = "0, or a number from 1.4012985e-45 to 3.4028235e.38 is needed"
+    with pytest.raises(ShapeError, match=rf"eps of layer_norm is .*: {accepted}"):
         layer_norm(np.ones((4, 8), "f4"), eps=eps)
+
+
+@each("least", [2.0**-149, 0])
+def test_the_least_eps_is_that_of_the_kernel(least: float) -> None:
+    x = np.zeros((2, 3), "f4")
+    given = rms_norm(x, eps=least), rms_norm(x, eps=least, simulate=True)
+    assert np.array_equal(*given, equal_nan=True)
+
+
+@each("tiny", [1e-60, Fraction(1, 10**400), -1e-46])
+def test_an_alpha_that_f32_rounds_to_0_is_refused(tiny: Any) -> None:
+    x = np.full((2, 2), 1e19, "f4")
+    with pytest.raises(ShapeError, match=r"alpha is .*, which f32 cannot hold"):
+        matmul(x, x, alpha=tiny)
+    assert matmul(x, x, alpha=0).tolist() == [[0, 0], [0, 0]]
+
+
+def test_keepdims_is_a_flag_as_simulate_is() -> None:
+    some: Any = "no"
+    with pytest.raises(ArgumentTypeError, match="keepdims is 'no': True or False is needed"):
+        reduce(np.ones((2, 3), "f4"), "sum", 1, keepdims=some)
+
+
+def test_a_number_has_no_axes() -> None:
+    x = np.ones((), "f4")
+    for axes in (0, -1, (0,)):
+        with pytest.raises(ShapeError, match="of a tensor with 0 modes: it has no axes"):
+            softmax(x, axes)
+
+
+def test_an_unknown_reduction_of_losses_is_quoted_once() -> None:
+    with pytest.raises(UnknownNameError, match="reduction of losses 'avg'"):
+        cross_entropy(np.ones((2, 3), "f4"), np.zeros(2, "i8"), reduction="avg")
+
+
+def test_a_bool_is_not_the_rows_of_a_group() -> None:
+    x, w = np.ones((2, 3), "f4"), np.ones((2, 3, 4), "f4")
+    with pytest.raises(ArgumentTypeError, match="an integer per group is needed"):
+        grouped_matmul(x, w, [True, True])
+
+
+def test_contiguous_modes_are_no_cut_of_a_relayout() -> None:
+    src, dst = Layout((2, 3)), Layout((3, 2), (2, 1))
+    for simulate in (False, True):
+        moved = relayout(np.arange(6), src, dst, simulate=simulate)
+        assert [int(moved[dst(i)]) for i in range(6)] == [src(i) for i in range(6)]
 
 
 def test_a_numpy_number_is_a_number() -> None:

@@ -30,6 +30,9 @@ OPS = tuple(PARAMETERS)
 MOST_EPS = (2.0 - 2.0**-23) * 2.0**127
 """The largest eps: statistics are floats of 32 bits."""
 
+LEAST_EPS = 2.0**-149
+"""The least eps above 0, likewise."""
+
 
 @dataclass(frozen=True, slots=True)
 class NormProblem:
@@ -101,7 +104,7 @@ def norm_problem(
 
     Raises UnknownNameError for another operation, UnsupportedError for elements that are not f32, f16 or
     bf16 and for parameters that the norm does not have, ArgumentTypeError where eps is not a number,
-    ShapeError where in place the strides differ, where eps is not from 0 to MOST_EPS or an offset is
+    ShapeError where in place the strides differ, where `checked_eps` refuses eps or an offset is
     negative, and as `axes_problem` does.
 
     >>> norm_problem("layer_norm", (8, 16), 1, "f32", weight=True).axes.count
@@ -133,7 +136,8 @@ def norm_problem(
 
 
 def checked_eps(op: str, eps: object) -> float:
-    """`eps` as a float.  Raises ArgumentTypeError, and ShapeError past 0 to MOST_EPS and for NaN.
+    """`eps` as a float.  Raises ArgumentTypeError, and ShapeError for what is neither 0 nor from LEAST_EPS to
+    MOST_EPS.
 
     >>> checked_eps("layer_norm", 1)
     1.0
@@ -141,8 +145,9 @@ def checked_eps(op: str, eps: object) -> float:
     if isinstance(eps, bool) or not isinstance(eps, Real):
         raise ArgumentTypeError(f"eps of {op} is {shown(eps)}: a number is needed")
     number: Any = eps
-    if not 0 <= number <= MOST_EPS:
-        raise ShapeError(f"eps of {op} is {shown(eps)}: a number from 0 to {MOST_EPS:.8g} is needed")
+    if number != 0 and not LEAST_EPS <= number <= MOST_EPS:
+        least, most = f"{LEAST_EPS:.8g}", f"{MOST_EPS:.8g}"
+        raise ShapeError(f"eps of {op} is {shown(eps)}: 0, or a number from {least} to {most} is needed")
     return float(number)
 
 

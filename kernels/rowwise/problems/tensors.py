@@ -105,9 +105,8 @@ def find_axes(axes: int | Iterable[int] | None, rank: int) -> tuple[int, ...]:
     asked = (axes,) if isinstance(axes, int) else tuple(axes)
     for a in asked:
         if not isinstance(a, int) or isinstance(a, bool) or not -rank <= a < rank:
-            raise ShapeError(
-                f"axis {shown(a)} of a tensor with {rank} modes: {-rank} to {rank - 1} are accepted"
-            )
+            accepted = f"{-rank} to {rank - 1} are accepted" if rank else "it has no axes"
+            raise ShapeError(f"axis {shown(a)} of a tensor with {rank} modes: {accepted}")
     found = tuple(sorted(a % rank for a in asked))
     if len(set(found)) < len(found):
         raise ShapeError(f"axes {asked} of a tensor with {rank} modes name one mode twice")

@@ -29,7 +29,7 @@ def pipeline_command(
     family: Annotated[
         str,
         typer.Argument(
-            help="gemm-simt, gemm-sm80 or gemm-sm90.", show_default=False, autocompletion=families
+            help="gemm-simt, gemm-sm75, gemm-sm80 or gemm-sm90.", show_default=False, autocompletion=families
         ),
     ],
     dtype: KernelDtypeOption = None,

@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from layoutalg.arch import T4_ACHIEVED, Rates, board_rates, find_arch
+from layoutalg.arch import T4_ACHIEVED, Arch, Rates, board_rates, find_arch
 from layoutalg.cli.commands.times.measured import chart_format, measured_points
-from layoutalg.cli.completions import dtypes, one_of
+from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_sides
 from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
 from layoutalg.cli.output import say, say_json, table, write_whole
 from layoutalg.cli.refusals import header
-from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.dtype import dtype as find_dtype
+from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
 from layoutalg.model import Roofline, gemm_intensities, l2_locality, roofline_of
 
 ACHIEVED = {"sm_75": T4_ACHIEVED}
@@ -21,6 +22,9 @@ ACHIEVED = {"sm_75": T4_ACHIEVED}
 
 MOST_TILES = 20
 """Of one picture."""
+
+MOST_WAVES = 1 << 20
+"""Waves of blocks that are looked at for the reuse in the L2."""
 
 
 def roofline_command(
@@ -35,7 +39,12 @@ def roofline_command(
         str, typer.Option(help="An instruction's tile; of fused multiply-adds a thread's.")
     ] = "16x8",
     dtype: Annotated[
-        str, typer.Option("--dtype", help="Element type of A and B.", autocompletion=dtypes)
+        str,
+        typer.Option(
+            "--dtype",
+            help="Element type of A and B whose rate is known: f16 or bf16; f32 with --unit f32.",
+            autocompletion=one_of("f16", "bf16", "f32"),
+        ),
     ] = "f16",
     unit: Annotated[
         str, typer.Option(help="What computes: tensor or f32.", autocompletion=one_of("tensor", "f32"))
@@ -91,6 +100,7 @@ def roofline_command(
     """
     machine = find_arch(arch)
     found = _rates(machine.name, rates, clock)
+    _check_rated(machine, unit, dtype)
     asked = tile or ["128x128"]
     if len(asked) > MOST_TILES:
         raise UnsupportedError(f"{len(asked)} tiles: at most {MOST_TILES} fit a picture")
@@ -180,10 +190,24 @@ def _rates(arch: str, kind: str, clock: float | None) -> Rates:
     return Rates(f"{found.name}, at {clock:g} MHz", units, found.levels, found.source)
 
 
+def _check_rated(machine: Arch, unit: str, element: str) -> None:
+    """Raise UnsupportedError for elements that a unit multiplies at another rate than that which is known."""
+    halves = ("f16",) if unit == "tensor" and machine.compute_capability < (8, 0) else ("f16", "bf16")
+    known = (*halves, "f32") if unit == "f32" else halves
+    if find_dtype(element).name not in known:
+        raise UnsupportedError(
+            f"products of {element} by {unit} on {machine.name}: the rate that is known is of "
+            f"{' and '.join(known)}"
+        )
+
+
 def _reuse(size: int, block: tuple[int, int], order: str, sms: int) -> float:
     """How often the L2 serves a panel, with a block per multiprocessor."""
     m, n = block
     grid = -(-size // m), -(-size // n)
+    waves = -(-grid[0] * grid[1] // sms)
+    if waves > MOST_WAVES:
+        raise ResourceError("waves of blocks", waves, MOST_WAVES)
     height: Any = int(order) if order.isdecimal() and order.isascii() and len(order) < 10 else order
     return l2_locality(grid, in_flight=sms, order=height, tile=block).reuse
 
