@@ -59,7 +59,7 @@ page.write_text(as_html(found), encoding="utf-8")
 print(f"wrote {page}")
 assert "<table>" in as_html(found) and "<svg" in as_html(found)
 
-# A composition as a graph in the DOT language; `layoutalg draw --format png` has graphviz draw it.
+# A composition as a graph in the DOT language, as `layoutalg draw --graph --format dot` prints it.
 graph = as_dot(swizzled)
 print(graph)
 assert "Sw<3,3,3>" in graph
