@@ -52,7 +52,7 @@ for name, picture in (
     print(f"wrote {path}")
     assert path.read_text(encoding="utf-8").startswith("<svg")
 
-# What a notebook shows of a value by itself: here, the accesses of a synthesis and its layout.
+# What a notebook displays for a value: here, the accesses of a synthesis and its layout.
 found = synthesize((64, 64), ["st.shared.b128", "ldmatrix.x4"], element="f16")
 page = folder / "found.html"
 page.write_text(as_html(found), encoding="utf-8")
