@@ -31,6 +31,7 @@ certificate: The claim of a synthesis with the numbers that prove it, which can 
 clash: The accesses of a certificate for which no single layout of the named classes is conflict-free.
 coalescing: Lanes of a warp that access neighbouring bytes of global memory share sectors; coalesced
   accesses move few bytes that no lane needs.
+contender: A library that is timed beside this one.
 coordinate: The position of an element in a shape: an integer, or a tuple with an entry per mode.
 cosize: The extent of a layout in memory: its greatest offset plus 1.
 domain: The coordinates of a layout, numbered 0 to size - 1 with the leftmost mode fastest (flat indices).
@@ -86,6 +87,7 @@ synthesis: The search for a layout of a tile on which given accesses have no ban
 tile: A block of elements with a layout, usually in shared memory.
 tiler: The second operand of a divide: a shape, a layout, or a tuple with one of them per mode.
 TMA: The Tensor Memory Accelerator of sm_90 and later: copies boxes of a tensor that a tensor map describes.
+turn: One iteration of a loop; in a drawn pipeline, one step of time.
 TV layout: A thread-value layout, from (thread, value) to flat indices of a tile: which elements each
   thread holds or accesses. An access may have iterations as a third mode.
 warp: 32 threads that execute an instruction together.
