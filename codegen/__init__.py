@@ -12,23 +12,23 @@
     kernel = k.build()
     cg.verify(kernel, lambda x, alpha: alpha * x)
 
-The idea.  A kernel is written once and read by everything: the printer, the simulator, the checks, the counts
-of its memory traffic.  Its layouts are the algebra's own, TiledCopy and TiledMMA among them.
+The idea.  A kernel is written once; the printer, the simulator, the checks and the analysis of its memory
+traffic all read the same program.  Its layouts are those of the algebra, with TiledCopy and TiledMMA.
 
-    expr       index expressions: what is known of them, how they simplify, how they print
-    instr      instructions: text and effect; formulas of registers
+    expr       index expressions: ranges and alignments of their values, simplification, printing
+    instr      instructions: their CUDA text and their effect; arithmetic on registers
     program    statements, checks, lowering
     sim        the simulator
-    costs      what memory accesses cost, read off the program
+    costs      the cost of a program's memory accesses: wavefronts and sectors
     printing   CUDA text and launchers
-    gpu        machine code, launches
-    timing     how long a turn of a main loop takes: issue, pipes, latency
-    language   tensors, fragments, tiled copies, rings; what is done with a finished program
-    relayout   values between register layouts
-    block_product  tile_product: the product of a block, from its tensors to its sums
-    reduction  maxima and sums of the rows of an accumulator
+    gpu        compilation to machine code, launches
+    timing     the time of one iteration of a main loop: issue slots, pipes, latency
+    language   tensors, fragments, tiled copies, pipelines; simulate, verify, compile and launch
+    relayout   conversions of values from one register layout to another
+    block_product  tile_product: the matrix product of a thread block, from its tensors to its accumulators
+    reduction  maxima and sums along the rows of an accumulator
 
-docs/kernel_language.md teaches it by three kernels.
+docs/kernel_language.md teaches it with five kernels.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def tile_product(
     """Write acc = A B for the tile at `block` = (row, column) of tiles, and return acc, as `mma` has C.
 
     `a` is a tensor (m, k) and `b` (n, k), of 16-bit elements, each stored along k or along its rows; `tile`
-    is (rows of A, rows of B, k), and all extents are multiples of it.  `stages` tiles lie in shared memory,
-    `sets` of fragments in registers.  Raises ShapeError and DivisibilityError for tiles that the MMA or the
+    is (rows of A, rows of B, k), and all extents are multiples of it.  Shared memory holds `stages` tiles,
+    registers `sets` of fragments.  Raises ShapeError and DivisibilityError for tiles that the MMA or the
     copies do not tile, UnsupportedError for tensors that are stored neither way, and what the builder raises.
 
     >>> from layoutalg import make_tiled_mma

@@ -20,20 +20,20 @@ assert isinstance(report, analysis.SharedReport)
 print(f"{swizzled}: {report.worst} wavefronts each, conflict-free: {report.conflict_free}")
 assert report.conflict_free and report.worst == 4
 
-# Closed forms do not care about the size of the tile.
+# Closed forms take the same time for any size of the tile.
 huge = Layout((1 << 30, 1 << 12), (1 << 12, 1))
 report = analyze(huge, "ldmatrix.x4", "f16")
 assert isinstance(report, analysis.SharedReport)
 print(f"{huge}: {report.total:,} wavefronts in {report.instructions:,} instructions")
 assert report.total == 32 * report.instructions == 32 << 34
 
-# Without any layout: what one warp does, lane by lane.
+# Without a layout: the offsets of one warp, lane by lane.
 rows = [144 * (lane % 16) + 16 * (lane // 16) for lane in range(32)]
 padded = analysis.wavefronts("ldmatrix.x4", rows)
 print(f"rows 144 bytes apart: {padded} wavefronts")
 assert padded == 4
 
-# Global memory: 128 bytes in a row cost four sectors, five when they start 4 bytes late.
+# Global memory: 128 consecutive bytes are four sectors, five if they start 4 bytes later.
 aligned, late = (
     analysis.sectors("ld.global.b32", [start + 4 * lane for lane in range(32)]) for start in (0, 4)
 )

@@ -1,4 +1,4 @@
-"""Point the library at index code of your own: as text, as C, as a property that hypothesis searches.
+"""Check your own index code: as an expression, as CUDA, and as a property that hypothesis tests.
 
 Run it:  python examples/check_your_own_index.py        needs g++ and hypothesis
 """
@@ -9,13 +9,13 @@ from layoutalg import Layout, MismatchError, Swizzle, analysis, composition
 from layoutalg.notation import parse_index
 from layoutalg.testing import check_bijective, check_index_function
 
-# An index expression out of a kernel, in Python or C: no layout needed.
+# The cost of an index expression from a kernel, in Python or C, without a layout.
 index = parse_index("(threadIdx.x / 8) * 144 + (threadIdx.x % 8) * 16")
 offsets = index(tid=numpy.arange(32)).tolist()
 print(f"{index.text}: {analysis.wavefronts('ld.shared.b128', offsets)} wavefronts")
 assert analysis.wavefronts("ld.shared.b128", offsets) == 4
 
-# Hand-written CUDA, compared with the layout it is meant to compute, over its whole domain.
+# Hand-written CUDA, compared with the layout that it should compute, over its whole domain.
 swizzled = composition(Swizzle(3, 3, 3), Layout((8, 64), (64, 1)))
 right = "__device__ int f(int row, int col) { return row * 64 + (col ^ (row % 8) * 8); }"
 check_index_function(right, swizzled)
@@ -30,7 +30,7 @@ except MismatchError as error:
 else:
     raise SystemExit("a wrong index function was not caught")
 
-# A layout that folds two elements onto one place.
+# A layout in which two elements have the same offset.
 try:
     check_bijective(Layout((4, 8), (8, 2)))
 except MismatchError as error:

@@ -1,4 +1,4 @@
-"""Find a layout without bank conflicts for everything that touches a tile, or learn that there is none.
+"""Find a layout without bank conflicts for all accesses to a tile, or a proof that there is none.
 
 Run it:  python examples/find_a_swizzle.py
 """
@@ -19,12 +19,13 @@ found = synthesize((32, 32), ["st.shared.b32@row", "ld.shared.b32@col"], element
 print(f"rows in, columns out: {found.layout}, or {found.alternatives[0].layout} with padding")
 assert found.layout is not None and found.extra_bytes == 0
 
-# Rows of 16 bytes and columns of 4: no layout serves both, and the certificate says why.
+# 16-byte vectors along rows and 4-byte words along columns: no layout is conflict-free, and the certificate
+# says why.
 found = synthesize((32, 32), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32")
 print(f"vectors in, columns out: {found.layout}; {check_certificate(found)}")
 assert found.layout is None and not found.certificate.conflict_free
 
-# An access of your own is a thread-value layout: lane t reads the cells of a diagonal.
+# Any access can be given as a TV layout: here lane t reads an element of a diagonal.
 diagonal = Access("ld.shared.b32", Layout((32, 1), (33, 0)), dtype("f32"))
 found = synthesize((32, 32), ["ld.shared.b32@row", "ld.shared.b32@col", diagonal], element="f32")
 print(f"rows, columns and the diagonal: {found.layout}")

@@ -1,4 +1,4 @@
-"""Generate a CUDA kernel, run it on the CPU, hold its accesses against the prediction, compile it.
+"""Generate a CUDA kernel, simulate it on the CPU, compare its accesses with the prediction, compile it.
 
 Run it:  python examples/generate_a_kernel.py        needs layoutalg[nvrtc] for the last step, no GPU
 """

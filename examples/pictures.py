@@ -52,14 +52,14 @@ for name, picture in (
     print(f"wrote {path}")
     assert path.read_text(encoding="utf-8").startswith("<svg")
 
-# What a notebook shows of a value by itself: here, the accesses of a synthesis and its layout.
+# What a notebook displays for a value: here, the accesses of a synthesis and its layout.
 found = synthesize((64, 64), ["st.shared.b128", "ldmatrix.x4"], element="f16")
 page = folder / "found.html"
 page.write_text(as_html(found), encoding="utf-8")
 print(f"wrote {page}")
 assert "<table>" in as_html(found) and "<svg" in as_html(found)
 
-# A composition as a graph in the DOT language; `layoutalg draw --format png` has graphviz draw it.
+# A composition as a graph in the DOT language, as `layoutalg draw --graph --format dot` prints it.
 graph = as_dot(swizzled)
 print(graph)
 assert "Sw<3,3,3>" in graph

@@ -1,4 +1,4 @@
-"""What mma leaves in the lanes, turned in registers into rows that 16-byte stores like.
+"""Convert an mma accumulator by warp shuffles to rows that 16-byte stores can write.
 
 Run it:  python examples/store_a_fragment.py
 """
@@ -17,10 +17,10 @@ from layoutalg.registers import convert_layout, register_layout
 
 ROWS, COLUMNS, PITCH = 16, 64, 1024
 
-# A warp holds a tile of 16 x 64 halves: eight m16n8 accumulators side by side, two neighbours a register.
+# A warp holds a tile of 16 x 64 halves: eight m16n8 accumulators side by side, two neighbours per register.
 ACCUMULATORS = Layout(((4, 8), (2, 2, 8)), ((32, 1), (16, 8, 128)))
 
-# A 16-byte store wants eight neighbours of a row in a lane, and eight lanes side by side.
+# A coalesced 16-byte store needs eight neighbours of a row in each lane, and eight lanes side by side.
 VECTORS = Layout(((8, 4), (8, 4)), ((128, 1), (16, 4)))
 
 found = convert_layout(
@@ -31,7 +31,7 @@ print(f"  or by {found.alternatives[0]}")
 
 
 def kernel(tv: Layout, vector_bytes: int, *, relaid: bool) -> Kernel:
-    """Load the accumulators as they lie, perhaps relay them out, and store the tile by rows."""
+    """Load the accumulators, convert them to another register layout if given, and store the tile by rows."""
     k = KernelBuilder("store_rows", 32)
     src = k.pointer("src", 4, (16, 1))
     dst = k.pointer("dst", 2, (PITCH, 1), writable=True)

@@ -1,4 +1,4 @@
-"""From a tensor-core instruction to the tile it is fed from: who owns what, and one swizzle for all of it.
+"""From a tensor-core instruction to its tile in shared memory: TV layouts, and one swizzle for all accesses.
 
 Run it:  python examples/tile_a_gemm.py
 """

@@ -1,17 +1,17 @@
-"""Families of kernels written as tile programs, and the calls that users make of them.
+"""Kernel families, written as tile programs, and the functions on arrays that run them.
 
-    family, registry       Family: what a family of kernels states; all families by name
-    move, rowwise, elementwise, gemm, ladder      the rooms of the families, and the steps to their products
-    verification, bench    a family against its definition, and against the clock
-    baselines              other libraries, and the least that the hardware needs
-    calls                  the room of what users call on arrays: moves, reductions, norms, products
-    plan_cache             launches that are ready, kept
-    tuning                 the room of stores of timings, lock files, and the search that fills them
-    identity               values as data that no other value has
+    family, registry       Family: the interface that a kernel family implements; all families by name
+    move, rowwise, elementwise, gemm    the families; ladder: published optimisation steps of matrix products
+    verification, bench    a family compared with its definition; timed
+    baselines              the times of other libraries, and lower bounds from the hardware
+    calls                  the functions on arrays: moves, reductions, norms, matrix products
+    plan_cache             a cache of prepared launches
+    tuning                 files of timings, lock files, and the search that fills them
+    identity               problems and configurations as JSON, and digests of it: keys of caches and files
     sizes                  bytes of the buffers of a launch, as expressions
     modes, matrix          strided modes in their normal form; two matrices with leading dimensions
-    config_fields          fields of configurations, and which configurations are near
-    elements               elements as bits and numbers, and how they are rounded
+    config_fields          fields of configurations, and the configurations nearest to one
+    elements               elements as bits and numbers, and their rounding
 
 >>> print(*list(FAMILIES)[:12])
 tiled_copy transpose permute sum mean max min prod argmax argmin var logsumexp

@@ -8,15 +8,15 @@ Sw<3,3,3> o 0 o (8,64):(64,1) True
 Layouts and their composition are here at once; everything else is imported when it is first asked for, so
 that `import layoutalg` stays cheap: `layoutalg.logical_divide`, `layoutalg.parse`, `layoutalg.analysis`, ...
 
-The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, says what its files hold:
+The packages, lowest layer first.  `help("layoutalg.decide")` lists the files of one:
 
-    layout       what a layout is: integers in trees, Layout, Swizzle, ComposedLayout, and taking them apart
+    layout       what a layout is: IntTuple, Layout, Swizzle, ComposedLayout; their modes, slices and sizes
     compose      composition of layouts, and their normal form
     f2           linear algebra over F2: the matrix of a layout, LinearLayout
-    decide       what is true of a layout as a function: cosize, injective, equal, footprint
+    decide       questions about a layout as a function: cosize, injective or not, equal or not, footprint
     algebra      complement, inverses, divides, products, partitions, recasts
-    arch         facts of the hardware: ADD AN ARCHITECTURE OR A MEMORY INSTRUCTION THERE
-    notation     text to values: CuTe notation, C++, Triton, NumPy, ...; and back; index expressions
+    arch         hardware facts: ADD AN ARCHITECTURE OR A MEMORY INSTRUCTION THERE
+    notation     parsing and printing: CuTe notation, C++, Triton, NumPy, ...; index expressions
     atoms        MMA and copy atoms, TiledMMA, TiledCopy, Tensor: ADD AN ATOM THERE
     analysis     what an access costs: bank conflicts and phases, sectors; Access, analyze
     legality     whether TMA and wgmma accept a layout, and why one is refused
@@ -24,21 +24,20 @@ The rooms, from bottom to top; the text of each, `help("layoutalg.decide")`, say
     symbolic     the leading dimensions, pads and bases for which an access is free of conflicts
     synthesis    the search for a layout without conflicts, and the proof of its certificates
     registers    values in registers: fragments, reductions, conversions of register layouts
-    explanation  why a result is what it is, step by step, in words
+    explanation  derivations of results, step by step, in words
     draw         pictures of layouts, swizzles, accesses and atoms
     testing      checks and hypothesis strategies for tests of your own
     codegen      index expressions, tile programs, CUDA text, the simulator
     indexing     index functions: printed from a layout in six languages, and read back to one
-    page         a report of layouts that opens from a file; explore.html, the library in a browser
-    profiling    reports of Nsight Compute: which access conflicts, what is none, the layout to take
-    source       CUDA sources read as they are: every access of a kernel, with its cost
-    checks       a file of checks for CI: tiles, accesses, index functions and kernels held to limits
+    page         HTML pages: a self-contained report of layouts; explore.html, the library in a browser
+    profiling    Nsight Compute reports: which accesses conflict, which counts are not conflicts, the fix
+    source       existing CUDA sources: every memory access of a kernel, with its cost
+    checks       checks for CI, from a file: limits on tiles, accesses, index functions and kernels
     kernels      families of kernels: plans, predictions, verification
     cli          the `layoutalg` command
 
-Beside them stand ops (kernels called on arrays), widgets (sliders for a notebook), errors, dtype, budget
-(limits of searches, in counted work), glossary, and of use inside alone: later, moved, notebook, optional,
-tools.
+Single modules: ops (kernels called on arrays), widgets (sliders for a notebook), errors, dtype, budget
+(limits on the work of searches), glossary; and for internal use: later, moved, notebook, optional, tools.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The words that reports, tables and sentences of the project use, each in a sentence or two.
+"""The terms of reports, tables and certificates, each explained in a sentence or two.
 
 >>> print(look_up("wavefronts"))
-One pass over the banks of shared memory: at most one word from each bank. An instruction takes as many as the
-busiest bank of each of its phases has different words to serve.
+One pass over the banks of shared memory: at most one word from each bank. A phase takes as many wavefronts as
+its busiest bank has different words to serve, an instruction the sum over its phases.
 >>> list(GLOSSARY)[:4]
 ['access', 'alternative', 'atom', 'bank']
 """
@@ -15,89 +15,92 @@ from types import MappingProxyType
 from layoutalg.errors import UnknownNameError
 
 _TEXT = """
-access: Who touches which elements of a tile with which instruction: a TV layout onto flat indices of the
-  tile's shape, independent of where the elements lie.
-alternative: Another layout beside the one that was found, with its wavefronts and the memory it takes
-  beyond the tile.
+access: An instruction and a mapping of threads to the elements of a tile: a TV layout onto flat indices of
+  the tile's shape, independent of the tile's layout in memory.
+alternative: Another layout than the one that was found, with its wavefronts and its extra memory.
 atom: One instruction as a unit to tile with: the layouts of its threads and values (an MMA or copy atom),
   or the smallest block of shared memory that a swizzle mode repeats (a layout atom).
-bank: One of 32 columns of shared memory, 4 bytes wide; the bank of a byte address is (address / 4) mod 32.
+bank: One of the 32 banks of shared memory, 4 bytes wide; the bank of a byte address is (address / 4) mod 32.
   A bank serves one word at a time.
-bank conflict: Lanes of one phase ask one bank for different words, which it serves one after another. n-way
-  means that the busiest bank of the worst instruction serves n words in a phase.
-broadcast: Lanes of a phase that ask for the same word get it at once. A few instructions (red.shared,
+bank conflict: Lanes of one phase access different words of one bank, which serves them one after another.
+  n-way means that the busiest bank of the worst instruction serves n words in a phase.
+broadcast: Lanes of a phase that read the same word are served at once. A few instructions (red.shared,
   cp.async of 4 and 8 bytes) lack it.
-certificate: What a synthesis claims, in numbers that can be checked without the search: why a layout is
-  conflict-free, or of which classes of layouts none is.
-clash: The accesses of a certificate that cannot be served together by a layout of the classes that it
-  names.
-coalescing: Lanes of a warp that ask for neighbouring bytes of global memory share sectors; coalesced
-  accesses move few bytes that nobody asked for.
-coordinate: The place of an element in a shape: an integer, or a tuple with an entry per mode.
-cosize: The length of the memory that a layout reaches: its last offset plus 1.
+certificate: The claim of a synthesis with the numbers that prove it, which can be checked without the
+  search: why a layout is conflict-free, or which classes of layouts contain none that is.
+clash: The accesses of a certificate for which no single layout of the named classes is conflict-free.
+coalescing: Lanes of a warp that access neighbouring bytes of global memory share sectors; coalesced
+  accesses move few bytes that no lane needs.
+contender: A library that is timed beside this one.
+coordinate: The position of an element in a shape: an integer, or a tuple with an entry per mode.
+cosize: The extent of a layout in memory: its greatest offset plus 1.
 domain: The coordinates of a layout, numbered 0 to size - 1 with the leftmost mode fastest (flat indices).
-efficiency: Distinct bytes that are asked for, over bytes of all sectors that are moved.
-extra memory: Bytes that a layout takes beyond those of the tile: padding, or gaps of a swizzle mode.
-F: The footprint of an access: the differences of the words that the lanes of one phase reach, as a subspace
-  over F2 of word numbers in storage order. Conflict-free means that K and F share 0 alone.
+efficiency: Distinct bytes that lanes access, over the bytes of all sectors that are moved.
+extra memory: Bytes that a layout takes in excess of the tile's: padding, or gaps of a swizzle mode.
+F: The footprint of an access: the differences of the words that the lanes of one phase access, as a subspace
+  over F2 of word numbers in storage order. Conflict-free means that K and F have only 0 in common.
 F2: The numbers 0 and 1 with 1 + 1 = 0. Bits of an index are coordinates over F2, and addition without carry
   (XOR) is their addition.
+family: A set of generated kernels for one operation, such as transpose or gemm-sm90, with its problems and
+  its configurations.
 fragment: The part of a matrix operand that one thread of a tensor-core instruction holds in registers.
-ideal: The wavefronts, or sectors, that the same lanes would take at best: one wavefront per phase with an
-  active lane (more where equal words are not broadcast); the fewest sectors that hold the useful bytes.
-index: Integer instructions of the function that gives the offset of a coordinate, as they stand before a
-  compiler sees them.
-instruction: One warp-wide execution of a load, store or copy; an access has one per warp, register of the
-  thread and iteration.
+ideal: The least wavefronts, or sectors, for the same lanes: one wavefront per phase with an active lane
+  (more where equal words are not broadcast); the fewest sectors that hold the useful bytes.
+index: The number of integer instructions of the index function, before a compiler optimises it.
+instruction: One execution of a load, store or copy by a warp; an access has one per warp, vector of the
+  thread's values and iteration.
 K: The kernel of a layout's bank map: the words, numbered in storage order, that share a bank with word 0,
   as a subspace over F2. Two words share a bank exactly if their difference lies in K.
+ladder: A published sequence of optimisation steps of a matrix product, each a configuration of a family.
 lane: A thread's number within its warp, 0 to 31.
 layout: A function from coordinates to offsets, written shape:stride: the sum of each coordinate times its
   stride.
 line: 128 aligned bytes of global memory, which are cached together: 4 sectors.
 linear layout: A layout that is linear over F2: the offset of a sum without carry is the sum without carry
   of the offsets. Row- and column-major tiles of power-of-two sides are, and stay so under swizzles.
-method: How a count was found: f2 (a rank), gcd, digit-classes (one instruction of each sort counted), or
-  enumerated (the definition, every instruction).
+method: How a count was computed: f2 (a rank over F2), gcd, digit-classes (one instruction of each class is
+  counted), or enumerated (the definition, every instruction).
 mode: One of the entries of a layout's shape, with its stride; modes may be nested. Of shared memory: see
   swizzle mode.
-narrow-banks: A reason that none exists: vectors that stay whole leave an access fewer banks than it asks
-  for words in one phase.
-normal form: The one spelling of a swizzled layout: a chain of swizzles applied to an offset plus a plain
+narrow-banks: A reason that no layout is conflict-free: if vectors stay contiguous, the words that a phase
+  of another access reads can only be in fewer banks than there are words.
+normal form: The canonical form of a swizzled layout: a chain of swizzles applied to an offset plus a plain
   layout, printed Sw<B,M,S> o offset o layout.
-offset: What a layout answers: a distance from the start of the tile in elements.
-open: What a certificate says nothing about: layouts outside the classes that it names. There may be one
-  without conflicts.
-padding: Elements left free after each row, so that rows start in different banks.
+offset: The value of a layout at a coordinate: a distance from the start of the tile in elements.
+open: What a certificate does not decide: layouts outside the classes that it names. One of them may be
+  conflict-free.
+padding: Unused elements after each row, so that rows start in different banks.
 phase: The lanes of an instruction that shared memory serves together: 32 lanes of up to 4 bytes, 16 of 8, 8
   of 16 bytes. Only lanes of one phase conflict.
-provenance: How far a hardware fact is known: measured (counted on hardware), documented (a manual states
+provenance: How a hardware fact is known: measured (counted on hardware), documented (a manual states
   it) or assumed (taken from a counted rule of another architecture or instruction).
+ring: A circular buffer of pipeline stages in shared memory.
+role: What the warps of a warp-specialized kernel do, such as producer or consumer.
 sector: 32 aligned bytes of global memory, the least that a load or store moves.
 storage order: A tile without swizzle or padding: row (the last mode contiguous) or col (the first mode
   contiguous).
-swizzle: Sw<B,M,S>: a bijection of offsets that adds, without carry (XOR), B bits of the offset to B others,
-  S places lower (for S < 0, higher). The lowest M bits stay.
-swizzle mode: One of the swizzles of byte addresses that TMA and wgmma know: none, or over spans of 32, 64
-  or 128 bytes.
-synthesis: The search for a layout of a tile on which given accesses have no bank conflict; it answers with
-  a layout or with what it ruled out, and a certificate of either.
-tile: The block of elements that a layout places, usually in shared memory.
-tiler: What a layout is divided by: a shape, a layout, or a tuple with one of them per mode.
+swizzle: Sw<B,M,S>, CuTe's Swizzle: a bijection of offsets that XORs B bits of the offset onto the B bits S
+  positions lower (for S < 0, higher). The lowest M bits are unchanged.
+swizzle mode: A swizzle of byte addresses that TMA and wgmma support: none, 32, 64 or 128 bytes.
+synthesis: The search for a layout of a tile on which given accesses have no bank conflict; it returns a
+  layout, or what it ruled out, with a certificate.
+tile: A block of elements with a layout, usually in shared memory.
+tiler: The second operand of a divide: a shape, a layout, or a tuple with one of them per mode.
 TMA: The Tensor Memory Accelerator of sm_90 and later: copies boxes of a tensor that a tensor map describes.
-TV layout: A layout from (thread, value) to flat indices of a tile: which elements each thread holds or
-  touches. An access may have iterations as a third mode.
+turn: One iteration of a loop; in a drawn pipeline, one step of time.
+TV layout: A thread-value layout, from (thread, value) to flat indices of a tile: which elements each
+  thread holds or accesses. An access may have iterations as a third mode.
 warp: 32 threads that execute an instruction together.
-wavefront: One pass over the banks of shared memory: at most one word from each bank. An instruction takes
-  as many as the busiest bank of each of its phases has different words to serve.
+wavefront: One pass over the banks of shared memory: at most one word from each bank. A phase takes as many
+  wavefronts as its busiest bank has different words to serve, an instruction the sum over its phases.
 ways: See bank conflict.
-wgmma: The product of a warpgroup on sm_90; its operands lie in shared memory in canonical layouts, each of
-  which a descriptor names.
-witness: The worst instruction of an access, with its busiest bank and the lanes that ask it for different
-  words: what a count of conflicts can be verified on.
+wgmma: The asynchronous matrix instruction of a warpgroup on sm_90; operands in shared memory have canonical
+  layouts, which a matrix descriptor encodes.
+witness: An example by which a claim can be verified; of a count of conflicts, the worst instruction of an
+  access, with its busiest bank and the lanes that access different words of it.
 word: The 4 bytes that a bank serves at a time.
 worst: The most wavefronts of one instruction of the access; beside it the ideal of that instruction.
-worst base: The sectors at the base address, of those that the instruction allows, at which it needs most.
+worst base: The sectors at the worst base address, among those that the instruction's alignment allows.
 """
 
 

@@ -1,9 +1,10 @@
 """Functions on arrays: permute, transpose, relayout, reduce, softmax, layer_norm, rms_norm, cross_entropy,
 matmul, grouped_matmul.
 
-Each takes NumPy, CuPy or PyTorch arrays, or what speaks DLPack: on a GPU it runs a generated kernel, on the
-CPU it computes the definition, or with simulate=True runs the kernel in the simulator.  `prepare` works a
-call out, to be run many times; `plan_matmul` and `plan_grouped_matmul` say which kernels products would run.
+Each takes NumPy, CuPy or PyTorch arrays, or any that support DLPack.  For arrays on a GPU it runs a generated
+kernel; for arrays on the CPU it computes the definition, or with simulate=True runs the kernel in the
+simulator.  `prepare` plans a call once, to be run many times; `plan_matmul` and `plan_grouped_matmul` say
+which kernels a product would run.
 See docs/ops.md.
 
 >>> import numpy as np

@@ -77,7 +77,7 @@ def test_the_help_of_bench_states_its_defaults() -> None:
     assert f"Default: {', '.join(MATRIX_DTYPES)}; reductions {', '.join(rowwise_cases.DTYPES)}" in said
     assert move_cases.DTYPES == MATRIX_DTYPES
     sizes = gemm_family.SIZES
-    assert f"Default: {SIDES[0]}, {SIDES[1]}; products {min(sizes)} to {max(sizes)}." in said
+    assert f"Default: {SIDES[0]}, {SIDES[1]}; GEMM {min(sizes)} to {max(sizes)}." in said
 
 
 def test_axes_have_a_default_where_the_help_says_so() -> None:

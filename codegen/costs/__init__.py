@@ -1,11 +1,11 @@
-"""What the memory accesses of a tile program cost, read off the program itself.
+"""The cost of a tile program's memory accesses: wavefronts and sectors, predicted from the program.
 
 cost         Cost, Prediction, Costs: instructions, wavefronts or sectors, and the least possible
-enumerated   the definition: every block, turn, warp and lane
-accesses     each memory operand of a program with what decides where and when it is executed
-split        expressions as a part that the point decides and a part that the rest decides
+enumerated   the definition: every block, iteration, warp and lane
+accesses     each memory operand of a program, with the loops and conditions around it
+split        an expression as the sum of a part that the point determines and a remainder
 classes      which executions of an access cost the same
-count        traffic: the same numbers as the definition, from classes
+count        traffic: the numbers of the definition, computed from classes
 """
 
 from __future__ import annotations

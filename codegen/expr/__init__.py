@@ -3,8 +3,8 @@
     names        which names may reach CUDA text
     facts        Facts: the interval and the congruence of a value
     nodes        the nodes: constants, variables, arithmetic, comparisons
-    trees        what is asked of any tree: its variables, values and substitutes, its summands and digits
-    rewrite      rules applied until none fits
+    trees        queries on any tree: its variables, value, substitutions, summands and digits
+    rewrite      applies rules until none matches
     rules_bits, rules_order, rules_sums   the rules, each proved by enumeration in its test
     simplifier   simplify: all rules together
     columns      an expression as a map over F2: its columns

@@ -1,19 +1,19 @@
-"""The GPU: text of a tile program compiled, cached, loaded and launched.
+"""Compilation, caching, loading and launching of CUDA text.
 
     nvrtc           compile_cubin: machine code from text; compile_ptx, for a driver to compile
     trusted_folder  folders that only their owner can write
-    cubin_cache     machine code on disk, by its text
+    cubin_cache     machine code on disk, keyed by its CUDA text
     sass            disassembly, main loops, instruction classes
     arguments       the arguments and the grid of a launch
     driver          the calls of the CUDA driver that CuPy does not offer
-    tensor_maps     tensor maps, encoded by the driver and kept
-    preparation     kernels made ready to load, by all cores
+    tensor_maps     tensor maps, encoded by the driver and cached
+    preparation     compiling many kernels, on all cores
     runtime         arrays and launches through CuPy
     starts          a kernel with its grid, as a function of addresses
     launch          sequences of launches: compiled, loaded, launched
-    monitor         clocks, power, temperature and what holds clocks back, while something runs
+    monitor         clocks, power, temperature and throttle reasons, while something runs
 
-Only `runtime` and what `launch` loads need a GPU; text and machine code are made anywhere.
+Only `runtime` and `launch` need a GPU; CUDA text and machine code can be made without one.
 """
 
 from __future__ import annotations

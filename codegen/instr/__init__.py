@@ -1,20 +1,20 @@
 """Instructions: one record per instruction, its CUDA text and its effect on arrays.
 
     record     Instr, Operand: what every instruction states
-    words      numbers in the 32-bit words that carry them, and device functions that several helpers call
-    memory     loads, stores, asynchronous copies, barriers, waiting for the kernel in front
+    words      numbers in 32-bit words, and device functions that several helpers call
+    memory     loads, stores, asynchronous copies, barriers, waiting for the previous kernel
     grid       barriers of the blocks of a launch
     mma        mma.sync, ldmatrix and movmatrix
     shuffle    warp shuffles and byte permutes
     arithmetic each element of a vector: f32, f64, packed f16 and bf16, conversions, formulas
     functions  functions of one number: an expression and its meaning
     reduce     partial sums and maxima
-    folds      the same of values of several words: 64-bit integers, indices, moments
+    folds      the same for values of several words: 64-bit integers, indices, moments
     norm       the steps of softmax and layer norm
     sm70       Volta: mma.m8n8k4 of four quad pairs
     sm90       Hopper: TMA, mbarriers, clusters, wgmma
 
-An architecture that adds instructions adds records here; nothing else knows what an instruction does.
+An architecture that adds instructions adds records here; no other module knows an instruction's effect.
 """
 
 from __future__ import annotations

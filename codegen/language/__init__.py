@@ -1,15 +1,15 @@
-"""What kernels are written in: tensors, fragments, tiled copies, rings; what is done with a finished program.
+"""The kernel language: tensors, fragments, tiled copies, pipelines; running and verifying a program.
 
 tensor      Tensor: a view of a buffer by coordinates; local_tile, partition
-fragment    Fragment: the registers of a thread by the places of a partition
+fragment    Fragment: the registers of a thread, with the layout of a partition
 values      arithmetic on fragments: v * alpha + b
 copying     tiled copies: load, store and copy partitions, under predicates
-ring        pipeline: a ring of shared tiles that cp.async or TMA fills, stated once
-asynchronous  tensor maps, mbarriers, TMA, roles, clusters
+ring        pipeline: a circular buffer of shared tiles that cp.async or TMA fills
+asynchronous  tensor maps, mbarriers, TMA, roles (warp specialization), clusters
 builder     KernelBuilder: how a program is written
-run         simulate, compile and launch, by names and numbers
-sizes       draw_sizes: sizes on which a program shows what it does
-verification   verify: a program on random sizes and values, beside what NumPy gives
+run         simulate, compile and launch, with parameters by name
+sizes       draw_sizes: random sizes that cover the paths of a program
+verification   verify: a program on random sizes and values, compared with NumPy
 """
 
 from __future__ import annotations

@@ -76,11 +76,11 @@ def pipeline(
     begin: Callable[[], None] | None = None,
     end: Callable[[], None] | None = None,
 ) -> None:
-    """Write a ring of `stages` over `tiles` tiles: `produce` copies tile t into a stage, `consume` reads it.
+    """Write a pipeline of `stages` over `tiles`: `produce` copies a tile into a stage, `consume` reads it.
 
-    `produce` is a Step, and with `tma` a Fill.  What the consumers do before and after the tiles stands in
-    `begin` and `end`; with TMA they are a role, in which k.thread counts from 0.  Raises IRError for fewer
-    than two stages.
+    `produce` is a Step, and with `tma` a Fill.  `begin` and `end` write what consumers do before and after
+    the tiles; with TMA consumers are a role of their own, in which k.thread counts from 0.  Raises IRError
+    for fewer than two stages.
 
     >>> from layoutalg.codegen.language.builder import KernelBuilder
     >>> k, seen = KernelBuilder("ring", 32), []

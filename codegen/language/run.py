@@ -47,10 +47,10 @@ def words(kernel: Program, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def simulate(kernel: Program, args: Mapping[str, Any], **options: Any) -> Simulation:
-    """Run a program on the CPU: an int per extent, a number per scalar, a NumPy array per tensor.
+    """Simulate a program on the CPU, given an int per extent, a number per scalar, a NumPy array per tensor.
 
-    Arrays of writable tensors are modified.  Every race, wild address and unwritten value is refused.
-    Options and errors are those of layoutalg.codegen.sim.simulate.
+    Arrays of writable tensors are modified.  Every race, out-of-bounds address and read of an unwritten value
+    is an error. Options and errors are those of layoutalg.codegen.sim.simulate.
 
     >>> from layoutalg.codegen.instr import STG, fill
     >>> from layoutalg.codegen.language import KernelBuilder

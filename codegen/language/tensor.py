@@ -183,10 +183,10 @@ def whole(buffer: Global | Shared, element: DType | None = None, extents: tuple[
 
 
 def local_tile(tensor: Tensor, tile: tuple[int, ...], block: tuple[Operand | None, ...]) -> Tensor:
-    """The tile at place `block` of the grid of tiles; None keeps that mode of the grid, behind the tile's.
+    """The tile at `block` in the grid of tiles; None keeps that mode of the grid, after the tile's.
 
-    Tiles may stick out of the tensor: `inside` says what exists.  Modes past those of `tile` stay as they
-    are.  Raises ShapeError for tiles that do not fit the modes.
+    Tiles may exceed the tensor: `inside` is the predicate of elements that exist.  Modes past those of `tile`
+    stay as they are.  Raises ShapeError for tiles that do not fit the modes.
 
     Source: CUTLASS, include/cute/tensor_impl.hpp, local_tile.
 

@@ -62,15 +62,15 @@ def verify(
     name where it writes several.  Two values agree when they differ by at most `tolerance` times the larger
     of 1 and the expected one.  Elements beside a tensor's must not change.
 
-    Extents that `sizes` gives are not drawn; the others reach over several blocks and turns of every loop
-    (see codegen.language.sizes).  Numbers are small; `values` gives the least and the most of a tensor's or a
-    scalar's, or a function of a NumPy generator and a shape that makes a tensor.  Arrays are laid out as the
-    program states them: the names of `contiguous` are those that callers pass as NumPy makes them, row by
+    Extents that `sizes` does not give are drawn so that they cover several blocks and iterations of every
+    loop (see codegen.language.sizes).  Numbers are small; `values` gives the least and the most of a tensor's
+    or a scalar's, or a function of a NumPy generator and a shape that makes a tensor.  Arrays are laid out as
+    the program states them: the names of `contiguous` are those that callers pass as NumPy makes them, row by
     row without gaps, which is then checked too.
 
-    Target "simulator" runs the program as it is written, whole blocks at a time, then the program that is
-    printed for it, warp by warp in a random order, whose accesses are compared with `traffic`.  Target "gpu"
-    launches it: that alone sees what the text of an instruction does, where it is not what is stated.
+    Target "simulator" runs the program as it is written, block by block, then the lowered program,
+    which is printed, warp by warp in a random order, and compares its accesses with `traffic`.  Target "gpu"
+    launches it: only that detects a CUDA text of an instruction that differs from its stated effect.
 
     Raises what is refused of a program (see codegen.program.checks), MismatchError at the first difference,
     SimulationError for a race or a wild address, UndecidedError where no sizes were found, ArgumentTypeError

@@ -1,11 +1,11 @@
-"""Text of kernels for people and compilers: what they print as, what a launch must give, who launches them.
+"""CUDA text of kernels, the conditions of their launch, and launchers in C++ and Python.
 
 cuda         to_cuda, print_kernels: the CUDA C++ of a kernel, or of several in one file
-value_types  what registers, pointers and scalars are
-names        what a text names, and what stands beside it
+value_types  the C++ types of registers, pointers and scalars
+names        the names that a text defines and uses
 wrap         lines that are too long
 record       LaunchRecord: kernels in order, their parameters, grids and buffers
-cpp          cpp_launcher: C++ that checks a launch and makes it
+cpp          cpp_launcher: a C++ function that checks the arguments of a launch and launches
 python       python_launcher: the same for arrays of PyTorch and CuPy
 standalone   cpp_program: the same with a main that allocates, launches and times
 choice       with_launcher: one of them by name

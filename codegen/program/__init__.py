@@ -4,12 +4,12 @@
     asynchronous   the rules of tensor maps, mbarriers, roles and clusters
     bounds      no access leaves its buffer
     checks      check: everything that is refused before anything runs
-    converged   which threads arrive together
-    dependent_launch   a kernel that may start early, and waits before it touches memory
-    launch_contract    what a launch must give a kernel
-    conditions  what is known inside a branch, and proofs of orders from it
+    converged   which threads reach a statement together
+    dependent_launch   programmatic dependent launch: a kernel that starts early and waits before using memory
+    launch_contract    the conditions of a launch
+    conditions  facts that hold inside a branch, and proofs of inequalities from them
     inside      check_tensors: no coordinate passes an extent, every vector is aligned
-    lowering    an equal program with cheap addresses; the program that is printed: checked and lowered
+    lowering    an equivalent program with cheap addresses, which is the one that is printed
     sequence    LaunchSequence: kernels launched in order, and what their parameters are
 
 Programs are immutable values; the printer, the simulator and every analysis read the same one.

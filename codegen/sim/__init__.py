@@ -4,15 +4,15 @@
     copies       cp.async: what is in flight, what has landed
     machine      Machine, Group: memory, registers, warps
     memtrace     MemTrace: what every access cost
-    closures     expressions compiled to closures over lanes
-    operands     operands compiled to loads and stores of lanes
+    closures     expressions, compiled to closures over lanes
+    operands     operands, compiled to loads and stores of lanes
     statements   statements compiled to generators
     simulator    simulate: all blocks of a launch
     sequence     simulate_sequence: all launches of a sequence
-    main_loops   timeline: what the stages and registers of a main loop hold, step by step
-    waits        role_timeline: which warp waits for what, where warps have roles
+    main_loops   timeline: the contents of a main loop's stages and registers, step by step
+    waits        role_timeline: which warp waits for what, in a warp-specialized kernel
 
-What the simulator runs is the program that is printed.
+The simulator runs the lowered program, which is the one that is printed.
 """
 
 from __future__ import annotations

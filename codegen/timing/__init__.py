@@ -1,12 +1,12 @@
-"""How long a turn of a main loop takes, and what its warps wait for: a model of issue, pipes and latency.
+"""The time of an iteration of a main loop, and what its warps wait for: a model of issue, pipes and latency.
 
     facts       latencies and issue intervals by architecture, as data with provenance
-    steps       what the model knows of each instruction of a loop: from machine code and its control words
+    steps       the instructions of a loop as the model sees them: from machine code and its control words
     scheduler   the definition: warps on one scheduler, event by event
-    bounds      what no schedule can be faster than: issue slots, pipes, the critical path of a warp
+    bounds      lower bounds for any schedule: issue slots, pipes, the critical path of a warp
     kernel_loop the main loop of a compiled kernel
 
-The definition is enumerated; the bounds are closed forms beside it, and never more.
+The definition is enumerated; the bounds are closed forms, and never exceed it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 1. Banks
 #
-# Shared memory has 32 banks of 4 bytes. A pass over them, a *wavefront*, takes one word from each.
-# Lanes that ask one bank for different words wait for each other. This notebook counts that, by hand
-# and with the library.
+# Shared memory has 32 banks of 4 bytes. A pass over them, a *wavefront*, serves one word of each.
+# Lanes that access different words of one bank are served one after another. This notebook counts
+# wavefronts, by hand and with the library.
 
 # %%
 import layoutalg as la
@@ -19,7 +19,7 @@ def wavefronts(byte_addresses):
 [wavefronts([step * lane for lane in range(32)]) for step in (0, 4, 8, 64, 128, 132)]
 
 # %% [markdown]
-# The library's function knows wider accesses too, which are served in phases:
+# The library's function also handles wider accesses, which are served in phases:
 
 # %%
 column = [128 * lane for lane in range(32)]
@@ -27,7 +27,7 @@ assert la.analysis.wavefronts("ld.shared.b32", column) == wavefronts(column) == 
 assert la.analysis.wavefronts("ld.shared.b128", [16 * lane for lane in range(32)]) == 4
 
 # %% [markdown]
-# Who waits for whom, as a picture. A row is a wavefront, a column a bank, and a number a lane:
+# The lanes of each wavefront, as a picture. A row is a wavefront, a column a bank, and a number a lane:
 
 # %%
 from layoutalg.draw import access_picture
@@ -35,7 +35,7 @@ from layoutalg.draw import access_picture
 access_picture("ld.shared.b32", [128 * lane for lane in range(4)] + [None] * 28)
 
 # %% [markdown]
-# A whole tile is a layout, and an access walks over it. The answer is a report:
+# The cost of an access to a whole tile, given by its layout, is a report:
 
 # %%
 tile = la.Layout((32, 32), (32, 1))

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 2. Layouts
 #
-# A layout is a function from coordinates to offsets, written `shape:stride`. The algebra computes
-# with such functions: exactly, or it refuses and says where.
+# A layout is a function from coordinates to offsets, written `shape:stride`. Operations of the algebra
+# are exact; if no layout is the result, the error has a coordinate that shows it.
 
 # %%
 import layoutalg as la
@@ -15,14 +15,14 @@ assert tile(1, 2) == 10 and tile(9) == 10
 print(tile(2, None), la.size(tile), la.cosize(tile))
 
 # %% [markdown]
-# A mode may be a tree of modes. Here each row is cut into two halves that lie far apart:
+# A mode may be nested. Here each row is divided into two halves that are far apart in memory:
 
 # %%
 la.Layout((4, (4, 2)), (4, (1, 16)))
 
 # %% [markdown]
-# `zipped_divide` cuts a layout into tiles: the first mode walks inside of a tile, the second from
-# tile to tile.
+# `zipped_divide` divides a layout into tiles: the first mode is the tile, the second the grid of
+# tiles.
 
 # %%
 blocks = la.zipped_divide(la.Layout((32, 32), (32, 1)), (8, 8))
@@ -31,8 +31,8 @@ inside = blocks(None, 5)
 inside
 
 # %% [markdown]
-# `composition(a, b)` is `a(b(c))`. It is a layout again where no digit of `a` carries; where one
-# does, the error names the coordinate:
+# `composition(a, b)` is the function `a(b(c))`. If that is not a layout, the error names a coordinate
+# that shows it:
 
 # %%
 print(la.composition(la.Layout((6, 2), (8, 2)), la.Layout((4, 3), (3, 1))))
@@ -42,13 +42,13 @@ except la.DivisibilityError as error:
     print(error)
 
 # %% [markdown]
-# Why a result is what it is:
+# The derivation of a result:
 
 # %%
 la.explain("composition", la.Layout((6, 2), (8, 2)), la.Layout((4, 3), (3, 1)))
 
 # %% [markdown]
-# Questions about a layout as a function are decided at any size, without going through its elements:
+# Questions about a layout as a function are decided at any size, without enumerating its elements:
 
 # %%
 large = la.Layout((1 << 20, 1 << 20), (3, 5))

@@ -2,7 +2,7 @@
 # # 3. Swizzles
 #
 # A swizzle `Sw<B,M,S>` takes B bits of an offset, those from M + S on, and XORs them onto the B bits
-# from M on. Every row of a tile gets another order of its vectors, and no memory is lost.
+# from M on. The vectors of each row of a tile are permuted, and no memory is lost.
 
 # %%
 import layoutalg as la
@@ -13,7 +13,7 @@ assert all(swizzle(swizzle(x)) == x for x in range(4096))
 la.Swizzle(2, 0, 2)
 
 # %% [markdown]
-# `ldmatrix` reads 8 rows of 16 bytes. In rows of 128 bytes all eight begin in one bank:
+# `ldmatrix` reads 8 rows of 16 bytes. With a row pitch of 128 bytes all eight start in the same bank:
 
 # %%
 plain = la.Layout((64, 64), (64, 1))
@@ -35,7 +35,7 @@ rows = la.parse("Sw<3,3,3> o 0 o (8,64):(64,1)")
 layout_access_picture(rows, la.Access.of("ldmatrix.x1", rows, "f16"))
 
 # %% [markdown]
-# Move the sliders: which B, M and S serve? In a notebook with ipywidgets (`pip install
+# Move the sliders: which B, M and S remove the conflict? In a notebook with ipywidgets (`pip install
 # 'layoutalg[notebook]'`) the next cell is interactive; without, it shows one setting.
 
 # %%
@@ -51,7 +51,7 @@ assert "conflict-free" in swizzle_panel((64, 64), "f16", "ldmatrix.x4", bits=3, 
 sliders
 
 # %% [markdown]
-# A table of all small swizzles says the same:
+# A table of all small swizzles:
 
 # %%
 free = [

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 4. Search and proof
 #
-# `synthesize` looks for a layout that serves all accesses of a tile at once, and gives a certificate
-# with it, which is checked without the search.
+# `synthesize` searches a layout on which all accesses to a tile are free of conflicts, and returns it
+# with a certificate, which can be checked without the search.
 
 # %%
 import layoutalg as la
@@ -14,9 +14,9 @@ found
 la.check_certificate(found)
 
 # %% [markdown]
-# What the sentence means: the words of a tile are vectors of bits. K holds the words that share a
-# bank with word 0, F the words that a phase asks for. If they have only 0 in common, no two words of
-# a phase share a bank.
+# What the certificate means: the words of a tile are vectors of bits. K holds the words that share a
+# bank with word 0, F the differences of words that a phase accesses. If they have only 0 in common, no
+# two words of a phase share a bank.
 
 # %%
 from layoutalg.f2 import rank
@@ -27,8 +27,8 @@ print(K, rank(K), rank(F), rank((*K, *F)))
 assert rank((*K, *F)) == rank(K) + rank(F)
 
 # %% [markdown]
-# Some questions have no answer, and then that is what is proved. Vectors of 4 words that stay whole,
-# read along rows, and single words read down a column:
+# If no layout is free of conflicts, that is proved. Here contiguous vectors of 4 words are read along
+# rows, and single words along a column:
 
 # %%
 none = la.synthesize((32, 32), ["ld.shared.b128@row", "ld.shared.b32@col"], element="f32")
@@ -36,7 +36,7 @@ assert none.layout is None
 la.check_certificate(none)
 
 # %% [markdown]
-# A certificate that is changed is refused:
+# A modified certificate is refused:
 
 # %%
 from dataclasses import replace
@@ -47,7 +47,7 @@ except la.MismatchError as error:
     print(error)
 
 # %% [markdown]
-# Padding is an equation, and `solve_conflict_free` has all of its solutions:
+# `solve_conflict_free` finds all paddings without conflicts:
 
 # %%
 from sympy import Symbol

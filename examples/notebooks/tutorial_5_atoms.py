@@ -11,8 +11,8 @@ atom = la.find_mma_atom("SM80_16x8x16_F32F16F16F32_TN")
 atom
 
 # %% [markdown]
-# Which thread holds which element of C, and at which places: thread 5, value 1 is the element with
-# flat index
+# The TV layout of C says which thread holds which element: thread 5, value 1 is the element with flat
+# index
 
 # %%
 accumulator = atom.c_tv
@@ -27,7 +27,8 @@ assert mma.threads == 128
 mma
 
 # %% [markdown]
-# `ldmatrix` fills operand A. A tiled copy says who reads what, and the analysis takes it as it is:
+# `ldmatrix` loads operand A. A TiledCopy says which lane reads what, and the analysis takes it
+# directly:
 
 # %%
 copy = la.make_tiled_copy_A("SM75_U32x4_LDSM_N", mma)
@@ -41,7 +42,7 @@ print(
 assert la.analyze(la.parse("Sw<3,3,3> o 0 o (64,64):(64,1)"), reads).ways == 1
 
 # %% [markdown]
-# Does the hardware take the layout? `wgmma` reads its operand from shared memory, and TMA writes it
+# Does the hardware accept the layout? `wgmma` reads its operand from shared memory, and TMA writes it
 # there:
 
 # %%

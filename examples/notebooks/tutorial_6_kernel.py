@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 6. A kernel of your own
 #
-# The kernel language writes CUDA from layouts, and everything that is asked of a kernel is read off
-# the same program: its text, its result on the CPU, its traffic.
+# A kernel is a program over layouts. The same program is printed as CUDA, simulated on the CPU, and
+# analysed for its memory traffic.
 
 # %%
 import layoutalg as la
@@ -19,8 +19,8 @@ found = la.synthesize((T, T), [put, get], element="f32")
 found
 
 # %% [markdown]
-# A transpose through shared memory: rows in, a barrier, columns out. The tile's layout is the one
-# that was found.
+# A transpose through shared memory: store rows, barrier, load columns. The tile has the layout that
+# `synthesize` found.
 
 # %%
 
@@ -43,8 +43,8 @@ kernel = transpose(found.layout)
 print(cg.to_cuda(kernel)[:400])
 
 # %% [markdown]
-# Run on the CPU, with drawn sizes, whole blocks at a time and warp by warp in a random order, and
-# compared with NumPy:
+# `verify` simulates it on the CPU with random sizes, block by block and warp by warp in a random order,
+# and compares the result with NumPy:
 
 # %%
 results = cg.verify(kernel, lambda src: src.T)
@@ -52,7 +52,7 @@ print(len(results))
 assert results
 
 # %% [markdown]
-# What it moves, in wavefronts and sectors, beside the same kernel on a plain tile:
+# Its memory traffic in wavefronts and sectors, compared with the same kernel on an unswizzled tile:
 
 # %%
 for layout in (la.Layout((T, T), (T, 1)), found.layout):

@@ -1,15 +1,15 @@
-"""What users call on arrays, wherever these are: moves, reductions, norms and products.
+"""The functions on arrays, on GPU and CPU: moves, reductions, norms and matrix products.
 
-    arrays          arrays of every library as forms: addresses, shapes and strides
+    arrays          arrays of every library as records: addresses, shapes and strides
     api             permute, transpose, relayout
     reduce_api      reduce, softmax, layer_norm, rms_norm
     entropy_api     cross_entropy
-    product_api     matmul; product_plan: what is asked of its arrays, and the problem that a kernel computes
-    grouped_api     grouped_matmul, plan_grouped_matmul: groups of rows by a matrix each
-    product_choice  the ways to compute it, padded copies among them; product_report: plan_matmul says them
-    repeated        calls that were made before: from what arrays show to launches; preparing: prepare
+    product_api     matmul; product_plan: checks of its arrays, and the problem that a kernel computes
+    grouped_api     grouped_matmul, plan_grouped_matmul: groups of rows, each with its own matrix
+    product_choice  the kernels that can compute a product, also on padded copies; product_report: plan_matmul
+    repeated        a cache of launches, keyed by the arrays' types, shapes and strides; preparing: prepare
 
-A form is looked at once; what is launched for it is kept.
+A call is planned once; its launches are cached.
 """
 
 from __future__ import annotations

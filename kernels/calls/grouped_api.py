@@ -110,10 +110,10 @@ def grouped_matmul(
 ) -> Any:  # fmt: skip
     """activation(a_g @ b[g]) for groups of rows of a: a (m, k), b (groups, k, n), the result (m, n).
 
-    `sizes` are the rows of each group, integers of the host: the rows of a group follow those of the group
-    before, and all are m together; groups may have no rows.  Types, strides, `activation`, `out_dtype`,
+    `sizes` are the numbers of rows of the groups, integers on the host: groups are consecutive, the sum is m,
+    and a group may have no rows.  Types, strides, `activation`, `out_dtype`,
     `out`, `copy` and `simulate` are those of `matmul`.  float16 and bfloat16 whose rows start at multiples of
-    16 bytes are one launch on Hopper, per 64 groups; anything else is a launch per group.
+    16 bytes take one launch on Hopper per 64 groups; others one launch per group.
 
     Raises what `matmul` raises; ArgumentTypeError for sizes that are not integers of the host, ShapeError for
     sizes that are negative, not as many as b has matrices, or not m together, ResourceError for more than

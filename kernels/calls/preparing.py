@@ -63,13 +63,13 @@ _NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def prepare(op: str, x: Any, out: Any = None, **options: Any) -> Prepared:
-    """A call of an operation on its arrays that is worked out: calling what is returned runs it, many times.
+    """Plan a call of an operation on its arrays, and return a function that runs it, any number of times.
 
     `op` is "permute", "transpose", "relayout", "softmax", "layer_norm", "rms_norm", "cross_entropy",
-    "matmul", "grouped_matmul" or a reduction such as "sum"; `options` are the others of that function by name
-    (`b`, `axes`, `weight`).  The arrays are kept alive and read when it is called, on the stream that is
-    current then; the result, `out` or an array that is made here, is written each time and returned.  A call
-    on a GPU is its launches and little else.  Raises what the operation raises, now and not then;
+    "matmul", "grouped_matmul" or a reduction such as "sum"; `options` are the other arguments of that
+    function by name (`b`, `axes`, `weight`).  The arrays are kept alive, and read at each call, on the stream
+    that is current then; the result, `out` or a new array, is written each time and returned.  On a GPU a
+    call is little more than its launches.  Raises what the operation raises, here and not when it is called;
     UnknownNameError for another operation or option, ArgumentTypeError for one that is missing.
 
     >>> import numpy

@@ -65,13 +65,13 @@ def matmul(
 ) -> Any:  # fmt: skip
     """activation(alpha a @ b + beta c + bias), with modes as numpy.matmul has them.
 
-    a and b are float16, bfloat16, float32, float64 or int8, both alike; modes in front of the last two are a
-    batch and broadcast.  The result has their type, or `out_dtype` or that of `out`: float32 for 16 bits; of
-    int8 it is int32.  c broadcasts to the result, bias is (n,), a number per column, or (m, 1), one per row;
-    both have the result's type.  activation is "relu", "gelu" or "silu".  `tf32` multiplies float32 by tensor
-    cores, in 11 bits.  Arrays that no kernel reads, or writes, as they lie are copied first, unless `copy` is
-    False.  `out` may be c itself, and has exactly the result's shape.  Arrays on the CPU are computed in
-    float64 and rounded once; `simulate` runs the kernel in the simulator.
+    a and b are both float16, bfloat16, float32, float64 or int8; modes before the last two are a batch and
+    broadcast.  The result has their type, or `out_dtype` or that of `out`, which may be float32 for 16-bit
+    types; for int8 it is int32.  c broadcasts to the result, bias is (n,), a number per column, or (m, 1),
+    one per row; both have the result's type.  activation is "relu", "gelu" or "silu".  `tf32` multiplies
+    float32 on tensor cores, rounded to 11 bits.  Arrays with strides that no kernel reads or writes are
+    copied, unless `copy` is False.  `out` may be c itself, and has exactly the result's shape.  Arrays on the
+    CPU are computed in float64 and rounded once; `simulate` runs the kernel in the simulator.
 
     Raises ArgumentTypeError for what is not an array or a number, arrays of several types, libraries or
     devices, a c without a beta and a beta without c, and an `out` that overlaps what is read; ShapeError for

@@ -97,7 +97,7 @@ def plan_matmul(
 ) -> MatmulPlan:  # fmt: skip
     """How `matmul` of these arrays computes the product: family, configuration, copies, expected time.
 
-    Arrays may lie anywhere: those on the CPU are taken for arrays on a GPU that lie alike.  `arch` is that of
+    Arrays on the CPU are treated as arrays on a GPU with the same strides and alignment.  `arch` is that of
     the current GPU, or sm_90 where there is none.  Nothing is computed or compiled.  Raises as `matmul` does,
     ShapeError for a product without elements, UnknownNameError for another architecture.
 

@@ -1,8 +1,8 @@
 """Kernels that compute each element of a tensor from those at the same coordinate: y = f(x, ...).
 
-problem    what is mapped: a formula by name, a shape, strides on every side; the result by definition
+problem    a problem: a formula by name, a shape, strides of every operand; its result by definition
 program    configurations, and the tile program of one
-families   the records of this room's families
+families   the Family records
 """
 
 from __future__ import annotations

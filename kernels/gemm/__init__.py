@@ -1,16 +1,16 @@
 """Matrix products: D = epilogue(A B), such as activation(alpha A B + beta C + bias).
 
     problem     GemmProblem and its strides
-    epilogue    what is done with the sums: a value made of steps
+    epilogue    the epilogue: alpha, beta C, bias, activation, conversion, as a value made of steps
     rasterize   which tile of D a block computes
-    work        how work is shared out: groups of rows, parts of k, stream-K
+    work        the distribution of work over blocks: grouped GEMM, split-K, stream-K
     tiles       configurations
-    validate    what a configuration must fulfil
-    gemv        products of few rows, which memory bounds
-    choice      tiles that are offered, which to try, best first, and refusals that name the nearest valid one
+    validate    constraints on configurations
+    gemv        products of few rows, which are bound by memory
+    choice      candidate tiles, best first, and errors that name the nearest valid one
     programs    the main loop and the kernels: without tensor cores, with mma.sync, with wgmma
     launches    the kernels of a product
-    family      the records of both families: data, definition, contenders
+    family      the Family records: test data, definition, libraries to compare with
 
 Operands are f16, bf16, f32, f64, tf32, s8, s4, u4 or b1, row-major or column-major, with leading dimensions.
 """

@@ -1,15 +1,15 @@
-"""What the published steps of a kernel bring, one by one.
+"""Optimisation ladders: published steps of a kernel, and the gain that each is predicted to bring.
 
     steps      the ladders as data: options on a base configuration, one after the other
-    step       a step at a problem: its counts, and what bounds it
-    gemm       what each step of a product's ladder will execute, and what bounds it
-    machines   what a multiprocessor does in a cycle, and where each rate is from
-    sm90       what a launch of gemm-sm90 makes the hardware do, in closed form; sm90_steps its ladder,
-               wgmma the steps of it at a problem
+    step       a step for a problem: its counts, and its bound
+    gemm       the predicted counts and bounds of each step of a GEMM ladder
+    machines   rates of a multiprocessor per cycle, with their sources
+    sm90       the work of a launch of gemm-sm90, in closed form; sm90_steps its ladder,
+               wgmma the steps of it for a problem
     steps_of   the steps of any family
-    counters   accesses as counters of the hardware show them
+    counters   accesses as hardware counters report them
 
-Each step is a configuration of the kernels that users run, but the first of gemm-sm90, which has one tile
+Each step is a configuration of the library's own kernels, except the first of gemm-sm90, which has one tile
 per block.
 """
 

@@ -1,19 +1,19 @@
 """Kernels that move data: copies, transposes and permutes of tensors with any strides.
 
-    problem              a problem as it is asked, and the few modes that are left of it
-    tiles                which tiles there are, the units that their runs touch, what these cost
-    plan                 which of them is taken; how wide both sides move
-    stage                what the tile of a configuration is made of, in plain numbers
-    partition            which chunk or vector is number x, and where it lies on either side
-    misaligned           what rows add to that which start anywhere, run backwards or are cut
-    gather               how vectors are read from the tile
+    problem              a problem, and its normal form with as few modes as possible
+    tiles                candidate tiles, the sectors that they touch, and their cost
+    plan                 the choice of a tile, and the vector widths of both sides
+    stage                the derived quantities of a configuration's tile
+    partition            the position of the x-th chunk or vector in source and destination
+    misaligned           additions for rows that are misaligned, reversed or cut
+    gather               reading vectors from the tile
     matrix_plan          configurations of copies and transposes of matrices
     programs             the kernels: copies and permutes of any strides, copies and transposes of matrices
-    bound                the least that memory moves, whatever the order
-    certificate          why the tile lies in shared memory as it does
-    families, cases      the records of this room's families, and the problems that are timed
+    bound                the least memory traffic of any order
+    certificate          why the tile's layout in shared memory is free of conflicts
+    families, cases      the Family records, and the problems that are timed
 
-Elements are moved bit by bit, never computed with, but for those that a permute converts.
+Elements are copied bitwise, except those that a permute converts.
 """
 
 from __future__ import annotations

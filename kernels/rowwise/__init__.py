@@ -1,20 +1,20 @@
 """Kernels that compute along some modes of a tensor: reductions, softmax, norms.
 
-    problems           what is asked: tensors with reduced modes, their normal form, definitions
-    walk, unaligned    which thread reads what: layouts, and the arithmetic where rows start anywhere
-    packed             blocks that copy runs of short rows to shared memory: tiles, copies, a plan
-    columns            columns that are read twice as a stream of whole rows, or held by one block
-    cluster            what blocks of a cluster exchange, on Hopper, and how long what they keep takes
-    schedule           a configuration of a norm, and the rounds of its threads
+    problems           problems: tensors with reduced modes, their normal form, definitions
+    walk, unaligned    the elements of each thread: layouts, and the arithmetic for misaligned rows
+    packed             blocks that copy several short rows to shared memory: tiles, copies, a plan
+    columns            reductions along columns: two passes over whole rows, or columns held by one block
+    cluster            exchange between the blocks of a cluster, on Hopper, and its predicted time
+    schedule           a configuration of a norm, and the iterations of its threads
     reduce_plan, reduce_model     configurations of reductions, and their times
-    norm_plan          those of softmax and norms, and where elements stay between two visits
-    programs           the kernels, written into a block
-    memory             bytes of memory that a configuration is predicted to move
+    norm_plan          those of softmax and norms, and where elements are kept between two passes
+    programs           the tile programs
+    memory             the predicted DRAM traffic of a configuration
     entropy            cross entropy: losses of rows with targets
-    families, trials   the records of this room's families, and what is timed; data on which they are
-                       verified, and bounds of their results
+    families, trials   the Family records, and the problems that are timed; data for verification, and
+                       error bounds of results
 
-Floats are f32 inside; `kernels.elements` bounds the results.
+Floats are f32 internally; `kernels.elements` bounds the results.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Timings of many configurations: taken once, kept, and chosen from.
+"""Autotuning: timings of many configurations, stored once, and the choice of the fastest.
 
-keys      Key and Record: what a timing is of, and what is known of it
-store     Store: lines that are appended, under several writers and killed ones
-jobs      Job: one timing, built without a GPU, taken in a child process with a limit
+keys      Key and Record: the identity of a timing, and its data
+store     Store: an append-only file of records, safe with several and with killed writers
+jobs      Job: one timing; the kernel is built without a GPU, and timed in a child process with a limit
 engines   local_engine, cluster_engine: processes of a host, Dask, Ray, each as two executors
 tuner     jobs_of, tune: the search
-lockfile  Lock: the fastest of each problem, in a file that is committed
+lockfile  Lock: the fastest configuration of each problem, in a file to be committed
 rates     Rates: fitted rates in a file, which rank the candidates of a family
 sweep     cases_of: random problems of a family, verified by the same engines
-counting  counted_cases: counters of such cases by Nsight Compute, beside what is predicted
+counting  counted_cases: Nsight Compute's counters of such cases, beside the prediction
 fuzz      laws_of: random cases of the laws of the algebra
-study     shares, boards_of, fitted_rates, t4_results: what a store tells
+study     shares, boards_of, fitted_rates, t4_results: statistics of a store
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The layout algebra: from two layouts a new one, as in CuTe, exact or refused with a witness.
+"""The layout algebra: CuTe's operations that make a new layout, each exact or refused with a witness.
 
     inverse      complement, right_inverse, left_inverse
     left_search  the search behind left_inverse where no law gives it
@@ -9,7 +9,7 @@
     common       max_common_layout, max_common_vector, max_alignment, nullspace
     recast       upcast, downcast, recast_layout: the same bytes in units of another size
 
-composition and normal_form are in layoutalg.compose and can be had here too.
+composition and normal_form, of layoutalg.compose, can be imported from here too.
 
 >>> from layoutalg.layout import Layout
 >>> print(logical_divide(Layout(24), Layout(4)), complement(Layout(4, 2), 16))

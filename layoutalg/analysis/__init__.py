@@ -1,21 +1,21 @@
-"""Who touches which bytes, and what it costs: bank conflicts and sectors, in closed form and counted.
+"""Memory accesses and their cost: bank conflicts and sectors, in closed form or by enumeration.
 
 `analyze(layout, access)` gives a SharedReport (wavefronts) or a GlobalReport (sectors), with a witness.
 
     access       Access: instruction, thread-value map, element, base; Guard: which lanes take part; TmaAccess
     mapping      "row", "col", ...: thread-value maps of a whole tile by name
-    ask          analyze: accesses as text or values, one or a list
-    analyzer     which closed form answers, and when lanes are counted instead
+    ask          analyze: the public call, with accesses as text or values, one or a list
+    analyzer     which closed form applies, and when lanes are enumerated instead
     banks        wavefronts: banks, words and phases of a shared instruction, LDMATRIX'S PHASES among them;
                  bank conflicts of linear layouts without enumeration
     coalescing   sectors and lines of one global instruction; of linear layouts without enumeration
-    lanes        the addresses that a warp gives: which lanes supply one, bytes per lane, alignment
+    lanes        the addresses of a warp: which lanes supply one, bytes per lane, alignment
     enumerated   every instruction counted: the definition
     memory/      the sectors and half lines that all requests touch together, and what DRAM moves for them
     classes/     sums over classes of instructions that cost the same: digit classes, footprints, guards
     report       SharedReport, GlobalReport, Witness, how they print, and the notes they carry
-    reuse        what several requests ask together: sectors that the L1 serves again
-    words        a count of conflicts in words, at the layout in hand
+    reuse        sectors that several requests share, which the L1 serves again
+    words        the sentences of a report: which rows and lanes conflict, and why
 
 >>> wavefronts("ld.shared.b32", [128 * lane for lane in range(32)])
 32

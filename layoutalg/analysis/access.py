@@ -158,7 +158,7 @@ understand, or any predicate (thread, value, iteration) -> bool, which is enumer
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who touches which bytes with `op`: see the module's text.
+    """An instruction `op` and the elements that each thread accesses with it: see the module's text.
 
     `tv` is a layout of two or three modes (thread, value[, iteration]) onto flat indices.  `base_bytes` is
     added to every address; the base itself is a multiple of `base_alignment_bytes`.  `active` says which

@@ -90,15 +90,15 @@ def analyze(
     *,
     level: Level = "request",
 ) -> Report | DramReport | list[Report] | list[DramReport]:
-    """What an access costs on `layout`: wavefronts in shared memory, sectors in global memory.
+    """The cost of an access to `layout`: wavefronts in shared memory, sectors in global memory.
 
-    That is request by request.  With level="dram" it is what memory moves for all requests of an access of
-    global memory together (see `dram_of`, which takes several accesses together, too).
+    By default every request is counted by itself.  With level="dram" the report is of the DRAM traffic of all
+    requests of a global access together (see `dram_of`, which also takes several accesses).
 
     An access is an Access, or a text such as "ldmatrix.x4@row" that covers the whole tile (see `Access.of`)
     and needs the type of an `element`; an Access has its type, and the architecture may follow it.  A list
     of accesses gives a list of reports; `print(report)` is a table and a sentence.  Raises ArgumentTypeError
-    for a text without an element, an element that is not the access's own, and what is not a layout;
+    for a text without an element, an element that differs from the access's own, and what is not a layout;
     AlignmentError, ShapeError and UnknownNameError for an access that does not fit, UnsupportedError when a
     named closed form does not apply, UndecidedError when the budget is spent.
 

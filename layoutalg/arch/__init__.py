@@ -1,20 +1,20 @@
-"""The facts of the hardware, each with its source: architectures, instructions, swizzle modes, descriptors.
+"""Hardware facts, each with its source: architectures, instructions, swizzle modes, descriptors.
 
-What follows from them is worked out in layoutalg.analysis and layoutalg.legality.  The MMA and copy atoms
-(MMA_ATOMS, COPY_ATOMS, find_mma_atom, find_copy_atom) are in layoutalg.atoms and can be had here too.
+layoutalg.analysis and layoutalg.legality apply them.  The MMA and copy atoms (MMA_ATOMS, COPY_ATOMS,
+find_mma_atom, find_copy_atom), of layoutalg.atoms, can be imported from here too.
 
     model          Arch, Board, Instruction, Space, Provenance: the records
     instructions   INSTRUCTIONS: every memory instruction that is analysed; ADD A MEMORY INSTRUCTION HERE
     instruction_names  their names in PTX, SASS and CuTe; find_instruction
     architectures  ARCHS: banks, sectors, sizes, limits and boards; ADD AN ARCHITECTURE HERE; find_arch
     rates          operations per cycle, bandwidths and clocks of boards; tensor cores per SM, their shapes;
-                   DRAM_RULES: what memory moves at once
+                   DRAM_RULES: the granularity of DRAM traffic
     swizzle_modes  SWIZZLE_MODES: the four modes of TMA and wgmma, 32, 64, 128 bytes and none
     smem_atoms     SMEM_ATOMS: the canonical shared memory layouts of wgmma
     tensor_map     TensorMap: the arguments of cuTensorMapEncodeTiled
     descriptor     SmemDescriptor: the fields of a wgmma shared memory descriptor
     wgmma          WGMMA_TYPES: the types and extents of wgmma
-    tcgen05        TCGEN05_KINDS: Blackwell's products, shapes, data paths in tensor memory, scale factors
+    tcgen05        TCGEN05_KINDS: Blackwell's MMA kinds, shapes, data paths in tensor memory, scale factors
 
 >>> find_arch("sm_90a").name, ARCHS["sm_80"].instructions["cp.async.16"].width_bytes
 ('sm_90', 16)

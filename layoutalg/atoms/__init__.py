@@ -1,13 +1,13 @@
 """What one instruction moves or multiplies, and its tilings over threads: CuTe's atoms, TiledCopy, TiledMMA.
 
 atom         CopyAtom, MMAAtom: the thread-value layouts of one instruction
-effect       what an atom does to values, on the CPU: the definition that tests compare with
+effect       what an atom does to values, computed on the CPU: the definition that tests compare with
 registry     COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom
 tables/      the rows of the registry, one file per architecture; ADD AN MMA OR COPY ATOM THERE
 rows         how a row of a table becomes an atom
 core_matrix  the 8 x 16 byte matrix from which every fragment is built
 tensor       Tensor: values with a layout; copy_tensor
-tensor_memory  tmem_load_tv: who has what of an accumulator of sm_100 after tcgen05.ld
+tensor_memory  tmem_load_tv: the TV layout of an sm_100 accumulator after tcgen05.ld
 tiling       what TiledCopy and TiledMMA share; make_fragment_like
 tiled_copy   TiledCopy, make_tiled_copy and its relatives
 tiled_mma    TiledMMA, make_tiled_mma

@@ -1,4 +1,4 @@
-"""A file of checks: layouts, accesses, index functions and kernels held to limits, for CI.
+"""Checks for CI, from a file: limits on layouts, accesses, index functions and kernels.
 
     [tiles]
     a = "Sw<3,3,3> o 0 o (64,64):(64,1)"
@@ -16,12 +16,12 @@
     fields         Kind and Field: the keys of a kind's tables, and the readers of their values
     limits         Limit, Quantity, Property: "ways <= 1", "injective", "equals (8,8):(8,1)"
     accesses       [[access]]: wavefronts and sectors
-    layouts        [[layout]], [[tma]], [[wgmma]], [[memory]]: what is true of a tile, and legal
+    layouts        [[layout]], [[tma]], [[wgmma]], [[memory]]: properties of a tile, and its legality
     functions      [[function]]: index functions in C, CUDA and Python
     kernels        [[kernel]]: the accesses of CUDA sources
     runner         run_checks, baselines
-    formats        JUnit XML, SARIF, GitHub's annotations, fields of JSON
-    pytest_plugin  checks as items of pytest
+    formats        JUnit XML, SARIF, GitHub annotations, JSON fields
+    pytest_plugin  checks as pytest items
 """
 
 from __future__ import annotations

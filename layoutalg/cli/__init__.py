@@ -5,19 +5,19 @@ Every command answers with tables, or with `--json` as one JSON object that foll
 layoutalg/schema/output.json, and exits 0 when it answered or the check passed, 1 when the checked property
 fails, 2 on bad input, 3 when there is no answer for another reason, 130 on an interrupt.
 
-    entry         main: what the console script calls, and the exit code of what nobody foresaw
-    app           the list of commands, ADD A COMMAND HERE; how errors that are foreseen are shown
-    commands/     one file per command, in rooms by what one wants to know
-    options       options that commands of several rooms share; records of options, spread
+    entry         main: the entry point of the console script, and the exit code of unexpected errors
+    app           the list of commands, ADD A COMMAND HERE; how expected errors are shown
+    commands/     one file per command, grouped by topic
+    options       options that commands of several groups share; groups of options as one parameter
     inputs        layouts, files of offsets and conditions, read and checked
-    kernel_names  kernels by the names the command line gives them
-    kernel_words  kernels, compilations and verified problems, for people and as JSON
-    stores/       stores of timings and of verified problems: what is done with them
-    reports       reports of accesses, as tables and as JSON, and conditions that judge them
+    kernel_names  kernel families by their names on the command line
+    kernel_words  kernels, compilations and verified problems, as text and as JSON
+    stores/       the subcommands on files of timings and of verified problems
+    reports       reports of accesses, as tables and as JSON, and the conditions of --fail-on
     output        tables, one JSON object, files written whole or not at all
     refusals      errors in one sentence on stderr or one JSON object; exit codes
     completions   values that the shell completes
-    streams       standard output and error, every byte written or known why not
+    streams       standard output and error: every byte is written, or the reason why not is reported
 """
 
 from layoutalg.cli.entry import main

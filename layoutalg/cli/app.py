@@ -104,7 +104,7 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-_HELP = f"""Analyse GPU memory layouts, find conflict-free ones, generate kernels from them and prove them.
+_HELP = f"""Analyse GPU memory layouts, find conflict-free ones, generate kernels from them and verify them.
 
 {EXIT_CODES}"""
 
@@ -120,7 +120,7 @@ def _root(
         print(context.get_help())
 
 
-_TERMS = "Terms, such as wavefront, phase, ideal, worst base, K and F: see layoutalg glossary."
+_TERMS = "The terms (wavefront, phase, ideal, worst base, K and F, ...) are explained by layoutalg glossary."
 
 app.command("analyze", epilog=_TERMS)(budgeted(analyze_command))
 app.command("solve", epilog=_TERMS)(budgeted(solve_command))

@@ -37,23 +37,24 @@ JsonOption: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else.")
 ]
 OutputOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write to this file, whole or not at all.")
+    Path | None, typer.Option("--output", "-o", help="Write to this file; it is replaced only when complete.")
 ]
 GroupsOption: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        help="Groups of rows of a product by gemm-sm90, each with a B of its own; m is of all. Default: none."
+        help="Grouped GEMM by gemm-sm90: this many groups of rows, each with its own B; m counts the rows of "
+        "all groups. Default: none."
     ),
 ]
 ProblemsOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help='A JSON file with a list of problems by their arguments: [{"m": 64, "n": 4096}].',
+        help='A JSON file with a list of problems, each an object of arguments: [{"m": 64, "n": 4096}].',
         show_default=False,
     ),
 ]
 BudgetOption: TypeAlias = Annotated[
-    int, typer.Option("--budget", help="How many times the usual work a search may take, from 1 on.")
+    int, typer.Option("--budget", help="Factor on the work limit of searches, 1 or more.")
 ]
 
 

@@ -1,11 +1,11 @@
-"""One layout after another: composition, the law that the whole algebra rests on, and the normal form.
+"""Composition of layouts, on which the whole algebra rests, and the normal form of a swizzled layout.
 
     composed     composition, by mode and with swizzles
-    normal       normal_form: a chain of swizzles over an offset and a layout, and what finds it
-    rotation     rotated_layout: rows turned by their number, modulo a length that is not a power of two
+    normal       normal_form: a chain of swizzles applied to an offset plus a plain layout
+    rotation     rotated_layout: each row rotated by its number, modulo a length that is not a power of two
     digits       composition of two plain layouts, digit by digit, or the coordinate where there is none
     coordinates  composition and products of layouts whose strides are coordinates
-    fields       vectors in the fields of one integer: strides along several modes compose as integers do
+    fields       vectors packed into bit fields of one integer, so that strides along several modes compose
     symbolic     composition, complement and comparison of layouts with symbols
 
 >>> from layoutalg.layout import Layout

@@ -1,11 +1,11 @@
-"""What is true of a layout as a function: injective, bijective, contiguous, equal, and what it reaches.
+"""Questions about a layout as a function: injective, bijective, contiguous, equal; the offsets it reaches.
 
-Every answer is exact and comes with a witness, or is UndecidedError when its budget ends: nothing is sampled.
+Every answer is exact and has a witness, or is an UndecidedError when the budget runs out; nothing is sampled.
 
     equation    one linear equation with digits in a box: its solution, or a proof that there is none
     solving     find_collision (of two coordinates), find_coordinate (of an offset), find_overlap and overlap
     extent      cosize, extremes; runs of offsets, tables of offsets
-    distinct    how many different offsets there are
+    distinct    the number of distinct offsets
     image       image_size, is_injective, is_surjective, is_bijective, same_function, find_difference
     describe    aliasing, footprint, gaps, cycles, order, is_contiguous
 

@@ -9,14 +9,14 @@
     svg, text, page, files   as_svg, as_text, as_html, as_file
     scene     what is drawn, as shapes; SVG, PNG and PDF of it
     chart     chart_svg: lines and points over two axes; roofline_chart
-    shown     picture_of: what a notebook shows of any value
-    palette   PALETTE, CHUNK_COLORS, LINE_COLORS: colours that all readers tell apart
+    shown     picture_of: what a notebook displays for a value
+    palette   PALETTE, CHUNK_COLORS, LINE_COLORS: colours that readers with colour blindness can tell apart
 
 >>> from layoutalg.layout import Layout
 >>> print(as_text(layout_picture(Layout((2, 2))), unicode=False).splitlines()[-3])
 1 | 1 3
 
-In a notebook, layouts, swizzles, linear layouts, reports, syntheses, atoms and pictures show themselves.
+In a notebook, layouts, swizzles, linear layouts, reports, syntheses, atoms and pictures display as pictures.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Why a result is what it is: the steps an algorithm noted, counts and certificates, in words.
+"""Derivations of results in words: the steps that an algorithm recorded, counts and certificates.
 
 explanations  explain: an operation, a value, an analysis or a synthesis, step by step
 steps         Derivation: the steps, and how they are written
-words         what each kind of note says
+words         the sentence of each kind of step
 """
 
 from __future__ import annotations

@@ -160,12 +160,12 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
 
 
 def explain(op: str | Operation | Chain, *operands: Any, **params: Any) -> Derivation:
-    """The derivation of op(*operands): its steps, and the result or the refusal they end with.
+    """The derivation of op(*operands): its steps, and the result or the error they end with.
 
     `op` is an operation or its name; a layout or a swizzle is explained at a coordinate.  "analyze" takes a
     layout, an access such as "ldmatrix.x4@row", and the parameters element and arch; "synthesize" a shape,
     accesses, and the parameters of layoutalg.synthesis.synthesize.  Raises UnknownNameError for another op,
-    ArgumentTypeError for operands it does not take, UnsupportedError for symbols and strides along modes.
+    ArgumentTypeError for operands it does not take, UnsupportedError for symbols and basis strides.
 
     >>> print(explain("logical_divide", Layout(24), 4).answer)
     = (4,6):(1,4)

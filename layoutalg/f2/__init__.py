@@ -6,7 +6,7 @@ there is one, LinearLayout is that matrix with named dimensions (Triton's vocabu
     matrix        Echelon, and rank, kernel, solve, ... of matrices whose columns are integers
     affine        to_f2, affine_f2: the matrix of a layout or of a swizzled layout, or NotLinearError
     realize       from a matrix back to swizzles over a layout
-    dims          named dimensions: as a caller states them, checked, and packed into one integer
+    dims          named dimensions: checked, and packed into one integer
     linear        LinearLayout: named in and out dimensions; *, compose, invert, divide_left, sublayout, ...
 
 >>> print(LinearLayout({"lane": [1, 2], "register": [4]}, {"offset": 8}).invert()(offset=5))

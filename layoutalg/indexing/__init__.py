@@ -1,17 +1,17 @@
 """Index functions: printed from a layout in six languages, and read back to one.
 
     code       layout -> one function in C, CUDA, CuTe C++, CuTe DSL, Triton or Python, proved
-    identify   a function, an expression or offsets -> the layout that it is, or a witness that it is none
+    identify   a function, an expression or offsets -> the layout it computes, or a witness that there is none
 
 >>> from layoutalg.layout import Layout
 >>> text = code(Layout((4, 8), (8, 1)), "cuda", "at")
 >>> print(identify(text, (4, 8)))
 (4,8):(8,1)
 
-Nothing of a text is run: it is read as a term, which is evaluated here.
+Source text is never executed: it is parsed into a term, which is evaluated here.
 
     reading/         a text in C, CUDA or Python as a term
-    lowering         a layout called on the parameters of a function
+    lowering         the index expression of a layout in the parameters of a function
     targets          the text of a function in each language
     proofs           that a text is its layout
     printing         code

@@ -56,18 +56,19 @@ def code(
     parameters: Sequence[str] | None = None,
     carry: str | None = None,
 ) -> str:
-    """The index function of a layout as the text of one function, and nothing else, without an end of line.
+    """The source of a function that computes a layout's offsets, without an end of line.
 
-    It takes one parameter per top-level mode, in order; a nested mode by its flat colexicographic index.
-    `to` is c, cuda, cpp (CuTe), dsl (CuTe), triton or python.  `through` is a map in front: a TV layout
-    (tid, u), a TiledCopy, of which it is the `side`, src or dst, or an access such as "ldmatrix.x4", of
-    (lane, fragment).  `unit` is elements, or bytes of `element`.  `parameters` name the parameters.  `carry`
-    names the one that a loop steps along: the function then takes a pointer, returns where the loop begins,
-    and its comment says what each step adds.
+    It has one parameter per top-level mode, in order; that of a nested mode is its flat colexicographic
+    index. `to` is c, cuda, cpp (CuTe), dsl (CuTe), triton or python.  `through` is a map composed with the
+    layout: a TV layout, for parameters (tid, u), the `side`, src or dst, of a TiledCopy, or an access such as
+    "ldmatrix.x4", for (lane, fragment).  `unit` is elements, or bytes of `element`.  `parameters` are names.
+    `carry` is the parameter that a loop increments: the function then takes a pointer and returns the one
+    with which the loop starts, and its comment says what each iteration adds.
 
-    What is printed was proved: at every coordinate, over F2, or by classes of digits.  Raises UndecidedError
-    where there is no proof, UnsupportedError for a loop whose steps are not equal, ResourceError for offsets
-    past 2^62, UnknownNameError, ArgumentTypeError, ShapeError, and IRError for a name that cannot be used.
+    The function is proved: at every coordinate, over F2, or by classes of digits.  Raises UndecidedError
+    where there is no proof, UnsupportedError for a loop whose increments are not constant, ResourceError for
+    offsets past 2^62, UnknownNameError, ArgumentTypeError, ShapeError, and IRError for a name that cannot be
+    used.
 
     >>> from layoutalg.layout import ComposedLayout, Swizzle
     >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))

@@ -83,13 +83,13 @@ def identify(
     expression: bool = False,
     parameters: Sequence[str] | None = None,
 ) -> Identification:
-    """The layout that `source` is on `shape`, as `Identification`.
+    """The layout that `source` computes on `shape`, as an `Identification`.
 
     `source` is the text of a C, CUDA or Python function, an index expression (`expression`), or offsets: a
     nested list or an array, whose axes are the modes, or flat, then of the flat indices of `shape` in order.
     A function takes the flat index, one integer per mode, or one per leaf.  `parameters` name its parameters,
     or an expression's variables, in the order of the modes; without them an expression's are as they occur.
-    Texts are read, never run; C's 32-bit arithmetic is followed, and a result without a meaning in C is a
+    Texts are parsed, never executed; arithmetic has C's 32-bit semantics, and undefined behaviour is a
     witness.
 
     Raises ParseError with line and column, ShapeError, ResourceError past MAX_POINTS, UnknownNameError.

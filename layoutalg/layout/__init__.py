@@ -1,11 +1,11 @@
-"""What a layout is: integers in trees, Layout, Swizzle, ComposedLayout, and taking them apart.
+"""What a layout is: IntTuple, Layout, Swizzle, ComposedLayout; their modes, slices and sizes.
 
 A layout maps a coordinate of its shape to an offset, the inner product of the coordinate and the strides;
-a swizzle permutes offsets; a composed layout is the one after the other.  Nothing here makes a new function
-out of two: that is layoutalg.compose and layoutalg.algebra.
+a swizzle permutes offsets; a composed layout is a swizzle after a layout.  Operations on two layouts are in
+layoutalg.compose and layoutalg.algebra.
 
     int_tuple         IntTuple: integers in nested tuples; their text, leaves and product
-    value             what all values share: immutable, compared by their parts, copied and pickled
+    value             the base class of values: immutable, compared by their parts, copied and pickled
     basis             ScaledBasis and ArithTuple: strides along several modes, as a coordinate tensor has
     symbols           sympy expressions as extents and strides, and what is assumed of them
     layout            Layout, its modes and leaves; concat, make_identity_layout
@@ -14,7 +14,7 @@ out of two: that is layoutalg.compose and layoutalg.algebra.
     measure           size, rank, depth, span (the least and the greatest offset), coalesce, filter
     tree              make_layout, append, prepend, replace, group, select, flatten, unflatten, sort
     slicing           slice_and_offset and layout(None, 3): the modes that a coordinate with None leaves
-    notes             Trace: the notes that an operation takes while it is explained
+    notes             Trace: the steps that an operation records for `explain`
 
 >>> tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
 >>> print(tile, tile(1, 0), size(tile))

@@ -51,8 +51,8 @@ MAX_BITS = 64
 class Swizzle(Value):
     """x -> x ^ ((x & yyy_mask) >> shift), a bijection on the integers; printed Sw<B,M,S>.
 
-    `bits` is the width of the fields, `base` the bits below them that stay, `shift` the distance between
-    them (negative: shifts left).  Raises ShapeError for values that do not make a bijection.
+    `bits` is the width of the fields, `base` the number of lowest bits unchanged, `shift` the distance
+    between them (negative: shifts left).  Raises ShapeError for values that do not make a bijection.
 
     >>> Swizzle(2, 0, 2)(0b0110), str(Swizzle(2, 0, 2))
     (7, 'Sw<2,0,2>')
@@ -419,7 +419,7 @@ Outer: TypeAlias = "Swizzle | Swizzles | Layout"
 
 
 class ComposedLayout(Coded, Value):
-    """c -> outer(offset + inner(c)): the ONE spelling of a swizzled layout.
+    """c -> outer(offset + inner(c)): the normal form of a swizzled layout.
 
     `outer` is a Swizzle, a chain of them (Swizzles, or a tuple that becomes one; a chain of one factor
     becomes that Swizzle) or a Layout.

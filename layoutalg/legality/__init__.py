@@ -1,7 +1,7 @@
-"""What the hardware accepts of a layout: every rule with its source, and the nearest request that is legal.
+"""Which layouts the hardware accepts: every rule with its source, and the nearest legal request.
 
 rules              Rule, Violation, Legality: a verdict with machine-applicable fixes
-repair             nearest_legal: the fixes applied until nothing is broken
+repair             nearest_legal: applies fixes until no rule is broken
 tma_rules, tma     check_tma, check_tensor_map: boxes, strides, swizzles of cp.async.bulk.tensor
 canonical          canonical_layout, recognize: the canonical shared memory layouts of wgmma
 wgmma_rules, wgmma check_wgmma: operands of wgmma and their descriptors

@@ -37,11 +37,11 @@ class Repair:
 
 
 def nearest_legal(check: Callable[..., Legality[Any]], asked: Mapping[str, object]) -> Repair | None:
-    """The request `asked` of `check`, changed as its violations say; None where that does not help.
+    """The arguments `asked` of `check`, with the fixes of its violations applied; None if these fail.
 
     `asked` are all arguments by name.  A request that is legal comes back without changes.  None where a
-    broken rule has no change of arguments, and where the changes come to no end within ROUNDS.  Defaults that
-    have to change are among the changes.
+    broken rule has no fix, and where a legal request is not reached within ROUNDS.  Defaults that have to
+    change are among the changes.
 
     >>> from layoutalg.legality.memory import check_memory
     >>> from layoutalg.layout import Layout

@@ -80,7 +80,7 @@ def check_tma(
     shared: AnyLayout | None = None,
     arch: str | Arch = "sm_90",
 ) -> Legality[TmaCopy]:
-    """May TMA copy boxes `box` of `tensor` to or from shared memory in this swizzle mode?
+    """Whether TMA can copy boxes `box` of `tensor` to or from shared memory in this swizzle mode.
 
     `tensor` is the layout in global memory, in elements; each leaf of its shape is a dimension of the map,
     the contiguous one innermost, the others by stride.  `box` and `element_strides` have a leaf for each of

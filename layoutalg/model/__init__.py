@@ -2,7 +2,7 @@
 
 occupancy      occupancy_of: blocks per multiprocessor, and what limits them
 roofline       roofline_of: bound by memory or by arithmetic, and at which rate
-l2_order       l2_locality, best_band: what a rasterization keeps in L2
+l2_order       l2_locality, best_band: the L2 reuse of an order of thread blocks (rasterization)
 async_copies   sectors and wavefronts of cp.async and cp.async.bulk
 """
 

@@ -1,12 +1,12 @@
-"""Text to values: CuTe notation, C++, CuTe DSL, Triton, NumPy, PyTorch, index expressions; and back.
+"""Parsing and printing layouts: CuTe notation, C++, CuTe DSL, Triton, NumPy, PyTorch, index expressions.
 
     conversion  parse and convert: a text of any notation to a value, a value to a text of any notation
     table       FORMS: every notation, a record per form: ADD A FORM HERE
     cute        parse_cute ("Sw<3,4,3> o 0 o (8,64):(64,1)"), parse_int_tuple, parse_tiler
-    dynamic     extents and strides that are known at run time alone, as symbols
-    forms/      the notations beside CuTe's own, read and written
-    term        texts of names and brackets, in C++, Python and MLIR, as one tree
-    expression_text  the one reader of expressions, with limits on length, depth and digits
+    dynamic     extents and strides that are known only at run time, as symbols
+    forms/      the notations other than CuTe's own, parsed and printed
+    term        nested names and brackets of C++, Python and MLIR, parsed into one tree
+    expression_text  the parser of expressions, with limits on length, depth and digits
     index_text  parse_index: "(row ^ (col & 7)) * 64 + col" as a function of named integers
 
 >>> print(parse("(8,64):(64,1)"), parse_index("lane * 64 + reg")(lane=2, reg=3))

@@ -53,12 +53,12 @@ def parse(
     unit: str = "elements",
     form: str | None = None,
 ) -> Notation:
-    """What a text in any of the FORMS stands for: CuTe, C++, CuTe DSL, Triton, NumPy, PyTorch, pycute, ...
+    """The layout that a text denotes, in any of the FORMS: CuTe, C++, Triton, NumPy, PyTorch, pycute, ...
 
     `symbols` gives the sympy symbol for each name that extents and strides may contain.  `shape` is that of
     the tensor, which Triton's encodings need; `element` the element type, where strides are bytes; with
-    `unit` "bytes" a swizzle without a pointer acts on bytes of elements.  `form` names the form where the
-    text is not to be recognised.  An object of pycute or tensor-layouts, or an array, is read too.
+    `unit` "bytes" a swizzle without a pointer acts on bytes of elements.  `form` names the form; without
+    it, it is detected.  Objects of pycute or tensor-layouts, and arrays, are accepted too.
 
     Tiles of shared memory are layouts from coordinates to offsets; a distributed encoding is a LinearLayout.
     Raises ParseError with the position and what was expected there, ArgumentTypeError for an option that is

@@ -1,10 +1,10 @@
-"""Pages: a report of layouts that opens from a file, and an explorer that runs the library in a browser.
+"""HTML pages: a self-contained report of layouts, and an explorer that runs the library in a browser.
 
-    engine      Engine: a tile under the settings of the sliders; its model, as the JavaScript counts with it
-    sections    the parts that do not move, as HTML: costs, ranked layouts, index code, pictures
-    data        page_data: models and pieces of HTML for layouts and accesses; page_reports: what those cost
+    engine      Engine: a tile under the settings of the sliders, and the model that the JavaScript evaluates
+    sections    the static parts, as HTML: costs, ranked layouts, index code, pictures
+    data        page_data: models and pieces of HTML for layouts and accesses; page_reports: their costs
     document    report_html, explore_html: the pages as text; html_document: any page in their style
-    answers     answer: what explore.html asks the library beside it
+    answers     answer: the requests that explore.html makes to the library
     explorer    write_explorer: explore.html with the library and Pyodide; python -m layoutalg.page FOLDER
     assets/     model.js (the definitions), view.js (the panels), report.js, explore.js, style.css, live.html
 

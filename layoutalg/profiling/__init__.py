@@ -1,17 +1,17 @@
-"""A kernel as Nsight Compute measured it: which access conflicts, what is none, the layout to take.
+"""Nsight Compute reports: which accesses conflict, which counts are not bank conflicts, and the fix.
 
-`read_report` reads a report (`ncu -o report`); `explain_launch` says what its counters mean, line by line.
+`read_report` reads a report (`ncu -o report`); `explain_launch` explains its counters, by source line.
 
-    importer     reads the file with the package ncu-report, in a child process: the one place that imports it
-    container    the framing of a report: what is none, what is cut off
+    importer     reads the file with the package ncu-report, in a child process: the only module to import it
+    container    the file format: whether a file is a report, and whether it is complete
     reading      read_report: Report, and every refusal by name
     records      Launch, Measured, Row: instructions and their counters; by_line
     opcodes      SASS instructions by the analysis's names
     counting     excess, pipe_counters: what counters include that is not a bank conflict
-    fitting      fit_pitch: the pitch of rows that explains a number, and the layout without conflicts
+    fitting      fit_pitch: the row pitches that explain a measured count, and a layout without conflicts
     joining      join: instructions and the accesses that `layoutalg kernel` read, by file and line
-    explaining   explain_launch, Finding: all of that together
-    words        tables, sentences and JSON fields of it
+    explaining   explain_launch, Finding: the explanation of a launch
+    words        its tables, sentences and JSON fields
 
 >>> instruction_op("LDS.128 R8, [R8]"), fit_pitch("ld.shared.b128", 8).pitches[0]
 ('ld.shared.b128', 128)

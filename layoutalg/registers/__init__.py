@@ -1,8 +1,8 @@
 """Values in registers: which lane holds what, reductions over them, and conversions between register layouts.
 
 fragments    fragment, holders, register_layout: registers of MMA operands as LinearLayouts
-reductions   reduction_of: which shuffles and exchanges add up one dimension
-reducing     which of shuffles, redux.sync and shared memory is cheapest for that
+reductions   reduction_of: the shuffles and exchanges that reduce one dimension
+reducing     which of shuffles, redux.sync and shared memory is cheapest for a reduction
 chain        choose_layouts: the register layout of each value of a chain of operations
 conversion   convert_layout: the cheapest plan from one register layout to another
 place_map    a conversion as a LinearLayout from register, lane and warp to register, lane and warp

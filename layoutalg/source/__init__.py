@@ -1,27 +1,28 @@
-"""Reading a user's own CUDA source: every access of a kernel, with its cost or with why it is not read.
+"""Analysis of existing CUDA sources: every access of a kernel, with its cost, or the reason why it has none.
 
-    read_kernel    text -> KernelReading: SourceAccess for SourceAccess
+    read_kernel    text -> KernelReading: one SourceAccess per access
 
 >>> text = "__global__ void k(float* p) { __shared__ float s[32][32]; s[threadIdx.x][0] = p[threadIdx.x]; }"
 >>> reading = read_kernel(text, 32)
 >>> [(access.op, access.array, access.ways) for access in reading.accesses]
 [('st.shared.b32', 's', 32), ('ld.global.b32', 'p', None)]
 
-Nothing of the text is run.  It is parsed in a process of its own, with limits, by libclang; a second grammar
-counts what may touch memory, so that nothing is left out in silence (`pip install 'layoutalg[source]'`).
+The source is not executed.  libclang parses it, in a separate process with limits; a second parser,
+tree-sitter, counts the places that may access memory, so that none is dropped silently (`pip install
+'layoutalg[source]'`).
 
-    front/         the tree of a kernel and the census, from a process of its own
+    front/         the syntax tree of a kernel, and the census of accesses, from a separate process
     reading        read_kernel
-    terms          integers of a kernel: sums over thread numbers, block numbers and turns of loops
-    values         what variables hold: numbers, addresses, records, and what is not known
-    machine        variables, conditions and loops while a kernel is read; what was touched
-    expressions    values and places of expressions, loads and stores
+    terms          integers of a kernel: sums over thread indices, block indices and loop iterations
+    values         what variables hold: numbers, addresses, records, unknowns
+    machine        the state of the symbolic execution: variables, conditions, loops, accesses seen
+    expressions    values and addresses of expressions, loads and stores
     calls          device functions, intrinsics and asm
-    statements     statements, read once for all threads
-    loops          loops, read once for all turns
-    recurrences    how a variable goes on from turn to turn
+    statements     statements, executed once for all threads
+    loops          loops, executed once for all iterations
+    recurrences    how a variable changes from iteration to iteration
     fixes          fixes_of: the padding or swizzle that removes the conflicts of an array
-    counting       the cost of an access: classes of turns and blocks, one of each counted
+    counting       the cost of an access: one of each class of iterations and blocks is counted
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`layoutalg solve`: for which leading dimensions, pads or strides an access is free of conflicts.
 
 layout          SymbolicLayout: a layout with named parameters
-question        Condition, Criterion: what is asked, and of which parameters
+question        Condition, Criterion: the condition to solve, and its parameters
 solve           solve_conflict_free, solve_sectors, symbolic_cost
 generic_values  one value per class of values that have the same answer
 solutions       ResidueSet, Periodic: the answer, as residues of a period

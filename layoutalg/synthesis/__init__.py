@@ -1,8 +1,8 @@
 """The search for a shared memory layout: `synthesize` finds one without conflicts, with a certificate.
 
     synthesizer   synthesize: the order in which forms are tried, and the result
-    constraints   what TMA and wgmma ask of the layout beforehand
-    patterns      the accesses as bit patterns of the tile
+    constraints   the constraints of TMA and wgmma on the layout
+    patterns      the accesses as subspaces over F2 of the tile's words
     search, maps  XOR swizzles, as subspaces over F2
     singles       one CuTe swizzle, or several, by exact exclusion
     padding       padded rows
@@ -10,7 +10,7 @@
     tma           layouts that TMA can write
     result        Synthesis, Certificate, Alternative: the claim
     words         a synthesis and its certificate in words
-    tiles/        synthesize_tile: rings of stages, wider buffers, other head dims; the ranking
+    tiles/        synthesize_tile: multi-stage buffers, parts of wider buffers, any head dim; the ranking
     proof/        check_certificate: proves the claim again; it shares no data with the search
 
 >>> found = synthesize((64, 64), ["ldmatrix.x4"], element="f16")

@@ -129,18 +129,17 @@ def synthesize(
 
     An access is an Access on the flat index of `shape`, a TmaAccess, or a text OP[@row|col|TV] as of
     `Access.of`.  `order` is the storage order that is swizzled ("row": last mode contiguous).  `form`
-    narrows the answer: "single" one Sw<B,M,S>, "tma" what a tensor-map copy can write (implied by a
-    TmaAccess), "rotation" rows turned by their number, "any" all but rotations.  `max_extra_bytes` admits
-    padding.  Words, and the vectors of all accesses, stay whole.  Two more constraints are taken as further
-    accesses, after those asked for:
-    `vector_bytes` keeps vectors of so many bytes whole although nobody reads them, and `whole_rows` keeps
-    every 128 contiguous bytes in as many banks, so that rows are stored as they are, bank ^= N row.
+    restricts the layout: "single" to one Sw<B,M,S>, "tma" to what TMA can write (implied by a TmaAccess),
+    "rotation" to rows rotated by their number, "any" to all but rotations.  `max_extra_bytes` allows padding.
+    Words, and the vectors of all accesses, stay contiguous.  Two more constraints count as further accesses:
+    `vector_bytes` keeps vectors of so many bytes contiguous although no access reads them, and `whole_rows`
+    keeps every 128 contiguous bytes in different banks, so that rows are only permuted, bank ^= N row.
 
-    `layout` is None when none was found; the certificate says which classes of layouts have none
-    (`layoutalg.synthesis.proof.ruled_out` in words), and nothing of any other.
+    `layout` is None when none was found; the certificate then proves which classes of layouts contain none
+    (`layoutalg.synthesis.proof.ruled_out` in words), and says nothing about any other.
 
     Raises AlignmentError when vectors do not lie along the contiguous mode, UnsupportedError for an access
-    with a predicate or a base that is not aligned, ResourceError when the tile does not fit shared memory,
+    with a predicate or a misaligned base, ResourceError when the tile does not fit shared memory,
     UndecidedError when the search ends without an answer, and what Access raises.
 
     Source: see `layoutalg.synthesis.search`; for pairs of patterns also Linear Layouts, arXiv 2505.23819.

@@ -2,13 +2,13 @@
 
 properties     check_bijective, check_same_function, check_family, check_index_function
 access_checks  check_conflict_free, check_coalesced
-laws           LAWS, check_law: the laws of the algebra on operands of a seed
+laws           LAWS, check_law: the laws of the algebra on random operands
 strategies     hypothesis strategies: layouts, swizzles, composed_layouts, accesses
 minimal        shrinking a counter-example
-indexcode      an index function in C, CUDA or Python, tabulated in a process of its own
-index_table    the C++ and the processes that tabulate it
-cuda_shim      CUDA's types and intrinsics for the host's compiler
-hostcc         the compiler of this machine
+indexcode      a table of an index function in C, CUDA or Python, run in a separate process
+index_table    the C++ and the processes that make the table
+cuda_shim      CUDA's types and intrinsics for the host compiler
+hostcc         the host compiler
 """
 
 from __future__ import annotations

@@ -44,9 +44,9 @@ SCALAR = {"u8": "b8", "f16": "b16", "f32": "b32", "f64": "b64"}
 
 MATRIX = ("f16",)
 NEEDS: Sequence[tuple[str, tuple[str, ...], tuple[str, ...]]] = (
-    ("A product reads its operand", ("st.shared.b128", "ldmatrix.x4"), MATRIX),
-    ("The same, transposed", ("st.shared.b128", "ldmatrix.x4.trans"), MATRIX),
-    ("One tile read both ways", ("cp.async.16", "ldmatrix.x4", "ldmatrix.x4.trans"), MATRIX),
+    ("A GEMM operand", ("st.shared.b128", "ldmatrix.x4"), MATRIX),
+    ("A GEMM operand, transposed", ("st.shared.b128", "ldmatrix.x4.trans"), MATRIX),
+    ("One tile, read plain and transposed", ("cp.async.16", "ldmatrix.x4", "ldmatrix.x4.trans"), MATRIX),
     ("A transpose by scalars", ("st.shared.{}@row", "ld.shared.{}@col"), tuple(SCALAR)),
     ("Vectors in, scalars out", ("st.shared.b128@row", "ld.shared.{}@col"), ("f16", "f32")),
 )
@@ -96,14 +96,14 @@ def _row(tile: tuple[int, int], element: str, accesses: Sequence[str]) -> tuple[
 
 COOKBOOK = """# Cookbook: which swizzle
 
-Row-major tiles of shared memory, the accesses that they have to serve without bank conflicts, and the
-layout that `layoutalg synthesize` finds for all of them at once. Each certificate was checked again when
-this page was written; `python -m tests.docs.pages` writes it, and a test compares it with what the
-library finds. TMA: the mode in which a tensor-map copy writes the layout; wgmma: the operands that it is.
-Padding: longer rows that serve as well, and the memory that they take. bN is the load or store of one
-element. Where none is free of conflicts, `layoutalg synthesize` shows the best that there is.
+For row-major tiles in shared memory and the accesses to them: the layout without bank conflicts that
+`layoutalg synthesize` finds. In the columns: *TMA*, the swizzle mode in which TMA writes the layout;
+*wgmma*, the operands of wgmma that it can be; *by padding*, longer rows without conflicts, with their extra
+memory. bN is the load or store of one element of N bits. Where no layout is free of conflicts,
+`layoutalg synthesize` shows the best one. `python -m tests.docs.pages` writes this page and checks each
+certificate again; a test compares the page with what the library finds.
 
-Other tiles, accesses, element types and rings of stages: [synthesis](synthesis.md).
+For other tiles, accesses, element types and buffers of stages, see [synthesis](synthesis.md).
 """
 
 
@@ -163,23 +163,23 @@ def _instruction(rule: Instruction) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-HARDWARE = """# The facts of the hardware
+HARDWARE = """# Hardware facts
 
-What every answer rests on, from the records of `layoutalg.arch`, each with its source. *Measured*: counted
-on a GPU, the counts are in `tests/data`. *Documented*: a manual states it. *Assumed*: taken from a counted
-rule of another architecture or instruction, which the source names. `python -m tests.docs.pages` writes
-this page, and a test compares it with the records.
+The facts of `layoutalg.arch` that all analyses use, each with its source. *Measured*: counted on a GPU; the
+counts are in `tests/data`. *Documented*: stated by a manual. *Assumed*: taken from a measured rule of
+another architecture or instruction, which the source names. `python -m tests.docs.pages` writes this page,
+and a test compares it with the records.
 
 ## Memory instructions on sm_90
 
-A phase is the lanes that are served together; ideal, the wavefronts of a full warp without conflicts.
-Where neighbours at one of the lane distances under *merge* all read the same address, two phases become
-one. *Bias* is what the counter adds to each instruction.
+*Phase* is the number of lanes that are served together; *ideal*, the wavefronts of a full warp without
+conflicts. If for one of the distances d under *merge* every active lane n has the address of lane n ^ d, two
+phases are served as one. *Bias* is what Nsight Compute's counter adds to each instruction.
 
 {instructions}
-## How far the rules are known
+## How the rules are known
 
-Rules of instructions, by architecture:
+Number of instruction rules, by architecture:
 
 {known}
 ## Limits
@@ -189,8 +189,8 @@ Shared memory in KiB.
 {limits}
 ## Boards
 
-Peak rates of data sheets, dense; - where none is stated. L2 in MiB, DRAM in GB/s, rates in TFLOP/s, the
-clock of a multiprocessor in MHz.
+Peak dense rates of data sheets; - if none is stated. L2 in MiB, DRAM in GB/s, rates in TFLOP/s, SM clock in
+MHz.
 
 {boards}
 ## Tensor cores
@@ -198,8 +198,8 @@ clock of a multiprocessor in MHz.
 {cores}
 ## Swizzle modes of TMA and wgmma
 
-On byte addresses; *repeats* is what the base has to be a multiple of. Sources: PTX ISA, matrix
-descriptors of wgmma and tcgen05; CUDA driver API, CUtensorMapSwizzle.
+Swizzles of byte addresses; *repeats* is the period of the pattern, of which the base has to be a multiple.
+Sources: PTX ISA, matrix descriptors of wgmma and tcgen05; CUDA driver API, CUtensorMapSwizzle.
 
 {modes}"""
 

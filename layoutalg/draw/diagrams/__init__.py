@@ -4,7 +4,7 @@ diagram   Diagram: shapes for files, and a grid that says the same as text
 bits      bits_diagram: the bits of an index by field, with the XOR wires of a swizzle
 walk      walk_picture, pointer_walk: S(a + b) = S(a) ^ S(b), step by step
 indices   index_picture: all indices of a tile in 2-D, linear and binary form
-plan      plan_picture, chunk_picture: who copies what, and a tile by 16 bytes
+plan      plan_picture, chunk_picture: which thread copies which vector, and a tile by 16 bytes
 graph     graph_diagram, as_dot, render: the composition as a graph
 """
 

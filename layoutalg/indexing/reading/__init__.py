@@ -1,4 +1,4 @@
-"""Reading index functions: text in C, CUDA or Python to one term, of which nothing is run.
+"""Parsing index functions: text in C, CUDA or Python into a term; the text is never executed.
 
     terms            what an index function computes, and its values for arrays of coordinates
     statements       assignments, branches and loops, run over terms

@@ -1,9 +1,9 @@
-"""The notations beside CuTe's own: how each is read and written; layoutalg.notation.table lists them.
+"""The notations other than CuTe's own, parsed and printed; layoutalg.notation.table lists them.
 
-    record         Form, Options: a notation as a record, and what a text leaves out
+    record         Form, Options: a notation as a record, and what a text leaves unspecified
     constructors   C++, CuTe DSL and Python source, by one table of names; nothing is executed
-    spellings      the same, written: a record per language
-    cute_prints    tensors over pointers, prints of the CuTe DSL, atoms' names
+    spellings      printing those: a record per language
+    cute_prints    tensors over pointers, prints of the CuTe DSL, names of atoms
     arrays         NumPy and PyTorch: shapes and strides
     tiles          maps of bits as layouts: tiles of shared memory, thread-value layouts
     triton_maps    Triton's encodings as maps, from their definitions

@@ -1,9 +1,9 @@
-"""The front end of CUDA sources: a tree from libclang and a census from tree-sitter, in a process of its own.
+"""The front end of CUDA sources: a tree from libclang and a census from tree-sitter, in a separate process.
 
 `parse_cuda` takes a text and answers Parsed.
 
     parsing    parse_cuda, and the records that a tree is made of
-    child      the process: the text is parsed until it has no error
+    child      the process: supplies missing headers and declarations, removes statements with errors
     dump       libclang's tree in plain lists
     census     the second grammar: every site that may touch memory
     shim       the declarations of CUDA's headers

@@ -57,7 +57,7 @@ from layoutalg.synthesis.result import Form, Kind, Order, Synthesis, padding_cla
 def check_certificate(synthesis: Synthesis) -> str:
     """What the certificate proves, as a sentence, after proving it again.
 
-    Raises MismatchError naming the first part of the synthesis that is not so, and UndecidedError when an
+    Raises MismatchError naming the first part of the synthesis that is wrong, and UndecidedError when an
     exhaustive search is too long to be repeated.
 
     >>> from layoutalg.synthesis import synthesize

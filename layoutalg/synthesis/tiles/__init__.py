@@ -1,9 +1,9 @@
-"""Tiles as people have them: rings of stages, parts of wider buffers, rows that ldmatrix.x4 does not tile.
+"""Tiles in practice: buffers of stages, parts of wider buffers, rows that ldmatrix.x4 does not tile.
 
     written   read_tile: rows of a buffer, stages outside of a swizzle
-    covers    covers_of: the accesses that tile, mixed where one does not
+    covers    covers_of: accesses that tile the shape, a mix of several where one does not
     ranking   Choice: wavefronts, extra bytes, index instructions, TMA, wgmma
-    answer    synthesize_tile: a layout, or what was ruled out and what helps
+    answer    synthesize_tile: a layout, or what was ruled out and what would help
 
 >>> from layoutalg.layout import Layout
 >>> found = synthesize_tile(Layout((64, 72), (128, 1)), ["ldmatrix.x4"], element="f16")

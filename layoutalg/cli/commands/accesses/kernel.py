@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 def kernel_command(
     source: Annotated[
-        str, typer.Argument(help="A CUDA source, whole as it is; - reads standard input.", show_default=False)
+        str, typer.Argument(help="A CUDA source file; - reads standard input.", show_default=False)
     ],
     block: Annotated[str, typer.Option(help="Threads of a block: 256, 16x16 or 8x8x4.", show_default=False)],
     grid: Annotated[
         str | None,
         typer.Option(
-            help="Blocks of the grid: count all of them. Default: block (0,0,0) alone.", show_default=False
+            help="Blocks of the grid, to count all of them. Default: only block (0,0,0).", show_default=False
         ),
     ] = None,
     sets: Annotated[
@@ -35,27 +35,29 @@ def kernel_command(
         typer.Option(
             "--set",
             help="NAME=VALUE: a parameter, a template parameter (a type too), a macro or a constant that the "
-            "source leaves open, blockIdx.x, gridDim.x. Repeats.",
+            "source leaves open, blockIdx.x, gridDim.x. May be repeated.",
             show_default=False,
         ),
     ] = None,
     kernel: Annotated[
         str | None,
-        typer.Option("--kernel", help="One of the source's kernels. Default: all.", show_default=False),
+        typer.Option("--kernel", help="The kernel to read. Default: all.", show_default=False),
     ] = None,
     fix: Annotated[
         bool,
-        typer.Option("--fix", help="Say which padding or swizzle removes the bank conflicts, with its code."),
+        typer.Option(
+            "--fix", help="Show the padding or swizzle that removes the bank conflicts, and its code."
+        ),
     ] = False,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> int:
-    """Read the accesses of a kernel in a CUDA source, and count their wavefronts and sectors.
+    """Count the wavefronts and sectors of every access of a kernel, from its CUDA source.
 
     layoutalg kernel sgemm.cu --block 16x16 --set N=4096 --set BM=128
 
-    Nothing of the source is run. Every access is in the table, or is told as not read, with the reason.
-    Exits 2 where none could be read.
+    The source is not executed. Every access is in the table, or is listed as not read, with the reason.
+    Exits 2 if none could be read.
     """
     from layoutalg.source import read_kernel, refuse_unread
 

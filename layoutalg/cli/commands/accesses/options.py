@@ -23,7 +23,7 @@ class AccessOptions:
         typer.Option(
             "--access",
             help="OP, OP@row, OP@col or OP@TV layout, such as ldmatrix.x4, ld.shared.b32@col or LDS.128. "
-            "Repeats. Default: loads of one element, by row and by column.",
+            "May be repeated. Default: loads of one element, by row and by column.",
             show_default=False,
             autocompletion=accesses,
         ),
@@ -64,20 +64,24 @@ class AccessOptions:
     warps: Annotated[
         int | None,
         typer.Option(
-            "--warps", help="Warps that run the --index expression. Default: 1.", show_default=False
+            "--warps",
+            help="Number of warps that evaluate the --index expression. Default: 1.",
+            show_default=False,
         ),
     ] = None
     regs: Annotated[
         int | None,
         typer.Option(
-            "--regs", help="Values of reg in the --index expression. Default: 1.", show_default=False
+            "--regs",
+            help="Number of values of reg in the --index expression. Default: 1.",
+            show_default=False,
         ),
     ] = None
     method: Annotated[
         str,
         typer.Option(
             "--method",
-            help="auto, f2, gcd, digit-classes or enumerated (the definition).",
+            help="How to count: auto, f2, gcd, digit-classes or enumerated (the definition).",
             autocompletion=one_of("auto", "f2", "gcd", "digit-classes", "enumerated"),
         ),
     ] = "auto"
@@ -85,7 +89,8 @@ class AccessOptions:
         str,
         typer.Option(
             "--level",
-            help="request: each request of a warp; dram: what memory moves for all of them together.",
+            help="request: the sectors of each request of a warp; dram: the DRAM traffic of all of them "
+            "together.",
             autocompletion=one_of(*LEVELS),
         ),
     ] = "request"
@@ -93,7 +98,7 @@ class AccessOptions:
         list[str] | None,
         typer.Option(
             "--fail-on",
-            help="Exit 1 on 'conflicts' or 'efficiency<0.9'. Repeats.",
+            help="Exit with 1 on 'conflicts' or 'efficiency<0.9'. May be repeated.",
             show_default=False,
             autocompletion=one_of("conflicts", "efficiency<1"),
         ),

@@ -20,28 +20,26 @@ _FIELDS = "line", "op", "array", "instructions", "total", "ideal_total", "why"
 
 
 def profile_command(
-    report: Annotated[Path, typer.Argument(help="A report: what ncu -o writes.", show_default=False)],
+    report: Annotated[Path, typer.Argument(help="The report that ncu -o writes.", show_default=False)],
     kernel: Annotated[
         str | None,
-        typer.Option(
-            help="Only kernels in whose names this regular expression is found.", show_default=False
-        ),
+        typer.Option(help="Only kernels whose names match this regular expression.", show_default=False),
     ] = None,
     source: Annotated[
         Path | None,
         typer.Option(
-            help="The CUDA source: its accesses are read as by layoutalg kernel, and joined by line.",
+            help="The CUDA source: analysed as by layoutalg kernel, and matched with the counters by line.",
             show_default=False,
         ),
     ] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", help="NAME=VALUE for the source, as of layoutalg kernel.", show_default=False),
+        typer.Option("--set", help="NAME=VALUE for --source, as of layoutalg kernel.", show_default=False),
     ] = None,
-    sass: Annotated[bool, typer.Option("--sass", help="A table by instruction too.")] = False,
+    sass: Annotated[bool, typer.Option("--sass", help="Also show a table by SASS instruction.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain the counters of a profiled kernel: bank conflicts, sectors, what is neither, and the fix.
+    """Explain the memory counters of an Nsight Compute report: bank conflicts, sectors, and the fix.
 
     layoutalg profile report.ncu-rep --kernel transpose --source transpose.cu
     """

@@ -37,13 +37,13 @@ def report_command(
     *,
     asked: AccessOptions,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write to this file, whole or not at all.")
+        Path, typer.Option("--output", "-o", help="Write to this file; it is replaced only when complete.")
     ] = REPORT,
     as_json: JsonOption = False,
 ) -> int:
-    """Write a page of layouts and accesses: pictures, costs, sliders, ranked layouts, index functions.
+    """Write an HTML page of layouts and accesses: pictures, costs, sliders, ranked layouts, index functions.
 
-    The page is one file that loads nothing: open it from the disk, or send it to someone.
+    The page is one self-contained file: open it from the disk, or send it to someone.
 
     layoutalg report "(64,64):(64,1)" --dtype f16 --access ldmatrix.x4 -o report.html
 

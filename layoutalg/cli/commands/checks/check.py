@@ -30,7 +30,7 @@ def check_command(
     source: Annotated[
         str,
         typer.Argument(
-            help="A file: .cu, .cuh, .c, .cpp or .py, whole as it is; - reads standard input.",
+            help="A source file: .cu, .cuh, .c, .cpp or .py; - reads standard input.",
             show_default=False,
             callback=file_or_input,
         ),
@@ -44,7 +44,7 @@ def check_command(
     through: Annotated[
         str | None,
         typer.Option(
-            help="A map in front of the layout, as in layoutalg code: a TV layout, or an access.",
+            help="A map composed with the layout, as in layoutalg code: a TV layout, or an access.",
             show_default=False,
             autocompletion=accesses,
         ),
@@ -53,27 +53,29 @@ def check_command(
     unit: Annotated[
         str,
         typer.Option(
-            help="What the function counts: elements, or bytes of --dtype.",
+            help="The unit of the function: elements, or bytes of --dtype.",
             autocompletion=one_of("elements", "bytes"),
         ),
     ] = "elements",
     language: Annotated[
         str | None,
         typer.Option(
-            help="c or python. Default: by the file's name and text.",
+            help="c or python. Default: detected from the file's name and text.",
             show_default=False,
             autocompletion=one_of("c", "python"),
         ),
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds that the function may take for its table.")] = 10.0,
+    timeout: Annotated[
+        float, typer.Option(help="Time limit for evaluating the function everywhere, in seconds.")
+    ] = 10.0,
     as_json: JsonOption = False,
 ) -> int:
-    """Check that an index function in C, CUDA or Python is a layout, at every coordinate.
+    """Check that an index function in C, CUDA or Python equals a layout at every coordinate.
 
     layoutalg check "Sw<3,3,3> o 0 o (64,64):(64,1)" kernel.cu --function swz
 
-    The file is compiled and run: in a process of its own, with limits on its time and memory, in a private
-    folder that is removed. Exits 1 where the function is another one, divides by zero or does not return.
+    The file is compiled and executed: in a separate process, with limits on its time and memory, in a private
+    folder that is removed. Exits 1 if the function differs, divides by zero or does not return.
     """
     from layoutalg.checks import MAX_POINTS, UNITS, function_layout, source_language
 

@@ -27,7 +27,7 @@ OutputsOption: TypeAlias = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="Write a report to this file as well, by its ending: .xml (JUnit), .sarif or .json. Repeats.",
+        help="Also write a report to this file: .xml (JUnit), .sarif or .json. May be repeated.",
         show_default=False,
     ),
 ]
@@ -53,19 +53,19 @@ def ci_command(
     output: OutputsOption = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(help="Fail where a number is worse than in this file.", show_default=False),
+        typer.Option(help="Fail if a number is worse than in this file.", show_default=False),
     ] = None,
     write_baseline: Annotated[
         Path | None, typer.Option(help="Write the numbers of all checks to this file.", show_default=False)
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Run the checks of a file: layouts, accesses, index functions and kernels held to limits.
+    """Run a file of checks: limits on layouts, accesses, index functions and kernels.
 
     layoutalg ci --format github --output checks.xml --baseline layouts.json
 
-    Index functions that it names are run, in a process of their own with limits. Exits 1 where a check does
-    not pass, 2 where the file is not understood.
+    Index functions that it names are executed, in a separate process with limits. Exits 1 if a check does not
+    pass, 2 if the file is not understood.
     """
     from layoutalg.checks import (
         Results,

@@ -50,7 +50,7 @@ def legal_command(
         str,
         typer.Argument(
             help="tma: the tensor in global memory. wgmma: the operand in shared memory, an atom's name with "
-            "--tile, or the types A,B,ACCUMULATOR of an instruction. Otherwise the tile that is moved. "
+            "--tile, or the types A,B,ACCUMULATOR of an instruction. Otherwise the tile that is accessed. "
             "- reads it from standard input.",
             show_default=False,
             callback=or_input,
@@ -69,57 +69,59 @@ def legal_command(
     element_strides: Annotated[
         str | None, typer.Option(help="tma: traversal strides, one per leaf of the tensor: 1x2.")
     ] = None,
-    nan_fill: Annotated[bool, typer.Option("--nan-fill", help="tma: fill with NaN outside.")] = False,
-    shared: Annotated[str | None, typer.Option(help="tma: the layout that the kernel expects.")] = None,
+    nan_fill: Annotated[
+        bool, typer.Option("--nan-fill", help="tma: fill out-of-bounds elements with NaN.")
+    ] = False,
+    shared: Annotated[
+        str | None, typer.Option(help="tma: the shared-memory layout that the kernel expects.")
+    ] = None,
     shared_alignment: Annotated[
         int | None,
-        typer.Option(help="tma: what the box's address is a multiple of, in bytes. Default: 1024."),
+        typer.Option(help="tma: alignment of the box in shared memory, in bytes. Default: 1024."),
     ] = None,
     alignment: Annotated[
         int | None,
-        typer.Option(help="What the layout's address is a multiple of, in bytes. Default: 256."),
+        typer.Option(help="Alignment of the layout's base address, in bytes. Default: 256."),
     ] = None,
     operand: Annotated[
         str | None, typer.Option(help="wgmma: A or B. Default: A.", autocompletion=one_of("A", "B"))
     ] = None,
     major: Annotated[
         str | None,
-        typer.Option(help="wgmma: K or MN; of an instruction K,MN for A and B. Default: whichever it is."),
+        typer.Option(help="wgmma: K or MN; of an instruction K,MN for A and B. Default: detected."),
     ] = None,
     n: Annotated[int | None, typer.Option(help="wgmma: N of the instruction.")] = None,
     base: Annotated[
         int | None, typer.Option(help="wgmma: the operand's address in bytes. Default: 0.")
     ] = None,
     descriptor: Annotated[
-        str | None, typer.Option(help="wgmma: the 64 bits of the kernel's descriptor: 0x4000004000010040.")
+        str | None, typer.Option(help="wgmma: the kernel's 64-bit matrix descriptor: 0x4000004000010040.")
     ] = None,
     tile: Annotated[
-        str | None, typer.Option(help="wgmma: the tile that an atom is repeated to: 128x64.")
+        str | None, typer.Option(help="wgmma: the tile to which an atom is repeated: 128x64.")
     ] = None,
     a_source: Annotated[
         str | None,
         typer.Option(
-            help="wgmma: where an instruction has A: shared or registers.",
+            help="wgmma: where the instruction reads A: shared or registers.",
             autocompletion=one_of("shared", "registers"),
         ),
     ] = None,
     tv: Annotated[
         str | None,
-        typer.Option(
-            help="Instructions: (thread, value[, iteration]) to flat index. Default: the whole tile."
-        ),
+        typer.Option(help="Instructions: TV layout to the flat index. Default: the whole tile."),
     ] = None,
     source: Annotated[str | None, typer.Option(help="cp.async: the layout in global memory.")] = None,
     source_alignment: Annotated[
-        int | None, typer.Option(help="cp.async: what the source's address is a multiple of. Default: 256.")
+        int | None, typer.Option(help="cp.async: alignment of the source, in bytes. Default: 256.")
     ] = None,
     source_bytes: Annotated[
-        int | None, typer.Option(help="cp.async: bytes that are read of each copy; the rest is 0.")
+        int | None, typer.Option(help="cp.async: bytes that each copy reads; the rest is zero-filled.")
     ] = None,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> int:
-    """Say whether the hardware accepts a request: the rule that it breaks, where, its source, and the fix.
+    """Check a layout against the rules of TMA, wgmma, ldmatrix, cp.async or vector accesses.
 
     layoutalg legal tma "(4096,1024):(1024,1)" --box 64x128 --mode 128B
 

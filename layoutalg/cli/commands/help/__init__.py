@@ -3,7 +3,7 @@
 doctor      what is installed, what works without it, and how to get the rest
 cache       the compiled kernels on disk
 glossary    what the words of reports and certificates mean
-demo        the whole way from a layout to a proved kernel, in one guided run
+demo        the whole way from a layout to a verified kernel, in one guided run
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`layoutalg demo`: the whole way from a layout to a proved kernel, in one guided run."""
+"""`layoutalg demo`: the whole way from a layout to a verified kernel, in one guided run."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ DemoStep = dict[str, Any]
 
 
 def demo_command(as_json: JsonOption = False) -> int:
-    """Analyse a layout, find a better one, generate a kernel from it, run it, compile it, prove it.
+    """Analyse a layout, find a better one, generate a kernel from it, simulate it, compile it, run it.
 
     Takes well under a minute and needs neither a GPU nor the CUDA toolkit.
     """
     tell: Tell = _silent if as_json else say
     started = time.monotonic()
-    tell(Text(f"layoutalg {__version__}: from a layout to a proved kernel", style="bold"), "")
+    tell(Text(f"layoutalg {__version__}: from a layout to a verified kernel", style="bold"), "")
     steps = {
         "analyze": _analyze(tell),
         "synthesize": _synthesize(tell),

@@ -24,7 +24,7 @@ def glossary_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Say what the words of tables, sentences and certificates mean.
+    """Explain the terms of tables, sentences and certificates.
 
     layoutalg glossary wavefront phase
     """

@@ -34,59 +34,62 @@ def generate_command(
     dtype: KernelDtypeOption = None,
     m: Annotated[
         int | None,
-        typer.Option(help="Most rows of the source, or of a product. Default: 16384.", show_default=False),
+        typer.Option(help="Largest m: rows of the source, or of a GEMM. Default: 16384.", show_default=False),
     ] = None,
     n: Annotated[
         int | None,
-        typer.Option(help="Most columns of the source, or of a product. Default: 16384.", show_default=False),
+        typer.Option(
+            help="Largest n: columns of the source, or of a GEMM. Default: 16384.", show_default=False
+        ),
     ] = None,
     k: Annotated[
-        int | None, typer.Option(help="Most k of a product. Default: 4096.", show_default=False)
+        int | None, typer.Option(help="Largest k of a GEMM. Default: 4096.", show_default=False)
     ] = None,
     asked: ProblemOptions,
     how: ConfigOptions,
     beta: Annotated[
-        float | None, typer.Option(help="Refused: a kernel takes beta when it is launched; --c adds beta C.")
+        float | None, typer.Option(help="Refused: beta is an argument of the launch; --c adds beta C.")
     ] = None,
     part: Annotated[
         int | None,
         typer.Option(
-            help="One kernel alone, where several are launched in order. Default: all.", show_default=False
+            help="Only this kernel, where several are launched in order. Default: all.", show_default=False
         ),
     ] = None,
     arch: Annotated[
         str,
         typer.Option(
             "--arch",
-            help="Architecture to write for: sm_80, sm_90a, RTX4090, ...",
+            help="Target architecture: sm_80, sm_90a, RTX4090, ...",
             autocompletion=archs,
         ),
     ] = "sm_90",
     compile_for: Annotated[
         list[str] | None,
         typer.Option(
-            "--compile", help="Compile for this target, no GPU needed. Repeats.", show_default=False
+            "--compile", help="Compile for this target; needs no GPU. May be repeated.", show_default=False
         ),
     ] = None,
     launcher: Annotated[
         str | None,
         typer.Option(
             "--launcher",
-            help="Add a launcher that checks its arguments: cpp, the same with a main that times it, or a "
-            "Python module for torch or cupy.",
+            help="Add a launcher that checks its arguments: cpp, main (cpp with a main() that times it), or "
+            "torch or cupy for a Python module.",
             show_default=False,
         ),
     ] = None,
     ptx: Annotated[
-        bool, typer.Option("--ptx", help="Write the PTX that it compiles to for --arch, by NVRTC.")
+        bool, typer.Option("--ptx", help="Write PTX for --arch, compiled by NVRTC, in place of CUDA.")
     ] = False,
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the CUDA source of a kernel: for sizes up to m x n (and k), or for one tensor.
 
-    Which sizes, leading dimensions, buffers and addresses it is right for stands above the source, and with
-    --json under "launch". Files of several problems can be linked together: names end with the problem's.
+    A comment above the source states the sizes, leading dimensions, buffers and addresses that a launch may
+    have; with --json, "launch" does. Kernel names contain a hash of the problem, so that files of several
+    problems can be linked together.
 
     layoutalg generate transpose --dtype f32 -o transpose.cu
 

@@ -23,22 +23,30 @@ MOST_WAVES = 1 << 21
 
 
 def l2_command(
-    grid: Annotated[str, typer.Argument(help="Rows and columns of tiles: 32x64.", show_default=False)],
+    grid: Annotated[
+        str, typer.Argument(help="Rows and columns of the grid of tiles: 32x64.", show_default=False)
+    ],
     in_flight: Annotated[
-        int, typer.Option(help="Blocks that run at a time: multiprocessors times blocks of each.")
+        int,
+        typer.Option(
+            help="Blocks that run at the same time: multiprocessors times blocks per multiprocessor."
+        ),
     ] = 132,
-    tile: Annotated[str, typer.Option(help="Rows and columns of a tile, by which panels weigh.")] = "1x1",
+    tile: Annotated[
+        str, typer.Option(help="Rows and columns of a tile: the weights of panels of A and of B.")
+    ] = "1x1",
     order: Annotated[
         list[str] | None,
         typer.Option(
-            help="row, col, the height of bands, or a layout from block to place in the grid. Repeats.",
+            help="Block order: row, col, the height of bands, or a layout from block to tile. May be "
+            "repeated.",
             show_default=False,
             autocompletion=one_of("col", "row"),
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Count the panels of a product that come from DRAM, for orders of its blocks.
+    """Count the panels of A and B that a GEMM reads from DRAM, by the order of its thread blocks.
 
     layoutalg l2 32x64 --in-flight 40 --tile 256x128 --order col --order row --order 4
     """

@@ -26,8 +26,8 @@ def occupancy_command(
     family: Annotated[
         str | None,
         typer.Argument(
-            help="A family of kernels, whose kernel is compiled for its registers; or give --threads and so "
-            "on.",
+            help="A kernel family, compiled here to know its registers. Without one: --threads, "
+            "--registers and --shared.",
             show_default=False,
             autocompletion=families,
         ),
@@ -36,18 +36,20 @@ def occupancy_command(
     registers: Annotated[int | None, typer.Option(help="Registers per thread.", show_default=False)] = None,
     shared: Annotated[int | None, typer.Option(help="Bytes of shared memory per block.")] = None,
     dtype: KernelDtypeOption = None,
-    m: Annotated[int | None, typer.Option(help="Most rows. Default: 4096.", show_default=False)] = None,
-    n: Annotated[int | None, typer.Option(help="Most columns. Default: 4096.", show_default=False)] = None,
-    k: Annotated[int | None, typer.Option(help="Most k. Default: 4096.", show_default=False)] = None,
+    m: Annotated[int | None, typer.Option(help="Largest m. Default: 4096.", show_default=False)] = None,
+    n: Annotated[int | None, typer.Option(help="Largest n. Default: 4096.", show_default=False)] = None,
+    k: Annotated[int | None, typer.Option(help="Largest k. Default: 4096.", show_default=False)] = None,
     shape: ShapeOption = None,
     axes: AxesOption = None,
     step: StepOption = None,
     tile: TileOption = None,
-    part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
+    part: Annotated[
+        int, typer.Option(help="The number of the kernel, where several are launched in order.")
+    ] = 1,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> None:
-    """Count the blocks of a kernel that a multiprocessor holds at once, and say what limits them.
+    """Count the blocks of a kernel that are resident on a multiprocessor, and say what limits them.
 
     layoutalg occupancy --threads 256 --registers 104 --shared 49152 --arch T4
 

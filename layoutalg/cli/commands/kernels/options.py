@@ -30,16 +30,21 @@ KernelDtypeOption: TypeAlias = Annotated[
     ),
 ]
 ShapeOption: TypeAlias = Annotated[
-    str | None, typer.Option(help="Shape of a dense tensor: 64,1024,128. For permute and the following.")
+    str | None,
+    typer.Option(help="Shape of a dense tensor: 64,1024,128. For permute and the families listed after it."),
 ]
 AxesOption: TypeAlias = Annotated[
-    str | None, typer.Option(help="Order of a permute's axes; axes to reduce, by default the last.")
+    str | None,
+    typer.Option(help="Order of a permute's axes; axes to reduce, by default the last."),
 ]
 StepOption: TypeAlias = Annotated[
-    str | None, typer.Option(help="A step of a product's ladder, by name or number. Default: the best tile.")
+    str | None,
+    typer.Option(
+        help="A step of a GEMM's optimisation ladder, by name or number. Default: no step, the best tile."
+    ),
 ]
 TileOption: TypeAlias = Annotated[
-    str | None, typer.Option(help="The tile of a product: 128x128x64. Default: the best.")
+    str | None, typer.Option(help="The thread block's tile of a GEMM: 128x128x64. Default: the best.")
 ]
 
 
@@ -56,23 +61,23 @@ class ProblemOptions:
     shape: ShapeOption = None
     axes: AxesOption = None
     lda: Annotated[
-        int | None, typer.Option(help="Leading dimension of A, of a product. Default: its row length.")
+        int | None, typer.Option(help="Leading dimension of A, of a GEMM. Default: its row length.")
     ] = None
     ldb: Annotated[
-        int | None, typer.Option(help="Leading dimension of B, of a product. Default: its row length.")
+        int | None, typer.Option(help="Leading dimension of B, of a GEMM. Default: its row length.")
     ] = None
     ldc: Annotated[int | None, typer.Option(help="Leading dimension of C. Default: n.")] = None
     a_major: Annotated[
         str | None,
         typer.Option(
-            help="The mode that A is stored along: k (row-major) or mn. Default: k.",
+            help="The contiguous mode of A: k (row-major) or mn. Default: k.",
             autocompletion=one_of("k", "mn"),
         ),
     ] = None
     b_major: Annotated[
         str | None,
         typer.Option(
-            help="The mode that B is stored along: mn (row-major), or k, the default of gemm-sm80, gemm-sm90 "
+            help="The contiguous mode of B: mn (row-major), or k, the default of gemm-sm80, gemm-sm90 "
             "and gemv.",
             autocompletion=one_of("mn", "k"),
         ),
@@ -80,29 +85,31 @@ class ProblemOptions:
     accumulator: Annotated[
         str | None,
         typer.Option(
-            help="Type of a product's sums. Default: f32; f64, s32 of s8, f16 of gemm-sm75.",
+            help="Accumulator type of a GEMM. Default: f32; f64 for f64, s32 for integers, f16 for "
+            "gemm-sm75.",
             autocompletion=dtypes,
         ),
     ] = None
     result: Annotated[
         str | None,
         typer.Option(
-            help="Type of the result of a product or a permute. Default: that of the operands; s32 of s8.",
+            help="Result type of a GEMM or a permute. Default: that of the operands; of a GEMM s32 for "
+            "integers.",
             autocompletion=dtypes,
         ),
     ] = None
-    c: Annotated[bool | None, typer.Option("--c/--no-c", help="Add beta C to a product.")] = None
+    c: Annotated[bool | None, typer.Option("--c/--no-c", help="Add beta C to a GEMM.")] = None
     bias: Annotated[
         str | None,
         typer.Option(
-            help="Add a number per column (n) or per row (m) of a product, or none.",
+            help="Add a bias to a GEMM: n, a number per column, m, a number per row, or none.",
             autocompletion=one_of("n", "m", "none"),
         ),
     ] = None
     activation: Annotated[
         str | None,
         typer.Option(
-            help="Apply a function to a product: relu, gelu, silu. Default: none.",
+            help="Apply a function to the result of a GEMM: relu, gelu, silu. Default: none.",
             autocompletion=one_of("relu", "gelu", "silu", "none"),
         ),
     ] = None
@@ -122,8 +129,8 @@ class ConfigOptions:
     schedule: Annotated[
         str | None,
         typer.Option(
-            help="Which tiles a block of a product has: data_parallel, persistent, streamk. Default: the "
-            "best.",
+            help="How a GEMM's tiles are scheduled on blocks: data_parallel, persistent, streamk. Default: "
+            "the best.",
             autocompletion=one_of("data_parallel", "persistent", "streamk"),
         ),
     ] = None

@@ -35,7 +35,7 @@ def pipeline_command(
     dtype: KernelDtypeOption = None,
     step: StepOption = None,
     tile: TileOption = None,
-    tiles: Annotated[int, typer.Option(help="Tiles along k that are shown.")] = 4,
+    tiles: Annotated[int, typer.Option(help="Number of k tiles shown.")] = 4,
     format_: Annotated[
         str | None, typer.Option("--format", help="text, svg, png or pdf.", autocompletion=one_of(*FORMATS))
     ] = None,
@@ -44,10 +44,10 @@ def pipeline_command(
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> None:
-    """Draw the pipeline of a product's main loop: copies, stages, fragments and multiplications by step.
+    """Draw the pipeline of a GEMM's main loop: copies, stages, fragments and multiplications by step.
 
-    A + begins to come in a step, a > is on its way, a * is read. Where warps have roles (gemm-sm90), who
-    waits for what: a row per warp, a ? at what it waits for.
+    In a step, + is a copy that starts, > a copy in flight, * a tile that is read. With warp specialization
+    (gemm-sm90) there is a row per warp, and ? is what it waits for.
 
     layoutalg pipeline gemm-sm80 --step 8 --tiles 6 -o pipeline.svg
     """

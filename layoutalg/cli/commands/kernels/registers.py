@@ -34,8 +34,8 @@ def registers_command(
     source: Annotated[
         str,
         typer.Argument(
-            help="An operand of an instruction, SM80_16x8x16_F32F16F16F32_TN:C, or a layout of (thread, "
-            "value) onto the flat index of --shape, columns first.",
+            help="An operand of an MMA instruction, SM80_16x8x16_F32F16F16F32_TN:C, or a layout from "
+            "(thread, value) to the flat index in --shape, the first mode fastest.",
             show_default=False,
             autocompletion=operands,
         ),
@@ -43,22 +43,23 @@ def registers_command(
     shape: Annotated[
         str | None,
         typer.Option(
-            help="Rows and columns of the tile, 16x32: several of an instruction's side by side. A layout "
-            "needs it.",
+            help="Rows and columns of the tile, 16x32: a multiple of the instruction's. Required for a "
+            "layout.",
             show_default=False,
         ),
     ] = None,
     along: Annotated[
         list[str] | None,
         typer.Option(
-            help="Reduce along m (columns) or n (rows). Repeats. Default: both.", show_default=False
+            help="Reduce along m (each column) or n (each row). May be repeated. Default: both.",
+            show_default=False,
         ),
     ] = None,
     to: Annotated[
         str | None,
         typer.Option(
             "--to",
-            help="Another layout of the same tile in registers, to convert to.",
+            help="The register layout of the same tile to convert to.",
             show_default=False,
             autocompletion=operands,
         ),
@@ -67,7 +68,7 @@ def registers_command(
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> None:
-    """Count what a reduction over a tile in registers costs, or its conversion to another register layout.
+    """Cost of reducing a tile that is in registers, or of converting it to another register layout.
 
     layoutalg registers SM80_16x8x16_F32F16F16F32_TN:C --shape 16x32
 

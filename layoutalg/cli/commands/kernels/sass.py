@@ -30,15 +30,17 @@ SCHEDULERS = 4
 def sass_command(
     family: FamilyArgument,
     dtype: KernelDtypeOption = None,
-    m: Annotated[int | None, typer.Option(help="Most rows. Default: 4096.", show_default=False)] = None,
-    n: Annotated[int | None, typer.Option(help="Most columns. Default: 4096.", show_default=False)] = None,
+    m: Annotated[int | None, typer.Option(help="Largest m. Default: 4096.", show_default=False)] = None,
+    n: Annotated[int | None, typer.Option(help="Largest n. Default: 4096.", show_default=False)] = None,
     k: Annotated[
-        int | None, typer.Option(help="Most k of a product. Default: 4096.", show_default=False)
+        int | None, typer.Option(help="Largest k of a GEMM. Default: 4096.", show_default=False)
     ] = None,
     shape: ShapeOption = None,
     axes: AxesOption = None,
     groups: GroupsOption = None,
-    part: Annotated[int, typer.Option(help="Which kernel, where several are launched in order.")] = 1,
+    part: Annotated[
+        int, typer.Option(help="The number of the kernel, where several are launched in order.")
+    ] = 1,
     step: StepOption = None,
     arch: Annotated[
         str,
@@ -50,14 +52,16 @@ def sass_command(
     ] = "sm_90a",
     time: Annotated[
         bool,
-        typer.Option("--time", help="How long a turn of the main loop takes, and what its warps wait for."),
+        typer.Option(
+            "--time", help="Model the time of one iteration of the main loop, and what its warps wait for."
+        ),
     ] = False,
     level: Annotated[
-        str, typer.Option(help="With --time: what serves global memory, L1, L2 or DRAM.")
+        str, typer.Option(help="With --time: where loads of global memory hit: L1, L2 or DRAM.")
     ] = "L2",
     as_json: JsonOption = False,
 ) -> None:
-    """Count the instructions of a kernel by class, in all and in its main loop. Needs no GPU.
+    """Count the SASS instructions of a kernel by class, in total and in its main loop. Needs no GPU.
 
     layoutalg sass gemm-sm80 --m 8192 --n 8192 --k 8192
 

@@ -36,49 +36,50 @@ def verify_command(
     *,
     dtype: KernelDtypeOption = None,
     m: Annotated[
-        int | None, typer.Option(help="Rows of the source, or of a product.", show_default=False)
+        int | None, typer.Option(help="Rows of the source, or of a GEMM.", show_default=False)
     ] = None,
     n: Annotated[
-        int | None, typer.Option(help="Columns of the source, or of a product.", show_default=False)
+        int | None, typer.Option(help="Columns of the source, or of a GEMM.", show_default=False)
     ] = None,
-    k: Annotated[int | None, typer.Option(help="k of a product.", show_default=False)] = None,
+    k: Annotated[int | None, typer.Option(help="k of a GEMM.", show_default=False)] = None,
     asked: ProblemOptions,
     how: ConfigOptions,
-    alpha: Annotated[
-        float | None, typer.Option(help="The alpha of a product that is verified. Default: 2.")
-    ] = None,
-    beta: Annotated[
-        float | None, typer.Option(help="The beta of a product that is verified. Default: -3.")
-    ] = None,
+    alpha: Annotated[float | None, typer.Option(help="alpha of a GEMM. Default: 2.")] = None,
+    beta: Annotated[float | None, typer.Option(help="beta of a GEMM. Default: -3.")] = None,
     target: Annotated[
         str,
         typer.Option(
-            help="auto (the GPU too where there is one), simulator, gpu.",
+            help="auto (the simulator, and the GPU if there is one), simulator or gpu.",
             autocompletion=one_of("auto", "simulator", "gpu"),
         ),
     ] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of the data and of the order of warps, from 0 on.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the data and of the order of warps, 0 or more.")] = 0,
     cases: Annotated[
         int | None,
         typer.Option(
             "--random",
-            help="So many random problems and configurations instead, of the seeds from --seed on; what is "
-            "in --store is not run again. With algebra in place of a family: cases of the laws of layouts.",
+            help="Verify this many random problems and configurations, of the seeds from --seed on; those "
+            "that --store has are not run again. With algebra for the family: random cases of the "
+            "algebra's laws.",
             show_default=False,
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes of --random; with --target gpu one per GPU.")] = 1,
+    workers: Annotated[
+        int, typer.Option(help="Number of processes of --random; with --target gpu one per GPU.")
+    ] = 1,
     scheduler: Annotated[
         str | None,
-        typer.Option(help="A cluster for --random: tcp://... of Dask, ray://... of Ray.", show_default=False),
+        typer.Option(
+            help="A cluster to run --random on: tcp://... for Dask, ray://... for Ray.", show_default=False
+        ),
     ] = None,
-    store: Annotated[Path, typer.Option(help="Where the results of --random are kept.")] = Path(
+    store: Annotated[Path, typer.Option(help="The file that keeps the results of --random.")] = Path(
         "layoutalg-verified.jsonl"
     ),
     stop_after: Annotated[
         str | None,
         typer.Option(
-            help="When --random stops: 90s, 30m, 2h. The same command goes on. Default: at the end.",
+            help="Stop --random after 90s, 30m, 2h; the same command resumes it. Default: at the end.",
             show_default=False,
         ),
     ] = None,
@@ -86,12 +87,12 @@ def verify_command(
         bool,
         typer.Option(
             "--counters",
-            help="Count what cases of --random ask of a GPU, by Nsight Compute, beside what is predicted.",
+            help="Compare the counters of Nsight Compute with the prediction, for cases of --random.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Run a kernel and compare: its result with the definition, its traced accesses with the prediction.
+    """Run a kernel, and compare its result with the definition and its traced accesses with the prediction.
 
     layoutalg verify transpose --dtype f32
 

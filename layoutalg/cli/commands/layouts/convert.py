@@ -36,7 +36,7 @@ def convert_command(
         str | None,
         typer.Option(
             "--from",
-            help="The form of TEXT. Default: what it looks like.",
+            help="The notation of TEXT. Default: detected.",
             show_default=False,
             autocompletion=forms,
         ),
@@ -44,8 +44,8 @@ def convert_command(
     shape: Annotated[
         str | None,
         typer.Option(
-            help="The tensor's shape, '(64,64)', of a Triton encoding, or of a thread-value layout that "
-            "becomes one.",
+            help="The tensor's shape, '(64,64)': needed from a Triton encoding, and from a thread-value "
+            "layout to one.",
             show_default=False,
         ),
     ] = None,
@@ -54,7 +54,7 @@ def convert_command(
         typer.Option(
             "--dtype",
             "--element",
-            help="The element type: of byte strides, pointers, atoms.",
+            help="The element type, where byte strides, pointers or atoms need one.",
             show_default=False,
             autocompletion=dtypes,
         ),
@@ -62,13 +62,13 @@ def convert_command(
     unit: Annotated[
         str,
         typer.Option(
-            help="What a swizzle in TEXT acts on: elements, or bytes of --dtype.",
+            help="The unit of a swizzle in TEXT: elements, or bytes of --dtype.",
             autocompletion=one_of("elements", "bytes"),
         ),
     ] = "elements",
     as_json: JsonOption = False,
 ) -> None:
-    """Print a layout in another notation, and nothing else.
+    """Print a layout in another notation.
 
     layoutalg convert "GMMA::Layout_K_SW128_Atom<half_t>"
 

@@ -35,16 +35,23 @@ def draw_command(
         str | None, typer.Option(help="The layout maps (thread, value) into a tile of this shape: '(16,8)'.")
     ] = None,
     memory: Annotated[
-        bool, typer.Option("--memory", help="Draw a tile in the order of memory, by bank, 16 bytes per cell.")
+        bool, typer.Option("--memory", help="Draw a tile in memory order, by bank, with 16 bytes per cell.")
     ] = False,
     chunks: Annotated[
-        bool, typer.Option("--chunks", help="Draw a digit per 16 bytes: its chunk of a line of all banks.")
+        bool,
+        typer.Option(
+            "--chunks",
+            help="Draw each 16 bytes as a digit: their position among the eight chunks of 128 bytes.",
+        ),
     ] = False,
     bits: Annotated[
         bool, typer.Option("--bits", help="Draw the bits of the index by field, with the wires of a swizzle.")
     ] = False,
     table: Annotated[
-        bool, typer.Option("--table", help="Draw all indices: as row and column, linear, binary, bit by bit.")
+        bool,
+        typer.Option(
+            "--table", help="Draw the indices in four forms: row and column, linear, binary, bit by bit."
+        ),
     ] = False,
     walk: Annotated[
         str | None,
@@ -57,28 +64,25 @@ def draw_command(
     ] = None,
     graph: Annotated[bool, typer.Option("--graph", help="Draw the composition as a graph.")] = False,
     beside: Annotated[str | None, typer.Option(help="Another layout, drawn beside the first.")] = None,
-    index: Annotated[bool, typer.Option("--index", help="Cells say their flat index.")] = False,
-    banks: Annotated[bool, typer.Option("--banks", help="Cells say their bank.")] = False,
+    index: Annotated[bool, typer.Option("--index", help="Label each cell with its flat index.")] = False,
+    banks: Annotated[bool, typer.Option("--banks", help="Label each cell with its bank.")] = False,
     offsets: Annotated[
-        bool, typer.Option("--offsets", help="Cells that an access takes say their offset, not the lane.")
+        bool,
+        typer.Option("--offsets", help="Label the cells of an access with their offsets instead of lanes."),
     ] = False,
-    warp: Annotated[
-        int | None, typer.Option(help="The warp whose access is drawn. Default: the worst.")
-    ] = None,
+    warp: Annotated[int | None, typer.Option(help="The warp to draw. Default: the worst.")] = None,
     register: Annotated[
-        int | None, typer.Option(help="Which vector of a lane's values is drawn. Default: the worst.")
+        int | None, typer.Option(help="The vector of a lane's values to draw. Default: the worst.")
     ] = None,
-    iteration: Annotated[
-        int | None, typer.Option(help="Which iteration is drawn. Default: the worst.")
-    ] = None,
-    rows: Annotated[str | None, typer.Option(help="Rows that are drawn: 16, or 16:32.")] = None,
-    cols: Annotated[str | None, typer.Option(help="Columns that are drawn: 16, or 16:32.")] = None,
+    iteration: Annotated[int | None, typer.Option(help="The iteration to draw. Default: the worst.")] = None,
+    rows: Annotated[str | None, typer.Option(help="Rows to draw: 16, or 16:32.")] = None,
+    cols: Annotated[str | None, typer.Option(help="Columns to draw: 16, or 16:32.")] = None,
     format_: Annotated[
         str | None,
         typer.Option(
             "--format",
             help="text, svg, png, pdf, or dot (the composition in graphviz's language). Default: text, or "
-            "what the name of the file says.",
+            "that of the file's name.",
             autocompletion=one_of(*FORMATS),
         ),
     ] = None,

@@ -64,7 +64,7 @@ def explain_command(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Explain an operation: the laws it rests on and what they say here, up to the result or the refusal.
+    """Explain an operation step by step: the laws it uses, up to the result or the error.
 
     layoutalg explain composition "(6,2):(8,2)" "(4,3):(3,1)"
 

@@ -33,8 +33,8 @@ def identify_command(
     shape: Annotated[
         str | None,
         typer.Option(
-            help="Extents of the function's parameters: '(8,64)', or row=8,col=64. Of offsets, the shape "
-            "whose flat indices they are in order; default: their rows.",
+            help="Extents of the function's parameters: '(8,64)', or row=8,col=64. For offsets: their "
+            "shape, the first mode fastest; default: their rows and columns.",
             show_default=False,
         ),
     ] = None,
@@ -45,8 +45,8 @@ def identify_command(
     index: Annotated[
         str | None,
         typer.Option(
-            help="An index expression in place of a file: 'row*64 + (col ^ row)'; - reads it "
-            "from standard input.",
+            help="An index expression in place of a file: 'row*64 + (col ^ row)'; - reads it from standard "
+            "input.",
             show_default=False,
             callback=or_input,
         ),
@@ -62,20 +62,20 @@ def identify_command(
     language: Annotated[
         str | None,
         typer.Option(
-            help="c or python. Default: what the text looks like.",
+            help="c or python. Default: detected from the text.",
             show_default=False,
             autocompletion=one_of("c", "python"),
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Say which layout a function, an index expression or an array of offsets is, in CuTe notation.
+    """Find the layout that a function, an index expression or an array of offsets computes.
 
     layoutalg identify swz.cu --function swz --shape "(8,64)"
 
     layoutalg identify --index "row*64 + (col ^ row%8*8)" --shape row=8,col=64
 
-    Nothing that the text contains is run. Exits 1 where no layout is found, after a witness.
+    The code is not executed. Exits 1 if it is no layout, and shows a witness.
     """
     from layoutalg.indexing import identify, parse_array
 

@@ -36,7 +36,7 @@ def code_command(
     through: Annotated[
         str | None,
         typer.Option(
-            help="A map in front of the layout: a TV layout, for a function of (tid, u), or an access OP, "
+            help="A map composed with the layout: a TV layout, for a function of (tid, u), or an access OP, "
             "OP@row or OP@col, for one of (lane, fragment): ldmatrix.x4.",
             show_default=False,
             autocompletion=accesses,
@@ -45,7 +45,7 @@ def code_command(
     copy: Annotated[
         str | None,
         typer.Option(
-            help="A TiledCopy in front: its atom, with --threads and --values.",
+            help="A TiledCopy as that map: its atom, with --threads and --values.",
             show_default=False,
             autocompletion=atoms,
         ),
@@ -71,7 +71,7 @@ def code_command(
     unit: Annotated[
         str,
         typer.Option(
-            help="What offsets count: elements, or bytes of --dtype.",
+            help="The unit of offsets: elements, or bytes of --dtype.",
             autocompletion=one_of("elements", "bytes"),
         ),
     ] = "elements",
@@ -82,20 +82,20 @@ def code_command(
     carry: Annotated[
         str | None,
         typer.Option(
-            help="A parameter that a loop steps along: the function gives the pointer with which the loop "
-            "begins, and its comment what each step adds.",
+            help="The parameter that a loop increments: the function then returns the offset at which the "
+            "loop starts, and its comment says what each iteration adds.",
             show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the index function of a layout, proved: one function, and nothing else.
+    """Print code that computes a layout's offsets: one function, proved equal to the layout.
 
     layoutalg code "Sw<3,3,3> o 0 o (64,64):(64,1)" --to cuda --name swz
 
     layoutalg code "Sw<3,3,3> o 0 o (64,64):(64,1)" --to cuda --through ldmatrix.x4 --dtype f16 --unit bytes
 
-    It takes one parameter per top-level mode; a nested mode by its flat index, the first part fastest.
+    The function has one parameter per top-level mode; that of a nested mode is its flat index.
     """
     from layoutalg.indexing import code
 

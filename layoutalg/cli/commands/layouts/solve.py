@@ -39,28 +39,28 @@ def solve_command(
     access: Annotated[
         list[str],
         typer.Option(
-            help="OP, OP@row, OP@col or OP@TV layout. Repeats.",
+            help="OP, OP@row, OP@col or OP@TV layout. May be repeated.",
             show_default=False,
             autocompletion=accesses,
         ),
     ],
     dtype: DtypeOption = "f32",
-    base: Annotated[str, typer.Option(help="Bytes added to every address; may hold the name.")] = "0",
+    base: Annotated[str, typer.Option(help="Bytes added to every address; may contain the name.")] = "0",
     least: Annotated[
-        int | None, typer.Option(help="Smallest value asked about. Default: 1 in a stride, else 0.")
+        int | None, typer.Option(help="Smallest value to consider. Default: 1 in a stride, else 0.")
     ] = None,
     efficiency: Annotated[
         float | None,
-        typer.Option(help="Share of useful bytes asked of global accesses. Default: fewest sectors."),
+        typer.Option(help="Least share of useful bytes, of global accesses. Default: the fewest sectors."),
     ] = None,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> int:
-    """Solve for a leading dimension, a pad, an offset or a base: the exact set of values that serve.
+    """Solve for the leading dimensions, pads or bases with no bank conflicts, or the fewest sectors.
 
     layoutalg solve "(64,64):(ld,1)" --dtype f16 --access ldmatrix.x4
 
-    Exits 1 when no value serves, and when that is left open.
+    Exits 1 when there is no such value, and when it is undecided whether there is one.
     """
     from layoutalg.arch import find_arch, find_instruction
     from layoutalg.symbolic import efficiency_share, symbolic_access

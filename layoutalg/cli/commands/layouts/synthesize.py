@@ -43,8 +43,8 @@ def synthesize_command(
         str,
         typer.Argument(
             help="A tile: '(64,64):(64,1)', its shape: '(64,64)', rows of a wider buffer: "
-            "'(64,72):(128,1)', or a ring of stages: '(128,64,3):(64,1,8192)'; - reads "
-            "it from standard input.",
+            "'(64,72):(128,1)', or a buffer of stages: '(128,64,3):(64,1,8192)'; - reads it from standard "
+            "input.",
             show_default=False,
             callback=or_input,
         ),
@@ -52,7 +52,7 @@ def synthesize_command(
     access: Annotated[
         list[str] | None,
         typer.Option(
-            help="OP, OP@row, OP@col or OP@TV layout: everything that touches the tile. Repeats. "
+            help="OP, OP@row, OP@col or OP@TV layout: all accesses to the tile. May be repeated. "
             "Default: loads of one element, by row and by column.",
             show_default=False,
             autocompletion=accesses,
@@ -62,18 +62,18 @@ def synthesize_command(
     order: Annotated[
         str | None,
         typer.Option(
-            help="row or col: the mode that is contiguous. Default: the layout's, row for a shape.",
+            help="Storage order: row or col. Default: the layout's; row for a shape.",
             autocompletion=one_of("row", "col"),
         ),
     ] = None,
     extra_bytes: Annotated[
-        int, typer.Option("--max-extra-bytes", help="Memory beyond the tile that padding may use.")
+        int, typer.Option("--max-extra-bytes", help="Bytes beyond the tile that padding may take.")
     ] = 0,
     form: Annotated[
         str,
         typer.Option(
-            help="any, single (one swizzle), tma (a mode that TMA and wgmma know) or rotation (rows turned "
-            "by their number, for tiles that are no power of two).",
+            help="Form of the layout: any, single (one swizzle), tma (a swizzle mode of TMA and wgmma) or "
+            "rotation (rows rotated by their number, for sizes that are not a power of two).",
             autocompletion=one_of("any", "single", "tma", "rotation"),
         ),
     ] = "any",
@@ -84,14 +84,14 @@ def synthesize_command(
 
     layoutalg synthesize "(64,64):(64,1)" --dtype f16 --access ldmatrix.x4
 
-    A ring of stages, a part of a wider buffer, a head dim that ldmatrix.x4 does not tile:
+    A buffer of stages, a part of a wider buffer, a head dimension that ldmatrix.x4 does not tile:
 
     layoutalg synthesize "(128,64,3):(64,1,8192)" --dtype f16 --access ldmatrix.x4 --access st.shared.b128
 
     layoutalg synthesize "(64,72):(128,1)" --dtype f16 --access ldmatrix.x4
 
-    Accesses are of one stage. Where nothing is found, it says among what, and what helps: another order of
-    lanes, or more memory.
+    Accesses are of one stage. If no layout is found, the output names the classes that were searched and
+    what helps: another order of lanes, or more memory.
     """
     from layoutalg.dtype import dtype as element_type
 

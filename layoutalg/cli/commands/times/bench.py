@@ -39,7 +39,7 @@ def bench_command(
     dtype: Annotated[
         list[str] | None,
         typer.Option(
-            help="Element type. Repeats. Default: f32, f16, u8; reductions f32, f16, bf16.",
+            help="Element type. May be repeated. Default: f32, f16, u8; reductions f32, f16, bf16.",
             show_default=False,
             autocompletion=dtypes,
         ),
@@ -47,14 +47,14 @@ def bench_command(
     size: Annotated[
         list[int] | None,
         typer.Option(
-            help="Side of the square matrices. Repeats. Default: 4096, 16384; products 1024 to 8192.",
+            help="Side of the square matrices. May be repeated. Default: 4096, 16384; GEMM 1024 to 8192.",
             show_default=False,
         ),
     ] = None,
     sizes: Annotated[
         str | None,
         typer.Option(
-            help="Sides from first to last, by a step: 1024:12800:128, beside those of --size.",
+            help="More sides, as FIRST:LAST:STEP: 1024:12800:128.",
             show_default=False,
         ),
     ] = None,
@@ -62,7 +62,7 @@ def bench_command(
     group_rows: Annotated[
         str,
         typer.Option(
-            help="Rows of each group: equal, or drawn, which differ by up to a factor of ten.",
+            help="Rows of each group: equal, or drawn (random, differing by up to a factor of ten).",
             autocompletion=one_of("equal", "drawn"),
         ),
     ] = "equal",
@@ -70,29 +70,35 @@ def bench_command(
     launches: Annotated[
         str,
         typer.Option(
-            help="rounds: contenders in turn, the median; later-half: one after another, 1000 "
-            "exp((1024 - n) / 3100) launches of a product, the mean of their later half.",
+            help="How to time: rounds alternates between the libraries and takes medians; later-half runs "
+            "1000 exp((1024 - n) / 3100) launches of each library and takes the mean of the later half.",
             autocompletion=one_of("rounds", "later-half"),
         ),
     ] = "rounds",
     cold: Annotated[
-        bool, typer.Option("--cold", help="Rotate buffers through four L2 caches, so that data is cold.")
+        bool,
+        typer.Option(
+            "--cold", help="Rotate over buffers of four times the L2's size, so that the L2 is cold."
+        ),
     ] = False,
     energy: Annotated[
         bool,
-        typer.Option("--energy", help="Run each contender alone a second more: work per joule."),
+        typer.Option(
+            "--energy", help="Run each library alone for one more second, to measure work per joule."
+        ),
     ] = False,
     predict: Annotated[
         bool,
         typer.Option(
-            "--predict", help="Predict the steps of a product instead, or of groups the choice; needs no GPU."
+            "--predict",
+            help="Predict instead of timing: the steps of a GEMM, or the choice for groups. Needs no GPU.",
         ),
     ] = False,
     arch: Annotated[
         str | None,
         typer.Option(
             "--arch",
-            help="What to predict for: sm_90 or sm_75, an H200 or a T4. Default: sm_90; sm_75 of gemm-sm75.",
+            help="With --predict: sm_90 (an H200) or sm_75 (a T4). Default: sm_90; sm_75 for gemm-sm75.",
             show_default=False,
             autocompletion=archs,
         ),
@@ -101,7 +107,7 @@ def bench_command(
 ) -> None:
     """Time kernels beside a device copy, PyTorch, CuPy and cuBLAS, in one run. Needs a GPU.
 
-    Beside each row stand the clocks, the power, the temperature and what held clocks back while it was timed,
+    Each row has the clocks, the power, the temperature and the reasons for reduced clocks while it was timed,
     as far as they can be read. Clocks are never set.
 
     layoutalg bench gemm-simt --sizes 1024:12800:128 --launches later-half --cold --energy --json

@@ -60,7 +60,7 @@ def chart_command(
     files: Annotated[
         list[str],
         typer.Argument(
-            help="What layoutalg bench FAMILY --json has printed; - reads standard input. Several are "
+            help="Output of layoutalg bench FAMILY --json; - reads standard input. Several files are "
             "drawn together.",
             show_default=False,
         ),
@@ -68,14 +68,14 @@ def chart_command(
     of: Annotated[
         str,
         typer.Option(
-            help="What is drawn: rate, ratio, efficiency, clock, power, temperature.",
+            help="The quantity to draw: rate, ratio, efficiency, clock, power, temperature.",
             autocompletion=one_of(*OF),
         ),
     ] = "rate",
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw the rates of matrix products over their size, from the JSON of a bench, as SVG, PNG or PDF.
+    """Chart GEMM rates over the matrix size, from the JSON of layoutalg bench, as SVG, PNG or PDF.
 
     layoutalg bench gemm-simt --sizes 1024:12800:128 --json > simt.json
 

@@ -31,12 +31,13 @@ def roofline_command(
     tile: Annotated[
         list[str] | None,
         typer.Option(
-            help="Rows and columns of a block's tile: 256x128. Repeats. Default: 128x128.", show_default=False
+            help="Rows and columns of a block's tile: 256x128. May be repeated. Default: 128x128.",
+            show_default=False,
         ),
     ] = None,
     warp: Annotated[str, typer.Option(help="A warp's tile.")] = "64x64",
     instruction: Annotated[
-        str, typer.Option(help="An instruction's tile; of fused multiply-adds a thread's.")
+        str, typer.Option(help="An MMA instruction's tile; with --unit f32, a thread's.")
     ] = "16x8",
     dtype: Annotated[
         str,
@@ -47,44 +48,47 @@ def roofline_command(
         ),
     ] = "f16",
     unit: Annotated[
-        str, typer.Option(help="What computes: tensor or f32.", autocompletion=one_of("tensor", "f32"))
+        str,
+        typer.Option(
+            help="The units that compute: tensor (cores) or f32.", autocompletion=one_of("tensor", "f32")
+        ),
     ] = "tensor",
     rates: Annotated[
         str,
         typer.Option(
-            help="sheet: of the data sheet; achieved: as microbenchmarks found them, of a T4.",
+            help="sheet: rates of the data sheet; achieved: those of microbenchmarks (T4 only).",
             autocompletion=one_of("sheet", "achieved"),
         ),
     ] = "sheet",
     clock: Annotated[
         float | None,
-        typer.Option(
-            help="A clock in MHz, at which the units of the data sheet compute.", show_default=False
-        ),
+        typer.Option(help="Scale the data sheet's compute rates to this clock, in MHz.", show_default=False),
     ] = None,
     size: Annotated[
         int | None,
         typer.Option(
-            help="Side of the product; blocks in flight then share panels of it in the L2.",
+            help="Side of the matrices: counts the L2 reuse of panels by concurrent blocks.",
             show_default=False,
         ),
     ] = None,
     order: Annotated[
         str,
         typer.Option(
-            help="Order of blocks with --size: row, col, or the height of bands.",
+            help="With --size, the order of blocks: row, col, or the height of bands.",
             autocompletion=one_of("row", "col"),
         ),
     ] = "row",
     ladder: Annotated[
         str | None,
-        typer.Option(help="A family whose steps' tiles are drawn, too: gemm-sm80.", show_default=False),
+        typer.Option(
+            help="Also draw the tiles of this family's optimisation ladder: gemm-sm80.", show_default=False
+        ),
     ] = None,
     measured: Annotated[
         list[str] | None,
         typer.Option(
-            help="What layoutalg bench FAMILY --json has printed; its rates are drawn over the "
-            "operations per byte that a product can reach. Repeats.",
+            help="Output of layoutalg bench FAMILY --json: draw its rates, over the operations per byte "
+            "that a GEMM can reach. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -92,7 +96,7 @@ def roofline_command(
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> None:
-    """Bound a tiled matrix product at each level of memory by T = min(bandwidth x intensity, peak).
+    """Roofline of a tiled GEMM at each level of memory: T = min(bandwidth x intensity, peak).
 
     layoutalg roofline --arch T4 --rates achieved --tile 256x128 --tile 256x256 --size 8192 -o roofline.svg
 

@@ -40,70 +40,78 @@ def tune_command(
     what: Annotated[
         str,
         typer.Argument(
-            help="A family of kernels; or show STORE, merge NEW STORE..., export STORE, lock STORE, "
-            "fit STORE FAMILY, replay STORE.",
+            help="A kernel family to tune; or an action: show STORE, merge NEW STORE..., export STORE, "
+            "lock STORE, fit STORE FAMILY, replay STORE.",
             show_default=False,
             autocompletion=families,
         ),
     ],
     operands: Annotated[
-        list[str] | None, typer.Argument(help="Files of show, merge, export, lock, fit.", show_default=False)
+        list[str] | None, typer.Argument(help="The files of an action.", show_default=False)
     ] = None,
     problems: ProblemsOption = None,
     sizes: Annotated[
         str | None,
-        typer.Option(help="Sides of square problems instead: 1024,2048.", show_default=False),
+        typer.Option(
+            help="In place of --problems, the sides of square problems: 1024,2048.", show_default=False
+        ),
     ] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(help="Element type, of --sizes. Repeats.", show_default=False, autocompletion=dtypes),
+        typer.Option(
+            help="Element type, with --sizes. May be repeated.", show_default=False, autocompletion=dtypes
+        ),
     ] = None,
     groups: GroupsOption = None,
     top: Annotated[
         int,
         typer.Option(
-            help="Candidates of a problem that are timed. Of permute, transpose and tiled_copy there are 16 "
+            help="Candidate configurations timed per problem; permute, transpose and tiled_copy have 16 "
             "and more."
         ),
     ] = 8,
     budget: Annotated[
-        str | None, typer.Option(help="When to stop: 90s, 30m, 2h. Default: at the end.", show_default=False)
+        str | None, typer.Option(help="Stop after 90s, 30m, 2h. Default: at the end.", show_default=False)
     ] = None,
-    limit: Annotated[str, typer.Option(help="What one configuration may take: 60s.")] = "60s",
-    store: Annotated[Path, typer.Option(help="Where timings are kept.")] = Path("layoutalg-times.jsonl"),
-    gpus: Annotated[int, typer.Option(help="GPUs of this host, a process for each.")] = 1,
+    limit: Annotated[str, typer.Option(help="Time limit for one configuration.")] = "60s",
+    store: Annotated[Path, typer.Option(help="The file that keeps the timings.")] = Path(
+        "layoutalg-times.jsonl"
+    ),
+    gpus: Annotated[int, typer.Option(help="Number of GPUs of this host to use, with one process each.")] = 1,
     scheduler: Annotated[
         str | None,
-        typer.Option(help="A cluster instead: tcp://... of Dask, ray://... of Ray.", show_default=False),
+        typer.Option(
+            help="A cluster to use instead: tcp://... for Dask, ray://... for Ray.", show_default=False
+        ),
     ] = None,
     timing: Annotated[
         str,
         typer.Option(
-            help="gpu, or model: numbers from what memory accesses cost, which are not times.",
+            help="gpu, or model: predicted costs of the memory accesses, which are not times.",
             autocompletion=one_of("gpu", "model"),
         ),
     ] = "gpu",
     arch: Annotated[
-        str, typer.Option("--arch", help="Architecture, of --timing model.", autocompletion=archs)
+        str, typer.Option("--arch", help="Architecture for --timing model.", autocompletion=archs)
     ] = "sm_90",
     gpu: Annotated[
         str | None,
-        typer.Option(help="Records of this GPU alone, of lock, fit and replay.", show_default=False),
+        typer.Option(help="With lock, fit and replay: only records of this GPU.", show_default=False),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="What lock, export and fit write to.")
+        Path | None, typer.Option("--output", "-o", help="The file that lock, export and fit write.")
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="A page of what show shows, with charts.", show_default=False)
+        Path | None, typer.Option(help="With show: also write an HTML page with charts.", show_default=False)
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Time the best candidates of a family's problems, keep the times, and lock the choices in a file.
+    """Autotune a kernel family: time the best candidates, keep the times, and lock the choices in a file.
 
     layoutalg tune transpose --sizes 1024,2048 --top 8 --gpus 2
 
-    The same command again times only what the store lacks. What hangs, crashes or is wrong is tried twice and
-    recorded with its text.
+    The same command again times only what the store lacks. A configuration that hangs, crashes or gives wrong
+    results is tried twice and recorded with its error.
     """
     from layoutalg.kernels.tuning import Store
 
