@@ -33,12 +33,14 @@ compiled_once.install()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Modules and items are kept to the end: no later look for garbage goes through them."""
+    """Modules and items are kept to the end: no later look for garbage goes through them, nor often through
+    what tests make and keep."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000, 20)
         gc.enable()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import importlib
 import inspect
 import re
@@ -49,9 +50,18 @@ SOURCES = sorted({*MODULES.values(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "
 IN_LAYOUTALG = [m for m in sorted(MODULES) if not m.startswith(("layoutalg.codegen", "layoutalg.kernels"))]
 
 
+def _parsed(path: Path) -> ast.Module:
+    """The tree of a file.  No look for garbage goes through it meanwhile: that takes longer than to parse."""
+    gc.disable()
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"), str(path))
+    finally:
+        gc.enable()
+
+
 @functools.cache
 def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return _parsed(path)
 
 
 def _where(path: Path, node: ast.stmt | ast.expr | ast.ExceptHandler) -> str:
@@ -68,7 +78,8 @@ def _runs_later(node: ast.AST) -> bool:
 @functools.cache
 def _imports(path: Path, *, eager: bool = False) -> tuple[tuple[ast.stmt, str, str], ...]:
     """(statement, module, name or "") of each import; `eager`: those that run when the module is loaded."""
-    return tuple(_imports_in(_tree(path), eager))
+    library = path in MODULES.values()  # of other files, trees would be kept for this alone
+    return tuple(_imports_in(_tree(path) if library else _parsed(path), eager))
 
 
 def _imports_in(tree: ast.AST, eager: bool) -> Iterator[tuple[ast.stmt, str, str]]:

@@ -353,9 +353,10 @@ def _settled(s: Split) -> Split:
     known = s.lo == s.hi
     if not isinstance(known, numpy.ndarray):
         return exact(s.lo) if known else Split(s.own, s.lo, s.hi, keys, s.stride)
-    if known.all():
+    certain = numpy.count_nonzero(known)
+    if certain == known.size:
         return exact(s.lo)
-    if known.any():
+    if certain:
         keys = (known, *(_where(known, 0, k) for k in keys))
         return Split(_where(known, s.lo, s.own), s.lo, s.hi, keys, s.stride)
     return Split(s.own, s.lo, s.hi, keys, s.stride)
@@ -384,7 +385,8 @@ def numbered(keys: Iterable[Array], count: int) -> tuple[Array, int]:
     code, span = numpy.zeros(count, dtype=numpy.int64), 1
     for key in keys if count else ():
         key = key.astype(numpy.int64, copy=False)
-        low, width = int(key.min()), int(key.max()) - int(key.min()) + 1
+        low = int(key.min())
+        width = int(key.max()) - low + 1
         if width > 1 and span * width >> 62:
             (span, code), (width, key), low = _ranked(code), _ranked(key), 0
         if width > 1:

@@ -26,6 +26,7 @@ from layoutalg.kernels.tuning import (
 from layoutalg.kernels.tuning.fuzz import MOST_SEEDS, by_laws, read_algebra
 from layoutalg.testing import LAWS, check_law
 from tests.command import answer, refusal, run
+from tests.engines import lasting_engines
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +108,7 @@ def test_processes_check_blocks_beside_each_other(tmp_path: Path) -> None:
         assert tune(laws_of(2000, store=path), engine, Store(path)) == Summary(timed=4)
 
 
+@lasting_engines()
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = ("verify", "algebra", "--random", "30", "--seed", "7", "--store", "v.jsonl")

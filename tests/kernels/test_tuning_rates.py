@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,6 +41,7 @@ def rates(**ns: float) -> Rates:
     return Rates("permute", "model", "sm_90", library_version(), dict.fromkeys(RATES, 0.0) | ns, 0.25)
 
 
+@functools.cache
 def counters(config: Any) -> dict[str, float]:
     sequence = called_sequence(FAMILY, PROBLEM, config, "sm_90")
     return counters_of(sequence, FAMILY.bench.scalars(PROBLEM), "sm_90")

@@ -26,6 +26,7 @@ from layoutalg.kernels.tuning import (
 )
 from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK
 from tests.command import answer, refusal, run
+from tests.engines import lasting_engines
 
 
 def record(
@@ -194,6 +195,7 @@ def test_the_command_flags_slow_boards_and_writes_a_page_that_loads_nothing(
     assert refusal("tune", "lock", "a.jsonl", "--html", "b.html")[0] == "UnsupportedError"
 
 
+@lasting_engines()
 def test_a_search_is_told_line_by_line_where_nobody_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from layoutalg.kernels.tuning import (
     tune,
 )
 from tests.command import answer, refusal, run
+from tests.engines import lasting_engines
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +72,7 @@ def _off(expected: Expected) -> Expected:
     return replace(expected, values=values)
 
 
+@lasting_engines()
 def test_the_command_reports_a_failing_case_with_its_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
