@@ -91,12 +91,12 @@ def test_what_nobody_timed_comes_first_where_it_gains_a_quarter(
 ) -> None:
     found = plans(reduce_problem(shape, axes, "sum", dtype))
     assert found[0].passes[0].config.later == later
-    assert len({plan.untimed for plan in found}) == 2 or later is None
+    assert len({plan.keeps_more for plan in found}) == 2 or later is None
 
 
 def test_rows_beside_each_other_are_whole_vectors_and_one_row_is_left() -> None:
     found = plans(reduce_problem((1630482, 86), 0, "mean", "bf16"))
-    first = next(plan for plan in found if plan.untimed).passes[0]
+    first = next(plan for plan in found if plan.keeps_more).passes[0]
     assert first.config.later == Beside(4)
     assert (first.config.vec, first.form.lead.extent, first.left) == (8, 344, 172)
 
@@ -104,7 +104,7 @@ def test_rows_beside_each_other_are_whole_vectors_and_one_row_is_left() -> None:
 def test_rows_that_do_not_start_at_vectors_are_not_taken_beside_each_other() -> None:
     for shape, axis, offset in (((2, 99, 5), 1, 0), ((99, 5), 0, 3), ((2, 99, 4, 5), 1, 0)):
         found = plans(reduce_problem(shape, axis, "sum", "f32", src_offset=offset))
-        assert not any(plan.untimed for plan in found)
+        assert not any(plan.keeps_more for plan in found)
 
 
 @pytest.mark.parametrize(
