@@ -253,7 +253,7 @@ def common_modes(a: Layout, b: Layout) -> tuple[tuple[int, ...], tuple[int, ...]
     """
     shape: list[int] = []
     strides: tuple[list[int], list[int]] = ([], [])
-    whole = [coalesce(x) for x in (a, b)]  # modes that go on in one stride are no cut
+    whole = [coalesce(x) for x in (a, b)]  # contiguous neighbours are one mode
     queues = [list(zip(flatten_tree(x.shape), flatten_tree(x.stride), strict=True)) for x in whole]
     queues = [[(n, d) for n, d in q if n > 1][::-1] for q in queues]
     while queues[0] and queues[1]:

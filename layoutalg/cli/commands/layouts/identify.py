@@ -75,7 +75,7 @@ def identify_command(
 
     layoutalg identify --index "row*64 + (col ^ row%8*8)" --shape row=8,col=64
 
-    The code is not executed. Exits 1 if it is no layout, and shows a witness.
+    The code is not executed. Exits 1 if the offsets are not those of a layout, and shows a witness.
     """
     from layoutalg.indexing import identify, parse_array
 
