@@ -2,18 +2,21 @@
 
 python -m tests.gpu.hopper_products out.json          with a cold L2, and sustained
 python -m tests.gpu.hopper_products out.json --cold   the first alone
+python -m tests.gpu.hopper_products out.json --result f32 --only 4096,4096,4096 4096,32768,512
 
 With a cold L2: all are launched in turn, in an order drawn anew for each round, on normal random data; before
 each launch a buffer of 256 MB that is not written is read, which leaves nothing of the operands in L2; the
 host is ahead of the GPU.  cuBLAS runs twice, which says what repeats, and cublasLt too: the ratio is to the
 faster of both.  Sustained: half a second of one, a second of the other, half a second of the first, from warm
-caches, with the mean power of each.  Each result is compared with that of cuBLAS.
+caches, with the mean power of each.  Each result is compared with that of cuBLAS.  `--result f32`: results
+of f32 instead of bf16; `--only`: these m, n and k alone.
 
 The list: https://github.com/deepseek-ai/DeepGEMM, tests/test_bf16.py.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import sys
@@ -44,6 +47,9 @@ CALL_CYCLES = 400_000
 
 SUSTAINED_S = 0.5
 
+RESULT = {"bf16": "bfloat16", "f32": "float32"}
+"""PyTorch's names."""
+
 
 def sustained(run: Run, us: float, seconds: float, monitor: Monitor) -> tuple[float, float, float]:
     """Microseconds per launch of so many seconds of them, mean power in watts, and the clock meanwhile."""
@@ -71,14 +77,16 @@ def operands(m: int, n: int, k: int) -> tuple[Any, Any]:
     return a, torch.randn(n, k, device="cuda", dtype=torch.bfloat16).T
 
 
-def warmed(size: tuple[int, int, int]) -> str:
+def warmed(asked: tuple[tuple[int, int, int], str]) -> str:
     """Compile what a product needs into the cache; how it is computed."""
     import torch
 
+    size, result = asked
     a, b = operands(*size)
-    layoutalg.ops.matmul(a, b)
+    d = torch.empty(size[:2], device="cuda", dtype=getattr(torch, result))
+    layoutalg.ops.matmul(a, b, d)
     torch.cuda.synchronize()
-    return str(layoutalg.ops.plan_matmul(a, b))
+    return str(layoutalg.ops.plan_matmul(a, b, d))
 
 
 def by_library(name: str, run: Run) -> Run:
@@ -93,19 +101,21 @@ def by_library(name: str, run: Run) -> Run:
 
 
 def measured(
-    size: tuple[int, int, int], flush: Any, rng: random.Random, monitor: Monitor, longer: bool
+    size: tuple[int, int, int], result: str, flush: Any, rng: random.Random, monitor: Monitor, longer: bool
 ) -> dict[str, Any]:
     """The medians of one product."""
     import torch
 
-    (m, n, k), (a, b) = size, operands(*size)
-    d, expected = (torch.empty(m, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    (m, n, k), (a, b), into = size, operands(*size), getattr(torch, result)
+    d, expected = (torch.empty(m, n, device="cuda", dtype=into) for _ in range(2))
 
     def ours() -> object:
         return layoutalg.ops.matmul(a, b, d)
 
     def theirs() -> object:
-        return torch.matmul(a, b, out=expected)
+        if into is a.dtype:
+            return torch.matmul(a, b, out=expected)
+        return torch.mm(a, b, into, out=expected)
 
     runs: dict[str, Run] = {
         "ours": ours, "cublas": by_library("cublas", theirs), "again": by_library("cublas", theirs),
@@ -149,16 +159,25 @@ def main(args: list[str]) -> int:
     """See the module's text."""
     import torch
 
-    status, rng = require_gpu(), random.Random(20261123)
-    ways = dict(zip(CALLED, in_processes(warmed, list(CALLED)), strict=True))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--cold", action="store_true")
+    parser.add_argument("--result", choices=("bf16", "f32"), default="bf16")
+    parser.add_argument("--only", nargs="+", default=[",".join(map(str, size)) for size in CALLED])
+    given = parser.parse_args(args)
+    status, rng, result = require_gpu(), random.Random(20261123), RESULT[given.result]
+    sizes = [(m, n, k) for m, n, k in (map(int, size.split(",")) for size in given.only)]
+    ways = dict(zip(sizes, in_processes(warmed, [(size, result) for size in sizes]), strict=True))
     flush, rows = torch.zeros(64 << 20, device="cuda"), []
     with watching() as monitor:
-        for size in CALLED:
-            row = {**measured(size, flush, rng, monitor, "--cold" not in args), "way": ways[size]}
+        for size in sizes:
+            row = {**measured(size, result, flush, rng, monitor, not given.cold), "way": ways[size]}
             rows.append(row)
             print(*(f"{x}={y:.4g}" if isinstance(y, float) else y for x, y in row.items()), flush=True)
-    text = json.dumps({"device": status.name, "date": time.strftime("%Y-%m-%d"), "rows": rows})
-    Path(args[0]).write_text(text.replace('{"m"', '\n{"m"') + "\n", encoding="utf-8")
+    text = json.dumps(
+        {"device": status.name, "date": time.strftime("%Y-%m-%d"), "result": given.result, "rows": rows}
+    )
+    given.out.write_text(text.replace('{"m"', '\n{"m"') + "\n", encoding="utf-8")
     return 0
 
 
