@@ -36,6 +36,7 @@ from types import MappingProxyType
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.kernels.resident import SIZES
 from layoutalg.kernels.rowwise.cluster import (
     BLOCK_BYTES,
     GRID_DEPTH,
@@ -43,7 +44,6 @@ from layoutalg.kernels.rowwise.cluster import (
     LONE_THREADS,
     REGISTERS,
     SEVERAL_THREADS,
-    SIZES,
     Kept,
     grid_us,
     kept_us,

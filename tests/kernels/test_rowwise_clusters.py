@@ -10,9 +10,9 @@ from statistics import geometric_mean
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layoutalg.kernels.resident import MOST_TOGETHER, groups, resident_clusters
 from layoutalg.kernels.rowwise import norm_problem
-from layoutalg.kernels.rowwise.cluster import Kept, kept_us, resident_clusters, split_us
-from layoutalg.kernels.rowwise.cluster.resident import MOST_TOGETHER, groups
+from layoutalg.kernels.rowwise.cluster import Kept, kept_us, split_us
 from layoutalg.kernels.rowwise.norm_plan import configs
 from tests.sweeps import each
 

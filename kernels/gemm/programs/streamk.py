@@ -31,6 +31,7 @@ from layoutalg.kernels.gemm.programs.mainloop import declare_extents, inward_cor
 from layoutalg.kernels.gemm.rasterize import below, declare_corner, tile_grid
 from layoutalg.kernels.gemm.tiles import Schedule, Sm80Config, Sm90Config, tile_count
 from layoutalg.kernels.gemm.work import THREADS, added, combine_vector, most_row_tiles
+from layoutalg.kernels.resident import resident_clusters
 
 NOTHING, ALWAYS = Const(0), Const(1)
 
@@ -40,12 +41,14 @@ MOST_BLOCKS = 1 << 10
 
 def block_count(p: GemmProblem, c: Sm80Config | Sm90Config, arch: str | Arch = "sm_90") -> int:
     """Blocks along the grid's first axis where each computes several tiles: as many as run at a time, the
-    parts of k together; but one per tile at most, or of stream-K one per step of k.  Clusters are whole, and
-    those that share a tile have one.
+    parts of k together; but one per tile at most, or of stream-K one per step of k.  Clusters are whole: a
+    cluster that waits for another to end would double the time.  Those that share a tile have one.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
     [32, 132]
+    >>> block_count(gemm_problem(4096, 4096, 4096), Sm90Config(128, 256, 4, cluster_n=4))
+    120
     """
     size, work = 1, tile_count(p, c)
     if isinstance(c, Sm90Config):
@@ -58,8 +61,8 @@ def block_count(p: GemmProblem, c: Sm80Config | Sm90Config, arch: str | Arch = "
     if c.schedule == "streamk":
         work *= -(-p.k // c.tile_k)
     board = find_arch(arch).board
-    together = board.sms * c.min_blocks if board else MOST_BLOCKS
-    return size * max(1, min(work, MOST_BLOCKS, together // c.splits // size))
+    together = resident_clusters(board.sms, size, c.min_blocks) if board else MOST_BLOCKS // size
+    return size * max(1, min(work, MOST_BLOCKS, together // c.splits))
 
 
 @dataclass(frozen=True, slots=True)

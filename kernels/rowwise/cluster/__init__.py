@@ -1,7 +1,6 @@
 """Rows and slabs of columns that the blocks of a cluster keep together, on Hopper.
 
     exchange    partial statistics of every block in all blocks, by one exchange
-    resident    how many clusters a GPU holds at a time
     kept_time   how long rows take that blocks keep: what the choice of a cluster minimises
     grid_time   how long rows take of which all resident blocks keep a part
     slab_plan   which slabs of columns clusters keep, ranked by the share of a copy that is expected
@@ -22,7 +21,6 @@ from layoutalg.kernels.rowwise.cluster.grid_time import (
     share_of_copy,
 )
 from layoutalg.kernels.rowwise.cluster.kept_time import REGISTERS, Kept, kept_us, split_us
-from layoutalg.kernels.rowwise.cluster.resident import SIZES, resident_clusters
 from layoutalg.kernels.rowwise.cluster.slab_plan import BLOCK_BYTES, neighbours, slab_bytes, slabs
 
 __all__ = [
@@ -32,14 +30,12 @@ __all__ = [
     "LONE_THREADS",
     "REGISTERS",
     "SEVERAL_THREADS",
-    "SIZES",
     "Exchange",
     "Kept",
     "grid_us",
     "kept_us",
     "moved_bytes",
     "neighbours",
-    "resident_clusters",
     "share_of_copy",
     "slab_bytes",
     "slabs",

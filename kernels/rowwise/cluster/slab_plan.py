@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from math import ceil
 from types import MappingProxyType
 
-from layoutalg.kernels.rowwise.cluster.resident import resident_clusters
+from layoutalg.kernels.resident import resident_clusters
 from layoutalg.kernels.rowwise.walk import WARP, WORD_BYTES
 
 MULTIPROCESSOR_BYTES, BLOCK_BYTES, RESERVED_BYTES = 228 << 10, 227 << 10, 1 << 10

@@ -40,11 +40,13 @@ def groups(sms: int) -> tuple[int, ...]:
     return (ASSUMED_SMS,) * whole + ((left,) if left else ())
 
 
-def resident_clusters(sms: int, blocks: int, each: int) -> int:
+def resident_clusters(sms: int, blocks: int, each: int = 1) -> int:
     """Clusters of `blocks` blocks that `sms` multiprocessors hold at a time, which have room for `each`.
 
     >>> [resident_clusters(132, blocks, 2) for blocks in (1, 2, 4, 8, 16)]
     [264, 132, 62, 30, 14]
+    >>> resident_clusters(132, 4), resident_clusters(114, 2)
+    (30, 57)
     """
     if blocks == 1:
         return sms * each
