@@ -8,7 +8,6 @@
     plan_cache             a cache of prepared launches
     tuning                 files of timings, lock files, and the search that fills them
     identity               problems and configurations as JSON, and digests of it: keys of caches and files
-    resident               clusters that a GPU holds at a time
     sizes                  bytes of the buffers of a launch, as expressions
     modes, matrix          strided modes in their normal form; two matrices with leading dimensions
     config_fields          fields of configurations, and the configurations nearest to one

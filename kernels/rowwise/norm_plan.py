@@ -36,7 +36,6 @@ from types import MappingProxyType
 from layoutalg.arch import Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.resident import SIZES
 from layoutalg.kernels.rowwise.cluster import (
     BLOCK_BYTES,
     GRID_DEPTH,
@@ -85,9 +84,11 @@ SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
 FILLING_THREADS = 1024
 """Threads of a multiprocessor below which more threads share a row."""
 
-LONG_BYTES, LONG_NARROW_BYTES, LONG_THREADS = 64 << 10, 20 << 10, (128, 256, 512)
-"""Rows past which clusters are compared, also of two-byte elements, whose floats take more registers; threads
-of a block of theirs."""
+LONG_BYTES, LONG_NARROW_BYTES = 64 << 10, 20 << 10
+"""Rows past which clusters are compared, also of two-byte elements, whose floats take more registers."""
+
+CLUSTERS, LONG_THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512)
+"""Blocks of those clusters, and threads of a block."""
 
 SPLIT_BYTES = 16 << 10
 """A part of a split is at least so long."""
@@ -442,7 +443,7 @@ def _together(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
     narrow = x.element.nbytes < WORD_BYTES
     if row_bytes <= (LONG_NARROW_BYTES if narrow else LONG_BYTES) or x.chip.compute_capability < (9, 0):
         return
-    for cluster, threads in product(SIZES, LONG_THREADS):
+    for cluster, threads in product(CLUSTERS, LONG_THREADS):
         c = NormConfig(x.vec, 1, threads, "shared", cluster=cluster)
         rounds, nbytes = Schedule(x.walk(c), c).rounds, threads * x.vector_bytes
         for words in (0, FEW_WORDS, HELD_WORDS):

@@ -31,7 +31,7 @@ from layoutalg.kernels.gemm.programs.mainloop import declare_extents, inward_cor
 from layoutalg.kernels.gemm.rasterize import below, declare_corner, tile_grid
 from layoutalg.kernels.gemm.tiles import Schedule, Sm80Config, Sm90Config, tile_count
 from layoutalg.kernels.gemm.work import THREADS, added, combine_vector, most_row_tiles
-from layoutalg.kernels.resident import resident_clusters
+from layoutalg.model import resident_clusters
 
 NOTHING, ALWAYS = Const(0), Const(1)
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from layoutalg.kernels.resident import resident_clusters
+from layoutalg.model import resident_clusters
 
 REGISTERS: Mapping[tuple[bool, int], int] = MappingProxyType(
     {(False, 0): 40, (False, 16): 64, (False, 32): 88, (True, 0): 64, (True, 16): 80, (True, 32): 128}

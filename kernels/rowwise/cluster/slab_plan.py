@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from math import ceil
 from types import MappingProxyType
 
-from layoutalg.kernels.resident import resident_clusters
 from layoutalg.kernels.rowwise.walk import WARP, WORD_BYTES
+from layoutalg.model import resident_clusters
 
 MULTIPROCESSOR_BYTES, BLOCK_BYTES, RESERVED_BYTES = 228 << 10, 227 << 10, 1 << 10
 """Shared memory of a multiprocessor that has clusters, of a block, and what the system takes per block."""

@@ -24,9 +24,6 @@ ASSUMED_SMS = 16
 MOST_TOGETHER = 8
 """Blocks of clusters on one multiprocessor, at most."""
 
-SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
-"""Blocks of the clusters that are compared."""
-
 
 def groups(sms: int) -> tuple[int, ...]:
     """Multiprocessors of each group in which clusters can be.
