@@ -15,6 +15,8 @@ all the device is asked when a kernel is loaded.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 GPC_SMS = (18, 18, 16, 16, 16, 16, 16, 8, 2, 2, 2, 2)
 """Multiprocessors of an H200 by groups in which clusters can be."""
 
@@ -37,6 +39,7 @@ def groups(sms: int) -> tuple[int, ...]:
     return (ASSUMED_SMS,) * whole + ((left,) if left else ())
 
 
+@lru_cache(maxsize=1 << 10)
 def resident_clusters(sms: int, blocks: int, each: int = 1) -> int:
     """Clusters of `blocks` blocks that `sms` multiprocessors hold at a time, which have room for `each`.
 

@@ -1,158 +1,182 @@
-"""Fit the numbers of gemm-sm90's tiles, of kernels/gemm/choice/tables, to times of its choices; needs no GPU.
+"""Fit the law of gemm-sm90's time, kernels/gemm/choice/sm90_time, to times of its choices; needs no GPU.
 
-python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json          the rows of the table, fitted
-python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json judged   they and the table's beside each other
+python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json          the numbers of the law, fitted
+python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json judged   they and those of the module, judged
 
-The file is what tests.gpu.tune_wgmma writes, times by name of a choice; its problems under "fresh" are not
-fitted to.  Of each tile `step`, `block` and `start` are fitted, to the sum of the squares of log(expected /
-measured) of its times, by Gauss and Newton's steps, halved until they help, within LEAST.  Times past NEAR of
-the fastest of a problem are left out: nobody chooses there.  Rates that all tiles share, L2_BYTES_PER_NS to
-TOGETHER and SM90_SUMS, are taken as they are.  Parts of k are times of the same tile.  A tile with fewer than
-ENOUGH times keeps its row.
+The file is what tests.gpu.tune_wgmma writes, times by the text of a configuration; its parts whose names
+begin with "fresh" are not fitted to, and judge.  All numbers of `Law` are fitted at once, to the sum of the
+squares of log(expected / measured), each weighted by how near it is to the fastest of its problem, e^(-3 x)
+where it takes 1 + x times as long; past NEAR nobody chooses.  By Levenberg's and Marquardt's steps in the
+logarithms of the numbers, which keeps them positive.
 
-"judged" has the fastest of all choices over the first by either table, in the geometric mean and at least.
-
-What a file cannot say: with how many stages a tile was timed.  Those of STAGES were timed with others than
-the table's, and their rows are kept and named; new times of all tiles are taken by
-
-    python -m tests.gpu.tune_wgmma second times.json      on an H200; then this on times.json
+"judged" has the fastest of all that were timed over the first, and over the fastest of the first 2, 4, 8 and
+16 by the law, in the geometric mean and at least, of each part.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from layoutalg.kernels.gemm.choice.heuristic import SM90, Choice, offered_splits
-from layoutalg.kernels.gemm.choice.sm90_time import TOGETHER, Parts, sm90_parts
-from layoutalg.kernels.gemm.choice.tables import SM90_SUMS, SM90_TILES, Tile
-from layoutalg.kernels.gemm.family import way
-from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.choice.heuristic import SM90
+from layoutalg.kernels.gemm.choice.sm90_time import (
+    LAW,
+    Law,
+    Parts,
+    Tile,
+    fixed_of,
+    law_ns,
+    sm90_parts,
+    tile_of,
+    tile_time,
+)
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm90Config
-from tests.gpu.tune_wgmma import judged
 
-SMS, ENOUGH, ROUNDS, NEAR = 132, 12, 60, 1.5
-"""Multiprocessors of an H200; times that a tile needs; steps of the fit at most; times that are
-fitted to, by the fastest one's: chosen among 1.15 to 2 on the problems of the file, fresh ones included."""
+SMS, NEAR, STEPS, LEAST_GAIN = 132, 1.5, 200, 1e-7
+"""Multiprocessors of an H200; times that are fitted to, by the fastest one's; steps of the fit at most, and
+what one gains at least."""
 
-LEAST = np.array([1.0, 100.0, 1500.0])
-"""What a step, a block and a start take at least, in nanoseconds."""
+FIRST = (1, 2, 4, 8, 16)
+"""Of how many choices the best is compared with the best of all."""
 
-STAGES: Mapping[str, int] = {"192x192x64": 3, "192x192x64 in 2x1x1": 3}
-"""The stages that tiles had in tests/data/gemm_choice_sm90.json, where the table has others."""
+NAMED = re.compile(
+    r"(\d+)x(\d+)x64, (\d+) stages(?:, clusters of (\d+)x(\d+)x(\d+))?(, ping-pong)?(?:, (\d+) parts of k)?"
+)
 
-Numbers = tuple[float, float, float]
+Row = Mapping[str, Any]
 
 
-class Timed(NamedTuple):
-    """A time of a tile, and what the model makes of it."""
+class Times(NamedTuple):
+    """What was timed, as arrays: what the law asks of each, nanoseconds, and the number of its problem."""
 
+    tiles: Tile
     parts: Parts
-    ns: float
+    ns: Any
+    problem: Any
 
 
-def timed(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Timed]]:
-    """The times of each tile, by its name."""
-    found: dict[str, list[Timed]] = defaultdict(list)
-    for row in rows:
+def config_named(p: GemmProblem, text: str) -> Sm90Config | None:
+    """The configuration that a text names, as a problem has it; None of one by stream-K.
+
+    >>> print(config_named(gemm_problem(256, 256, 512, "bf16"), "64x96x64, 10 stages, 3 parts of k"))
+    64x96x64, 10 stages, 3 parts of k
+    """
+    found = NAMED.fullmatch(text)
+    if found is None:
+        return None
+    tile_m, tile_n, stages, *cluster = (int(found[i] or 1) for i in range(1, 7))
+    pingpong, splits = bool(found[7]), int(found[8] or 1)
+    consumers = 2 if pingpong or tile_m == 256 else tile_m // 64
+    plain = Sm90Config(
+        tile_m, tile_n, stages, consumers, cluster_m=cluster[0], cluster_n=cluster[1], cluster_k=cluster[2],
+        pingpong=pingpong,
+    )  # fmt: skip
+    c = SM90.fitted(p, plain)
+    return c if splits == 1 else SM90.parted(p, replace(c, splits=splits))
+
+
+def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
+    """The times of some problems, up to `near` of the fastest of each."""
+    tiles, parts, ns, problem = [], [], [], []
+    for number, row in enumerate(rows):
         p = gemm_problem(row["m"], row["n"], row["k"], "bf16")
-        parts, most = sm90_parts(p, SM90_SUMS, SMS), NEAR * min(row["choices"].values())
-        for tile in SM90_TILES:
-            config = SM90.fitted(p, tile.config)
-            for splits in offered_splits(p, config, SMS):
-                one = config if splits == 1 else SM90.parted(p, replace(config, splits=splits))
-                us = row["choices"].get(way(one))
-                if us is not None and us <= most:
-                    found[way(tile.config)].append(Timed(parts(config, splits), 1e3 * us))
-    return found
+        parts_of, most = sm90_parts(p, SMS), near * min(row["choices"].values())
+        for text, us in row["choices"].items():
+            c = config_named(p, text) if us <= most else None
+            if c is not None:
+                tiles.append(tile_of(c))
+                parts.append(parts_of(fixed_of(c, p, c.splits), c.splits))
+                ns.append(1e3 * us)
+                problem.append(number)
+    return Times(
+        Tile(*np.array(tiles, float).T), Parts(*np.array(parts, float).T), np.array(ns), np.array(problem)
+    )
 
 
-def numbers_of(tile: Tile[Sm90Config]) -> Numbers:
-    """A tile's step, block and start."""
-    return tile.step[0], tile.block[0], tile.start
+def expected(times: Times, law: Law) -> Any:
+    """Nanoseconds by the law."""
+    return law_ns(tile_time(times.tiles, law), times.parts, law)
 
 
-def errors(times: Sequence[Timed], numbers: Any) -> Any:
-    """log(expected / measured) of each time."""
-    return np.array([np.log(one.parts.ns(*numbers) / one.ns) for one in times])
+def fitted(times: Times, first: Law = LAW) -> Law:
+    """The law that fits some times best, from a first one on."""
+    names = list(asdict(first))
+    fastest = np.full(times.problem.max() + 1, np.inf)
+    np.minimum.at(fastest, times.problem, times.ns)
+    weights = np.exp(-3 * (times.ns / fastest[times.problem] - 1))
 
+    def law_at(x: Any) -> Law:
+        return Law(**dict(zip(names, map(float, np.exp(x)), strict=True)))
 
-def fitted(times: Sequence[Timed], first: Numbers) -> Numbers:
-    """The numbers that fit some times best, from the first ones on."""
-    found = np.maximum(np.array(first, float), LEAST)
-    error = errors(times, found)
-    for _ in range(ROUNDS):
-        by = np.maximum(1e-3 * found, 1e-3)
-        slopes = np.stack(
-            [(errors(times, found + by * unit) - error) / by[i] for i, unit in enumerate(np.eye(3))]
-        )
-        free = (found > LEAST) | (slopes @ error < 0)  # what is at its least goes up alone
-        step = np.zeros(3)
-        step[free] = np.linalg.lstsq(slopes[free].T, -error, rcond=None)[0]
-        for halved in range(20):
-            next_found = np.maximum(found + step / 2**halved, LEAST)
-            next_error = errors(times, next_found)
-            if (next_error**2).sum() < (error**2).sum() * (1 - 1e-9):
+    def errors(x: Any) -> Any:
+        return weights * np.log(expected(times, law_at(x)) / times.ns)
+
+    x = np.log(np.array(list(asdict(first).values())))
+    error, damped = errors(x), 1e-3
+    for _ in range(STEPS):
+        slopes = np.stack([(errors(x + 1e-5 * unit) - error) / 1e-5 for unit in np.eye(len(x))])
+        square, toward = slopes @ slopes.T, slopes @ error
+        gain = 0.0
+        while damped < 1e9:
+            step = np.linalg.solve(square + damped * np.diag(np.diag(square) + 1e-9), -toward)
+            found = errors(x + np.clip(step, -0.5, 0.5))
+            gain = 1 - (found**2).sum() / (error**2).sum()
+            if gain > 0:
+                x, error, damped = x + np.clip(step, -0.5, 0.5), found, max(damped / 4, 1e-9)
                 break
-        else:
+            damped *= 4
+        if gain < LEAST_GAIN:
             break
-        found, error = next_found, next_error
-    step_ns, block_ns, start_ns = map(float, found)
-    return step_ns, block_ns, start_ns
+    return law_at(x)
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Numbers, str]]:
-    """Each tile's numbers as fitted, whole; and why a row is the table's, empty where it is not."""
-    found, times = {}, timed(rows)
-    for tile in SM90_TILES:
-        name, own = way(tile.config), times.get(way(tile.config), [])
-        why = f"timed with {STAGES[name]} stages" if name in STAGES else ""
-        if len(own) < ENOUGH:
-            why = f"{len(own)} times"
-        a, b, c = numbers_of(tile) if why else map(round, fitted(own, numbers_of(tile)))
-        found[name] = (a, b, c), why
+def shares(times: Times, law: Law) -> list[list[float]]:
+    """Of each problem the fastest of all over the fastest of the first 1, 2, 4, ... by the law."""
+    ns, found = expected(times, law), []
+    for number in range(times.problem.max() + 1):
+        own = np.flatnonzero(times.problem == number)
+        order = own[np.argsort(ns[own], kind="stable")]
+        found.append([times.ns[own].min() / times.ns[order[:first]].min() for first in FIRST])
     return found
 
 
-def with_numbers(found: Mapping[str, tuple[Numbers, str]]) -> Choice[Sm90Config]:
-    """The choice of gemm-sm90 by other numbers of its tiles."""
-    tiles = []
-    for tile in SM90_TILES:
-        step, block, start = found[way(tile.config)][0]
-        tiles.append(replace(tile, step=(step,), block=(block,), start=start))
-    return replace(SM90, tiles=tuple(tiles))
+def judged(parts: Mapping[str, Times], law: Law) -> None:
+    """Print a row of each part."""
+    for name, times in parts.items():
+        found = list(zip(*shares(times, law), strict=True))
+        means = (f"{geometric_mean(own):.4f}, {min(own):.3f}" for own in found)
+        print(f"| {len(found[0])} {name} |", " | ".join(means), "|")
 
 
-def text_of(config: Sm90Config, numbers: Numbers, why: str) -> str:
-    """A row of the table."""
-    fields = [str(x) for x in (config.tile_m, config.tile_n, config.stages)]
-    fields += [str(config.consumers)] * (config.consumers != 2)
-    fields += [f"{x}={getattr(config, x)}" for x in ("cluster_m", "cluster_n", "cluster_k")
-               if getattr(config, x) > 1]  # fmt: skip
-    fields += ["pingpong=True"] * config.pingpong
-    step, block, start = (f"{x:.0f}" for x in numbers)
-    note = f"  # kept: {why}" if why else ""
-    return f"    Tile(Sm90Config({', '.join(fields)}), ({step},), ({block},), start={start}),{note}"
+def text_of(law: Law) -> str:
+    """The numbers as the module has them."""
+    return "LAW = Law(\n" + "".join(f"    {name}={x:.4g},\n" for name, x in asdict(law).items()) + ")"
 
 
 def main(args: list[str]) -> int:
     """See the module's text."""
     file = json.loads(Path(args[0]).read_text(encoding="utf-8"))
     parts = {name: rows for name, rows in file.items() if isinstance(rows, list)}
-    fit = table([row for name, rows in parts.items() if name != "fresh" for row in rows])
+    law = fitted(times_of([row for name, rows in parts.items() if "fresh" not in name for row in rows]))
+    print(text_of(law))
     if args[1:] == ["judged"]:
-        judged({f"{name}, the table's": rows for name, rows in parts.items()})
-        judged({f"{name}, as fitted": rows for name, rows in parts.items()}, with_numbers(fit))
-        return 0
-    print(f"# q = {TOGETHER}; {sum(not why for _, why in fit.values())} of {len(fit)} rows are fitted")
-    print(*(text_of(tile.config, *fit[way(tile.config)]) for tile in SM90_TILES), sep="\n")
+        every = {name: times_of(rows, np.inf) for name, rows in parts.items()}
+        for title, own in (("as fitted", law), ("as it stands", LAW)):
+            print(
+                f"\n| {title} | first |",
+                " | ".join(f"of {n}" for n in FIRST[1:]),
+                "|\n|---|---|---|---|---|---|",
+            )
+            judged(every, own)
     return 0
 
 

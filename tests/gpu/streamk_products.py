@@ -58,7 +58,7 @@ def tiles(p: GemmProblem, choice: Choice[Any]) -> Iterator[tuple[float, Any]]:
             check_config(p, config)
         except LayoutAlgError:
             continue
-        yield choice.clock(p, choice.sums, board.sms)(config, tile, 1), config
+        yield choice.clock(p, board.sms)(config, tile, 1), config
 
 
 def drawn(number: int) -> tuple[str, GemmProblem, Any]:

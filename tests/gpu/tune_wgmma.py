@@ -1,18 +1,19 @@
 """Time the choices that gemm-sm90 has, and cuBLAS among them, on random problems with a cold L2.
 
-python -m tests.gpu.tune_wgmma fitted out.json      the problems that the model of time is fitted to
-python -m tests.gpu.tune_wgmma fresh out.json       others, on which it is judged
-python -m tests.gpu.tune_wgmma unseen out.json      and others, drawn after the model stood
+python -m tests.gpu.tune_wgmma fitted out.json      the problems that the law of time is fitted to
+python -m tests.gpu.tune_wgmma few out.json         others with 64 to 256 rows
+python -m tests.gpu.tune_wgmma near out.json        others near a square
+python -m tests.gpu.tune_wgmma fresh-few out.json   and problems on which it is judged
 python -m tests.gpu.tune_wgmma study out.json       those of tests.gpu.tuning_study
 python -m tests.gpu.tune_wgmma shown out.json       those of tests.gpu.hopper_products
-python -m tests.gpu.tune_wgmma judged out.json      what such a file says of the first choices; without a GPU
-python -m tests.gpu.tune_wgmma fresh out.json 60    as many of them as 60 seconds are enough for
+python -m tests.gpu.tune_wgmma few out.json 60      as many of them as 60 seconds are enough for
 
-Choices run in turn, in an order drawn anew for each round; before each launch a buffer of 256 MB is read, and
-the host is ahead of the GPU.  Left out are choices that are expected to take EXPECTED times the first's time;
-two rounds of all others find those within LATE of the fastest, which run in further rounds.  Each result is
-compared with cuBLAS once.  Kernels take extents and strides when they are launched: one compile per
-configuration.
+Choices are the first MOST of those that are offered and of a wide grid of tiles and clusters, as deep as
+they fit, of those that are expected to take at most EXPECTED times the first's time.  They run in turn, in an
+order drawn anew for each round; before each launch a buffer of 256 MB is read, and the host is ahead.
+Two rounds of all find those within LATE of the fastest, which run in further rounds.  Each result is compared
+with cuBLAS once.  Kernels take extents and strides when they are launched: one compile per configuration.
+tests.gpu.fit_wgmma fits the law to what this writes, and judges it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ import json
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from math import inf
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import median
 from typing import Any
 
 from layoutalg.codegen.gpu import (
@@ -39,22 +41,25 @@ from layoutalg.codegen.gpu import (
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.baselines import torch_matmul
 from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.gemm.choice.heuristic import SM90, Choice
-from layoutalg.kernels.gemm.family import differs, way
+from layoutalg.kernels.gemm.choice.heuristic import SM90, offered_splits
+from layoutalg.kernels.gemm.choice.sm90_time import sm90_clock
+from layoutalg.kernels.gemm.choice.tables import deepest
+from layoutalg.kernels.gemm.family import differs
 from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.tiles import Sm90Config
+from layoutalg.kernels.gemm.validate import check_config
 from tests.gpu.gemm_launch import launcher
 from tests.gpu.hopper_products import SIZES
 from tests.gpu.timing import flush_buffer, times_in_turn
 
 SEEDS = {
-    "fitted": 20261123, "fresh": 20261201, "unseen": 20261311, "study": 20261404, "second": 20261501,
+    "fitted": 20261501, "few": 20261124, "near": 20261126, "fresh-few": 20261125, "study": 20261404,
     "third": 20261502,
 }  # fmt: skip
-COUNT = {"fitted": 96, "fresh": 48, "unseen": 48, "study": 40, "second": 96, "third": 48}
-EXPECTED, LATE, ROUNDS = 1.5, 1.3, 5
-"""What is tried, by the first's expected time; what of it goes on, by the fastest's; how often."""
+COUNT = {"fitted": 96, "few": 60, "near": 24, "fresh-few": 24, "study": 40, "third": 48}
+EXPECTED, MOST, LATE, ROUNDS = 1.4, 72, 1.2, 5
+"""What is tried, by the first's expected time, and how many; what goes on, by the fastest's; how often."""
 
 OPERATIONS = (5e8, 6e11)
 """Of a problem."""
@@ -68,21 +73,60 @@ def drawn(which: str) -> tuple[tuple[int, int, int], ...]:
     if which == "shown":
         return SIZES
     rng = random.Random(SEEDS[which])
+    find = {"few": _few, "fresh-few": _few, "near": _near}.get(which, _any)
     found: list[tuple[int, int, int]] = []
     while len(found) < COUNT[which]:
-        line, kind = rng.choice(LINES), len(found) % 3
-        near = 2 ** rng.uniform(9, 13)
-        m, n, k = (
-            line * max(1, round(size / line))
-            for size in (
-                near * 2 ** rng.uniform(-1, 1) if kind == 2 else 2 ** rng.uniform(6, 8 if kind == 1 else 14),
-                near * 2 ** rng.uniform(-1, 1) if kind == 2 else 2 ** rng.uniform(8, 14),
-                near * 2 ** rng.uniform(-1, 1) if kind == 2 else 2 ** rng.uniform(7, 14),
-            )
-        )
-        if OPERATIONS[0] <= 2 * m * n * k <= OPERATIONS[1]:
+        m, n, k = find(rng, rng.choice(LINES), len(found) % 3)
+        if OPERATIONS[0] <= 2 * m * n * k <= OPERATIONS[1] and m <= (256 if find is _few else m):
             found.append((m, n, k))
     return tuple(found)
+
+
+def _rounded(line: int, size: float) -> int:
+    return line * max(1, round(size / line))
+
+
+def _any(rng: random.Random, line: int, kind: int) -> tuple[int, int, int]:
+    """Of any shape, with few rows, near a square."""
+    near = 2 ** rng.uniform(9, 13)
+    sizes = [
+        near * 2 ** rng.uniform(-1, 1) if kind == 2 else 2 ** rng.uniform(6, 8 if kind == 1 else 14),
+        near * 2 ** rng.uniform(-1, 1) if kind == 2 else 2 ** rng.uniform(8, 14),
+        near * 2 ** rng.uniform(-1, 1) if kind == 2 else 2 ** rng.uniform(7, 14),
+    ]
+    m, n, k = (_rounded(line, size) for size in sizes)
+    return m, n, k
+
+
+def _few(rng: random.Random, line: int, kind: int) -> tuple[int, int, int]:
+    """64 to 256 rows, nearly a third of them 128."""
+    rows = max(64, _rounded(line, 2 ** rng.uniform(6, 8)))
+    n, k = (_rounded(line, 2 ** rng.uniform(8, most)) for most in (15, 14))
+    return 128 if rng.random() < 0.3 else rows, n, k
+
+
+def _near(rng: random.Random, line: int, kind: int) -> tuple[int, int, int]:
+    """1024 to 8192 each."""
+    m, n, k = (_rounded(line, 2 ** rng.uniform(10, 13)) for _ in range(3))
+    return m, n, k
+
+
+def grid(p: GemmProblem) -> Iterator[Sm90Config]:
+    """Tiles and clusters of a wide grid, as a problem has them, with every number of parts worth trying."""
+    heights = [x for x in (64, 128, 192, 256) if x < p.m + 64 and (x < 256 or p.m > 256)]
+    for tile_m, tile_n, (name, blocks) in product(heights, range(32, 257, 16), SHARED):
+        for pingpong in (False, True)[: 1 + (name != "cluster_k" and tile_m == 128 and tile_n <= 192)]:
+            tile = deepest(tile_m, tile_n, **{name: blocks}, pingpong=pingpong)
+            if tile is None:
+                continue
+            config = SM90.fitted(p, tile)
+            for splits in offered_splits(p, config, 132):
+                one = config if splits == 1 else SM90.parted(p, replace(config, splits=splits))
+                try:
+                    check_config(p, one)
+                except LayoutAlgError:
+                    continue
+                yield one
 
 
 def compiled(asked: tuple[GemmProblem, Sm90Config]) -> str:
@@ -95,9 +139,12 @@ def compiled(asked: tuple[GemmProblem, Sm90Config]) -> str:
 
 
 def tried(p: GemmProblem) -> tuple[Sm90Config, ...]:
-    """The choices that are not expected to be far behind the first."""
-    found, _ = SM90.timed(p)
-    return tuple(config for ns, config in found if ns <= EXPECTED * found[0][0])
+    """The choices that are not expected to be far behind the first, the offered ones before others."""
+    offered, clock = SM90.timed(p)[0], sm90_clock(p, 132)
+    found = {config: ns for ns, config in offered} | {c: clock(c, c.splits) for c in grid(p)}
+    near = [c for c in sorted(found, key=found.__getitem__) if found[c] <= EXPECTED * offered[0][0]]
+    own = {config for _, config in offered}
+    return tuple(sorted(near, key=lambda c: c not in own)[:MOST])
 
 
 def ready(p: GemmProblem, config: Sm90Config, given: dict[str, Any]) -> Any:
@@ -108,6 +155,10 @@ def ready(p: GemmProblem, config: Sm90Config, given: dict[str, Any]) -> Any:
         SEEN[kernels] = sequence, compile_sequence(sequence, "sm_90")
     return launcher(replace(SEEN[kernels][1], sequence=sequence), given)
 
+
+SHARED = [("cluster_m", 1), *(("cluster_" + x, n) for x, n in product("mn", (2, 4))),
+          *(("cluster_k", n) for n in (2, 3, 4, 6, 8))]  # fmt: skip
+"""Clusters of the grid."""
 
 SEEN: dict[tuple[int, ...], tuple[Any, CompiledSequence]] = {}
 """What is loaded of kernels, by their places in memory, which are held here."""
@@ -133,7 +184,7 @@ def measured(p: GemmProblem, flush: Any, rng: random.Random) -> dict[str, Any]:
         cupy.cuda.Device().synchronize()
         if wrong := differs(d, expected, p):
             raise SystemExit(f"{p} as {config!r}: {wrong}")
-        runs[way(config)] = run
+        runs[str(config)] = run
     times: dict[str, list[float]] = {name: [] for name in runs}
 
     def rounds(count: int, names: list[str]) -> None:
@@ -149,34 +200,8 @@ def measured(p: GemmProblem, flush: Any, rng: random.Random) -> dict[str, Any]:
     return {"m": p.m, "n": p.n, "k": p.k, **vendor, "choices": us}
 
 
-FIRST = (1, 2, 4, 8, 16)
-"""Of how many choices the best is compared with the best of all."""
-
-
-def shares(row: Mapping[str, Any], choice: Choice[Sm90Config] = SM90) -> list[float]:
-    """The best of all choices over the best of the first 1, 2, 4, ... by the model, of one problem; stream-K,
-    which was offered later, is left out, and what is not in a file took more than three times the best."""
-    us, p = row["choices"], gemm_problem(row["m"], row["n"], row["k"], "bf16")
-    tried = [us.get(way(c), inf) for c in choice.configs(p) if c.schedule != "streamk"]
-    return [min(us.values()) / min(tried[:first]) for first in FIRST]
-
-
-def judged(parts: Mapping[str, Sequence[Mapping[str, Any]]], choice: Choice[Sm90Config] = SM90) -> None:
-    """Print the table: geometric mean, least, and problems within 5 % of the best."""
-    print("| problems | first | geometric mean | least | within 5 % |\n|---|---:|---:|---:|---:|")
-    for name, rows in parts.items():
-        for first, found in zip(FIRST, zip(*(shares(row, choice) for row in rows), strict=True), strict=True):
-            near = sum(share >= 0.95 for share in found)
-            mean = f"{geometric_mean(found):.4f} | {min(found):.3f}"
-            print(f"| {len(found)} {name} | {first} | {mean} | {near} |")
-
-
 def main(args: list[str]) -> int:
     """See the module's text."""
-    if args[0] == "judged":
-        found = json.loads(Path(args[1]).read_text(encoding="utf-8"))
-        judged({name: rows for name, rows in found.items() if isinstance(rows, list)})
-        return 0
     import cupy
     import torch
 
@@ -198,7 +223,7 @@ def main(args: list[str]) -> int:
             row = measured(p, flush, rng)
             timed.append(row)
             out.write_text(text_of(status.name, which, timed), encoding="utf-8")
-            us, first = row["choices"], way(SM90.configs(p)[0])
+            us, first = row["choices"], str(SM90.configs(p)[0])
             best = min(us, key=us.__getitem__)
             print(
                 f"{p}: of cuBLAS {row['cublas_us'] / us[best]:.3f} by {best}; first {first} "

@@ -18,6 +18,7 @@ from layoutalg.kernels.gemm.choice.heuristic import (
     SM80,
     SM90,
     Choice,
+    clock_by,
     expected_ns,
     offered_splits,
 )
@@ -86,7 +87,7 @@ def test_configurations_of_a_product_print_differently(choice: Choice[Any], m: i
 
 
 def test_what_fits_no_tile_is_refused_as_the_last_tile_refuses_it() -> None:
-    choice = Choice((TILE, TILE), SUMS, lambda p, c, chip: replace(c, stages=16), ())
+    choice = Choice((TILE, TILE), clock_by(SUMS), lambda p, c, chip: replace(c, stages=16), ())
     with pytest.raises(ResourceError, match="16 stages: 524288 asked"):
         choice.configs(gemm_problem(128, 128, 64))
 

@@ -333,7 +333,7 @@ def test_what_a_schedule_rules_out_is_refused_with_the_nearest_that_works(why: s
     assert found is not None and difference(c, found) == works
 
 
-TRIED: dict[str, Any] = {"gemm-sm80": ("f16", choices.SM80, 2304), "gemm-sm90": ("bf16", choices.SM90, 5440)}
+TRIED: dict[str, Any] = {"gemm-sm80": ("f16", choices.SM80, 2304), "gemm-sm90": ("bf16", choices.SM90, 6720)}
 
 
 @each("family", TRIED)

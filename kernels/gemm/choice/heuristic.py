@@ -45,7 +45,6 @@ from layoutalg.kernels.gemm.choice.tables import (
     SM80_F64_TILES,
     SM80_SUMS,
     SM80_TILES,
-    SM90_SUMS,
     SM90_TILES,
     C,
     Sums,
@@ -126,16 +125,22 @@ def expected_ns(
     return ns
 
 
-def clock_of(p: GemmProblem, sums: Sums, sms: int) -> Callable[[C, Tile[C], int], float]:
-    """`expected_ns` of one product.
+def clock_by(sums: Sums) -> Callable[[GemmProblem, int], Callable[[C, Tile[C], int], float]]:
+    """`expected_ns`, as a `Choice` asks for it.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> c = Sm80Config(128, 128, 64, 2, 2, 3)
-    >>> clock = clock_of(gemm_problem(256, 256, 1024), Sums(0, 0), 132)
+    >>> clock = clock_by(Sums(0, 0))(gemm_problem(256, 256, 1024), 132)
     >>> clock(c, Tile(c, (100.0, 150.0), (1000.0, 1200.0)), 1)
     2600.0
     """
-    return lambda c, tile, splits: expected_ns(p, c, tile, sums, sms, splits)
+    return lambda p, sms: lambda c, tile, splits: expected_ns(p, c, tile, sums, sms, splits)
+
+
+def _sm90_clock(p: GemmProblem, sms: int) -> Callable[[Sm90Config, Tile[Sm90Config], int], float]:
+    """The law of sm90_time, which has no numbers of single tiles."""
+    clock = sm90_clock(p, sms)
+    return lambda c, tile, splits: clock(c, splits)
 
 
 def _streamk_ns(p: GemmProblem, c: C, tile: Tile[C], sums: Sums, sms: int) -> float:
@@ -171,18 +176,18 @@ class Choice(Generic[C]):
     """The tiles of a family; `fit` gives a tile the vectors, elements and edges that a problem needs.
 
     `rules` raises where a problem alone says that no tile fits; `clock` gives the nanoseconds that a problem
-    takes by a configuration in so many parts of k; `fields` are those that depend on the problem alone;
+    takes on so many multiprocessors in a tile, as a configuration has it, in so many parts of k; `fields` are
+    those that depend on the problem alone;
     `parted` makes a configuration one for parts of k, and `shared` one by stream-K, of families that have it.
     """
 
     tiles: tuple[Tile[C], ...]
-    sums: Sums
+    clock: Callable[[GemmProblem, int], Callable[[Any, Tile[Any], int], float]]
     fit: Callable[[GemmProblem, C, Arch], C]
     fields: tuple[str, ...]
     accepts: Callable[[GemmProblem], None] | None = None
     rules: Callable[[GemmProblem, Arch], None] = lambda p, chip: None
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
-    clock: Callable[[GemmProblem, Sums, int], Callable[[Any, Tile[Any], int], float]] = clock_of
     shared: Callable[[C], C] | None = None
     special: Mapping[str, tuple[Tile[C], ...]] = field(default_factory=dict, hash=False)
 
@@ -300,7 +305,7 @@ def _fitted(choice: Choice[Any], p: GemmProblem, chip: Arch) -> tuple[tuple[Tile
 def _usual(choice: Choice[Any], p: GemmProblem, chip: Arch) -> Iterator[Expected]:
     """Every tile, with every number of parts worth trying, whether or not it fits."""
     sms = chip.board.sms if chip.board else 1
-    clock = choice.clock(p, choice.sums, sms)
+    clock = choice.clock(p, sms)
     for tile, config in _fitted(choice, p, chip):
         for splits in offered_splits(p, config, sms):
             yield clock(config, tile, splits), config, splits
@@ -311,7 +316,7 @@ def _by_streamk(choice: Choice[Any], p: GemmProblem, chip: Arch, usual: float) -
     that have a tile for every multiprocessor: of others parts of k were faster than what is expected here."""
     if choice.shared is None or chip.board is None or p.batch:
         return
-    clock = choice.clock(p, choice.sums, chip.board.sms)
+    clock = choice.clock(p, chip.board.sms)
     for tile, fitted in _fitted(choice, p, chip):
         if tile_count(p, fitted) < chip.board.sms:
             continue
@@ -407,27 +412,26 @@ def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
 
 
 SIMT: Choice[SimtConfig] = Choice(
-    SIMT_TILES, SIMT_SUMS, _fit_simt, ("a_vector", "b_vector", "result_vec"), check_element
+    SIMT_TILES, clock_by(SIMT_SUMS), _fit_simt, ("a_vector", "b_vector", "result_vec"), check_element
 )
 SM80: Choice[Sm80Config] = Choice(
     SM80_TILES,
-    SM80_SUMS,
+    clock_by(SM80_SUMS),
     _fit_sm80,
     ("a_bytes", "b_bytes", "result_vec"),
     special=MappingProxyType({"f64": SM80_F64_TILES}),
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )
 SM75: Choice[Sm75Config] = Choice(
-    SM75_TILES, SM75_SUMS, _fit_sm80, ("a_bytes", "b_bytes", "result_vec"), check_half
+    SM75_TILES, clock_by(SM75_SUMS), _fit_sm80, ("a_bytes", "b_bytes", "result_vec"), check_half
 )
 SM90: Choice[Sm90Config] = Choice(
     SM90_TILES,
-    SM90_SUMS,
+    _sm90_clock,
     _fit_sm90,
     ("through", "result_vec"),
     rules=check_sm90_problem,
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
-    clock=sm90_clock,
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )
 """The families: without tensor cores, with mma.sync, with mma.sync before cp.async, and with wgmma."""

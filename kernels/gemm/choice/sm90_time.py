@@ -1,151 +1,275 @@
 """How long a product by gemm-sm90 is expected to take: tensor cores, L2 and memory, each with its own rate.
 
-The idea.  Three things go on beside each other, and none hides the others wholly:
+The idea.  One law for all tiles and clusters.  Three things go on beside each other, and none hides the
+others wholly:
 
-    tensor cores    rounds * (steps of k * step + block), of what a multiprocessor computes in turn
-    L2              bytes that TMA brings to all blocks, over the rate of the L2; rows that start at odd
-                    multiples of 16 or 32 bytes are read in more requests
-    memory          each operand once, and D, whose rows leave in runs of the boxes' width
+    tensor cores    what a multiprocessor computes in turn: steps of k * step + tiles * block
+    L2              bytes that TMA brings to all blocks; rows that start at odd multiples of 16 or 32 bytes
+                    are read in more requests
+    memory          each operand once, and D, whose rows leave in runs of the boxes' width; B in part once
+                    more where other rows of tiles read it at the same time
 
 They add up to (a^q + b^q + c^q)^(1/q): with a large q the longest of them, with q = 1 their sum.  Starting,
-the first loads and the last results come on top, and parts of k their own kernel.
+the first loads and the last results come on top, and parts of k their own kernel.  In the same way a step is
+what the tensor cores take for the elements of a tile, what one thread takes to load a stage, and in clusters
+that load for each other the latency of a load over the stages that are in flight (Little's law):
+
+    step = ((element * rows * columns)^s + issue^s + (latency / stages)^s)^(1/s)
 
 Notes.  A cluster of 4 or 8 does not find all multiprocessors: those of a graphics processing cluster that are
-left over stay idle.  The rates are what fits best together with q, not those of the hardware.  Groups of rows
-are taken to be of one size.
+left over stay idle (resident).  The rates are what fits best together, not those of the hardware.  Groups of
+rows are taken to be of one size.
 
-Fitted to times of the choices on 64 of 96 random problems on an H200 with a cold L2 (2026-11-23,
-tests/gpu/tune_wgmma second); every third one judges it (tests/data/gemm_choice_sm90.json).  Tiles of 192x192
-were timed with 3 stages there, and with 4 on three squares, by which their two rows were set; the others come
-near to what tests/gpu/fit_wgmma fits to that file.
+The numbers of `LAW` are fitted by tests/gpu/fit_wgmma to tests/data/gemm_choice_sm90.json: times of random
+problems on an H200 with a cold L2 (2026-11-24), of which parts are left out to judge it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from layoutalg.kernels.gemm.choice.tables import Sums, Tile
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.work import part_count, share_of
-
-L2_BYTES_PER_NS, MEMORY_BYTES_PER_NS = 14964.4, 4520.1
-"""What the L2 gives to all multiprocessors, and the memory, in bytes per nanosecond: fitted."""
-
-REQUESTS = {16: 2.13, 32: 1.24}
-"""Cost of rows in the L2 that start at odd multiples of so many bytes, over that of others: fitted."""
-
-RUNS = {32: 8.00, 64: 4.66}
-"""Bytes of memory that a byte of D costs where its rows leave in runs of so many bytes: fitted."""
-
-TOGETHER = 2.932
-"""The power q by which the three add up."""
-
-RESIDENT = {1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15, 16: 7}
-"""Clusters of so many blocks, one per multiprocessor, that the 132 multiprocessors of an H200 hold at once:
-what cuOccupancyMaxActiveClusters says of blocks of 227 KB (2026-11-23).  Which multiprocessors share a
-graphics processing cluster differs from board to board."""
+from layoutalg.model import resident_clusters
 
 
-def resident_clusters(sms: int, blocks: int) -> int:
-    """Clusters of `blocks` blocks that `sms` multiprocessors hold at once, one block on each.
+@dataclass(frozen=True, slots=True)
+class Law:
+    """The numbers of the law: nanoseconds, bytes per nanosecond, factors, and the powers of its sums."""
 
-    >>> resident_clusters(132, 4), resident_clusters(114, 2)
-    (30, 57)
+    element: float
+    """Tensor cores: an element of a tile in a step of 64 of k."""
+    parted: float
+    """What it is multiplied by in clusters of parts of k."""
+    issue: float
+    """What one thread takes to load a stage, whatever is in it."""
+    latency: float
+    """From an empty stage to a full one in clusters that load for each other."""
+    block: float
+    result: float
+    """Beside the steps of a tile: of any, and per element."""
+    turn: float
+    """Beside the steps of a tile by ping-pong."""
+    start: float
+    consumer: float
+    turn_start: float
+    share_start: float
+    join_start: float
+    """A launch; more per consumer, by ping-pong, in clusters that load for each other, and in those that join
+    parts of k."""
+    joined: float
+    peer: float
+    """Per element of a consumer that goes to another block of such a cluster, and per such block."""
+    launch: float
+    byte: float
+    """The kernel that adds parts of k up, and each byte that it reads."""
+    l2: float
+    odd16: float
+    odd32: float
+    """What the L2 gives to all multiprocessors; factors of rows at odd multiples of 16 and 32 bytes."""
+    memory: float
+    again: float
+    run32: float
+    """What memory gives; the share of B that is read again; bytes that one of D costs beside itself where
+    rows leave in runs of 32."""
+    together: float
+    sharp: float
+    """The powers q and s."""
+
+
+LAW = Law(
+    element=0.01958, parted=1.173, issue=102, latency=1174, block=606.3, result=0.01306, turn=376.9,
+    start=4672, consumer=266.1, turn_start=673.4, share_start=174.3, join_start=257.3, joined=0.1134,
+    peer=166.5, launch=1779, byte=0.0003345, l2=14670, odd16=2.203, odd32=1.385, memory=4302,
+    again=0.09783, run32=0.2942, together=4.07, sharp=3.341,
+)  # fmt: skip
+
+
+class Tile(NamedTuple):
+    """What the law asks of a tile: numbers, or arrays of them, one of each tile.  Elements, of a consumer,
+    stages, consumers, blocks of a cluster that have a part of k each; the others are 0 or 1."""
+
+    area: Any
+    own: Any
+    stages: Any
+    consumers: Any
+    parts: Any
+    parted: Any
+    sharing: Any
+    pingpong: Any
+
+
+class TileTime(NamedTuple):
+    """Nanoseconds of a step of k, of a tile beside its steps, and of starting."""
+
+    step: Any
+    block: Any
+    start: Any
+
+
+class Parts(NamedTuple):
+    """What a problem adds: steps of k and tiles that a multiprocessor computes in turn; bytes that TMA
+    brings, whether rows are odd multiples of 16 or 32 bytes, bytes of operands, of B where another row of
+    tiles reads it, of results and of those in runs of 32, and of sums of parts of k, with 1 where there are
+    any."""
+
+    steps: Any
+    tiles: Any
+    brought: Any
+    odd16: Any
+    odd32: Any
+    operands: Any
+    again: Any
+    results: Any
+    in32: Any
+    sums: Any
+    summed: Any
+
+
+def tile_of(c: Sm90Config) -> Tile:
+    """What the law asks of a configuration.
+
+    >>> tile_of(Sm90Config(128, 64, 8, cluster_n=2))
+    Tile(area=8192, own=4096, stages=8, consumers=2, parts=1, parted=False, sharing=True, pingpong=False)
     """
-    return RESIDENT.get(blocks, sms // blocks) if sms == RESIDENT[1] else sms // blocks
+    area, parts = c.tile_m * c.tile_n, c.cluster_k
+    return Tile(area, area // c.readers, c.stages, c.consumers, parts, parts > 1, c.sharing > 1, c.pingpong)
 
 
-def expected_sm90_ns(
-    p: GemmProblem, c: Sm90Config, tile: Tile[Sm90Config], sums: Sums, sms: int, splits: int | None = None
-) -> float:
-    """Nanoseconds that the model of the module's text expects, with another number of `splits` where given.
+def tile_time(t: Tile, law: Law = LAW) -> TileTime:
+    """Nanoseconds of a tile, by the law.
+
+    >>> step, block, start = tile_time(tile_of(Sm90Config(128, 256, 4)))
+    >>> 500 < step < 700, 500 < block < 4000, 4000 < start < 8000
+    (True, True, True)
+    """
+    s = law.sharp
+    step = (law.element * t.area) ** s + (t.sharing * law.latency / t.stages) ** s + law.issue**s
+    of_cluster = 1 + t.parted * (law.parted - 1)
+    block = law.block + law.result * t.area / t.parts
+    joining = law.join_start + (t.parts - 1) * (law.peer + law.joined * t.own / t.parts)
+    start = law.start + t.consumers * law.consumer + t.pingpong * law.turn_start
+    start = start + t.sharing * law.share_start + t.parted * joining
+    return TileTime(of_cluster * step ** (1 / s), block + t.pingpong * (law.turn - block), start)
+
+
+def law_ns(time: TileTime, x: Parts, law: Law = LAW) -> Any:
+    """Nanoseconds of a problem in tiles of such a time.
+
+    >>> round(law_ns(TileTime(500, 1000, 100), Parts(64, 1, *(0,) * 9)))
+    33100
+    """
+    q = law.together
+    tensor = x.steps * time.step + x.tiles * time.block
+    l2 = x.brought * (1 + x.odd16 * (law.odd16 - 1) + x.odd32 * (law.odd32 - 1)) / law.l2
+    results = x.results + law.run32 * x.in32
+    memory = (x.operands + law.again * x.again + results) / law.memory
+    beside = (tensor**q + l2**q + memory**q) ** (1 / q)
+    return beside + time.start + x.summed * law.launch + x.sums * law.byte
+
+
+class Fixed(NamedTuple):
+    """What a configuration has whatever the product is.
+
+    Rows and columns of a cluster's tiles, its blocks, and those that have a part of k each; elements of its
+    tiles where stream-K shares them, else 0; the elements that TMA brings to a block in a step; the part of
+    the results in boxes of 32 bytes; the time of a tile.
+    """
+
+    rows: int
+    columns: int
+    cluster: int
+    parts: int
+    shared: int
+    brought: float
+    in32: float
+    time: TileTime
+
+
+@lru_cache(maxsize=1 << 11)
+def _fixed(c: Sm90Config, result: int) -> Fixed:
+    """Of results of so many bytes in boxes, 0 where there are none."""
+    narrow = sum(x for x in c.boxes(result) if x * result == 32) if result else 0
+    rows, columns = c.tile_m * c.cluster_m, c.tile_n * c.cluster_n
+    shared = c.cluster * c.tile_m * c.tile_n if c.schedule == "streamk" else 0
+    brought = 64 * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
+    time = tile_time(tile_of(c))
+    return Fixed(rows, columns, c.cluster, c.cluster_k, shared, brought, narrow / c.written_n, time)
+
+
+def fixed_of(c: Sm90Config, p: GemmProblem, splits: int) -> Fixed:
+    """What a configuration has whatever the product is, but for how its results leave.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> from layoutalg.kernels.gemm.choice.tables import SM90_SUMS, SM90_TILES
-    >>> p, tile = gemm_problem(4096, 4096, 4096, "bf16"), SM90_TILES[0]
-    >>> round(expected_sm90_ns(p, tile.config, tile, SM90_SUMS, 132), -3)
-    183000.0
+    >>> fixed_of(Sm90Config(128, 256, 4, cluster_m=2), gemm_problem(4096, 4096, 4096, "bf16"), 1)[:6]
+    (256, 256, 2, 1, 0, 16384.0)
     """
-    return sm90_clock(p, sums, sms)(c, tile, splits or c.splits)
+    return _fixed(c, p.result.nbytes if c.through == "tma" and splits == 1 else 0)
 
 
-def sm90_clock(p: GemmProblem, sums: Sums, sms: int) -> Callable[[Sm90Config, Tile[Sm90Config], int], float]:
+def expected_sm90_ns(p: GemmProblem, c: Sm90Config, sms: int, splits: int | None = None) -> float:
+    """Nanoseconds that the law expects of a configuration, in another number of `splits` where given.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> p = gemm_problem(4096, 4096, 4096, "bf16")
+    >>> 150e3 < expected_sm90_ns(p, Sm90Config(128, 256, 4), 132) < 220e3
+    True
+    """
+    return sm90_clock(p, sms)(c, splits or c.splits)
+
+
+def sm90_clock(p: GemmProblem, sms: int) -> Callable[[Sm90Config, int], float]:
     """`expected_sm90_ns` of one product, of which what no tile changes is worked out once.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> from layoutalg.kernels.gemm.choice.tables import SM90_SUMS, SM90_TILES
-    >>> p, tile = gemm_problem(256, 256, 16384, "bf16"), SM90_TILES[0]
-    >>> sm90_clock(p, SM90_SUMS, 132)(tile.config, tile, 4) == expected_sm90_ns(
-    ...     p, tile.config, tile, SM90_SUMS, 132, 4
-    ... )
+    >>> p, c = gemm_problem(256, 256, 16384, "bf16"), Sm90Config(64, 64, 10, 1)
+    >>> sm90_clock(p, 132)(c, 4) == expected_sm90_ns(p, c, 132, 4)
     True
     """
-    parts_of = sm90_parts(p, sums, sms)
+    parts_of = sm90_parts(p, sms)
 
-    def clock(c: Sm90Config, tile: Tile[Sm90Config], splits: int) -> float:
-        return parts_of(c, splits).ns(tile.step[0], tile.block[0], tile.start)
+    def clock(c: Sm90Config, splits: int) -> float:
+        fixed = fixed_of(c, p, splits)
+        found: float = law_ns(fixed.time, parts_of(fixed, splits))
+        return found
 
     return clock
 
 
-class Parts(NamedTuple):
-    """What a multiprocessor computes in turn, steps of k and blocks; and nanoseconds that no tile's numbers
-    change: of the L2, of memory, and of adding parts of k up.
-
-    >>> Parts(64, 1, 0.0, 0.0, 10.0).ns(500, 1000, 100)
-    33110.0
-    """
-
-    steps: int
-    blocks: int
-    l2: float
-    memory: float
-    sums: float
-
-    def ns(self, step: float, block: float, start: float) -> float:
-        """Nanoseconds with so many for a step, for a block and for starting."""
-        tensor = self.steps * step + self.blocks * block
-        beside: float = (tensor**TOGETHER + self.l2**TOGETHER + self.memory**TOGETHER) ** (1 / TOGETHER)
-        return beside + start + self.sums
-
-
-def sm90_parts(p: GemmProblem, sums: Sums, sms: int) -> Callable[[Sm90Config, int], Parts]:
-    """What `sm90_clock` adds up, of one product by a configuration in so many parts of k.
+def sm90_parts(p: GemmProblem, sms: int) -> Callable[[Fixed, int], Parts]:
+    """What one product by a configuration in so many parts of k adds to the time of its tiles.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> from layoutalg.kernels.gemm.choice.tables import SM90_SUMS
-    >>> sm90_parts(gemm_problem(4096, 4096, 4096, "bf16"), SM90_SUMS, 132)(Sm90Config(128, 256, 4), 1)[:2]
+    >>> p, c = gemm_problem(4096, 4096, 4096, "bf16"), Sm90Config(128, 256, 4)
+    >>> sm90_parts(p, 132)(fixed_of(c, p, 1), 1)[:2]
     (256, 4)
     """
     m, n, products, size, result = p.rows, p.n, p.products, p.operand.nbytes, p.result.nbytes
-    asked = REQUESTS.get(min(gcd(lead * size, 64) for lead in (p.lda, p.ldb)), 1.0)
-    operands, results = (m + n) * p.k * size, m * n * result
+    start = min(gcd(lead * size, 64) for lead in (p.lda, p.ldb))
+    odd16, odd32 = start == 16, start == 32
+    operands, b, results = (products * x for x in ((m + n) * p.k * size, n * p.k * size, m * n * result))
+    steps_of_all = -(-p.k // 64)
 
-    def parts(c: Sm90Config, splits: int) -> Parts:
-        cluster = c.cluster
-        rows, columns = -(-m // (c.tile_m * c.cluster_m)), -(-n // (c.tile_n * c.cluster_n))
-        blocks = rows * columns * cluster * splits * products
-        steps_of_all = -(-p.k // c.tile_k)
-        steps = -(-steps_of_all // (splits * c.cluster_k))
-        clusters = resident_clusters(sms, cluster)
-        if c.schedule == "streamk":
-            units = blocks // cluster
+    def parts(c: Fixed, splits: int) -> Parts:
+        units = -(-m // c.rows) * -(-n // c.columns) * splits * products
+        steps = -(-steps_of_all // (splits * c.parts))
+        clusters, blocks = resident_clusters(sms, c.cluster), units * c.cluster
+        if c.shared:
             waves, share = units // clusters, share_of(units, steps, clusters)
             in_turn = waves * steps + share, waves + (share > 0) + (share > 0 and steps % share > 0)
-            sums_written = part_count(units, steps, clusters) * cluster * c.tile_m * c.tile_n
+            sums = part_count(units, steps, clusters) * c.shared
         else:
-            waves = -(-blocks // (clusters * cluster))
+            waves = -(-units // clusters)
             in_turn = waves * steps, waves
-            sums_written = splits * p.m * n if splits > 1 else 0
-        brought = blocks * steps * c.tile_k * size * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
-        l2 = brought * asked / L2_BYTES_PER_NS
-        boxes = c.boxes(result) if c.through == "tma" and splits == 1 else ()
-        runs = sum(x * RUNS.get(x * result, 1.0) for x in boxes) / sum(boxes) if boxes else 1.0
-        memory = products * (operands + results * runs) / MEMORY_BYTES_PER_NS
-        adding = sums.launch + sums_written * p.accumulator.nbytes * sums.byte if sums_written else 0.0
-        return Parts(*in_turn, l2, memory, adding)
+            sums = splits * p.m * n if splits > 1 else 0
+        return Parts(
+            *in_turn, blocks * steps * size * c.brought, odd16, odd32, operands, b * (m > c.rows), results,
+            results * c.in32, sums * p.accumulator.nbytes, sums > 0,
+        )  # fmt: skip
 
     return parts
