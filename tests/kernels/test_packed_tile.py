@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from layoutalg.analysis import wavefronts as analysed
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
-from layoutalg.kernels.rowwise import AxesProblem, axes_problem
-from layoutalg.kernels.rowwise.packed import PackedWalk, packed_walk, slabs_of, wavefronts
+from layoutalg.kernels.rowwise import AxesProblem, axes_problem, norm_problem
+from layoutalg.kernels.rowwise.norm_plan import configs
+from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, packed_walk, ranked, slabs_of, wavefronts
 from layoutalg.kernels.rowwise.problems import normalise
 from layoutalg.kernels.rowwise.walk import Tiling
 from tests.sweeps import each
@@ -183,3 +184,26 @@ def test_other_places_in_a_unit_take_narrower_units() -> None:
     form = normalise(axes_problem((64, 10), 1, "f16", dst_offset=1, keeps=True))
     with pytest.raises(UnsupportedError, match="different places of a unit"):
         packed_walk(form, Tiling(dtype("f16"), 1, 32, 1), both=True)
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "axes", "element", "us", "chosen"),
+    [
+        ("layer_norm", (22, 8, 491, 243), (0, 3), "f32", 95.2, False),
+        ("layer_norm", (3, 391844, 112), (0, 2), "f16", 136.7, True),
+        ("layer_norm", (10007, 388, 4, 7), (2, 3), "f16", 104.9, True),
+        ("rms_norm", (3, 37813, 4, 17, 8), 3, "f16", 59.3, True),
+    ],
+)
+def test_what_is_expected_is_near_what_was_timed(
+    op: str, shape: tuple[int, ...], axes: int | tuple[int, ...], element: str, us: float, chosen: bool
+) -> None:
+    """On an H200 (2026-11-24, tests/gpu/ragged_rows, seed 20261131); the first by registers that are too few
+    for its rows, so that vectors are chosen instead."""
+    p = norm_problem(op, shape, axes, element)
+    found = ranked(normalise(p.axes), p.dtype, NORM, 132, p.moved_bytes, 100 << 10)
+    if chosen:
+        assert found[0].us == pytest.approx(us, rel=0.1) and configs(p)[0].turns
+    else:
+        timed = next(one for one in found if one.way.rows == 4)
+        assert timed.us == pytest.approx(us, rel=0.1) and not configs(p)[0].turns

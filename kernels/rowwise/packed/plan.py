@@ -14,10 +14,13 @@ of shared memory.  Few lanes per group make both rare; many make enough threads.
     memory     bytes by the memory's bandwidth; of several runs, one of n bytes counts as n + run_bytes
     issue      instructions of all warps, four per cycle on every multiprocessor
     shared     wavefronts of all accesses to shared memory, one per cycle
-    waiting    waves of blocks x the latency of a block, which grows with its turns
+    waiting    waves of blocks x the latency of a block, which grows with its turns, and with what a thread
+               reads again and again as its registers do not hold it
 
 Notes.  The numbers of `PackedRates` were fitted to 700 kernels timed on an H200: half of them are within 4 %,
-nine in ten within 14 %.  They choose among candidates; they are not a bound from below.
+nine in ten within 14 %.  They choose among candidates; they are not a bound from below.  `read_us` is of one
+kernel alone: layer norm of 22x8x491x243 f32 over modes 0 and 3, 168 accesses per thread, took 95 us where 43
+were expected without it (tests/gpu/ragged_rows, seed 20261131).
 """
 
 from __future__ import annotations
@@ -61,6 +64,8 @@ class PackedRates:
     passes: float
     """Accesses to shared memory of an element, beside those of the copies."""
     copies: float
+    read_us: float = 0.0
+    """What an access waits, in all passes, of a thread that does not hold its elements in registers."""
     launch_us: float = 2.5
     block_us: float = 0.9
     memory: float = 4.42e6
@@ -68,7 +73,9 @@ class PackedRates:
     cycles: float = 1900.0
 
 
-NORM = PackedRates(turn=11, lane=10, access=2.8, element=14.5, narrow=1.6, turn_us=0.28, passes=2, copies=2)
+NORM = PackedRates(
+    turn=11, lane=10, access=2.8, element=14.5, narrow=1.6, turn_us=0.28, passes=2, copies=2, read_us=0.14,
+)  # fmt: skip
 REDUCTION = PackedRates(turn=4, lane=5, access=4.4, element=0, narrow=0.85, turn_us=0.09, passes=1, copies=1)
 
 
@@ -163,7 +170,8 @@ def way_us(walk: PackedWalk, rates: PackedRates, sms: int, moved_bytes: int, *, 
     alone = rates.run_bytes / run if walk.parts.runs > 1 else 0.0
     memory = moved_bytes / rates.memory * (1 + alone)
     blocks = _resident(walk, accesses * max(1, t.nbytes // WORD_BYTES) if held else 8)
-    waiting = max(1.0, walk.tiles / (sms * blocks)) * (rates.block_us + rates.turn_us * t.rows_per_thread)
+    turn_us = rates.turn_us + (0 if held else rates.read_us * accesses)
+    waiting = max(1.0, walk.tiles / (sms * blocks)) * (rates.block_us + turn_us * t.rows_per_thread)
     streams = (memory, issue / (sms * rates.cycles), shared / (sms * rates.cycles), waiting)
     return float(rates.launch_us + sum(x**3.2 for x in streams) ** (1 / 3.2))
 
