@@ -103,6 +103,11 @@ LEAST_ROWS, COLUMN_WORDS = 24, 40
 """Rows from which on skewed columns pay: what their threads exchange is as much for few rows as for many.
 Words of a thread that holds such columns in registers."""
 
+SKEWED_REGISTERS = MappingProxyType({False: (30, 48), True: (42, 58)})
+"""Registers of a thread of skewed columns, of elements of four and of two bytes: beside those that hold them,
+and where shared memory does, as compiled for layer norms of 30 to 300 rows.  Of 79 rows of f16, 768 threads
+at a time with registers take 73 us, 1024 with shared memory 62; of 100 of f32, 1024 each, 366 and 382."""
+
 LEAST_SKEWED, SKEWED_COLUMNS = 8, 128
 """Threads side by side of skewed columns, at least: two write nothing.  Columns of a tile read twice."""
 
@@ -362,6 +367,18 @@ class _Ways:
         """True when there are tiles for nearly all multiprocessors."""
         return self.tiles(side) >= 0.9 * self.sms
 
+    def skewed_threads(self, c: NormConfig) -> int:
+        """Threads that hold skewed columns on a multiprocessor at a time."""
+        beside, with_shared = SKEWED_REGISTERS[self.element.nbytes < WORD_BYTES]
+        in_shared, steps = c.hold == "shared", self.form.count
+        words = ceil(steps / c.threads_per_row) * self.words
+        registers = with_shared if in_shared else min(beside + words, self.chip.registers_per_sm // c.threads)
+        shared_bytes = steps * c.rows_per_block * self.vector_bytes if in_shared else 0
+        found = occupancy_of(
+            self.chip.name, threads=c.threads, registers_per_thread=registers, shared_bytes=shared_bytes
+        )
+        return found.blocks_per_sm * c.threads
+
     def held(self, side: int) -> NormConfig:
         """Columns in registers, by as few threads as have room."""
         walk, share = self.slab(side), power_above(self.form.count * self.words / COLUMN_WORDS)
@@ -524,13 +541,16 @@ def _slabs(x: _Ways) -> Iterator[tuple[float, NormConfig]]:
 
 
 def _skewed(x: _Ways) -> Iterator[NormConfig]:
-    """Configurations of skewed columns: in registers or in shared memory, then read twice."""
+    """Configurations of skewed columns, the widest first: in registers where as many threads run at a time as
+    with shared memory, there, in registers all the same; then read twice."""
     wider = dict.fromkeys(x.lanes(n) for n in (4 * LINE_BYTES, 2 * LINE_BYTES, LINE_BYTES))
-    wide_enough = [side for side in wider if x.enough(side)]
-    yield from (c for c in map(x.held, wide_enough) if c.threads_per_row <= 16)
-    for side, blocks in product(wide_enough, (3, 2)):  # blocks of a multiprocessor
-        if x.form.count * side * x.vector_bytes <= x.room // blocks:
-            yield NormConfig(x.vec, side, 256 // side, "shared")
+    for side in filter(x.enough, wider):
+        held, shared = x.held(side), NormConfig(x.vec, side, 256 // side, "shared")
+        ways = [held] if held.threads_per_row <= 16 else []
+        if x.form.count * side * x.vector_bytes <= x.room // 2:  # two blocks of a multiprocessor
+            fewer = x.skewed_threads(held) < x.skewed_threads(shared)
+            ways = [shared, *ways] if fewer else [*ways, shared]
+        yield from ways
     if (c := x.held(x.lanes(2 * SECTOR_BYTES))).threads <= MOST_THREADS:
         yield c
     yield from _skewed_twice(x)
