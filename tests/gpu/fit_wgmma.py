@@ -29,12 +29,12 @@ import numpy as np
 from layoutalg.kernels.gemm.choice.heuristic import SM90
 from layoutalg.kernels.gemm.choice.sm90_time import (
     LAW,
+    Demand,
     Law,
-    Parts,
-    Tile,
+    TileShape,
     fixed_of,
     law_ns,
-    sm90_parts,
+    sm90_demand,
     tile_of,
     tile_time,
 )
@@ -58,8 +58,8 @@ Row = Mapping[str, Any]
 class Times(NamedTuple):
     """What was timed, as arrays: what the law asks of each, nanoseconds, and the number of its problem."""
 
-    tiles: Tile
-    parts: Parts
+    tiles: TileShape
+    demands: Demand
     ns: Any
     problem: Any
 
@@ -86,25 +86,28 @@ def config_named(p: GemmProblem, text: str) -> Sm90Config | None:
 
 def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
     """The times of some problems, up to `near` of the fastest of each."""
-    tiles, parts, ns, problem = [], [], [], []
+    tiles, demands, ns, problem = [], [], [], []
     for number, row in enumerate(rows):
         p = gemm_problem(row["m"], row["n"], row["k"], "bf16")
-        parts_of, most = sm90_parts(p, SMS), near * min(row["choices"].values())
+        demand_of, most = sm90_demand(p, SMS), near * min(row["choices"].values())
         for text, us in row["choices"].items():
             c = config_named(p, text) if us <= most else None
             if c is not None:
                 tiles.append(tile_of(c))
-                parts.append(parts_of(fixed_of(c, p, c.splits), c.splits))
+                demands.append(demand_of(fixed_of(c, p, c.splits), c.splits))
                 ns.append(1e3 * us)
                 problem.append(number)
     return Times(
-        Tile(*np.array(tiles, float).T), Parts(*np.array(parts, float).T), np.array(ns), np.array(problem)
+        TileShape(*np.array(tiles, float).T),
+        Demand(*np.array(demands, float).T),
+        np.array(ns),
+        np.array(problem),
     )
 
 
 def expected(times: Times, law: Law) -> Any:
     """Nanoseconds by the law."""
-    return law_ns(tile_time(times.tiles, law), times.parts, law)
+    return law_ns(tile_time(times.tiles, law), times.demands, law)
 
 
 def fitted(times: Times, first: Law = LAW) -> Law:

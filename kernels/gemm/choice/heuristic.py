@@ -21,7 +21,8 @@ u is 1 or 2, the tiles that a block has a part of; launch and byte are those of 
 
 Notes.  step and block are data, fitted to the times of every choice on 24 published problems on an H200; the
 measurements are in the tests, which hold the selectors to them.  Other element types are taken to be in
-proportion: a tile of k has the same bytes there, or the same multiply-adds.
+proportion: a tile of k has the same bytes there, or the same multiply-adds.  Tiles of wgmma have no such data
+but one law for all of them, sm90_time.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ LAW = Law(
 )  # fmt: skip
 
 
-class Tile(NamedTuple):
+class TileShape(NamedTuple):
     """What the law asks of a tile: numbers, or arrays of them, one of each tile.  Elements, of a consumer,
     stages, consumers, blocks of a cluster that have a part of k each; the others are 0 or 1."""
 
@@ -112,7 +112,7 @@ class TileTime(NamedTuple):
     start: Any
 
 
-class Parts(NamedTuple):
+class Demand(NamedTuple):
     """What a problem adds: steps of k and tiles that a multiprocessor computes in turn; bytes that TMA
     brings, whether rows are odd multiples of 16 or 32 bytes, bytes of operands, of B where another row of
     tiles reads it, of results and of those in runs of 32, and of sums of parts of k, with 1 where there are
@@ -131,17 +131,18 @@ class Parts(NamedTuple):
     summed: Any
 
 
-def tile_of(c: Sm90Config) -> Tile:
+def tile_of(c: Sm90Config) -> TileShape:
     """What the law asks of a configuration.
 
     >>> tile_of(Sm90Config(128, 64, 8, cluster_n=2))
-    Tile(area=8192, own=4096, stages=8, consumers=2, parts=1, parted=False, sharing=True, pingpong=False)
+    TileShape(area=8192, own=4096, stages=8, consumers=2, parts=1, parted=False, sharing=True, pingpong=False)
     """
     area, parts = c.tile_m * c.tile_n, c.cluster_k
-    return Tile(area, area // c.readers, c.stages, c.consumers, parts, parts > 1, c.sharing > 1, c.pingpong)
+    sharing = c.sharing > 1
+    return TileShape(area, area // c.readers, c.stages, c.consumers, parts, parts > 1, sharing, c.pingpong)
 
 
-def tile_time(t: Tile, law: Law = LAW) -> TileTime:
+def tile_time(t: TileShape, law: Law = LAW) -> TileTime:
     """Nanoseconds of a tile, by the law.
 
     >>> step, block, start = tile_time(tile_of(Sm90Config(128, 256, 4)))
@@ -158,10 +159,10 @@ def tile_time(t: Tile, law: Law = LAW) -> TileTime:
     return TileTime(of_cluster * step ** (1 / s), block + t.pingpong * (law.turn - block), start)
 
 
-def law_ns(time: TileTime, x: Parts, law: Law = LAW) -> Any:
+def law_ns(time: TileTime, x: Demand, law: Law = LAW) -> Any:
     """Nanoseconds of a problem in tiles of such a time.
 
-    >>> round(law_ns(TileTime(500, 1000, 100), Parts(64, 1, *(0,) * 9)))
+    >>> round(law_ns(TileTime(500, 1000, 100), Demand(64, 1, *(0,) * 9)))
     33100
     """
     q = law.together
@@ -231,22 +232,22 @@ def sm90_clock(p: GemmProblem, sms: int) -> Callable[[Sm90Config, int], float]:
     >>> sm90_clock(p, 132)(c, 4) == expected_sm90_ns(p, c, 132, 4)
     True
     """
-    parts_of = sm90_parts(p, sms)
+    demand_of = sm90_demand(p, sms)
 
     def clock(c: Sm90Config, splits: int) -> float:
         fixed = fixed_of(c, p, splits)
-        found: float = law_ns(fixed.time, parts_of(fixed, splits))
+        found: float = law_ns(fixed.time, demand_of(fixed, splits))
         return found
 
     return clock
 
 
-def sm90_parts(p: GemmProblem, sms: int) -> Callable[[Fixed, int], Parts]:
+def sm90_demand(p: GemmProblem, sms: int) -> Callable[[Fixed, int], Demand]:
     """What one product by a configuration in so many parts of k adds to the time of its tiles.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> p, c = gemm_problem(4096, 4096, 4096, "bf16"), Sm90Config(128, 256, 4)
-    >>> sm90_parts(p, 132)(fixed_of(c, p, 1), 1)[:2]
+    >>> sm90_demand(p, 132)(fixed_of(c, p, 1), 1)[:2]
     (256, 4)
     """
     m, n, products, size, result = p.rows, p.n, p.products, p.operand.nbytes, p.result.nbytes
@@ -255,7 +256,7 @@ def sm90_parts(p: GemmProblem, sms: int) -> Callable[[Fixed, int], Parts]:
     operands, b, results = (products * x for x in ((m + n) * p.k * size, n * p.k * size, m * n * result))
     steps_of_all = -(-p.k // 64)
 
-    def parts(c: Fixed, splits: int) -> Parts:
+    def demand(c: Fixed, splits: int) -> Demand:
         units = -(-m // c.rows) * -(-n // c.columns) * splits * products
         steps = -(-steps_of_all // (splits * c.parts))
         clusters, blocks = resident_clusters(sms, c.cluster), units * c.cluster
@@ -267,9 +268,9 @@ def sm90_parts(p: GemmProblem, sms: int) -> Callable[[Fixed, int], Parts]:
             waves = -(-units // clusters)
             in_turn = waves * steps, waves
             sums = splits * p.m * n if splits > 1 else 0
-        return Parts(
+        return Demand(
             *in_turn, blocks * steps * size * c.brought, odd16, odd32, operands, b * (m > c.rows), results,
             results * c.in32, sums * p.accumulator.nbytes, sums > 0,
         )  # fmt: skip
 
-    return parts
+    return demand
