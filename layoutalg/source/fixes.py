@@ -6,9 +6,11 @@ and both remedies are functions of it:
     padding     address + pad * (address / pitch)         rows start in other banks
     swizzle     address ^ (some of its bits, S lower)     Sw<B,M,S> on the element number
 
-The swizzle is asked of `layoutalg.synthesis`, with the accesses of the source as thread-value maps; a pad is
-tried in steps of the widest vector.  Either is applied to the sums of all accesses to the array, and each of
-them is counted anew: a remedy is told only where no conflict is left.
+A pad is tried in steps of the widest vector, for rows as they are declared, or in arrays of one dimension as
+long as the strides of their addresses and as all banks.  The swizzle is asked of `layoutalg.synthesis`, with
+the accesses of the source as thread-value maps; where those are not maps of bits, or it has none, all
+Sw<B,M,S> that map the array onto itself are tried.  Either is applied to the sums of all accesses to the
+array, and each of them is counted anew: a remedy is told only where no conflict is left.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ from layoutalg.source.reading import KernelReading
 from layoutalg.source.terms import Sum, add, bits, constant, floor_div, scale, values
 from layoutalg.synthesis import storage_layout, synthesize
 
-MOST_PITCHES = 8
+MOST_PITCHES, MOST_PAD, MOST_BITS = 8, 128, 5
+"""Pitches of an array of one dimension, bytes of a pad, and bits of a swizzle: as many as banks have."""
+
 _NAMES = {1: "u8", 2: "f16", 4: "f32", 8: "f64"}
 _C_NAMES = {1: "unsigned char", 2: "half", 4: "float", 8: "double"}
 
@@ -97,8 +101,11 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
         if kept and unread:
             notes.append(f"{unread} accesses to {name} are not read: what is said of it holds for the others")
         if not kept:
+            rows = ", ".join(dict.fromkeys(str(tile.pitch) for tile in _tiles(reading, name, touches)))
             notes.append(
-                f"no padding of up to 128 bytes per row and no single swizzle removes what {name} has"
+                f"{name}: conflicts are left by every padding of up to {MOST_PAD} bytes per row of "
+                f"{rows or 'no'} elements, and by every swizzle Sw<B,M,S> with B <= {MOST_BITS} and S >= B "
+                "that maps the array onto itself; others were not tried"
             )
     return tuple(found), tuple(notes)
 
@@ -127,11 +134,18 @@ def _free(touches: list[Touch], to: Any, launch: Launch, machine: Arch) -> Cost 
 def _for_array(
     reading: KernelReading, name: str, touches: list[Touch], before: Cost, launch: Launch, machine: Arch
 ) -> Iterator[Fix]:
-    for tile in _tiles(reading, name, touches):
+    tiles, in_place = list(_tiles(reading, name, touches)), False
+    for tile in tiles:
         padded = _padding(tile, touches, before, launch, machine)
         if padded is not None:
             yield padded
         swizzled = _swizzle(tile, touches, before, launch, machine)
+        if swizzled is not None:
+            in_place = True
+            yield swizzled
+    if tiles and not in_place:
+        by_banks = (tile for tile in tiles if tile.pitch * tile.element_bytes == MOST_PAD)
+        swizzled = _searched(next(by_banks, tiles[0]), touches, before, launch, machine)
         if swizzled is not None:
             yield swizzled
 
@@ -144,8 +158,8 @@ def _tiles(reading: KernelReading, name: str, touches: list[Touch]) -> Iterator[
     while kind is not None and kind.kind == "array":
         dims.append(kind.extent)
         kind = kind.to
-    element = kind.bytes if kind is not None and kind.kind in ("int", "float") else 4
-    named = kind.name if kind is not None and kind.kind in ("int", "float") else "float"
+    whole = kind is not None and (kind.kind in ("int", "float") or kind.bytes in (8, 16))
+    element, named = (kind.bytes, kind.name) if kind is not None and whole else (4, "float")
     named = {"__fp16": "half"}.get(named, named)
     if kind is not None and kind.bytes > element and dims:
         dims.append(kind.bytes // element)
@@ -160,8 +174,9 @@ def _tiles(reading: KernelReading, name: str, touches: list[Touch]) -> Iterator[
     users: Counter[int] = Counter()
     for touch in touches:
         users.update({abs(k) // element for _, k in touch.offset.parts if k % element == 0})
-    pitches = sorted((p for p in users if 1 < p < size), key=lambda p: (-users[p], -p))
-    for pitch in pitches[:MOST_PITCHES]:
+    pitches = sorted((p for p in users if 1 < p < size), key=lambda p: (-users[p], -p))[:MOST_PITCHES]
+    banks = MOST_PAD // element
+    for pitch in (*pitches, *({banks} - set(pitches) if banks < size else ())):
         yield _Tile(name, element, named, -(-size // pitch), pitch, (size,))
 
 
@@ -171,7 +186,7 @@ def _padding(tile: _Tile, touches: list[Touch], before: Cost, launch: Launch, ma
     row = tile.pitch * tile.element_bytes
     if tile.rows < 2 or row % tile.element_bytes:
         return None
-    for pad in range(widest, machine.banks * machine.bank_bytes + 1, widest):
+    for pad in range(widest, MOST_PAD + 1, widest):
         after = _free(touches, lambda at, pad=pad: add(at, scale(floor_div(at, row), pad)), launch, machine)
         if after is not None:
             pitch = tile.pitch + pad // tile.element_bytes
@@ -212,9 +227,33 @@ def _swizzle(tile: _Tile, touches: list[Touch], before: Cost, launch: Launch, ma
     if not isinstance(layout, ComposedLayout) or len(layout.swizzles) != 1 or layout.inner != plain:
         return None
     swizzle = layout.swizzles[0]
+    return _applied(tile, swizzle, touches, before, launch, machine)
+
+
+def _searched(tile: _Tile, touches: list[Touch], before: Cost, launch: Launch, machine: Arch) -> Fix | None:
+    """The first swizzle that leaves no conflict, of few bits rather, of those that keep vectors whole and map
+    the array onto itself."""
+    size, widest = tile.rows * tile.pitch, max(t.width for t in touches)
+    whole, highest = max(0, (widest // tile.element_bytes).bit_length() - 1), (size - 1).bit_length()
+    for count in range(1, MOST_BITS + 1):
+        for base in range(whole, highest - 2 * count + 1):
+            if size % (1 << base + count):
+                break
+            for shift in range(count, highest - base - count + 1):
+                found = _applied(tile, Swizzle(count, base, shift), touches, before, launch, machine)
+                if found is not None:
+                    return found
+    return None
+
+
+def _applied(
+    tile: _Tile, swizzle: Swizzle, touches: list[Touch], before: Cost, launch: Launch, machine: Arch
+) -> Fix | None:
+    """A swizzle as a remedy, where it leaves no conflict."""
     after = _free(touches, lambda at: _swizzled(at, swizzle, tile.element_bytes), launch, machine)
     if after is None:
         return None
+    layout = ComposedLayout(swizzle, 0, storage_layout((tile.rows, tile.pitch), "row"))
     text = code(layout, "cuda", f"{tile.name}_index", parameters=("row", "col"))
     return Fix(tile.name, "swizzle", layout, 0, before.total, after.total, after.ideal, text)
 
