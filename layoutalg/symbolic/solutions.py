@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import lcm
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from layoutalg.errors import ArgumentTypeError, ShapeError
@@ -160,6 +161,26 @@ class ResidueSet:
     def values(self, low: int, high: int) -> tuple[int, ...]:
         """The members in range(low, high), ascending."""
         return tuple(n for n in range(max(low, self.table.least), high) if self.table.at(n))
+
+    def __and__(self, other: ResidueSet) -> ResidueSet:
+        """The values that are in both sets, from the larger `least` on.
+
+        Raises ArgumentTypeError for sets of values of different symbols.
+
+        >>> from sympy import Symbol
+        >>> n = Symbol("n")
+        >>> even, third = (ResidueSet(Periodic(n, table)) for table in ((True, False), (False, True, False)))
+        >>> print(even & third)
+        n mod 6 = 4
+        """
+        if self.symbol != other.symbol:
+            raise ArgumentTypeError(f"values of {self.symbol} and of {other.symbol} are not compared")
+        tables = self.table, other.table
+        least, period = max(t.least for t in tables), lcm(self.modulus, other.modulus)
+        values = tuple(all(t.values[r % len(t.values)] for t in tables) for r in range(period))
+        apart = sorted({n for t in tables for n, _ in t.exceptions if n >= least})
+        exceptions = tuple((n, all(t.at(n) for t in tables)) for n in apart)
+        return ResidueSet(Periodic(self.symbol, values, exceptions, least))
 
     def condition(self) -> sympy.Basic:
         """The set as a sympy condition on its symbol.

@@ -5,7 +5,7 @@ The idea.  A stride, the offset or the base address may be a + b s in one intege
 
     f32 (32,ld):(ld,1), lanes down a column        ld odd, or ld = 0
     f16 ldmatrix, rows of ld halves                ld mod 16 = 8, or ld = 0
-    f32 (48,20):(ld,1), row by row, sectors        fewest for ld = 20, then ld mod 8 = 4 ...
+    f32 (48,20):(ld,1), row by row, sectors        as few as for large ld: ld mod 8 = 4, or ld = 20 ...
 
 It repeats for all values but finitely many, by the theorem of layoutalg.symbolic.generic_values.  So an
 answer takes one concrete analysis for each residue modulo the period and for each of those; nothing depends

@@ -49,7 +49,7 @@ def test_bases() -> None:
     payload = answer("solve", "32:1", "--access", "ld.global.b32", "--base", "4*shift")
     assert payload["least"] == 0 and payload["answers"][0]["condition"] == "shift mod 8 = 0"
     text = run("solve", "32:1", "--access", "ld.global.b32", "--base", "shift").stdout
-    assert text.startswith("ld.global.b32 moves the fewest sectors for shift mod 32 = 0.")
+    assert text.startswith("ld.global.b32 moves as few sectors as large shift allow for shift mod 32 = 0.")
 
 
 def test_no_value_and_no_answer_are_exit_code_1() -> None:
@@ -99,3 +99,29 @@ BAD = [
 def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
     got, message = refusal("solve", *words)
     assert (got, part in message) == (error, True), f"{got}: {message}"
+
+
+@each(
+    ("accesses", "condition", "empty"),
+    [
+        (("ld.shared.b32@col", "ld.shared.b128@row"), "no ld", True),
+        (("ld.shared.b32@col", "ld.shared.b32@row"), "ld odd", False),
+        (("ld.shared.b128@col", "ld.shared.b64@row"), "ld mod 8 = 4", False),
+    ],
+)
+def test_several_accesses_have_one_answer(accesses: tuple[str, ...], condition: str, empty: bool) -> None:
+    words = ("solve", "(32,32):(ld,1)", *(word for one in accesses for word in ("--access", one)))
+    together = answer(*words, exit_code=int(empty))["together"]
+    assert (together["condition"], together["empty"]) == (condition, empty)
+    assert run(*words).stdout.endswith(f"All of these together: {condition}.\n")
+    for value in (4, 12, 16, 33, 40, 64):
+        layout = f"(32,32):({value},1)"
+        codes = [run("analyze", layout, "--access", x, "--fail-on", "conflicts").exit_code for x in accesses]
+        assert holds(together, value) == (not any(codes)), value
+
+
+def test_one_access_and_open_ones_have_none_together() -> None:
+    words = ("solve", "(32,32):(ld,1)", "--access", "ld.shared.b32@col")
+    assert answer(*words)["together"] is None
+    both = ("solve", "(4,8):(ld,1)", *words[2:], "--access", "ld.shared.b32@(8,1):(3,0)")
+    assert answer(*both, exit_code=1)["together"] is None

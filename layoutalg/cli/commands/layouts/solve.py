@@ -51,16 +51,19 @@ def solve_command(
     ] = None,
     efficiency: Annotated[
         float | None,
-        typer.Option(help="Least share of useful bytes, of global accesses. Default: the fewest sectors."),
+        typer.Option(
+            help="Least share of useful bytes, of global accesses. Default: as few sectors as large "
+            "values allow."
+        ),
     ] = None,
     arch: ArchOption = "sm_90",
     as_json: JsonOption = False,
 ) -> int:
-    """Solve for the leading dimensions, pads or bases with no bank conflicts, or the fewest sectors.
+    """Solve for the leading dimensions, pads or bases with no bank conflicts, or with few sectors.
 
     layoutalg solve "(64,64):(ld,1)" --dtype f16 --access ldmatrix.x4
 
-    Exits 1 when there is no such value, and when it is undecided whether there is one.
+    Exits 1 when there is no value for all accesses, and when it is undecided whether there is one.
     """
     from layoutalg.arch import find_arch, find_instruction
     from layoutalg.symbolic import efficiency_share, symbolic_access
@@ -80,20 +83,61 @@ def solve_command(
     first = least if least is not None else int(known[0] in of_strides)
     machine = find_arch(arch)
     answers: list[dict[str, Any]] = []
+    together: ResidueSet | None = None
     with progress("solving", quiet=as_json):
         for spec in access:
             one = symbolic_access(spec, given, dtype)
             space = find_instruction(one.op, machine).space
-            answers.append(_answer(spec, given, one, symbol, shift, first, efficiency, machine, space))
+            found = _solved(given, one, symbol, shift, first, efficiency, machine, space)
+            answers.append(_answer(spec, given, one, symbol, shift, first, machine, space, found))
+            together = _both(together, found)
+    decided = all(a["open"] is None for a in answers)
+    everywhere = _set(together) if together is not None and decided and len(answers) > 1 else None
     if as_json:
         say_json(
             header("solve")
             | {"layout": layout, "symbol": known[0], "base": base, "least": first, "dtype": dtype}
-            | {"arch": machine.name, "efficiency": efficiency, "answers": answers}
+            | {"arch": machine.name, "efficiency": efficiency, "answers": answers, "together": everywhere}
         )
     else:
-        _show(answers, efficiency)
-    return NO_VALUE if any(a["open"] is not None or a["empty"] for a in answers) else 0
+        _show(answers, efficiency, symbol.name, everywhere)
+    none = everywhere is not None and everywhere["empty"]
+    return NO_VALUE if none or any(a["open"] is not None or a["empty"] for a in answers) else 0
+
+
+def _solved(
+    layout: SymbolicLayout,
+    access: Any,
+    symbol: Any,
+    base: Any,
+    least: int,
+    efficiency: float | None,
+    machine: Any,
+    space: str,
+) -> ResidueSet | Condition:
+    """The values of one access, or why they are not known."""
+    from layoutalg.symbolic import solve_conflict_free, solve_sectors
+
+    if space == "shared":
+        return solve_conflict_free(layout, access, symbol, base=base, least=least, arch=machine)
+    return solve_sectors(layout, access, symbol, base=base, least=least, efficiency=efficiency, arch=machine)
+
+
+def _both(first: ResidueSet | None, second: ResidueSet | Condition) -> ResidueSet | None:
+    """The values of both, as far as they are known."""
+    from layoutalg.symbolic import Condition
+
+    if isinstance(second, Condition):
+        return first
+    return second if first is None else first & second
+
+
+def _set(found: ResidueSet) -> dict[str, Any]:
+    """A set of values in --json."""
+    return {
+        "condition": str(found), "empty": not found.residues and not found.also, "modulus": found.modulus,
+        "residues": list(found.residues), "also": list(found.also), "but": list(found.but),
+    }  # fmt: skip
 
 
 def _answer(
@@ -103,22 +147,15 @@ def _answer(
     symbol: Any,
     base: Any,
     least: int,
-    efficiency: float | None,
     machine: Any,
     space: str,
+    found: ResidueSet | Condition,
 ) -> dict[str, Any]:
     """One access: the set of values, and the cost by class of values."""
     import sympy
 
-    from layoutalg.symbolic import Condition, solve_conflict_free, solve_sectors, symbolic_cost
+    from layoutalg.symbolic import Condition, symbolic_cost
 
-    found: ResidueSet | Condition
-    if space == "shared":
-        found = solve_conflict_free(layout, access, symbol, base=base, least=least, arch=machine)
-    else:
-        found = solve_sectors(
-            layout, access, symbol, base=base, least=least, efficiency=efficiency, arch=machine
-        )
     fields: dict[str, Any] = {"access": spec, "space": space, "condition": str(found)}
     fields |= {"latex": sympy.latex(found)}
     if isinstance(found, Condition):
@@ -128,15 +165,7 @@ def _answer(
         costs = _classes(symbolic_cost(layout, access, symbol, base=base, least=least, arch=machine))
     except UndecidedError:
         costs = []
-    return fields | {
-        "open": None,
-        "empty": not found.residues and not found.also,
-        "modulus": found.modulus,
-        "residues": list(found.residues),
-        "also": list(found.also),
-        "but": list(found.but),
-        "costs": costs,
-    }
+    return fields | _set(found) | {"open": None, "costs": costs}
 
 
 def _classes(cost: Periodic[int | None]) -> list[dict[str, Any]]:
@@ -150,8 +179,12 @@ def _classes(cost: Periodic[int | None]) -> list[dict[str, Any]]:
     ]
 
 
-def _show(answers: list[dict[str, Any]], efficiency: float | None) -> None:
-    few = "moves the fewest sectors" if efficiency is None else f"has an efficiency of {efficiency:g} or more"
+def _show(
+    answers: list[dict[str, Any]], efficiency: float | None, name: str, together: dict[str, Any] | None
+) -> None:
+    few = f"has an efficiency of {efficiency:g} or more" if efficiency is not None else (
+        f"moves as few sectors as large {name} allow"
+    )  # fmt: skip
     parts: list[str | Table] = []
     for answer in answers:
         shared = answer["space"] == "shared"
@@ -170,6 +203,8 @@ def _show(answers: list[dict[str, Any]], efficiency: float | None) -> None:
             parts.append(table(f"{answer['access']}", (unit, "for"), rows[:_ROWS], left=2))
             if len(rows) > _ROWS:
                 parts.append(f"and {len(rows) - _ROWS} more; --json has all of them.")
+    if together is not None:
+        parts += ["", f"All of these together: {together['condition']}."]
     say(*parts)
 
 
