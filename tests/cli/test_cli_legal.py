@@ -15,6 +15,7 @@ LEGAL = [
     ("wgmma", "Sw<3,3,3> o 0 o (128,64):(64,1)"),
     ("wgmma", "K_SW128", "--tile", "128x64", "--operand", "B", "--descriptor", "0x4000004000010000"),
     ("wgmma", "Layout_MN_SW64_Atom", "--tile", "64x64", "--major", "MN"),
+    ("wgmma", "GMMA::Layout_K_SW32_Atom<half_t>", "--tile", "64x64"),
     ("wgmma", "f16,f16,f32", "--n", "128", "--major", "K,MN"),
     ("ldmatrix.x4", "(64,64):(72,1)"),
     ("ldmatrix.x4", "(64,64):(72,1)", "--tv", "((16,2),8):((1,512),64)"),

@@ -5,8 +5,8 @@ python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json judged   they and
 
 The file is what tests.gpu.tune_wgmma writes, times by the text of a configuration; its parts whose names
 begin with "fresh" are not fitted to, and judge.  All numbers of `Law` are fitted at once, to the sum of the
-squares of log(expected / measured), each weighted by how near it is to the fastest of its problem, e^(-3 x)
-where it takes 1 + x times as long; past NEAR nobody chooses.  By Levenberg's and Marquardt's steps in the
+squares of e^(-3 x) log(expected / measured), where a time is 1 + x times the fastest of its problem: what is
+near it counts; past NEAR nobody chooses.  By Levenberg's and Marquardt's steps in the
 logarithms of the numbers, which keeps them positive.
 
 "judged" has the fastest of all that were timed over the first, and over the fastest of the first 2, 4, 8 and

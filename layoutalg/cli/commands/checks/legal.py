@@ -224,18 +224,26 @@ def _product(types: str, arch: str, asked: dict[str, Any]) -> _Subject:
     return _Subject(check_wgmma_instruction, arguments, _PRODUCT)
 
 
+_ATOM = re.compile(r"(?:cute::)?(?:SM90::)?(?:GMMA::)?(\w+)(?:<\s*(?:cute::|cutlass::)?(\w+)\s*>)?", re.ASCII)
+"""An atom's name, as it is here or in CUTLASS, perhaps with its element type."""
+
+
 def _operand(text: str, dtype: str, tile: IntTuple | None) -> AnyLayout:
     """An operand's layout: as it is, or an atom repeated to a tile."""
     from layoutalg.arch import SMEM_ATOMS, atom_layout
+    from layoutalg.dtype import dtype as find_dtype
 
-    if ":" in text:
+    named = _ATOM.fullmatch(text.strip())
+    names = (named[1], f"Layout_{named[1]}_Atom") if named else ()
+    name = next((name for name in names if name in SMEM_ATOMS), None)
+    if name is None and ":" in text:
         if tile is not None:
             raise ArgumentTypeError("--tile is what an atom is repeated to; a layout has its own shape")
         return read_layout(text)
-    names = (text, f"Layout_{text}_Atom", text.removeprefix("GMMA::"))
-    name = next((name for name in names if name in SMEM_ATOMS), None)
-    if name is None:
+    if named is None or name is None:
         raise UnknownNameError("shared-memory atom", text, SMEM_ATOMS)
+    if named[2] and find_dtype(named[2]) != find_dtype(dtype):
+        raise ArgumentTypeError(f"{text} is an atom of {find_dtype(named[2])}, and --dtype is {dtype}")
     if tile is None:
         raise ArgumentTypeError(f"{name} needs --tile, what it is repeated to: --tile 128x64")
     from layoutalg.algebra import tile_to_shape
