@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from layoutalg.analysis import Access
@@ -164,10 +165,7 @@ def _tiles(reading: KernelReading, name: str, touches: list[Touch]) -> Iterator[
     if kind is not None and kind.bytes > element and dims:
         dims.append(kind.bytes // element)
     reach = max((t.offset.high + t.width for t in touches), default=0)
-    count = 1
-    for n in dims:
-        count *= n
-    size = count if count > 1 else -(-reach // element)
+    size = prod(dims) if prod(dims) > 1 else -(-reach // element)
     if len(dims) > 1:
         yield _Tile(name, element, named, size // dims[-1], dims[-1], tuple(dims))
         return
@@ -227,35 +225,46 @@ def _swizzle(tile: _Tile, touches: list[Touch], before: Cost, launch: Launch, ma
     if not isinstance(layout, ComposedLayout) or len(layout.swizzles) != 1 or layout.inner != plain:
         return None
     swizzle = layout.swizzles[0]
-    return _applied(tile, swizzle, touches, before, launch, machine)
+    extra = tile.rows * tile.pitch - prod(tile.dims)
+    return _applied(tile, swizzle, extra, touches, before, launch, machine)
 
 
 def _searched(tile: _Tile, touches: list[Touch], before: Cost, launch: Launch, machine: Arch) -> Fix | None:
     """The first swizzle that leaves no conflict, of few bits rather, of those that keep vectors whole and map
     the array onto itself."""
-    size, widest = tile.rows * tile.pitch, max(t.width for t in touches)
+    size, widest = prod(tile.dims), max(t.width for t in touches)
     whole, highest = max(0, (widest // tile.element_bytes).bit_length() - 1), (size - 1).bit_length()
     for count in range(1, MOST_BITS + 1):
         for base in range(whole, highest - 2 * count + 1):
-            if size % (1 << base + count):
-                break
+            last = size - size % (
+                1 << base + count
+            )  # it permutes whole blocks, and perhaps what is left over
             for shift in range(count, highest - base - count + 1):
-                found = _applied(tile, Swizzle(count, base, shift), touches, before, launch, machine)
-                if found is not None:
-                    return found
+                swizzle = Swizzle(count, base, shift)
+                if all(swizzle(at) < size for at in range(last, size)):
+                    found = _applied(tile, swizzle, 0, touches, before, launch, machine)
+                    if found is not None:
+                        return found
     return None
 
 
 def _applied(
-    tile: _Tile, swizzle: Swizzle, touches: list[Touch], before: Cost, launch: Launch, machine: Arch
+    tile: _Tile,
+    swizzle: Swizzle,
+    extra: int,
+    touches: list[Touch],
+    before: Cost,
+    launch: Launch,
+    machine: Arch,
 ) -> Fix | None:
-    """A swizzle as a remedy, where it leaves no conflict."""
+    """A swizzle as a remedy that takes so many elements more, where it leaves no conflict."""
     after = _free(touches, lambda at: _swizzled(at, swizzle, tile.element_bytes), launch, machine)
     if after is None:
         return None
     layout = ComposedLayout(swizzle, 0, storage_layout((tile.rows, tile.pitch), "row"))
     text = code(layout, "cuda", f"{tile.name}_index", parameters=("row", "col"))
-    return Fix(tile.name, "swizzle", layout, 0, before.total, after.total, after.ideal, text)
+    more = extra * tile.element_bytes
+    return Fix(tile.name, "swizzle", layout, more, before.total, after.total, after.ideal, text)
 
 
 def _swizzled(at: Sum, swizzle: Swizzle, element_bytes: int) -> Sum:

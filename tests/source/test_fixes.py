@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from layoutalg.layout import ComposedLayout
 from layoutalg.source import fixes_of, read_kernel
 
 VECTORS = """
@@ -53,7 +54,7 @@ def test_rows_of_vectors_are_padded_by_vectors(pitch: int) -> None:
     assert not read_kernel(VECTORS.format(pitch=pitch + 1), 256).conflicting
 
 
-def test_a_swizzle_is_found_for_rows_that_are_no_power_of_two_long() -> None:
+def test_a_swizzle_is_found_for_rows_whose_length_is_not_a_power_of_two() -> None:
     assert found(ROWS.format(index="o"))[0]["swizzle"] == "Sw<4,0,5> o 0 o (48,32):(32,1)"
     assert not read_kernel(ROWS.format(index="o ^ (o / 32 % 16)"), 256).conflicting
 
@@ -63,6 +64,15 @@ def test_a_tree_of_sums_has_both() -> None:
     assert remedies == {"padding": "(16,32):(33,1)", "swizzle": "Sw<3,0,5> o 0 o (16,32):(32,1)"}
     for index in ("o + o / 32", "o ^ (o / 32 % 8)"):
         assert not read_kernel(TREE.format(index=index, size=528), 256).conflicting
+
+
+@pytest.mark.parametrize("size", [512, 513, 516, 528, 600])
+def test_a_swizzle_stays_inside_of_the_array(size: int) -> None:
+    fixes, _ = fixes_of(read_kernel(TREE.format(index="o", size=size), 256))
+    (found,) = (fix for fix in fixes if fix.kind == "swizzle")
+    assert isinstance(found.layout, ComposedLayout)
+    reached = {found.layout.swizzles[0](at) for at in range(size)}
+    assert max(reached) < size + found.extra_bytes // 4 and len(reached) == size
 
 
 def test_where_nothing_is_found_what_was_tried_is_said() -> None:

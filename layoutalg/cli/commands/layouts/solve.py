@@ -63,7 +63,7 @@ def solve_command(
 
     layoutalg solve "(64,64):(ld,1)" --dtype f16 --access ldmatrix.x4
 
-    Exits 1 when there is no value for all accesses, and when it is undecided whether there is one.
+    Exits 1 when no value suits all accesses, and when it is undecided whether one does.
     """
     from layoutalg.arch import find_arch, find_instruction
     from layoutalg.symbolic import efficiency_share, symbolic_access
