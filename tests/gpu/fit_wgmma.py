@@ -10,7 +10,7 @@ near it counts; past NEAR nobody chooses.  By Levenberg's and Marquardt's steps 
 logarithms of the numbers, which keeps them positive.
 
 "judged" has the fastest of all that were timed over the first, and over the fastest of the first 2, 4, 8 and
-16 by the law, in the geometric mean and at least, of each part.
+16 by the law, in the geometric mean and at least, of each part; and how far expected times are off.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ from layoutalg.kernels.gemm.tiles import Sm90Config
 SMS, NEAR, STEPS, LEAST_GAIN = 132, 1.5, 200, 1e-7
 """Multiprocessors of an H200; times that are fitted to, by the fastest one's; steps of the fit at most, and
 what one gains at least."""
+
+CLOSE, LONG_NS = 1.25, 400e3
+"""Times that say how far the law is off, by the fastest one's; past so long the power limit lowers clocks."""
 
 FIRST = (1, 2, 4, 8, 16)
 """Of how many choices the best is compared with the best of all."""
@@ -160,6 +163,13 @@ def judged(parts: Mapping[str, Times], law: Law) -> None:
         print(f"| {len(found[0])} {name} |", " | ".join(means), "|")
 
 
+def said_off(times: Times, law: Law) -> str:
+    """How far the law is off: the standard deviation, and the mean of times past LONG_NS."""
+    off = np.log(expected(times, law) / times.ns)
+    long = times.ns > LONG_NS
+    return f"off by {off.std():.1%}; past {LONG_NS / 1e3:.0f} us by {off[long].mean():+.1%} in the mean"
+
+
 def text_of(law: Law) -> str:
     """The numbers as the module has them."""
     return "LAW = Law(\n" + "".join(f"    {name}={x:.4g},\n" for name, x in asdict(law).items()) + ")"
@@ -180,6 +190,7 @@ def main(args: list[str]) -> int:
                 "|\n|---|---|---|---|---|---|",
             )
             judged(every, own)
+            print(said_off(times_of([row for rows in parts.values() for row in rows], CLOSE), own))
     return 0
 
 

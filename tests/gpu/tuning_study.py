@@ -218,6 +218,12 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
             f"n = {n:2}: {geometric_mean(judged):.4f} of the fastest of all, least {min(judged):.3f}; by the "
             f"times that chose {geometric_mean(same):.4f}, of those offered {geometric_mean(offered):.4f}"
         )
+    over = {n: [geometric_mean(row["vendor_us"]) / geometric_mean(row["again_us"][str(row["chosen"][n])])
+                for row in rows] for n in ("1", "0")}  # fmt: skip
+    lines.append(
+        f"the library over the first {geometric_mean(over['1']):.3f}, over the fastest of all "
+        f"{geometric_mean(over['0']):.3f}"
+    )
     apart = [abs(a / b - 1) for row in rows for a, b in row["again_us"].values()]
     halves = [abs(a / b - 1) for row in rows for a, b in zip(row["first_us"], row["second_us"], strict=True)]
     lines.append(

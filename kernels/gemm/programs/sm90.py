@@ -174,8 +174,9 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
         more.append("rows are of groups with a B each, which begin[g] and opens[g] tell apart;")
     if c.schedule == "streamk":
         more.append("tiles that fill no whole wave are shared: equal numbers of steps of k for all;")
-    few = "the same number as of the kernel that adds up" if c.schedule == "streamk" else "any number of them"
-    more.append(f"{few} computes D: take as many blocks as run at a time, or as there are tiles;")
+        more.append("take as many blocks as run at a time; the kernel that adds up takes the same number;")
+    else:
+        more.append("any number of blocks is right: take as many as run at a time, or as there are tiles;")
     return [
         "",
         f"{statement(p, parts=c.splits > 1)}.",
