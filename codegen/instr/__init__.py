@@ -104,7 +104,7 @@ from layoutalg.codegen.instr.record import (
     value,
     write,
 )
-from layoutalg.codegen.instr.reduce import NEUTRAL, butterfly, fill, fold, window, within
+from layoutalg.codegen.instr.reduce import NEUTRAL, butterfly, count_within, fill, fold, window, within
 from layoutalg.codegen.instr.shuffle import BYTE_PERMUTE, REDUX, SELECT, SHUFFLE_LANE, SHUFFLE_XOR
 from layoutalg.codegen.instr.sm70 import QUAD_PAIR_MMA
 from layoutalg.codegen.instr.sm90 import (
@@ -254,6 +254,7 @@ __all__ = [
     "computed",
     "convert",
     "converted",
+    "count_within",
     "decode",
     "deviation",
     "element_of",

@@ -4,6 +4,7 @@ The idea.  A lane folds its values into accumulators, then the lanes of a warp e
 
     fill(4)                  d[i] = a word, such as the neutral element
     within(8)                v[i] stays where low <= base + i < high, and is `other` elsewhere
+    count_within(8)          d += the number of those that stay
     window(8, 2)             8 elements of 2 bytes, from `start` on, of 16: no aligned vector
     fold("max", 8, 1)        d = max(d, v[0], ..., v[7])             eight values of one sum
     fold("sum", 4, 4)        d[i] += v[i]                            four sums side by side
@@ -120,9 +121,26 @@ def _typed(parameter: str, kind: str) -> str:
     return parameter.replace("u32", kind)
 
 
+_INSIDE = """u32 inside(u32 n, u32 base, u32 low, u32 high) {
+    const u32 first = min(max(base, low) - base, n), end = base < high ? min(high - base, n) : 0;
+    return ((1u << end) - 1) & (0xFFFFFFFFu << first);
+}"""
+"""A bit for each of n < 32 numbers from base on: 1 where low <= base + i < high.  It is the same for all that
+ask for one vector, which the compiler sees."""
+
+_MANY = 8
+"""Words from which on such bits take fewer instructions than two comparisons for each."""
+
+
+def _are_inside(n: int, base: Array, low: Array, high: Array) -> Array:
+    """Which of n numbers from base on are from low on and below high, for each lane."""
+    numbers = base.astype(numpy.int64) + numpy.arange(n)
+    return (low <= numbers) & (numbers < high)
+
+
 @functools.cache
 def within(n: int) -> Instr:
-    """v[i] stays where low <= base + i < high, and becomes `other` elsewhere, for n words.
+    """v[i] stays where low <= base + i < high, and becomes `other` elsewhere, for n < 32 words.
 
     `base + n` must stay below 2^32.
 
@@ -133,19 +151,43 @@ def within(n: int) -> Instr:
     def effect(
         machine: Any, group: Any, v: Array, base: Array, low: Array, high: Array, other: Array
     ) -> Array:
-        at = base.astype(numpy.int64) + numpy.arange(n)
-        return numpy.where((low <= at) & (at < high), v, other).astype(numpy.uint32)
-
-    v, base = at("v", "i", n), "base + i" if n > 1 else "base"
+        return numpy.where(_are_inside(n, base, low, high), v, other).astype(numpy.uint32)
 
     def text(kind: str) -> str:
-        keeps = f"{v} = low <= {base} && {base} < high ? {v} : other;"
-        lines = each(n, [keeps]).replace("(int i", "(u32 i")
+        if n < _MANY:
+            v, number = at("v", "i", n), "base + i" if n > 1 else "base"
+            keeps = f"{v} = low <= {number} && {number} < high ? {v} : other;"
+            lines = each(n, [keeps]).replace("(int i", "(u32 i")
+        else:
+            lines = f"    const u32 stays = inside({n}, base, low, high);\n"
+            lines += each(n, ["v[i] = stays >> i & 1 ? v[i] : other;"])
         given = f"{_typed(ref('v', n), kind)}, u32 base, u32 low, u32 high, {kind} other"
         return f"void within_{n}({given}) {{\n{lines}}}"
 
     operands = (updated("v", n, ANY), value("base"), value("low"), value("high"), into("other", 1, ANY))
-    return Instr(f"within_{n}", operands, text("u32"), effect, float_text=text("float"))
+    uses = (_INSIDE,) if n >= _MANY else ()
+    return Instr(f"within_{n}", operands, text("u32"), effect, uses=uses, float_text=text("float"))
+
+
+@functools.cache
+def count_within(n: int) -> Instr:
+    """d += how many of n < 32 numbers from base on are from low on and below high: the words that `within`
+    leaves as they are.
+
+    >>> count_within(8).name
+    'count_within_8'
+    """
+
+    def effect(machine: Any, group: Any, d: Array, base: Array, low: Array, high: Array) -> Array:
+        count = _are_inside(n, base, low, high).sum(axis=1, keepdims=True)
+        return joined("sum", d, float_words(count.astype(numpy.float32)))
+
+    text = (
+        f"void count_within_{n}(float& d, u32 base, u32 low, u32 high) {{\n"
+        f"    d = __fadd_rn(d, __uint2float_rn(__popc(inside({n}, base, low, high))));\n}}"
+    )
+    operands = (updated("d", 1, "f32"), value("base"), value("low"), value("high"))
+    return Instr(f"count_within_{n}", operands, text, effect, uses=(_INSIDE,))
 
 
 @functools.cache

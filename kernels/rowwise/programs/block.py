@@ -28,8 +28,9 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Var, as_expr, simplify
+from layoutalg.codegen.expr import Const, Expr, Minus, Var, as_expr, simplify
 from layoutalg.codegen.instr import (
+    BYTE_PERMUTE,
     CP_ASYNC,
     CP_COMMIT,
     CP_WAIT,
@@ -480,35 +481,63 @@ class RowBlock(NormBlock):
 
     def store(self, f: RegRef, v: Vector) -> None:
         """Write a vector of floats as elements; of one that its row shares with others, those of the row."""
-        packed: RegRef | Reg = f
+        words = f
         if self.element.name != "f32":
-            packed = self.reg("packed", self.tiling.words)
-            self.k.do(pack(self.tiling.vec, self.element.name), packed, f)
+            words = RegRef(self.reg("packed", self.tiling.words), ())
+            self.k.do(pack(self.tiling.vec, self.element.name), words, f)
         if isinstance(self.walk, PackedWalk):
-            self.k.do(STS[self.tiling.nbytes], self._slot(v), packed)
+            self.k.do(STS[self.tiling.nbytes], self._slot(v), words)
             return
         with self.where(self.walk.written(self.row)):
-            self._store(f, packed, v)
+            self._store(words, v)
 
-    def _store(self, f: RegRef, packed: RegRef | Reg, v: Vector) -> None:
-        k, vec, chunk = self.k, self.tiling.vec, v.chunk
+    def _store(self, words: RegRef, v: Vector) -> None:
+        k, vec, chunk, whole = self.k, self.tiling.vec, v.chunk, STG_WHOLE[self.tiling.nbytes]
         crd = chunk.crd and self.walk.counted(chunk.crd, self.walk.modes, "dst")
         to = self.at(self.dst, chunk.target, crd, self.walk.form.dst_offset)
-        whole = STG_WHOLE[self.tiling.nbytes]
         if not v.cut:
-            k.do(whole, to, packed)
+            k.do(whole, to, words)
             return
-        with k.If(as_expr(chunk.low <= chunk.at) & as_expr(chunk.at + vec <= chunk.high)):
-            k.do(whole, to, packed)
+        at, low, high = chunk.ends
+        if not self.walk.rows:
+            with k.If((low <= at) & (at + vec <= high)):
+                k.do(whole, to, words)
+            with k.Else():
+                for e in range(vec):
+                    with k.If(as_expr(chunk.has(e))):
+                        self._store_element(words, e, as_expr(chunk.target + e))
+            return
+        begin, end = k.let("begin", Minus(low, at)), k.let("end", Minus(high, at))
+        with k.If((begin < 1) & (end >= vec)):
+            k.do(whole, to, words)
         with k.Else():
-            for e in range(vec):
-                with k.If(as_expr(chunk.has(e))):
-                    one: RegRef | Reg = RegRef(f.reg, (*f.index, Const(e)))
-                    if self.element.name != "f32":
-                        single = self.reg("single", 1)
-                        k.do(pack(1, self.element.name), single, one)
-                        one = single
-                    k.do(STG[self.element.nbytes], self.at(self.dst, chunk.target + e), one)
+            self._store_part(words, k.let("to", as_expr(chunk.target)), begin, end)
+
+    def _store_part(self, words: RegRef, to: Expr, begin: Expr, end: Expr) -> None:
+        """Write the elements of a row's vector from `begin` on and below `end`: words, and elements of words
+        that are cut.  Under small predicates, at places that constants are added to, each is one instruction.
+        """
+        k, vec, nbytes = self.k, self.tiling.vec, self.element.nbytes
+        per = vec // self.tiling.words
+        for first in range(0, vec, per):
+            last = first + per - 1
+            with k.If((begin <= first) & (end > last)):
+                word = RegRef(words.reg, (*words.index, Const(first // per)))
+                k.do(STG[per * nbytes], self.at(self.dst, to + first), word)
+            if per > 1:
+                with k.If((begin <= first) & end.eq(last)):
+                    self._store_element(words, first, to + first)
+                with k.If(begin.eq(last) & (end > last)):
+                    self._store_element(words, last, to + last)
+
+    def _store_element(self, words: RegRef, e: int, to: Expr) -> None:
+        """Write element e of a vector."""
+        word, upper = divmod(e, self.tiling.vec // self.tiling.words)
+        one = RegRef(words.reg, (*words.index, Const(word)))
+        if upper:
+            self.k.do(BYTE_PERMUTE, part := self.reg("upper", 1)[0], one, one, 0x1032)
+            one = part
+        self.k.do(STG[self.element.nbytes], self.at(self.dst, to), one)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from layoutalg.codegen.instr import (
     apply_norm,
     apply_softmax,
     average,
+    count_within,
     deviation,
     fold,
     merge_moments,
@@ -49,7 +50,6 @@ from layoutalg.codegen.instr import (
     rescale,
     scale,
     window,
-    within,
 )
 from layoutalg.codegen.language import Tensor
 from layoutalg.codegen.program import MemRef, Reg, RegRef
@@ -164,7 +164,7 @@ def _norm_online(b: RowBlock) -> None:
         def add(v: Vector, mean: Reg = mean, more: Reg = more) -> None:
             b.k.do(fold("sum", vec, n), mean, b.masked(v, zero))
             if not v.plain:
-                _count(b, v, more, each, zero)
+                _count(b, v, more, each)
 
         def square(v: Vector, mean: Reg = mean, q: Reg = q) -> None:
             b.k.do(add_square(vec, n), q, b.masked(v, mean), mean)
@@ -175,14 +175,12 @@ def _norm_online(b: RowBlock) -> None:
         _norm_merge(b)
 
 
-def _count(b: RowBlock, v: Vector, more: Reg, each: Reg, zero: Reg) -> None:
+def _count(b: RowBlock, v: Vector, more: Reg, each: Reg) -> None:
     """Add the number of a vector's elements that are the row's."""
     if not (v.cut and b.walk.rows):
         b.k.do(add_one(1), more, each)
         return
-    ones = b.filled("ones", b.tiling.vec, float_word(1.0))
-    b.k.do(within(b.tiling.vec), ones, *v.chunk.ends, zero)
-    b.k.do(fold("sum", b.tiling.vec, 1), more, ones)
+    b.k.do(count_within(b.tiling.vec), more, *v.chunk.ends)
 
 
 def _norm_single(b: NormBlock, x: RegRef) -> None:
