@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
-from layoutalg.codegen.instr import LDG, NEUTRAL, STG, butterfly, fill, fold, window, within
+from layoutalg.codegen.instr import LDG, NEUTRAL, STG, butterfly, count_within, fill, fold, window, within
 from layoutalg.codegen.instr.reduce import joined, tree
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
@@ -76,15 +76,59 @@ def test_a_maximum_of_anything_with_nan_is_nan() -> None:
     )
 
 
-def test_a_value_outside_is_replaced() -> None:
-    v, base = drawn(8), RANDOM.integers(0, 9, (32, 1)).astype(np.uint32)
-    low, high = np.full((32, 1), 4, np.uint32), np.full((32, 1), 11, np.uint32)
-    other = np.full((32, 1), NEUTRAL["max"], np.uint32)
-    got = within(8).effect(None, None, v, base, low, high, other)
-    for lane in range(32):
-        for i in range(8):
-            inside = 4 <= base[lane, 0] + i < 11
-            assert got[lane, i] == (v[lane, i] if inside else NEUTRAL["max"])
+def inside(n: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Some (base, low, high) per lane, and which of n numbers from base on are inside, by definition."""
+    base, low, more = (RANDOM.integers(0, most, (32, 1)) for most in (24, 16, 12))
+    ends = [base, low, low + more]
+    asked = [
+        [low[lane, 0] <= base[lane, 0] + i < ends[2][lane, 0] for i in range(n)] for lane in range(len(base))
+    ]
+    return [x.astype(np.uint32) for x in ends], np.array(asked)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 8, 16])
+def test_a_value_outside_is_replaced_and_not_counted(n: int) -> None:
+    for _ in range(8):
+        v, d, (ends, asked) = drawn(n), drawn(1), inside(n)
+        other = np.full((32, 1), NEUTRAL["max"], np.uint32)
+        got = within(n).effect(None, None, v, *ends, other)
+        np.testing.assert_array_equal(got, np.where(asked, v, other))
+        count = count_within(n).effect(None, None, d, *ends)
+        np.testing.assert_array_equal(
+            floats(count), joins("sum", floats(d), asked.sum(axis=1, keepdims=True).astype(np.float32))
+        )
+
+
+def insides(n: int) -> Kernel:
+    """y = x where it is inside, and 2.0 elsewhere; z = how many are."""
+    k = KernelBuilder("insides", 32)
+    x, y = k.pointer("x", 4, (n, 1)), k.pointer("y", 4, (n, 1), writable=True)
+    z = k.pointer("z", 4, (1,), writable=True)
+    v, d, other = k.reg("v", n), k.reg("d", 1), k.reg("other", 1)
+    base, low = k.let("base", k.tid % 7 * 4), k.let("low", k.tid % 5 * 3)
+    ends = base, low, low + k.tid % 11 * 2
+    k.do(fill(1), d, NEUTRAL["sum"] + k.tid * 0)
+    k.do(fill(1), other, 0x40000000 + k.tid * 0)
+    for i in range(n):
+        k.do(LDG[4], v[i], k.at(x, k.tid, i))
+    k.do(within(n), v, *ends, other)
+    k.do(count_within(n), d, *ends)
+    for i in range(n):
+        k.do(STG[4], k.at(y, k.tid, i), v[i])
+    k.do(STG[4], k.at(z, k.tid), d)
+    return k.build()
+
+
+@pytest.mark.parametrize("n", [2, 4, 8, 16])
+def test_the_text_of_what_is_inside_is_its_effect(n: int) -> None:
+    x = drawn(n)
+    mine = {"y": np.zeros_like(x), "z": np.zeros((32, 1), np.uint32)}
+    theirs = {name: np.zeros_like(of) for name, of in mine.items()}
+    simulate(insides(n), {"x": x.reshape(-1), **{name: of.reshape(-1) for name, of in mine.items()}})
+    run_cuda_text(to_cuda(insides(n)), "insides", (1,), (32,), [x, *theirs.values()])
+    for name, of in mine.items():
+        np.testing.assert_array_equal(of, theirs[name])
+    assert 0 < floats(mine["z"]).sum() < 32 * n
 
 
 @each(("n", "size"), [(8, 2), (4, 2), (2, 2), (4, 4), (2, 4), (1, 4)])

@@ -38,6 +38,10 @@ inline double __hiloint2double(int hi, int lo) {
 }
 
 inline int min(int x, int y) { return x < y ? x : y; }
+inline unsigned min(unsigned x, unsigned y) { return x < y ? x : y; }
+inline unsigned max(unsigned x, unsigned y) { return x < y ? y : x; }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline float __uint2float_rn(unsigned x) { return static_cast<float>(x); }
 inline int max(int x, int y) { return x < y ? y : x; }
 
 // Conversions: to a float the nearest or, of _rz, towards zero; to an integer towards zero, inside of its ends,
