@@ -10,17 +10,20 @@ import csv
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeAlias
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.costs import Prediction
+from layoutalg.codegen.costs import Prediction, copied, total_costs, traffic
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.rowwise import families as rowwise_cases
+from layoutalg.model import tag_sectors
 
 METRICS = {
     "ld.global": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sectors"),
@@ -57,6 +60,9 @@ COPIED = "asynchronous copies"
 """Of 16 bytes, of rows that start inside sectors: they read more sectors than the rule of loads says."""
 
 MOVED = "what the L2 keeps between launches"
+
+POLLS = "loads of blocks that wait for each other"
+"""Resident blocks look again and again whether all have arrived: as often as it takes."""
 
 PARTIAL = "loads of one address by a part of a warp"
 """What the tool counts once by instruction, and the pipe twice."""
@@ -110,7 +116,7 @@ class Row:
     @property
     def refuted(self) -> bool:
         """Whether the prediction is wrong: other than the counter, and below it if something adds to it."""
-        added = self.reason and (self.reason != LOST or self.measured > self.predicted)
+        added = self.reason and (self.reason not in (LOST, POLLS) or self.measured > self.predicted)
         return self.predicted != self.measured and not added
 
     def __str__(self) -> str:
@@ -127,6 +133,47 @@ def table(what: str, rows: Iterable[Row]) -> int:
         print(row, flush=True)
         wrong += row.refuted
     return wrong
+
+
+def taken(seen: Iterator[Mapping[str, float]], count: int) -> list[Mapping[str, float]]:
+    """The counters of the next launches.  Raises UnsupportedError where the profiler saw fewer."""
+    found = list(islice(seen, count))
+    if len(found) < count:
+        raise UnsupportedError(f"{count} further launches: the profiler saw {len(found)}")
+    return found
+
+
+def accesses(
+    label: str, kernels: Sequence[Kernel], found: Sequence[Mapping[str, float]], arch: str,
+    *, polls: bool = False,
+) -> Iterator[Row]:  # fmt: skip
+    """What is predicted of some launches, all together, beside their counters.
+
+    Asynchronous copies count as loads.  Wavefronts are those of the pipe.  It counts more where some lost
+    arbitration; the tool's count by instruction does not, but is lower for loads of one address by a part of
+    a warp (see partial_warps): so it may be lower where the pipe's is not.
+    """
+    prediction = total_costs(traffic(kernel, {}, arch) for kernel in kernels)
+
+    def counted(metric: str) -> int:
+        return sum(int(counters[metric]) for counters in found)
+
+    moved_in = sum(cost.total for name, cost in prediction.items() if ":global" in name)
+    tags = sum(copied(kernel, {}, 16, tag_sectors, arch) for kernel in kernels) or None
+    for access, (metric, unit) in METRICS.items():
+        predicted = sum(cost.total for name, cost in prediction.items() if name.startswith(access))
+        reason = "" if unit == "sectors" else LOST
+        if access == "ld.global":
+            predicted += moved_in if tags is None else tags
+            reason = POLLS if polls else COPIED if moved_in and tags is None else ""
+        if predicted or counted(metric):
+            yield Row(label, access, unit, predicted, counted(metric), reason)
+    shared = sum(cost.total for name, cost in prediction.items() if ".shared" in name)
+    if shared and not moved_in:
+        pipe = sum(counted(METRICS[name][0]) for name in ("ld.shared", "st.shared"))
+        lower = counted(BY_INSTRUCTION) < shared <= pipe
+        row = Row(label, "shared, by instruction", "wavefronts", shared, counted(BY_INSTRUCTION))
+        yield replace(row, reason=PARTIAL if lower else "")
 
 
 def measure(name: str, dtype: str, m: int, n: int) -> list[Row]:

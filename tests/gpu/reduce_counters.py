@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.kernels.rowwise import FOLD, ReducePlan, plans, reduce_problem
 from layoutalg.kernels.rowwise.programs.reduce import build
 from tests.gpu.counters import (
-    BY_INSTRUCTION,
     DRAM,
-    LOST,
-    METRICS,
     MOVED,
     TRAFFIC,
     Case,
     Row,
+    accesses,
     bench_cases,
     cases_of,
     count_launches,
     ints,
     table,
+    taken,
     words_of,
 )
 
@@ -53,7 +50,7 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
     seen = iter(count_launches("^reduce_", TRAFFIC, "tests.gpu.reduce_launch", *words_of(cases)))
     for op, dtype, shape, axes in cases:
         plan = plans(reduce_problem(ints(shape), ints(axes), op, dtype), arch)[0]
-        found = list(islice(seen, len(plan.passes)))
+        found = taken(seen, len(plan.passes))
         yield from compared(f"{op} of {shape} over {axes} {dtype}", plan, found, arch)
 
 
@@ -61,17 +58,7 @@ def compared(whole: str, plan: ReducePlan, found: Sequence[Mapping[str, float]],
     """What is predicted of the passes of a plan beside the counters of their launches."""
     board = find_arch(arch).board
     for n, (kernel, counters) in enumerate(zip(build(plan), found, strict=True)):
-        prediction = traffic(kernel, {}, arch)
-        label = whole + (f", pass {n + 1}" if len(found) > 1 else "")
-        for access, (metric, unit) in METRICS.items():
-            predicted = sum(cost.total for op, cost in prediction.items() if op.startswith(access))
-            if predicted or counters[metric]:
-                reason = "" if unit == "sectors" else LOST
-                yield Row(label, access, unit, predicted, int(counters[metric]), reason)
-        shared = sum(cost.total for op, cost in prediction.items() if ".shared" in op)
-        if shared:
-            measured = int(counters[BY_INSTRUCTION])
-            yield Row(label, "shared, by instruction", "wavefronts", shared, measured)
+        yield from accesses(whole + (f", pass {n + 1}" if len(found) > 1 else ""), [kernel], [counters], arch)
     p = plan.problem
     if board is not None and p.read_bytes + p.written_bytes + 8 * plan.workspace_elems > board.l2_bytes:
         read = sum(int(counters[DRAM["read"]]) for counters in found)
