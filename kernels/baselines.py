@@ -208,8 +208,8 @@ def _cross_entropy(y: Any, target: Any, axis: int, ignore_index: int, reduction:
 def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> tuple[float, float]:
     """How far `ours` is from the definition in float64 at most, and the largest result; needs PyTorch.
 
-    Of a layer norm without what a mean in float32 explains: where its last places are all that elements differ
-    by, they are as large as results.
+    Of a layer norm without what a mean in float32 explains: where its last places are all that elements
+    differ by, they are as large as results.
     """
     y, explained = _tensor(x, element).double(), 0.0
     if op in _TORCH_REDUCTION:
