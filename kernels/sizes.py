@@ -5,7 +5,7 @@
 
 A problem has numbers, and its kernels may have parameters in their place: where there is one of that name, it
 stands in the expression.  What a kernel touches of a buffer starts at its pointer and ends with the last
-element; a load may take the rest of the aligned 16 bytes around that.
+element; a load of a norm may take the rest of the aligned 16 bytes around that (`read_in_units`).
 """
 
 from __future__ import annotations
@@ -50,6 +50,19 @@ def buffer_bytes(problem: Any, sequence: LaunchSequence) -> dict[str, Expr]:
     known[SCRATCH] = Const(sequence.scratch_bytes)
     names = dict.fromkeys(name for buffers in sequence.buffers for name in buffers)
     return {name: known[name] for name in names}
+
+
+def read_in_units(problem: Any) -> tuple[str, ...]:
+    """The buffers of which loads may take all of the aligned 16 bytes that hold the last element: those that
+    a norm reads.
+
+    >>> from layoutalg.kernels import FAMILIES
+    >>> read_in_units(FAMILIES["softmax"].problem((7, 13), 1, "bf16"))
+    ('src',)
+    """
+    if not isinstance(problem, NormProblem):
+        return ()
+    return ("dst" if problem.in_place else "src", *problem.parameters)
 
 
 def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, int]]:

@@ -12,7 +12,7 @@ before it.  Sizes are expressions of the parameters, as grids are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -31,11 +31,15 @@ from layoutalg.codegen.program import (
 )
 from layoutalg.errors import ArgumentTypeError
 
+UNIT_BYTES = 16
+"""The widest access."""
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchBuffer:
     """Memory that a computation is given: `bytes` from its pointer to the end of its last element, of
-    `element_bytes` each; `least_bytes` are what the smallest launch needs; `written` by some kernel."""
+    `element_bytes` each; `least_bytes` are what the smallest launch needs; `written` by some kernel; `units`:
+    loads may take the rest of the aligned 16 bytes that hold the last element."""
 
     name: str
     bytes: Expr
@@ -43,6 +47,7 @@ class LaunchBuffer:
     align_bytes: int
     written: bool
     element_bytes: int = 1
+    units: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +101,10 @@ def launch_record(
     sequence: LaunchSequence,
     sizes: Mapping[str, Expr],
     fixed: Mapping[str, int] | None = None,
+    units: Collection[str] = (),
 ) -> LaunchRecord:
-    """The record of a sequence: `sizes` are bytes by buffer; `fixed` are integers that its plan has chosen.
+    """The record of a sequence: `sizes` are bytes by buffer; `fixed` are integers that its plan has chosen;
+    of the buffers `units` loads may take the rest of the aligned 16 bytes around their end.
 
     Raises ArgumentTypeError for a buffer without a size, and what `contract` raises.
 
@@ -122,7 +129,9 @@ def launch_record(
             was = buffers.get(name, LaunchBuffer(name, sizes[name], sizes[name].facts.lo, 1, False))
             align = max(was.align_bytes, p.align_bytes)
             written = was.written or p.writable
-            buffers[name] = replace(was, align_bytes=align, written=written, element_bytes=p.element_bytes)
+            buffers[name] = replace(
+                was, align_bytes=align, written=written, element_bytes=p.element_bytes, units=name in units
+            )
     return LaunchRecord(problem, tuple(steps), tuple(buffers.values()))
 
 
@@ -247,4 +256,6 @@ def buffer_lines(record: LaunchRecord) -> Iterator[str]:
         size = text(b.bytes)
         least = "" if b.bytes.facts.is_constant else f", {b.least_bytes} at least"
         use = ", written" if b.written else ""
-        yield f"  {b.name:<{width}}  {size} bytes{least}{use}"
+        whole = b.bytes.facts.is_constant and b.least_bytes % UNIT_BYTES == 0
+        rest = f"; loads may take the rest of the last aligned {UNIT_BYTES}" if b.units and not whole else ""
+        yield f"  {b.name:<{width}}  {size} bytes{least}{use}{rest}"

@@ -73,7 +73,7 @@ void require(cudaError_t status) {
         std::memcpy(&host[at], &value, width);
     }
     void* device = nullptr;
-    require(cudaMalloc(&device, bytes));
+    require(cudaMalloc(&device, (bytes + 15) / 16 * 16));  // loads may take the rest of the last 16 bytes
     require(cudaMemcpy(device, host.data(), bytes, cudaMemcpyHostToDevice));
     return device;
 }

@@ -120,16 +120,18 @@ def permute_problem(
     dst_offset: int = 0,
     result: str | DType | None = None,
 ) -> PermuteProblem:
-    """dst = src.transpose(axes): mode k of the destination is mode axes[k] of the source, as in NumPy.
+    """dst = src.transpose(axes): mode k of the destination is mode axes[k] of the source, as in NumPy; axes
+    below 0 count from the last mode.
 
     `src` are the strides of the source's modes, `dst` those of the destination's, row-major by default;
     `result` is the type that elements are converted to.  Raises ShapeError where axes are not a permutation
     or sizes do not fit, and as `move_problem` does.
 
-    >>> permute_problem((4, 6), (1, 0), "u8", dst=(8, 1)).target_elems
+    >>> permute_problem((4, 6), (-1, 0), "u8", dst=(8, 1)).target_elems
     44
     """
     rank = len(shape)
+    axes = tuple(axis + rank if -rank <= axis < 0 else axis for axis in axes)
     if sorted(axes) != list(range(rank)):
         raise ShapeError(f"axes {tuple(axes)} are not a permutation of 0..{rank - 1}, the modes of {shape}")
     src = compact_strides(shape) if src is None else src

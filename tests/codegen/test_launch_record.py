@@ -14,12 +14,13 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.printing import LaunchRecord, buffer_lines, launch_fields, launch_record
 from layoutalg.codegen.program import Kernel, LaunchSequence, is_dynamic, launch_sequence
 from layoutalg.codegen.program.launch_contract import EARLY, MOST_SHARED
-from layoutalg.errors import ArgumentTypeError
+from layoutalg.codegen.sim import simulate
+from layoutalg.errors import ArgumentTypeError, SimulationError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm import launches as gemm_launches
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm80Config
-from layoutalg.kernels.sizes import buffer_bytes
+from layoutalg.kernels.sizes import buffer_bytes, read_in_units
 from tests.command import answer
 from tests.hostshim import run_cuda_text
 from tests.sweeps import each
@@ -90,7 +91,35 @@ def test_no_launch_leaves_the_buffers_that_are_stated(name: str, args: dict[str,
 def record_of(name: str, **args: Any) -> LaunchRecord:
     p = FAMILIES[name].problem(**args)
     sequence = sequence_of(name, p)
-    return launch_record(str(p), sequence, buffer_bytes(p, sequence))
+    return launch_record(str(p), sequence, buffer_bytes(p, sequence), units=read_in_units(p))
+
+
+def test_it_is_said_where_loads_take_more_than_the_last_element() -> None:
+    rest = "; loads may take the rest of the last aligned 16"
+    ragged, whole = (record_of("softmax", shape=(7, n), axes=1, dtype="bf16") for n in (13, 16))
+    assert list(buffer_lines(ragged))[2:] == [f"  src  182 bytes{rest}", "  dst  182 bytes, written"]
+    assert list(buffer_lines(whole))[2:] == ["  src  224 bytes", "  dst  224 bytes, written"]
+    assert rest not in "".join(buffer_lines(record_of("sum", shape=(7, 13), axes=1, dtype="bf16")))
+
+
+@each(
+    ("name", "shape", "dtype"),
+    [("softmax", (7, 13), "bf16"), ("layer_norm", (3, 9), "f16"), ("rms_norm", (3, 515), "f32")],
+)
+def test_loads_end_with_the_last_16_bytes_that_hold_an_element(
+    name: str, shape: tuple[int, ...], dtype: str
+) -> None:
+    """The simulator refuses the next byte: in 16-byte units a launch runs, in elements it does not."""
+    p = FAMILIES[name].problem(shape, 1, dtype)
+    (kernel,) = sequence_of(name, p).kernels
+    elems, width = p.axes.source_elems, p.dtype.nbytes
+    units = -(-elems * width // 16) * 16 // width
+    kind = {2: np.uint16, 4: np.uint32}[width]
+    dst = np.zeros(elems, kind)
+    simulate(kernel, {"src": np.ones(units, kind), "dst": dst})
+    assert dst.any() or name == "layer_norm"
+    with pytest.raises(SimulationError, match="of src"):
+        simulate(kernel, {"src": np.ones(elems, kind), "dst": dst})
 
 
 def test_a_result_in_the_place_of_its_source() -> None:
