@@ -130,10 +130,10 @@ def permute_problem(
     >>> permute_problem((4, 6), (-1, 0), "u8", dst=(8, 1)).target_elems
     44
     """
-    rank = len(shape)
-    axes = tuple(axis + rank if -rank <= axis < 0 else axis for axis in axes)
+    rank, asked = len(shape), tuple(axes)
+    axes = tuple(axis + rank if -rank <= axis < 0 else axis for axis in asked)
     if sorted(axes) != list(range(rank)):
-        raise ShapeError(f"axes {tuple(axes)} are not a permutation of 0..{rank - 1}, the modes of {shape}")
+        raise ShapeError(f"axes {asked} are not a permutation of 0..{rank - 1}, the modes of {shape}")
     src = compact_strides(shape) if src is None else src
     if len(src) != rank or (dst is not None and len(dst) != rank):
         raise ShapeError(f"strides {src} and {dst} of shape {shape}: every mode needs one stride")

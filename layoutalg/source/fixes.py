@@ -236,9 +236,7 @@ def _searched(tile: _Tile, touches: list[Touch], before: Cost, launch: Launch, m
     whole, highest = max(0, (widest // tile.element_bytes).bit_length() - 1), (size - 1).bit_length()
     for count in range(1, MOST_BITS + 1):
         for base in range(whole, highest - 2 * count + 1):
-            last = size - size % (
-                1 << base + count
-            )  # it permutes whole blocks, and perhaps what is left over
+            last = size - size % (1 << base + count)  # whole blocks are permuted, perhaps what is left over
             for shift in range(count, highest - base - count + 1):
                 swizzle = Swizzle(count, base, shift)
                 if all(swizzle(at) < size for at in range(last, size)):
