@@ -59,6 +59,7 @@ STEPS = (
     Step("ladder-gemm-sm90", "tests.gpu.gemm_ladder", ["gemm-sm90"], 120),
     Step("turing", "tests.gpu.turing", ["8192"], 90),
     Step("products-sm90", "tests.gpu.hopper_products", [os.devnull], 300),
+    Step("products-everyday", "tests.gpu.everyday_products", ["20261129", os.devnull], 600),
     Step("products-grouped", "tests.gpu.grouped_products", [os.devnull], 200),
     Step("permutes-random", "tests.gpu.tune_permute", ["2029", "80"], 200),
     Step("permutes-converted", "tests.gpu.converted_permutes", [], 120),

@@ -1,0 +1,343 @@
+"""Products drawn at random as people call them, each beside the fastest of what its caller has.
+
+python -m tests.gpu.everyday_products SEED out.json              every class
+python -m tests.gpu.everyday_products SEED out.json rows gelu    these classes
+
+A class draws shapes, orders of the operands and types from its seed; nothing is fitted to a draw.  Operands
+lie along k where a case does not say otherwise.  Contenders are launched in turn, in an order drawn anew
+for each round, on normal random data; before each launch a buffer of 256 MB is read, which leaves nothing
+of the operands in the L2; the host is ahead of the GPU.  A ratio is the median time of the fastest
+contender over ours: above 1 ours is faster.  Each result is compared with a contender's.  "padded" copies
+its operands to multiples of 8 within the time; "compiled" is torch.compile; "fused" is cublasLt's epilogue,
+whose GELU is the one by tanh.
+"product alone" is F.linear without what the class adds to it: not a contender, a bound.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from math import exp, log
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+import layoutalg
+from layoutalg.codegen.gpu import in_processes, require_gpu
+from tests.gpu.timing import Run, times_in_turn
+
+ROUNDS = 9
+CALL_CYCLES = 400_000
+"""Cycles that the GPU waits before a call, 0.2 ms: a call may make copies and launch twice."""
+
+WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336), (8192, 28672))
+"""n and k of the layers of language models."""
+
+LAYERS = ((4096, 4096), (14336, 4096), (4096, 14336), (3072, 768), (1024, 4096), (5120, 1280), (8192, 2048))
+
+TOLERANCE = {"bfloat16": 2e-2, "float16": 4e-3, "float32": 2e-5, "float64": 1e-12, "int8": 0.0}
+"""Largest difference from a contender's result, as a share of its largest number; TF32 has float16's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """activation(A @ B + beta C + bias); operands lie along the modes `a_along` and `b_along`."""
+
+    m: int
+    n: int
+    k: int
+    dtype: str = "bfloat16"
+    a_along: str = "k"
+    b_along: str = "k"
+    batch: int = 0
+    bias: bool = False
+    activation: str = ""
+    beta: float = 0
+    tf32: bool = False
+
+    def __str__(self) -> str:
+        batch = f"{self.batch} x " if self.batch else ""
+        parts = [f"{batch}{self.m} x {self.n} x {self.k}"]
+        parts += [f"A along {self.a_along}"] * (self.a_along != "k") + [f"B along {self.b_along}"] * (
+            self.b_along != "k"
+        )
+        return ", ".join(parts)
+
+
+def _size(rng: random.Random, least: int, most: int, multiple: int = 8) -> int:
+    """A multiple in a range, its logarithm uniform."""
+    return max(least, round(exp(rng.uniform(log(least), log(most))) / multiple) * multiple)
+
+
+def _sixteen_bits(dtype: str) -> Callable[[random.Random], Case]:
+    def draw(rng: random.Random) -> Case:
+        rows = _size(rng, 16, 384) if rng.random() < 0.25 else _size(rng, 512, 12288)
+        return Case(rows, _size(rng, 512, 12288), _size(rng, 512, 12288), dtype, b_along=rng.choice("kn"))
+
+    return draw
+
+
+def _few_rows(*rows: int) -> Callable[[random.Random], Case]:
+    def draw(rng: random.Random) -> Case:
+        n, k = rng.choice(WEIGHTS)
+        return Case(rng.choice(rows), n, k)
+
+    return draw
+
+
+def _layer(activation: str = "", beta: float = 0) -> Callable[[random.Random], Case]:
+    def draw(rng: random.Random) -> Case:
+        n, k = rng.choice(LAYERS)
+        return Case(_size(rng, 256, 16384, 64), n, k, bias=True, activation=activation, beta=beta)
+
+    return draw
+
+
+def _typed(
+    dtype: str, a_along: str = "k", b_along: str = "n", most: int = 6000, tf32: bool = False
+) -> Callable[[random.Random], Case]:
+    def draw(rng: random.Random) -> Case:
+        m, n, k = (_size(rng, 512, most) for _ in range(3))
+        return Case(m, n, k, dtype, a_along, b_along, tf32=tf32)
+
+    return draw
+
+
+def _odd(rng: random.Random) -> Case:
+    m, n, k = (_size(rng, 512, 8192, 1) | 1 for _ in range(3))
+    return Case(m, n, k, b_along=rng.choice("kn"))
+
+
+def _batched(rng: random.Random) -> Case:
+    m, n, k = (_size(rng, 64, 1024, 16) for _ in range(3))
+    return Case(m, n, k, batch=rng.choice((4, 16, 64)), b_along=rng.choice("kn"))
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """So many cases of a draw, and what they are compared with."""
+
+    text: str
+    count: int
+    draw: Callable[[random.Random], Case]
+    contenders: tuple[str, ...]
+    alone: bool = False
+
+    def cases(self, name: str, seed: int) -> Iterator[Case]:
+        """The cases of a seed; every class has draws of its own."""
+        rng = random.Random(f"{seed} {name}")
+        return (self.draw(rng) for _ in range(self.count))
+
+
+BLAS = ("cublas", "cublaslt")
+LAYER = ("eager", "compiled")
+CLASSES = {
+    "bf16": Class("bf16, any multiples of 8, a quarter with few rows", 28, _sixteen_bits("bfloat16"), BLAS),
+    "f16": Class("f16, the same", 8, _sixteen_bits("float16"), BLAS),
+    "rows": Class("1, 2, 4 or 8 rows times weights of language models", 16, _few_rows(1, 2, 4, 8), BLAS),
+    "more-rows": Class("16 to 64 rows, the same", 12, _few_rows(16, 24, 32, 48, 64), BLAS),
+    "bias": Class("linear layer with bias", 6, _layer(), LAYER, alone=True),
+    "gelu": Class("linear layer, bias and GELU", 8, _layer("gelu"), (*LAYER, "fused"), alone=True),
+    "silu": Class("linear layer, bias and SiLU", 6, _layer("silu"), LAYER, alone=True),
+    "beta": Class("beta C and bias", 6, _layer(beta=0.5), LAYER, alone=True),
+    "f32-rows": Class("f32, A along k, B along n", 8, _typed("float32"), BLAS),
+    "f32-linear": Class("f32, A along k, B along k", 8, _typed("float32", b_along="k"), BLAS),
+    "f32-m-rows": Class("f32, A along m, B along n", 8, _typed("float32", "m"), BLAS),
+    "f32-m-linear": Class("f32, A along m, B along k", 8, _typed("float32", "m", "k"), BLAS),
+    "tf32": Class("TF32, B along k", 6, _typed("float32", b_along="k", tf32=True), BLAS),
+    "f64": Class("f64", 5, _typed("float64", most=4096), BLAS),
+    "odd": Class("bf16, odd sizes", 9, _odd, (*BLAS, "padded", "compiled")),
+    "int8": Class("int8, B along k", 6, _typed("int8", b_along="k"), ("_int_mm",)),
+    "batches": Class("bf16, batches", 10, _batched, BLAS),
+}
+
+
+def _operands(case: Case) -> dict[str, Any]:
+    """a, b, and what the case adds, drawn from the case."""
+    import torch
+
+    torch.manual_seed(case.m + 3 * case.n + 5 * case.k)
+    dtype, batch = getattr(torch, case.dtype), (case.batch,) if case.batch else ()
+
+    def drawn(rows: int, columns: int, transposed: bool) -> Any:
+        shape = (*batch, columns, rows) if transposed else (*batch, rows, columns)
+        if case.dtype == "int8":
+            values = torch.randint(-127, 128, shape, device="cuda", dtype=dtype)
+        else:
+            values = torch.randn(*shape, device="cuda", dtype=dtype)
+        return values.mT if transposed else values
+
+    made = {
+        "a": drawn(case.m, case.k, case.a_along == "m"),
+        "b": drawn(case.k, case.n, case.b_along == "k"),
+    }
+    if case.bias:
+        made["bias"] = drawn(1, case.n, False)[0]
+    if case.beta:
+        made["c"] = drawn(case.m, case.n, False)
+    return made
+
+
+def _options(case: Case) -> dict[str, Any]:
+    """What `ops.matmul` is told."""
+    return {
+        **({"activation": case.activation} if case.activation else {}),
+        **({"beta": case.beta} if case.beta else {}),
+        **({"tf32": True} if case.tf32 else {}),
+    }
+
+
+def _ours(case: Case, made: dict[str, Any]) -> Run:
+    """A call into an array that is there already, as a caller in a loop has it."""
+    import torch
+
+    shape = (*((case.batch,) if case.batch else ()), case.m, case.n)
+    dtype = torch.int32 if case.dtype == "int8" else made["a"].dtype
+    out = torch.empty(shape, device="cuda", dtype=dtype)
+    a, b, rest = made["a"], made["b"], {name: x for name, x in made.items() if name in ("bias", "c")}
+    return lambda: layoutalg.ops.matmul(a, b, out, **rest, **_options(case))
+
+
+def _padded(case: Case, made: dict[str, Any]) -> Run:
+    """Operands copied to multiples of 8, and the part of the product that was asked for."""
+    import torch
+    from torch.nn.functional import pad
+
+    def run() -> Any:
+        m, n, k = (-size % 8 for size in (case.m, case.n, case.k))
+        b = pad(made["b"].mT, (0, k, 0, n)).mT if case.b_along == "k" else pad(made["b"], (0, n, 0, k))
+        return torch.matmul(pad(made["a"], (0, k, 0, m)), b)[: case.m, : case.n]
+
+    return run
+
+
+def _eager(case: Case, made: dict[str, Any]) -> Callable[..., Any]:
+    """The case in PyTorch's words, a function of its arrays."""
+    import torch
+    from torch.nn import functional
+
+    act = {"": lambda x: x, "gelu": functional.gelu, "silu": functional.silu}[case.activation]
+    if case.beta:
+        return lambda a, b, bias, c: act(torch.addmm(c, a, b, beta=case.beta) + bias)
+    if case.bias:
+        return lambda a, b, bias: act(functional.linear(a, b.mT, bias))
+    return lambda a, b: torch.matmul(a, b)
+
+
+def _contender(name: str, case: Case, made: dict[str, Any]) -> Run:
+    """A launch by what a user of PyTorch has."""
+    import torch
+
+    function = _eager(case, made)
+    if name in BLAS:
+        shape = (*((case.batch,) if case.batch else ()), case.m, case.n)
+        out = torch.empty(shape, device="cuda", dtype=made["a"].dtype)
+
+        def blas() -> Any:
+            torch.backends.cuda.preferred_blas_library(name)
+            return torch.matmul(made["a"], made["b"], out=out)
+
+        return blas
+    if name == "_int_mm":
+        return lambda: torch._int_mm(made["a"], made["b"])
+    if name == "padded":
+        return _padded(case, made)
+    if name == "compiled":
+        torch._dynamo.reset()
+        function = torch.compile(function)  # pads shapes where that was faster when timed
+    if name == "fused":
+        return lambda: torch._addmm_activation(made["bias"], made["a"], made["b"], use_gelu=True)
+    return lambda: function(*made.values())
+
+
+def _compiled_here(case: Case) -> str:
+    """Compile what a case launches into the cache; how it is computed, or why it is refused."""
+    import torch
+
+    made = _operands(case)
+    _ours(case, made)()
+    torch.cuda.synchronize()
+    rest = {name: x for name, x in made.items() if name in ("bias", "c")}
+    return str(layoutalg.ops.plan_matmul(made["a"], made["b"], **rest, **_options(case)))
+
+
+def measured(group: Class, case: Case, flush: Any, rng: random.Random) -> dict[str, float]:
+    """Median microseconds of ours and of every contender of a case; SystemExit for a wrong result."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = case.tf32
+    torch.backends.cuda.preferred_blas_library("default")
+    made = _operands(case)
+    runs: dict[str, Run] = {"ours": _ours(case, made)}
+    runs |= {name: _contender(name, case, made) for name in group.contenders}
+    if group.alone:
+        runs["product alone"] = lambda: torch.nn.functional.linear(made["a"], made["b"].mT)
+    results: dict[str, Any] = {name: run() for name, run in runs.items()}
+    torch.cuda.synchronize()
+    right, got = results[group.contenders[0]].double(), results["ours"].double()
+    worst = float((got - right).abs().max() / right.abs().max())
+    if not worst <= TOLERANCE["float16" if case.tf32 else case.dtype]:
+        raise SystemExit(f"{case}: differs by {worst:.3g} of the largest number")
+    del results, right, got
+    for run in runs.values():
+        run()
+    return {name: median(us) for name, us in times_in_turn(runs, ROUNDS, flush, rng, CALL_CYCLES).items()}
+
+
+def summary(group: Class, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A line per thing that the class is compared with: the mean, the least, and the case that has it."""
+    others = {"the fastest of " + ", ".join(group.contenders): group.contenders}
+    others |= {"the product alone": ("product alone",)} if group.alone else {}
+    for text, names in others.items():
+        ratios = [min(row["us"][name] for name in names) / row["us"]["ours"] for row in rows]
+        least = min(range(len(rows)), key=ratios.__getitem__)
+        yield {
+            "class": group.text, "drawn": len(rows), "compared_with": text, "mean": geometric_mean(ratios),
+            "least": ratios[least], "least_case": rows[least]["case"],
+        }  # fmt: skip
+
+
+def main(args: list[str]) -> int:
+    """See the module's text."""
+    import torch
+
+    if len(args) < 2 or not args[0].isdecimal() or set(args[2:]) - set(CLASSES):
+        raise SystemExit(f"{__doc__}\nClasses: {', '.join(CLASSES)}")
+    seed, out, names = int(args[0]), Path(args[1]), args[2:] or list(CLASSES)
+    status, rng, flush = require_gpu(), random.Random(seed), torch.zeros(64 << 20, device="cuda")
+    work = [(name, case) for name in names for case in CLASSES[name].cases(name, seed)]
+    begin = time.monotonic()
+    ways = in_processes(_compiled_here, [case for _, case in work])
+    print(f"{len(work)} products compiled in {time.monotonic() - begin:.0f} s", flush=True)
+    table: list[dict[str, Any]] = []
+    raw: dict[str, list[dict[str, Any]]] = {}
+    for name in names:
+        rows = raw[name] = []
+        for (of, case), way in zip(work, ways, strict=True):
+            if of == name:
+                us = measured(CLASSES[name], case, flush, rng)
+                rows.append({"case": str(case), **asdict(case), "way": way, "us": us})
+                print(name, case, *(f"{key}={value:.1f}" for key, value in us.items()), way, flush=True)
+        for line in summary(CLASSES[name], rows):
+            table.append({"name": name, **line})
+            print(
+                "| {class} | {drawn} | {compared_with} | {mean:.3f} | {least:.2f} ({least_case}) |".format(
+                    **line
+                ),
+                flush=True,
+            )
+        record = {
+            "device": status.name, "date": time.strftime("%Y-%m-%d"), "seed": seed,
+            "command": f"python -m tests.gpu.everyday_products {seed} out.json",
+            "table": table, "rows": raw,
+        }  # fmt: skip
+        out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
