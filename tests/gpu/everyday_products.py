@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from math import exp, log
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -128,9 +129,10 @@ class Class:
     alone: bool = False
 
     def cases(self, name: str, seed: int) -> Iterator[Case]:
-        """The cases of a seed; every class has draws of its own."""
+        """The cases of a seed, each once; every class has draws of its own."""
         rng = random.Random(f"{seed} {name}")
-        return (self.draw(rng) for _ in range(self.count))
+        drawn = dict.fromkeys(self.draw(rng) for _ in range(100 * self.count))
+        return islice(drawn, self.count)
 
 
 BLAS = ("cublas", "cublaslt")
@@ -191,6 +193,11 @@ def _options(case: Case) -> dict[str, Any]:
     }
 
 
+def _added(made: dict[str, Any]) -> dict[str, Any]:
+    """The arrays that the product's epilogue reads."""
+    return {name: array for name, array in made.items() if name in ("bias", "c")}
+
+
 def _ours(case: Case, made: dict[str, Any]) -> Run:
     """A call into an array that is there already, as a caller in a loop has it."""
     import torch
@@ -198,8 +205,7 @@ def _ours(case: Case, made: dict[str, Any]) -> Run:
     shape = (*((case.batch,) if case.batch else ()), case.m, case.n)
     dtype = torch.int32 if case.dtype == "int8" else made["a"].dtype
     out = torch.empty(shape, device="cuda", dtype=dtype)
-    a, b, rest = made["a"], made["b"], {name: x for name, x in made.items() if name in ("bias", "c")}
-    return lambda: layoutalg.ops.matmul(a, b, out, **rest, **_options(case))
+    return lambda: layoutalg.ops.matmul(made["a"], made["b"], out, **_added(made), **_options(case))
 
 
 def _padded(case: Case, made: dict[str, Any]) -> Run:
@@ -259,10 +265,11 @@ def _compiled_here(case: Case) -> str:
     import torch
 
     made = _operands(case)
-    _ours(case, made)()
+    run = _ours(case, made)
+    run()
     torch.cuda.synchronize()
-    rest = {name: x for name, x in made.items() if name in ("bias", "c")}
-    return str(layoutalg.ops.plan_matmul(made["a"], made["b"], **rest, **_options(case)))
+    options = {name: x for name, x in _options(case).items() if name != "beta"}
+    return str(layoutalg.ops.plan_matmul(made["a"], made["b"], **_added(made), **options))
 
 
 def measured(group: Class, case: Case, flush: Any, rng: random.Random) -> dict[str, float]:
