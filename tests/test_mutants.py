@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from layoutalg.codegen.program import Do, For, If, lower, walk
-from tests.mutant_cases import CASES
-from tests.mutant_reasons import reason
-from tests.mutants import KINDS, mutants_of, mutated
+from tests.mutants.cases import CASES
+from tests.mutants.reasons import reason
+from tests.mutants.statements import KINDS, mutants_of, mutated
 from tests.sweeps import each
 
 FAST = (

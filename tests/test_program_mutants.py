@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from tests.program_mutants import CAUGHT, HEAD, LIST, SAME, finding, listed, programs, written
+from tests.mutants.texts import CAUGHT, HEAD, LIST, SAME, finding, listed, programs, written
 from tests.sweeps import each
 
 SLOW = ("gemm", "gemm ring", "scaled_transpose", "row_sum")

@@ -20,8 +20,8 @@ from layoutalg.errors import SimulationError
 from layoutalg.kernels import FAMILIES, Family, verify
 from layoutalg.kernels.matrix import MatrixProblem, arguments, buffers
 from layoutalg.layout import ComposedLayout, Swizzle
-from tests import mutate
 from tests.hostshim import KernelFault, run_cuda_text
+from tests.mutants import planting
 from tests.sequences import MATRIX_OPS
 from tests.sweeps import each, first
 
@@ -97,10 +97,10 @@ def mutants() -> dict[str, Kernel]:
     other = Swizzle(swizzle.bits, swizzle.base, swizzle.shift + 1)
     shifted = family.build(MUTATED, replace(config, layout=ComposedLayout(other, 0, config.layout.inner)))
     return {
-        "swizzle constant off by one": mutate.with_calls_of(kernel, shifted, "lds"),
-        "barrier removed": mutate.without(kernel, "block_sync"),
-        "edge predicate dropped": mutate.unguarded(kernel),
-        "strides swapped": mutate.swapped(kernel, "lds", "ldd"),
+        "swizzle constant off by one": planting.with_calls_of(kernel, shifted, "lds"),
+        "barrier removed": planting.without(kernel, "block_sync"),
+        "edge predicate dropped": planting.unguarded(kernel),
+        "strides swapped": planting.swapped(kernel, "lds", "ldd"),
     }
 
 
@@ -144,4 +144,4 @@ def test_a_missing_wait_for_the_copy_is_found() -> None:
     config = next(c for c in family.configs(p, "sm_90") if c.via == "cp.async")
     src, old = buffers(p, 4)
     with pytest.raises(SimulationError, match="tile"):
-        simulate(mutate.without(family.build(p, config), "cp_async_wait"), arguments(p, src, old))
+        simulate(planting.without(family.build(p, config), "cp_async_wait"), arguments(p, src, old))

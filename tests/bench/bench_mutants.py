@@ -6,7 +6,7 @@
     python tests/bench/bench_mutants.py --seed 3 --sample 20     at random, 20 of each case
 
 Prints for every case how many mutants were refused by `check`, were a hazard to the simulator, gave a wrong
-result, or accesses that were not predicted; then the survivors, with the reason where tests.mutant_reasons
+result, or accesses that were not predicted; then the survivors, with the reason where tests.mutants.reasons
 has one.  Exits with 1 if one survives without a reason, or if a program that is right fails.  Every dropped
 instruction that survives has one; of other mistakes survivors are listed for whoever wants to look at them.
 """
@@ -25,9 +25,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.mutant_cases import CASES
-from tests.mutant_reasons import reason
-from tests.mutants import KINDS
+from tests.mutants.cases import CASES
+from tests.mutants.reasons import reason
+from tests.mutants.statements import KINDS
 
 CAUGHT = ("refused", "hazard", "result", "accesses", "")
 

@@ -5,9 +5,9 @@
     python tests/bench/bench_program_mutants.py --generic --kinds drop,turn --program gemm
 
 The list has mutants of a program's text, each with what is said of it; exits with 1 where that is not so any
-more.  Of the generic ones (see tests.mutants) the program that is printed has one mistake at one statement;
-exits with 1 where one survives without a reason of tests/generic_mutants.py.  What `pipeline` writes is
-made only once.
+more.  Of the generic ones (see tests.mutants.statements) the program that is printed has one mistake at one
+statement; exits with 1 where one survives without a reason of tests/mutants/language.py.  What `pipeline`
+writes is made only once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.generic_mutants import GENERIC, swept
-from tests.mutants import KINDS
-from tests.program_mutants import CAUGHT, SAME, Listed, listed, programs
+from tests.mutants.language import GENERIC, swept
+from tests.mutants.statements import KINDS
+from tests.mutants.texts import CAUGHT, SAME, Listed, listed, programs
 
 
 def of_the_list(names: list[str], jobs: int) -> int:

@@ -7,7 +7,7 @@ Rows of chunks: a layout without extra memory exists for all of these, so that n
 Mutants: answers with one or two statements changed: rejected, or accepted and true, or wrong.
 Ignored lanes: ldmatrix and stmatrix .x1/.x2 whose ignored lanes hold anything, and answers that differ.
 
-The judges are those of tests/synthesis_cases.py, tests/synthesis_mutants.py and tests/addressing.py, which
+The judges are those of tests/synthesis_cases.py, tests/mutants/syntheses.py and tests/addressing.py, which
 count one by one.  The exit code is 1 if anything is wrong.
 """
 
@@ -20,7 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests import addressing, synthesis_cases, synthesis_mutants
+from tests import addressing, synthesis_cases
+from tests.mutants import syntheses
 
 SHOWN = 20
 """Wrong cases of a sort that are printed."""
@@ -36,7 +37,7 @@ def main(seed: int, cases: int) -> int:
     wrong = synthesis_cases.missed_rows(seed, max(1, cases // 2))
     failed += _report("rows of chunks", f"{max(1, cases // 2)}: a layout each", wrong, start)
     start = time.process_time()
-    outcomes, wrong = synthesis_mutants.mistakes(seed, max(1, cases // 10))
+    outcomes, wrong = syntheses.mistakes(seed, max(1, cases // 10))
     failed += _report("mutants", f"{sum(outcomes.values()) + len(wrong)}: {_counts(outcomes)}", wrong, start)
     start = time.process_time()
     answered, wrong = addressing.mistakes(seed, max(1, cases // 5))

@@ -23,9 +23,9 @@ from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import LINE_BYTES, Stage
 from layoutalg.layout import Layout
-from tests import mutate
 from tests.expressions import SMALL_VARIABLES, domain, expressions, values
 from tests.moves import buffers, plans, random_case
+from tests.mutants import planting
 from tests.sweeps import each, first
 
 
@@ -95,7 +95,7 @@ def with_tile(kernel: Kernel, nbytes: int) -> Kernel:
         ]
         return (replace(s, args=tuple(args)),)
 
-    return replace(mutate.rewrite(kernel, moved), shared=(smaller,))
+    return replace(planting.rewrite(kernel, moved), shared=(smaller,))
 
 
 def tile_of(words: int, threads: int = 64) -> tuple[KernelBuilder, Shared]:

@@ -13,7 +13,7 @@ import pytest
 from layoutalg import codegen as cg
 from layoutalg.codegen.gpu import gpu_status, to_device, to_host
 from layoutalg.kernels import FAMILIES, verify
-from tests.program_mutants import finding, listed
+from tests.mutants.texts import finding, listed
 
 pytestmark = pytest.mark.skipif(not gpu_status().available, reason="needs a GPU")
 

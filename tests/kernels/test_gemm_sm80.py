@@ -24,9 +24,9 @@ from layoutalg.kernels.gemm.tiles import Sm75Config, Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.ladder.steps import SM75_LADDER, Sm80Step
 from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
-from tests import mutate
 from tests.gemm_cases import expected as reference
 from tests.hostshim import KernelFault
+from tests.mutants import planting
 from tests.sweeps import each
 from tests.tensor_gemm import host_run, inputs, simulated
 
@@ -289,7 +289,7 @@ def every_tile_in_the_next_place(kernel: Kernel) -> Kernel:
 
         return (Do(s.instr, tuple(map_arg(a, later) for a in s.args)),)
 
-    return mutate.rewrite(kernel, change)
+    return planting.rewrite(kernel, change)
 
 
 def without_predicates(kernel: Kernel) -> Kernel:
@@ -301,7 +301,7 @@ def without_predicates(kernel: Kernel) -> Kernel:
         pairs = zip(s.instr.operands, s.args, strict=True)
         return (Do(s.instr, tuple(Const(1) if o.role == "guard" else a for o, a in pairs)),)
 
-    return mutate.rewrite(kernel, change)
+    return planting.rewrite(kernel, change)
 
 
 def not_inward(kernel: Kernel) -> Kernel:
@@ -312,7 +312,7 @@ def not_inward(kernel: Kernel) -> Kernel:
             return (Let(s.var, s.value.a),)
         return (s,)
 
-    return mutate.rewrite(kernel, change)
+    return planting.rewrite(kernel, change)
 
 
 def rows_past_the_end(kernel: Kernel) -> Kernel:
@@ -326,7 +326,7 @@ def rows_past_the_end(kernel: Kernel) -> Kernel:
     def change(s: Stmt) -> tuple[Stmt, ...]:
         return (Do(s.instr, tuple(map_arg(a, asked) for a in s.args)),) if isinstance(s, Do) else (s,)
 
-    return mutate.rewrite(kernel, change)
+    return planting.rewrite(kernel, change)
 
 
 def in_plain_order(kernel: Kernel) -> Kernel:
@@ -336,7 +336,7 @@ def in_plain_order(kernel: Kernel) -> Kernel:
         plain = {"opening": 0, "second": 1}
         return (Let(s.var, Const(plain[s.var.name])),) if isinstance(s, Let) and s.var.name in plain else (s,)
 
-    return mutate.rewrite(kernel, change)
+    return planting.rewrite(kernel, change)
 
 
 def without_loop_barrier(kernel: Kernel) -> Kernel:
@@ -348,16 +348,16 @@ def without_loop_barrier(kernel: Kernel) -> Kernel:
         kept = tuple(x for x in s.body if not (isinstance(x, Do) and x.instr.name == "block_sync"))
         return (replace(s, body=kept),)
 
-    return mutate.rewrite(kernel, change)
+    return planting.rewrite(kernel, change)
 
 
 MUTANTS: dict[str, Callable[[Kernel], Kernel]] = {
-    "no wait for copies": lambda k: mutate.without(k, "cp_async_wait"),
-    "no barrier": lambda k: mutate.without(k, "block_sync"),
+    "no wait for copies": lambda k: planting.without(k, "cp_async_wait"),
+    "no barrier": lambda k: planting.without(k, "block_sync"),
     "no barrier in the loop": without_loop_barrier,
-    "no warp barrier in the epilogue": lambda k: mutate.without(k, "warp_sync"),
+    "no warp barrier in the epilogue": lambda k: planting.without(k, "warp_sync"),
     "no predicate on copies": without_predicates,
-    "no predicate on D": mutate.unguarded,
+    "no predicate on D": planting.unguarded,
     "tiles past the edge": not_inward,
     "rows past the end": rows_past_the_end,
     "the ragged tile last": in_plain_order,

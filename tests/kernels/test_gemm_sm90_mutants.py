@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from tests.sm90_mutants import CASES, EQUAL, WAYS, case, reason
+from tests.mutants.ordering import Mutant, mutants
+from tests.mutants.sm90 import CASES, EQUAL, WAYS, case, reason
 from tests.sweeps import each
-from tests.sync_mutants import Mutant, mutants
 
 QUICK = ("one consumer", "two consumers")
 EACH = 15

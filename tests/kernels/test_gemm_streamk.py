@@ -31,7 +31,7 @@ from layoutalg.kernels.gemm.tiles import Config, Sm80Config, Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.gemm.work.units import WorkUnit, part_count, share_of, slot_count, work_units
 from tests.gemm_cases import arguments, expected, packed
-from tests.mutate import rewrite
+from tests.mutants.planting import rewrite
 from tests.sweeps import each, first
 
 COUNTS = st.integers(1, 60), st.integers(1, 20), st.integers(1, 20)

@@ -15,9 +15,9 @@ from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
+from tests.mutants.ordering import mutants
 from tests.norms import check, data, launch_all
 from tests.sweeps import each
-from tests.sync_mutants import mutants
 
 REGISTERS, SHARED = (NormConfig(4, 1, 32, hold) for hold in ("registers", "shared"))
 MIXED_3 = replace(SHARED, staged=1, cluster=3)

@@ -15,7 +15,7 @@ from layoutalg.kernels.rowwise.programs.block import RowBlock
 from layoutalg.kernels.rowwise.programs.block_reduce import all_reduce, get, powers, put
 from layoutalg.kernels.rowwise.schedule import walk_of
 from layoutalg.kernels.rowwise.walk import Walk
-from tests import mutate
+from tests.mutants import planting
 from tests.sweeps import each
 
 CONFIGS = [
@@ -64,7 +64,7 @@ def test_an_exchange_without_its_barrier_is_a_race() -> None:
     numbers = np.zeros(128, np.float32)
     with pytest.raises(SimulationError):
         simulate(
-            mutate.without(kernel, "block_sync"),
+            planting.without(kernel, "block_sync"),
             {"src": np.zeros(4, np.float32), "numbers": numbers, "dst": numbers.copy()},
             group="warp", seed=1,
         )  # fmt: skip

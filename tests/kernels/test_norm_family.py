@@ -19,8 +19,8 @@ from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import walk_of
 from layoutalg.kernels.rowwise.unaligned import SkewedColumns
-from tests import mutate
 from tests.hostshim import run_cuda_text
+from tests.mutants import planting
 from tests.norms import check, data, launch_all, random_problem
 from tests.sweeps import each
 
@@ -188,7 +188,7 @@ HELD, STREAMED = NormConfig(4, 1, 64, "shared"), NormConfig(4, 1, 64, "global", 
 def test_a_missing_wait_is_found(name: str, c: NormConfig) -> None:
     p = norm_problem("softmax", (2, 1024), 1, "f32")
     d, (kernel,) = data(p, 7), plan(p, config=c).kernels
-    broken = mutate.without(kernel, name)
+    broken = planting.without(kernel, name)
     with pytest.raises(SimulationError):
         simulate(broken, {"src": d.src, "dst": d.old.copy()}, group="warp", seed=1)
 
@@ -202,7 +202,7 @@ def test_a_ring_without_a_slot_to_spare_is_found() -> None:
         return (Do(s.instr, (2,)),) if isinstance(s, Do) and s.instr.name == "cp_async_wait" else (s,)
 
     with pytest.raises(SimulationError):
-        simulate(mutate.rewrite(kernel, later), {"src": d.src, "dst": d.old.copy()})
+        simulate(planting.rewrite(kernel, later), {"src": d.src, "dst": d.old.copy()})
 
 
 def test_parts_are_not_held() -> None:

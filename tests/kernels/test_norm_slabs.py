@@ -17,9 +17,9 @@ from layoutalg.kernels.rowwise.norm_plan import configs
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import Hold
 from layoutalg.kernels.verification import verify
+from tests.mutants.ordering import mutants
 from tests.norms import check, data, launch_all
 from tests.sweeps import each
-from tests.sync_mutants import mutants
 
 VEC = {"f32": 4, "f16": 8, "bf16": 8}
 

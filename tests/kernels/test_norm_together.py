@@ -18,9 +18,9 @@ from layoutalg.kernels.rowwise.cluster import moved_bytes
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
+from tests.mutants.ordering import mutants
 from tests.norms import check, data
 from tests.sweeps import each
-from tests.sync_mutants import mutants
 
 
 def config(

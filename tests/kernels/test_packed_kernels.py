@@ -25,9 +25,9 @@ from layoutalg.kernels.rowwise import (
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.kernels.rowwise.schedule import Hold
-from tests import mutate
 from tests.kernels.test_reduce_family import agree as reduction_agrees
 from tests.kernels.test_reduce_family import run as run_reduction
+from tests.mutants import planting
 from tests.norms import check, data, launch_all
 from tests.reductions import random_numbers
 from tests.sweeps import each, first
@@ -160,5 +160,5 @@ def test_a_missing_wait_is_found(name: str) -> None:
     d = data(p, 1, special=False)
     with pytest.raises((SimulationError, AssertionError)):
         got = d.old.copy()
-        simulate(mutate.without(kernel, name), {"src": d.src, "dst": got}, group="warp", seed=3)
+        simulate(planting.without(kernel, name), {"src": d.src, "dst": got}, group="warp", seed=3)
         check(p, d, got)

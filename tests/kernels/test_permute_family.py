@@ -29,8 +29,8 @@ from layoutalg.kernels.move.problem import (
 )
 from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
-from tests import mutate
 from tests.hostshim import run_cuda_text
+from tests.mutants import planting
 from tests.permutations import random_buffers, random_problem
 from tests.sweeps import each, first
 
@@ -120,7 +120,7 @@ def test_a_missing_wait_is_found(name: str) -> None:
     p = permute_problem((128, 128), (1, 0), "f32")
     x = normalise(p)
     src, old = random_buffers(p, 4)
-    kernel = mutate.without(build(x, configs(x)[0]), name)
+    kernel = planting.without(build(x, configs(x)[0]), name)
     with pytest.raises(SimulationError):
         simulate(kernel, {"src": raw(src), "dst": raw(old)}, group="warp", seed=1)
 
@@ -135,7 +135,7 @@ def test_a_missing_edge_predicate_is_found() -> None:
         return s.body if isinstance(s, If) and any(v.name in "ij" for v in variables(s.condition)) else (s,)
 
     try:
-        simulate(mutate.rewrite(build(x, configs(x)[0]), unasked), {"src": raw(src), "dst": dst})
+        simulate(planting.rewrite(build(x, configs(x)[0]), unasked), {"src": raw(src), "dst": dst})
     except SimulationError:
         return
     assert not np.array_equal(dst, raw(reference(p, src, old)))

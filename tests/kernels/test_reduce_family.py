@@ -30,8 +30,8 @@ from layoutalg.kernels.rowwise.columns import Beside, Later
 from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.kernels.rowwise.trials import reduction_bound
 from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail, SkewedSums
-from tests import mutate
 from tests.hostshim import run_cuda_text
+from tests.mutants import planting
 from tests.reductions import decoded, outputs, random_numbers, random_plan, random_reduction
 from tests.sweeps import each, first
 
@@ -210,7 +210,7 @@ def test_a_missing_barrier_is_found() -> None:
     p = reduce_problem((4, 4096), 1, "sum", "f32")
     plan = plan_with(p, ReduceConfig(4, 32, 1, 4, 2))
     bits, _ = random_numbers(p.axes.source_elems, "f32", 1)
-    kernel = mutate.without(build(plan)[0], "block_sync")
+    kernel = planting.without(build(plan)[0], "block_sync")
     with pytest.raises(SimulationError):
         simulate(kernel, {"src": bits, "dst": np.zeros(4, "u4")}, group="warp", seed=1)
 
@@ -220,7 +220,7 @@ def test_a_missing_butterfly_is_found() -> None:
     plan = plan_with(p, ReduceConfig(4, 32, 1, 4, 2))
     bits, values = random_numbers(p.axes.source_elems, "f32", 1)
     old = np.zeros(4, "u4")
-    simulate(mutate.without(build(plan)[0], "butterfly_sum_1"), {"src": bits, "dst": old})
+    simulate(planting.without(build(plan)[0], "butterfly_sum_1"), {"src": bits, "dst": old})
     error = np.abs(decoded(old, "f32") - reduced(p, values))
     assert (error > reduction_bound(p, plan.additions, values)).all()
 

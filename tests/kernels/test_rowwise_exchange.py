@@ -12,8 +12,8 @@ from layoutalg.codegen.program import Kernel, printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import LayoutAlgError, SimulationError
 from layoutalg.kernels.rowwise.cluster import Exchange
+from tests.mutants.ordering import mutants
 from tests.sweeps import each
-from tests.sync_mutants import mutants
 
 SHAPES = [(2, 1, 4, 2), (3, 3), (8, 5), (16, 2, 1)]
 """Blocks of a cluster, words of a sender; warps of a block and clusters where they are not 2 and 1."""

@@ -23,8 +23,8 @@ from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS
-from tests import mutate
 from tests.gemm_cases import unpacked
+from tests.mutants import planting
 from tests.sequences import TENSOR_OPS, launches_of, predicted, problem_of, verified
 from tests.sweeps import each
 
@@ -179,7 +179,7 @@ def test_a_store_that_is_not_printed_fails(
     op: str, shape: Any, axes: Any, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def without(sequence: LaunchSequence) -> LaunchSequence:
-        kernels = tuple(mutate.without(kernel, store) for kernel in sequence.kernels)
+        kernels = tuple(planting.without(kernel, store) for kernel in sequence.kernels)
         return printed_sequence(replace(sequence, kernels=kernels))
 
     monkeypatch.setattr(verification, "printed_sequence", without)
@@ -278,6 +278,6 @@ def test_a_forgotten_factor_is_seen(factor: str) -> None:
 
 
 def test_a_missing_barrier_is_an_error() -> None:
-    family = broken(SM80, lambda kernel: mutate.without(kernel, BAR.name))
+    family = broken(SM80, lambda kernel: planting.without(kernel, BAR.name))
     with pytest.raises(SimulationError):
         verify(family, gemm_problem(64, 64, 128))

@@ -24,8 +24,8 @@ from layoutalg.kernels.calls import api, product_api, reduce_api
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.layout import Layout
-from tests import mutate
-from tests.mutant_cases import CASES
+from tests.mutants import planting
+from tests.mutants.cases import CASES
 from tests.sequences import TENSOR_OPS, launches_of, problem_of, verified
 
 
@@ -41,7 +41,7 @@ def _from_the_start(s: Stmt) -> tuple[Stmt, ...]:
 
 
 def _wrongly_lowered(kernel: Kernel) -> Kernel:
-    return mutate.rewrite(lower(kernel), _from_the_start)
+    return planting.rewrite(lower(kernel), _from_the_start)
 
 
 def _product(name: str, *extents: int) -> Callable[[], VerifyReport]:
@@ -136,7 +136,7 @@ def test_a_dropped_grid_wait_is_refused() -> None:
         second = launches_of(problem_of(op, shape, (axis,), "f32")).kernels[1]
         to_cuda(second)
         with pytest.raises(IRError, match="while the kernel in front works on it"):
-            to_cuda(mutate.without(second, "grid_wait"))
+            to_cuda(planting.without(second, "grid_wait"))
 
 
 @pytest.mark.parametrize("name", ["softmax rows", "softmax twice"])

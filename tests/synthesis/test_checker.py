@@ -16,8 +16,8 @@ from layoutalg.errors import MismatchError, UndecidedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.synthesis import Synthesis, check_certificate, synthesize
 from layoutalg.synthesis.proof import refutation
+from tests.mutants.syntheses import mistakes, sampled
 from tests.sweeps import each
-from tests.synthesis_mutants import mistakes, sampled
 
 F32 = dtype("f32")
 THREE = [

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, replace
 
 from layoutalg.codegen.program import Do, RegRef, Stmt, lower, walk
-from tests.mutant_cases import Case
-from tests.mutants import Mutant
+from tests.mutants.cases import Case
+from tests.mutants.statements import Mutant
 
 NEVER = "never executed: the text serves this problem alone, and no lane of it comes here"
 UNREAD = "never read: to read a register that nothing has written is an error, and nothing else writes it"

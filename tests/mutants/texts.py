@@ -1,6 +1,6 @@
 """Programs of the kernel language with one mistake each, by an edit of their text, and what says so.
 
-python -m tests.program_mutants [PROGRAM ...] [--write]
+python -m tests.mutants.texts [PROGRAM ...] [--write]
 
 prints what differs from the list, or writes it anew; then read the diff.
 
@@ -45,7 +45,7 @@ CAUGHT = ("built", "checked", "hazard", "result")
 SAME = ("gpu", "same program", "same accesses", "more accesses", "fewer accesses")
 LIST = ROOT / "tests" / "data" / "program_mutants.txt"
 BUILT = "\nkernel = k.build()\n"
-HEAD = """Mutants of programs in the kernel language; see tests/program_mutants.py.
+HEAD = """Mutants of programs in the kernel language; see tests/mutants/texts.py.
 
 - the piece of the program that is replaced
 + what stands there instead

@@ -1,7 +1,7 @@
 """Mistakes at every statement of the printed programs of the kernel language, through the public `verify`.
 
-The mistakes are those of tests.mutants; they are planted in the program that is printed, so that the written
-one stays right, and what the two access is compared too.
+The mistakes are those of tests.mutants.statements; they are planted in the program that is printed, so that the
+written one stays right, and what the two access is compared too.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from layoutalg import codegen as cg
 from layoutalg.codegen.program import lower, lowering
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import LayoutAlgError, SimulationError
-from tests.mutants import KINDS, Mutant, mutants_of, mutated
-from tests.program_mutants import BUILT, made, programs
+from tests.mutants.statements import KINDS, Mutant, mutants_of, mutated
+from tests.mutants.texts import BUILT, made, programs
 
 ALL_TAKEN = "every vector of the loop is taken once, in another order"
 REASONS = (

@@ -1,6 +1,6 @@
 """Mutants of gemm-sm90: each is caught by the simulator, in any order of the warps, or is no mistake.
 
-python -m tests.sm90_mutants [CASE ...]
+python -m tests.mutants.sm90 [CASE ...]
 
 prints the mutants of the cases that some way of running them does not catch, with the reason why that is
 right where EQUAL has one.
@@ -25,7 +25,7 @@ from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.work.groups import group_words
 from tests.gemm_cases import arguments, expected, grouped_arguments, grouped_expected, grouped_problem
-from tests.sync_mutants import mutants
+from tests.mutants.ordering import mutants
 
 Way = tuple[Literal["block", "warp"], int]
 WAYS: tuple[Way, ...] = (("block", 0), ("warp", 1))

@@ -1,0 +1,1 @@
+"""Small mistakes in programs, texts, syntheses and the source itself, and what finds each of them."""
