@@ -1,7 +1,7 @@
 """Mistakes at every statement of the printed programs of the kernel language, through the public `verify`.
 
-The mistakes are those of tests.mutants.statements; they are planted in the program that is printed, so that the
-written one stays right, and what the two access is compared too.
+The mistakes are those of tests.mutants.statements; they are planted in the program that is printed, so that
+the written one stays right, and what the two access is compared too.
 """
 
 from __future__ import annotations
