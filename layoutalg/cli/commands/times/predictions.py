@@ -67,6 +67,7 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
     from layoutalg.kernels.registry import find_family
 
     chosen, found = find_family(family), []
+    law = chosen.law_on(arch)
     for p in problems:
         config = chosen.choose(p, arch)
         notes = chosen.bench.notes(p, config, arch)
@@ -78,7 +79,10 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
             {"problem": str(p), "steps": [], "refused": [], "choice": {"way": way} | group_fields(notes)}
             for p, way, notes in found
         ]
-        say_json(header("bench") | {"family": family, "arch": arch, "rates": [], "predicted": said})
+        say_json(
+            header("bench")
+            | {"family": family, "arch": arch, "rates": [f"times of {law.board}"], "predicted": said}
+        )
         return
     rows = [
         (
@@ -89,7 +93,7 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
     ]  # fmt: skip
     columns = ("problem", "way", "us", "TFLOP/s", "by TMA", "cut")
     say(
-        table(f"{family} on {arch}: groups of one size, expected", columns, rows, left=2),
+        table(f"{family} on {arch} ({law.board}): groups of one size, expected", columns, rows, left=2),
         "By TMA and cut are boxes of 64 rows of results: those that leave by TMA, and those that a group's "
         "end cuts, which threads store.",
     )
