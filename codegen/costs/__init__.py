@@ -13,6 +13,7 @@ from __future__ import annotations
 from layoutalg.codegen.costs.classes import MAX_EXECUTIONS, MAX_POINTS
 from layoutalg.codegen.costs.cost import Cost, Costs, Prediction, describe, is_shared, total_costs, warp_costs
 from layoutalg.codegen.costs.count import (
+    STATED,
     AccessTraffic,
     copied,
     sequence_traffic,
@@ -26,6 +27,7 @@ from layoutalg.codegen.costs.enumerated import traffic_enumerated
 __all__ = [
     "MAX_EXECUTIONS",
     "MAX_POINTS",
+    "STATED",
     "AccessTraffic",
     "Cost",
     "Costs",

@@ -274,8 +274,13 @@ def check_stated(family: Family, sequence: LaunchSequence) -> None:
         )
 
 
-def check_modelled(family: Family, problem: Any, config: Any, arch: str) -> None:
-    """Raise UnsupportedError for a configuration of which nothing says how long it takes."""
+def check_modelled(family: Family, problem: Any, arch: str) -> None:
+    """Raise UnsupportedError for a problem of whose first configuration nothing says how long it takes.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> check_modelled(FAMILIES["transpose"], FAMILIES["transpose"].problem(64, 64, "f32"), "sm_90")
+    """
+    config = family.choose(problem, arch)
     if family.law is not None:
         family.expected_ns(problem, config, arch)
     else:

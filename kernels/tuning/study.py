@@ -181,13 +181,13 @@ def fitted_rates(records: Iterable[Record], names: Sequence[str] = tuple(RATES))
     ({'launches': 1000.0, 'sectors': 0.5, 'wavefronts': 0.0}, 0.0)
     """
     problems = by_problem(records)
-    for one in (r for own in problems.values() for r in own):
-        check_counted(one.counters)
     places = {name[2:] for name in problems}
     if len(places) > 1:
         raise MismatchError(f"records of {len(places)} places do not mix: choose a GPU")
     if len(problems) < FOLDS:
         raise ResourceError("parts of the problems of a fit", FOLDS, len(problems))
+    for one in (r for own in problems.values() for r in own):
+        check_counted(one.counters)
     groups = [problems[name] for name in sorted(problems)]
     errors = []
     for fold in range(FOLDS):

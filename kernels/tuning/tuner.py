@@ -34,7 +34,6 @@ from layoutalg.kernels.tuning.jobs import (
     Times,
     UnfitWorkerError,
     build,
-    check_modelled,
     take_times,
 )
 from layoutalg.kernels.tuning.keys import MOST_TEXT, Record
@@ -83,8 +82,8 @@ def jobs_of(
     """The first `top` configurations of each problem that a search may look at, `Family.searched`, best first
     by the family or by current rates.
 
-    Raises ResourceError for a number of candidates past MOST_TOP or under 1, what `Family.choose` raises for
-    a problem that has none, and UnsupportedError for one whose first the model knows no time of.
+    Raises ResourceError for a number of candidates past MOST_TOP or under 1, and what `Family.choose` raises
+    for a problem that has none.
 
     >>> from layoutalg.kernels.tuning.jobs import model_place
     >>> p = find_family("transpose").problem(256, 256, "f32")
@@ -103,8 +102,6 @@ def jobs_of(
             gpu = place[1] if place[0] == "gpu" else ""
             stand = iter(rates.ranked(found, problem, arch, gpu, asked=found.searched(problem, arch)))
         for rank, config in enumerate(islice(stand, top)):
-            if rank == 0 and place[0] == "model":
-                check_modelled(found, problem, config, arch)
             yield Job(family, problem, config, rank, arch, place, store, limit_s, take)
 
 

@@ -173,6 +173,7 @@ def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
     from layoutalg.kernels.registry import FAMILIES
     from layoutalg.kernels.tuning import (
         TIMINGS,
+        check_modelled,
         cluster_engine,
         current_rates,
         first_of,
@@ -194,6 +195,9 @@ def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
         )
     listed = _problems(family, asked)
     on_gpus = asked.timing == "gpu"
+    if not on_gpus:
+        for problem in listed:
+            check_modelled(family, problem, chip)
     if asked.scheduler is None and on_gpus:
         from layoutalg.codegen.gpu import require_gpu
 
