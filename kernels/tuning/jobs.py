@@ -236,7 +236,7 @@ def build(job: Job, known: frozenset[str] = frozenset()) -> Built:
         if kernel in known:
             return Built(kernel)
         on_gpu = job.place[0] == "gpu"
-        if not on_gpu and family.law is None:
+        if job.place[0] == "model" and family.law is None:
             check_stated(family, sequence)
         counters = counters_of(sequence, family.numbers(job.problem, job.config), job.arch)
         return Built(kernel, compile_sequence(sequence, job.arch) if on_gpu else None, counters)

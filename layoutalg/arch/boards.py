@@ -16,7 +16,7 @@ _MIB = 1 << 20
 
 _A100 = "NVIDIA A100 data sheet; NVIDIA A100 Tensor Core GPU Architecture white paper"
 _H100 = "NVIDIA H100 data sheet; NVIDIA H100 Tensor Core GPU Architecture white paper"
-_GH200 = "NVIDIA GH200 Grace Hopper Superchip data sheet, which states no L2 and no clock"
+_GH200 = "NVIDIA GH200 data sheet, which states no L2 and no clock; SMs: NVIDIA Grace Hopper white paper"
 
 
 def _a100(name: str, dram_bytes_per_s: float) -> Board:
@@ -80,12 +80,12 @@ BOARDS: Mapping[str, tuple[Board, ...]] = MappingProxyType(
             Board(
                 name="A30",
                 sms=56,
-                l2_bytes=24 * _MIB,
+                l2_bytes=None,
                 dram_bytes_per_s=933e9,
                 f32_flops_per_s=10.3e12,
                 f16_tensor_flops_per_s=165e12,
                 boost_hz=1440e6,
-                source="NVIDIA A30 data sheet; L2 and clock: NVIDIA A30 product brief",
+                source="NVIDIA A30 data sheet; clock: NVIDIA A30 product brief",
             ),
         ),
         "sm_86": (
@@ -136,12 +136,12 @@ BOARDS: Mapping[str, tuple[Board, ...]] = MappingProxyType(
             Board(
                 name="L4",
                 sms=58,
-                l2_bytes=48 * _MIB,
+                l2_bytes=None,
                 dram_bytes_per_s=300e9,
                 f32_flops_per_s=30.3e12,
                 f16_tensor_flops_per_s=121e12,
                 boost_hz=2040e6,
-                source="NVIDIA L4 data sheet; NVIDIA Ada GPU Architecture white paper",
+                source="NVIDIA L4 data sheet; clock: NVIDIA L4 product brief",
             ),
             Board(
                 name="GeForce RTX 4090",
@@ -173,7 +173,7 @@ BOARDS: Mapping[str, tuple[Board, ...]] = MappingProxyType(
                 f32_flops_per_s=66.9e12,
                 f16_tensor_flops_per_s=989e12,
                 boost_hz=1980e6,
-                source=_H100,
+                source=f"{_H100}; clock: that of its rate of f32",
             ),
             Board(
                 name="H100-PCIe",

@@ -148,8 +148,9 @@ def _rate(value: float | None, unit: float) -> str:
 
 
 def _board(arch: Arch, board: Board) -> tuple[object, ...]:
+    l2 = "-" if board.l2_bytes is None else f"{board.l2_bytes / (1 << 20):g}"
     return (
-        board.name, arch.name, board.sms, "-" if board.l2_bytes is None else f"{board.l2_bytes / (1 << 20):g}",
+        board.name, arch.name, board.sms, l2,
         _rate(board.dram_bytes_per_s, 1e9), _rate(board.f32_flops_per_s, 1e12),
         _rate(board.f16_tensor_flops_per_s, 1e12), _rate(board.boost_hz, 1e6), board.source,
     )  # fmt: skip

@@ -195,7 +195,7 @@ def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
         )
     listed = _problems(family, asked)
     on_gpus = asked.timing == "gpu"
-    if not on_gpus:
+    if asked.timing == "model":
         for problem in listed:
             check_modelled(family, problem, chip)
     if asked.scheduler is None and on_gpus:
