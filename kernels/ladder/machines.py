@@ -130,8 +130,8 @@ def find_machine(arch: str | Arch) -> Machine:
         known = " and ".join(MACHINES)
         raise UnsupportedError(f"rates of {name} were neither measured nor published: {known} are predicted")
     if (board := find_board(arch)) != find_board(name):
+        usual = find_board(name).name
         raise UnsupportedError(
-            f"rates of {board.name} were neither measured nor published: name {name} for those of a "
-            f"{MACHINES[name].name}"
+            f"rates of {board.name} were neither measured nor published: name {name} for those of {usual}"
         )
     return MACHINES[name]

@@ -114,7 +114,7 @@ def test_a_roofline_is_of_the_board_that_is_named(gpu: str) -> None:
 @pytest.mark.parametrize("gpu", ["H100-SXM5", "GH200-96GB"])
 def test_predictions_of_one_board_are_not_those_of_another(gpu: str) -> None:
     for words, part in (
-        (("bench", "gemm-sm80", "--predict"), "name sm_90 for those of a H200"),
+        (("bench", "gemm-sm80", "--predict"), "name sm_90 for those of H200-SXM"),
         (
             ("bench", "gemm-sm90", "--predict", "--groups", "4", "--size", "512"),
             "no times of gemm-sm90 are known",
