@@ -67,13 +67,13 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
     from layoutalg.kernels.registry import find_family
 
     chosen, found = find_family(family), []
-    law = chosen.law_on(arch)
     for p in problems:
         config = chosen.choose(p, arch)
         notes = chosen.bench.notes(p, config, arch)
         if not notes:
             raise UnsupportedError(f"{p} has no groups: of products without, --predict is of --size")
         found.append((p, chosen.way(config), notes))
+    law = chosen.law_on(arch)
     if as_json:
         said = [
             {"problem": str(p), "steps": [], "refused": [], "choice": {"way": way} | group_fields(notes)}
