@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from layoutalg.arch import Arch, Board, find_arch
+from layoutalg.arch import Arch, Board, find_board
 from layoutalg.codegen.costs import Prediction
-from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.elements import NUMPY_NAME
 from layoutalg.optional import import_trouble
 
@@ -284,16 +283,13 @@ class Bound:
         return f"{self.unit}: {self.asked}, {self.least_us:.1f} us"
 
 
-def find_board(arch: str | Arch) -> Board:
-    """The board of an architecture.  Raises UnsupportedError where there is none.
+def clock_of(board: Board) -> float:
+    """The clock of a board's rates in Hz, where its document states none that at which FFMA reaches its rate.
 
-    >>> find_board("sm_90").sms
-    132
+    >>> clock_of(find_board("sm_90")) / 1e6
+    1980.0
     """
-    chip = find_arch(arch)
-    if chip.board is None:
-        raise UnsupportedError(f"{chip.name} has no board whose rates could bound a launch")
-    return chip.board
+    return board.boost_hz or board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
 
 
 def limits(
@@ -301,18 +297,17 @@ def limits(
 ) -> tuple[Bound, ...]:
     """The bounds of some launches that move so many bytes of memory, the tightest first.
 
-    Raises UnsupportedError for an architecture without a board.
+    Raises as `find_board` does.
 
     >>> [str(b) for b in limits(1 << 27, [])]
     ['bytes of memory: 134217728, 28.0 us', 'load-store cycles: 0, 0.0 us']
     """
     board = find_board(arch)
-    clock = board.boost_hz or board.f32_flops_per_s / (board.sms * FLOPS_PER_CYCLE)
     cycles = sum(
         cost.instructions if "global" in op else cost.total for one in predictions for op, cost in one.items()
     )
     found = (
         Bound("bytes of memory", moved_bytes, moved_bytes / board.dram_bytes_per_s * 1e6),
-        Bound("load-store cycles", cycles, cycles / (board.sms * clock) * 1e6),
+        Bound("load-store cycles", cycles, cycles / (board.sms * clock_of(board)) * 1e6),
     )
     return tuple(sorted(found, key=lambda b: -b.least_us))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import Arch, find_arch, find_board
 from layoutalg.codegen.costs import Prediction, sequence_traffic, total_costs
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.errors import LayoutAlgError, UnsupportedError
@@ -103,6 +103,18 @@ class Bench:
     notes: Callable[[Any, Any, str], Mapping[str, Any]] = lambda problem, config, arch: {}
 
 
+@dataclass(frozen=True, slots=True)
+class Law:
+    """What a family's planner ranks its candidates by, as nanoseconds of a cold launch.
+
+    `ns` is of a problem, one of its configurations and an architecture; its numbers are those of `board`, on
+    which they were fitted, and of no other.
+    """
+
+    board: str
+    ns: Callable[[Any, Any, str | Arch], float]
+
+
 class Traffic(NamedTuple):
     """Bytes that memory is asked to read and to write."""
 
@@ -135,7 +147,7 @@ def l2_bytes(arch: str) -> int:
     60
     """
     board = find_arch(arch).board
-    return board.l2_bytes if board else 0
+    return (board.l2_bytes or 0) if board else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +165,8 @@ class Family:
     the buffers hold: numbers that depend on both; `memory` is what memory is predicted to read and to write
     for a configuration, None where that is not said.  `further` are configurations behind those of
     `candidates`, best first, that a search of measured times may look at and a lock file may name; a problem
-    that is planned without either never makes them.
+    that is planned without either never makes them.  `law` is the
+    planner's order where that is one of times.
     """
 
     name: str
@@ -176,6 +189,7 @@ class Family:
     words: Callable[[Any, Any, Mapping[str, Any]], Mapping[str, int]] = lambda problem, config, given: {}
     memory: Callable[[Any, Any, str | Arch], Traffic] | None = None
     further: Callable[[Any, str | Arch], Iterable[Any]] = lambda problem, arch: ()
+    law: Law | None = None
 
     def choose(
         self, problem: Any, arch: str | Arch = "sm_90", among: Callable[[Any], bool] = lambda config: True
@@ -223,6 +237,29 @@ class Family:
         place, and what depends on the configuration too."""
         found = {**self.bench.scalars(problem), **given}
         return found | dict(self.words(problem, config, found))
+
+    def law_on(self, arch: str | Arch) -> Law:
+        """The law of times, whose numbers are those of the board that a name asks for, see `find_board`.
+
+        Raises UnsupportedError for a family whose planner has no law, and for another board than the law's,
+        and as `find_board` does.
+        """
+        if self.law is None:
+            raise UnsupportedError(f"{self.name} has no law of times: its planner orders without one")
+        board = find_board(arch)
+        if board.name != self.law.board:
+            raise UnsupportedError(
+                f"no times of {self.name} are known on {board.name}: the numbers of its law are those of "
+                f"{self.law.board}"
+            )
+        return self.law
+
+    def expected_ns(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> float:
+        """Nanoseconds that the planner expects of a configuration.
+
+        Raises as `law_on` does, UnsupportedError for a configuration that the planner does not offer.
+        """
+        return self.law_on(arch).ns(problem, config, find_arch(arch))
 
     def predict(self, problem: Any, config: Any, arch: str | Arch = "sm_90") -> Prediction:
         """What all accesses of all launches cost, by instruction."""

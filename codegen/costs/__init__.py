@@ -5,35 +5,42 @@ enumerated   the definition: every block, iteration, warp and lane
 accesses     each memory operand of a program, with the loops and conditions around it
 split        an expression as the sum of a part that the point determines and a remainder
 classes      which executions of an access cost the same
-count        traffic: the numbers of the definition, computed from classes
+count        traffic: the numbers of the definition, computed from classes; unstated: what is not in them
 """
 
 from __future__ import annotations
 
 from layoutalg.codegen.costs.classes import MAX_EXECUTIONS, MAX_POINTS
-from layoutalg.codegen.costs.cost import Cost, Costs, Prediction, describe, total_costs, warp_costs
+from layoutalg.codegen.costs.cost import Cost, Costs, Prediction, describe, is_shared, total_costs, warp_costs
 from layoutalg.codegen.costs.count import (
+    STATED,
     AccessTraffic,
     copied,
     sequence_traffic,
     traffic,
     traffic_by_access,
+    uncounted,
+    unstated,
 )
 from layoutalg.codegen.costs.enumerated import traffic_enumerated
 
 __all__ = [
     "MAX_EXECUTIONS",
     "MAX_POINTS",
+    "STATED",
     "AccessTraffic",
     "Cost",
     "Costs",
     "Prediction",
     "copied",
     "describe",
+    "is_shared",
     "sequence_traffic",
     "total_costs",
     "traffic",
     "traffic_by_access",
     "traffic_enumerated",
+    "uncounted",
+    "unstated",
     "warp_costs",
 ]

@@ -138,10 +138,15 @@ def describe(prediction: Prediction) -> list[str]:
     """
     return [
         f"  {op:15}{cost.instructions:6} instructions {cost.total:6} "
-        f"{'wavefronts' if _is_shared(op) else 'sectors'} (ideal {cost.ideal})"
+        f"{'wavefronts' if is_shared(op) else 'sectors'} (ideal {cost.ideal})"
         for op, cost in prediction.items()
     ]
 
 
-def _is_shared(op: str) -> bool:
+def is_shared(op: str) -> bool:
+    """Whether an access costs wavefronts of shared memory, by the analysis' name of it.
+
+    >>> is_shared("cp.async.16"), is_shared("cp.async.16:global")
+    (True, False)
+    """
     return find_instruction(op, find_arch("sm_90")).space == "shared"

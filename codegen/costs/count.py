@@ -8,13 +8,16 @@ are taken one by one, and how they depend on blocks and loops never multiplies.
 
     traffic(kernel, {"n": 1 << 30})["st.global.b128"]       Cost(instructions, sectors, ideal sectors)
 
+What a program does beside that is not in these numbers: `unstated` names it, `uncounted` what of it moves
+memory.  A time that is made of them is that of a program without either.
+
 Notes.  Parameters are ints and are checked as a launch checks them.  Registers and data play no part: no
 address of a tile program depends on them.  A program and its lowered form have the same traffic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -23,10 +26,54 @@ from layoutalg.codegen.costs.accesses import MemoryAccess, ProgramReader
 from layoutalg.codegen.costs.classes import Classes, classes_of, lanes_of
 from layoutalg.codegen.costs.cost import Cost, Costs, Prediction
 from layoutalg.codegen.costs.split import Array
-from layoutalg.codegen.program import Do, Kernel, LaunchSequence
+from layoutalg.codegen.instr import (
+    BAR,
+    BYTE_PERMUTE,
+    CLEAR,
+    CP_ASYNC,
+    CP_ASYNC_LINE,
+    CP_ASYNC_ZFILL,
+    CP_COMMIT,
+    CP_WAIT,
+    GRID_WAIT,
+    LDG,
+    LDG_FRESH,
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    LDS,
+    MOVE,
+    MOVMATRIX,
+    SELECT,
+    STG,
+    STG_WHOLE,
+    STMATRIX,
+    STMATRIX_TRANS,
+    STS,
+    TRANSPOSE_8,
+    TRANSPOSE_16,
+    WARP_SYNC,
+    Instr,
+)
+from layoutalg.codegen.program import Do, Kernel, LaunchSequence, walk
 
 _ROWS = 4096
 """Instructions whose lanes are counted at a time, to bound memory."""
+
+_ACCESSES = (
+    LDG, LDG_FRESH, STG, STG_WHOLE, LDS, STS, CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL, LDMATRIX,
+    LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, CLEAR,
+)  # fmt: skip
+STATED: frozenset[Instr] = frozenset(
+    {
+        *(one for table in _ACCESSES for one in table.values()),
+        *(MOVE, SELECT, BYTE_PERMUTE, MOVMATRIX, TRANSPOSE_8, TRANSPOSE_16),
+        *(BAR, WARP_SYNC, CP_COMMIT, CP_WAIT, GRID_WAIT),
+    }
+)
+"""Instructions that only access memory at the addresses of lanes, move registers for that, or wait for it."""
+
+_ENGINES = frozenset({"place", "map"})
+"""Roles of memory that no lane's address says the extent of: boxes of TMA, tiles of descriptors, peers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +115,37 @@ def traffic(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = "sm_90
         if access.cost.instructions:
             costs.add(access.op, access.cost)
     return costs.prediction()
+
+
+def unstated(kernels: Iterable[Kernel]) -> tuple[str, ...]:
+    """The instructions of some programs whose cost their traffic does not state, by name, each once: all that
+    compute, atomics, everything asynchronous but cp.async, and every instruction that is not STATED.
+
+    >>> from layoutalg.codegen.instr import LDG, Instr, updated
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> k = KernelBuilder("squares", threads=32)
+    >>> v = k.reg("v", 1)
+    >>> k.do(LDG[4], v, k.at(k.pointer("x", 4), k.tid))
+    >>> k.do(Instr("square", (updated("d", 1),), "void square(u32& d) {}", lambda machine, group, d: d), v)
+    >>> unstated([k.build()])
+    ('square',)
+    """
+    return _names(kernels, lambda one: one not in STATED)
+
+
+def uncounted(kernels: Iterable[Kernel]) -> tuple[str, ...]:
+    """The instructions of some programs that access memory which their traffic does not count, as `unstated`.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> uncounted([KernelBuilder("nothing", threads=32).build()])
+    ()
+    """
+    return _names(kernels, lambda one: any(operand.role in _ENGINES for operand in one.operands))
+
+
+def _names(kernels: Iterable[Kernel], wanted: Callable[[Instr], bool]) -> tuple[str, ...]:
+    found = (s.instr for kernel in kernels for s in walk(kernel.body) if isinstance(s, Do))
+    return tuple(dict.fromkeys(one.name for one in found if wanted(one)))
 
 
 def sequence_traffic(

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from layoutalg.codegen.gpu import SassInstruction
@@ -34,10 +35,37 @@ SCHEDULERS = 4
 
 WARP_BYTES, WAVEFRONT_BYTES = 32, 128
 
-NOT_MODELLED = frozenset(
-    ("HGMMA", "IGMMA", "QGMMA", "BGMMA", "SYNCS", "UTMALDG", "UTMASTG", "UBLKCP", "WARPGROUP", "CALL")
-)
-"""Opcodes of engines that run beside the scheduler, and calls."""
+PIPES: Mapping[Pipe, frozenset[str]] = MappingProxyType(
+    {
+        "tensor": frozenset(("HMMA", "IMMA", "DMMA", "BMMA")),
+        "lsu": frozenset(("LD", "LDG", "LDS", "LDSM", "LDL", "ST", "STG", "STS", "STSM", "STL", "LDGSTS")),
+        "fma": frozenset(
+            (
+                "FFMA", "FFMA32I", "FMUL", "FMUL32I", "FADD", "FADD32I", "IMAD", "HFMA2", "HMUL2", "HADD2",
+                "DFMA", "DMUL", "DADD",
+            )
+        ),
+        "alu": frozenset(
+            (
+                "IADD", "IADD3", "IADD32I", "VIADD", "LEA", "LOP", "LOP3", "LOP32I", "SHF", "SHL", "SHR",
+                "PRMT", "SEL", "SGXT", "IABS", "IMNMX", "VIMNMX", "BMSK", "MOV", "MOV32I", "LDC", "CS2R",
+                "ISETP", "ICMP", "PLOP3", "PSETP", "P2R", "R2P", "VOTE", "FMNMX", "FSEL", "FSET", "FSETP",
+                "HMNMX2", "HSET2", "HSETP2", "F2FP",
+            )
+        ),
+        "xu": frozenset(
+            ("MUFU", "F2F", "F2I", "I2F", "FRND", "POPC", "FLO", "BREV", "S2R", "S2UR", "SHFL", "MOVM")
+        ),
+        "branch": frozenset(
+            (
+                "BRA", "BRX", "JMP", "JMX", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "NOP", "BAR",
+                "DEPBAR", "LDGDEPBAR",
+            )
+        ),
+    }
+)  # fmt: skip
+"""Opcodes by the pipe that takes them; integer ones with a U in front are uniform.  Nothing states
+what any other takes: wgmma, TMA, mbarriers, atomics, fences and calls among them."""
 
 _SIZE = re.compile(r"\.(U8|S8|U16|S16|64|128)(?=\.|$)")
 _BYTES = {"": 4, "64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
@@ -98,8 +126,6 @@ def _step(one: SassInstruction, facts: Facts, level: Level, wavefronts: Mapping[
     control = one.control
     if control is None:
         raise UnsupportedError(f"{one.text} has no control word: disassemble with encodings=True")
-    if one.opcode.partition(".")[0] in NOT_MODELLED:
-        raise UnsupportedError(f"{one.opcode} of a main loop: wgmma, TMA and mbarriers are not timed")
     notes: list[str] = []
 
     def known(what: str, other: str) -> float:
@@ -141,25 +167,20 @@ def _step(one: SassInstruction, facts: Facts, level: Level, wavefronts: Mapping[
 
 
 def pipe_of(one: SassInstruction) -> Pipe:
-    """The pipe that takes an instruction.
+    """The pipe that takes an instruction.  Raises UnsupportedError for one that is in none of PIPES.
 
-    >>> [pipe_of(SassInstruction(0, x)) for x in ("HMMA.16816.F32 R4", "IMAD R1", "LOP3.LUT R1", "BRA 0x0")]
-    ['tensor', 'fma', 'alu', 'branch']
+    >>> [pipe_of(SassInstruction(0, x)) for x in ("HMMA.16816.F32 R4", "IMAD R1", "ULOP3.LUT UR1", "BRA 0x0")]
+    ['tensor', 'fma', 'uniform', 'branch']
     """
-    base, kind = one.opcode.partition(".")[0], one.kind
-    if kind in _LSU:
-        return "lsu"
-    if kind == "tensor":
-        return "tensor"
-    if kind in ("control", "barrier"):
-        return "branch"
-    if base.startswith("U") or base == "R2UR":
+    base = one.opcode.partition(".")[0]
+    for pipe, opcodes in PIPES.items():
+        if base in opcodes:
+            return pipe
+    if base == "R2UR" or (
+        base.startswith("U") and base[1:] in {*PIPES["alu"], "IMAD", "POPC", "FLO", "BREV"}
+    ):
         return "uniform"
-    if base in ("MUFU", "F2F", "F2I", "I2F", "FRND", "POPC", "FLO", "BREV", "S2R", "S2UR", "SHFL", "MOVM"):
-        return "xu"
-    if base in ("FFMA", "FMUL", "FADD", "IMAD", "HFMA2", "HMUL2", "HADD2", "DFMA", "DMUL", "DADD"):
-        return "fma"
-    return "alu"
+    raise UnsupportedError(f"{one.opcode} is not timed: nothing states what it takes")
 
 
 def _access(opcode: str, kind: str) -> tuple[str, int, int]:

@@ -9,7 +9,8 @@ other sizes of as many rows neither plan nor compile nor upload anything.  Else 
 
     print(layoutalg.ops.plan_grouped_matmul(x, w))
 
-    8192 x 4096 x 7168 bf16 TN in 8 groups on sm_90: gemm-sm90, 128x256x64, 4 stages, ..., 596 us expected
+    8192 x 4096 x 7168 bf16 TN in 8 groups on sm_90: gemm-sm90, 128x256x64, 4 stages, ...,
+    596 us expected on H200-SXM
 
 Notes.  Time and configuration are those of groups of one size, so that they do not depend on the sizes.
 """
@@ -76,8 +77,8 @@ FAMILY = "gemm-sm90"
 class GroupedPlan:
     """How groups of rows are multiplied on an architecture.
 
-    `problem` is what the kernel computes, with its configuration and the nanoseconds that are expected of
-    groups of one size; both are None where each group is a `matmul` of its own, for which `reason` says why.
+    `problem` is what the kernel computes, with its configuration; both are None where each group is a
+    `matmul` of its own, for which `reason` says why.  `ns` is the time by the law of the family.
 
     >>> import numpy
     >>> plan = plan_grouped_matmul(numpy.ones((96, 64), "f2"), numpy.ones((3, 64, 32), "f2"), arch="sm_90")
@@ -89,8 +90,18 @@ class GroupedPlan:
     groups: int
     problem: GemmProblem | None
     config: Sm90Config | None
-    expected_ns: float
+    ns: float
     reason: str
+    asked: str = DEFAULT_ARCH
+
+    @property
+    def expected_ns(self) -> float:
+        """Nanoseconds that are expected of groups of one size on the board that `asked` names.
+
+        Raises UnsupportedError where no law is of that board, see `Family.law_on`.
+        """
+        FAMILIES[FAMILY].law_on(self.asked)
+        return self.ns
 
     @property
     def launches(self) -> int:
@@ -100,8 +111,11 @@ class GroupedPlan:
     def __str__(self) -> str:
         if self.problem is None:
             return f"{self.groups} groups on {self.arch}: a matmul for each, for {self.reason}"
-        expected = f"{self.expected_ns / 1e3:.0f} us expected"
-        return f"{self.problem} on {self.arch}: {FAMILY}, {self.config}, {expected}"
+        said = f"{self.problem} on {self.arch}: {FAMILY}, {self.config}"
+        try:
+            return f"{said}, {self.ns / 1e3:.0f} us expected on {FAMILIES[FAMILY].law_on(self.asked).board}"
+        except UnsupportedError as error:
+            return f"{said} ({error})"
 
 
 def grouped_matmul(
@@ -186,8 +200,9 @@ def plan_grouped_matmul(
     if product.empty or not product.k:
         shapes = " and ".join(str(given[x].form.shape) for x in "ab")
         raise ShapeError(f"a product of {shapes} has no elements to add up: no kernel is launched")
-    chip = find_arch(arch or gpu_status().arch or DEFAULT_ARCH).name
-    return _plan(product, given["b"].form, starts_of(given), chip)
+    name = arch or gpu_status().arch or DEFAULT_ARCH
+    found = _plan(product, given["b"].form, starts_of(given), find_arch(name).name)
+    return replace(found, asked=name)
 
 
 def _rows(size: object) -> int:

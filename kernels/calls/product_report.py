@@ -3,12 +3,13 @@
     print(layoutalg.ops.plan_matmul(x, w))
 
     4095 x 4095 x 4095 f16 TN, lda 4096, ldb 4096 on sm_90: gemm-sm90, 256x128x64, 4 stages, clusters of
-    1x2x1, 230 us expected, 51 us of it copies
+    1x2x1, 230 us expected on H200-SXM, 51 us of it copies
       a is copied into rows of 4096 elements (4095 x 4095)
       b is copied into rows of 4096 elements (4095 x 4095)
-    otherwise gemm-sm80, 64x64x32, 2 stages, 1458 us expected
+    otherwise gemm-sm80, 64x64x32, 2 stages, 1458 us expected on H200-SXM
 
-Times are those of the cost model, with a cold cache: they choose among ways, and promise nothing.
+Times are those of the cost model, with a cold cache: they choose among ways, and promise nothing.  They are
+stated of the board that the law of the family was fitted on; on others the law only chooses.
 """
 
 from __future__ import annotations
@@ -16,23 +17,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
+from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import gpu_status
-from layoutalg.errors import ShapeError
+from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.calls.product_api import asked, starts_of
 from layoutalg.kernels.calls.product_choice import Way, ways
-from layoutalg.kernels.gemm import Config, GemmProblem, GemvConfig
+from layoutalg.kernels.gemm import GEMM_FAMILIES, Config, GemmProblem, GemvConfig
 
 DEFAULT_ARCH = "sm_90"
+
+_FAMILIES = MappingProxyType({family.name: family for family in GEMM_FAMILIES})
 
 
 @dataclass(frozen=True, eq=False)
 class MatmulPlan:
     """The ways to compute a product on an architecture, the one that `matmul` takes first.
 
-    `problem` is what its kernel computes, b^T a^T where the result lies in columns.  Times are nanoseconds.
+    `problem` is what its kernel computes, b^T a^T where the result lies in columns.  Times are nanoseconds on
+    the board that `asked` names.
 
     >>> import numpy
     >>> plan = plan_matmul(numpy.ones((1, 4096), "f4"), numpy.ones((4096, 4096), "f4"), arch="sm_90")
@@ -42,6 +47,7 @@ class MatmulPlan:
 
     arch: str
     ways: tuple[Way, ...]
+    asked: str
 
     @property
     def problem(self) -> GemmProblem:
@@ -65,7 +71,12 @@ class MatmulPlan:
 
     @property
     def expected_ns(self) -> float:
-        """What the call is expected to take on a GPU, copies included."""
+        """What the call is expected to take, copies included.
+
+        Raises UnsupportedError where no law is of the board that `asked` names, see `Family.law_on`.
+        """
+        if _by_law(self.ways[0]):
+            _FAMILIES[self.family].law_on(self.asked)
         return self.ways[0].ns
 
     def __str__(self) -> str:
@@ -73,22 +84,33 @@ class MatmulPlan:
 
     def _lines(self) -> Iterator[str]:
         first, *rest = self.ways
-        yield f"{self.problem} on {self.arch}: {_said(first)}"
+        yield f"{self.problem} on {self.arch}: {_said(first, self.asked)}"
         for name, part in sorted(first.plan.copies.items()):
             shape = " x ".join(map(str, part.shape))
             verb = "is computed apart and moved" if name == "out" else "is copied"
             yield f"  {name} {verb}{f' into rows of {part.pitch} elements' if part.pitch else ''} ({shape})"
         for way in rest:
             copied = f", copying {' and '.join(sorted(way.plan.copies))}" if way.plan.copies else ""
-            yield f"otherwise {_said(way)}{copied}"
+            yield f"otherwise {_said(way, self.asked)}{copied}"
 
 
-def _said(way: Way) -> str:
+def _by_law(way: Way) -> bool:
+    """Whether a way was chosen by the law of its family, not by a lock file."""
+    return way.source == "cost model"
+
+
+def _said(way: Way, asked: str) -> str:
     if way.ns == inf:
         return f"{way.family}, which has no configuration for it"
+    where = ""
+    if _by_law(way):
+        try:
+            where = f" on {_FAMILIES[way.family].law_on(asked).board}"
+        except UnsupportedError as error:
+            return f"{way.family}, {way.config} ({error})"
     copies = f", {way.copies_ns / 1e3:.0f} us of it copies" if way.copies_ns else ""
-    source = "" if way.source == "cost model" else f", by the {way.source}"
-    return f"{way.family}, {way.config}, {way.ns / 1e3:.0f} us expected{copies}{source}"
+    source = "" if _by_law(way) else f", by the {way.source}"
+    return f"{way.family}, {way.config}, {way.ns / 1e3:.0f} us expected{where}{copies}{source}"
 
 
 def plan_matmul(
@@ -97,9 +119,10 @@ def plan_matmul(
 ) -> MatmulPlan:  # fmt: skip
     """How `matmul` of these arrays computes the product: family, configuration, copies, expected time.
 
-    Arrays on the CPU are treated as arrays on a GPU with the same strides and alignment.  `arch` is that of
-    the current GPU, or sm_90 where there is none.  Nothing is computed or compiled.  Raises as `matmul` does,
-    ShapeError for a product without elements, UnknownNameError for another architecture.
+    Arrays on the CPU are treated as arrays on a GPU with the same strides and alignment.  `arch` names an
+    architecture, a GPU or a board: that of the current GPU, or sm_90 where there is none.  Nothing is
+    computed or compiled.  Raises as `matmul` does, ShapeError for a product without elements,
+    UnknownNameError for another architecture.
 
     >>> import numpy
     >>> x, w = numpy.ones((4096, 4096), "f2"), numpy.ones((4096, 4096), "f2")
@@ -113,5 +136,6 @@ def plan_matmul(
     if product.empty or not product.k:
         shapes = " and ".join(str(given[x].form.shape) for x in "ab")
         raise ShapeError(f"a product of {shapes} has no elements to add up: no kernel is launched")
-    chip = find_arch(arch or gpu_status().arch or DEFAULT_ARCH).name
-    return MatmulPlan(chip, ways(product, starts_of(given), chip))
+    name = arch or gpu_status().arch or DEFAULT_ARCH
+    chip = find_arch(name).name
+    return MatmulPlan(chip, ways(product, starts_of(given), chip), name)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from layoutalg.arch import T4_ACHIEVED, Arch, find_arch
+from layoutalg.arch import T4_ACHIEVED, Arch, find_arch, find_board
 from layoutalg.errors import UnsupportedError
 
 Provenance = Literal["measured", "published", "documented", "assumed"]
@@ -119,7 +119,8 @@ MACHINES: Mapping[str, Machine] = MappingProxyType({"sm_90": _h200(), "sm_75": _
 
 
 def find_machine(arch: str | Arch) -> Machine:
-    """The machine of an architecture.  Raises UnsupportedError for one whose rates are not known.
+    """The machine of an architecture or of a board.  Raises UnsupportedError for one whose rates are not
+    known, and as `find_board` does.
 
     >>> find_machine("T4").name
     'T4'
@@ -128,4 +129,9 @@ def find_machine(arch: str | Arch) -> Machine:
     if name not in MACHINES:
         known = " and ".join(MACHINES)
         raise UnsupportedError(f"rates of {name} were neither measured nor published: {known} are predicted")
+    if (board := find_board(arch)) != find_board(name):
+        usual = find_board(name).name
+        raise UnsupportedError(
+            f"rates of {board.name} were neither measured nor published: name {name} for those of {usual}"
+        )
     return MACHINES[name]

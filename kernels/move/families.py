@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
-from layoutalg.arch import Arch, find_arch
+from layoutalg.arch import Arch, find_arch, find_board
 from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.gpu import array_assign, device_copy, random_bytes, random_normal, to_host
 from layoutalg.codegen.instr import converted
@@ -186,7 +186,12 @@ def _permute_notes(p: PermuteProblem, c: Any, arch: str) -> dict[str, Any]:
         for way, words in ways.items()
     }
     moved = {"moved bytes": p.moved_bytes, "memory bytes": sum(_permute_memory(p, c, arch))}
-    return {**sectors, **moved, "bound": str(limits(p.moved_bytes, [found], arch)[0])}
+    return {
+        **sectors,
+        **moved,
+        "bound": str(limits(p.moved_bytes, [found], arch)[0]),
+        "board": find_board(arch).name,
+    }
 
 
 # --- both ----------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ from layoutalg.kernels.elements import (
     values_of,
     words_of,
 )
-from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Pace, Traffic
+from layoutalg.kernels.family import NEEDED, Bench, Candidate, Expected, Family, Law, Pace, Traffic
 from layoutalg.kernels.modes import places
 from layoutalg.kernels.rowwise import norm_plan
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
@@ -231,6 +231,11 @@ def _candidates(p: Problem, arch: str | Arch) -> Iterator[Candidate]:
     yield from (Candidate(c, why) for c, why in sorted(tried, key=lambda one: one[1] is not None))
 
 
+def _law_ns(p: ReduceProblem, c: Any, arch: str | Arch) -> float:
+    """What the model of reductions gives all passes."""
+    return 1e3 * plan_with(p, c, arch).predicted_us
+
+
 def _launches(p: Problem, c: Any, arch: str | Arch = "sm_90") -> LaunchSequence:
     if isinstance(p, ReduceProblem):
         return sequence_of(plan_with(p, c, arch), arch)
@@ -384,6 +389,7 @@ def _family(op: str, limit: str, reach: Callable[[Any, Mapping[str, Any]], Launc
             notes=_notes,
         ),
         memory=_memory,
+        law=Law("H200-SXM", _law_ns) if op in FOLD else None,
     )
 
 

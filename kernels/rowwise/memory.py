@@ -21,8 +21,7 @@ from __future__ import annotations
 
 from math import prod
 
-from layoutalg.arch import Arch
-from layoutalg.kernels.baselines import find_board
+from layoutalg.arch import Arch, find_board
 from layoutalg.kernels.family import Traffic
 from layoutalg.kernels.rowwise import norm_plan
 from layoutalg.kernels.rowwise.programs import NormLaunches

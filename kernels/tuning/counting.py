@@ -28,7 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from layoutalg.codegen.costs import total_costs
+from layoutalg.codegen.costs import is_shared, total_costs, uncounted
 from layoutalg.codegen.gpu import compile_sequence, load_sequence, require_gpu, to_device
 from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.kernels.registry import find_family
@@ -135,11 +135,13 @@ def predicted_counters(job: Job) -> dict[str, float]:
     """
     family = find_family(job.family)
     found = total_costs(family.costs(job.problem, job.config, job.arch))
+    told: dict[str, float] = {}
     ways = {"sectors loaded": ("ld.global", ":global"), "sectors stored": ("st.global",)}
     made = {name: sum(cost.total for op, cost in found.items() if any(x in op for x in words))
             for name, words in ways.items()}  # fmt: skip
-    every = sum(cost.total for op, cost in found.items() if ".shared" in op or "matrix" in op)
-    told = {**{name: float(x) for name, x in made.items()}, "shared wavefronts": float(every)}
+    every = sum(cost.total for op, cost in found.items() if is_shared(op))
+    if not uncounted(family.launches(job.problem, job.config, job.arch).kernels):
+        told = {**{name: float(x) for name, x in made.items()}, "shared wavefronts": float(every)}
     if family.memory is not None:
         read, written = family.memory(job.problem, job.config, job.arch)
         told |= {"bytes read": float(read), "bytes written": float(written)}

@@ -8,8 +8,9 @@ attempt and nothing more.  So what runs is a child of the worker, kept from job 
 ended with the first thing that is not.  The worker itself writes the record, before anybody hears of it: who
 asked for it may be gone.
 
-`timing` is "gpu", or "model": nanoseconds from what the program's memory accesses cost and the rates of the
-architecture's board, never measured and never called so.
+`timing` is "gpu", or "model": nanoseconds that the family's planner expects, `Family.law`, never measured and
+never called so.  A family without a law that only moves data has those of its accesses, at the rates of the
+architecture's board; a program with an instruction whose cost these do not state has none:
 
     ns = launches * launch + sectors * sector + wavefronts * wavefront
 """
@@ -27,8 +28,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
-from layoutalg.arch import find_arch
-from layoutalg.codegen.costs import sequence_traffic, total_costs
+from layoutalg.arch import find_arch, find_board
+from layoutalg.codegen.costs import is_shared, sequence_traffic, total_costs, uncounted, unstated
 from layoutalg.codegen.gpu import (
     CompiledSequence,
     Reading,
@@ -46,8 +47,8 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import LayoutAlgError, MismatchError, UnsupportedError
-from layoutalg.kernels.baselines import Launch
-from layoutalg.kernels.family import Pace, set_count
+from layoutalg.kernels.baselines import Launch, clock_of
+from layoutalg.kernels.family import Family, Pace, set_count
 from layoutalg.kernels.identity import data_digest
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.keys import (
@@ -66,7 +67,7 @@ Place: TypeAlias = "tuple[str, str, str, str, str, str]"
 `Key.place`."""
 
 RATES: Mapping[str, float] = MappingProxyType({"launches": 2000.0, "sectors": 0.0, "wavefronts": 0.0})
-"""Nanoseconds of a launch; those of a sector and a wavefront of the whole GPU follow from the board."""
+"""Counters that have rates; nanoseconds of a launch, those of a sector and a wavefront are the board's."""
 
 CALIBRATION = "calibration GB/s"
 """The counter that says how fast the board copied beside."""
@@ -234,15 +235,18 @@ def build(job: Job, known: frozenset[str] = frozenset()) -> Built:
         kernel = kernel_digest(sequence, job.arch)
         if kernel in known:
             return Built(kernel)
-        counters = counters_of(sequence, family.numbers(job.problem, job.config), job.arch)
         on_gpu = job.place[0] == "gpu"
+        if job.place[0] == "model" and family.law is None:
+            check_stated(family, sequence)
+        counters = counters_of(sequence, family.numbers(job.problem, job.config), job.arch)
         return Built(kernel, compile_sequence(sequence, job.arch) if on_gpu else None, counters)
     except FAULTS as error:
         return Built(kernel, failure=_text(error))
 
 
 def counters_of(sequence: LaunchSequence, scalars: Mapping[str, int], arch: str) -> dict[str, float]:
-    """Launches, and sectors and wavefronts of all memory accesses, read off the programs.
+    """Launches, and sectors and wavefronts of all memory accesses, read off the programs; launches alone
+    where TMA, wgmma or the like move what no lane's address says.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["transpose"]
@@ -250,34 +254,66 @@ def counters_of(sequence: LaunchSequence, scalars: Mapping[str, int], arch: str)
     >>> counters_of(called_sequence(f, p, f.choose(p), "sm_90"), {}, "sm_90")
     {'launches': 1.0, 'sectors': 1024.0, 'wavefronts': 256.0}
     """
+    launches = {"launches": float(len(sequence.kernels))}
+    if uncounted(sequence.kernels):
+        return launches
     traffic = total_costs(sequence_traffic(sequence, scalars, arch))
-    shared = sum(cost.total for op, cost in traffic.items() if ".shared" in op or "matrix" in op)
+    shared = sum(cost.total for op, cost in traffic.items() if is_shared(op))
     return {
-        "launches": float(len(sequence.kernels)),
+        **launches,
         "sectors": float(sum(cost.total for cost in traffic.values()) - shared),
         "wavefronts": float(shared),
     }
 
 
-def modelled_ns(counters: Mapping[str, float], arch: str, rates: Mapping[str, float] = RATES) -> float:
-    """Nanoseconds by the sum in the module's text; rates that are 0 are those of the board.
+def check_stated(family: Family, sequence: LaunchSequence) -> None:
+    """Raise UnsupportedError for a program that does what the model of accesses has no cost of."""
+    if names := unstated(sequence.kernels):
+        raise UnsupportedError(
+            f"{family.name} has no law of times, and the model of accesses no cost of {', '.join(names)}"
+        )
+
+
+def check_modelled(family: Family, problem: Any, arch: str) -> None:
+    """Raise UnsupportedError for a problem of whose first configuration nothing says how long it takes.
+
+    >>> from layoutalg.kernels.registry import FAMILIES
+    >>> check_modelled(FAMILIES["transpose"], FAMILIES["transpose"].problem(64, 64, "f32"), "sm_90")
+    """
+    config = family.choose(problem, arch)
+    if family.law is not None:
+        family.expected_ns(problem, config, arch)
+    else:
+        check_stated(family, called_sequence(family, problem, config, arch))
+
+
+def modelled_ns(counters: Mapping[str, float], arch: str) -> float:
+    """Nanoseconds by the sum in the module's text.  Raises as `find_board` does, UnsupportedError without a
+    counter.
 
     >>> round(modelled_ns({"launches": 1, "sectors": 1e6, "wavefronts": 0}, "sm_90"))
     8667
     """
-    board = find_arch(arch).board
-    if board is None:
-        raise UnsupportedError(f"no board is known of {arch}: its rates are needed for a model of times")
-    usual = {
-        "launches": 0.0,
-        "sectors": 32e9 / board.dram_bytes_per_s,
-        "wavefronts": 1e9 / (board.sms * (board.boost_hz or 1.5e9)),
+    board = find_board(arch)
+    rates = {
+        **RATES,
+        "sectors": 1e9 * find_arch(arch).sector_bytes / board.dram_bytes_per_s,
+        "wavefronts": 1e9 / (board.sms * clock_of(board)),
     }
-    return sum(count * (rates.get(name) or usual.get(name, 0.0)) for name, count in counters.items())
+    check_counted(counters)
+    return sum(counters[name] * rate for name, rate in rates.items())
+
+
+def check_counted(counters: Mapping[str, float]) -> None:
+    """Raise UnsupportedError where a counter that has a rate is not known."""
+    if missing := RATES.keys() - counters.keys():
+        raise UnsupportedError(
+            f"{' and '.join(sorted(missing))} are not known of programs that TMA or wgmma move memory for"
+        )
 
 
 def by_model(job: Job, built: Built) -> Times:
-    """The model's nanoseconds, as if they were times.
+    """Nanoseconds of the family's law, or of its accesses, as if they were times.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["sum"]
@@ -286,6 +322,9 @@ def by_model(job: Job, built: Built) -> Times:
     >>> len(by_model(job, build(job))[0])
     1
     """
+    family = find_family(job.family)
+    if family.law is not None:
+        return (family.expected_ns(job.problem, job.config, job.arch),), dict(built.counters)
     return (modelled_ns(built.counters, job.arch),), dict(built.counters)
 
 

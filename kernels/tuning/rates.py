@@ -31,7 +31,7 @@ from typing import Any
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import MismatchError, ParseError
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.tuning.jobs import RATES, counters_of
+from layoutalg.kernels.tuning.jobs import RATES, check_counted, counters_of
 from layoutalg.kernels.tuning.keys import (
     TIMINGS,
     VERIFIED,
@@ -60,7 +60,7 @@ class Rates:
     """Nanoseconds by counter of one family on one GPU, and the relative errors on problems left out.
 
     >>> Rates("sum", "model", "sm_90", "0.1.0", {"launches": 9.0, "sectors": 2.0, "wavefronts": 0.0}).ns(
-    ...     {"launches": 1.0, "sectors": 3.0}
+    ...     {"launches": 1.0, "sectors": 3.0, "wavefronts": 0.0}
     ... )
     15.0
     """
@@ -87,8 +87,9 @@ class Rates:
         return hashlib.sha256(rates_text(self).encode()).hexdigest()
 
     def ns(self, counters: Mapping[str, float]) -> float:
-        """What counters take together."""
-        return sum(counters.get(name, 0.0) * rate for name, rate in self.rates_ns.items())
+        """What counters take together.  Raises UnsupportedError where one is not known."""
+        check_counted(counters)
+        return sum(counters[name] * rate for name, rate in self.rates_ns.items())
 
     def check(self, arch: str | Arch, gpu: str = "") -> None:
         """Raise MismatchError for rates of another GPU than `gpu`, of the model of another architecture, or

@@ -26,7 +26,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 from layoutalg.errors import MismatchError, ResourceError
-from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK, RATES, SLOW
+from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK, RATES, SLOW, check_counted
 from layoutalg.kernels.tuning.keys import VERIFIED, Record
 
 FOLDS = 5
@@ -168,7 +168,8 @@ class Fit:
 def fitted_rates(records: Iterable[Record], names: Sequence[str] = tuple(RATES)) -> Fit:
     """The rates of counters that fit the times best, and how far they are off where they were not fitted.
 
-    Raises MismatchError for records of several places, ResourceError for fewer problems than FOLDS.
+    Raises MismatchError for records of several places, ResourceError for fewer problems than FOLDS,
+    UnsupportedError for records whose counters are not known.
 
     >>> from layoutalg.kernels.tuning.keys import Key
     >>> def timed(n):
@@ -185,13 +186,15 @@ def fitted_rates(records: Iterable[Record], names: Sequence[str] = tuple(RATES))
         raise MismatchError(f"records of {len(places)} places do not mix: choose a GPU")
     if len(problems) < FOLDS:
         raise ResourceError("parts of the problems of a fit", FOLDS, len(problems))
+    for one in (r for own in problems.values() for r in own):
+        check_counted(one.counters)
     groups = [problems[name] for name in sorted(problems)]
     errors = []
     for fold in range(FOLDS):
         known = [r for n, own in enumerate(groups) if n % FOLDS != fold for r in own]
         rates = _least_squares(known, names)
         for r in (r for n, own in enumerate(groups) if n % FOLDS == fold for r in own):
-            expected = sum(r.counters.get(name, 0.0) * rate for name, rate in rates.items())
+            expected = sum(r.counters[name] * rate for name, rate in rates.items())
             errors.append(abs(expected / r.ns - 1))
     every = [r for own in groups for r in own]
     return Fit(_least_squares(every, names), median(errors), max(errors), len(every), len(groups))
@@ -201,7 +204,7 @@ def _least_squares(records: Sequence[Record], names: Sequence[str]) -> dict[str,
     """The best rates that are 0 or more: the best of all choices of those that are not 0."""
     import numpy as np
 
-    rows = np.array([[r.counters.get(name, 0.0) / r.ns for name in names] for r in records])
+    rows = np.array([[r.counters[name] / r.ns for name in names] for r in records])
     best, least = dict.fromkeys(names, 0.0), float(len(records))
     for count in range(1, len(names) + 1):
         for free in combinations(range(len(names)), count):

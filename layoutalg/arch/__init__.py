@@ -6,7 +6,8 @@ find_mma_atom, find_copy_atom), of layoutalg.atoms, can be imported from here to
     model          Arch, Board, Instruction, Space, Provenance: the records
     instructions   INSTRUCTIONS: every memory instruction that is analysed; ADD A MEMORY INSTRUCTION HERE
     instruction_names  their names in PTX, SASS and CuTe; find_instruction
-    architectures  ARCHS: banks, sectors, sizes, limits and boards; ADD AN ARCHITECTURE HERE; find_arch
+    architectures  ARCHS: banks, sectors, sizes and limits; ADD AN ARCHITECTURE HERE; find_arch, find_board
+    boards         BOARDS: rates, caches and clocks of cards; ADD A BOARD HERE
     rates          operations per cycle, bandwidths and clocks of boards; tensor cores per SM, their shapes;
                    DRAM_RULES: the granularity of DRAM traffic
     swizzle_modes  SWIZZLE_MODES: the four modes of TMA and wgmma, 32, 64, 128 bytes and none
@@ -25,7 +26,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.arch.architectures import ARCHS, find_arch, find_target
+from layoutalg.arch.architectures import ARCHS, find_arch, find_board, find_target
+from layoutalg.arch.boards import BOARDS
 from layoutalg.arch.descriptor import (
     DESCRIPTOR_FIELDS,
     MAX_OFFSET_BYTES,
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARCHS",
+    "BOARDS",
     "CHUNK_BYTES",
     "COPY_ATOMS",
     "DESCRIPTOR_FIELDS",
@@ -131,6 +134,7 @@ __all__ = [
     "descriptor_text",
     "encode_descriptor",
     "find_arch",
+    "find_board",
     "find_copy_atom",
     "find_instruction",
     "find_mma_atom",

@@ -1,4 +1,4 @@
-"""ARCHS: what the documents state of each architecture from Volta to Blackwell, and how to find one by name.
+"""ARCHS: what the documents state of each architecture from Volta to Blackwell; find_arch and find_board.
 
     sm_70 Volta   sm_75 Turing   sm_80, sm_86, sm_87 Ampere   sm_89 Ada   sm_90 Hopper
     sm_100, sm_103, sm_120 Blackwell
@@ -15,8 +15,8 @@ Where two documents disagree: the Blackwell tuning guide gives compute capabilit
 KB and 32 blocks per SM; tables 30 to 32 of the programming guide and cuda_occupancy.h give 100 KB (128 KB is
 the unified data cache that it is a part of) and 24 blocks, which stand here.
 
-A board's peak rates are those of NVIDIA's data sheets, dense; a rate that they do not state is None, and an
-architecture whose boards they do not describe in full has no board.
+An architecture's board is the first of its BOARDS; sm_103, of which no document describes a card, has none.
+Architectures are found by the name of any GPU, rates only by that of a board: see find_board.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from layoutalg.arch.boards import BOARDS
 from layoutalg.arch.instructions import instruction_table
 from layoutalg.arch.model import Arch, Board
-from layoutalg.errors import ArgumentTypeError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
 
-_KIB, _MIB = 1 << 10, 1 << 20
+_KIB = 1 << 10
 _GUIDE = "CUDA C++ Programming Guide, Compute Capability {}"
 _GUIDE_13 = "CUDA Programming Guide 13, 5.1.3, tables 30 and 31, compute capability {}"
 
@@ -48,16 +49,7 @@ _TABLE = (
         shared_allocation_unit_bytes=256,
         max_warps_per_sm=64,
         max_blocks_per_sm=32,
-        board=Board(
-            name="Tesla V100-SXM2",
-            sms=80,
-            l2_bytes=6 * _MIB,
-            dram_bytes_per_s=900e9,
-            f32_flops_per_s=15.7e12,
-            f16_tensor_flops_per_s=125e12,
-            boost_hz=1530e6,
-            source="NVIDIA Tesla V100 GPU Architecture white paper, table 1",
-        ),
+        board=BOARDS["sm_70"][0],
         instructions=instruction_table(),
         source=_GUIDE.format("7.x"),
     ),
@@ -71,16 +63,7 @@ _TABLE = (
         shared_allocation_unit_bytes=256,
         max_warps_per_sm=32,
         max_blocks_per_sm=16,
-        board=Board(
-            name="T4",
-            sms=40,
-            l2_bytes=4 * _MIB,
-            dram_bytes_per_s=320e9,
-            f32_flops_per_s=8.1e12,
-            f16_tensor_flops_per_s=65e12,
-            boost_hz=1590e6,
-            source="NVIDIA T4 data sheet; NVIDIA Turing GPU Architecture white paper",
-        ),
+        board=BOARDS["sm_75"][0],
         instructions=_TURING,
         source=_GUIDE.format("7.x"),
     ),
@@ -92,16 +75,7 @@ _TABLE = (
         shared_bytes_per_sm=164 * _KIB,
         max_warps_per_sm=64,
         max_blocks_per_sm=32,
-        board=Board(
-            name="A100-SXM4-80GB",
-            sms=108,
-            l2_bytes=40 * _MIB,
-            dram_bytes_per_s=2039e9,
-            f32_flops_per_s=19.5e12,
-            f16_tensor_flops_per_s=312e12,
-            boost_hz=1410e6,
-            source="NVIDIA A100 data sheet; NVIDIA A100 Tensor Core GPU Architecture white paper",
-        ),
+        board=BOARDS["sm_80"][0],
         instructions=_AMPERE,
         source=_GUIDE.format("8.x"),
     ),
@@ -113,16 +87,7 @@ _TABLE = (
         shared_bytes_per_sm=100 * _KIB,
         max_warps_per_sm=48,
         max_blocks_per_sm=16,
-        board=Board(
-            name="GeForce RTX 3090",
-            sms=82,
-            l2_bytes=6 * _MIB,
-            dram_bytes_per_s=936e9,
-            f32_flops_per_s=35.6e12,
-            f16_tensor_flops_per_s=71e12,
-            boost_hz=1695e6,
-            source="NVIDIA Ampere GA102 GPU Architecture white paper, appendix A; tensor: f16 into f32",
-        ),
+        board=BOARDS["sm_86"][0],
         instructions=_AMPERE,
         source=_GUIDE_13.format("8.6"),
     ),
@@ -134,16 +99,7 @@ _TABLE = (
         shared_bytes_per_sm=164 * _KIB,
         max_warps_per_sm=48,
         max_blocks_per_sm=16,
-        board=Board(
-            name="Jetson AGX Orin 64GB",
-            sms=16,
-            l2_bytes=4 * _MIB,
-            dram_bytes_per_s=204.8e9,
-            f32_flops_per_s=5.3e12,
-            f16_tensor_flops_per_s=None,
-            boost_hz=1300e6,
-            source="NVIDIA Jetson AGX Orin Series technical brief TB_10749-001, which states no rate of f16",
-        ),
+        board=BOARDS["sm_87"][0],
         instructions=_AMPERE,
         source=_GUIDE_13.format("8.7"),
     ),
@@ -155,16 +111,7 @@ _TABLE = (
         shared_bytes_per_sm=100 * _KIB,
         max_warps_per_sm=48,
         max_blocks_per_sm=24,
-        board=Board(
-            name="L40S",
-            sms=142,
-            l2_bytes=96 * _MIB,
-            dram_bytes_per_s=864e9,
-            f32_flops_per_s=91.6e12,
-            f16_tensor_flops_per_s=362e12,
-            boost_hz=2520e6,
-            source="NVIDIA L40S data sheet; NVIDIA Ada GPU Architecture white paper",
-        ),
+        board=BOARDS["sm_89"][0],
         instructions=_AMPERE,
         source=_GUIDE.format("8.x"),
     ),
@@ -176,16 +123,7 @@ _TABLE = (
         shared_bytes_per_sm=228 * _KIB,
         max_warps_per_sm=64,
         max_blocks_per_sm=32,
-        board=Board(
-            name="H200-SXM",
-            sms=132,
-            l2_bytes=60 * _MIB,
-            dram_bytes_per_s=4.8e12,
-            f32_flops_per_s=66.9e12,
-            f16_tensor_flops_per_s=989e12,
-            boost_hz=1980e6,
-            source="NVIDIA H200 data sheet; L2, SM count and clock as the device reports them",
-        ),
+        board=BOARDS["sm_90"][0],
         instructions=_HOPPER,
         source=_GUIDE.format("9.0"),
     ),
@@ -197,16 +135,7 @@ _TABLE = (
         shared_bytes_per_sm=228 * _KIB,
         max_warps_per_sm=64,
         max_blocks_per_sm=32,
-        board=Board(
-            name="B200",
-            sms=148,
-            l2_bytes=126 * _MIB,
-            dram_bytes_per_s=8e12,
-            f32_flops_per_s=75e12,
-            f16_tensor_flops_per_s=2250e12,
-            boost_hz=None,
-            source="NVIDIA DGX B200 and HGX B200 data sheets",
-        ),
+        board=BOARDS["sm_100"][0],
         instructions=_BLACKWELL,
         source=_GUIDE.format("10.0"),
     ),
@@ -229,16 +158,7 @@ _TABLE = (
         shared_bytes_per_sm=100 * _KIB,
         max_warps_per_sm=48,
         max_blocks_per_sm=24,
-        board=Board(
-            name="GeForce RTX 5090",
-            sms=170,
-            l2_bytes=96 * _MIB,
-            dram_bytes_per_s=1792e9,
-            f32_flops_per_s=104.8e12,
-            f16_tensor_flops_per_s=209.5e12,
-            boost_hz=2407e6,
-            source="NVIDIA RTX Blackwell GPU Architecture white paper, appendix A; tensor: f16 into f32",
-        ),
+        board=BOARDS["sm_120"][0],
         instructions=_BLACKWELL,
         source=_GUIDE_13.format("12.x"),
     ),
@@ -272,6 +192,9 @@ _FAMILIES = {
 }
 """Families of several compute capabilities (Volta has 7.2 too), which name no architecture."""
 
+_ARCH_FAMILIES = frozenset({"turing", "ada", "adalovelace", "hopper"})
+"""Names in _GPUS that are those of an architecture, not of a GPU."""
+
 _MAKERS = ("nvidia", "geforce", "tesla", "jetson")
 
 
@@ -283,12 +206,18 @@ def _key(name: str) -> str:
     return key
 
 
+def _gpus(machine: Arch) -> list[str]:
+    """The names of GPUs of an architecture, and of families that have it alone."""
+    return _GPUS[machine.name].split(", ")
+
+
 def _spellings() -> dict[str, Arch]:
     found: dict[str, Arch] = {}
     for machine in _TABLE:
         major, minor = machine.compute_capability
         names = [*machine.targets, *(t.removeprefix("sm_") for t in machine.targets), f"{major}.{minor}"]
-        found |= {_key(name): machine for name in (*names, *_GPUS[machine.name].split(", "))}
+        boards = (board.name for board in BOARDS[machine.name])
+        found |= {_key(name): machine for name in (*names, *_gpus(machine), *boards)}
     return found
 
 
@@ -301,9 +230,9 @@ def find_arch(name: str | Arch) -> Arch:
 
     A name is a compiler target (sm_90, sm_90a), its short forms (sm90, 90a, 9.0), a GPU (H100, RTX 4090), or
     a family that has one compute capability alone (Turing, Ada, Hopper); case, blanks, "-", "_" and NVIDIA,
-    GeForce, Tesla or Jetson in front do not count.  A GPU stands for its architecture: the board that peak
-    rates are taken from is the one that the architecture's record names.  Raises UnknownNameError, for
-    families of several architectures too, and ArgumentTypeError for what is neither name nor Arch.
+    GeForce, Tesla or Jetson in front do not count.  A GPU or a board stands for its architecture here; its
+    rates are those of `find_board`.  Raises UnknownNameError, for families of several architectures too, and
+    ArgumentTypeError for what is neither name nor Arch.
 
     >>> find_arch("sm_75").max_warps_per_sm, find_arch("RTX 4090").name, find_arch("9.0").name
     (32, 'sm_89', 'sm_90')
@@ -322,6 +251,43 @@ def find_arch(name: str | Arch) -> Arch:
         gpus = (gpu for names in _GPUS.values() for gpu in names.split(", "))
         raise UnknownNameError("architecture", name, _BY_TARGET, also=gpus)
     return found
+
+
+def find_board(name: str | Arch) -> Board:
+    """The board whose rates a name asks for: never those of another GPU of the same architecture.
+
+    An architecture, by its target or as an Arch, stands for the board of its record; a GPU for its board, if
+    just one of it is recorded; a board, such as A100-PCIe-40GB, for itself.  Raises UnsupportedError for a
+    GPU of which no board is recorded, or several, and for an architecture without a board, and as `find_arch`
+    does.
+
+    >>> find_board("L4").dram_bytes_per_s / 1e9, find_board("H100-PCIe").sms, find_board("sm_90").name
+    (300.0, 114, 'H200-SXM')
+    """
+    machine = find_arch(name)
+    key, boards = "" if isinstance(name, Arch) else _key(str(name)), BOARDS.get(machine.name, ())
+    for board in boards:
+        if _key(board.name) == key:
+            return board
+    gpus = {_key(gpu): gpu for gpu in _gpus(machine)} if machine.name in _GPUS else {}
+    if key not in gpus or key in _ARCH_FAMILIES:
+        if machine.board is None:
+            raise UnsupportedError(f"no document describes a board of {machine.name} in full")
+        return machine.board
+    own = [board for board in boards if _gpu_of(board, gpus) == key]
+    if len(own) == 1:
+        return own[0]
+    if own:
+        names = " or ".join(board.name for board in own)
+        raise UnsupportedError(f"the rates of {gpus[key]} depend on the board: name {names}")
+    others = " or ".join(board.name for board in boards)
+    hint = f": name another board whose rates to take, {others}" if others else ""
+    raise UnsupportedError(f"no rates of {gpus[key]} are recorded{hint}")
+
+
+def _gpu_of(board: Board, gpus: Mapping[str, str]) -> str:
+    """The spelling of the GPU that a board carries: the longest that its name begins with."""
+    return max((gpu for gpu in gpus if _key(board.name).startswith(gpu)), key=len, default="")
 
 
 def find_target(name: str | Arch) -> str:

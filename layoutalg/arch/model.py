@@ -61,8 +61,8 @@ class Instruction:
 class Board:
     """A card that carries the architecture, and its peak rates: what rooflines are drawn with.
 
-    Rates are per second, dense (no structured sparsity), None where `source`, the data sheet, states none;
-    they are those at `boost_hz`, the clock of a multiprocessor, and scale with it.
+    Rates are per second, dense (no structured sparsity).  A number is None where `source`, the data sheet,
+    states none; rates of units are those at `boost_hz`, the clock of a multiprocessor, and scale with it.
 
     >>> from layoutalg.arch import ARCHS
     >>> ARCHS["sm_86"].board.boost_hz / 1e6
@@ -71,7 +71,7 @@ class Board:
 
     name: str
     sms: int
-    l2_bytes: int
+    l2_bytes: int | None
     dram_bytes_per_s: float
     f32_flops_per_s: float
     f16_tensor_flops_per_s: float | None

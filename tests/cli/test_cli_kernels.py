@@ -197,11 +197,11 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Timed]:
             rates["grouped_mm"] = 1.0
         notes: dict[str, Any] = {}
         if timed.family == "permute":
-            notes = {"sectors in": 700, "sectors out": 800, "bound": "bytes: 7, 1.5 us"}
+            notes = {"sectors in": 700, "sectors out": 800, "bound": "bytes: 7, 1.5 us", "board": "B"}
         elif family.bench.record == "reduced_rate":
             notes = {"moved bytes": 1000, "memory bytes": 1500}
         elif rates.get("grouped_mm"):
-            notes = {"expected us": 4.0, "boxes by TMA": 7000, "boxes by threads": 8}
+            notes = {"expected us": 4.0, "boxes by TMA": 7000, "boxes by threads": 8, "board": "B"}
         shown = timed.name or str(timed.problem)
         run = READ if method.energy else Run(unread="nothing to read by")
         return BenchRow(

@@ -80,7 +80,7 @@ def test_the_published_shares_of_a_t4_stand_beside_what_is_predicted() -> None:
 
 
 def test_the_same_steps_on_another_machine_have_no_published_share() -> None:
-    payload = answer("bench", "gemm-sm75", "--predict", "--size", "512", "--arch", "H100")
+    payload = answer("bench", "gemm-sm75", "--predict", "--size", "512", "--arch", "H200")
     assert payload["arch"] == "sm_90"
     assert [step["published_share"] for step in payload["predicted"][0]["steps"]] == [None, None]
 

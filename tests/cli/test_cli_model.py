@@ -94,7 +94,7 @@ def test_conversions_of_registers() -> None:
         (("occupancy", "transpose", "--threads", "32"), "ArgumentTypeError", "of its own"),
         (("occupancy", "--threads", "2048", "--registers", "32"), "ResourceError", "threads per block"),
         (("occupancy", "gemm-sm80", "--step", "8", "--arch", "sm_86"), "ResourceError", "101376"),
-        (("roofline", "--rates", "achieved"), "UnknownNameError", "accepted are sm_75"),
+        (("roofline", "--rates", "achieved"), "UnknownNameError", "accepted are T4"),
         (("roofline", "--rates", "guessed"), "UnknownNameError", "sheet"),
         (("roofline", "--arch", "sm_103"), "UnsupportedError", "no document describes a board"),
         (("roofline", "--arch", "B200", "--clock", "1000"), "UnsupportedError", "states the clock"),
@@ -201,7 +201,8 @@ def test_numbers_that_are_not_there_are_refused(tmp_path: Path) -> None:
 
 def test_a_roofline_with_a_ladder_and_what_was_measured(tmp_path: Path) -> None:
     out, found = tmp_path / "roof.svg", str(bench(tmp_path / "one.json"))
-    words = ("roofline", "--arch", "H100", "--ladder", "gemm-sm80", "--measured", found, "--dtype", "f16")
+    board = ("--arch", "H100-SXM5", "--dtype", "f16")
+    words = ("roofline", *board, "--ladder", "gemm-sm80", "--measured", found)
     assert run(*words, "-o", str(out)).exit_code == 0
     drawn = out.read_text(encoding="utf-8")
     assert "128x256: 8" in drawn and "gemm-simt, measured" in drawn and "cuBLAS, measured" in drawn

@@ -66,7 +66,7 @@ def test_the_table_says_the_same() -> None:
             "UnsupportedError",
             "has no loop that multiplies, so that none is timed",
         ),
-        (("gemm-sm90", "--time"), "UnsupportedError", "wgmma, TMA and mbarriers are not timed"),
+        (("gemm-sm90", "--time"), "UnsupportedError", "is not timed: nothing states what it takes"),
         (("gemm-sm80", "--time", "--arch", "sm_89"), "UnsupportedError", "no latencies of sm_89 are known"),
         (("gemm-sm80", "--time", "--level", "L3", *SMALL), "UnknownNameError", "accepted are L1, L2, DRAM"),
     ],

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from layoutalg.arch import (
     ARCHS,
+    BOARDS,
     SWIZZLE_MODES,
     TENSOR_CORES,
     Arch,
@@ -147,8 +148,9 @@ def _rate(value: float | None, unit: float) -> str:
 
 
 def _board(arch: Arch, board: Board) -> tuple[object, ...]:
+    l2 = "-" if board.l2_bytes is None else f"{board.l2_bytes / (1 << 20):g}"
     return (
-        board.name, arch.name, board.sms, f"{board.l2_bytes / (1 << 20):g}",
+        board.name, arch.name, board.sms, l2,
         _rate(board.dram_bytes_per_s, 1e9), _rate(board.f32_flops_per_s, 1e12),
         _rate(board.f16_tensor_flops_per_s, 1e12), _rate(board.boost_hz, 1e6), board.source,
     )  # fmt: skip
@@ -245,7 +247,7 @@ def hardware() -> str:
         instructions=sourced(INSTRUCTION_HEAD, map(_instruction, ARCHS["sm_90"].instructions.values())),
         known=table(("architecture", *MARKS), map(_known, archs)),
         limits=sourced(LIMIT_HEAD, map(_limits, archs)),
-        boards=sourced(BOARD_HEAD, [_board(arch, arch.board) for arch in archs if arch.board is not None]),
+        boards=sourced(BOARD_HEAD, [_board(arch, board) for arch in archs for board in BOARDS[arch.name]]),
         cores=sourced(CORE_HEAD, map(_cores, TENSOR_CORES.values())),
         modes=table(MODE_HEAD, map(_mode, SWIZZLE_MODES.values())),
     )

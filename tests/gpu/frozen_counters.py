@@ -18,9 +18,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from layoutalg.arch import find_board
 from layoutalg.codegen.gpu import in_processes, require_gpu
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.baselines import find_board
 from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig
 from layoutalg.kernels.matrix import MatrixProblem

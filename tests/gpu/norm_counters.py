@@ -59,7 +59,7 @@ def compared(
     board = find_arch(arch).board
     yield from accesses(label, launches.kernels, found, arch, polls=launches.config.together)
     expected = memory_traffic(launches, arch)
-    if board is not None and expected.read + expected.written > board.l2_bytes:
+    if board is not None and expected.read + expected.written > (board.l2_bytes or 0):
         for way, name in DRAM.items():
             measured = sum(int(counters[name]) for counters in found)
             yield Row(label, f"memory {way}", "bytes", getattr(expected, way), measured, MOVED)

@@ -60,7 +60,9 @@ def compared(whole: str, plan: ReducePlan, found: Sequence[Mapping[str, float]],
     for n, (kernel, counters) in enumerate(zip(build(plan), found, strict=True)):
         yield from accesses(whole + (f", pass {n + 1}" if len(found) > 1 else ""), [kernel], [counters], arch)
     p = plan.problem
-    if board is not None and p.read_bytes + p.written_bytes + 8 * plan.workspace_elems > board.l2_bytes:
+    if board is not None and p.read_bytes + p.written_bytes + 8 * plan.workspace_elems > (
+        board.l2_bytes or 0
+    ):
         read = sum(int(counters[DRAM["read"]]) for counters in found)
         yield Row(whole, "memory read", "bytes", plan.problem.read_bytes, read, MOVED)
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from layoutalg.arch import find_arch
+from layoutalg.arch import find_arch, find_board
 from layoutalg.codegen.costs import Cost
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.baselines import find_board, limits
+from layoutalg.kernels.baselines import limits
 
 
 def test_the_tightest_bound_comes_first() -> None:
@@ -29,5 +29,5 @@ def test_a_request_to_global_memory_is_a_cycle_whatever_its_sectors() -> None:
 
 
 def test_without_a_board_nothing_is_bounded() -> None:
-    with pytest.raises(UnsupportedError, match="no board"):
+    with pytest.raises(UnsupportedError, match="no document describes a board"):
         limits(1, [], replace(find_arch("sm_90"), board=None))

@@ -126,12 +126,12 @@ def test_plan_matmul_says_how_a_product_is_computed() -> None:
         r"\d+x\d+x64, \d+ stages(, clusters of \dx\dx\d)?(, ping-pong)?|\b\d+ us", "...", str(plan)
     ).splitlines()
     assert shown[:3] == [
-        "3001 x 3001 x 3001 f16 TN, lda 3008, ldb 3008 on sm_90: gemm-sm90, ..., ... expected, "
+        "3001 x 3001 x 3001 f16 TN, lda 3008, ldb 3008 on sm_90: gemm-sm90, ..., ... expected on H200-SXM, "
         "... of it copies",
         "  a is copied into rows of 3008 elements (3001 x 3001)",
         "  b is copied into rows of 3008 elements (3001 x 3001)",
     ]
-    assert shown[3:] == ["otherwise gemm-sm80, 64x64x32, 2 stages, ... expected"]
+    assert shown[3:] == ["otherwise gemm-sm80, 64x64x32, 2 stages, ... expected on H200-SXM"]
     assert plan_matmul(x, x.T, arch="sm_80").family == "gemm-sm80"
     with pytest.raises(ShapeError, match="has no elements to add up"):
         plan_matmul(x[:0], x.T)

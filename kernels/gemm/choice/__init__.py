@@ -8,7 +8,7 @@ suggest     refusals that name the nearest valid configuration
 
 from __future__ import annotations
 
-from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM75, SM80, SM90, Choice, expected_family
+from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM75, SM80, SM90, Choice, cold_ns, expected_family
 from layoutalg.kernels.gemm.choice.suggest import check_or_suggest
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "SM90",
     "Choice",
     "check_or_suggest",
+    "cold_ns",
     "expected_family",
 ]

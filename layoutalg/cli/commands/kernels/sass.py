@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from layoutalg.arch import find_board
 from layoutalg.cli.commands.kernels.options import (
     AxesOption,
     FamilyArgument,
@@ -19,6 +20,7 @@ from layoutalg.cli.kernel_names import find_kernel, whole_size_options
 from layoutalg.cli.options import GroupsOption, JsonOption
 from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
 from layoutalg.cli.refusals import header
+from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from layoutalg.codegen.timing import KernelTime
@@ -79,7 +81,11 @@ def sass_command(
     )
     from layoutalg.codegen.timing import time_main_loop
 
-    arch = compile_target(arch)
+    asked, arch = arch, compile_target(arch)
+    if time and (board := find_board(asked)) != find_board(arch):
+        raise UnsupportedError(
+            f"no latencies of {board.name} are known: name {arch} for those of {find_board(arch).name}"
+        )
     given = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes, "groups": groups}
     options = whole_size_options(family, given)
     with progress(f"compiling {family}", quiet=as_json):
@@ -134,7 +140,8 @@ def _time_words(kernel: str, problem: str, timed: KernelTime) -> Iterator[Any]:
     one, bounds = timed.time, timed.bounds
     rows = sorted(bounds.cycles.items(), key=lambda pair: -pair[1])
     yield table(
-        f"A turn of the main loop of {kernel} for {problem} on {timed.arch}",
+        f"A turn of the main loop of {kernel} for {problem} on {timed.arch}, with the latencies of "
+        f"{find_board(timed.arch).name}",
         ("cycles", "at least", "share"),
         [
             *((name, count(round(value)), f"{value / one.cycles:.0%}") for name, value in rows),

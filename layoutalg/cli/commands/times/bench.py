@@ -232,7 +232,11 @@ def _moved_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[
             (row.problem, *(f"{row.notes[f'sectors {way}']:,}" for way in ("in", "out")), row.notes["bound"])
             for row in predicted
         )
-        yield table("What was predicted", ("problem", "sectors in", "sectors out", "bound"), seen)
+        yield table(
+            f"What was predicted, at the rates of {predicted[0].notes['board']}",
+            ("problem", "sectors in", "sectors out", "bound"),
+            seen,
+        )
         yield f"Geometric mean of the shares of the copy: {mean_of(row.share for row in rows):.2f}."
 
 
@@ -327,8 +331,8 @@ def _product_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterato
         )  # fmt: skip
         yield table(f"{family}, groups, {where}, TFLOP/s", named, map(_grouped_row, grouped), left=2)
         yield (
-            "Expected is of groups of one size, and so are boxes of 64 rows of results: those that leave by "
-            "TMA, and those that a group's end cuts, which threads store."
+            f"Expected is of groups of one size, on {grouped[0].notes['board']}, and so are boxes of 64 rows "
+            "of results: those that leave by TMA, and those that a group's end cuts, which threads store."
         )
     if (mean := mean_of(row.ratio("cublas") for row in rows)) is not None:
         yield f"Geometric mean of the ratios: {mean:.3f}."

@@ -73,12 +73,16 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
         if not notes:
             raise UnsupportedError(f"{p} has no groups: of products without, --predict is of --size")
         found.append((p, chosen.way(config), notes))
+    law = chosen.law_on(arch)
     if as_json:
         said = [
             {"problem": str(p), "steps": [], "refused": [], "choice": {"way": way} | group_fields(notes)}
             for p, way, notes in found
         ]
-        say_json(header("bench") | {"family": family, "arch": arch, "rates": [], "predicted": said})
+        say_json(
+            header("bench")
+            | {"family": family, "arch": arch, "rates": [f"times of {law.board}"], "predicted": said}
+        )
         return
     rows = [
         (
@@ -89,7 +93,7 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
     ]  # fmt: skip
     columns = ("problem", "way", "us", "TFLOP/s", "by TMA", "cut")
     say(
-        table(f"{family} on {arch}: groups of one size, expected", columns, rows, left=2),
+        table(f"{family} on {arch} ({law.board}): groups of one size, expected", columns, rows, left=2),
         "By TMA and cut are boxes of 64 rows of results: those that leave by TMA, and those that a group's "
         "end cuts, which threads store.",
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from layoutalg.arch import T4_ACHIEVED, Arch, Rates, board_rates, find_arch
+from layoutalg.arch import T4_ACHIEVED, Arch, Rates, board_rates, find_arch, find_board
 from layoutalg.cli.commands.times.measured import chart_format, measured_points
 from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_sides
@@ -17,7 +17,7 @@ from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
 from layoutalg.model import Roofline, gemm_intensities, l2_locality, roofline_of
 
-ACHIEVED = {"sm_75": T4_ACHIEVED}
+ACHIEVED = {"T4": T4_ACHIEVED}
 """Boards whose rates somebody has measured and published."""
 
 MOST_TILES = 20
@@ -103,7 +103,7 @@ def roofline_command(
     layoutalg roofline --arch "RTX 3090" --unit f32 --dtype f32 --tile 128x128 --clock 1395
     """
     machine = find_arch(arch)
-    found = _rates(machine.name, rates, clock)
+    found = _rates(arch, rates, clock)
     _check_rated(machine, unit, dtype)
     asked = tile or ["128x128"]
     if len(asked) > MOST_TILES:
@@ -112,7 +112,7 @@ def roofline_command(
     programs, reports = {}, {}
     for text in asked:
         block = read_sides("tile", text)
-        reuse = 1.0 if size is None else _reuse(size, block, order, machine.board.sms if machine.board else 1)
+        reuse = 1.0 if size is None else _reuse(size, block, order, find_board(arch).sms)
         programs[text] = gemm_intensities(block=block, element=dtype, l2_reuse=reuse, **small)
         reports[text] = roofline_of(found, programs[text], unit)
     if (ladder or measured) and output is None:
@@ -169,19 +169,16 @@ def _ladder(family: str, dtype: str, small: dict[str, tuple[int, int]]) -> dict[
 
 
 def _rates(arch: str, kind: str, clock: float | None) -> Rates:
-    """The rates of an architecture's board, of a kind, at a clock."""
-    machine = find_arch(arch)
+    """The rates of the board that a name asks for, of a kind, at a clock."""
+    board = find_board(arch)
     if kind not in ("sheet", "achieved"):
         raise UnknownNameError("kind of rates", kind, ("sheet", "achieved"))
     if kind == "achieved":
-        if machine.name not in ACHIEVED:
-            raise UnknownNameError("architecture whose rates were measured", machine.name, ACHIEVED)
+        if board.name not in ACHIEVED:
+            raise UnknownNameError("board whose rates were measured", board.name, ACHIEVED)
         if clock is not None:
             raise UnsupportedError("rates that were achieved are those of the clocks they were measured at")
-        return ACHIEVED[machine.name]
-    board = machine.board
-    if board is None:
-        raise UnsupportedError(f"no document describes a board of {machine.name} in full")
+        return ACHIEVED[board.name]
     found = board_rates(board)
     if clock is None:
         return found

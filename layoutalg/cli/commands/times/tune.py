@@ -87,12 +87,15 @@ def tune_command(
     timing: Annotated[
         str,
         typer.Option(
-            help="gpu, or model: predicted costs of the memory accesses, which are not times.",
+            help="gpu, or model: what the planner expects of a family, or of a move what its accesses cost.",
             autocompletion=one_of("gpu", "model"),
         ),
     ] = "gpu",
     arch: Annotated[
-        str, typer.Option("--arch", help="Architecture for --timing model.", autocompletion=archs)
+        str,
+        typer.Option(
+            "--arch", help="Architecture for --timing model: sm_90, sm_75, ...", autocompletion=archs
+        ),
     ] = "sm_90",
     gpu: Annotated[
         str | None,
@@ -165,11 +168,12 @@ class _Search:
 
 
 def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
-    from layoutalg.arch import find_arch
+    from layoutalg.arch import find_arch, find_board
     from layoutalg.kernels.identity import data_digest
     from layoutalg.kernels.registry import FAMILIES
     from layoutalg.kernels.tuning import (
         TIMINGS,
+        check_modelled,
         cluster_engine,
         current_rates,
         first_of,
@@ -185,8 +189,15 @@ def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
     if asked.timing not in TIMINGS:
         raise UnknownNameError("timing", asked.timing, TIMINGS)
     family, chip = FAMILIES[name], find_arch(asked.arch).name
+    if asked.timing == "model" and (board := find_board(asked.arch)) != find_board(chip):
+        raise UnsupportedError(
+            f"the model has no times on {board.name}: name {chip} for those on {find_board(chip).name}"
+        )
     listed = _problems(family, asked)
     on_gpus = asked.timing == "gpu"
+    if asked.timing == "model":
+        for problem in listed:
+            check_modelled(family, problem, chip)
     if asked.scheduler is None and on_gpus:
         from layoutalg.codegen.gpu import require_gpu
 
@@ -215,7 +226,9 @@ def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
             best[r.key.problem] = min(best.get(r.key.problem, r), r, key=lambda x: (x.ns, x.rank))
     rows = sorted(best.values(), key=by_place)
     numbers = {word: getattr(summary, word) for word in ("timed", "failed", "known", "left", "retried")}
-    where = f"by the model of {place[1]}, which measures nothing" if place[0] == "model" else f"on {place[1]}"
+    where = f"on {place[1]}"
+    if place[0] == "model":
+        where = f"by the model of {chip} ({find_board(chip).name}), which measures nothing"
     if (rates := current_rates(name)) is not None:
         where = f"{where}; candidates ranked by {rates.source}"
     shown = table(

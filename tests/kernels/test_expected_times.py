@@ -1,0 +1,243 @@
+"""Times that are expected without a GPU: none beats the board it is of, and those of one thing agree."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from layoutalg.arch import Board, find_board
+from layoutalg.codegen.costs import STATED, traffic, uncounted, unstated
+from layoutalg.codegen.instr import (
+    BAR,
+    GRID_SYNC,
+    LDG,
+    LDS_REMOTE,
+    MMA_SYNC,
+    REDUX,
+    STG,
+    STS_REMOTE,
+    TMA_LOAD,
+    TMA_STORE,
+    TRY_WAIT,
+    Instr,
+    add_exp,
+    find_wgmma,
+    into,
+    read,
+    updated,
+)
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.errors import LayoutAlgError, UnsupportedError
+from layoutalg.kernels import FAMILIES, plan_grouped_matmul, plan_matmul
+from layoutalg.kernels.family import Family
+from layoutalg.kernels.tuning import Job, build, check_modelled, fitted_rates, jobs_of, model_place
+from layoutalg.kernels.tuning.jobs import by_model, counters_of, modelled_ns
+from layoutalg.kernels.tuning.keys import called_sequence
+from tests.command import refusal
+
+LAWS = [family for family in FAMILIES.values() if family.law is not None]
+WITHOUT = [family for family in FAMILIES.values() if family.law is None]
+ARCH = {"H200-SXM": "sm_90", "T4": "sm_75"}
+
+PRODUCT_TYPES = {
+    "gemm-simt": ("f32", "f64"), "gemm-sm75": ("f16",), "gemm-sm80": ("f16", "bf16", "tf32", "f64", "s8"),
+    "gemm-sm90": ("bf16", "f16"), "gemv": ("bf16", "f16", "f32"),
+}  # fmt: skip
+
+DRAWN = 4
+"""Problems of a family."""
+
+
+def drawn(family: Family, seed: int) -> Any:
+    """A problem of a family, the same for the same seed."""
+    rng = random.Random(f"{family.name} {seed}")
+    if family.bench.unit == "TFLOP/s":
+
+        def side() -> int:
+            return rng.choice((rng.randint(1, 500) * 8, 1 << rng.randint(6, 14)))
+
+        rows = rng.randint(1, 8) if family.name == "gemv" else side()
+        return family.problem(m=rows, n=side(), k=side(), dtype=rng.choice(PRODUCT_TYPES[family.name]))
+    extents = [rng.choice((rng.randint(1, 300), 1 << rng.randint(3, 10))) for _ in range(rng.randint(2, 3))]
+    dtype = rng.choice(("f32", "f16"))
+    if "m" in family.asks:
+        return family.problem(m=extents[0] * 4, n=extents[1] * 4, dtype=dtype)
+    given = {"shape": tuple(extents), "dtype": dtype}
+    if "axes" in family.asks:
+        last = len(extents) - 1
+        given["axes"] = (
+            tuple(reversed(range(last + 1))) if family.name == "permute" else (rng.randint(0, last),)
+        )
+    return family.problem(**{name: x for name, x in given.items() if name in (*family.asks, "dtype")})
+
+
+def floor_ns(family: Family, p: Any, board: Board) -> float:
+    """What the board takes at least: its bytes by its bandwidth, its operations by its peak."""
+    if family.bench.unit == "GB/s":
+        return 1e9 * float(family.bench.work(p)) / board.dram_bytes_per_s
+    nbytes = p.products * ((p.m + p.n) * p.k * p.operand.nbytes + p.m * p.n * p.result.nbytes)
+    tensor = board.f16_tensor_flops_per_s or board.f32_flops_per_s
+    peak = board.f32_flops_per_s if family.name in ("gemm-simt", "gemv") else tensor
+    peak *= 2 if p.operand.bits == 8 else 1
+    return 1e9 * float(max(nbytes / board.dram_bytes_per_s, p.flops / peak))
+
+
+@pytest.mark.parametrize("family", LAWS, ids=lambda f: f.name)
+@pytest.mark.parametrize("seed", range(DRAWN))
+def test_no_law_beats_its_board(family: Family, seed: int) -> None:
+    assert family.law is not None
+    board, p = find_board(ARCH[family.law.board]), drawn(family, seed)
+    least = floor_ns(family, p, board)
+    for config in family.configs(p, ARCH[board.name]):
+        assert family.expected_ns(p, config, board.name) >= least, config
+
+
+@pytest.mark.parametrize("family", WITHOUT, ids=lambda f: f.name)
+def test_without_a_law_moves_alone_have_times_and_others_are_refused_by_instruction(family: Family) -> None:
+    board = find_board("sm_90")
+    for seed in range(2):
+        p = drawn(family, seed)
+        for rank, config in enumerate(family.configs(p)[:3]):
+            made = build(Job(family.name, p, config, rank, "sm_90", model_place("sm_90")))
+            names = unstated(called_sequence(family, p, config, "sm_90").kernels)
+            assert bool(made.failure) == bool(names) and all(name in made.failure for name in names)
+            if not made.failure:
+                assert modelled_ns(made.counters, "sm_90") >= floor_ns(family, p, board)
+    if family.name not in ("tiled_copy", "transpose", "permute"):
+        with pytest.raises(UnsupportedError, match="no law of times, and the model of accesses no cost of"):
+            check_modelled(family, p, "sm_90")
+
+
+@pytest.mark.parametrize("board", ["A100-SXM4-80GB", "L4", "sm_86", "sm_89", "H100-SXM5", "B200", "sm_120"])
+def test_a_law_is_of_its_board_alone(board: str) -> None:
+    for family in LAWS:
+        p = family.problem(**family.verified[0])
+        with pytest.raises(UnsupportedError, match=f"no times of {family.name} are known on"):
+            family.expected_ns(p, None, board)
+
+
+# --- tune and plan -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "kind"),
+    [(4096, 4096, 4096, "f2"), (512, 3000, 1024, "f2"), (4, 4096, 2048, "f2"), (700, 900, 800, "f4")],
+)
+def test_what_tune_models_is_what_plan_expects(m: int, n: int, k: int, kind: str) -> None:
+    import numpy
+
+    plan = plan_matmul(numpy.empty((m, k), kind), numpy.empty((n, k), kind).T, arch="sm_90")
+    assert plan.config is not None and not plan.copies
+    job = Job(plan.family, plan.problem, plan.config, 0, "sm_90", model_place("sm_90"))
+    assert by_model(job, build(job))[0][0] == pytest.approx(plan.expected_ns)
+    assert f"{plan.expected_ns / 1e3:.0f} us expected on H200-SXM" in str(plan).splitlines()[0]
+
+
+def test_a_model_s_time_of_wgmma_is_the_planner_s() -> None:
+    """4096 x 4096 x 4096 took the 3 us of its launches, 46 PFLOP/s, where no access of TMA was counted."""
+    p = FAMILIES["gemm-sm90"].problem(4096)
+    for job in jobs_of("gemm-sm90", [p], "sm_90", model_place("sm_90"), top=3):
+        ((ns,), counters) = by_model(job, build(job))
+        assert 2 * 4096**3 / ns < 989e3 and 150e3 < ns < 220e3 and "sectors" not in counters
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("softmax",), "softmax has no law of times, and the model of accesses no cost of"),
+        (("relu",), "relu has no law of times"),
+        (("gemm-sm80", "--arch", "sm_80"), "no times of gemm-sm80 are known on A100-SXM4-80GB"),
+        (("transpose", "--dtype", "f16", "--arch", "L4"), "the model has no times on L4: name sm_89"),
+        (("transpose", "--arch", "sm_103"), "no document describes a board of sm_103"),
+    ],
+)
+def test_tune_refuses_what_no_model_is_of(words: tuple[str, ...], part: str, tmp_path: Path) -> None:
+    store = tmp_path / "times.jsonl"
+    error, sentence = refusal("tune", *words, "--sizes", "64", "--timing", "model", "--store", str(store))
+    assert error == "UnsupportedError" and part in sentence and not store.exists()
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "L40S", "H100", "H100-SXM5", "sm_75"])
+def test_a_plan_says_no_time_of_another_board(arch: str) -> None:
+    import numpy
+
+    x = numpy.empty((512, 512), "f2")
+    plan, grouped = (
+        plan_matmul(x, x.T, arch=arch),
+        plan_grouped_matmul(x, numpy.empty((2, 512, 512), "f2"), arch=arch),
+    )
+    if arch == "sm_75":  # computed from the rates of a T4
+        assert "us expected on T4" in str(plan) and plan.expected_ns > 512**3 * 2 / 65e3
+        return
+    assert " us expected" not in f"{plan}{grouped}" and (
+        "no times of" in str(plan) or "depend on" in str(plan)
+    )
+    with pytest.raises(UnsupportedError):
+        _ = plan.expected_ns
+
+
+# --- instructions of which nothing is stated -----------------------------------------------------------
+
+OWN = Instr("own_exp", (updated("d", 1, "f32"),), "void own_exp(float& d) {}", lambda m, g, d: d)
+DP4A = Instr("dp4a", (updated("d", 1), into("a", 1), into("b", 1)), "void dp4a(u32& d, u32 a, u32 b) {}")
+ATOMIC = Instr(
+    "atom_add", (read("p", "global", 4, "ld.global.b32"), into("v", 1)), "void atom_add(void* p, u32 v) {}"
+)
+
+UNKNOWN: tuple[Instr, ...] = (
+    *(OWN, DP4A, ATOMIC, GRID_SYNC, TRY_WAIT, *REDUX.values(), *MMA_SYNC.values()),
+    *(one for table in (TMA_LOAD, TMA_STORE, LDS_REMOTE, STS_REMOTE) for one in table.values()),
+    *(add_exp(4, 1), find_wgmma("SM90_64x128x16_F32F16F16_SS")),
+)
+
+
+@pytest.mark.parametrize("one", UNKNOWN, ids=str)
+def test_what_computes_or_is_asynchronous_has_no_stated_cost(one: Instr) -> None:
+    assert one not in STATED
+
+
+def test_an_instruction_with_the_name_of_a_stated_one_is_not_that_one() -> None:
+    k = KernelBuilder("own", threads=32)
+    v = k.reg("v", 1)
+    k.do(LDG[4], v, k.at(k.pointer("x", 4), k.tid))
+    k.do(Instr("ldg32", (updated("d", 1),), "void ldg32(u32& d) {}", lambda m, g, d: d), v)
+    k.do(OWN, v)
+    k.do(BAR)
+    k.do(STG[4], k.at(k.pointer("y", 4), k.tid), v)
+    kernel = k.build()
+    assert unstated([kernel]) == ("ldg32", "own_exp") and uncounted([kernel]) == ()
+    assert set(traffic(kernel, {})) == {"ld.global.b32", "st.global.b32"}
+
+
+def test_what_tma_moves_is_not_counted_as_nothing() -> None:
+    family = FAMILIES["gemm-sm90"]
+    p = family.problem(512)
+    config = family.choose(p)
+    counters = counters_of(called_sequence(family, p, config, "sm_90"), family.numbers(p, config), "sm_90")
+    assert counters == {"launches": 1.0}
+    with pytest.raises(UnsupportedError, match="sectors and wavefronts are not known"):
+        modelled_ns(counters, "sm_90")
+    own = []
+    for n in range(1, 7):
+        job = Job(family.name, family.problem(64 * n), config, 0, "sm_90", model_place("sm_90"))
+        own.append(job.record("k" * 64, times_ns=(1e3 * n,), counters=counters))
+    with pytest.raises(UnsupportedError, match="are not known of programs that TMA or wgmma move memory for"):
+        fitted_rates(own)
+
+
+def test_copies_to_shared_memory_are_wavefronts_not_sectors() -> None:
+    """cp.async counts a wavefront per 128 bytes on the shared side, and sectors on the global one alone."""
+    family = FAMILIES["permute"]
+    p = family.problem(shape=(256, 256), axes=(1, 0), dtype="f32")
+    config = next(c for c in family.configs(p) if c.via == "cp.async")
+    counters = counters_of(called_sequence(family, p, config, "sm_90"), {}, "sm_90")
+    assert counters["sectors"] == 2 * 256 * 256 * 4 / 32
+
+
+def test_a_law_has_no_time_of_what_is_not_offered() -> None:
+    family = FAMILIES["gemm-sm90"]
+    with pytest.raises(LayoutAlgError, match="it is not offered for"):
+        family.expected_ns(family.problem(512), FAMILIES["gemm-sm90"].steps["2 TMA"])
