@@ -142,17 +142,19 @@ def predicted_counters(job: Job) -> dict[str, float]:
     costs = total_costs(family.costs(job.problem, job.config, job.arch))
     copied = any(op.startswith(COPIES) for op in costs)
     sums = {
-        "sectors loaded": lambda op: "ld.global" in op or ":global" in op,
-        "sectors stored": lambda op: "st.global" in op,
-        "shared wavefronts": lambda op: (
-            ".shared" in op or "matrix" in op or (op.startswith(COPIES) and ":global" not in op)
-        ),
+        "sectors loaded": [op for op in costs if "ld.global" in op or ":global" in op],
+        "sectors stored": [op for op in costs if "st.global" in op],
+        "shared wavefronts": [
+            op
+            for op in costs
+            if ".shared" in op or "matrix" in op or (op.startswith(COPIES) and ":global" not in op)
+        ],
     }
     found = {
         (ESTIMATED if copied and name != "sectors stored" else PREDICTED) + name: float(
-            sum(cost.total for op, cost in costs.items() if counts(op))
+            sum(costs[op].total for op in ops)
         )
-        for name, counts in sums.items()
+        for name, ops in sums.items()
     }
     if family.memory is not None:
         read, written = family.memory(job.problem, job.config, job.arch)

@@ -143,6 +143,8 @@ def _solved(
         return solve_sectors(layout, access, symbol, efficiency=efficiency, **more)
 
     free = solved(distinct=False)
+    distinct: ResidueSet | None
+    shared: list[tuple[int, int | None]] | None
     try:
         distinct, shared = solve_distinct(layout, symbol, least=least), shared_ranges(layout, symbol, least)
     except UndecidedError:
