@@ -49,17 +49,6 @@ BEFORE = re.compile(
 )
 """What may stand before a term: `auto layout =`, `using Layout =`, `#blocked =`."""
 
-_ELEMENTS: Mapping[str, str] = MappingProxyType(
-    {
-        "float_e4m3_t": "e4m3", "float_e5m2_t": "e5m2", "__half": "f16", "__nv_bfloat16": "bf16",
-        "Float8E4M3FN": "e4m3", "Float8E5M2": "e5m2", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2",
-        "int4b_t": "s4", "uint4b_t": "u4", "uint1b_t": "b1",
-        **{f"int{n}_t": f"s{n}" for n in (8, 16, 32, 64)}, **{f"uint{n}_t": f"u{n}" for n in (8, 16, 32, 64)},
-        "BFloat16": "bf16", "Float16": "f16", "Float32": "f32", "Float64": "f64", "TFloat32": "tf32",
-    }
-)  # fmt: skip
-"""Element types as C++, CuTe DSL and MLIR spell them, where dtype has no alias."""
-
 _WORDS = frozenset({"int", "unsigned", "long", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t"})
 """Types of extents that are known at run time alone."""
 
@@ -99,8 +88,7 @@ def element_of(name: str) -> DType:
     >>> str(element_of("cutlass::half_t"))
     'f16'
     """
-    last = re.split(r"::|\.", name)[-1]
-    return dtype(_ELEMENTS.get(last, last))
+    return dtype(re.split(r"::|\.", name)[-1])
 
 
 def begin(text: str, start: int) -> int:
