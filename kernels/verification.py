@@ -65,15 +65,17 @@ class VerifyReport:
 
     @property
     def passed(self) -> bool:
-        """True when every check holds."""
-        return all(c.passed for c in self.checks)
+        """True when something was checked and every check holds."""
+        return bool(self.checks) and all(c.passed for c in self.checks)
 
     def require(self) -> None:
-        """Raise MismatchError with the first check that fails."""
+        """Raise MismatchError with the first check that fails, or where nothing was checked."""
+        where = f"{self.family} of {self.problem} on the {self.target}"
         for c in self.checks:
             if not c.passed:
-                where = f"{self.family} of {self.problem} on the {self.target}"
                 raise MismatchError(f"{where}: {c.name}: {c.detail}")
+        if not self.checks:
+            raise MismatchError(f"{where}: nothing was checked")
 
 
 def verify(

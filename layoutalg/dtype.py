@@ -73,12 +73,18 @@ _ALIASES = MappingProxyType(
         "i16": "s16", "uint32": "u32", "int32": "s32", "i32": "s32", "int": "s32", "uint64": "u64",
         "int64": "s64", "i64": "s64", "complex64": "c64", "complex128": "c128", "int4": "s4", "uint4": "u4",
         "float8_e4m3": "e4m3", "float8_e5m2": "e5m2",
+        "float_e4m3_t": "e4m3", "float_e5m2_t": "e5m2", "__half": "f16", "__nv_bfloat16": "bf16",
+        "Float8E4M3FN": "e4m3", "Float8E5M2": "e5m2", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2",
+        "int4b_t": "s4", "uint4b_t": "u4", "uint1b_t": "b1",
+        **{f"int{n}_t": f"s{n}" for n in (8, 16, 32, 64)}, **{f"uint{n}_t": f"u{n}" for n in (8, 16, 32, 64)},
+        "BFloat16": "bf16", "Float16": "f16", "Float32": "f32", "Float64": "f64", "TFloat32": "tf32",
     }
 )  # fmt: skip
 
 
 def dtype(name: str | DType) -> DType:
-    """Look an element type up by its name or a common alias (`half`, `float32`, `int8`).
+    """Look an element type up by its name or a common alias (`half`, `float32`, `int8`), as C++, CuTe DSL and
+    MLIR spell it too (`uint8_t`, `BFloat16`, `f8E4M3FN`).
 
     Raises UnknownNameError.
 

@@ -29,22 +29,22 @@ def integers_alone(a: Layout) -> dict[str, Call]:
         **{name: lambda f: f(a) for name in alone},
         "ComposedLayout": lambda f: f(Swizzle(1, 0, 2), 0, a),
         "Tensor": lambda f: f(numpy.zeros(32), a),
-        "downcast": lambda f: f(a, 2),
         "find_coordinate": lambda f: f(a, 3),
         "find_offset_bit": lambda f: f(a, 2),
         "find_overlap": lambda f: f(a, a),
         "max_common_layout": lambda f: f(a, a),
         "max_common_vector": lambda f: f(a, a),
         "overlap": lambda f: f(a, a),
-        "recast_layout": lambda f: f(a, 16, 32),
-        "upcast": lambda f: f(a, 2),
     }
 
 
 OFFSETS_ALONE: dict[str, Call] = {
     "complement": lambda f: f(I, 64),
     "cosize": lambda f: f(I),
+    "downcast": lambda f: f(I, 2),
     "extremes": lambda f: f(I),
+    "recast_layout": lambda f: f(I, 16, 32),
+    "upcast": lambda f: f(I, 2),
 }
 """What takes symbols, and refuses strides along modes by name."""
 
@@ -96,6 +96,7 @@ WITH_SYMBOLS: dict[str, Call] = {
     "composition": lambda f: f(A, Layout((N, M), (1, N))),
     "crd2crd": lambda f: f((0, K - 1), (N, M), (M, N)),
     "crd2idx": lambda f: f((0, K - 1), (N, M)),
+    "downcast": lambda f: f(A, 2),
     "find_difference": lambda f: f(A, Layout(N * M)),
     "flat_product": lambda f: f(A, Layout(4)),
     "idx2crd": lambda f: f(K, (N, M)),
@@ -107,10 +108,12 @@ WITH_SYMBOLS: dict[str, Call] = {
     "parse": lambda f: f("(n,4*m):(1,n)", {"n": N, "m": M}),
     "product": lambda f: f((N, (M, 2))),
     "raked_product": lambda f: f(A, Layout((2, K))),
+    "recast_layout": lambda f: f(Layout((2 * N, M), (1, 4 * N)), 16, 32),
     "same_function": lambda f: f(A, Layout(N * M)),
     "shape_div": lambda f: f((4 * N, M), (2, M)),
     "tile_to_shape": lambda f: f(Layout((8, 8)), (N, M)),
     "tiled_product": lambda f: f(A, Layout(4)),
+    "upcast": lambda f: f(Layout((4 * N, 2, M), (2, 1, 8 * N)), 4),
     "zipped_product": lambda f: f(A, Layout(4)),
 }
 """What takes symbols, on symbols."""

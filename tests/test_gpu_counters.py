@@ -57,8 +57,13 @@ def test_only_a_reason_excuses_a_difference(
 ) -> None:
     row = Row("k", "ld.shared", "wavefronts", predicted, measured, reason)
     assert row.refuted == refuted and table("kernel", [row]) == refuted
-    assert str(row) in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert str(row) in said and said.endswith(f"{int(not refuted)} of 1 numbers hold\n")
     assert (reason or "refuted") in str(row) or predicted == measured
+
+
+def test_a_table_without_rows_does_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    assert table("kernel", []) == 1 and "no numbers were compared" in capsys.readouterr().out
 
 
 def test_words_are_cases() -> None:

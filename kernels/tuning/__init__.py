@@ -15,7 +15,7 @@ study     shares, boards_of, fitted_rates, t4_results: statistics of a store
 
 from __future__ import annotations
 
-from layoutalg.kernels.tuning.counting import COUNTED, METRICS, PREDICTED, counted_cases, profiler
+from layoutalg.kernels.tuning.counting import Number, counted_cases, numbers_of, profiler
 from layoutalg.kernels.tuning.engines import Engine, cluster_engine, first_of, local_engine
 from layoutalg.kernels.tuning.fuzz import ALGEBRA, HOST, laws_of
 from layoutalg.kernels.tuning.jobs import (
@@ -70,10 +70,7 @@ from layoutalg.kernels.tuning.tuner import Summary, jobs_of, tune
 
 __all__ = [
     "ALGEBRA",
-    "COUNTED",
     "HOST",
-    "METRICS",
-    "PREDICTED",
     "RATES",
     "SIMULATOR",
     "SLOW",
@@ -87,6 +84,7 @@ __all__ = [
     "Key",
     "Lock",
     "Locked",
+    "Number",
     "Place",
     "Rates",
     "Record",
@@ -117,6 +115,7 @@ __all__ = [
     "lock_text",
     "model_place",
     "modelled_ns",
+    "numbers_of",
     "profiler",
     "random_case",
     "rates_of",

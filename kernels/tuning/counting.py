@@ -10,9 +10,10 @@ from its seed, is given its data and launches it once:
 
     ncu --csv --metrics ... python -m layoutalg.kernels.tuning.counting FAMILY SEED
 
-Sectors of loads and stores and the shared wavefronts of instructions are predicted to the unit, with known
-exceptions: what asynchronous copies ask of the L1 is counted by its tags, and the compiler may leave out or
-merge loads.  Bytes of memory depend on what the L2 holds.  So a difference is shown and is not a failure.
+Sectors of loads and stores and the shared wavefronts of instructions are predicted to the unit: they are
+compared, and a difference is a failure.  Two kinds of numbers are only shown, as estimates: bytes of memory,
+which depend on what the L2 holds, and sectors and wavefronts that include cp.async, which is counted by the
+L1's tags and by pieces as they come.
 
 Sources: Nsight Compute, "Command Line Options" (--csv, --print-units base) and "Metrics Reference".
 """
@@ -23,8 +24,8 @@ import csv
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -33,6 +34,7 @@ from layoutalg.codegen.gpu import compile_sequence, load_sequence, require_gpu, 
 from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.jobs import Built, Job, Place, Times, UnfitWorkerError, check_worker
+from layoutalg.kernels.tuning.keys import Record
 from layoutalg.kernels.tuning.sweep import cases_of, random_case
 from layoutalg.kernels.verification import check_run, given_to
 from layoutalg.tools import run_tool
@@ -48,8 +50,11 @@ METRICS: Mapping[str, str] = MappingProxyType(
 )
 """What is counted, and the profiler's name of it."""
 
-PREDICTED, COUNTED = "predicted ", "counted "
-"""What the counters of a record begin with."""
+PREDICTED, ESTIMATED, COUNTED = "predicted ", "estimated ", "counted "
+"""Beginnings of the names of a record's counters: exact predictions, estimates, what the profiler counted."""
+
+COPIES = "cp.async"
+"""Beginning of the names of instructions that counters of loads and of shared memory do not count exactly."""
 
 FORBIDDEN = "ERR_NVGPUCTRPERM"
 """What the profiler says where the driver keeps counters for administrators."""
@@ -119,33 +124,74 @@ def by_counters(job: Job, built: Built) -> Times:
     found = counters_in(ran.out.decode(errors="replace"))
     if ran.status or not found:
         raise MismatchError(f"ncu ended with {ran.status} and counted nothing: {ran.said[-MOST_SAID:]}")
-    predicted = {PREDICTED + name: x for name, x in predicted_counters(job).items()}
     counted = {COUNTED + name: x for name, x in found.items()}
     took = float(max(1, time.perf_counter_ns() - begun))
-    return (took,), {**built.counters, **predicted, **counted}
+    return (took,), {**built.counters, **predicted_counters(job), **counted}
 
 
 def predicted_counters(job: Job) -> dict[str, float]:
-    """What is predicted of a case, by the names of METRICS; of bytes of memory only where the family does.
+    """What is predicted of a case, by PREDICTED or ESTIMATED and the names of METRICS; bytes of memory only
+    where the family predicts them.
 
     >>> place = ("verified", "NVIDIA H200", "", "", "", "0.1.0")
     >>> (job,) = counted_cases("transpose", 1, place=place, arch="sm_90", seed=3)
     >>> sorted(predicted_counters(job))
-    ['sectors loaded', 'sectors stored', 'shared wavefronts']
+    ['predicted sectors loaded', 'predicted sectors stored', 'predicted shared wavefronts']
     """
     family = find_family(job.family)
-    found = total_costs(family.costs(job.problem, job.config, job.arch))
-    told: dict[str, float] = {}
-    ways = {"sectors loaded": ("ld.global", ":global"), "sectors stored": ("st.global",)}
-    made = {name: sum(cost.total for op, cost in found.items() if any(x in op for x in words))
-            for name, words in ways.items()}  # fmt: skip
-    every = sum(cost.total for op, cost in found.items() if is_shared(op))
+    found: dict[str, float] = {}
     if not uncounted(family.launches(job.problem, job.config, job.arch).kernels):
-        told = {**{name: float(x) for name, x in made.items()}, "shared wavefronts": float(every)}
+        costs = total_costs(family.costs(job.problem, job.config, job.arch))
+        copied = any(op.startswith(COPIES) for op in costs)
+        sums = {
+            "sectors loaded": [op for op in costs if "ld.global" in op or ":global" in op],
+            "sectors stored": [op for op in costs if "st.global" in op],
+            "shared wavefronts": [op for op in costs if is_shared(op)],
+        }
+        found = {
+            (ESTIMATED if copied and name != "sectors stored" else PREDICTED) + name: float(
+                sum(costs[op].total for op in ops)
+            )
+            for name, ops in sums.items()
+        }
     if family.memory is not None:
         read, written = family.memory(job.problem, job.config, job.arch)
-        told |= {"bytes read": float(read), "bytes written": float(written)}
-    return told
+        found |= {ESTIMATED + "bytes read": float(read), ESTIMATED + "bytes written": float(written)}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of a counted case: what is predicted, whether exactly, and what the profiler counted, None
+    where its report does not have the counter."""
+
+    record: Record
+    name: str
+    exact: bool
+    predicted: float
+    counted: float | None
+
+    @property
+    def compared(self) -> bool:
+        """Whether it decides: an exact prediction beside a count."""
+        return self.exact and self.counted is not None
+
+    @property
+    def equal(self) -> bool:
+        """Whether the count is the prediction."""
+        return self.counted == self.predicted
+
+
+def numbers_of(records: Iterable[Record]) -> list[Number]:
+    """The numbers of counted cases, in the order of METRICS."""
+    every = list(records)
+    return [
+        Number(r, name, kind == PREDICTED, r.counters[kind + name], r.counters.get(COUNTED + name))
+        for name in METRICS
+        for kind in (PREDICTED, ESTIMATED)
+        for r in every
+        if kind + name in r.counters
+    ]
 
 
 def counters_in(text: str) -> dict[str, float]:

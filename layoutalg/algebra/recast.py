@@ -18,6 +18,9 @@ from, and is refused otherwise.
 >>> print(recast_layout(ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1))), 16, 128))
 Sw<3,0,3> o 0 o (8,8):(8,1)
 
+Symbols are taken where strides are multiples of the factor or divide it for all values; what is not decided
+is named (UndecidedError): 2*n:1 in elements twice as wide is n:1, and n:1 needs that 2 divides n.
+
 Comparison with CuTe.  CuTe drops swizzle bits without a word, and lets `downcast` grow every mode of stride
 1, which repeats elements; here the first such mode grows.
 
@@ -28,7 +31,7 @@ from __future__ import annotations
 
 from typing import NoReturn, overload
 
-from layoutalg.compose import NormalForm, find_normal_form
+from layoutalg.compose import NormalForm, downcast_symbols, find_normal_form, upcast_symbols
 from layoutalg.decide import find_offset_bit
 from layoutalg.errors import DivisibilityError, LayoutAlgError, ShapeError, UnsupportedError, named
 from layoutalg.layout import (
@@ -37,8 +40,8 @@ from layoutalg.layout import (
     Layout,
     Swizzle,
     Swizzles,
-    check_integers,
     check_layouts,
+    has_symbols,
     integer_leaves,
     layout_of,
     normalize,
@@ -71,6 +74,8 @@ def upcast(layout: AnyLayout, n: int) -> AnyLayout:
     n = _factor("upcast", layout, n)
     if isinstance(layout, ComposedLayout):
         return _upcast_swizzled(layout, n)
+    if has_symbols(layout):
+        return upcast_symbols(layout, n)
     extents, strides = integer_leaves("upcast", layout)
     joined: list[int] = []
     steps: list[int] = []
@@ -157,6 +162,8 @@ def downcast(layout: AnyLayout, n: int) -> AnyLayout:
         shift = n.bit_length() - 1
         wide = Swizzles(*(Swizzle(s.bits, s.base + shift, s.shift) for s in swizzles))
         return ComposedLayout(wide, offset * n, downcast(inner, n))
+    if has_symbols(layout):
+        return downcast_symbols(layout, n)
     extents, strides = map(list, integer_leaves("downcast", layout))
     ones = [i for i, d in enumerate(strides) if d == 1]
     moving = [i for i in ones if extents[i] > 1]
@@ -184,7 +191,7 @@ def recast_layout(layout: AnyLayout, old_bits: int, new_bits: int) -> AnyLayout:
     >>> print(recast_layout(Layout((8, 64), (64, 1)), 16, 128))
     (8,8):(8,1)
     """
-    check_integers("recast_layout", layout)
+    check_layouts("recast_layout", layout)
     try:
         _factor("recast_layout", layout, old_bits)
         _factor("recast_layout", layout, new_bits)

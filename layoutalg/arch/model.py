@@ -52,6 +52,12 @@ class Instruction:
     source: str = ""
 
     @property
+    def stores(self) -> bool:
+        """Whether it writes an element of each address: not red, which adds up what shares one."""
+        copied = self.name.startswith("cp.async") and self.space == "shared"
+        return copied or self.name.startswith(("st.", "stmatrix"))
+
+    @property
     def ideal(self) -> int:
         """Wavefronts of a full warp without conflicts and without merging, bias included."""
         return self.lanes // self.group_lanes + self.counter_bias

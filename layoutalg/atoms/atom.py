@@ -37,7 +37,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from layoutalg.algebra import upcast
 from layoutalg.decide import cosize, is_bijective, is_surjective
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import DivisibilityError, MismatchError, UnknownNameError
+from layoutalg.errors import ArgumentTypeError, DivisibilityError, MismatchError, UnknownNameError
 from layoutalg.layout import Layout, layout_size, modes
 from layoutalg.notebook import Shown
 
@@ -145,6 +145,7 @@ class CopyAtom(Shown):
     The last three map (thread, value) to BITS of what one instruction moves, values being single bits;
     `ref_tv` is the side that a TiledCopy counts threads and values by.  `src_op` and `dst_op` name the
     access of each side as layoutalg.arch.INSTRUCTIONS does, "" for registers and where the space is open.
+    `element` is the value type of a Copy_Atom<Op, T>, None of an instruction alone.
 
     >>> from layoutalg.atoms import find_copy_atom
     >>> str(find_copy_atom("SM75_U32x4_LDSM_N").value_layout("dst", "f16"))
@@ -161,18 +162,37 @@ class CopyAtom(Shown):
     ptx: str
     src_op: str = ""
     dst_op: str = ""
+    element: DType | None = None
 
     @property
     def threads(self) -> int:
         """Threads that take part."""
         return layout_size(self.thr_layout)
 
-    def value_layout(self, side: Literal["src", "dst", "ref"], element: str | DType) -> Layout:
+    def value_layout(self, side: Literal["src", "dst", "ref"], element: str | DType | None = None) -> Layout:
         """The layout of one side with whole elements as values: CuTe's ValLayoutSrc, -Dst and -Ref.
 
-        Raises UnknownNameError, and DivisibilityError for elements wider than what stays together.
+        Raises UnknownNameError, DivisibilityError for elements wider than what stays together, and as
+        `value_type` does.
         """
-        return self.bits_as(side, dtype(element).bits)
+        return self.bits_as(side, self.value_type(element).bits)
+
+    def value_type(self, element: str | DType | None = None) -> DType:
+        """The element type: the one that is given, else that of the Copy_Atom.
+
+        Raises ArgumentTypeError where there is none, or two that differ.
+
+        >>> from layoutalg.atoms import find_copy_atom
+        >>> str(find_copy_atom("Copy_Atom<UniversalCopy<uint128_t>, half_t>").value_type())
+        'f16'
+        """
+        given = None if element is None else dtype(element)
+        found = given or self.element
+        if found is None:
+            raise ArgumentTypeError(f"{self} has no element type: give it, or Copy_Atom<{self}, half_t>")
+        if self.element is not None and found != self.element:
+            raise ArgumentTypeError(f"Copy_Atom<{self}, {self.element}> is not of elements of {found}")
+        return found
 
     def bits_as(self, side: Literal["src", "dst", "ref"], width_bits: int) -> Layout:
         """The layout of one side with groups of `width_bits` bits as values; raises as `value_layout`."""

@@ -16,6 +16,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from layoutalg.arch import Arch
@@ -138,6 +140,20 @@ _VALUE_COPY = re.compile(r"(UniversalCopy|SM80_CP_ASYNC_\w+)<(\w+)(?:,(\w+))?>")
 _UNIVERSAL = re.compile(r"UniversalFMA<(\w+)>")
 
 
+_WRAPPER = re.compile(r"(?:MMA|Copy)_(?:Atom|Traits)<(.*)>")
+"""An atom or the traits of an instruction: MMA_Atom<Op>, Copy_Atom<Op, T>."""
+
+_VECTORIZING = re.compile(
+    r"(AutoVectorizingCopyWithAssumedAlignment|AutoVectorizingCopy|DefaultCopy)(?:<(\w*)>)?"
+)
+_ASSUMED_BITS: Mapping[str, str] = MappingProxyType(
+    {"AutoVectorizingCopyWithAssumedAlignment": "128", "AutoVectorizingCopy": "128", "DefaultCopy": "8"}
+)
+"""Bits that copies of no instruction's name assume to be aligned: they are UniversalCopy of as many.
+
+Source: CUTLASS, include/cute/arch/copy.hpp."""
+
+
 def find_mma_atom(name: str | MMAAtom) -> MMAAtom:
     """The matrix instruction of a CUTLASS name; an MMAAtom is returned as it is.
 
@@ -149,7 +165,7 @@ def find_mma_atom(name: str | MMAAtom) -> MMAAtom:
     """
     if isinstance(name, MMAAtom):
         return name
-    spelled = _clean(name)
+    spelled, _ = _unwrapped(_clean(name))
     for prefix, ours in _NAMESPACES:
         if spelled.startswith(prefix):
             spelled = ours + spelled.removeprefix(prefix)
@@ -167,17 +183,37 @@ def find_mma_atom(name: str | MMAAtom) -> MMAAtom:
 def find_copy_atom(name: str | CopyAtom) -> CopyAtom:
     """The copy instruction of a CUTLASS name, or of an access such as ld.shared.b128.
 
-    A CopyAtom is returned as it is.  Raises UnknownNameError with the nearest names.
+    Copy_Atom<Op, T> is the instruction with its `element`; AutoVectorizingCopyWithAssumedAlignment<bits> and
+    its aliases are UniversalCopy of that width.  A CopyAtom is returned as it is.  Raises UnknownNameError
+    with the nearest names.
 
     >>> find_copy_atom("SM80_CP_ASYNC_CACHEGLOBAL<cute::uint128_t>").dst_op
     'cp.async.16'
+    >>> found = find_copy_atom("Copy_Atom<AutoVectorizingCopyWithAssumedAlignment<128>, half_t>")
+    >>> print(found, found.element)
+    UniversalCopy<uint128_t> f16
     """
     if isinstance(name, CopyAtom):
         return name
-    spelled = _VALUE_COPY.sub(_by_width, _clean(name))
+    spelled, element = _unwrapped(_clean(name))
+    if (vectorizing := _VECTORIZING.fullmatch(spelled)) is not None:
+        spelled = f"UniversalCopy<uint{vectorizing[2] or _ASSUMED_BITS[vectorizing[1]]}_t>"
+    spelled = _VALUE_COPY.sub(_by_width, spelled)
     if spelled not in COPY_ATOMS:
         raise UnknownNameError("copy atom", name, COPY_ATOMS)
-    return COPY_ATOMS[spelled]
+    found = COPY_ATOMS[spelled]
+    return found if element is None else replace(found, element=dtype(element.rpartition("::")[2]))
+
+
+def _unwrapped(spelled: str) -> tuple[str, str | None]:
+    """The instruction of an atom's or traits' name, and the element type where the name has one."""
+    element = None
+    while (wrapper := _WRAPPER.fullmatch(spelled)) is not None:
+        spelled, _, last = wrapper[1].rpartition(",")
+        if not spelled or last.count("<") != last.count(">") or spelled.count("<") != spelled.count(">"):
+            spelled, last = wrapper[1], ""
+        element = element or last or None
+    return spelled, element
 
 
 def require_atom(atom: MMAAtom | CopyAtom, machine: Arch) -> None:

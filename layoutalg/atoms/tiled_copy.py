@@ -51,7 +51,7 @@ from layoutalg.atoms.tiled_mma import TiledMMA
 from layoutalg.atoms.tiling import as_layout, check_multiples, nearest_multiple, take
 from layoutalg.compose import Tiler, by_mode, compose_layouts, composition, tiler_text
 from layoutalg.decide import cosize, is_bijective
-from layoutalg.dtype import DType, dtype
+from layoutalg.dtype import DType
 from layoutalg.errors import NotInjectiveError, ShapeError, check_type
 from layoutalg.layout import (
     AnyLayout,
@@ -215,9 +215,11 @@ def _plain(fragment: Tensor) -> Layout:
 
 
 def tile_copy(
-    atom: str | CopyAtom, element: str | DType, layout_tv: Layout, tiler: tuple[Tiler, ...]
+    atom: str | CopyAtom, element: str | DType | None, layout_tv: Layout, tiler: tuple[Tiler, ...]
 ) -> TiledCopy:
     """A tiled copy from its thread-value layout: CuTe's make_tiled_copy_impl, checked.
+
+    An `element` of None is that of the atom, a Copy_Atom<Op, T>.
 
     Raises UnknownNameError for names, ShapeError when threads or values are not multiples of the atom's or
     the layout leaves the tile.
@@ -225,7 +227,8 @@ def tile_copy(
     >>> print(tile_copy("UniversalCopy<uint32_t>", "f32", Layout((32, 4), (1, 32)), (32, 4)).get_layoutD_TV())
     (32,(1,4)):(1,(0,32))
     """
-    atom, element = find_copy_atom(atom), dtype(element)
+    atom = find_copy_atom(atom)
+    element = atom.value_type(element)
     made = TiledCopy(atom, element, layout_tv, tiler)
     if len(modes(layout_tv)) != 2:
         raise ShapeError(f"{made}: {layout_tv} does not have the two modes (thread, value)")
@@ -245,9 +248,11 @@ def tile_copy(
 
 
 def make_tiled_copy(
-    atom: str | CopyAtom, element: str | DType, thr_layout: Layout, val_layout: Layout = ONE
+    atom: str | CopyAtom, element: str | DType | None, thr_layout: Layout, val_layout: Layout = ONE
 ) -> TiledCopy:
     """A copy by threads (m, n) -> thread, each of the values (m, n) -> value next to each other.
+
+    An `element` of None is that of the atom, a Copy_Atom<Op, T>.
 
     Raises NotInjectiveError unless both layouts count from 0 without gaps and repetitions, and what
     `tile_copy` raises.
@@ -284,7 +289,9 @@ def make_tiled_copy_A(atom: str | CopyAtom, mma: TiledMMA, element: str | DType 
     """
     check_type("make_tiled_copy_A", mma, TiledMMA, "a TiledMMA")
     m, _, k = mma.tile_shape
-    return tile_copy(atom, element or mma.atom.dtypes.a, mma.get_layoutA_TV(), (m, k))
+    return tile_copy(
+        atom, element or find_copy_atom(atom).element or mma.atom.dtypes.a, mma.get_layoutA_TV(), (m, k)
+    )
 
 
 def make_tiled_copy_B(atom: str | CopyAtom, mma: TiledMMA, element: str | DType | None = None) -> TiledCopy:
@@ -299,7 +306,9 @@ def make_tiled_copy_B(atom: str | CopyAtom, mma: TiledMMA, element: str | DType 
     """
     check_type("make_tiled_copy_B", mma, TiledMMA, "a TiledMMA")
     _, n, k = mma.tile_shape
-    return tile_copy(atom, element or mma.atom.dtypes.b, mma.get_layoutB_TV(), (n, k))
+    return tile_copy(
+        atom, element or find_copy_atom(atom).element or mma.atom.dtypes.b, mma.get_layoutB_TV(), (n, k)
+    )
 
 
 def make_tiled_copy_C(atom: str | CopyAtom, mma: TiledMMA, element: str | DType | None = None) -> TiledCopy:
@@ -314,7 +323,9 @@ def make_tiled_copy_C(atom: str | CopyAtom, mma: TiledMMA, element: str | DType 
     """
     check_type("make_tiled_copy_C", mma, TiledMMA, "a TiledMMA")
     m, n, _ = mma.tile_shape
-    return tile_copy(atom, element or mma.atom.dtypes.c, mma.get_layoutC_TV(), (m, n))
+    return tile_copy(
+        atom, element or find_copy_atom(atom).element or mma.atom.dtypes.c, mma.get_layoutC_TV(), (m, n)
+    )
 
 
 def make_tiled_copy_S(atom: str | CopyAtom, copy: TiledCopy) -> TiledCopy:
@@ -360,7 +371,8 @@ def make_tiled_copy_C_atom(
     (32, 8) ((4,8,2),(2,2)):((32,1,8),(128,16))
     """
     check_type("make_tiled_copy_C_atom", mma, TiledMMA, "a TiledMMA")
-    atom, element = find_copy_atom(atom), dtype(element or mma.atom.dtypes.c)
+    atom = find_copy_atom(atom)
+    element = atom.value_type(element or atom.element or mma.atom.dtypes.c)
     whole = mma.get_layoutC_TV()
     threads, values = (layout_size(mode) for mode in modes(whole))
     count = layout_size(modes(atom.value_layout("src", element))[1])

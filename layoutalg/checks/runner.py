@@ -139,6 +139,12 @@ def _answered(check: Check, baseline: Baseline | None, compare_all: bool) -> Out
         before = baseline.get(check.name)
         if before is not None:
             worse = worse_than(quantities, numbers, before)
+            judged = [name for name, quantity in quantities.items() if quantity.better is not None]
+            lacking = [name for name in judged if name not in before]
+            if judged and lacking == judged:
+                worse = [f"the baseline has no number of the check {check.name!r}"]
+            elif lacking:
+                notes = (*notes, f"The baseline of this check does not have: {', '.join(lacking)}.")
             failures += [Failure(BASELINE, check.line if asked is None else asked, why) for why in worse]
         elif asked is not None:
             failures.append(Failure(BASELINE, asked, f"the baseline has no check {check.name!r}"))

@@ -21,7 +21,7 @@ from layoutalg.compose.digits import compose_layouts
 from layoutalg.compose.fields import Fields
 from layoutalg.compose.normal import NormalForm, find_normal_form, need_normal_form, normal_form
 from layoutalg.compose.rotation import Rotation, find_rotation, rotated_layout
-from layoutalg.compose.symbolic import complement_symbols, require_same
+from layoutalg.compose.symbolic import complement_symbols, downcast_symbols, require_same, upcast_symbols
 
 __all__ = [
     "Chain",
@@ -34,6 +34,7 @@ __all__ = [
     "complement_symbols",
     "compose_layouts",
     "composition",
+    "downcast_symbols",
     "find_normal_form",
     "find_rotation",
     "fitting_modes",
@@ -42,4 +43,5 @@ __all__ = [
     "require_same",
     "rotated_layout",
     "tiler_text",
+    "upcast_symbols",
 ]

@@ -21,8 +21,10 @@ What is decided, or comes back as a condition:
     divides, products, tiles      as complement, composition and, for products, cosize
     same_function                 coalesced extents and strides are equal
     shape_div                     each extent is a multiple of its divisor
+    upcast, recast_layout         strides are multiples of the factor or divide it, extents fill it
+    downcast                      which mode has stride 1: the first that has it for all values grows
 
-What asks which offsets a layout has (inverses, injectivity, swizzles, vectors, recasts) takes integers alone,
+What asks which offsets a layout has (inverses, injectivity, swizzles, vectors) takes integers alone,
 and raises UnsupportedError with the operation's name; tests/symbolic_calls.py has the table of operations.
 Answers hold on the domain: past the end of a mode whose extent turns out to be 1, default strides would be 0.
 
@@ -52,10 +54,12 @@ from layoutalg.layout import (
     is_nonnegative,
     merge,
     merge_open,
+    not_integers,
     plain,
     quotient,
     require,
     span,
+    unflatten_tree,
 )
 
 SymbolicPiece: TypeAlias = "tuple[list[Any], list[Any]]"
@@ -164,6 +168,91 @@ def _times(step: Any, weight: Any) -> Any:
     if isinstance(weight, ScaledBasis):
         return weight.scaled(canonical(step * weight.value))
     return canonical(step * weight)
+
+
+def upcast_symbols(layout: Layout, n: int) -> Layout:
+    """`upcast` for a layout with symbols; raises UndecidedError, with the condition, where one is open.
+
+    >>> import sympy
+    >>> k = sympy.Symbol("k", integer=True, positive=True)
+    >>> print(upcast_symbols(Layout((2 * k, 8), (1, 4 * k)), 2))
+    (k,8):(1,2*k)
+    """
+    import sympy
+
+    what = f"upcast({layout}, {n})"
+    extents: list[Any] = []
+    strides: list[Any] = []
+    over: Any = 0  # how far the coordinates that are joined reach inside a wider element
+    for s, d in _offset_leaves("upcast", layout):
+        whole = quotient(d, n)
+        if s == 1 or whole is not None:
+            extents.append(s)
+            strides.append(0 if s == 1 else _floor(whole, d, n))
+        elif type(d) is int and d > 0 and n % d == 0:
+            run: Any = n // d
+            if quotient(s, run) is None and decide(sympy.Le(s, run)):
+                run = s
+            over = over + (run - 1) * d
+            extents.append(1 if run == s else _floor(_divided(what, s, run), s, run))
+            strides.append(0 if run == s else 1)
+        elif type(d) is not int:
+            extents.append(s)
+            strides.append(_floor(_divided(what, d, n), d, n))
+        elif require(what, sympy.Eq(s, 1)):
+            extents.append(1)
+            strides.append(0)
+        else:
+            raise UnsupportedError(f"{what}: the stride {d} is neither a multiple of {n} nor divides it")
+    if not require(what, sympy.Le(canonical(over), n - 1)):
+        raise UnsupportedError(f"{what}: the modes that are joined reach past an element of {n}")
+    return _like(layout, extents, strides)
+
+
+def downcast_symbols(layout: Layout, n: int) -> Layout:
+    """`downcast` for a layout with symbols.  Raises as `upcast_symbols` does.
+
+    >>> import sympy
+    >>> k = sympy.Symbol("k", integer=True, positive=True)
+    >>> print(downcast_symbols(Layout((k, 8), (1, k)), 2))
+    (2*k,8):(1,2*k)
+    """
+    import sympy
+
+    what = f"downcast({layout}, {n})"
+    parts = _offset_leaves("downcast", layout)
+    if n == 1:
+        return layout
+    grown = next((i for i, (s, d) in enumerate(parts) if s != 1 and d == 1), None)
+    for i, (s, d) in enumerate(parts):
+        if grown is None and s != 1 and decide(sympy.Eq(d, 1)) is not False:
+            grown = i if require(what, sympy.Eq(d, 1)) else None
+    if grown is None:
+        grown = next((i for i, (s, _) in enumerate(parts) if s == 1), None)
+    if grown is None:
+        raise UnsupportedError(f"{what}: no mode has stride 1, in which the {n} parts could run")
+    extents = [s * n if i == grown else s for i, (s, _) in enumerate(parts)]
+    strides = [1 if i == grown else 0 if s == 1 else d * n for i, (s, d) in enumerate(parts)]
+    return _like(layout, extents, strides)
+
+
+def _floor(whole: Any, a: Any, b: Any) -> Any:
+    """The quotient of a by b as an integer for all values: floor(n/2), where n/2 is one by an assumption."""
+    return whole if type(whole) is int or whole.is_integer else canonical(a // b)
+
+
+def _offset_leaves(operation: str, layout: Layout) -> list[tuple[Any, Any]]:
+    """Extents and strides of offsets; strides along modes are refused."""
+    parts = list(any_leaves(layout))
+    if any(isinstance(d, ScaledBasis) for _, d in parts):
+        raise not_integers(operation, layout)
+    return parts
+
+
+def _like(layout: Layout, extents: list[Any], strides: list[Any]) -> Layout:
+    """A layout of the modes of another."""
+    shape, stride = (unflatten_tree(tuple(map(canonical, flat)), layout.shape) for flat in (extents, strides))
+    return Layout(shape, stride)
 
 
 def complement_symbols(layout: Layout, target: Any) -> Layout:

@@ -70,7 +70,8 @@ def mma_picture(atom: MMAAtom) -> Picture:
 def copy_picture(atom: CopyAtom) -> Picture:
     """Lane and value of every element that is moved: who sends it, and who receives it.
 
-    Elements have 16 bits in matrix instructions, else up to 32 as far as they stay together.
+    Elements are those of a Copy_Atom<Op, T>; of an instruction alone they have 16 bits in matrix
+    instructions, else up to 32 as far as they stay together.
 
     >>> from layoutalg.atoms import find_copy_atom
     >>> sent, received = copy_picture(find_copy_atom("SM75_U32x4_LDSM_N")).panels
@@ -102,7 +103,9 @@ def _rows(atom: CopyAtom) -> int:
 
 
 def _width_bits(atom: CopyAtom) -> int:
-    for bits in (16,) if "matrix" in atom.ptx else (32, 16):
+    """Those of a Copy_Atom's element, else of what stays together."""
+    own = () if atom.element is None else (atom.element.bits,)
+    for bits in own or ((16,) if "matrix" in atom.ptx else (32, 16)):
         try:
             atom.bits_as("src", bits), atom.bits_as("dst", bits)
         except DivisibilityError:

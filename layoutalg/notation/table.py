@@ -106,6 +106,9 @@ UNREAD: tuple[tuple[str, str, str], ...] = (
 
 _PATH = r"(?:(?:::)?(?:[A-Za-z_]\w*(?:::|\.))*)"
 
+_CALLED = re.compile(r"(?!Sw?<|SW_|smem_ptr|tmem_)((?:::)?[A-Za-z_]\w*(?:(?:::|\.)\w+)*)\s*[(<]")
+"""Texts that begin with a name that is called, which no form knows."""
+
 _TABLE = (
     Form(
         name="cute",
@@ -257,7 +260,7 @@ def find_form(name: str) -> Form:
 def form_of(text: str) -> Form:
     """The form whose text begins like this one; `cute` where none does.
 
-    Raises ParseError for a text of a family that is known and not read.
+    Raises ParseError for a text of a family that is known and not read, and for a function that is not known.
 
     >>> form_of("#ttg.blocked<{").name, form_of("cute::Layout<").name, form_of("8:1").name
     ('triton', 'cpp', 'cute')
@@ -269,4 +272,7 @@ def form_of(text: str) -> Form:
     for begins, family, why in UNREAD:
         if re.compile(begins).match(text, start):
             refuse(text, family, f"known and not read: {why},", start)
+    called = _CALLED.match(text, start)
+    if called is not None:
+        refuse(text, "a layout", constructors.unknown_function(called[1]), start)
     return FORMS["cute"]

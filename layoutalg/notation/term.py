@@ -3,7 +3,7 @@
 The idea.  `cute::Layout<cute::tuple<cute::C<128>,...>,...>`, `make_layout(make_shape(Int<128>{}, 64))`,
 `cute.make_layout((8, 64), stride=(64, 1))` and `#ttg.blocked<{order = [1, 0]}>` have one grammar:
 
-    term       integer | name groups | "text" | group
+    term       integer | name groups | "text" | group | integer:+integer
     group      ( arguments )   [ arguments ]   { arguments }   < arguments >     the last after a name
     arguments  (key =)? term, ...
 
@@ -37,7 +37,8 @@ _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 _TOKEN = re.compile(
     r"(?:[ \t\r\n]|//[^\n]*|\b(?:const|volatile|typename|struct|class)\b(?![.:(<])|[*&]+(?=[ \t\r\n]*[,>)]))*"
-    r"(?:(?P<int>_?-?(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*)(?![\w.])"
+    r"(?:(?P<pair>[0-9]+[ \t]*:[ \t]*\+[ \t]*[0-9]+)(?![\w.])"
+    r"|(?P<int>_?-?(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*)(?![\w.])"
     r"|(?P<name>(?:::)?[#!]?[A-Za-z_]\w*(?:(?:::|\.)[A-Za-z_]\w*)*)"
     r"|(?P<text>\"[^\"\\\n]*\"|'[^'\\\n]*')"
     r"|(?P<mark>[()\[\]{}<>,:=;?])"
@@ -157,12 +158,16 @@ def read_arguments(text: str, family: str, start: int = 0) -> Group:
         top = stack[-1]
         if token == ";" and len(stack) == 1 and last:
             continue
-        if last is None and kind in ("int", "name", "text"):
+        if last is None and kind in ("int", "name", "text", "pair"):
             last, count = _leaf(text, family, kind, token, begin), count + 1
             if count > MAX_TERMS:
                 raise ResourceError("integers and names of a text", count, MAX_TERMS)
         elif last is None and token == "?":
             last = Term("?", begin)
+        elif token == "{" and top.mark == "<" and last is not None and last.head is None:
+            _add(top, last)  # MLIR writes <[64:+4] {order = [1, 0]}> without a comma
+            _open(stack, token, begin, None, fail)
+            last = None
         elif token in ("(", "[", "{", "<") and _may_open(last, token):
             _open(stack, token, begin, last, fail)
             last = None
@@ -194,6 +199,9 @@ def _leaf(text: str, family: str, kind: str, token: str, begin: int) -> Term:
         return Term(token.removeprefix("::"), begin)
     if kind == "text":
         return Term(token[1:-1], begin, quoted=True)
+    if kind == "pair":  # 64:+4, a pair of integers
+        parts = (_leaf(text, family, "int", part.strip(" \t+"), begin) for part in token.split(":"))
+        return Term(None, begin, (Group("(", tuple(parts), (None, None), False),))
     digits = token.lstrip("_").rstrip("uUlL")
     if len(digits) > MAX_DIGITS:
         refuse(text, family, f"an integer of more than {MAX_DIGITS} digits", begin)

@@ -35,10 +35,19 @@ class Finding:
     notes: tuple[str, ...]
 
     @property
-    def agrees(self) -> bool:
-        """Whether the wavefronts or sectors are those that the source predicts."""
+    def compared(self) -> bool:
+        """Whether a prediction of the source stands beside a counter that was recorded."""
         joined = self.joined
-        return joined is not None and joined.predicted == self.row.total(joined.counter)
+        return (
+            joined is not None and joined.predicted is not None and self.row.total(joined.counter) is not None
+        )
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the wavefronts or sectors are those that the source predicts; False where nothing is
+        compared."""
+        joined = self.joined
+        return self.compared and joined is not None and joined.predicted == self.row.total(joined.counter)
 
     @property
     def conflicts(self) -> int:

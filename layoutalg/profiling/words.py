@@ -60,8 +60,14 @@ def finding_notes(launch: Launch, findings: Sequence[Finding]) -> list[str]:
     lines = [f"{_place(each)}, {each.row.op}: {'; '.join(each.notes)}." for each in findings if each.notes]
     joined = [each for each in findings if each.joined is not None]
     if joined:
-        agree = sum(each.agrees for each in joined)
-        lines.append(f"Of {len(joined)} rows with an access of the source, {agree} have what it predicts.")
+        compared = sum(each.compared for each in joined)
+        equal = sum(each.agrees for each in joined)
+        lines.append(
+            f"Of {len(joined)} rows with an access of the source, {compared} are compared with what it "
+            f"predicts: {equal} of {compared} numbers equal."
+            if compared
+            else f"Of {len(joined)} rows with an access of the source, none could be compared."
+        )
     if not launch.has_lines:
         lines.append(WITHOUT_LINES)
     lines += [pipe_words(pipe) for pipe in pipe_counters(launch)]

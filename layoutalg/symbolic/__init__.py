@@ -2,6 +2,7 @@
 
 layout          SymbolicLayout: a layout with named parameters
 question        Condition, Criterion: the condition to solve, and its parameters
+distinct        solve_distinct: the values at which no two elements share an address, as a store needs
 solve           solve_conflict_free, solve_sectors, symbolic_cost
 generic_values  one value per class of values that have the same answer
 solutions       ResidueSet, Periodic: the answer, as residues of a period
@@ -9,6 +10,7 @@ solutions       ResidueSet, Periodic: the answer, as residues of a period
 
 from __future__ import annotations
 
+from layoutalg.symbolic.distinct import shared_ranges, solve_distinct
 from layoutalg.symbolic.layout import SymbolicLayout
 from layoutalg.symbolic.question import Condition
 from layoutalg.symbolic.solutions import Periodic, ResidueSet
@@ -26,7 +28,9 @@ __all__ = [
     "ResidueSet",
     "SymbolicLayout",
     "efficiency_share",
+    "shared_ranges",
     "solve_conflict_free",
+    "solve_distinct",
     "solve_sectors",
     "symbolic_access",
     "symbolic_cost",

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from layoutalg.analysis import MAX_ADDRESS, Residues, warp_families
 from layoutalg.compose import Fields, compose_layouts
-from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
+from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UndecidedError
 from layoutalg.layout import Layout, flatten_tree, leaf_lists, merge, modes, size, unflatten_tree
 from layoutalg.symbolic.question import MAX_COUNTS, OpenQuestion
 
@@ -65,14 +65,19 @@ def linear_terms(question: OpenQuestion, symbol: sympy.Symbol) -> Terms:
     """
     layout = question.layout
     return Terms(
-        tuple(_linear(leaf, symbol) for leaf in flatten_tree(layout.stride)),
-        _linear(layout.offset, symbol),
-        _linear(question.base, symbol),
+        tuple(linear_term(leaf, symbol) for leaf in flatten_tree(layout.stride)),
+        linear_term(layout.offset, symbol),
+        linear_term(question.base, symbol),
     )
 
 
-def _linear(value: Any, symbol: sympy.Symbol) -> Line:
-    """slope * symbol + constant, both integers; raises UndecidedError for anything else."""
+def linear_term(value: Any, symbol: sympy.Symbol) -> Line:
+    """slope * symbol + constant, both integers; raises UndecidedError for anything else.
+
+    >>> from sympy import Symbol
+    >>> linear_term(2 * Symbol("ld") + 8, Symbol("ld"))
+    Line(slope=2, constant=8)
+    """
     import sympy
 
     expression = sympy.Integer(value) if type(value) is int else value
@@ -84,6 +89,28 @@ def _linear(value: Any, symbol: sympy.Symbol) -> Line:
     if not linear or not slope.is_Integer or not constant.is_Integer:
         raise UndecidedError(f"{value} is not an integer times {symbol} plus an integer", budget=MAX_COUNTS)
     return Line(int(slope), int(constant))
+
+
+def first_value(symbol: Any, least: int | None) -> int:
+    """The first value that is asked about: `least`, else 1 for a positive symbol and 0 for another.
+
+    Raises ArgumentTypeError for a symbol that is none and a `least` that is not an integer, ShapeError for
+    one below 0.
+
+    >>> from sympy import Symbol
+    >>> first_value(Symbol("ld", positive=True), None)
+    1
+    """
+    import sympy
+
+    if not isinstance(symbol, sympy.Symbol):
+        raise ArgumentTypeError(f"symbol {symbol!r} is a {type(symbol).__name__}; a sympy Symbol is needed")
+    first = least if least is not None else int(symbol.is_positive is True)
+    if type(first) is not int:
+        raise ArgumentTypeError(f"least {least!r} is a {type(least).__name__}; an integer is needed")
+    if first < 0:
+        raise ShapeError(f"least is {least}; values are counted from 0 on")
+    return first
 
 
 def _is(count: int) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from layoutalg.analysis import Access, SharedReport, addressing, analyze_access
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
+from layoutalg.decide import is_injective
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UndecidedError, UnsupportedError
 from layoutalg.layout import AnyLayout, Layout, flatten_tree, free_symbols, substituted
 from layoutalg.symbolic.layout import Symbolic, SymbolicLayout, as_symbolic, check_expression
@@ -59,13 +60,15 @@ FEWEST = Criterion("takes the fewest sectors", ("sectors", "fewest"))
 
 
 class OpenQuestion(NamedTuple):
-    """What `access` on `layout` costs on `machine`, with `base` added to its base address, in bytes."""
+    """What `access` on `layout` costs on `machine`, with `base` added to its base address, in bytes; with
+    `distinct`, where no two elements of the layout share an address."""
 
     layout: SymbolicLayout
     access: Access
     base: Any
     rule: Instruction
     machine: Arch
+    distinct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,10 @@ class Condition:
 
     def holds(self, values: Mapping[Any, int]) -> bool:
         """Whether it is so for these values, one for every symbol."""
-        return self.criterion.holds(count(self.question, values))
+        q = self.question
+        return self.criterion.holds(count(q, values)) and (
+            not q.distinct or is_injective(q.layout.at(values))
+        )
 
     def condition(self) -> sympy.Basic:
         """The condition as an equation or inequality of unknown functions of the symbols."""
@@ -100,11 +106,15 @@ class Condition:
         symbols = sorted(free_symbols(q.layout.stride, q.layout.offset, q.base), key=str)
         what, bound = self.criterion.sides
         left, right = (sympy.Function(name)(*symbols) if name else 0 for name in (what, bound))
-        return sympy.Eq(left, right) if bound else sympy.Ge(left, self.criterion.threshold)
+        cost = sympy.Eq(left, right) if bound else sympy.Ge(left, self.criterion.threshold)
+        if not q.distinct:
+            return cost
+        return sympy.And(cost, sympy.Eq(sympy.Function("shared_addresses")(*symbols), 0), evaluate=False)
 
     def __str__(self) -> str:
         q = self.question
-        return f"{q.access.op} on {q.layout} {self.criterion.text} (open: {self.why})"
+        apart = " and no two elements at one address" if q.distinct else ""
+        return f"{q.access.op} on {q.layout} {self.criterion.text}{apart} (open: {self.why})"
 
     def _latex(self, printer: Any) -> str:
         text: str = printer.doprint(self.condition())
@@ -117,9 +127,11 @@ def make_question(
     base: Any = 0,
     arch: str | Arch = "sm_90",
     space: Literal["shared", "global"] | None = None,
+    distinct: bool | None = False,
 ) -> OpenQuestion:
-    """The question; raises UnsupportedError for an instruction that does not address `space`.
+    """The question, with `distinct` None of distinct addresses where the instruction stores.
 
+    Raises UnsupportedError for an instruction that does not address `space`.
     Raises ArgumentTypeError for what is not an Access, and for a base that is neither an integer nor a sympy
     expression.
 
@@ -137,7 +149,12 @@ def make_question(
     if space is not None and rule.space != space:
         other = "solve_sectors" if space == "shared" else "solve_conflict_free"
         raise UnsupportedError(f"{access.op} addresses {rule.space} memory; {other} answers for it")
-    return OpenQuestion(as_symbolic(layout), addressing(access, rule, machine), base, rule, machine)
+    if distinct is not None and type(distinct) is not bool:
+        raise ArgumentTypeError(
+            f"distinct {distinct!r} is a {type(distinct).__name__}; a bool or None is needed"
+        )
+    apart = rule.stores if distinct is None else distinct
+    return OpenQuestion(as_symbolic(layout), addressing(access, rule, machine), base, rule, machine, apart)
 
 
 def count(question: OpenQuestion, values: Mapping[Any, int]) -> AccessCost | None:

@@ -22,6 +22,7 @@ Piecewise((1, Eq(ld, 0)), (1, Eq(Mod(ld, 2), 1)), (2, Eq(Mod(ld, 4), 2)), (32, E
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import lcm
@@ -75,9 +76,9 @@ class Periodic(Generic[T]):
             raise ArgumentTypeError(f"{self.symbol} = {value!r}: an integer is needed")
         if value < self.least:
             raise ShapeError(f"{self.symbol} = {value}: the answer is for {self.symbol} >= {self.least}")
-        for n, out in self.exceptions:
-            if n == value:
-                return out
+        place = bisect_left(self.exceptions, value, key=lambda one: one[0])
+        if place < len(self.exceptions) and self.exceptions[place][0] == value:
+            return self.exceptions[place][1]
         return self.values[value % len(self.values)]
 
     def where(self, holds: Callable[[T], bool]) -> ResidueSet:
@@ -117,17 +118,32 @@ class Periodic(Generic[T]):
 
 @dataclass(frozen=True)
 class ResidueSet:
-    """A set of integers from `least` on: residues modulo `modulus`, and finitely many exceptions.
+    """A set of integers: residues modulo `modulus`, and finitely many exceptions.
 
-    Prints as one line, and as LaTeX through `sympy.latex`.  Equal sets are equal.
+    `table` says which integers from its own `least` on are members.  The question was about those from
+    `first` on, by default as many; integers in between are not members.  Equal sets are equal: the table
+    begins at the smallest member.  Prints as one line, and as LaTeX through `sympy.latex`.
 
     >>> from sympy import Symbol, latex
     >>> found = ResidueSet(Periodic(Symbol("ld"), (False, True, False, True)))
     >>> print(found, found.holds(33), found.values(8, 16), latex(found))
     ld odd True (9, 11, 13, 15) ld \\bmod 2 = 1
+    >>> print(ResidueSet(Periodic(Symbol("ld"), (False, True), (), 33), 0))
+    ld odd from ld = 33 on
     """
 
     table: Periodic[bool]
+    first: int | None = None
+
+    def __post_init__(self) -> None:
+        table = self.table
+        first = table.least if self.first is None else self.first
+        start = _smallest(table)
+        values = table.values if start is not None else (False,)
+        exceptions = table.exceptions if start is not None else ()
+        least = first if start is None else start
+        object.__setattr__(self, "table", Periodic(table.symbol, values, exceptions, least))
+        object.__setattr__(self, "first", first)
 
     @property
     def symbol(self) -> sympy.Symbol:
@@ -138,6 +154,11 @@ class ResidueSet:
     def modulus(self) -> int:
         """The shortest period."""
         return len(self.table.values)
+
+    @property
+    def smallest(self) -> int | None:
+        """The smallest member, None of the empty set."""
+        return self.table.least if any(self.table.values) or self.table.exceptions else None
 
     @property
     def residues(self) -> tuple[int, ...]:
@@ -151,12 +172,21 @@ class ResidueSet:
 
     @property
     def but(self) -> tuple[int, ...]:
-        """Values that are not members although their residue is among `residues`."""
+        """Values from `smallest` on that are not members although their residue is among `residues`."""
         return tuple(n for n, member in self.table.exceptions if not member)
 
+    @property
+    def begins(self) -> bool:
+        """Whether values below `smallest` are not members although their residue is among `residues`."""
+        first, least = self.first or 0, self.table.least
+        return any(first + (r - first) % self.modulus < least for r in self.residues)
+
     def holds(self, value: int) -> bool:
-        """True for a member; raises ShapeError below `least`."""
-        return self.table.at(value)
+        """True for a member; raises ShapeError below `first`, ArgumentTypeError for a non-integer."""
+        first = self.first or 0
+        if type(value) is int and first <= value < self.table.least:
+            return False
+        return Periodic(self.symbol, self.table.values, self.table.exceptions, first).at(value)
 
     def values(self, low: int, high: int) -> tuple[int, ...]:
         """The members in range(low, high), ascending."""
@@ -175,12 +205,12 @@ class ResidueSet:
         """
         if self.symbol != other.symbol:
             raise ArgumentTypeError(f"values of {self.symbol} and of {other.symbol} are not compared")
-        tables = self.table, other.table
+        tables, first = (self.table, other.table), max(self.first or 0, other.first or 0)
         least, period = max(t.least for t in tables), lcm(self.modulus, other.modulus)
         values = tuple(all(t.values[r % len(t.values)] for t in tables) for r in range(period))
         apart = sorted({n for t in tables for n, _ in t.exceptions if n >= least})
         exceptions = tuple((n, all(t.at(n) for t in tables)) for n in apart)
-        return ResidueSet(Periodic(self.symbol, values, exceptions, least))
+        return ResidueSet(Periodic(self.symbol, values, exceptions, least), first)
 
     def condition(self) -> sympy.Basic:
         """The set as a sympy condition on its symbol.
@@ -196,6 +226,10 @@ class ResidueSet:
             general: Any = sympy.true
         else:
             general = _among(whole, self.residues) if self.residues else sympy.false
+        if self.begins:
+            general = sympy.And(
+                general, sympy.Ge(self.symbol, self.table.least, evaluate=False), evaluate=False
+            )
         for n in self.but:
             general = sympy.And(general, sympy.Ne(self.symbol, n, evaluate=False), evaluate=False)
         if not self.also:
@@ -210,6 +244,8 @@ class ResidueSet:
             parts.append(f"{name} {'odd' if self.residues == (1,) else 'even'}")
         elif self.residues:
             parts.append(f"{name} mod {self.modulus} {_is_among(self.residues)}")
+        if self.begins:
+            parts[-1] += f" from {name} = {self.table.least} on"
         if self.also:
             parts.append(f"or {name} {_is_among(self.also)}" if parts else f"{name} {_is_among(self.also)}")
         if self.but:
@@ -220,6 +256,19 @@ class ResidueSet:
         """What `sympy.latex` prints."""
         text: str = printer.doprint(self.condition())
         return text
+
+
+def _smallest(table: Periodic[bool]) -> int | None:
+    """The smallest integer from the table's least on at which it is True."""
+    among = [n for n, member in table.exceptions if member]
+    period, left_out = len(table.values), {n for n, member in table.exceptions if not member}
+    for residue, member in enumerate(table.values):
+        if member:
+            value = table.least + (residue - table.least) % period
+            while value in left_out:
+                value += period
+            among.append(value)
+    return min(among, default=None)
 
 
 def _is_among(numbers: tuple[int, ...]) -> str:

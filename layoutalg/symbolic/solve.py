@@ -37,7 +37,8 @@ from layoutalg.budget import budget_of, spend
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UndecidedError
 from layoutalg.layout import free_symbols, product
-from layoutalg.symbolic.generic_values import linear_terms, special_values, symbol_period
+from layoutalg.symbolic.distinct import solve_distinct
+from layoutalg.symbolic.generic_values import first_value, linear_terms, special_values, symbol_period
 from layoutalg.symbolic.layout import Symbolic, as_symbolic
 from layoutalg.symbolic.question import (
     FEWEST,
@@ -72,9 +73,13 @@ def solve_conflict_free(
     *,
     base: Any = 0,
     least: int | None = None,
+    distinct: bool | None = None,
     arch: str | Arch = "sm_90",
 ) -> ResidueSet | Condition:
     """The exact set of values of `symbol`, from `least` on, at which `access` has no bank conflicts.
+
+    With `distinct`, only those at which no two elements of the layout share an address (`solve_distinct`):
+    by default of stores, which need that; a load may want a broadcast.
 
     `layout` has symbols in its strides, linearly; `base` is added to the access's base, in bytes, and may
     hold the symbol as well.  `least` is 1 for a positive symbol, else 0.  Values that the instruction
@@ -91,12 +96,16 @@ def solve_conflict_free(
     >>> found = solve_conflict_free(((8, 8), (ld, 1)), rows, ld)
     >>> print(found, found.holds(72), found.holds(68))
     ld mod 16 = 8 True False
+    >>> store = Access("st.shared.b32", Layout((32, 1), (1, 0)), "f32")
+    >>> solve_conflict_free(((32, 8), (1, ld)), store, ld).smallest
+    32
     """
-    question = make_question(layout, access, base, arch, "shared")
-    try:
+    question = make_question(layout, access, base, arch, "shared", distinct)
+
+    def ask() -> ResidueSet:
         return ResidueSet(_tabulate(question, symbol, least, _is_free))
-    except UndecidedError as error:
-        return Condition(question, NO_CONFLICTS, error.message)
+
+    return _answer(question, symbol, least, NO_CONFLICTS, ask)
 
 
 def solve_sectors(
@@ -107,6 +116,7 @@ def solve_sectors(
     efficiency: float | Fraction | None = None,
     base: Any = 0,
     least: int | None = None,
+    distinct: bool | None = None,
     arch: str | Arch = "sm_90",
 ) -> ResidueSet | Condition:
     """The exact set of values of `symbol` at which `access` moves few sectors.
@@ -121,19 +131,38 @@ def solve_sectors(
     >>> print(solve_sectors(Layout(32), row, shift, base=4 * shift))
     shift mod 8 = 0
     """
-    question = make_question(layout, access, base, arch, "global")
+    question = make_question(layout, access, base, arch, "global", distinct)
     criterion = FEWEST
     if efficiency is not None:
         share = efficiency_share(efficiency)
         criterion = Criterion(f"has an efficiency of at least {efficiency}", ("efficiency", ""), share)
-    try:
+
+    def ask() -> ResidueSet:
         table = _tabulate(question, symbol, least, count)
+        if efficiency is not None:
+            return table.where(criterion.holds)
+        fewest = min((cost.total for cost in table.values if cost is not None), default=0)
+        return table.where(lambda cost: cost is not None and cost.total <= fewest)
+
+    return _answer(question, symbol, least, criterion, ask)
+
+
+def _answer(
+    question: OpenQuestion,
+    symbol: sympy.Symbol,
+    least: int | None,
+    criterion: Criterion,
+    ask: Callable[[], ResidueSet],
+) -> ResidueSet | Condition:
+    """The values that `ask` finds, of a question of distinct addresses those that have them."""
+    try:
+        apart = solve_distinct(question.layout, symbol, least=least) if question.distinct else None
+        if apart is not None and apart.smallest is None:
+            return apart
+        found = ask()
     except UndecidedError as error:
         return Condition(question, criterion, error.message)
-    if efficiency is not None:
-        return table.where(criterion.holds)
-    fewest = min((cost.total for cost in table.values if cost is not None), default=0)
-    return table.where(lambda cost: cost is not None and cost.total <= fewest)
+    return found if apart is None else found & apart
 
 
 def efficiency_share(efficiency: float | Fraction) -> Fraction:
@@ -194,15 +223,7 @@ def _tabulate(
     ask: Callable[[OpenQuestion, Mapping[Any, int]], T],
 ) -> Periodic[T]:
     """What `ask` says, as a function of the symbol; raises UndecidedError saying why there is no table."""
-    import sympy
-
-    if not isinstance(symbol, sympy.Symbol):
-        raise ArgumentTypeError(f"symbol {symbol!r} is a {type(symbol).__name__}; a sympy Symbol is needed")
-    first = least if least is not None else int(symbol.is_positive is True)
-    if type(first) is not int:
-        raise ArgumentTypeError(f"least {least!r} is a {type(least).__name__}; an integer is needed")
-    if first < 0:
-        raise ShapeError(f"least is {least}; values are counted from 0 on")
+    first = first_value(symbol, least)
     terms = linear_terms(question, symbol)
     period = symbol_period(question, terms)
     special = special_values(question, terms, first)

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import pytest
+import sympy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layoutalg.algebra import downcast, recast_layout, upcast
-from layoutalg.errors import ArgumentTypeError, DivisibilityError, ShapeError, UnsupportedError
-from layoutalg.layout import ComposedLayout, Layout, Swizzle, Swizzles, flatten_tree, leaves, size
+from layoutalg.errors import (
+    ArgumentTypeError,
+    DivisibilityError,
+    ShapeError,
+    UndecidedError,
+    UnsupportedError,
+)
+from layoutalg.layout import (
+    ComposedLayout,
+    Layout,
+    Swizzle,
+    Swizzles,
+    flatten_tree,
+    leaves,
+    make_identity_layout,
+    size,
+    with_assumptions,
+)
 from layoutalg.notation import parse_cute as parse
 from layoutalg.testing import composed_layouts, layouts
 from tests.brute import table
@@ -139,3 +156,25 @@ def test_an_offset_alone_takes_any_factor() -> None:
 
 def test_extents_stay_in_their_modes() -> None:
     assert flatten_tree(upcast(Layout(((2, 4), 8), ((1, 2), 8)), 4).shape) == (1, 2, 8)
+
+
+def test_recasts_of_symbols() -> None:
+    """A thread's question: elements of 16 bits as elements of 32, of an extent that is known at run time."""
+    n, ld = sympy.symbols("n ld", integer=True, positive=True)
+    assert str(recast_layout(Layout(2 * n, 1), 16, 32)) == "n:1"
+    assert str(recast_layout(Layout(n, 1), 32, 16)) == "2*n:1"
+    assert str(recast_layout(Layout((64, n), (1, 64)), 16, 128)) == "(8,n):(1,8)"
+    assert str(recast_layout(Layout((n, 64), (8 * ld, 1)), 16, 128)) == "(n,8):(ld,1)"
+    with pytest.raises(UndecidedError, match=r"Eq\(Mod\(n, 2\), 0\)") as caught:
+        recast_layout(Layout(n, 1), 16, 32)
+    assert caught.value.condition == sympy.Eq(sympy.Mod(n, 2), 0)
+    with pytest.raises(UndecidedError, match=r"Eq\(Mod\(ld, 8\), 0\)"):
+        recast_layout(Layout((n, 64), (ld, 1)), 16, 128)
+    with pytest.raises(UndecidedError, match=r"Eq\(ld, 1\)"):
+        downcast(Layout(8, ld), 2)
+    with pytest.raises(UnsupportedError, match="reach past an element of 2"):
+        upcast(Layout((2 * n, 2 * n), (1, 1)), 2)
+    with pytest.raises(UnsupportedError, match=r"upcast of .* its strides move along modes"):
+        upcast(make_identity_layout((n, 8)), 2)
+    result, conditions = with_assumptions(recast_layout, Layout(n, 1), 16, 32)
+    assert conditions == (sympy.Eq(sympy.Mod(n, 2), 0),) and str(result) == "floor(n/2):1"

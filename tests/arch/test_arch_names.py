@@ -8,7 +8,7 @@ import pytest
 
 from layoutalg.analysis import Access, wavefronts
 from layoutalg.arch import ARCHS, INSTRUCTION_ALIASES, INSTRUCTIONS, find_instruction, instruction_name
-from layoutalg.atoms import COPY_ATOMS, find_copy_atom
+from layoutalg.atoms import COPY_ATOMS, find_copy_atom, find_mma_atom, make_tiled_copy
 from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
 from layoutalg.layout import Layout
@@ -140,3 +140,65 @@ def test_a_refusal_says_what_might_be_meant() -> None:
 def test_costs_are_those_of_the_instruction() -> None:
     offsets = [16 * lane for lane in range(32)]
     assert wavefronts("LDS.128", offsets) == wavefronts("ld.shared.b128", offsets) == 4
+
+
+@each(
+    ("text", "name", "element"),
+    [
+        ("AutoVectorizingCopyWithAssumedAlignment<128>", "UniversalCopy<uint128_t>", None),
+        ("cute::AutoVectorizingCopyWithAssumedAlignment<32>", "UniversalCopy<uint32_t>", None),
+        ("AutoVectorizingCopyWithAssumedAlignment<>", "UniversalCopy<uint128_t>", None),
+        ("AutoVectorizingCopy", "UniversalCopy<uint128_t>", None),
+        ("DefaultCopy", "UniversalCopy<uint8_t>", None),
+        ("Copy_Atom<UniversalCopy<uint128_t>, half_t>", "UniversalCopy<uint128_t>", "f16"),
+        (
+            "cute::Copy_Atom<cute::UniversalCopy<cute::uint128_t>, cutlass::half_t>",
+            "UniversalCopy<uint128_t>",
+            "f16",
+        ),
+        ("Copy_Atom<UniversalCopy<half_t, half_t>, half_t>", "UniversalCopy<uint16_t>", "f16"),
+        ("Copy_Atom<Copy_Traits<SM75_U32x4_LDSM_N>, cutlass::bfloat16_t>", "SM75_U32x4_LDSM_N", "bf16"),
+        ("Copy_Atom<DefaultCopy, float>", "UniversalCopy<uint8_t>", "f32"),
+        (
+            "Copy_Atom<SM80_CP_ASYNC_CACHEGLOBAL<uint128_t>, uint8_t>",
+            "SM80_CP_ASYNC_CACHEGLOBAL<uint128_t>",
+            "u8",
+        ),
+        ("Copy_Traits<UniversalCopy<float>>", "UniversalCopy<uint32_t>", None),
+    ],
+)
+def test_copy_atoms_of_programs(text: str, name: str, element: str | None) -> None:
+    found = find_copy_atom(text)
+    assert found.name == name and (found.element and found.element.name) == element
+    if element is None:
+        assert found == COPY_ATOMS[name]
+        with pytest.raises(ArgumentTypeError, match="has no element type"):
+            found.value_type()
+    else:
+        assert found.value_type() == found.value_type(element) == found.element
+        with pytest.raises(ArgumentTypeError, match="is not of elements of c128"):
+            found.value_type("c128")
+
+
+@each(
+    "text",
+    ["AutoVectorizingCopyWithAssumedAlignment<24>", "Copy_Atom<Foo, half_t>", "Copy_Atom<>", "AutoCopyAsync"],
+)
+def test_other_copies_are_unknown(text: str) -> None:
+    with pytest.raises(UnknownNameError, match="copy atom"):
+        find_copy_atom(text)
+
+
+def test_the_element_of_a_copy_atom_is_that_of_its_tiled_copy() -> None:
+    threads, values = Layout((32, 8), (8, 1)), Layout((1, 8))
+    plain = make_tiled_copy("UniversalCopy<uint128_t>", "f16", threads, values)
+    named = make_tiled_copy("Copy_Atom<UniversalCopy<uint128_t>, half_t>", None, threads, values)
+    assert named.layout_tv == plain.layout_tv and named.element == plain.element
+    with pytest.raises(ArgumentTypeError, match="not of elements of f32"):
+        make_tiled_copy("Copy_Atom<UniversalCopy<uint128_t>, half_t>", "f32", threads, values)
+    assert (
+        find_mma_atom("MMA_Atom<MMA_Traits<SM80_16x8x16_F32F16F16F32_TN>>").name
+        == "SM80_16x8x16_F32F16F16F32_TN"
+    )
+    wgmma = "MMA_Atom<SM90::GMMA::MMA_64x96x16_F32F16F16_SS<GMMA::Major::K, GMMA::Major::MN>>"
+    assert find_mma_atom(wgmma).name == "SM90_64x96x16_F32F16F16_SS"

@@ -8,6 +8,7 @@ import re
 import stat
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,18 @@ def test_a_baseline_that_lacks_a_check_or_is_none() -> None:
     before = {"a <good> & 'one', 100%": {"ways": 0}}
     assert [o.status for o in run_checks(file, baseline=before)] == ["passed", "failed", "unanswered"]
     assert run_checks(file, baseline=before, compare_all=True)[0].status == "failed"
+
+
+def test_a_baseline_without_a_number_of_the_check_is_not_passed() -> None:
+    for everything in (False, True):
+        for before in ({}, {"another": Fraction(1)}):
+            (found,) = run_checks(checks_of(PLAIN), baseline={"a": before}, compare_all=everything)
+            assert found.status == "failed"
+            assert [one.why for one in found.failures] == ["the baseline has no number of the check 'a'"]
+    (found,) = run_checks(checks_of(PLAIN), baseline={"a": {"wavefronts": 1 << 20}})
+    assert found.status == "passed" and found.notes[-1].startswith(
+        "The baseline of this check does not have: "
+    )
 
 
 VALUE = '{{"schema": "layoutalg/baseline/1", "checks": {{"a": {{"b": {}}}}}}}'

@@ -11,6 +11,8 @@ from tests.sweeps import each
 
 
 def holds(solution: dict[str, Any], value: int) -> bool:
+    if solution["smallest"] is None or value < solution["smallest"]:
+        return False
     if value in solution["also"] or value in solution["but"]:
         return value in solution["also"]
     return value % solution["modulus"] in solution["residues"]
@@ -60,6 +62,43 @@ def test_no_value_and_no_answer_are_exit_code_1() -> None:
     (solution,) = answer(*words, exit_code=1)["answers"]
     assert "do not compose" in solution["open"] and solution["modulus"] is None
     assert "(open: " in run(*words).stdout
+
+
+def test_values_at_which_rows_overlap_are_left_out_for_a_store_and_the_least_is_named() -> None:
+    words = ("solve", "(128,8):(1,ld)", "--access", "st.shared.b32@row")
+    (solution,) = answer(*words)["answers"]
+    assert (solution["condition"], solution["smallest"]) == ("ld mod 8 = 4 from ld = 132 on", 132)
+    assert (
+        solution["stores"] and solution["overlapping"] == [[1, 127]] and solution["smallest_distinct"] == 132
+    )
+    assert not any(holds(solution, value) for value in (1, 4, 12, 128)) and holds(solution, 132)
+    said = " ".join(run(*words).stdout.split())
+    assert "for ld mod 8 = 4 from ld = 132 on; the least is ld = 132." in said
+    assert "Left out is ld in {1..127}, at which two elements share an address." in said
+
+
+def test_a_load_may_overlap_and_the_least_without_is_named() -> None:
+    words = ("solve", "(128,8):(1,ld)", "--access", "ld.shared.b32@row")
+    (solution,) = answer(*words)["answers"]
+    assert (solution["smallest"], solution["smallest_distinct"], solution["stores"]) == (1, 132, False)
+    said = " ".join(run(*words).stdout.split())
+    assert (
+        "At ld in {1..127} two elements share an address, as loads may: the least without is ld = 132."
+        in said
+    )
+    both = (*words, "--access", "st.shared.b32@row")
+    together = answer(*both)["together"]
+    assert together["smallest"] == 132
+    assert run(*both).stdout.endswith(
+        "All of these together: ld mod 8 = 4 from ld = 132 on; the least is ld = 132.\n"
+    )
+
+
+def test_a_store_to_rows_that_always_overlap_has_no_value() -> None:
+    words = ("solve", "(32,4):(0,1)", "--base", "4*n", "--access", "st.shared.b32@row")
+    (solution,) = answer(*words, exit_code=1)["answers"]
+    assert solution["empty"] and solution["overlapping"] == [[0, None]] and solution["smallest"] is None
+    assert "at every n, which no store may do." in run(*words).stdout
 
 
 @pytest.mark.parametrize("layout", ["(64,64):(ld**2,1)", "(64,64):(-ld,1)", "(64,64):(256-ld,1)"])

@@ -29,6 +29,7 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.kernels import find_family
 from layoutalg.kernels.baselines import torch_difference
+from tests.gpu.counters import verdict
 from tests.gpu.timing import flush_buffer, medians_in_turn
 
 NBYTES, ROUNDS, LINE_BYTES, EPS = 256 << 20, 15, 128, 1e-5
@@ -121,7 +122,7 @@ def main(args: list[str]) -> int:
             print(" ".join(f"{name}={found}" for name, found in table[-1].items()), flush=True)
             Path(out).write_text(json.dumps(table), encoding="utf-8")
             cupy.get_default_memory_pool().free_all_blocks()
-    return 0 if all(row["right"] for row in table) else 1
+    return verdict(sum(not row["right"] for row in table), len(table), "results")
 
 
 if __name__ == "__main__":

@@ -125,14 +125,21 @@ class Row:
         return f"| {self.label} | {self.access} | {self.unit} | {self.predicted} | {self.measured}{why} |"
 
 
+def verdict(wrong: int, compared: int, what: str = "numbers") -> int:
+    """Print how many of what was compared hold; the exit status, 1 where one does not and where none was."""
+    print(f"{compared - wrong} of {compared} {what} hold" if compared else f"no {what} were compared")
+    return int(wrong > 0 or compared == 0)
+
+
 def table(what: str, rows: Iterable[Row]) -> int:
-    """Print rows as they come; how many are refuted."""
-    wrong = 0
+    """Print rows as they come, and the verdict; the exit status."""
+    wrong = compared = 0
     print(f"| {what} | access | unit | predicted | measured |\n|---|---|---|---:|---:|")
     for row in rows:
         print(row, flush=True)
         wrong += row.refuted
-    return wrong
+        compared += 1
+    return verdict(wrong, compared)
 
 
 def taken(seen: Iterator[Mapping[str, float]], count: int) -> list[Mapping[str, float]]:
@@ -262,7 +269,7 @@ def idle_most(one: Prediction, off: int) -> int:
 def main(args: list[str]) -> int:
     """Print the table; the exit status is 1 when a prediction differs from its counter."""
     cases = [(args[0], args[1], int(args[2]), int(args[3]))] if args else list(CASES)
-    return 1 if table("kernel", (row for case in cases for row in measure(*case))) else 0
+    return table("kernel", (row for case in cases for row in measure(*case)))
 
 
 if __name__ == "__main__":

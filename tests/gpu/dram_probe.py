@@ -28,7 +28,7 @@ from layoutalg.codegen.gpu import require_gpu
 from layoutalg.dtype import dtype
 from layoutalg.indexing import code
 from layoutalg.layout import Layout, concat, flatten, modes, size
-from tests.gpu.counters import count_launches
+from tests.gpu.counters import count_launches, verdict
 from tests.gpu.timing import flush_buffer, timed_us
 
 SPAN = 1 << 30
@@ -305,22 +305,22 @@ def times(out: Path) -> None:
 
 
 def counters(out: Path, names: Sequence[str], metrics: Sequence[str], spans: Sequence[int]) -> int:
-    """Write counters: of the last span, less those of the first of two; how many predictions they refute."""
+    """Write counters: of the last span, less those of the first of two; the exit status."""
     known = _known(metrics)
     patterns = [PATTERNS[name] for name in names]
     words = (",".join(map(str, spans)), *names)
     seen = count_launches("^dram_probe_", known, "tests.gpu.dram_probe", "launch", *words)
     if len(seen) != len(patterns) * len(spans):
         raise SystemExit(f"{len(seen)} launches were counted, {len(patterns) * len(spans)} were made")
-    lines, wrong = [], 0
+    lines, wrong, judged = [], 0, 0
     for n, pattern in enumerate(patterns):
         *less, last = seen[n * len(spans) : (n + 1) * len(spans)]
         row = {name: last[name] - sum(one[name] for one in less) for name in last}
         lines.append(json.dumps(described(pattern, spans) | row))
         if set(DRAM) <= set(row):
-            wrong += compared(pattern, spans, row)
+            wrong, judged = wrong + compared(pattern, spans, row), judged + 1
     out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return wrong
+    return verdict(wrong, judged, "patterns") if set(DRAM) <= set(metrics) else 0
 
 
 def described(pattern: Pattern, spans: Sequence[int]) -> dict[str, Any]:
@@ -367,7 +367,7 @@ def main(args: list[str]) -> int:
         times(Path(where))
     else:
         metrics, spans = (DRAM, (SPAN // 2, SPAN)) if what == "counters" else (CACHES, (SMALL,))
-        return 1 if counters(Path(where), names or list(PATTERNS), metrics, spans) else 0
+        return counters(Path(where), names or list(PATTERNS), metrics, spans)
     return 0
 
 

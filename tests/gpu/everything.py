@@ -150,7 +150,7 @@ def main(args: list[str]) -> int:
         passed += [run(step, folder, "0") for step in measured]
         later = [] if second else [pool.submit(run, step, folder, "0") for step in checked]
         passed += [task.result() for task in (*meanwhile, *later)]
-    return 0 if all(passed) else 1
+    return 0 if passed and all(passed) else 1
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def main(args: list[str]) -> int:
     frozen = [one["case"] for one in stored()["cases"]]
     cases = [case for case in frozen if re.search(pattern, label(case))]
     rows = list(measure(cases))
-    return 1 if table("frozen case", rows) else 0
+    return table("frozen case", rows)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from typing import Any
 from layoutalg.kernels import Family, find_family
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.ladder.gemm import TARGET, predict_step
-from tests.gpu.gemm_ladder import count_of, held_table, judge, launch_all, measure
+from tests.gpu.counters import verdict
+from tests.gpu.gemm_ladder import counters_table, held_table, launch_all, measure
 
 CASES: tuple[tuple[str, int, int, int], ...] = (
     ("gemm-sm80", 512, 512, 512), ("gemm-sm80", 1024, 1024, 1024), ("gemm-sm80", 4096, 4096, 1024),
@@ -38,22 +39,14 @@ def main(args: list[str]) -> int:
     if args:
         m, n, k = map(int, args[1:])
         cases = [(args[0], m, n, k)]
-    wrong, steps, counters = 0, [], []
-    print("| product | counted | predicted | measured | |\n|---|---|---:|---:|---|")
+    steps, counters = [], []
     for name, m, n, k in cases:
         family = find_family(name)
         p, config = chosen_way(family, m, n, k)
-        step = predict_step(family, p, f"{p}, {config.tile_m}x{config.tile_n}x{config.tile_k}", config)
-        (seen,) = measure("tests.gpu.gemm_counters", "launch", name, *map(str, (m, n, k)))
-        steps.append(step)
-        counters.append(seen)
-        for what, predicted in step.counts.items():
-            if (measured := count_of(step, what, seen)) is not None:
-                verdict = judge(step, what, predicted, seen)
-                wrong += verdict.startswith("refuted")
-                print(f"| {step.name} | {what} | {predicted} | {measured:.0f} | {verdict} |", flush=True)
-    wrong += held_table(steps, counters)
-    return 1 if wrong else 0
+        steps.append(predict_step(family, p, f"{p}, {config.tile_m}x{config.tile_n}x{config.tile_k}", config))
+        counters += measure("tests.gpu.gemm_counters", "launch", name, *map(str, (m, n, k)))
+    tables = (counters_table(steps, counters), held_table(steps, counters))
+    return verdict(*map(sum, zip(*tables, strict=True)))
 
 
 if __name__ == "__main__":

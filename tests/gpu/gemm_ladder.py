@@ -23,7 +23,7 @@ from layoutalg.kernels.gemm.problem import GemmProblem, scalar_words
 from layoutalg.kernels.ladder import predict_steps
 from layoutalg.kernels.ladder.gemm import ARCH, TARGET, effects
 from layoutalg.kernels.ladder.step import Step
-from tests.gpu.counters import BY_INSTRUCTION, count_launches, idle_most
+from tests.gpu.counters import BY_INSTRUCTION, count_launches, idle_most, verdict
 
 EXECUTED = "smsp__inst_executed.sum"
 LDS = "smsp__inst_executed_op_shared_ld.sum"
@@ -149,22 +149,24 @@ def main(args: Sequence[str]) -> int:
     in_processes(compile_step, [(family, n, name) for name in chosen.steps])
     steps = list(predict_steps(chosen, n))
     seen = measure("tests.gpu.gemm_ladder", family, str(n), "launch")
-    wrong = counters_table(steps, seen) + effects_table(steps, seen) + held_table(steps, seen)
+    tables = (counters_table(steps, seen), effects_table(steps, seen), held_table(steps, seen))
     time_table(steps, seen)
-    return 1 if wrong else 0
+    return verdict(*map(sum, zip(*tables, strict=True)))
 
 
-def counters_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
-    """Each count beside its counter; returns how many are refuted."""
-    wrong = 0
+def counters_table(steps: Sequence[Step], seen: Sequence[Found]) -> tuple[int, int]:
+    """Each count beside its counter; returns how many are refuted, and of how many that were compared."""
+    wrong = compared = 0
     print("| step | counted | predicted | measured | |\n|---|---|---:|---:|---|")
     for step, found in zip(steps, seen, strict=True):
         for what, predicted in step.counts.items():
             if (measured := count_of(step, what, found)) is not None:
-                verdict = judge(step, what, predicted, found)
-                wrong += verdict.startswith("refuted")
-                print(f"| {step.name} | {what} | {predicted} | {measured:.0f} | {verdict} |", flush=True)
-    return wrong
+                judged = judge(step, what, predicted, found)
+                wrong, compared = wrong + judged.startswith("refuted"), compared + 1
+                print(f"| {step.name} | {what} | {predicted} | {measured:.0f} | {judged} |", flush=True)
+            elif what in COUNTERS:
+                print(f"| {step.name} | {what} | {predicted} | | not counted |", flush=True)
+    return wrong, compared
 
 
 def count_of(step: Step, what: str, found: Found) -> float | None:
@@ -207,9 +209,9 @@ def judge(step: Step, what: str, predicted: float, found: Found) -> str:
     return f"refuted: {apart:+.2%}"
 
 
-def effects_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
-    """Each predicted effect of a step beside the measured one; returns how many are refuted."""
-    wrong = 0
+def effects_table(steps: Sequence[Step], seen: Sequence[Found]) -> tuple[int, int]:
+    """Each predicted effect of a step beside the measured one; returns how many are refuted, of how many."""
+    wrong = compared = 0
     print("\n| from | to | effect on | predicted | measured | |\n|---|---|---|---:|---:|---|")
     for at in range(1, len(steps)):
         for what, factor in effects(steps[at - 1], steps[at]).items():
@@ -220,11 +222,11 @@ def effects_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
             if what.startswith("L2"):
                 continue  # bounds, see JOINED
             held = abs(measured / factor - 1) < 0.03
-            wrong += not held
+            wrong, compared = wrong + (not held), compared + 1
             name, then = steps[at - 1].name, steps[at].name
             print(f"| {name} | {then} | {what} | x {factor:.3f} | x {measured:.3f} | "
                   f"{'confirmed' if held else 'refuted'} |", flush=True)  # fmt: skip
-    return wrong
+    return wrong, compared
 
 
 def resolution_warps(step: Step) -> float:
@@ -238,11 +240,11 @@ def resolution_warps(step: Step) -> float:
     return step.occupancy.threads // 32 / SMS
 
 
-def held_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
+def held_table(steps: Sequence[Step], seen: Sequence[Found]) -> tuple[int, int]:
     """Warps that a multiprocessor can hold, those of this grid that it does, and operations for each byte.
 
-    Returns how many are refuted: the driver allows others, or more are held than the grid has for it, by
-    `resolution_warps` or more.
+    Returns how many are refuted, of how many: the driver allows others, or more are held than the grid has
+    for it, by `resolution_warps` or more.
     Operations are for each byte that the L1 is asked for.  What several lanes or blocks ask the same sector
     for, and bytes of a sector that nobody needs, make them fewer than tiles alone would allow.
     """
@@ -259,7 +261,7 @@ def held_table(steps: Sequence[Step], seen: Sequence[Found]) -> int:
         wrong += most != warps or not held < grid + resolution_warps(step)
         counted = f"{most:.0f} | {grid} | {held:.2f}"
         print(f"| {step.name} | {warps} | {counted} | {step.intensity:.1f} | {rate:.1f} |")
-    return wrong
+    return wrong, len(steps)
 
 
 def time_table(steps: Sequence[Step], seen: Sequence[Found]) -> None:

@@ -93,7 +93,7 @@ def main(args: list[str]) -> int:
     if args == ["launch"]:
         launch()
         return 0
-    return 1 if table("copies", rows()) else 0
+    return table("copies", rows())
 
 
 if __name__ == "__main__":

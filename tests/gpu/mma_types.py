@@ -28,6 +28,7 @@ from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.verification import verify
+from tests.gpu.counters import verdict
 
 FAMILY = "gemm-sm80"
 MAJORS = (("k", "k"), ("k", "mn"), ("mn", "mn"))
@@ -57,21 +58,22 @@ def ways(p: GemmProblem, arch: str) -> Iterator[tuple[str, Sm80Config]]:
 
 
 def verified(arch: str) -> int:
-    """Verify every type with every tile; print what is wrong, and return how many there are."""
-    wrong, count = 0, 0
+    """Verify every type with every tile; print what is wrong; the exit status."""
+    wrong, compared, count = 0, 0, 0
     family = find_family(FAMILY)
     for given in TYPES:
         for m, n, k in VERIFIED:
             p = gemm_problem(m, n, k, reads_c=True, bias=True, **given)
             for name, config in ways(p, arch):
                 report, count = verify(family, p, config, target="gpu"), count + 1
+                compared += len(report.checks)
                 for check in report.checks:
                     if not check.passed:
                         wrong += 1
                         print(f"WRONG {p}, {name}: {check.name}: {check.detail}", flush=True)
         print(f"{p.element} {p.a_major} {p.b_major} {p.arithmetic}: verified", flush=True)
-    print(f"{count} products, {wrong} checks are wrong", flush=True)
-    return wrong
+    print(f"{count} products", flush=True)
+    return verdict(wrong, compared, "checks")
 
 
 def main(args: list[str]) -> int:
@@ -94,7 +96,7 @@ def main(args: list[str]) -> int:
                 rows.append({"problem": row.problem, "way": row.way, "rate": row.ours, "cublas": beside})
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=1) + "\n")
-    return 1 if wrong else 0
+    return wrong
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from layoutalg.kernels.gemm import GemmProblem, Sm90Config
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.ladder.sm90 import work
 from layoutalg.layout import AnyLayout, Layout
-from tests.gpu.counters import count_launches
+from tests.gpu.counters import count_launches, verdict
 from tests.gpu.gemm_ladder import launch_all
 
 FAMILY = find_family("gemm-sm90")
@@ -149,7 +149,7 @@ def simulated(case: Case) -> int:
 
 
 def products() -> int:
-    """What products count, beside the prediction; how many are other."""
+    """What products count, beside the prediction; the exit status."""
     wrong = 0
     launches = count_launches("^gemm_sm90", METRICS, "tests.gpu.multicast_counters", "products", "launch")
     for (p, c), counters in zip(PRODUCTS, launches, strict=True):
@@ -160,7 +160,7 @@ def products() -> int:
         more = (counted - predicted) / SECTOR_BYTES
         print(f"{p}, rows of {p.lda} and {p.ldb}, {c}: {predicted} {counted} {more:+}", flush=True)
         wrong += more != 0
-    return wrong
+    return verdict(wrong, len(PRODUCTS), "products")
 
 
 def launch_boxes(which: Iterable[Case]) -> None:
@@ -171,7 +171,7 @@ def launch_boxes(which: Iterable[Case]) -> None:
 
 
 def boxes(cases: Sequence[Case], word: str, path: Path) -> int:
-    """What boxes count, beside what the simulator does; how many are other."""
+    """What boxes count, beside what the simulator does; the exit status."""
     launches = count_launches("^brought", METRICS, "tests.gpu.multicast_counters", word, "launch")
     if len(launches) != len(cases):
         raise RuntimeError(f"{len(launches)} launches were counted, {len(cases)} were made")
@@ -182,7 +182,7 @@ def boxes(cases: Sequence[Case], word: str, path: Path) -> int:
         more = (counted[0] - rows[-1]["predicted"]) / SECTOR_BYTES
         print(*asdict(case).values(), rows[-1]["predicted"], *counted, f"{more:+}", flush=True)
     path.write_text(json.dumps(rows).replace("{", "\n{") + "\n", encoding="utf-8")
-    return sum(row["counted"][0] != row["predicted"] for row in rows)
+    return verdict(sum(row["counted"][0] != row["predicted"] for row in rows), len(cases), "boxes")
 
 
 def main(args: list[str]) -> int:
@@ -198,9 +198,7 @@ def main(args: list[str]) -> int:
     if rest == ["launch"]:
         launch_boxes(cases)
         return 0
-    wrong = boxes(cases, word, Path(rest[0]))
-    print(f"{wrong} of {len(cases)} are other")
-    return int(wrong > 0)
+    return boxes(cases, word, Path(rest[0]))
 
 
 if __name__ == "__main__":

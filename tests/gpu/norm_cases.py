@@ -26,6 +26,7 @@ from layoutalg.kernels.rowwise import NormConfig, NormLaunches, NormProblem
 from layoutalg.kernels.rowwise.columns import rows_of, with_fold
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.programs.norm import plan
+from tests.gpu.counters import verdict
 from tests.norms import check, data, launch_all, random_problem, skewed_problem
 
 MOST_ELEMS = 300_000
@@ -99,8 +100,8 @@ def main(args: list[str]) -> int:
     """See the module's text."""
     count = int(args[0]) if args else 600
     wrong = list(wrong_cases(count))
-    print(*wrong, f"{count - len(wrong)} of {count} random norms correct", sep="\n")
-    return 1 if wrong else 0
+    print(*wrong, sep="\n")
+    return verdict(len(wrong), count, "random norms")
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ from layoutalg.kernels.baselines import torch_reduction
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.cases import timed_cases
 from layoutalg.kernels.rowwise.families import Case
+from tests.gpu.counters import verdict
 from tests.gpu.ragged_rows import MOST_BYTES, NORMED, Bench, compiled_case, medians
 from tests.gpu.timing import flush_buffer
 from tests.gpu.tune_permute import Variant, variants_of
@@ -259,7 +260,7 @@ def rows_main(asked: argparse.Namespace) -> int:
     print(*summary(found, "over quack", ROW_LIMIT, "op"), sep="\n")
     print(*summary(found, "over quack", ROW_LIMIT, "dtype"), sep="\n")
     print(spread(found), f"{time.monotonic() - began:.0f} s", sep="\n")
-    return 1 if any(row["wrong"] for row in found) else 0
+    return verdict(sum(bool(row["wrong"]) for row in found), len(found), "results")
 
 
 def ready_main(asked: argparse.Namespace) -> int:
@@ -424,7 +425,7 @@ def permutes_main(asked: argparse.Namespace) -> int:
         found = list(measured(cases, lambda c: bench.row(c, made[c]), asked.out, asked.seconds, began))
     print(*summary(found, "over cutensor", PERMUTE_LIMIT), sep="\n")
     print(spread(found), f"{time.monotonic() - began:.0f} s", sep="\n")
-    return 1 if any(row["wrong"] for row in found) else 0
+    return verdict(sum(bool(row["wrong"]) for row in found), len(found), "results")
 
 
 def main() -> int:

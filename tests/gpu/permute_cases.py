@@ -22,6 +22,7 @@ from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import PermuteProblem, normalise, reference
 from layoutalg.kernels.move.programs.permute import build
+from tests.gpu.counters import verdict
 from tests.permutations import random_buffers, random_conversion, random_problem, same_numbers
 
 MOST_ELEMS = 300_000
@@ -80,8 +81,8 @@ def main(args: list[str]) -> int:
     """See the module's text."""
     count, first = (*map(int, args), *(2000, 0)[len(args) :])
     wrong = list(wrong_cases(count, first))
-    print(*wrong, f"{count - len(wrong)} of {count} random permutes correct", sep="\n")
-    return 1 if wrong else 0
+    print(*wrong, sep="\n")
+    return verdict(len(wrong), count, "random permutes")
 
 
 if __name__ == "__main__":

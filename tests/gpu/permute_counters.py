@@ -208,7 +208,7 @@ def main(args: list[str]) -> int:
     if args[:1] == ["launch"]:
         launch(cases_of(args[1:], 3))
         return 0
-    return 1 if table("permute", measure(cases_of(args, 3) or CASES)) else 0
+    return table("permute", measure(cases_of(args, 3) or CASES))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from layoutalg.dtype import DTYPES, DType
 from layoutalg.errors import AlignmentError, LayoutAlgError, UnsupportedError
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, product, size
+from tests.gpu.counters import verdict
 
 COUNT, SEED = 200, 20261121
 STRATA = ("plain", "padded", "not a power of two", "swizzled", "swizzled with carries")
@@ -208,7 +209,7 @@ def main(args: list[str]) -> int:
     print("|---|---:|---:|---:|---:|---:|")
     for stratum, line in table.items():
         print(f"| {stratum} | {' | '.join(map(str, line))} |")
-    return 1 if wrong else 0
+    return verdict(wrong, sum(line[0] for line in table.values()), "accesses")
 
 
 if __name__ == "__main__":

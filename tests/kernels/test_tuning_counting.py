@@ -22,9 +22,6 @@ from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.kernels import find_family, tuning
 from layoutalg.kernels.tuning import (
-    COUNTED,
-    METRICS,
-    PREDICTED,
     VERIFIED,
     Engine,
     Job,
@@ -37,7 +34,16 @@ from layoutalg.kernels.tuning import (
     jobs,
     tune,
 )
-from layoutalg.kernels.tuning.counting import by_counters, counters_in, predicted_counters
+from layoutalg.kernels.tuning.counting import (
+    COUNTED,
+    ESTIMATED,
+    METRICS,
+    PREDICTED,
+    by_counters,
+    counters_in,
+    numbers_of,
+    predicted_counters,
+)
 from tests.command import answer, refusal, run
 
 PLACE = (VERIFIED, "NVIDIA H200", "580.95", "13.0", "13.0", "0.1.0")
@@ -91,10 +97,10 @@ def test_a_case_has_what_is_predicted_and_what_is_counted(name: str, profiler: P
     predicted = predicted_counters(job)
     costs = find_family(name).costs(job.problem, job.config, "sm_90")
     stored = sum(cost.total for one in costs for op, cost in one.items() if "st.global" in op)
-    assert predicted["sectors stored"] == stored > 0
+    assert predicted[PREDICTED + "sectors stored"] == stored > 0
     asked = profiler(text_of({"sectors stored": 40, "sectors loaded": 1000}, {"sectors stored": 2}))
     (took,), counters = by_counters(job, build(job))
-    assert took > 0 and {PREDICTED + x: y for x, y in predicted.items()}.items() <= counters.items()
+    assert took > 0 and predicted.items() <= counters.items()
     assert (counters[COUNTED + "sectors stored"], counters[COUNTED + "sectors loaded"]) == (42, 1000)
     assert COUNTED + "shared wavefronts" not in counters, "what is not counted is not 0"
     (words,) = map(json.loads, asked.read_text().splitlines())
@@ -196,27 +202,96 @@ def some_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "_in_child", taken)
 
 
-@pytest.mark.usefixtures("some_gpu")
-def test_the_command_shows_both_beside_each_other(
-    profiler: Profiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(counting, "check_worker", lambda job: None)
-    predicted = [
-        predicted_counters(replace(job, arch="sm_90a"))
+WORDS = ("verify", "transpose", "--random", "3", "--counters", "--store", "counted.jsonl")
+
+
+def launches() -> list[dict[str, int]]:
+    """What is predicted of three transposes, by the names of METRICS."""
+    return [
+        {name.removeprefix(PREDICTED): int(x) for name, x in found.items() if name.startswith(PREDICTED)}
         for job in counted_cases("transpose", 3, place=PLACE, arch="sm_90a")
+        for found in [predicted_counters(replace(job, arch="sm_90a"))]
     ]
-    other = predicted[2] | {"sectors stored": predicted[2]["sectors stored"] + 4}
-    asked = profiler(*(text_of({x: int(y) for x, y in one.items()}) for one in (*predicted[:2], other)))
-    words = ("verify", "transpose", "--random", "3", "--counters", "--store", "counted.jsonl")
-    told = run(*words)
+
+
+@pytest.fixture
+def reported(profiler: Profiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Lets the profiler report counters, one case after the other, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *counted: profiler(*map(text_of, counted))
+
+
+@pytest.mark.usefixtures("some_gpu")
+def test_a_number_that_differs_fails_the_command(
+    reported: Callable[..., Path],
+) -> None:
+    first, second, third = launches()
+    other = third | {"sectors stored": third["sectors stored"] + 4}
+    asked = reported(first, second, other)
+    told = run(*WORDS)
     said = " ".join(told.output.split())
-    assert told.exit_code == 0, told.output
+    assert told.exit_code == 1 and said.endswith("FAILED."), told.output
     assert "3 cases of transpose from seed 0 on the NVIDIA H200: 3 counted, 0 failed; 0 were" in said
     assert "Counters that are not those predicted" in said and "seed 2, counted" in said
     assert "sectors stored 3 2" in said and "sectors loaded 3 3" in said
-    assert answer(*words)["random"]["known"] == 3 and len(asked.read_text().splitlines()) == 3
+    assert "8 of 9 numbers equal." in said
+    shown = answer(*WORDS, exit_code=1)
+    assert not shown["passed"] and shown["random"]["known"] == 3 and len(asked.read_text().splitlines()) == 3
+    assert [shown["random"][name] for name in ("compared", "equal", "missing")] == [9, 8, 0]
+    (report,) = shown["reports"]
+    (check,) = [one for one in report["checks"] if not one["passed"]]
+    stored = third["sectors stored"]
+    assert check["detail"] == f"predicted {stored}, counted {stored + 4}"
+    assert check["name"] == "sectors stored" and "seed 2" in report["problem"] and not report["passed"]
     assert {r.key.place for r in Store(Path("counted.jsonl")).records().values()} == {PLACE}
+
+
+@pytest.mark.usefixtures("some_gpu")
+def test_equal_numbers_pass_and_bytes_of_memory_are_not_compared(
+    reported: Callable[..., Path],
+) -> None:
+    reported(*[one | {"bytes read": 1} for one in launches()])
+    told = run(*WORDS)
+    said = " ".join(told.output.split())
+    assert told.exit_code == 0 and "9 of 9 numbers equal." in said and said.endswith("Passed."), told.output
+    assert answer(*WORDS)["passed"]
+
+
+@pytest.mark.usefixtures("some_gpu")
+@pytest.mark.parametrize(
+    ("kept", "equal", "missing", "code"),
+    [((), 0, 9, 1), (("sectors stored",), 3, 6, 0), (("sectors stored", "shared wavefronts"), 6, 3, 0)],
+)
+def test_counters_that_are_not_in_the_report_are_said_and_none_is_not_passed(
+    reported: Callable[..., Path], kept: tuple[str, ...], equal: int, missing: int, code: int
+) -> None:  # fmt: skip
+    seen = [{name: x for name, x in one.items() if name in kept} | {"bytes read": 1} for one in launches()]
+    reported(*seen)
+    told = run(*WORDS)
+    said = " ".join(told.output.split())
+    assert told.exit_code == code and f"{equal} of {equal} numbers equal." in said, told.output
+    assert f"{missing} numbers are not in the profiler's report: sectors loaded" in said
+    assert said.endswith("Nothing was compared." if code else "Passed.")
+    shown = answer(*WORDS, exit_code=code)
+    assert shown["passed"] == (not code) and shown["random"]["missing"] == missing
+
+
+@pytest.mark.parametrize("name", ["gemm-sm80", "gemm-simt", "permute", "softmax", "transpose", "tiled_copy"])
+def test_what_copies_and_the_l2_change_is_an_estimate(name: str) -> None:
+    exact = {"sectors stored"}
+    for seed in range(6):
+        job = case(name, seed)
+        found = predicted_counters(job)
+        copied = any("cp.async" in op for one in find_family(name).costs(job.problem, job.config, "sm_90")
+                     for op in one)  # fmt: skip
+        exact = {x.removeprefix(PREDICTED) for x in found if x.startswith(PREDICTED)}
+        assert exact == {"sectors stored"} | (set() if copied else {"sectors loaded", "shared wavefronts"})
+        record = job.record("k" * 64, times_ns=(1.0,), counters={**found, COUNTED + "sectors stored": 1.0})
+        numbers = numbers_of([record])
+        assert [one.name for one in numbers if one.compared] == ["sectors stored"]
+        assert len(numbers) == len(found) and {one.name for one in numbers if not one.exact} == {
+            x.removeprefix(ESTIMATED) for x in found if x.startswith(ESTIMATED)
+        }
 
 
 @pytest.mark.usefixtures("some_gpu")

@@ -118,8 +118,10 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         "30 cases of algebra from seed 7 on the host: 30 passed, 0 failed; 0 were in v.jsonl before." in said
     )
+    held = int(sum(r.counters["held"] for r in Store(Path("v.jsonl")).records().values()))
     assert answer(*words)["random"] == {
         "cases": 30, "seed": 7, "passed": 30, "failed": 0, "known": 30, "left": 0, "store": "v.jsonl",
+        "compared": held, "equal": held,
     }  # fmt: skip
     (job,) = laws_of(5, seed=100)
     Store(Path("v.jsonl")).add(
@@ -133,6 +135,22 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "verify", "algebra", "--random", "5", "--seed", "100", "--store", "v.jsonl", exit_code=1
     )["reports"]
     assert report["target"] == "host" and report["checks"][0]["detail"].endswith("1 of 5 cases fail")
+
+
+@lasting_engines()
+def test_cases_in_which_no_law_was_compared_do_not_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (job,) = laws_of(3)
+    built = read_algebra(job)
+    empty = {**built.counters, "cases": 3.0, "held": 0.0, "undefined": 3.0}
+    Store(Path("v.jsonl")).add(job.record(built.kernel, times_ns=(1.0,), counters=empty))
+    words = ("verify", "algebra", "--random", "3", "--store", "v.jsonl")
+    told = run(*words)
+    assert told.exit_code == 1 and told.output.rstrip().endswith("Nothing was compared.")
+    shown = answer(*words, exit_code=1)
+    assert not shown["passed"] and shown["random"]["compared"] == 0
 
 
 @pytest.mark.parametrize(

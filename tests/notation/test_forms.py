@@ -257,7 +257,7 @@ def test_what_a_form_cannot_express_is_refused_with_the_reason(value: Any, form:
         ("Tensor<ViewEngine<swizzle_ptr<X>>, Layout<_8,_1>>", "expected swizzle_ptr<Swizzle"),
         ("make_layout(make_shape(M, N))",
          "expected an integer or a layout, found the name M at line 1, column 24"),
-        ("make_layout(foo(8))", "foo is no function of layouts that is known here at line 1, column 13"),
+        ("make_layout(foo(8))", "unknown function 'foo' at line 1, column 13"),
         ("make_layout(make_shape(8, 64), make_stride(64))", "stride"),
         ("make_layout(make_shape(8 * 8, 64))", r"expected .*, found '\* 8, 64\)\)'"),
         ("Layout<Shape<_8,_64>,Stride<_64,_1>", r"expected ',' or '>', found the end at line 1, column 36"),

@@ -16,7 +16,7 @@ import pytest
 from layoutalg import LinearLayout, Swizzle, convert, find_mma_atom, parse, same_function, tile_to_shape
 from layoutalg.arch import atom_layout
 from layoutalg.errors import ArgumentTypeError, ParseError, UnsupportedError
-from layoutalg.layout import AnyLayout, Layout
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 from tests.sweeps import each
 
 Ints = tuple[int, ...]
@@ -326,8 +326,6 @@ def test_why_there_is_none(layout: str, form: str, why: str) -> None:
     [
         ("#ttg.amd_mfma<{version = 3, warpsPerCTA = [4, 1]}>",
          "amd_mfma is known and not read: its maps are"),
-        ("#ttg.padded_shared<[4:+4] {order = [1, 0]}>", "line 1, column"),
-        ("PaddedSharedLayout(interval_padding_pairs=[[4, 4]])", "PaddedSharedLayout is known and not read"),
         ("#ttng.tensor_memory_encoding<blockM = 128>", "tensor memory has rows and columns"),
         ("#ttg.unheard_of<{}>", "unheard_of is no encoding that is known here"),
         ("#ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>", "#mma is not defined here"),
@@ -359,3 +357,94 @@ def test_the_shape_is_needed_where_the_text_has_none() -> None:
         parse(text, shape=(2, 4, 8))
     with pytest.raises(ParseError, match="an extent of 12; a power of two is needed"):
         parse(text, shape=(12, 8))
+
+
+# --- padded_shared ------------------------------------------------------------------------------------------
+
+
+def padded_offset(e: int, pairs: list[Ints]) -> int:
+    """Offset e with the pads of every interval that is complete before it."""
+    return e + sum(pad * (e // interval) for interval, pad in pairs)
+
+
+def drawn_pads(rng: random.Random, bits: int) -> list[Ints]:
+    chosen = rng.sample(range(bits + 2), rng.randint(1, 3) if bits > 1 else 1)
+    return [(1 << interval, 1 << rng.randint(0, 5)) for interval in chosen]
+
+
+def test_a_padded_tile_is_strides_of_its_rows() -> None:
+    text = "#ttg.padded_shared<[64:+4] {order = [1, 0], shape = [64, 64]}>"
+    assert str(parse(text)) == "(64,64):(68,1)"
+    assert parse("#ttg.padded_shared<[64:+4] {order = [1, 0]}>", shape=(64, 64)) == parse(text)
+    with pytest.raises(ArgumentTypeError, match="needs the tensor's shape"):
+        parse("#ttg.padded_shared<[64:+4] {order = [1, 0]}>")
+
+
+@each(
+    ("text", "why"),
+    [
+        ("#ttg.padded_shared<[4:+4] {order = [1, 0], shape = [4, 6]}>", "an extent of 6; a power of two"),
+        ("#ttg.padded_shared<[4:+3] {order = [0], shape = [8]}>", "powers of two, and 3 is not"),
+        ("#ttg.padded_shared<[0:+2] {order = [0], shape = [8]}>", "powers of two, and 0 is not"),
+        ("#ttg.padded_shared<[2:+1, 2:+4] {order = [0], shape = [8]}>", "intervals are given, each once"),
+        ("#ttg.padded_shared<[64:4] {order = [0], shape = [8]}>", "line 1, column 23"),
+        ("#ttg.padded_shared<[64] {order = [0], shape = [8]}>", "needs its intervals and pads"),
+        ("#ttg.padded_shared<[4:+4]>", "padded_shared has no order"),
+        ("#ttg.padded_shared<{order = [0], shape = [8]}>", "padded_shared has no interval_padding_pairs"),
+        ("#ttg.padded_shared<[4:+4] {unknown = 5}>", "unknown is no field of padded_shared"),
+        ("#ttg.padded_shared<[4:+4] {offset = [[0]], block = []}>", "hold an element twice, or not all"),
+        ("#ttg.padded_shared<[4:+4] {offset = [[1]], block = [[2]]}>", "of more than one block"),
+        ("PaddedSharedLayout(interval_padding_pairs=[[4, 4]])", "padded_shared has no order"),
+        ("#ttg.blocked<[64:+4] {order = [1, 0]}>", "expected a field, such as order = [1, 0]"),
+    ],
+)
+def test_a_padded_encoding_that_is_no_layout_is_refused_by_its_reason(text: str, why: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(text, shape=(8, 8) if "blocked" in text or "Layout" in text else None)
+    assert why in str(caught.value)
+
+
+def drawn_bases(rng: random.Random, logs: list[int], order: list[int]) -> tuple[int, list[Ints]]:
+    """Coordinates of the bits of an offset: in an order, permuted, or permuted and added up."""
+    kind, rank = rng.randint(0, 2), len(logs)
+    bases = [tuple((1 << bit) * (dim == i) for i in range(rank)) for dim in order for bit in range(logs[dim])]
+    if kind:
+        rng.shuffle(bases)
+    for k in range(1, len(bases)) if kind == 2 else ():
+        if rng.random() < 0.5:
+            bases[k] = tuple(a ^ b for a, b in zip(bases[k], bases[k - 1], strict=True))
+    return kind, bases
+
+
+def element_at(e: int, bases: list[Ints], rank: int) -> Ints:
+    at = [0] * rank
+    for k, basis in enumerate(bases):
+        at = [a ^ (e >> k & 1) * b for a, b in zip(at, basis, strict=True)]
+    return tuple(at)
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_padded_offsets_are_those_of_the_definition(block: int) -> None:
+    """Drawn orders, bases that permute bits and bases that add them up, in the spellings of IR and Gluon."""
+    for seed in range(60 * block, 60 * block + 60):
+        rng = random.Random(f"padded {seed}")
+        rank = rng.randint(1, 3)
+        logs = [rng.randint(1, 4 if rank < 3 else 2) for _ in range(rank)]
+        shape, order = [1 << n for n in logs], rng.sample(range(rank), rank)
+        kind, bases = drawn_bases(rng, logs, order)
+        pairs, listed = drawn_pads(rng, len(bases)), [list(basis) for basis in bases]
+        told = ", ".join(f"{interval}:+{pad}" for interval, pad in pairs)
+        if kind == 0:
+            text = f"#ttg.padded_shared<[{told}] {{order = {order}, shape = {shape}}}>"
+        elif seed % 2:
+            text = f"#shared = #ttg.padded_shared<[{told}] {{offset = {listed}, block = []}}>"
+        else:
+            text = (
+                f"ttgl.PaddedSharedLayout(interval_padding_pairs={[list(p) for p in pairs]}, "
+                f"offset_bases={listed}, cga_layout=[], shape={shape})"
+            )
+        found = parse(text)
+        assert isinstance(found, (Layout, ComposedLayout)) and (kind == 2 or isinstance(found, Layout)), text
+        for e in range(prod(shape)):
+            at = element_at(e, bases, rank)
+            assert found(at if rank > 1 else at[0]) == padded_offset(e, pairs), text

@@ -15,6 +15,7 @@ from layoutalg.profiling import (
     by_line,
     excess,
     explain_launch,
+    finding_notes,
     fit_pitch,
     instruction_op,
     with_ends,
@@ -160,6 +161,27 @@ def test_a_row_is_joined_with_its_accesses(
     assert finding.joined is not None
     assert (finding.joined.arrays, finding.joined.predicted) == (arrays, predicted)
     assert any(said in note for note in finding.notes) if said else finding.agrees, finding.notes
+
+
+@pytest.mark.parametrize(
+    ("counted", "access_", "compared", "equal"),
+    [
+        ({"wavefronts": 8, "ideal_wavefronts": 1}, {"total": 4, "ideal_total": 4}, 1, 1),
+        ({"wavefronts": 9, "ideal_wavefronts": 1}, {"total": 4, "ideal_total": 4}, 1, 0),
+        ({"wavefronts": 8, "ideal_wavefronts": 1}, {"total": None, "ideal_total": None}, 0, 0),
+        ({}, {"total": None, "ideal_total": None}, 0, 0),
+        ({}, {"total": 4, "ideal_total": 4}, 0, 0),
+    ],
+)
+def test_only_a_prediction_beside_a_counter_is_compared(
+    counted: dict[str, int], access_: dict[str, Any], compared: int, equal: int
+) -> None:
+    found = made(measured("LDS R0, [R1]", **counted))
+    read = [{"line": 1, "op": "ld.shared.b32", "array": "a", **access_}]
+    findings = explain_launch(found, "f.cu", read)
+    assert [(each.compared, each.agrees) for each in findings] == [(bool(compared), bool(equal))]
+    (said,) = [line for line in finding_notes(found, findings) if line.startswith("Of 1 rows")]
+    assert said.endswith(f"{equal} of 1 numbers equal." if compared else "none could be compared.")
 
 
 def test_rows_of_other_files_lines_and_kinds_are_not_joined() -> None:

@@ -85,6 +85,23 @@ def test_below_the_least_value_nothing_is_known() -> None:
     assert table.where(lambda v: v == 1).values(0, 9) == (2, 6, 8)
 
 
+def test_a_set_begins_at_its_smallest_member() -> None:
+    odd, some = (
+        ResidueSet(Periodic(N, (False, True), (), 33), 1),
+        Periodic(N, (False, True), ((1, False),), 1),
+    )
+    assert str(odd) == "n odd from n = 33 on" and odd.smallest == 33 and odd.begins
+    assert odd == ResidueSet(Periodic(N, (False, True), tuple((n, False) for n in range(1, 33, 2)), 1))
+    assert ResidueSet(some) == ResidueSet(Periodic(N, (False, True), (), 3), 1) and not ResidueSet(some).but
+    assert [n for n in range(1, 40) if odd.holds(n)] == [33, 35, 37, 39] == list(odd.values(0, 40))
+    with pytest.raises(ShapeError, match="n >= 1"):
+        odd.holds(0)
+    assert [bool(odd.condition().subs(N, n)) for n in (31, 33)] == [False, True]
+    assert (odd & ResidueSet(Periodic(N, (True, False, False), (), 36), 0)).smallest == 39
+    never = ResidueSet(Periodic(N, (False,)), 0)
+    assert never.smallest is None and (odd & never).smallest is None and str(odd & never) == "no n"
+
+
 def test_refused_values_are_nan() -> None:
     assert Periodic(N, (None, 7)).piecewise().subs(N, 2) is sympy.nan
 

@@ -13,7 +13,9 @@ from layoutalg.cli.stores.actions import Found, unfit_words
 from layoutalg.errors import ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
-    from layoutalg.kernels.tuning import Engine, Job, Place, Record
+    from rich.table import Table
+
+    from layoutalg.kernels.tuning import Engine, Job, Number, Place, Record
 
 MOST_SHOWN = 20
 """Cases that are listed whose counters are not those predicted."""
@@ -89,7 +91,9 @@ def sweep(family: str, asked: Sweep, *, quiet: bool) -> tuple[bool, Found]:
         said.append(
             f"The first again: layoutalg verify {family} --random {many} --seed {first}{options} --store NEW"
         )
-    said += _law_words(own) if family == ALGEBRA else _counter_parts(own) if asked.counters else []
+    verdict = _law_verdict(own) if family == ALGEBRA else _counter_verdict(own) if asked.counters else None
+    if verdict is not None:
+        said += verdict.said
     done = "counted" if asked.counters else "passed"
     of_block = " (whole blocks of cases, of which at least one fails each)" if family == ALGEBRA else ""
     said.append(
@@ -107,9 +111,15 @@ def sweep(family: str, asked: Sweep, *, quiet: bool) -> tuple[bool, Found]:
         }
         for r in failures
     ]  # fmt: skip
-    passed = bool(own) and not failures
+    compared = True
+    if verdict is not None:
+        compared = verdict.compared > 0
+        reports += verdict.reports
+        numbers |= verdict.numbers
+    passed = bool(own) and compared and not reports
     so_far = " so far" if left else ""
-    said.append(f"Passed{so_far}." if passed else "FAILED." if failures else "Nothing was run.")
+    nothing = "Nothing was compared." if own else "Nothing was run."
+    said.append(f"Passed{so_far}." if passed else "FAILED." if reports else nothing)
     return passed, (said, {"random": numbers | {"left": left, "store": str(asked.store)}, "reports": reports})
 
 
@@ -159,36 +169,85 @@ def _jobs(family: str, asked: Sweep, opened: Engine) -> tuple[Place, Iterator[Jo
     return place, jobs(family, asked.cases, seed=asked.seed, place=place, arch=arch, store=path)
 
 
-def _law_words(records: Sequence[Record]) -> list[str]:
+@dataclass(frozen=True)
+class _Verdict:
+    """What records say beyond their failures: how many numbers or laws were compared, sentences and tables,
+    fields of "random", and a report for each case with a number that differs."""
+
+    compared: int
+    said: list[Any]
+    numbers: dict[str, int]
+    reports: list[dict[str, Any]]
+
+
+def _law_verdict(records: Sequence[Record]) -> _Verdict:
     held, silent = (int(sum(r.counters.get(name, 0) for r in records)) for name in ("held", "undefined"))
-    return [f"A law held in {count(held)} cases; in {count(silent)} an operation refused the operands."]
+    said = f"A law held in {count(held)} cases; in {count(silent)} an operation refused the operands."
+    return _Verdict(held, [said], {"compared": held, "equal": held}, [])
 
 
-def _counter_parts(records: Sequence[Record]) -> list[Any]:
-    """What is predicted beside what was counted: of all cases together, and of those that differ."""
-    from layoutalg.kernels.tuning import COUNTED, METRICS, PREDICTED
+def _counter_verdict(records: Sequence[Record]) -> _Verdict:
+    """Predictions beside counters: of all cases together, and of those that differ."""
+    from layoutalg.kernels.tuning import numbers_of
 
-    rows, apart = [], []
-    for name in METRICS:
-        pairs = [
-            (r, r.counters[PREDICTED + name], r.counters[COUNTED + name])
-            for r in records
-            if {PREDICTED + name, COUNTED + name} <= r.counters.keys()
-        ]
-        equal = sum(predicted == counted for _, predicted, counted in pairs)
-        sums = (sum(x for _, x, _ in pairs), sum(y for _, _, y in pairs))
-        rows.append((name, count(len(pairs)), count(equal), *(count(int(x)) for x in sums)))
-        apart += [(r, name, x, y) for r, x, y in pairs if x != y and not name.startswith("bytes")]
-    said: list[Any] = [table("Counters", ("what", "cases", "equal", "predicted", "counted"), rows)]
+    numbers = numbers_of(r for r in records if not r.failure)
+    exact = [one for one in numbers if one.compared]
+    apart = [one for one in exact if not one.equal]
+    said: list[Any] = [_counter_table(numbers)]
     if apart:
         cells = (
-            (r.problem, r.config, name, count(int(x)), count(int(y))) for r, name, x, y in apart[:MOST_SHOWN]
+            (one.record.problem, one.record.config, one.name, count(int(one.predicted)), _counted(one))
+            for one in apart[:MOST_SHOWN]
         )
         columns = ("problem", "configuration", "what", "predicted", "counted")
         said.append(table("Counters that are not those predicted", columns, cells, left=3))
     if len(apart) > MOST_SHOWN:
         said.append(f"{MOST_SHOWN} of {count(len(apart))} are listed.")
-    return said
+    equal = len(exact) - len(apart)
+    said.append(f"{count(equal)} of {count(len(exact))} numbers equal.")
+    missing = [one for one in numbers if one.counted is None]
+    if missing:
+        names = ", ".join(dict.fromkeys(one.name for one in missing))
+        said.append(f"{count(len(missing))} numbers are not in the profiler's report: {names}.")
+    if any(not one.exact and one.counted is not None for one in numbers):
+        said.append(_ESTIMATES)
+    reports: list[dict[str, Any]] = []
+    for record in dict.fromkeys(one.record.key for one in apart):
+        own = [one for one in exact if one.record.key == record]
+        checks = [
+            {
+                "name": one.name, "passed": one.equal,
+                "detail": f"predicted {one.predicted:.0f}, counted {one.counted:.0f}",
+            }
+            for one in own
+        ]  # fmt: skip
+        problem = f"{own[0].record.problem}, {own[0].record.config}"
+        reports.append({"problem": problem, "target": "gpu", "passed": False, "checks": checks})
+    fields = {"compared": len(exact), "equal": equal, "missing": len(missing)}
+    return _Verdict(len(exact), said, fields, reports)
+
+
+_ESTIMATES = (
+    "Estimates are not compared: bytes of memory depend on what the L2 holds, and cp.async is counted by the "
+    "L1's tags and by pieces."
+)
+
+
+def _counter_table(numbers: Sequence[Number]) -> Table:
+    """Sums over cases by name; "estimate" stands for the number of equal ones where none is compared."""
+    rows = []
+    for name, exact in dict.fromkeys((one.name, one.exact) for one in numbers):
+        counted = [
+            one for one in numbers if (one.name, one.exact) == (name, exact) and one.counted is not None
+        ]
+        equal = count(sum(one.equal for one in counted)) if exact else "estimate"
+        sums = (sum(one.predicted for one in counted), sum(one.counted or 0 for one in counted))
+        rows.append((name, count(len(counted)), equal, *(count(int(x)) for x in sums)))
+    return table("Counters", ("what", "cases", "equal", "predicted", "counted"), rows)
+
+
+def _counted(number: Number) -> str:
+    return count(int(number.counted or 0))
 
 
 def _name(record: Record) -> tuple[str, str, str]:

@@ -16,14 +16,15 @@ atom/mma_traits_sm90_gmma.hpp; CuTe DSL, cutlass.cute.core; pycute; tensor_layou
 
 from __future__ import annotations
 
-import importlib
+import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import LayoutAlgError
+from layoutalg.errors import LayoutAlgError, printable
 from layoutalg.layout import (
     ComposedLayout,
     IntTuple,
@@ -36,6 +37,7 @@ from layoutalg.layout import (
     unflatten_tree,
 )
 from layoutalg.notation.dynamic import Dynamic
+from layoutalg.notation.forms.functions import FUNCTIONS, OF_TENSORS, Major, call_function
 from layoutalg.notation.forms.record import Options, Value, joined, swizzle_in_elements
 from layoutalg.notation.term import Term, first, read_term, refuse
 
@@ -47,29 +49,21 @@ BEFORE = re.compile(
 )
 """What may stand before a term: `auto layout =`, `using Layout =`, `#blocked =`."""
 
-_ELEMENTS: Mapping[str, str] = MappingProxyType(
-    {
-        "float_e4m3_t": "e4m3", "float_e5m2_t": "e5m2", "__half": "f16", "__nv_bfloat16": "bf16",
-        "Float8E4M3FN": "e4m3", "Float8E5M2": "e5m2", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2",
-        "int4b_t": "s4", "uint4b_t": "u4", "uint1b_t": "b1",
-        **{f"int{n}_t": f"s{n}" for n in (8, 16, 32, 64)}, **{f"uint{n}_t": f"u{n}" for n in (8, 16, 32, 64)},
-        "BFloat16": "bf16", "Float16": "f16", "Float32": "f32", "Float64": "f64", "TFloat32": "tf32",
-    }
-)  # fmt: skip
-"""Element types as C++, CuTe DSL and MLIR spell them, where dtype has no alias."""
-
-FUNCTIONS = (
-    "coalesce", "composition", "complement", "flatten", "logical_divide", "logical_product",
-    "make_identity_layout", "make_ordered_layout", "tile_to_shape", "tiled_divide", "zipped_divide",
-)  # fmt: skip
-"""Functions of CuTe on layouts that are called, under the same name, where a text calls them."""
-
 _WORDS = frozenset({"int", "unsigned", "long", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t"})
 """Types of extents that are known at run time alone."""
 
 _MAJOR = {
     "LayoutLeft": "left", "GenColMajor": "left", "LayoutRight": "right", "GenRowMajor": "right",
 }  # fmt: skip
+
+_TYPES = frozenset({"decltype", "remove_cvref_t", "remove_reference_t", "remove_const_t", "decay_t"})
+"""Wrappers of a type, whose value is that of what they wrap."""
+
+_NUMBER = re.compile(r"_([0-9]{1,18})")
+"""A static integer behind a namespace: cute::_8."""
+
+_KEEPS = frozenset({"_", "X", "Underscore"})
+"""In a tiler or a coordinate: the mode is kept."""
 
 _NOT_LAYOUTS = {
     "TiledMMA": "a tiled MMA is threads over atoms, no layout",
@@ -78,15 +72,8 @@ _NOT_LAYOUTS = {
     "make_tiled_copy": "a tiled copy is threads over atoms, no layout",
     "MMA_Atom": "an atom has several layouts: see layoutalg.MMA_ATOMS",
     "Copy_Atom": "an atom has several layouts: see layoutalg.COPY_ATOMS",
-    "decltype": "a type that a compiler works out",
-    "Underscore": "a coordinate that keeps a mode, no layout",
+    **OF_TENSORS,
 }
-
-
-class _Major(str):
-    """The order of modes in memory: left, the first fastest, or right."""
-
-    __slots__ = ()
 
 
 class _Pointer(int):
@@ -101,8 +88,7 @@ def element_of(name: str) -> DType:
     >>> str(element_of("cutlass::half_t"))
     'f16'
     """
-    last = re.split(r"::|\.", name)[-1]
-    return dtype(_ELEMENTS.get(last, last))
+    return dtype(re.split(r"::|\.", name)[-1])
 
 
 def begin(text: str, start: int) -> int:
@@ -149,17 +135,29 @@ class _Reader:
         name = _last(term)
         if name == "?":
             return self.dynamic.extent()
+        if number := _NUMBER.fullmatch(name):
+            return int(number[1])
         if name == "Tensor" and [group.mark for group in term.groups[:1]] == ["<"]:
             return self.tensor(term)
         if name in _NOT_LAYOUTS:
             self.fail(f"{name}: {_NOT_LAYOUTS[name]}", term)
         if name in _MAJOR:
-            return _Major(_MAJOR[name])
+            return Major(_MAJOR[name])
+        if name in _KEEPS:
+            return None
         if name in _WORDS:
             return self.dynamic.extent()
-        arguments, options = self.arguments(term) if name in _TABLE else ([], {})
+        if name in _TYPES:
+            return self.typed(term)
+        called = name in FUNCTIONS and any(group.mark == "(" for group in term.groups)
+        numbers, arguments, options = list[int](), list[Any](), dict[str, Any]()
         why: object
         try:
+            numbers, values = self.bracketed(name, term) if called else ([], term)
+            if called or name in _TABLE:
+                arguments, options = self.arguments(values)
+            if called and name not in _TABLE:
+                return call_function(name, numbers, arguments, options)
             return _TABLE.get(name, _other)(self, term, arguments, options)
         except (LayoutAlgError, ValueError) as error:
             if getattr(error, "text", "") == self.text:
@@ -167,7 +165,8 @@ class _Reader:
             why = getattr(error, "message", error)
         except (TypeError, KeyError):
             given = ", ".join([str(a) for a in arguments] + [f"{k}={v}" for k, v in options.items()])
-            why = f"{name} does not take ({given[:60]})"
+            before = f"<{', '.join(map(str, numbers))}>" if numbers else ""
+            why = f"{name} does not take {before}({given[:60]})"
         return self.fail(why, term)
 
     def other(self, name: str, term: Term) -> Any:
@@ -178,7 +177,35 @@ class _Reader:
             return self.atom(name, term)
         if not term.groups or not any(group.terms for group in term.groups):
             self.fail(f"expected an integer or a layout, found the name {term.head}", term)
-        return self.fail(f"{term.head} is no function of layouts that is known here", term)
+        return self.fail(unknown_function(str(term.head)), term)
+
+    def typed(self, term: Term) -> Any:
+        """What a wrapper of types is of: decltype(...), remove_cvref_t<...>."""
+        given = [part for group in term.groups for part in group.terms]
+        if len(given) != 1:
+            self.fail(f"{term.head} is of one type, and has {len(given)}", term)
+        return self.value(given[0])
+
+    def bracketed(self, name: str, term: Term) -> tuple[list[int], Term]:
+        """The numbers in <...> of a function that is called, of types their bits; the term without them."""
+        numbers: list[int] = []
+        for part in (part for group in term.groups if group.mark == "<" for part in group.terms):
+            value = self.bits(part) if FUNCTIONS[name].brackets == "types" else self.value(part)
+            if type(value) is not int:
+                self.fail(f"{name} takes integers in <...>", part)
+            numbers.append(value)
+        return numbers, replace(term, groups=tuple(group for group in term.groups if group.mark != "<"))
+
+    def bits(self, term: Term) -> int:
+        """The bits of the element type that a term names."""
+        name = _last(term)
+        wide = re.fullmatch(r"u?int(128|256)_t|u?int_(bit|byte)_t", name)
+        if wide is None:
+            return element_of(str(term.head)).bits
+        if wide[1]:
+            return int(wide[1])
+        (number,) = [self.value(part) for group in term.groups for part in group.terms]
+        return int(number) * (8 if wide[2] == "byte" else 1)
 
     def atom(self, name: str, term: Term) -> Any:
         """An atom of shared memory for wgmma: Layout_K_SW128_Atom<half_t>."""
@@ -241,6 +268,19 @@ class _Reader:
         return ComposedLayout(outer, 0 if isinstance(offset, _Pointer) else offset, inner)
 
 
+def unknown_function(name: str) -> str:
+    """What is said of a name that is called and is not in the table.
+
+    >>> unknown_function("foo"), unknown_function("cute::raked_prodct")
+    ("unknown function 'foo'", "unknown function 'cute::raked_prodct'; nearest: raked_product")
+    """
+    last = re.split(r"::|\.", name)[-1]
+    if last in _NOT_LAYOUTS:
+        return f"{last}: {_NOT_LAYOUTS[last]}"
+    near = difflib.get_close_matches(last, CONSTRUCTORS, 1)
+    return f"unknown function {printable(name[:60])!r}" + (f"; nearest: {near[0]}" if near else "")
+
+
 def _last(term: Term) -> str:
     """The name of a term without its namespace."""
     return re.split(r"::|\.", term.head)[-1] if isinstance(term.head, str) else ""
@@ -296,7 +336,7 @@ def _layout(reader: _Reader, term: Term, places: list[Any], options: dict[str, A
     if given and all(isinstance(part, Layout) for part in given):
         shapes, strides = tuple(p.shape for p in given), tuple(p.stride for p in given)
         return Layout(shapes, strides)
-    if len(given) == 2 and isinstance(given[1], _Major):
+    if len(given) == 2 and isinstance(given[1], Major):
         return Layout(_as_ints(given[0]), compact(given[0], given[1]))
     if len(given) == 1:
         return Layout(_as_ints(given[0]), compact(given[0], "left"))
@@ -323,16 +363,7 @@ def _composition(reader: _Reader, term: Term, places: list[Any], options: dict[s
         return reader.swizzled(*places)
     if len(places) == 2 and isinstance(places[0], Swizzle):
         return reader.swizzled(places[0], 0, places[1])
-    return _called("composition")(reader, term, places, options)
-
-
-def _called(name: str) -> Callable[[_Reader, Term, list[Any], dict[str, Any]], Any]:
-    """A function of the library, by CuTe's name for it."""
-
-    def call(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
-        return getattr(importlib.import_module("layoutalg"), name)(*places, **options)
-
-    return call
+    return call_function("composition", (), places, options)
 
 
 def _tuple(reader: _Reader, term: Term, places: list[Any], options: dict[str, Any]) -> Any:
@@ -387,10 +418,9 @@ _TABLE: Mapping[str, Callable[[_Reader, Term, list[Any], dict[str, Any]], Any]] 
         **dict.fromkeys(("Int", "C", "constant", "integral_constant", "Integer"), _integer),
         **dict.fromkeys(
             ("Shape", "Stride", "Step", "Coord", "IntTuple", "tuple", "make_shape", "make_stride",
-             "make_tuple", "make_coord", "make_step"),
+             "make_tuple", "make_coord", "make_step", "Tile", "make_tile"),
             _tuple,
         ),
-        **{name: _called(name) for name in FUNCTIONS},
         "Layout": _layout, "make_layout": _layout,
         "ComposedLayout": _composed, "make_composed_layout": _composed, "composition": _composition,
         "Swizzle": _swizzle, "make_swizzle": _swizzle, "Swizzles": _swizzles,
@@ -401,5 +431,5 @@ _TABLE: Mapping[str, Callable[[_Reader, Term, list[Any], dict[str, Any]], Any]] 
 )  # fmt: skip
 """What each name, without its namespace, makes of its arguments."""
 
-CONSTRUCTORS = tuple(_TABLE)
+CONSTRUCTORS = tuple(dict.fromkeys((*_TABLE, *_TYPES, *FUNCTIONS)))
 """Every name that a source text may call."""

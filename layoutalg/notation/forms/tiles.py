@@ -13,9 +13,20 @@ dimension fastest.
 
 from __future__ import annotations
 
+from layoutalg.compose import composition
 from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.f2 import LinearLayout
-from layoutalg.layout import AnyLayout, Layout, innermost, map_innermost, modes, rank, size
+from layoutalg.layout import (
+    AnyLayout,
+    ComposedLayout,
+    Layout,
+    coalesce,
+    innermost,
+    map_innermost,
+    modes,
+    rank,
+    size,
+)
 
 LANES = 5
 """Bits of a lane."""
@@ -32,6 +43,35 @@ def tile_of(found: LinearLayout) -> AnyLayout | LinearLayout:
     if len(found.outs) == 1 and rank(tile) > 1:  # one dimension is one mode
         return map_innermost(tile, lambda plain: Layout((plain.shape,), (plain.stride,)))
     return tile
+
+
+def padded(tile: AnyLayout, pairs: tuple[tuple[int, int], ...]) -> AnyLayout:
+    """A tile with pads: offset e lies at e plus, for each (interval, pad), pad times e // interval.
+
+    Intervals and pads are powers of two, so that a bit of e at or above an interval moves by itself: the pads
+    are strides of the bits.  A tile under a swizzle stays under it, with an outer layout.  Raises ShapeError.
+
+    >>> from layoutalg.layout import Layout
+    >>> print(padded(Layout((64, 64), (64, 1)), ((64, 4),)))
+    (64,64):(68,1)
+    """
+    for number in (number for pair in pairs for number in pair):
+        if type(number) is not int or number < 1 or number & (number - 1):
+            raise ShapeError(f"intervals and pads are powers of two, and {number} is not")
+    if len({interval for interval, _ in pairs}) < len(pairs) or not pairs:
+        raise ShapeError("intervals are given, each once")
+    bits = (size(tile) - 1).bit_length()
+    strides = tuple(
+        (1 << bit) + sum((pad << bit) // interval for interval, pad in pairs if 1 << bit >= interval)
+        for bit in range(bits)
+    )
+    outer = coalesce(Layout((2,) * bits, strides)) if bits else Layout(1)
+    if not isinstance(tile, Layout):
+        return tile if outer == Layout(1 << bits) else ComposedLayout(outer, 0, tile)
+    parts = [coalesce(composition(outer, mode)) for mode in modes(tile)]  # whose bits are not shared
+    if not isinstance(tile.shape, tuple) and rank(parts[0]) == 1:
+        return parts[0]
+    return Layout(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
 
 
 def offsets_of(value: AnyLayout | LinearLayout, what: str) -> LinearLayout:

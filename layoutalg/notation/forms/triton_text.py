@@ -23,11 +23,12 @@ from typing import Any, NoReturn
 
 from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.f2 import LinearLayout
+from layoutalg.layout import AnyLayout
 from layoutalg.notation.forms import triton_maps as maps
 from layoutalg.notation.forms import triton_search as search
 from layoutalg.notation.forms.constructors import begin
 from layoutalg.notation.forms.record import Options, Value
-from layoutalg.notation.forms.tiles import tile_of
+from layoutalg.notation.forms.tiles import padded, tile_of
 from layoutalg.notation.term import Term, check_length, first, read_term, refuse
 
 FAMILY = "a Triton encoding"
@@ -62,6 +63,8 @@ class Encoding:
     shared: bool = False
     own_shape: bool = False
     """Whether the text says the tensor's shape itself."""
+    pads: bool = False
+    """Whether offsets have pads between intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,18 @@ def _of_bases(ins: Mapping[str, Any], shape: tuple[int, ...]) -> LinearLayout:
 def _swizzled_shared(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
     vec, per_phase, max_phase = fields["vec"], fields["perPhase"], fields["maxPhase"]
     return maps.swizzled_shared(vec, per_phase, max_phase, fields["order"], shape, _blocks(fields))
+
+
+def _padded_shared(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
+    """The map of offsets before the pads: of bases, or of an order and a shape."""
+    if fields.get("block") or _blocks(fields).bases:
+        raise UnsupportedError("padded_shared of more than one block: its pads are of each block's offsets")
+    given = fields.get("shape", shape)
+    if shape and given != shape:
+        raise UnsupportedError(f"padded_shared of shape {given}, for a tensor of shape {shape}")
+    if "offset" in fields:
+        return _of_bases({"offset": fields["offset"], "block": ()}, given)
+    return maps.swizzled_shared(1, 1, 1, fields["order"], given)
 
 
 def _nvmma_shared(fields: Fields, shape: tuple[int, ...]) -> LinearLayout:
@@ -253,6 +268,25 @@ ENCODINGS: Mapping[str, Encoding] = MappingProxyType(
                 shared=True,
             ),
             Encoding(
+                mnemonic="padded_shared",
+                gluon="PaddedSharedLayout",
+                fields=(
+                    ("", "interval_padding_pairs"),
+                    ("offset", "offset_bases"),
+                    ("block", "cga_layout"),
+                    ("shape", "shape"),
+                    ("order", "order"),
+                    ("CTAsPerCGA", "ctas_per_cga"),
+                    ("CTASplitNum", "cta_split_num"),
+                    ("CTAOrder", "cta_order"),
+                    ("CGALayout", ""),
+                ),
+                make=_padded_shared,
+                shared=True,
+                own_shape=True,
+                pads=True,
+            ),
+            Encoding(
                 mnemonic="shared_linear",
                 gluon="SharedLinearLayout",
                 fields=(("offset", "offset_bases"), ("block", "block_bases"), ("alignment", "alignment")),
@@ -266,20 +300,21 @@ ENCODINGS: Mapping[str, Encoding] = MappingProxyType(
 )
 """Every encoding that is read, by its mnemonic."""
 
+_UNNAMED = "interval_padding_pairs"
+"""The one field that the IR writes without its name: <[64:+4] {...}>."""
+
 _BY_GLUON = {encoding.gluon: encoding for encoding in ENCODINGS.values()}
 
 _UNREAD = {
     "amd_mfma": "its maps are those of AMD's matrix cores",
     "amd_wmma": "its maps are those of AMD's matrix cores",
     "amd_rotating_shared": "its maps are those of AMD's shared memory",
-    "padded_shared": "its offsets have gaps between intervals, no layout of strides and swizzles",
     "partitioned_shared": "its pieces lie apart",
     "shared": "the encoding of shared memory before Triton 3.2: see swizzled_shared and nvmma_shared",
     "tensor_memory_encoding": "tensor memory has rows and columns, no offsets",
     "tensor_memory_scales_encoding": "tensor memory has rows and columns, no offsets",
     "AMDMFMALayout": "its maps are those of AMD's matrix cores",
     "AMDWMMALayout": "its maps are those of AMD's matrix cores",
-    "PaddedSharedLayout": "its offsets have gaps between intervals, no layout of strides and swizzles",
     "AutoLayout": "it is chosen by the compiler",
     "TensorMemoryLayout": "tensor memory has rows and columns, no offsets",
 }
@@ -318,15 +353,28 @@ def read_encoding(text: str, options: Options) -> Value:
     if encoded is None or term is None:
         refuse(text, FAMILY, "expected an encoding", 0)
     shape = options.shape or ()
-    if not encoded.encoding.own_shape:
+    if not encoded.encoding.own_shape or ("order" in encoded.fields and "shape" not in encoded.fields):
         shape = options.need_shape(encoded.encoding.mnemonic)
     try:
         found = encoded.map(shape)
+        if encoded.encoding.pads:
+            return _with_pads(found, encoded.fields)
     except KeyError as error:
         refuse(text, FAMILY, f"{encoded.encoding.mnemonic} has no {error.args[0]}", term.start)
     except (LayoutAlgError, ValueError, TypeError, IndexError) as error:
         refuse(text, FAMILY, getattr(error, "message", error), term.start)
     return tile_of(found) if encoded.encoding.shared else found
+
+
+def _with_pads(found: LinearLayout, fields: Fields) -> AnyLayout:
+    """The tile of a map of offsets, with the pads between its intervals."""
+    tile = tile_of(found)
+    if isinstance(tile, LinearLayout):
+        raise UnsupportedError("padded_shared whose bases hold an element twice, or not all")
+    pairs = fields["interval_padding_pairs"]
+    if not isinstance(pairs, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+        raise UnsupportedError("padded_shared needs its intervals and pads, as in [64:+4]")
+    return padded(tile, pairs)
 
 
 def _encoded(text: str, term: Term, known: Mapping[str, _Encoded]) -> _Encoded:
@@ -352,7 +400,7 @@ def _encoded(text: str, term: Term, known: Mapping[str, _Encoded]) -> _Encoded:
     for key, part in _arguments(term):
         if key is None:
             places = [n for pair in encoding.fields if (n := pair[0] or pair[1]) not in fields]
-            if spelled == 0 or not places:
+            if not places or (spelled == 0 and places[0] != _UNNAMED):
                 fail("expected a field, such as order = [1, 0]", part)
             value = _field(text, part, known)
             nested = isinstance(value, tuple) and all(isinstance(basis, tuple) for basis in value)

@@ -156,7 +156,7 @@ def verify_command(
                 config = find_config(chosen, problem, run_on, *astuple(how))[1] if named else None
                 reports.append(verify(chosen, problem, config, target=where, seed=seed))
                 advance()
-    passed = all(report.passed for report in reports)
+    passed = bool(reports) and all(report.passed for report in reports)
     element = _element(problems[0])
     if as_json:
         say_json(

@@ -191,7 +191,13 @@ def read_atom(text: str) -> MMAAtom | CopyAtom | None:
     """The instruction that is named, or None for what does not begin as a name does."""
     from layoutalg.atoms import COPY_ATOMS, find_copy_atom, find_mma_atom
 
-    if re.match(r"\s*(cute::)?(SM\d|UniversalFMA|UniversalCopy)", text) is None:
+    if (
+        re.match(
+            r"\s*(cute::)?(SM\d|UniversalFMA|UniversalCopy|AutoVectorizing|DefaultCopy|(?:MMA|Copy)_(?:Atom|Traits)<)",
+            text,
+        )
+        is None
+    ):
         return None
     name = text.replace(" ", "").removeprefix("cute::")
     is_copy = name in COPY_ATOMS or re.search(r"LDSM|STSM|MOVM|Shuffle|CP_ASYNC|Copy", name) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.table import Table
@@ -63,6 +63,8 @@ def solve_command(
 
     layoutalg solve "(64,64):(ld,1)" --dtype f16 --access ldmatrix.x4
 
+    Values at which two elements share an address are left out for stores, and named for loads.
+
     Exits 1 when no value suits all accesses, and when it is undecided whether one does.
     """
     from layoutalg.arch import find_arch, find_instruction
@@ -90,7 +92,7 @@ def solve_command(
             space = find_instruction(one.op, machine).space
             found = _solved(given, one, symbol, shift, first, efficiency, machine, space)
             answers.append(_answer(spec, given, one, symbol, shift, first, machine, space, found))
-            together = _both(together, found)
+            together = _both(together, found.values)
     decided = all(a["open"] is None for a in answers)
     everywhere = _set(together) if together is not None and decided and len(answers) > 1 else None
     if as_json:
@@ -105,6 +107,16 @@ def solve_command(
     return NO_VALUE if none or any(a["open"] is not None or a["empty"] for a in answers) else 0
 
 
+class _Found(NamedTuple):
+    """The values of one access, or why they are not known; those without conflicts, whether or not elements
+    share an address; those at which none do, and those at which some do, None where that is not decided."""
+
+    values: ResidueSet | Condition
+    free: ResidueSet | Condition
+    distinct: ResidueSet | None
+    shared: list[tuple[int, int | None]] | None
+
+
 def _solved(
     layout: SymbolicLayout,
     access: Any,
@@ -114,13 +126,34 @@ def _solved(
     efficiency: float | None,
     machine: Any,
     space: str,
-) -> ResidueSet | Condition:
-    """The values of one access, or why they are not known."""
-    from layoutalg.symbolic import solve_conflict_free, solve_sectors
+) -> _Found:
+    """The values of one access."""
+    from layoutalg.symbolic import (
+        ResidueSet,
+        shared_ranges,
+        solve_conflict_free,
+        solve_distinct,
+        solve_sectors,
+    )
 
-    if space == "shared":
-        return solve_conflict_free(layout, access, symbol, base=base, least=least, arch=machine)
-    return solve_sectors(layout, access, symbol, base=base, least=least, efficiency=efficiency, arch=machine)
+    def solved(*, distinct: bool | None) -> ResidueSet | Condition:
+        more: dict[str, Any] = {"base": base, "least": least, "distinct": distinct, "arch": machine}
+        if space == "shared":
+            return solve_conflict_free(layout, access, symbol, **more)
+        return solve_sectors(layout, access, symbol, efficiency=efficiency, **more)
+
+    free = solved(distinct=False)
+    distinct: ResidueSet | None
+    shared: list[tuple[int, int | None]] | None
+    try:
+        distinct, shared = solve_distinct(layout, symbol, least=least), shared_ranges(layout, symbol, least)
+    except UndecidedError:
+        distinct = shared = None
+    values = free
+    if machine.instructions[access.op].stores:
+        both = isinstance(free, ResidueSet) and distinct is not None
+        values = free & distinct if both else solved(distinct=True)  # type: ignore[operator]
+    return _Found(values, free, distinct, shared)
 
 
 def _both(first: ResidueSet | None, second: ResidueSet | Condition) -> ResidueSet | None:
@@ -135,8 +168,9 @@ def _both(first: ResidueSet | None, second: ResidueSet | Condition) -> ResidueSe
 def _set(found: ResidueSet) -> dict[str, Any]:
     """A set of values in --json."""
     return {
-        "condition": str(found), "empty": not found.residues and not found.also, "modulus": found.modulus,
-        "residues": list(found.residues), "also": list(found.also), "but": list(found.but),
+        "condition": str(found), "empty": found.smallest is None, "smallest": found.smallest,
+        "modulus": found.modulus, "residues": list(found.residues), "also": list(found.also),
+        "but": list(found.but),
     }  # fmt: skip
 
 
@@ -149,23 +183,36 @@ def _answer(
     least: int,
     machine: Any,
     space: str,
-    found: ResidueSet | Condition,
+    found: _Found,
 ) -> dict[str, Any]:
-    """One access: the set of values, and the cost by class of values."""
+    """One access: the set of values, those that it leaves out, and the cost by class of values."""
     import sympy
 
     from layoutalg.symbolic import Condition, symbolic_cost
 
-    fields: dict[str, Any] = {"access": spec, "space": space, "condition": str(found)}
-    fields |= {"latex": sympy.latex(found)}
-    if isinstance(found, Condition):
-        return fields | {"open": found.why, "empty": False, "modulus": None, "residues": [], "also": [],
-                         "but": [], "costs": []}  # fmt: skip
+    values = found.values
+    fields: dict[str, Any] = {"access": spec, "space": space, "condition": str(values)}
+    fields |= {"latex": sympy.latex(values), "stores": machine.instructions[access.op].stores}
+    fields |= _apart(found)
+    if isinstance(values, Condition):
+        return fields | {"open": values.why, "empty": False, "smallest": None, "modulus": None,
+                         "residues": [], "also": [], "but": [], "costs": []}  # fmt: skip
     try:
         costs = _classes(symbolic_cost(layout, access, symbol, base=base, least=least, arch=machine))
     except UndecidedError:
         costs = []
-    return fields | _set(found) | {"open": None, "costs": costs}
+    return fields | _set(values) | {"open": None, "costs": costs}
+
+
+def _apart(found: _Found) -> dict[str, Any]:
+    """The values at which two elements share an address, as ranges, and the least at which none do of those
+    without conflicts."""
+    from layoutalg.symbolic import ResidueSet
+
+    least = None
+    if found.distinct is not None and isinstance(found.free, ResidueSet):
+        least = (found.free & found.distinct).smallest
+    return {"overlapping": found.shared, "smallest_distinct": least}
 
 
 def _classes(cost: Periodic[int | None]) -> list[dict[str, Any]]:
@@ -192,7 +239,13 @@ def _show(
         if answer["open"] is not None:
             parts.append(f"{answer['condition']}.")
             continue
-        parts.append(f"{answer['access']} {what} for {answer['condition']}.")
+        least = (
+            f"; the least is {name} = {answer['smallest']}"
+            if answer["stores"] and not answer["empty"]
+            else ""
+        )
+        parts.append(f"{answer['access']} {what} for {answer['condition']}{least}.")
+        parts += _overlap_words(answer, name)
         unit = "wavefronts" if shared else "sectors"
         rows = [
             ("misaligned" if c["total"] is None else count(c["total"]), c["condition"])
@@ -204,8 +257,31 @@ def _show(
             if len(rows) > _ROWS:
                 parts.append(f"and {len(rows) - _ROWS} more; --json has all of them.")
     if together is not None:
-        parts += ["", f"All of these together: {together['condition']}."]
+        least = f"; the least is {name} = {together['smallest']}" if any(a["stores"] for a in answers) else ""
+        parts += ["", f"All of these together: {together['condition']}{'' if together['empty'] else least}."]
     say(*parts)
+
+
+def _overlap_words(answer: dict[str, Any], name: str) -> list[str]:
+    """What is said of values at which two elements share an address; nothing where that concerns no value."""
+    ranges, least = answer["overlapping"], answer["smallest_distinct"]
+    if ranges is None:
+        return [f"It is not decided at which {name} two elements share an address."]
+    if not ranges:
+        return []
+    if ranges[-1][1] is None:
+        return [
+            f"Two elements share an address at every {name}{', which no store may do' * answer['stores']}."
+        ]
+    texts = [str(one) if one == last else f"{one}..{last}" for one, last in ranges[:_ROWS]]
+    more = f" and {len(ranges) - _ROWS} more ranges" if len(ranges) > _ROWS else ""
+    where = f"{name} in {{{', '.join(texts)}}}{more}"
+    if answer["stores"]:
+        return [f"Left out is {where}, at which two elements share an address."]
+    if answer["smallest"] == least:
+        return []
+    without = "none is without" if least is None else f"the least without is {name} = {least}"
+    return [f"At {where} two elements share an address, as loads may: {without}."]
 
 
 def _symbolic(text: str) -> tuple[SymbolicLayout, set[str], set[str]]:
