@@ -1,8 +1,8 @@
 """Outcomes for programs: JSON, JUnit XML, SARIF 2.1.0, and GitHub's annotations.
 
     json      the fields of the command's JSON object
-    junit     a test suite per file, a test case per check, a failure where it has failed, an error where it is
-              undecided or not answered
+    junit     a test suite per file, a test case per check, a failure where it has failed, an error where it
+              is undecided or not answered
     sarif     a rule per kind of check, a result per broken limit, at the line that states it
     github    ::error file=...,line=...::... for each broken limit, as a workflow prints it
 

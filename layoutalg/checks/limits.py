@@ -50,8 +50,8 @@ _COMPARISON = re.compile(r"(.*?)\s*(<=|>=|==|<|>|=)\s*(.*)", re.S)
 class Quantity:
     """A number of a subject: its name in limits, what it counts, which way is better (None: neither).
 
-    `of` is None where the subject has nothing to take it from, as the worst of no accesses.  `scope` names the
-    part of the subject that the number is of, for the kind's `scope`; "" is all of it.
+    `of` is None where the subject has nothing to take it from, as the worst of no accesses.  `scope` names
+    the part of the subject that the number is of, for the kind's `scope`; "" is all of it.
 
     >>> Quantity("half", "half of the subject", None, lambda subject: subject // 2).of(8)
     4
@@ -68,8 +68,8 @@ class Quantity:
 class Property:
     """What is true of a subject or not: `broken` says why not, and "" where it is.
 
-    A property whose name ends with a blank takes the text behind it, read by `argument`, as keys are.  `scope`
-    is that of a quantity; `shows` names the quantity that is shown beside the property.
+    A property whose name ends with a blank takes the text behind it, read by `argument`, as keys are.
+    `scope` is that of a quantity; `shows` names the quantity that is shown beside the property.
 
     >>> even = Property("even", "a multiple of two", lambda subject, _: "" if subject % 2 == 0 else "odd")
     >>> even.broken(3, None)
@@ -162,7 +162,7 @@ def broken_limit(limit: Limit, quantities: Quantities, properties: Properties, s
 def judged(
     limit: Limit, quantities: Quantities, properties: Properties, subject: Any, scope: Scope
 ) -> tuple[Verdict, str]:
-    """The verdict of a limit other than BASELINE on what `scope` says was looked at, and why it does not pass.
+    """The verdict of a limit other than BASELINE where `scope` was looked at, and why it does not pass.
 
     Where not all was looked at, a limit that is broken has failed if more can only break it further.
     """

@@ -1,7 +1,8 @@
 """Checks run one after the other, and their numbers against those of a baseline.
 
-A check passes or fails, is undecided where not all that its limits speak of was looked at, or is not answered:
-an access that does not fit its tile, a search that ran out of its budget.  Only what passes is green.
+A check passes or fails, is undecided where not all that its limits speak of was looked at, or is not
+answered: an access that does not fit its tile, a search that ran out of its budget.  Only what passes is
+green.
 
 A baseline is a JSON object, by the names of the checks:
 
@@ -75,7 +76,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A limit with its verdict, the quantity that is shown for it, and how much of what it speaks of was seen.
+    """A limit with its verdict, the quantity that is shown for it, and what of its scope was looked at.
 
     >>> Examined("conflict-free", "passed", "ways", Scope("accesses", 3, missed=1)).shown(1)
     'ways 1 in 3 of 4 read'
@@ -87,7 +88,7 @@ class Examined:
     scope: Scope
 
     def shown(self, number: Number | None) -> str:
-        """The quantity with its number, None where there is none, and of how many that is where not of all."""
+        """The quantity with its number, None where it has none, and with how much was read if not all."""
         seen, missed = self.scope.seen, self.scope.missed
         text = f"{self.quantity} {'unknown' if number is None or not seen else number_text(number)}"
         return f"{text} in {seen} of {seen + missed} read" if missed else text
@@ -217,9 +218,7 @@ class _Run:
 
     def _scope(self, parts: Iterable[str]) -> Scope:
         """Parts of the subject as one scope, in which there is something only where it is in each of them."""
-        found = [
-            self.check.kind.scope(self.check.values, self.subject, part, self.allowed) for part in parts
-        ]
+        found = [self.check.kind.scope(self.check.values, self.subject, part, self.allowed) for part in parts]
         first, *others = sorted(found, key=lambda scope: scope.seen)
         gaps = dict.fromkeys(gap for scope in found for gap in scope.gaps)
         return replace(first, gaps=tuple(gaps), missed=max(scope.missed for scope in (first, *others)))
@@ -249,7 +248,7 @@ class _Run:
             scope = replace(scope, gaps=(*scope.gaps, gap))
             self._keep(Examined(BASELINE, verdict(scope, broken=True), "", scope), line, [gap])
             return ()
-        better = [name for name, q in self.quantities.items() if q.better is not None and name in self.numbers]
+        better = [n for n, quantity in self.quantities.items() if quantity.better and n in self.numbers]
         missing = [name for name in better if name not in before]
         gaps = (*scope.gaps, *([f"the baseline has no {', '.join(missing)} of it"] if missing else ()))
         scope = replace(scope, what="numbers to compare", seen=len(better) - len(missing), gaps=gaps)
@@ -344,8 +343,8 @@ def named_baseline(file: CheckFile) -> dict[str, dict[str, Number]] | None:
         return None
     if not any(limit.name == BASELINE for check in file.checks for limit in check.limits):
         raise ParseError(
-            f"{file.label} names the baseline {file.baseline}, and no check has the limit {BASELINE!r}, so that "
-            f"nothing would be compared with it"
+            f"{file.label} names the baseline {file.baseline}, and no check has the limit {BASELINE!r}, so "
+            f"that nothing would be compared with it"
         )
     try:
         return load_baseline(file.baseline)

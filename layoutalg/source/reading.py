@@ -412,7 +412,7 @@ class _Reading:
         for function in kernel.functions.values():
             if function.body is not None and function.name in names:
                 for node in function.body.walk():
-                    if node.kind == "goto":  # what stands between it and its label may run any number of times
+                    if node.kind == "goto":  # how often what is up to its label runs is not known
                         self.unfollowed[Unfollowed(node.line, "a goto statement is not followed")] = None
         unread = [a.line for a in self.accesses if not a.read]
         for first, last, line, column, why, inside in self.parsed.removed:

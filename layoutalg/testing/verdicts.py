@@ -33,7 +33,7 @@ MOST_LISTED = 5
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a limit speaks of: its name in the plural, how many were looked at, and clauses of what was not.
+    """The things that a limit speaks of: their name, how many were looked at, and clauses of what was not.
 
     `missed` counts what was not looked at; what a limit allows is counted, and has no clause in `gaps`.
 

@@ -133,6 +133,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "verify", "algebra", "--random", "5", "--seed", "100", "--store", "v.jsonl", exit_code=1
     )["reports"]
     assert report["target"] == "host" and report["checks"][0]["detail"].endswith("1 of 5 cases fail")
+    told = run("verify", "algebra", "--random", "1", "--seed", "1", "--store", "v.jsonl")
+    assert told.exit_code == 1  # the law refuses these operands: nothing was verified
+    assert "Not passed: there are no cases in which a law says something." in told.output
 
 
 @pytest.mark.parametrize(
