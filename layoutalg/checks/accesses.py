@@ -17,6 +17,7 @@ from layoutalg.arch import find_instruction
 from layoutalg.checks.fields import ARCH, DTYPE, TILE, Field, Kind, Reading, Values, a_text, a_whole_number
 from layoutalg.checks.limits import Property, Quantities, Quantity
 from layoutalg.layout import AnyLayout
+from layoutalg.testing import Scope
 
 SHARED = {
     quantity.name: quantity
@@ -74,7 +75,9 @@ def _conflict(report: Any, _: object) -> str:
     return f"{report.ways}-way conflicts: {report.total} wavefronts, and {report.ideal_total} without any"
 
 
-CONFLICT_FREE = Property("conflict-free", "no instruction takes more wavefronts than its ideal", _conflict)
+CONFLICT_FREE = Property(
+    "conflict-free", "no instruction takes more wavefronts than its ideal", _conflict, shows="ways"
+)
 
 ACCESS = Kind(
     "access",
@@ -96,4 +99,5 @@ ACCESS = Kind(
     lambda table: f"{table['tile']}, {table['access']}",
     _quantities,
     lambda values: {"conflict-free": CONFLICT_FREE} if _quantities(values) is SHARED else {},
+    scope=lambda values, report, part, allowed: Scope("instructions", report.instructions),
 )

@@ -26,6 +26,7 @@ from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError, ShapeError, UnknownNameError
 from layoutalg.layout import AnyLayout, ComposedLayout, IntTuple, Layout, Swizzle
 from layoutalg.notation import parse, parse_int_tuple
+from layoutalg.testing import Scope
 
 MAX_TEXT = 4096
 """Most characters of a text in a file of checks."""
@@ -91,6 +92,10 @@ class Kind:
     limits that every check of the kind has; without them, a check has to state one.  `label` is the name of
     a check that has none of its own, of its table as it is written; `place` the source that it is about,
     and `evidence` what is told of its lines where the check does not pass.
+
+    `scope` says how much of a part of the subject was looked at: of the values, the subject, the part's name,
+    and whether a limit of the check allows what was not.  The quantity `allows` counts that; a limit on it
+    from above, while it holds, is what allows it.
     """
 
     name: str
@@ -98,6 +103,8 @@ class Kind:
     fields: tuple[Field, ...]
     measured: Callable[[Values], Any]
     label: Callable[[Mapping[str, Any]], str]
+    scope: Callable[[Values, Any, str, bool], Scope] = field(kw_only=True)
+    allows: str = field(default="", kw_only=True)
     quantities: Callable[[Values], Quantities] = _no_quantities
     properties: Callable[[Values], Properties] = _no_properties
     always: tuple[str, ...] = ()

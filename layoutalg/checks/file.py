@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -92,11 +92,6 @@ class CheckFile:
     label: str
     checks: tuple[Check, ...]
     baseline: Path | None = None
-
-    def without_baseline(self) -> CheckFile:
-        """The checks without the limit that compares with a baseline."""
-        checks = (replace(c, limits=tuple(x for x in c.limits if x.name != BASELINE)) for c in self.checks)
-        return CheckFile(self.label, tuple(checks))
 
 
 def find_check_file(folder: Path) -> Path:

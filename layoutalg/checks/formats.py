@@ -1,7 +1,8 @@
 """Outcomes for programs: JSON, JUnit XML, SARIF 2.1.0, and GitHub's annotations.
 
     json      the fields of the command's JSON object
-    junit     a test suite per file, a test case per check, a failure or an error for what did not pass
+    junit     a test suite per file, a test case per check, a failure where it has failed, an error where it
+              is undecided or not answered
     sarif     a rule per kind of check, a result per broken limit, at the line that states it
     github    ::error file=...,line=...::... for each broken limit, as a workflow prints it
 
@@ -72,12 +73,13 @@ def result_fields(results: Results) -> dict[str, Any]:
     """The fields of the JSON object of the command `ci`.
 
     >>> result_fields(Results("layoutalg.toml", ()))
-    {'file': 'layoutalg.toml', 'passed': 0, 'failed': 0, 'unanswered': 0, 'checks': []}
+    {'file': 'layoutalg.toml', 'passed': 0, 'failed': 0, 'undecided': 0, 'unanswered': 0, 'checks': []}
     """
     return {
         "file": results.path,
         "passed": results.passed,
         "failed": results.counted("failed"),
+        "undecided": results.counted("undecided"),
         "unanswered": results.counted("unanswered"),
         "checks": [
             {
@@ -87,6 +89,11 @@ def result_fields(results: Results) -> dict[str, Any]:
                 "status": outcome.status,
                 "limits": [limit.text for limit in outcome.check.limits],
                 "numbers": {name: _json_number(number) for name, number in outcome.numbers.items()},
+                "examined": [
+                    {"limit": one.limit, "verdict": one.verdict}
+                    | {"what": one.scope.what, "seen": one.scope.seen, "missed": one.scope.missed}
+                    for one in outcome.examined
+                ],
                 "failures": [
                     {"limit": failure.limit, "line": failure.line, "why": failure.why}
                     for failure in outcome.failures
@@ -120,7 +127,7 @@ def as_junit(results: Results) -> str:
     counts: dict[str, object] = {
         "tests": len(results.outcomes),
         "failures": results.counted("failed"),
-        "errors": results.counted("unanswered"),
+        "errors": results.counted("undecided") + results.counted("unanswered"),
     }
     time = {"time": f"{sum(outcome.seconds for outcome in results.outcomes):.3f}"}
     lines = ['<?xml version="1.0" encoding="UTF-8"?>']
@@ -133,13 +140,15 @@ def as_junit(results: Results) -> str:
             "time": f"{outcome.seconds:.3f}",
         }
         lines.append(_tag("testcase", case))
-        element = "error" if outcome.status == "unanswered" else "failure"
+        element = "failure" if outcome.status == "failed" else "error"
         for failure in outcome.failures:
             said = {"type": failure.limit or outcome.check.kind.name, "message": failure.why}
             where = f"{results.path}, line {failure.line}: {failure_text(outcome, failure)}"
             lines.append(f"{_tag(element, said)}{escape(where)}</{element}>")
         if outcome.numbers:
-            said_numbers = ", ".join(f"{name} {number_text(n)}" for name, n in outcome.numbers.items())
+            shown = {one.quantity for one in outcome.examined}
+            others = (f"{n} {number_text(x)}" for n, x in outcome.numbers.items() if n not in shown)
+            said_numbers = ", ".join([*outcome.measured, *others])
             lines.append(f"<system-out>{escape(said_numbers)}</system-out>")
         lines.append("</testcase>")
     lines += ["</testsuite>", "</testsuites>"]

@@ -30,7 +30,7 @@ from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError, MismatchError, ResourceError, UndecidedError
 from layoutalg.indexing import through_layout
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
-from layoutalg.testing import check_index_function
+from layoutalg.testing import Scope, check_index_function
 
 MAX_POINTS = 1 << 28
 """Most coordinates at which a function is run."""
@@ -79,9 +79,13 @@ def source_language(name: str) -> str | None:
     return "c" if name.endswith(C_SUFFIXES) else None
 
 
+def _wanted(values: Values) -> AnyLayout:
+    return function_layout(values["tile"], values["through"], values["dtype"], values["unit"])
+
+
 def _difference(values: Values) -> str:
     """Where the function is not the layout; "" where it is everywhere."""
-    wanted = function_layout(values["tile"], values["through"], values["dtype"], values["unit"])
+    wanted = _wanted(values)
     if size(wanted) > MAX_POINTS:
         raise ResourceError("coordinates at which the function is run", size(wanted), MAX_POINTS)
     path, text = values["file"]
@@ -122,6 +126,7 @@ FUNCTION = Kind(
     ),
     _difference,
     lambda table: f"{table.get('function', 'f')} in {table['file']}",
+    scope=lambda values, difference, part, allowed: Scope("coordinates", size(_wanted(values))),
     properties=lambda values: {EQUAL.name: EQUAL},
     always=("equal",),
     place=_place,

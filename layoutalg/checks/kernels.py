@@ -6,14 +6,16 @@
     set = {N = 4096, BM = 128}
     limits = ["ways <= 1", "unread <= 0", "efficiency >= 80%"]
 
-Nothing of the source is run.  Where a limit is broken, the accesses that conflict, that move more sectors
-than their bytes need, or that are not read are told by line.
+Nothing of the source is run.  Where a limit is broken or undecided, the accesses that conflict, that move
+more sectors than their bytes need, or that are not read are told by line.
+
+A limit is undecided while an access that it speaks of is not read, unless a limit on `unread` allows that.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,16 @@ from layoutalg.checks.fields import ARCH, Evidence, Field, Kind, Reading, Values
 from layoutalg.checks.limits import Property, Quantity
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError
 from layoutalg.source import KernelReading, SourceAccess, read_kernel, refuse_unread
+from layoutalg.testing import Scope, listed
 
 MAX_SETS = 200
 """Most values that a check gives to names of a source."""
+
+SHARED, GLOBAL, LISTED = "shared", "global", "listed"
+"""What quantities are of: accesses to a memory space, or all that are listed, read or not."""
+
+_PLAIN = re.compile(r"(ld|st|red)\.(shared|global)\.\w+(\.\w+)?|(ld|st)matrix[.\w]*|cp\.async\.\d+(:global)?")
+"""Instructions that are to one memory space."""
 
 _EXTENTS = re.compile(r"[0-9]{1,10}([xX,][0-9]{1,10}){0,2}", re.ASCII)
 
@@ -67,28 +76,41 @@ def _global(reading: KernelReading) -> Iterator[SourceAccess]:
     return (access for access in reading.memory if access.read and access.ways is None)
 
 
-def _efficiency(reading: KernelReading) -> Fraction:
-    return min((Fraction(access.efficiency or 0) for access in _global(reading)), default=Fraction(1))
+def _ways(reading: KernelReading) -> int | None:
+    return max((access.ways or 1 for access in _shared(reading)), default=None)
+
+
+def _efficiency(reading: KernelReading) -> Fraction | None:
+    return min((Fraction(access.efficiency or 0) for access in _global(reading)), default=None)
 
 
 def _unread(reading: KernelReading) -> int:
-    return sum(not access.read for access in reading.memory)
+    return sum(not access.read for access in reading.memory) + len(reading.unfollowed)
 
 
 QUANTITIES = {
     quantity.name: quantity
     for quantity in (
         Quantity("accesses", "accesses to shared and global memory", None, lambda r: len(r.memory)),
-        Quantity("unread", "accesses that are not read", "less", _unread),
-        Quantity("wavefronts", "of shared memory", "less", lambda r: sum(a.total or 0 for a in _shared(r))),
-        Quantity("ideal", "the fewest", None, lambda r: sum(a.ideal_total or 0 for a in _shared(r))),
         Quantity(
-            "ways", "the worst access's", "less", lambda r: max((a.ways or 1 for a in _shared(r)), default=1)
+            "unread", "accesses that are not read, and parts that are not followed", "less", _unread, LISTED
         ),
-        Quantity("sectors", "of global memory", "less", lambda r: sum(a.total or 0 for a in _global(r))),
-        Quantity("efficiency", "the worst access's useful share of bytes moved", "more", _efficiency),
+        Quantity(
+            "wavefronts", "of shared memory", "less", lambda r: sum(a.total or 0 for a in _shared(r)), SHARED
+        ),
+        Quantity(
+            "ideal", "the fewest wavefronts", None, lambda r: sum(a.ideal_total or 0 for a in _shared(r)),
+            SHARED,
+        ),
+        Quantity("ways", "the worst access's", "less", _ways, SHARED),
+        Quantity(
+            "sectors", "of global memory", "less", lambda r: sum(a.total or 0 for a in _global(r)), GLOBAL
+        ),
+        Quantity(
+            "efficiency", "the worst access's useful share of bytes moved", "more", _efficiency, GLOBAL
+        ),
     )
-}
+}  # fmt: skip
 """Of kernels: of the block at the origin, or of a whole grid where the check has one."""
 
 
@@ -97,8 +119,56 @@ def _conflicts(reading: KernelReading, _: object) -> str:
     return f"bank conflicts: {', '.join(found)}" if found else ""
 
 
-PROPERTIES = {"conflict-free": Property("conflict-free", "no access has bank conflicts", _conflicts)}
+PROPERTIES = {
+    "conflict-free": Property(
+        "conflict-free", "no access has bank conflicts", _conflicts, scope=SHARED, shows="ways"
+    )
+}
 """Of kernels."""
+
+
+# --- what was looked at ------------------------------------------------------------------------------------
+
+
+def _in_space(access: SourceAccess, space: str) -> bool:
+    """Whether an access may be to a memory space; where neither it nor its instruction says, it may."""
+    if access.read:
+        return (access.ways is not None) == (space == SHARED)
+    plain = _PLAIN.fullmatch(access.op)
+    return plain is None or access.space == space
+
+
+def _named(access: SourceAccess) -> str:
+    return " ".join((f"line {access.line},", *filter(None, (access.op or "an access", access.array))))
+
+
+def _scope(values: Values, reading: KernelReading, part: str, allowed: bool) -> Scope:
+    """Accesses that a limit speaks of: those that are counted, and why others are not."""
+    if part == LISTED:
+        return Scope("accesses", len(reading.memory) + len(reading.unfollowed))
+    spaces = (part,) if part else (SHARED, GLOBAL)
+    mine = [a for a in reading.memory if any(_in_space(a, space) for space in spaces)]
+    unread = [_named(a) for a in mine if not a.read]
+    idle = [_named(a) for a in mine if a.read and not a.instructions]
+    parts = [f"line {one.line}, {one.why}" for one in reading.unfollowed]
+    gaps = [] if allowed else [*_gap(unread, _UNREAD), *_gap(parts, _UNFOLLOWED)]
+    if reading.grid is None:
+        gaps += _gap(idle, _IDLE)
+    what = f"accesses to {part} memory that are counted" if part else "accesses that are counted"
+    return Scope(what, len(mine) - len(unread) - len(idle), tuple(gaps), len(unread) + len(parts))
+
+
+_UNREAD = "access is not read", "accesses are not read"
+_UNFOLLOWED = "part of the kernel is not followed", "parts of the kernel are not followed"
+_IDLE = tuple(
+    f"{what} not executed by block (0,0,0), and without the key grid no other block is counted"
+    for what in ("access is", "accesses are")
+)
+
+
+def _gap(things: Sequence[str], words: Sequence[str]) -> list[str]:
+    """A clause of what was not looked at; none where there is nothing."""
+    return [f"{len(things)} {words[len(things) > 1]}: {listed(things)}"] if things else []
 
 
 def _evidence(reading: KernelReading) -> Iterator[Evidence]:
@@ -113,6 +183,8 @@ def _evidence(reading: KernelReading) -> Iterator[Evidence]:
         elif access.efficiency is not None and access.efficiency < 1:
             cost = f"{access.total} sectors, and {access.ideal_total} would hold its bytes"
             yield Evidence(access.line, f"{what}: {access.efficiency:.1%} efficient, {cost}")
+    for part in reading.unfollowed:
+        yield Evidence(part.line, part.why)
 
 
 def _place(values: Values) -> Path | None:
@@ -137,6 +209,8 @@ KERNEL = Kind(
     lambda table: f"{table.get('kernel', 'kernels')} of {table['file']}",
     lambda values: QUANTITIES,
     lambda values: PROPERTIES,
+    scope=_scope,
+    allows="unread",
     place=_place,
     evidence=_evidence,
 )

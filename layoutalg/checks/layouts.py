@@ -41,7 +41,7 @@ from layoutalg.dtype import DType
 from layoutalg.errors import MismatchError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
 from layoutalg.legality import Legality, check_memory, check_tma, check_wgmma
-from layoutalg.testing import check_bijective
+from layoutalg.testing import Scope, check_bijective
 
 
 class Tile(NamedTuple):
@@ -129,6 +129,11 @@ def _refused(found: Legality[Any], _: object) -> str:
     return "; ".join(map(str, found.violations))
 
 
+def _rules(values: Values, found: Legality[Any], part: str, allowed: bool) -> Scope:
+    """The rules that a request was held against."""
+    return Scope("rules", len(found.rules))
+
+
 LEGAL = Property("legal", "no rule of the instruction is broken", _refused)
 
 PROPERTIES = {
@@ -152,6 +157,7 @@ LAYOUT = Kind(
     lambda table: str(table["tile"]),
     lambda values: QUANTITIES,
     lambda values: PROPERTIES,
+    scope=lambda values, tile, part, allowed: Scope("coordinates", size(tile.layout)),
 )
 
 
@@ -177,6 +183,7 @@ TMA = Kind(
     ),
     _box,
     lambda table: f"boxes {table['box']} of {table['tensor']}",
+    scope=_rules,
     properties=lambda values: {LEGAL.name: LEGAL},
     always=("legal",),
 )
@@ -202,6 +209,7 @@ WGMMA = Kind(
     ),
     _operand,
     lambda table: f"{table['tile']} as operand {table['operand']}",
+    scope=_rules,
     properties=lambda values: {LEGAL.name: LEGAL},
     always=("legal",),
 )
@@ -227,6 +235,7 @@ MEMORY = Kind(
     ),
     _move,
     lambda table: f"{table['op']} of {table['tile']}",
+    scope=_rules,
     properties=lambda values: {LEGAL.name: LEGAL},
     always=("legal",),
 )

@@ -25,6 +25,7 @@ from fractions import Fraction
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from layoutalg.errors import ParseError, UnknownNameError
+from layoutalg.testing import Scope, Verdict, verdict
 
 Number: TypeAlias = int | Fraction
 Better: TypeAlias = Literal["less", "more"]
@@ -49,6 +50,9 @@ _COMPARISON = re.compile(r"(.*?)\s*(<=|>=|==|<|>|=)\s*(.*)", re.S)
 class Quantity:
     """A number of a subject: its name in limits, what it counts, which way is better (None: neither).
 
+    `of` is None where the subject has nothing to take it from, as the worst of no accesses.  `scope` names
+    the part of the subject that the number is of, for the kind's `scope`; "" is all of it.
+
     >>> Quantity("half", "half of the subject", None, lambda subject: subject // 2).of(8)
     4
     """
@@ -56,7 +60,8 @@ class Quantity:
     name: str
     what: str
     better: Better | None
-    of: Callable[[Any], Number]
+    of: Callable[[Any], Number | None]
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class Property:
     """What is true of a subject or not: `broken` says why not, and "" where it is.
 
     A property whose name ends with a blank takes the text behind it, read by `argument`, as keys are.
+    `scope` is that of a quantity; `shows` names the quantity that is shown beside the property.
 
     >>> even = Property("even", "a multiple of two", lambda subject, _: "" if subject % 2 == 0 else "odd")
     >>> even.broken(3, None)
@@ -74,6 +80,8 @@ class Property:
     what: str
     broken: Callable[[Any, Any], str]
     argument: Callable[[str, Any], Any] | None = None
+    scope: str = ""
+    shows: str = ""
 
 
 Quantities: TypeAlias = Mapping[str, Quantity]
@@ -137,19 +145,56 @@ def _unknown(said: str, quantities: Quantities, properties: Properties) -> NoRet
 
 
 def broken_limit(limit: Limit, quantities: Quantities, properties: Properties, subject: Any) -> str:
-    """Why the subject is beyond a limit other than BASELINE, in a sentence without its full stop; or ""."""
+    """Why the subject is beyond a limit other than BASELINE, in a sentence without its full stop; or "".
+
+    A limit on a quantity that the subject has nothing to take from is not broken.
+    """
     if not limit.relation:
         return properties[limit.name].broken(subject, limit.bound)
-    value = quantities[limit.name].of(subject)
-    other = limit.bound
-    if isinstance(other, str):
-        bound = quantities[other].of(subject)
-        beside = f" ({other} is {number_text(bound)})"
-    else:
-        bound, beside = other, ""  # type: ignore[assignment]
-    if RELATIONS[limit.relation](value, bound):
+    value, other = quantities[limit.name].of(subject), limit.bound
+    bound = quantities[other].of(subject) if isinstance(other, str) else other
+    if value is None or bound is None or RELATIONS[limit.relation](value, bound):
         return ""
+    beside = f" ({other} is {number_text(bound)})" if isinstance(other, str) else ""  # type: ignore[arg-type]
     return f"{limit.name} is {number_text(value)}, and the limit is {limit.text}{beside}"
+
+
+def judged(
+    limit: Limit, quantities: Quantities, properties: Properties, subject: Any, scope: Scope
+) -> tuple[Verdict, str]:
+    """The verdict of a limit other than BASELINE where `scope` was looked at, and why it does not pass.
+
+    Where not all was looked at, a limit that is broken has failed if more can only break it further.
+    """
+    why = broken_limit(limit, quantities, properties, subject)
+    answer = verdict(scope, broken=bool(why) and (not scope.gap or _stays_broken(limit, quantities)))
+    return answer, f"undecided: {scope.gap}" if answer == "undecided" else why
+
+
+def _stays_broken(limit: Limit, quantities: Quantities) -> bool:
+    """Whether a broken limit is broken by whatever else would be looked at.
+
+    Counts of what is better small only grow, the worst share only falls, and no access takes fewer wavefronts
+    than its ideal.
+    """
+    if not limit.relation:
+        return True
+    if isinstance(limit.bound, str) and (limit.name, limit.bound) != ("wavefronts", "ideal"):
+        return False
+    return limit.relation[0] == {"less": "<", "more": ">"}.get(quantities[limit.name].better or "")
+
+
+def scope_names(limit: Limit, quantities: Quantities, properties: Properties) -> tuple[str, ...]:
+    """The parts of a subject that a limit other than BASELINE speaks of, each once."""
+    if not limit.relation:
+        return (properties[limit.name].scope,)
+    names = (limit.name, limit.bound) if isinstance(limit.bound, str) else (limit.name,)
+    return tuple(dict.fromkeys(quantities[name].scope for name in names))
+
+
+def shown_quantity(limit: Limit, properties: Properties) -> str:
+    """The quantity that is shown for a limit; "" where there is none."""
+    return limit.name if limit.relation else properties[limit.name].shows if limit.name in properties else ""
 
 
 def worse_than(quantities: Quantities, now: Mapping[str, Number], before: Mapping[str, Number]) -> list[str]:

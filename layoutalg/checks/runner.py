@@ -1,7 +1,8 @@
 """Checks run one after the other, and their numbers against those of a baseline.
 
-A check passes, fails, or is not answered: an access that does not fit its tile, a search that ran out of its
-budget.  What is not answered does not pass.
+A check passes or fails, is undecided where not all that its limits speak of was looked at, or is not
+answered: an access that does not fit its tile, a search that ran out of its budget.  Only what passes is
+green.
 
 A baseline is a JSON object, by the names of the checks:
 
@@ -28,10 +29,24 @@ from typing import Any, Literal, TypeAlias
 
 from layoutalg.checks.fields import Evidence
 from layoutalg.checks.file import Check, CheckFile
-from layoutalg.checks.limits import BASELINE, Number, broken_limit, worse_than
+from layoutalg.checks.limits import (
+    BASELINE,
+    RELATIONS,
+    Limit,
+    Number,
+    Properties,
+    Quantities,
+    broken_limit,
+    judged,
+    number_text,
+    scope_names,
+    shown_quantity,
+    worse_than,
+)
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, printable
+from layoutalg.testing import Scope, Verdict, verdict, worst_of
 
-Status: TypeAlias = Literal["passed", "failed", "unanswered"]
+Status: TypeAlias = Verdict | Literal["unanswered"]
 Baseline: TypeAlias = "Mapping[str, Mapping[str, Number]]"
 
 BASELINE_SCHEMA = "layoutalg/baseline/1"
@@ -60,10 +75,31 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Examined:
+    """A limit with its verdict, the quantity that is shown for it, and what of its scope was looked at.
+
+    >>> Examined("conflict-free", "passed", "ways", Scope("accesses", 3, missed=1)).shown(1)
+    'ways 1 in 3 of 4 read'
+    """
+
+    limit: str
+    verdict: Verdict
+    quantity: str
+    scope: Scope
+
+    def shown(self, number: Number | None) -> str:
+        """The quantity with its number, None where it has none, and with how much was read if not all."""
+        seen, missed = self.scope.seen, self.scope.missed
+        text = f"{self.quantity} {'unknown' if number is None or not seen else number_text(number)}"
+        return f"{text} in {seen} of {seen + missed} read" if missed else text
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a check has come to: its numbers, what failed, what is worth knowing, its seconds.
 
-    `evidence` are lines of the source that a check is about which has failed, at most MAX_EVIDENCE.
+    `evidence` are lines of the source that a check is about which does not pass, at most MAX_EVIDENCE;
+    `examined` has an entry for each limit, none where the check is not answered.
 
     >>> from layoutalg.checks.file import read_checks
     >>> text = '[[layout]]\\ntile = "(8,8):(9,1)"\\nlimits = ["injective", "extra_bytes <= 64"]'
@@ -79,6 +115,13 @@ class Outcome:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     evidence: tuple[Evidence, ...] = ()
+    examined: tuple[Examined, ...] = ()
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The quantities of the limits, each with its number and with how much of its accesses was read."""
+        shown = (one.shown(self.numbers.get(one.quantity)) for one in self.examined if one.quantity)
+        return tuple(dict.fromkeys(shown))
 
 
 def run_checks(
@@ -86,21 +129,24 @@ def run_checks(
     *,
     baseline: Baseline | None = None,
     compare_all: bool = False,
+    writes: bool = False,
     after_each: Callable[[], object] = lambda: None,
 ) -> tuple[Outcome, ...]:
     """Every check of a file, in its order; `after_each` is called as each one ends.
 
     Checks with the limit "no worse than the baseline" are compared with `baseline`, and with `compare_all`
-    every check whose name it has.  Raises ParseError, before anything runs, where such a limit stands
-    without a baseline.
+    every check whose name it has.  With `writes`, a baseline is about to be written: the limit says only
+    whether there are numbers, of all that the check speaks of.  Raises ParseError, before anything runs,
+    where such a limit stands without a baseline, and where there is nothing to compare with `compare_all`.
 
     >>> from layoutalg.checks.file import read_checks
     >>> text = '[[layout]]\\ntile = "(8,8):(9,1)"\\nlimits = ["no worse than the baseline"]'
-    >>> (outcome,) = run_checks(read_checks(text), baseline={"(8,8):(9,1)": {"cosize": 64}})
+    >>> before = {"(8,8):(9,1)": {"cosize": 64, "bytes": 284, "extra_bytes": 28}}
+    >>> (outcome,) = run_checks(read_checks(text), baseline=before)
     >>> outcome.failures[0].why
     'cosize is 71, and was 64 in the baseline'
     """
-    if baseline is None:
+    if baseline is None and not writes:
         for check in file.checks:
             for limit in check.limits:
                 if limit.name == BASELINE:
@@ -108,53 +154,110 @@ def run_checks(
                         f"{file.label}, line {limit.line}, limits: {BASELINE!r} needs a baseline: write one "
                         f"first, and name it under [defaults] or with --baseline"
                     )
+    if baseline is not None and compare_all:
+        names = [check.name for check in file.checks if check.kind.quantities(check.values)]
+        if not any(name in baseline for name in names):
+            raise ParseError(
+                f"{file.label}: the baseline has none of the checks of this file that have numbers, so that "
+                f"nothing would be compared; write one with --write-baseline"
+            )
     found = []
     for check in file.checks:
         started = time.perf_counter()
-        outcome = _answered(check, baseline, compare_all)
+        outcome = _Run(check, baseline, compare_all, writes).outcome()
         found.append(replace(outcome, seconds=time.perf_counter() - started))
         after_each()
     return tuple(found)
 
 
-def _answered(check: Check, baseline: Baseline | None, compare_all: bool) -> Outcome:
-    """The outcome of a check, its time not yet told."""
-    values = check.values
-    quantities, properties = check.kind.quantities(values), check.kind.properties(values)
-    limit_text, line = "", check.line
-    try:
-        subject = check.kind.measured(values)
-        numbers = {name: quantity.of(subject) for name, quantity in quantities.items()}
-        failures = []
-        for limit in check.limits:
-            limit_text, line = limit.text, limit.line
-            if limit.name != BASELINE:
-                why = broken_limit(limit, quantities, properties, subject)
-                failures += [Failure(limit.text, limit.line, printable(why))] if why else []
-    except LayoutAlgError as error:
-        return Outcome(check, "unanswered", {}, (Failure(limit_text, line, printable(error.message)),))
-    notes = tuple(getattr(subject, "notes", ()))
-    asked = next((limit.line for limit in check.limits if limit.name == BASELINE), None)
-    if baseline is not None and quantities and (asked is not None or compare_all):
-        before = baseline.get(check.name)
-        if before is not None:
-            worse = worse_than(quantities, numbers, before)
-            judged = [name for name, quantity in quantities.items() if quantity.better is not None]
-            lacking = [name for name in judged if name not in before]
-            if judged and lacking == judged:
-                worse = [f"the baseline has no number of the check {check.name!r}"]
-            elif lacking:
-                notes = (*notes, f"The baseline of this check does not have: {', '.join(lacking)}.")
-            failures += [Failure(BASELINE, check.line if asked is None else asked, why) for why in worse]
-        elif asked is not None:
-            failures.append(Failure(BASELINE, asked, f"the baseline has no check {check.name!r}"))
-        else:
-            notes = (*notes, "The baseline does not have this check.")
-    if not failures:
-        return Outcome(check, "passed", numbers, (), notes)
-    evidence = islice(check.kind.evidence(subject), MAX_EVIDENCE)
-    told = tuple(Evidence(one.line, printable(one.what)) for one in evidence)
-    return Outcome(check, "failed", numbers, tuple(failures), notes, evidence=told)
+class _Run:
+    """A check, its subject and what is known of it."""
+
+    def __init__(self, check: Check, baseline: Baseline | None, compare_all: bool, writes: bool) -> None:
+        self.check, self.baseline, self.compare_all, self.writes = check, baseline, compare_all, writes
+        self.quantities: Quantities = check.kind.quantities(check.values)
+        self.properties: Properties = check.kind.properties(check.values)
+        self.subject: Any = None
+        self.numbers: dict[str, Number] = {}
+        self.allowed = False
+        self.failures: list[Failure] = []
+        self.examined: list[Examined] = []
+
+    def outcome(self) -> Outcome:
+        """The outcome of the check, its time not yet told."""
+        check = self.check
+        limit_text, line = "", check.line
+        try:
+            self.subject = check.kind.measured(check.values)
+            measured = {name: quantity.of(self.subject) for name, quantity in self.quantities.items()}
+            self.numbers = {name: number for name, number in measured.items() if number is not None}
+            self.allowed = any(self._allows(limit) for limit in check.limits)
+            for limit in check.limits:
+                limit_text, line = limit.text, limit.line
+                if limit.name != BASELINE:
+                    self._limit(limit)
+        except LayoutAlgError as error:
+            return Outcome(check, "unanswered", {}, (Failure(limit_text, line, printable(error.message)),))
+        notes = (*getattr(self.subject, "notes", ()), *self._compared())
+        answer = worst_of([one.verdict for one in self.examined])
+        evidence: tuple[Evidence, ...] = ()
+        if answer != "passed":
+            lines = islice(check.kind.evidence(self.subject), MAX_EVIDENCE)
+            evidence = tuple(Evidence(one.line, printable(one.what)) for one in lines)
+        return Outcome(
+            check, answer, self.numbers, tuple(self.failures), notes, evidence=evidence,
+            examined=tuple(self.examined),
+        )  # fmt: skip
+
+    def _allows(self, limit: Limit) -> bool:
+        """Whether a limit allows what was not looked at: it bounds its number from above, and holds."""
+        upper = limit.relation in RELATIONS and ">" not in limit.relation
+        if not upper or limit.name != self.check.kind.allows:
+            return False
+        return not broken_limit(limit, self.quantities, self.properties, self.subject)
+
+    def _scope(self, parts: Iterable[str]) -> Scope:
+        """Parts of the subject as one scope, in which there is something only where it is in each of them."""
+        found = [self.check.kind.scope(self.check.values, self.subject, part, self.allowed) for part in parts]
+        first, *others = sorted(found, key=lambda scope: scope.seen)
+        gaps = dict.fromkeys(gap for scope in found for gap in scope.gaps)
+        return replace(first, gaps=tuple(gaps), missed=max(scope.missed for scope in (first, *others)))
+
+    def _limit(self, limit: Limit) -> None:
+        scope = self._scope(scope_names(limit, self.quantities, self.properties))
+        answer, why = judged(limit, self.quantities, self.properties, self.subject, scope)
+        shown = shown_quantity(limit, self.properties)
+        self._keep(Examined(limit.text, answer, shown, scope), limit.line, [why] if why else [])
+
+    def _keep(self, examined: Examined, line: int, why: Iterable[str]) -> None:
+        self.examined.append(examined)
+        self.failures += [Failure(examined.limit, line, printable(text)) for text in why]
+
+    def _compared(self) -> Iterable[str]:
+        """The limit that compares with a baseline; notes on it."""
+        line = next((limit.line for limit in self.check.limits if limit.name == BASELINE), None)
+        compares = self.baseline is not None and (line is not None or self.compare_all)
+        if not self.quantities or not (compares or (self.writes and line is not None)):
+            return ()
+        before = self.numbers if self.writes else (self.baseline or {}).get(self.check.name)
+        scope = self._scope(("",))
+        if before is None:
+            if line is None:
+                return ("The baseline does not have this check.",)
+            gap = f"the baseline has no check {self.check.name!r}"
+            scope = replace(scope, gaps=(*scope.gaps, gap))
+            self._keep(Examined(BASELINE, verdict(scope, broken=True), "", scope), line, [gap])
+            return ()
+        better = [n for n, quantity in self.quantities.items() if quantity.better and n in self.numbers]
+        missing = [name for name in better if name not in before]
+        gaps = (*scope.gaps, *([f"the baseline has no {', '.join(missing)} of it"] if missing else ()))
+        scope = replace(scope, what="numbers to compare", seen=len(better) - len(missing), gaps=gaps)
+        why = worse_than(self.quantities, self.numbers, before)
+        answer = verdict(scope, broken=bool(why))
+        if answer == "undecided":
+            why = [f"undecided: {scope.gap}"]
+        self._keep(Examined(BASELINE, answer, "", scope), self.check.line if line is None else line, why)
+        return ()
 
 
 # --- baselines ---------------------------------------------------------------------------------------------
@@ -230,7 +333,7 @@ def load_baseline(path: Path) -> dict[str, dict[str, Number]]:
 def named_baseline(file: CheckFile) -> dict[str, dict[str, Number]] | None:
     """The baseline that a file of checks names, or None where it names none.
 
-    Raises as `load_baseline`; ParseError where the file that it names is not there.
+    Raises as `load_baseline`; ParseError where the file that it names is not there, or no check asks for it.
 
     >>> from layoutalg.checks.file import read_checks
     >>> named_baseline(read_checks('[[layout]]\\ntile = "4:1"\\nlimits = ["injective"]')) is None
@@ -238,6 +341,11 @@ def named_baseline(file: CheckFile) -> dict[str, dict[str, Number]] | None:
     """
     if file.baseline is None:
         return None
+    if not any(limit.name == BASELINE for check in file.checks for limit in check.limits):
+        raise ParseError(
+            f"{file.label} names the baseline {file.baseline}, and no check has the limit {BASELINE!r}, so "
+            f"that nothing would be compared with it"
+        )
     try:
         return load_baseline(file.baseline)
     except FileNotFoundError:

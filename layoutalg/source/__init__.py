@@ -35,6 +35,7 @@ from layoutalg.source.reading import (
     REGISTERS,
     KernelReading,
     SourceAccess,
+    Unfollowed,
     read_kernel,
     refuse_unread,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "Fix",
     "KernelReading",
     "SourceAccess",
+    "Unfollowed",
     "fixes_of",
     "read_kernel",
     "refuse_unread",

@@ -230,21 +230,11 @@ class Calls(Expressions):
 
     def _foreign(self, node: Node, name: str, given: list[Node], found: list[Value]) -> Value:
         """A call whose body is not in the file: not read where it is given an address."""
-        if name not in _SILENT:
-            for child, value in zip(given, found, strict=True):
-                if child.kind == "text" or (child.kind == "cast" and child.children and child.children[0]
-                                            and child.children[0].kind == "text"):  # fmt: skip
-                    continue
-                unread = (
-                    isinstance(value, Unknown) and child.type is not None and child.type.kind == "pointer"
-                )
-                if (isinstance(value, Address) and value.array.space != "local") or unread:
-                    array = value.array.name if isinstance(value, Address) else ""
-                    reason = _REASONS.get(name) or f"what {name} does is not in the file"
-                    if name.startswith("atomic"):
-                        reason = "what an atomic operation costs depends on more than addresses"
-                    self.refuse(node, f"call {name}", array, reason)
-                    break
+        if name not in _SILENT and (array := _address_given(given, found)) is not None:
+            reason = _REASONS.get(name) or f"what {name} does is not in the file"
+            if name.startswith("atomic"):
+                reason = "what an atomic operation costs depends on more than addresses"
+            self.refuse(node, f"call {name}", array, reason)
         if node.type is not None and isinstance(blank(node.type), Real):
             return REAL
         if node.type is not None and node.type.kind == "void":
@@ -256,8 +246,7 @@ class Calls(Expressions):
 
     def _method(self, node: Node, name: str, held: Node, given: list[Node]) -> Value:
         """A method whose body is not in the file: of CUDA's own types."""
-        for child in given:
-            self.value(child)
+        found = [self.value(child) for child in given]
         if name.startswith(
             "operator"
         ):  # a conversion, or arithmetic, of half and the like: the object is loaded
@@ -267,6 +256,11 @@ class Calls(Expressions):
         kind = held.type.name if held.type is not None else ""
         if "cooperative_groups" in kind:
             return self._group(name, kind)
+        array = _address_given(given, found)
+        if array is None and held.type is not None and _holds_pointer(held.type):
+            array = ""
+        if array is not None:  # the call would be taken for its object, which is seen
+            self.refuse(node, f"call {name}", array, f"what {name} does is not in the file")
         return Unknown(f"it depends on what {name} returns")
 
     def _group(self, name: str, kind: str) -> Value:
@@ -399,6 +393,24 @@ def _pointed(value: Value, kind: Type | None) -> Place | None:
     if isinstance(value, Unknown) and value.array is not None:
         return Place(kind, Address(value.array, ZERO), why=value)
     return None
+
+
+def _address_given(given: list[Node], found: list[Value]) -> str | None:
+    """The array of the first argument that is an address in memory, "" of one that is not known; or None."""
+    for child, value in zip(given, found, strict=True):
+        if child.kind == "text" or (child.kind == "cast" and child.children and child.children[0]
+                                    and child.children[0].kind == "text"):  # fmt: skip
+            continue
+        if isinstance(value, Address) and value.array.space != "local":
+            return value.array.name
+        if isinstance(value, Unknown) and child.type is not None and child.type.kind == "pointer":
+            return ""
+    return None
+
+
+def _holds_pointer(kind: Type) -> bool:
+    """Whether an object is behind a pointer, or has one in it."""
+    return kind.kind == "pointer" or any(_holds_pointer(inner) for _, _, inner in kind.fields)
 
 
 def _immediate(operand: str, names: dict[str, Value]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.errors import (
@@ -73,12 +73,20 @@ class SourceAccess:
         return "shared" if shared else ""
 
 
+class Unfollowed(NamedTuple):
+    """A part of a kernel that was not followed, so that it may hold accesses that are not listed."""
+
+    line: int
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class KernelReading:
     """What was read: `accesses` in the order of the text, counted for one block, or for `grid` blocks.
 
     `wanted` are the names whose values would tell more, as for --set; `notes` are true of the reading and
-    easily overlooked; `touches` are the accesses with their index sums, for those who ask again.
+    easily overlooked; `touches` are the accesses with their index sums, for those who ask again; where there
+    is something `unfollowed`, the accesses may not be all.
     """
 
     kernels: tuple[str, ...]
@@ -90,6 +98,7 @@ class KernelReading:
     notes: tuple[str, ...]
     touches: tuple[Touch, ...]
     shared: tuple[Declaration, ...]
+    unfollowed: tuple[Unfollowed, ...] = ()
 
     @property
     def memory(self) -> tuple[SourceAccess, ...]:
@@ -180,7 +189,7 @@ def _extents(what: str, given: tuple[int, ...] | int) -> tuple[int, int, int]:
 def _first_removed(parsed: Parsed) -> str:
     if not parsed.removed:
         return ""
-    _, _, line, column, why = parsed.removed[0]
+    _, _, line, column, why, _ = parsed.removed[0]
     return f": line {line}, column {column}: {why}"
 
 
@@ -211,6 +220,7 @@ class _Reading:
         self.shared: dict[str, Declaration] = {}
         self.wanted: dict[str, None] = {}
         self.notes: list[str] = []
+        self.unfollowed: dict[Unfollowed, None] = {}
 
     def result(self) -> KernelReading:
         for kernel in self.parsed.kernels:
@@ -233,11 +243,12 @@ class _Reading:
             tuple(k.name for k in self.parsed.kernels), self.launch.block, self.launch.grid,
             self.machine.name, tuple(self.accesses), tuple(self.wanted), tuple(self.notes),
             tuple(self.touches),
-            tuple(self.shared.values()),
+            tuple(self.shared.values()), tuple(sorted(self.unfollowed)),
         )  # fmt: skip
 
     def _unread(self, kernel: Kernel) -> None:
         """A kernel that is not read: all that its text may touch is told."""
+        self.unfollowed[Unfollowed(kernel.line, f"{kernel.name} is not read: {kernel.why}")] = None
         for site in self.parsed.sites:
             if site.function == kernel.name.rpartition("::")[2] and site.kind != "call":
                 self._tell(site.line, site.column, "", "", kernel.why)
@@ -260,7 +271,9 @@ class _Reading:
         try:
             reader.entered(root, bound, None)
         except LayoutAlgError as error:
-            self.notes.append(f"{kernel.name} is not read to its end: {error.message}")
+            why = f"{kernel.name} is not read to its end: {error.message}"
+            self.notes.append(why)
+            self.unfollowed[Unfollowed(kernel.line, why)] = None
             reader.trying = 0
         for declared in reader.shared.values():
             self.shared.setdefault(declared.name, declared)
@@ -392,6 +405,20 @@ class _Reading:
             told.add(at)
             op = f"call {site.text.partition('(')[0][:40]}" if site.kind == "call" else ""
             self._tell(site.line, site.column, op, "", why)
+        self._unfollowed(kernel, names)
+
+    def _unfollowed(self, kernel: Kernel, names: set[str]) -> None:
+        """Tell of jumps, and of statements that were taken out and of which no access is told."""
+        for function in kernel.functions.values():
+            if function.body is not None and function.name in names:
+                for node in function.body.walk():
+                    if node.kind == "goto":  # how often what is up to its label runs is not known
+                        self.unfollowed[Unfollowed(node.line, "a goto statement is not followed")] = None
+        unread = [a.line for a in self.accesses if not a.read]
+        for first, last, line, column, why, inside in self.parsed.removed:
+            if inside in names and not any(first <= at <= last for at in unread):
+                said = f"the statement has an error: line {line}, column {column}: {why}"
+                self.unfollowed[Unfollowed(first, said)] = None
 
 
 def refuse_unread(reading: KernelReading) -> None:

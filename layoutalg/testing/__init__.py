@@ -2,6 +2,7 @@
 
 properties     check_bijective, check_same_function, check_family, check_index_function
 access_checks  check_conflict_free, check_coalesced
+verdicts       Scope, verdict, all_pass: what makes a gate pass, and why nothing that was looked at does not
 laws           LAWS, check_law: the laws of the algebra on random operands
 strategies     hypothesis strategies: layouts, swizzles, composed_layouts, accesses
 minimal        shrinking a counter-example
@@ -27,6 +28,7 @@ from layoutalg.testing.properties import (
     check_index_function,
     check_same_function,
 )
+from layoutalg.testing.verdicts import Scope, Verdict, all_pass, listed, verdict, worst_of
 
 if TYPE_CHECKING:
     from layoutalg.testing.strategies import accesses, composed_layouts, int_tuples, layouts, shapes, swizzles
@@ -37,8 +39,11 @@ __all__ = [
     "LAWS",
     "IndexCode",
     "Law",
+    "Scope",
     "Undefined",
+    "Verdict",
     "accesses",
+    "all_pass",
     "check_bijective",
     "check_coalesced",
     "check_conflict_free",
@@ -51,9 +56,12 @@ __all__ = [
     "find_compiler",
     "int_tuples",
     "layouts",
+    "listed",
     "shapes",
     "shrink",
     "swizzles",
+    "verdict",
+    "worst_of",
 ]
 
 

@@ -4,7 +4,7 @@ processes, into a store; verified, or counted by Nsight Compute."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from layoutalg.kernels.tuning import Engine, Job, Number, Place, Record
+    from layoutalg.testing import Scope
 
 MOST_SHOWN = 20
 """Cases that are listed whose counters are not those predicted."""
@@ -44,6 +45,7 @@ def sweep(family: str, asked: Sweep, *, quiet: bool) -> tuple[bool, Found]:
     """Verify or count what the store lacks; whether cases of the sweep are done and none has failed, and what
     is said."""
     from layoutalg.kernels.tuning import ALGEBRA, Store, cluster_engine, local_engine, tune
+    from layoutalg.testing import verdict
 
     store = Store(asked.store)
     _check(family, asked)
@@ -91,9 +93,8 @@ def sweep(family: str, asked: Sweep, *, quiet: bool) -> tuple[bool, Found]:
         said.append(
             f"The first again: layoutalg verify {family} --random {many} --seed {first}{options} --store NEW"
         )
-    verdict = _law_verdict(own) if family == ALGEBRA else _counter_verdict(own) if asked.counters else None
-    if verdict is not None:
-        said += verdict.said
+    findings = _laws(own) if family == ALGEBRA else _counters(own) if asked.counters else _runs(own)
+    said += findings.said
     done = "counted" if asked.counters else "passed"
     of_block = " (whole blocks of cases, of which at least one fails each)" if family == ALGEBRA else ""
     said.append(
@@ -111,15 +112,15 @@ def sweep(family: str, asked: Sweep, *, quiet: bool) -> tuple[bool, Found]:
         }
         for r in failures
     ]  # fmt: skip
-    compared = True
-    if verdict is not None:
-        compared = verdict.compared > 0
-        reports += verdict.reports
-        numbers |= verdict.numbers
-    passed = bool(own) and compared and not reports
+    reports += findings.reports
+    # Cases that are left count against the verdict, unless only their time was limited.
+    waived = asked.budget_s < float("inf") and not summary.unfit
+    missed = (f"{count(left)} cases were not run",) if left and not waived else ()
+    scope = replace(findings.scope, gaps=(*missed, *findings.scope.gaps))
+    passed = verdict(scope, broken=bool(reports)) == "passed"
     so_far = " so far" if left else ""
-    nothing = "Nothing was compared." if own else "Nothing was run."
-    said.append(f"Passed{so_far}." if passed else "FAILED." if reports else nothing)
+    said.append(f"Passed{so_far}." if passed else "FAILED." if reports else f"Not passed: {scope.gap}.")
+    numbers |= findings.numbers
     return passed, (said, {"random": numbers | {"left": left, "store": str(asked.store)}, "reports": reports})
 
 
@@ -170,25 +171,35 @@ def _jobs(family: str, asked: Sweep, opened: Engine) -> tuple[Place, Iterator[Jo
 
 
 @dataclass(frozen=True)
-class _Verdict:
-    """What records say beyond their failures: how many numbers or laws were compared, sentences and tables,
-    fields of "random", and a report for each case with a number that differs."""
+class _Findings:
+    """What records say beyond their failures: what was looked at, sentences and tables, fields of "random",
+    and a report for each case with a number that differs."""
 
-    compared: int
-    said: list[Any]
-    numbers: dict[str, int]
-    reports: list[dict[str, Any]]
+    scope: Scope
+    said: list[Any] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
+    reports: list[dict[str, Any]] = field(default_factory=list)
 
 
-def _law_verdict(records: Sequence[Record]) -> _Verdict:
+def _runs(records: Sequence[Record]) -> _Findings:
+    from layoutalg.testing import Scope
+
+    return _Findings(Scope("cases that were run", len(records)))
+
+
+def _laws(records: Sequence[Record]) -> _Findings:
+    from layoutalg.testing import Scope
+
     held, silent = (int(sum(r.counters.get(name, 0) for r in records)) for name in ("held", "undefined"))
     said = f"A law held in {count(held)} cases; in {count(silent)} an operation refused the operands."
-    return _Verdict(held, [said], {"compared": held, "equal": held}, [])
+    scope = Scope("cases in which a law says something", held)
+    return _Findings(scope, [said], {"compared": held, "equal": held})
 
 
-def _counter_verdict(records: Sequence[Record]) -> _Verdict:
+def _counters(records: Sequence[Record]) -> _Findings:
     """Predictions beside counters: of all cases together, and of those that differ."""
     from layoutalg.kernels.tuning import numbers_of
+    from layoutalg.testing import Scope
 
     numbers = numbers_of(r for r in records if not r.failure)
     exact = [one for one in numbers if one.compared]
@@ -224,7 +235,9 @@ def _counter_verdict(records: Sequence[Record]) -> _Verdict:
         problem = f"{own[0].record.problem}, {own[0].record.config}"
         reports.append({"problem": problem, "target": "gpu", "passed": False, "checks": checks})
     fields = {"compared": len(exact), "equal": equal, "missing": len(missing)}
-    return _Verdict(len(exact), said, fields, reports)
+    unseen = sum(one.exact for one in missing)
+    gaps = (f"{count(unseen)} predicted numbers were not counted",) if unseen else ()
+    return _Findings(Scope("numbers to compare", len(exact), gaps), said, fields, reports)
 
 
 _ESTIMATES = (

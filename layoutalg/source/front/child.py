@@ -179,7 +179,9 @@ class Parser:
         self.text = self.text[:start] + after + self.text[end:]
         if why is not None:
             first, last = self._line(start), self._line(end)
-            self.removed.append(why | {"first": first, "last": last, "start": start, "end": end})
+            inside = self.census.function(start)
+            around = {"function": "" if inside is None else inside.name}
+            self.removed.append(why | around | {"first": first, "last": last, "start": start, "end": end})
         return True
 
     def _line(self, offset: int) -> int:

@@ -65,7 +65,8 @@ def ci_command(
     layoutalg ci --format github --output checks.xml --baseline layouts.json
 
     Index functions that it names are executed, in a separate process with limits. Exits 1 if a check does not
-    pass, 2 if the file is not understood.
+    pass: a limit is broken, or it is undecided because an access that it speaks of is not read; 2 if the file
+    is not understood.
     """
     from layoutalg.checks import (
         Results,
@@ -92,11 +93,15 @@ def ci_command(
     if write_baseline is not None:
         if baseline is not None:
             raise ArgumentTypeError("--baseline and --write-baseline: compare or write, not both")
-        checks = checks.without_baseline()
-    before = named_baseline(checks) if baseline is None else load_baseline(baseline)
+        before = None
+    else:
+        before = named_baseline(checks) if baseline is None else load_baseline(baseline)
     quiet = as_json or form != "table"
     with progress("running checks", len(checks.checks), quiet=quiet) as step:
-        outcomes = run_checks(checks, baseline=before, compare_all=baseline is not None, after_each=step)
+        outcomes = run_checks(
+            checks, baseline=before, compare_all=baseline is not None, writes=write_baseline is not None,
+            after_each=step,
+        )  # fmt: skip
     results = Results(path.as_posix(), outcomes)
     for place, kind in forms.items():
         write_whole(place, _text(kind, results).encode())
@@ -126,19 +131,11 @@ def _text(form: str, results: Results) -> str:
 
 def _tables(results: Results) -> list[Table]:
     rows = [
-        (outcome.check.name, outcome.check.kind.name, _measured(outcome), outcome.status)
+        (outcome.check.name, outcome.check.kind.name, ", ".join(outcome.measured), outcome.status)
         for outcome in results.outcomes
     ]
     title = f"{results.path}: {results.passed} of {len(rows)} checks pass"
     return [table(title, ("check", "kind", "measured", "result"), rows, left=3)]
-
-
-def _measured(outcome: Outcome) -> str:
-    """The numbers that the limits name."""
-    from layoutalg.checks import number_text
-
-    named = [limit.name for limit in outcome.check.limits if limit.name in outcome.numbers]
-    return ", ".join(f"{name} {number_text(outcome.numbers[name])}" for name in dict.fromkeys(named))
 
 
 def _notes(outcomes: tuple[Outcome, ...]) -> list[str]:

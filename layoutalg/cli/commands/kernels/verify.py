@@ -112,6 +112,7 @@ def verify_command(
     from layoutalg.kernels.registry import find_family
     from layoutalg.kernels.tuning import ALGEBRA
     from layoutalg.kernels.verification import verify
+    from layoutalg.testing import all_pass
 
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS)
@@ -156,7 +157,7 @@ def verify_command(
                 config = find_config(chosen, problem, run_on, *astuple(how))[1] if named else None
                 reports.append(verify(chosen, problem, config, target=where, seed=seed))
                 advance()
-    passed = bool(reports) and all(report.passed for report in reports)
+    passed = all_pass("reports", (report.passed for report in reports))
     element = _element(problems[0])
     if as_json:
         say_json(
