@@ -188,6 +188,7 @@ def test_the_document_lists_the_functions_of_the_table() -> None:
         ("zipped_divide(Layout<Shape<_8,_8>>{}, Tile<_2,Underscore>{})", "((2,1),(4,8)):((1,0),(2,8))"),
         ("take<1,-1>(Layout<Shape<_2,_3,_4>>{})", "(3,4):(2,6)"),
         ("make_layout(size<1>(Layout<Shape<_2,_3,_4>>{}))", "3:1"),
+        ("using L = typename decltype(Layout<_8>{})", "8:1"),
         ("cute::remove_cvref_t<decltype(Layout<Shape<cute::_8,_8>>{})>{}", "(8,8):(1,8)"),
     ],
 )
