@@ -163,7 +163,14 @@ def predicted_counters(job: Job) -> dict[str, float]:
 @dataclass(frozen=True, slots=True)
 class Number:
     """A number of a counted case: what is predicted, whether exactly, and what the profiler counted, None
-    where its report does not have the counter."""
+    where its report does not have the counter.
+
+    >>> place = ("verified", "NVIDIA H200", "", "", "", "0.1.0")
+    >>> (job,) = counted_cases("transpose", 1, place=place, arch="sm_90", seed=3)
+    >>> one = Number(job.record("k" * 64), "sectors stored", True, 40.0, None)
+    >>> one.compared, one.equal
+    (False, False)
+    """
 
     record: Record
     name: str
@@ -183,7 +190,14 @@ class Number:
 
 
 def numbers_of(records: Iterable[Record]) -> list[Number]:
-    """The numbers of counted cases, in the order of METRICS."""
+    """The numbers of counted cases, in the order of METRICS.
+
+    >>> place = ("verified", "NVIDIA H200", "", "", "", "0.1.0")
+    >>> (job,) = counted_cases("transpose", 1, place=place, arch="sm_90", seed=3)
+    >>> counters = predicted_counters(job) | {"counted sectors stored": 1.0}
+    >>> [one.name for one in numbers_of([job.record("k" * 64, counters=counters)]) if one.compared]
+    ['sectors stored']
+    """
     every = list(records)
     return [
         Number(r, name, kind == PREDICTED, r.counters[kind + name], r.counters.get(COUNTED + name))

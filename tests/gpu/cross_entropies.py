@@ -18,6 +18,7 @@ from typing import Any
 
 from layoutalg import ops
 from layoutalg.codegen.gpu import require_gpu
+from tests.gpu.counters import verdict
 from tests.gpu.timing import flush_buffer, medians_in_turn
 
 SHAPES = (
@@ -110,7 +111,7 @@ def main(args: list[str]) -> int:
     """See the module's text."""
     require_gpu()
     if args[0] == "right":
-        return 1 if right(int(args[1])) else 0
+        return verdict(right(int(args[1])), int(args[1]), "calls")
     times(Path(args[1]))
     return 0
 

@@ -21,6 +21,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
 from layoutalg.errors import LayoutAlgError
+from tests.gpu.counters import verdict
 from tests.gpu.views import Cupy, Torch, context_is_lost, gpu_arch
 from tests.hostgpu import planning_gpu
 from tests.products import Case, draw, run
@@ -87,7 +88,7 @@ def main(args: list[str]) -> int:
         import cupy
 
         cupy.cuda.set_allocator(None)  # an allocation per array
-        return 1 if run_all(asked.seed, asked.cases, asked.most) else 0
+        return verdict(run_all(asked.seed, asked.cases, asked.most), asked.cases, "products")
     count = asked.memcheck or asked.cases
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LAYOUTALG_CACHE"] = folder
@@ -107,7 +108,7 @@ def main(args: list[str]) -> int:
         begin = time.perf_counter()
         wrong = run_all(asked.seed, count, asked.most)
         print(f"ran in {time.perf_counter() - begin:.0f} s")
-    return 1 if wrong else 0
+    return verdict(wrong, count, "products")
 
 
 if __name__ == "__main__":

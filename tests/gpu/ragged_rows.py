@@ -44,6 +44,7 @@ from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels import find_family
 from layoutalg.kernels.baselines import torch_reduction
 from layoutalg.kernels.rowwise.families import Case
+from tests.gpu.counters import verdict
 from tests.gpu.timing import flush_buffer, medians_in_turn
 
 FIT, FRESH = 20261123, 20261124
@@ -257,7 +258,7 @@ def main() -> int:
     print("", "worst first:", *map(said, sorted(rows.values(), key=lambda r: r["share"])), sep="\n")
     print(*summary([r for (_, one), r in rows.items() if one], "compiled"), sep="\n")
     print(f"{time.monotonic() - began:.0f} s")
-    return 1 if any(r["wrong"] for r in rows.values()) else 0
+    return verdict(sum(bool(r["wrong"]) for r in rows.values()), len(rows), "results")
 
 
 if __name__ == "__main__":

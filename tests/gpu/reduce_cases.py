@@ -22,6 +22,7 @@ from layoutalg.codegen.gpu import (
 from layoutalg.kernels.rowwise import ReducePlan, plans, reduced
 from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.kernels.rowwise.trials import reduction_bound
+from tests.gpu.counters import verdict
 from tests.reductions import (
     decoded,
     outputs,
@@ -85,8 +86,8 @@ def main(args: list[str]) -> int:
     """See the module's text."""
     count = int(args[0]) if args else 600
     wrong = list(wrong_cases(count))
-    print(*wrong, f"{count - len(wrong)} of {count} random reductions correct", sep="\n")
-    return 1 if wrong else 0
+    print(*wrong, sep="\n")
+    return verdict(len(wrong), count, "random reductions")
 
 
 if __name__ == "__main__":

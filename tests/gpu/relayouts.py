@@ -15,6 +15,7 @@ from typing import Any
 from layoutalg.codegen.gpu import Cubin, compile_cubin, load_cubin, require_gpu, to_cuda, to_device, to_host
 from layoutalg.codegen.program import Kernel
 from layoutalg.registers import Conversion, convert_layout
+from tests.gpu.counters import verdict
 from tests.relayouts import as_words, expected_words, known_bits, random_pair, random_tile, relayout_kernel
 
 ELEMENTS = ("u8", "f16", "f32", "f64", "c128")
@@ -58,12 +59,8 @@ def main(args: list[str]) -> int:
                     right[kind] += 1
                 else:
                     wrong.append(f"seed {seed}: {found.src} to {found.dst} by {kind}")
-    print(
-        *wrong,
-        f"{right.total()} plans of {count} random pairs right, {len(wrong)} wrong: {dict(right)}",
-        sep="\n",
-    )
-    return 1 if wrong else 0
+    print(*wrong, f"of {count} random pairs: {dict(right)}", sep="\n")
+    return verdict(len(wrong), right.total() + len(wrong), "plans")
 
 
 if __name__ == "__main__":

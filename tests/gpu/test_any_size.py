@@ -15,6 +15,7 @@ import pytest
 
 import layoutalg
 from layoutalg.codegen.gpu import gpu_status
+from tests.gpu.counters import verdict
 from tests.gpu.test_matmul import close
 
 STATUS = gpu_status()
@@ -117,8 +118,8 @@ def main(args: list[str]) -> int:
         if why:
             failures += 1
             print(why, flush=True)
-    print(dict(counts), f"{failures} of {count} are wrong")
-    return 1 if failures else 0
+    print(dict(counts))
+    return verdict(failures, count, "products")
 
 
 if __name__ == "__main__":

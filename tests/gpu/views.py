@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.gpu.counters import verdict
 from tests.hostgpu import CARRIERS, Bytes, planning_gpu
 from tests.view_judge import FAULTS, Arrays, Host, Verdict, arrays_of, call, contents, run
 from tests.views import EVERY, FUNCTIONS, GUARD_BYTES, Array, Case, Placed, draw
@@ -227,7 +228,8 @@ def main(args: list[str]) -> int:
     libraries = BOTH if asked.library == "both" else (asked.library,)
     count = asked.memcheck or asked.cases
     if asked.unguarded:
-        return 1 if run_all(asked.seed, count, libraries, asked.most, functions, guarded=False) else 0
+        wrong = run_all(asked.seed, count, libraries, asked.most, functions, guarded=False)
+        return verdict(wrong, count, "views")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LAYOUTALG_CACHE"] = folder
         begin = time.perf_counter()
@@ -239,7 +241,7 @@ def main(args: list[str]) -> int:
             return 0
         wrong = run_all(asked.seed, count, libraries, asked.most, functions, guarded=True)
         print(f"ran in {time.perf_counter() - begin:.0f} s")
-    return 1 if wrong else 0
+    return verdict(wrong, count, "views")
 
 
 def gpu_arch() -> str:

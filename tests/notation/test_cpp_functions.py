@@ -43,14 +43,16 @@ def _leaf(rng: random.Random) -> Drawn:
     extents = tuple(rng.choice((1, 2, 3, 4, 8)) for _ in range(rng.randint(1, 3)))
     order = rng.sample(range(len(extents)), len(extents))
     made = la.make_ordered_layout(extents, tuple(order))
+    strides = flatten_tree(made.stride)
     if rng.random() < 0.3 and extents[0] > 1:
-        made = Layout(extents, (made.stride[0] * 3, *made.stride[1:]))
+        strides = (strides[0] * 3, *strides[1:])
+        made = Layout(extents, strides)
     kind = rng.randint(0, 2)
     if kind == 0:
         stride = _static(made.stride, rng).replace("Shape", "Stride")
         return f"Layout<{_static(made.shape, rng)}, {stride}>{{}}", lambda: made
     if kind == 1:
-        stride = f"make_stride({', '.join(_value(d, rng) for d in made.stride)})"
+        stride = f"make_stride({', '.join(_value(d, rng) for d in strides)})"
         return f"cute::make_layout({_value(made.shape, rng)}, {stride})", lambda: made
     text = f"make_ordered_layout({_value(extents, rng)}, Step<{', '.join(f'_{n}' for n in order)}>{{}})"
     return text, lambda: la.make_ordered_layout(extents, tuple(order))
@@ -186,6 +188,7 @@ def test_the_document_lists_the_functions_of_the_table() -> None:
         ("zipped_divide(Layout<Shape<_8,_8>>{}, Tile<_2,Underscore>{})", "((2,1),(4,8)):((1,0),(2,8))"),
         ("take<1,-1>(Layout<Shape<_2,_3,_4>>{})", "(3,4):(2,6)"),
         ("make_layout(size<1>(Layout<Shape<_2,_3,_4>>{}))", "3:1"),
+        ("using L = typename decltype(Layout<_8>{})", "8:1"),
         ("cute::remove_cvref_t<decltype(Layout<Shape<cute::_8,_8>>{})>{}", "(8,8):(1,8)"),
     ],
 )

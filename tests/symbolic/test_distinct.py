@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.arch import find_arch
 from layoutalg.decide import is_injective
+from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UndecidedError
 from layoutalg.layout import Layout, Swizzle
 from layoutalg.symbolic import (
@@ -124,7 +125,7 @@ def _free(tile: Layout, access: Access) -> bool:
     return report.conflict_free
 
 
-STORE = Access("st.shared.b32", Layout((32, 1, 32), (1, 0, 32)), "f32")
+STORE = Access("st.shared.b32", Layout((32, 1, 32), (1, 0, 32)), dtype("f32"))
 
 
 def test_the_least_leading_dimension_of_a_store_is_named() -> None:
@@ -138,7 +139,7 @@ def test_the_least_leading_dimension_of_a_store_is_named() -> None:
 
 
 def test_distinct_addresses_are_asked_of_stores_and_of_others_where_wanted() -> None:
-    row = Access("ld.shared.b32", STORE.tv, "f32")
+    row = Access("ld.shared.b32", STORE.tv, dtype("f32"))
     for what, default in ((STORE, True), (row, False)):
         found = [solve_conflict_free(((32, 32), (LD, 1)), what, LD, distinct=x) for x in (None, True, False)]
         assert all(isinstance(one, ResidueSet) for one in found)
@@ -173,6 +174,6 @@ def test_too_many_differences_and_bad_questions() -> None:
     with pytest.raises(UndecidedError, match="times s"):
         solve_distinct(((4, 4), (S**2, 1)), S)
     with pytest.raises(ArgumentTypeError, match="a sympy Symbol is needed"):
-        solve_distinct(((4, 4), (S, 1)), "s")  # type: ignore[arg-type]
+        solve_distinct(((4, 4), (S, 1)), "s")
     with pytest.raises(ShapeError, match="least is -1"):
         solve_distinct(((4, 4), (S, 1)), S, least=-1)

@@ -45,7 +45,7 @@ CPP_FAMILY, DSL_FAMILY, PYTHON_FAMILY = "CuTe C++", "CuTe DSL", "a layout in Pyt
 
 BEFORE = re.compile(
     r"(?:(?:(?:(?:static|constexpr|const|auto|using)\s+)+[A-Za-z_]\w*\s*="
-    r"|[#A-Za-z_]\w*\s*=(?=\s*[#A-Za-z_:]))\s*)?"
+    r"|[#A-Za-z_]\w*\s*=(?=\s*[#A-Za-z_:]))\s*)?(?:typename\s+)?"
 )
 """What may stand before a term: `auto layout =`, `using Layout =`, `#blocked =`."""
 
