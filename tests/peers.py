@@ -1,4 +1,4 @@
-"""The peers that are installed, as functions on our layouts: pycute (nvidia-cutlass), tensor-layouts, CuTe DSL.
+"""The peers as functions on our layouts, when installed: pycute (nvidia-cutlass), tensor-layouts, CuTe DSL.
 
 Each operation is given as the function that ours and theirs have in common, and converts layouts on the way
 in and out.  `make peers` installs the first two, without their dependencies; CuTe DSL

@@ -269,7 +269,8 @@ def analyses() -> str:
     return f"{table(head, rows)}\n" + filled(
         f"The 128 x 64 f16 tile with 256 threads of 32 values: {tile['ours']:.2f} ms against "
         f"{tile['theirs']} ms of {tile['compared_with']} for bank conflicts, {moved['ours']:.2f} ms against "
-        f"{moved['theirs']} ms for coalescing. {tile['device']}, least of 30 runs, {tile['date']}; `{tile['command']}` repeats it."
+        f"{moved['theirs']} ms for coalescing. {tile['device']}, least of 30 runs, {tile['date']}; "
+        f"`{tile['command']}` repeats it."
     )
 
 
