@@ -390,6 +390,44 @@ def libraries() -> str:
     return table(head, rows)
 
 
+def executed(row: Mapping[str, Any]) -> float:
+    """Millions of instructions that a launch at 4096 x 4096 x 4096 executes, by its loops."""
+    of = row["loops"]
+    tile = of["inner"] * of["turns"] + of["around"]
+    return float((tile * of["tiles"] + of["outside"]) * of["warps"] / 1e6)
+
+
+def published_hgemm() -> str:
+    """Registers and executed instructions of the published tensor-core kernels: docs/systems/hgemm.md."""
+    of = data()["published_hgemm"]
+    rows = []
+    for row in of["rows"]:
+        loops = row["loops"]
+        tile = f"{loops['inner']} x {loops['turns']} + {loops['around']}" if loops else "-"
+        rows.append(
+            [
+                str(row["kernel"]), str(row["registers"]), _or(row["published_registers"], "-"), tile,
+                f"{executed(row):.1f}" if loops else "-", _or(row["published"], "-"),
+            ]
+        )  # fmt: skip
+    head = (
+        "kernel",
+        "registers",
+        "published",
+        "instructions per tile of k",
+        "executed, millions",
+        "published",
+    )
+    return (
+        table(head, rows)
+        + "\n"
+        + filled(
+            f"[The sources]({of['source']}) at commit {of['commit']}, {of['compiler']}, {of['date']}: "
+            f"`{of['command']}`."
+        )
+    )
+
+
 REGIONS: dict[str, Callable[[], str]] = {
     "numbers": numbers,
     "bf16": bf16,
@@ -409,10 +447,14 @@ REGIONS: dict[str, Callable[[], str]] = {
     "kernels": kernels,
     "libraries": libraries,
     "counts": counts,
+    "published-hgemm": published_hgemm,
 }
 """Name of a region -> its text."""
 
-DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "comparison.md", ROOT / "docs" / "measured.md")
+DOCUMENTS = (
+    ROOT / "README.md", ROOT / "docs" / "comparison.md", ROOT / "docs" / "systems" / "hgemm.md",
+    ROOT / "docs" / "measured.md",
+)  # fmt: skip
 
 
 def printed(path: Path) -> str:

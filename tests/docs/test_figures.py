@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.charts import section
-from tests.docs.figures import DOCUMENTS, REGION, REGIONS, SIX, computed, data, figure, printed
+from tests.docs.figures import DOCUMENTS, REGION, REGIONS, SIX, computed, data, executed, figure, printed
 from tests.documents import BLOCK
 
 COMPUTED = [name for name, of in data()["figures"].items() if "lines" in of]
@@ -75,3 +75,11 @@ def test_no_figure_stands_beside_the_regions(path: Path) -> None:
     text = REGION.sub("", BLOCK.sub("", path.read_text(encoding="utf-8")))
     text = re.sub(r"\]\([^)]*\)|`[^`]*`", "", text)
     assert set(re.findall(r"(?<![\d.,])\d+\.\d+(?![\d.]*\d)", text)) <= VERSIONS
+
+
+def test_the_published_kernels_execute_what_their_author_counts() -> None:
+    """216,227,840 instructions of kernel 4 and about 90 million of kernel 5, and its registers."""
+    rows = {row["kernel"]: row for row in data()["published_hgemm"]["rows"]}
+    assert executed(rows[4]) == pytest.approx(216.227840, rel=0.001)
+    assert executed(rows[5]) == pytest.approx(90, rel=0.07)
+    assert all(rows[n]["registers"] == rows[n]["published_registers"] for n in (3, 4))
