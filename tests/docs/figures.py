@@ -157,8 +157,11 @@ def bf16() -> str:
 
 
 def drawn_short() -> str:
-    """Drawn products, some classes per line."""
-    return _beside([[row["class"], _drawn_cell(row)] for row in data()["products_drawn"]["rows"]], "class")
+    """Drawn products, some classes per line, and how many of them are slower."""
+    rows = data()["products_drawn"]["rows"]
+    timed = [row["mean"] for row in rows if row["mean"] is not None]
+    slower = f"{sum(mean < 1 for mean in timed)} of {len(timed)} classes are slower in the geometric mean."
+    return _beside([[row["class"], _drawn_cell(row)] for row in rows], "class") + f"\n{slower}\n"
 
 
 def _beside(cells: list[list[str]], what: str, across: int = 3) -> str:
