@@ -29,6 +29,7 @@ from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm.tiles import Config
+from layoutalg.kernels.gemm.work import part_problem
 from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.move.problem import reference as permuted
@@ -99,7 +100,8 @@ def value(text: str, values: Values) -> int:
 
 def stated(text: str) -> Stated:
     """Read the comment of a text.  Every line of the launch must be understood."""
-    comment = [line[3:] for line in text.split("\n\n")[0].splitlines()]
+    head = re.sub(r"\n// {5,}", " ", text.split("\n\n")[0])  # a long line goes on further in
+    comment = [line[3:] for line in head.splitlines()]
     at = next(n for n, line in enumerate(comment) if line.startswith("Launch "))
     first = LAUNCH.match(comment[at])
     assert first, comment[at]
@@ -249,7 +251,8 @@ def gemm_trial(name: str, rng: random.Random, draws: int) -> list[str]:
         want = expected(q, given)
         for way, run in RUNS.items():
             args = given | {"d": given["d"].copy()}
-            sums = np.full(one.scratch_bytes, 255, "u1")
+            room = splits * q.m * q.n * part_problem(q).result.nbytes if len(kernels) > 1 else 0
+            sums = np.full(room, 255, "u1")  # of a kernel in parts also where a launch has one part
             for kernel, mine in zip(kernels, one.arguments({**args, SCRATCH: sums}), strict=True):
                 run(kernel, mine)
             if args["d"].tobytes() != want.tobytes():

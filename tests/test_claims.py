@@ -1,4 +1,4 @@
-"""What CONTRIBUTING, the first lines of modules and the help of commands state, held to what is so."""
+"""Statements of documents, CONTRIBUTING, first lines of modules and the help, held to what is so."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from layoutalg.kernels.move import cases as move_cases
 from layoutalg.kernels.move.families import MATRIX_DTYPES, SIDES
 from layoutalg.kernels.rowwise import families as rowwise_cases
 from tests.command import run
+from tests.docs.claims import HOLDERS, claims, documents, held, register
 from tests.test_architecture import MOST_LINES, MOST_MODULES
 
 ROOT = Path(__file__).parents[1]
@@ -84,3 +85,65 @@ def test_axes_have_a_default_where_the_help_says_so() -> None:
     assert "Order of a permute's axes; axes to reduce, by default the last." in words_of("generate")
     assert run("generate", "permute", "--shape", "4,8").exit_code == 2
     assert "// sum of f32 to f32, rows: R 8:1" in run("generate", "sum", "--shape", "4,8").stdout
+
+
+# --- claims of documents -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("document", [name for name in documents() if name not in register()["pages"]])
+def test_a_claim_is_listed_with_what_holds_it(document: str) -> None:
+    """A sentence of all cases or with a figure is in the register, or says less."""
+    found, listed = claims(documents()[document]), held(document)
+    assert [claim for claim in found if not any(excerpt in claim for excerpt in listed)] == []
+    assert [excerpt for excerpt in listed if not any(excerpt in claim for claim in found)] == []
+
+
+def test_what_holds_a_claim_exists() -> None:
+    names = {name for document, holders in register().items() if document != "pages" for name in holders}
+    assert set(register()) - {"pages"} <= set(documents()) and set(register()["pages"]) <= set(documents())
+    missing = []
+    for name in (names | {str(test) for test in register()["pages"].values()}) - set(HOLDERS):
+        path, _, test = name.partition("::")
+        file = ROOT / path
+        if not (file.exists() and re.search(rf"^def {test}\(", file.read_text(encoding="utf-8"), re.M)):
+            missing.append(name)
+    assert missing == []
+
+
+def test_claims_are_found_and_code_is_not() -> None:
+    text = """# All
+
+Every one is. It is `all` of [this](any.md), 3.5 of it.
+
+```console
+$ never
+```
+
+    always in code
+
+| a | b |
+|---|---|
+| none | 1 |
+
+Python >= 3.11 is. Half is 50 %.
+"""
+    found = claims(text)
+    assert found == ["Every one is.", "It is `all` of [this](any.md), 3.5 of it.", found[2], "Half is 50 %."]
+    assert found[2].startswith("| a | b |")
+
+
+def test_a_section_of_the_measurements_names_its_command() -> None:
+    """Or says that there is none: of rejected variants, and of a run whose command was not recorded."""
+    text = documents()["docs/measured.md"].split("\n## What decided")[0]
+    sections = re.split(r"^##+ (.*)$", text, flags=re.M)
+    command = re.compile(r"`[^`]*\b(?:python|layoutalg|pytest)\b[^`]*`")
+    pairs = zip(sections[1::2], sections[2::2], strict=True)
+    assert [h for h, body in pairs if not command.search(body) and "command not recorded" not in body] == []
+
+
+def test_clocks_are_never_set() -> None:
+    """No source calls a function of NVML that sets anything; the command to type is only printed."""
+    sources = [path for room in ("layoutalg", "codegen", "kernels") for path in (ROOT / room).rglob("*.py")]
+    assert len(sources) > 300
+    setting = re.compile(r"nvmlDevice(?:Set|Reset)[A-Z]")
+    assert [path.name for path in sources if setting.search(path.read_text(encoding="utf-8"))] == []

@@ -58,24 +58,6 @@ def test_the_two_commands_of_a_fresh_clone_install_and_run(target: str, runs: st
     assert lines.index("-m venv") < lines.index("pip install") < lines.index(runs)
 
 
-def test_numbers_are_those_of_the_measured_tables() -> None:
-    """Each row links a section of docs/measured.md, which holds the row's numbers and the command."""
-    table = TEXT.split("## Six numbers")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| ([\d,.]+.*?) \| (.*?) \| `(.*?)` \|$", table, re.M)
-    assert len(rows) == 6
-    measured = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
-    sections = {
-        re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-"): body
-        for head, body in re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", measured, re.M)
-    }
-    for number, what, command in rows:
-        (anchor,) = re.findall(r"measured\.md#([\w-]+)", what)
-        section = sections[anchor]
-        for value in re.findall(r"\d[\d,.]*\d|\d", number + re.sub(r"\(.*?\)", "", what)):
-            assert re.search(rf"(?<![\d.]){re.escape(value)}(?![\d.]*\d)", section), (anchor, value)
-        assert command in section, command
-
-
 def test_the_picture_is_the_one_the_library_draws(tmp_path: Path) -> None:
     path = tmp_path / "swizzle.svg"
     tile = "Sw<3,3,3> o 0 o (8,64):(64,1)"

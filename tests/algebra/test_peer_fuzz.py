@@ -9,7 +9,7 @@ import pytest
 
 from layoutalg.layout import Layout
 from tests.peer_fuzz import forced_complement, fuzz, report, verdict
-from tests.peers import PEERS, present
+from tests.peers import DSL, PEERS, present, traced
 
 COUNT = 150
 
@@ -29,6 +29,14 @@ def test_the_judges_see_the_mistakes_of_a_peer(peer: str) -> None:
     print("\n".join(report(peer, found)))
     assert sum(counts["wrong"] for counts in found.values()) > 0
     assert all(counts["right"] > COUNT // 10 for counts in found.values())
+
+
+@pytest.mark.skipif(not present(DSL), reason="nvidia-cutlass-dsl is not installed")
+def test_the_judges_see_the_mistakes_of_the_dsl() -> None:
+    """Compositions that carry and complements that overlap come back without an error."""
+    found = traced(lambda: fuzz(DSL, COUNT))
+    assert found["composition"]["wrong"] > 0 and found["complement"]["wrong"] > 0
+    assert found["coalesce"]["right"] == found["right_inverse"]["right"] == COUNT
 
 
 def test_the_judges() -> None:

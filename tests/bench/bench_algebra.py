@@ -5,11 +5,14 @@
 
 Every operation runs over 1,000 operands that were built before and differ in the extent of their slowest
 mode; nothing is cached anywhere and the garbage collector is on.  The libraries take turns, and the median
-of 7 rounds is printed.  Then the decision procedures by size, from 2^10 to 2^40 elements.
+of 7 rounds is printed.  A composition is timed with a tiler of two modes and with one of one mode.  Then
+the decision procedures by size, from 2^10 to 2^40 elements.
 
 With --base the same operations, calls of layouts on what they are called on, and decision procedures are
 timed beside the tree of a revision, by default of release 0.1.0; beyond the limits of `against.py` the exit
 code is 1.
+
+The last table has the geometric means over the layouts, and the least, as docs/measured.md prints them.
 
 Layouts: a row-major tile, a tile of tiles, rank 4, a padded tile, a nested column-major tile (the kinds that
 kernels use most), and one of rank 8.
@@ -66,6 +69,9 @@ def second(operation: str) -> Layout:
     return Layout(4, 2) if operation.endswith("divide") else Layout((4, 2), (2, 1))
 
 
+ONE_MODE, TILER = "composition, 8:2", Layout(8, 2)
+"""A composition with a tiler of one mode, which costs the other libraries less."""
+
 Job = tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
 
 
@@ -88,6 +94,10 @@ def jobs(name: str) -> dict[str, dict[str, Job]]:
                 b = second(op.name)
                 more = (b if who == "layoutalg" else to_peer(who, b),) if op.arity == 2 else ()
                 out[op.name][who] = (function, [(a, *more) for a in mine])
+    out[ONE_MODE] = {
+        who: (function, [(a, TILER if who == "layoutalg" else to_peer(who, TILER)) for a, _ in calls])
+        for who, (function, calls) in out["composition"].items()
+    }
     return out
 
 
@@ -112,6 +122,7 @@ def compare() -> None:
 
     names = ("layoutalg", *PEERS)
     ratios: dict[str, list[tuple[float, str]]] = {peer: [] for peer in PEERS}
+    times: dict[str, dict[str, list[float]]] = {}
     print(f"{'operation':18}{'layout':9}" + "".join(f"{who:>16}" for who in names))
     for name in LAYOUTS:
         for operation, sides in jobs(name).items():
@@ -119,7 +130,9 @@ def compare() -> None:
             for _ in range(ROUNDS):
                 for who, job in sides.items():
                     rounds[who].append(microseconds(job))
-            medians = {who: statistics.median(times) for who, times in rounds.items()}
+            medians = {who: statistics.median(timed) for who, timed in rounds.items()}
+            for who, median in medians.items():
+                times.setdefault(operation, {}).setdefault(who, []).append(median)
             cells = "".join(f"{medians[who]:16.2f}" if who in medians else f"{'-':>16}" for who in names)
             print(f"{operation:18}{name:9}{cells}", flush=True)
             for peer in PEERS:
@@ -129,11 +142,29 @@ def compare() -> None:
         if not found:
             print(f"{peer} is not installed; `make peers` installs it")
             continue
-        mean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in found))
+        mean = _mean([ratio for ratio, _ in found])
         print(
             f"{peer}: {mean:.2f} times our time (geometric mean of {len(found)} rows, construction aside); "
             f"the least ratio is {min(found)[0]:.2f} ({min(found)[1]})"
         )
+    summary(times)
+
+
+def summary(times: dict[str, dict[str, list[float]]]) -> None:
+    """Geometric means over the layouts: our microseconds, and the multiples of them with the least."""
+    from tests.peers import PEERS
+
+    for operation, sides in times.items():
+        cells = [f"{_mean(sides['layoutalg']):.1f}"]
+        for peer in PEERS:
+            found = [b / a for a, b in zip(sides["layoutalg"], sides.get(peer, []), strict=False)]
+            cells.append(f"{_mean(found):.2f} ({min(found):.2f})" if found else "-")
+        print(f"| `{operation}` | {' | '.join(cells)} |")
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def sized(bits: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from layoutalg.codegen.expr import GRID_LIMITS, Var
+from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import (
@@ -25,6 +26,9 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.launch_contract import STATIC_SHARED_BYTES, Parameter
 from layoutalg.errors import ArgumentTypeError, IRError, ShapeError
 from layoutalg.kernels import FAMILIES
+from layoutalg.kernels.gemm.launches import launches
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.layout import Layout
 from tests.command import answer
 from tests.domains import TRIALS, misstated, stated
@@ -80,6 +84,14 @@ def test_a_contract_in_words() -> None:
     assert list(lines(contract(KernelBuilder("empty", threads=32).build()))) == [
         "Launch 1 block of 32 threads."
     ]
+
+
+def test_a_line_that_goes_on_in_the_next_is_read() -> None:
+    """The launch of a large product in parts takes two lines of its comment."""
+    p = gemm_problem(128, 128, 512)
+    kernel = launches(p, Sm80Config(64, 64, 64, 2, 2, 4, splits=4)).kernels[0]
+    assert "dynamic shared\n//     memory, for" in to_cuda(kernel)
+    assert stated(to_cuda(kernel)).dynamic == 65536
 
 
 def test_one_value_is_no_range() -> None:

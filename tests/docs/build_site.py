@@ -27,6 +27,9 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 STAGE = ROOT / "build" / "docs-pages"
 BLOCK = re.compile(r"^```.*?^```$", re.M | re.S)
+PICTURES = (".svg", ".png")
+"""Files of docs/ that stand in the site where they stand here."""
+
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "SECURITY.md")
 """Documents of the top that are pages, under project/."""
 
@@ -96,7 +99,7 @@ def relinked(text: str, source: Path, place: Path) -> str:
         page = _place(to)
         if page is not None:
             return f"]({relpath(page, place.parent)}{sharp}{anchor})"
-        if to.is_relative_to(DOCS):
+        if to.is_relative_to(DOCS) and to.suffix in PICTURES:
             return f"]({relpath(to.relative_to(DOCS), place.parent)})"
         copy = Path("files") / to.relative_to(ROOT)
         (STAGE / copy).parent.mkdir(parents=True, exist_ok=True)
@@ -204,7 +207,7 @@ def stage() -> bool:
     STAGE.mkdir(parents=True)
     shutil.copytree(DOCS / "_static", STAGE / "_static")
     shutil.copyfile(DOCS / "conf.py", STAGE / "conf.py")
-    for picture in [*DOCS.rglob("*.svg"), *DOCS.rglob("*.png")]:
+    for picture in (path for path in DOCS.rglob("*") if path.suffix in PICTURES):
         (STAGE / picture.relative_to(DOCS)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture, STAGE / picture.relative_to(DOCS))
     _stage_documents()

@@ -1,8 +1,8 @@
 """Pages of docs/ that the library writes itself: the cookbook of swizzles, and the facts of the hardware.
 
-    python -m tests.docs.pages        writes docs/cookbook.md and docs/hardware.md; then read the diff
+    python -m tests.docs.pages        writes both, and the regions of docs/figures.json; then read the diff
 
-A test compares both with what the library says.
+Tests compare all with what is written.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from layoutalg.arch import (
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout
 from layoutalg.synthesis import TileSynthesis, check_certificate, synthesize_tile
+from tests.docs import figures
 
 DOCS = Path(__file__).parents[2] / "docs"
 TILES = (
@@ -258,3 +259,4 @@ PAGES = {"cookbook.md": cookbook, "hardware.md": hardware}
 if __name__ == "__main__":
     for name, page in PAGES.items():
         (DOCS / name).write_text(page(), encoding="utf-8")
+    figures.write()

@@ -61,6 +61,9 @@ def test_links_of_a_staged_page_lead_where_they_led() -> None:
         "[a](../jobs.md#x) [b](https://c.d)"
     )
     assert relinked("[a](../README.md)", guide, Path("analysis.md")) == "[a](project/readme.md)"
+    assert relinked("[a](docs/figures.json) ![b](docs/swizzle.svg)", readme, Path("project/readme.md")) == (
+        "[a](<path:../files/docs/figures.json>) ![b](../swizzle.svg)"
+    )
     kept = "```\n[a](../README.md)\n```"
     assert relinked(kept, guide, Path("analysis.md")) == kept
     assert all((ROOT / name).exists() for name in TOP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.program import printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm90Config
+from layoutalg.kernels.ladder import predict_steps
 from layoutalg.kernels.ladder.sm90 import Lines, work
 from layoutalg.kernels.ladder.sm90_steps import Sm90Step
 from tests.gemm_cases import arguments, taken
@@ -132,3 +135,16 @@ def test_products_whose_clusters_share_rows_count_what_an_h200_counted(number: i
     one = launches(p, c)
     found = work(p, c, one.kernels[0], {**dict(one.scalars), "alpha": 1})
     assert found.read_bytes == COUNTED["products"][number]
+
+
+@pytest.mark.deep
+def test_every_row_of_the_page_is_what_is_predicted() -> None:
+    """The cycles, the bound and the share of each step in docs/hopper_wgmma.md."""
+    page = (Path(__file__).parents[2] / "docs" / "hopper_wgmma.md").read_text(encoding="utf-8")
+    cells = r" \| ([\d,]+)" * 4
+    rows = re.findall(rf"^\| (\d+ [^|]+?) \| [^|]+{cells} \| (\w+) \| (\d+) % \|", page, re.M)
+    assert len(rows) == 11
+    steps = predict_steps(find_family("gemm-sm90"), 4096, tuple(row[0] for row in rows))
+    for (name, *cycles, bound, share), step in zip(rows, steps, strict=True):
+        predicted = [f"{dict(step.cycles)[what]:,.0f}" for what in ("tensor", "L1", "L2", "results")]
+        assert (cycles, bound, share) == (predicted, step.bound, f"{100 * step.share:.0f}"), name

@@ -1,4 +1,7 @@
-"""Executed instructions of the published tensor-core kernels, from their sources compiled for sm_75."""
+"""Executed instructions of rewrites of the published tensor-core kernels, compiled for sm_75.
+
+Those of the published sources themselves stand in docs/figures.json.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ PASSES = N * N * N // (256 * 128 * 64) * 8
 
 @cache
 def loop(kernel: int, folder: Path) -> dict[str, int]:
-    """Instructions of the main loop of a published kernel, by class."""
+    """Instructions of the main loop of the rewrite of a published kernel, by class."""
     cubin = folder / f"k{kernel}.cubin"
     source = SOURCES / f"hgemm_k{kernel}.cu"
     command = [str(NVCC), "-std=c++17", "-arch=sm_75", "-cubin", "-o", str(cubin), str(source)]

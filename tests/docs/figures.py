@@ -1,0 +1,475 @@
+"""Headline figures: one file, docs/figures.json, from which README and pages of docs/ are printed in part.
+
+    python -m tests.docs.pages        writes the regions anew; then read the diff
+
+A region of a document stands between `<!-- figures: NAME -->` and `<!-- end of figures -->`.  A figure whose
+single measurements stand in a table of docs/measured.md names its lines by a pattern; a test computes the
+figure from them.  `products_drawn` is replaced as a whole when its classes are timed again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.docs.charts import section
+from tests.documents import ROOT
+
+DATA = ROOT / "docs" / "figures.json"
+REGION = re.compile(r"(<!-- figures: ([\w-]+) -->\n)(.*?)(<!-- end of figures -->)", re.S)
+WIDTH = 120
+
+
+@cache
+def data() -> dict[str, Any]:
+    """The file of figures."""
+    loaded: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
+    return loaded
+
+
+def figure(name: str) -> Mapping[str, Any]:
+    """A headline figure with the device, date, seed and command of its run."""
+    found = data()["figures"][name]
+    return {**data()["runs"][found["run"]], **found}
+
+
+def ratio(value: float) -> str:
+    """A number with two decimals, or three where the third is not 0."""
+    return re.sub(r"0$", "", f"{value:.3f}")
+
+
+# --- figures that stand in a table --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Computed:
+    """Statistics of the lines of a table that a figure names."""
+
+    mean: float
+    least: float
+    least_case: str
+    greatest: float
+    cases: int
+
+
+def computed(name: str) -> Computed:
+    """A figure from its table: `value`, or `over` divided by `under`, of each line that is matched."""
+    of = figure(name)
+    lines = re.finditer(of["lines"], section(of["section"]), re.M)
+    rows = [(_value(line.groupdict()), line["case"].replace(" | ", " ")) for line in lines]
+    values = [value for value, _ in rows]
+    least, case = min(rows)
+    mean = math.exp(statistics.fmean(map(math.log, values)))
+    return Computed(round(mean, 3), round(least, 3), case, round(max(values), 3), len(rows))
+
+
+def _value(groups: Mapping[str, str | None]) -> float:
+    def number(key: str) -> float:
+        return float((groups[key] or "").replace(",", ""))
+
+    return number("value") if groups.get("value") else number("over") / number("under")
+
+
+# --- words and tables ---------------------------------------------------------------------------------------
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
+    """A table in Markdown, its last columns aligned to the right."""
+    rule = ["---"] * (len(head) - numbers) + ["---:"] * numbers
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, rule, *rows))
+
+
+def filled(text: str) -> str:
+    """A paragraph, broken into lines."""
+    return textwrap.fill(" ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def link(run: Mapping[str, Any], text: str, page: str = "measured.md") -> str:
+    """The text, linked to the section of docs/measured.md that has the measurements."""
+    anchor = re.sub(r"[^\w\- ]", "", run["section"].lower()).replace(" ", "-")
+    return f"[{text}]({page}#{anchor})"
+
+
+def _run(run: Mapping[str, Any]) -> str:
+    """Device, date and command."""
+    command = f"`{run['command']}`" if run["command"] else "command not recorded"
+    seed = f", seed {run['seed']}" if run.get("seed") is not None else ""
+    return f"{run['device']}, {run['date']}{seed}, {command}"
+
+
+# --- README -------------------------------------------------------------------------------------------------
+
+SIX = ("counts", "closed-forms", "algebra-wrong", "tile-conflicts", "transpose", "f32")
+
+
+def numbers() -> str:
+    """Six figures with their commands."""
+    rows = []
+    for name in SIX:
+        of = figure(name)
+        value, more = _headline(name, of)
+        what = link(of, of["what"], "docs/measured.md")
+        rows.append([value, f"{what}{more}", of["date"], f"`{of['command']}`"])
+    return table(("number", "what it is", "measured", "how to reproduce it"), rows)
+
+
+def _headline(name: str, of: Mapping[str, Any]) -> tuple[str, str]:
+    """The number, and what is said of it behind its name."""
+    if "mean" in of:
+        spread = f", geometric mean of {of['cases']} (least {ratio(of['least'])})" if of["cases"] > 1 else ""
+        return ratio(of["mean"]), f", throughput relative to {of['compared_with']}{spread}"
+    if "ours" in of:
+        return (
+            f"{of['ours']:.2f} ms",
+            f" with 256 threads of 32 values, against {of['theirs']} ms of {of['compared_with']}",
+        )
+    if name == "algebra-wrong":
+        judged = data()["algebra_judged"]
+        sides = zip(*judged["rows"].values(), strict=True)
+        wrong = [[counts[0] for counts in side if counts is not None] for side in sides]
+        others = zip(judged["columns"][1:], wrong[1:], strict=True)
+        most = ", ".join(f"{who} has {min(counts):,} to {max(counts):,}" for who, counts in others)
+        return of["text"], f" per operation of the algebra; {most}"
+    return of["text"], of["more"]
+
+
+GROUPS = (
+    "bf16-squares", "bf16-4096-rows", "bf16-128-rows", "bf16-1-row", "bf16-odd-aligned", "bf16-odd-unaligned",
+)  # fmt: skip
+
+
+def _mean_least(of: Mapping[str, Any]) -> list[str]:
+    return [str(of["cases"]), ratio(of["mean"]), f"{ratio(of['least'])} ({of['least_case']})"]
+
+
+def bf16() -> str:
+    """Quoted bf16 products by group."""
+    groups = [figure(name) for name in GROUPS]
+    return _beside([[of["what"], f"{ratio(of['mean'])} ({ratio(of['least'])})"] for of in groups], "sizes")
+
+
+def drawn_short() -> str:
+    """Drawn products, some classes per line, and how many of them are slower."""
+    rows = data()["products_drawn"]["rows"]
+    timed = [row["mean"] for row in rows if row["mean"] is not None]
+    slower = f"{sum(mean < 1 for mean in timed)} of {len(timed)} classes are slower in the geometric mean."
+    return _beside([[row["class"], _drawn_cell(row)] for row in rows], "class") + f"\n{slower}\n"
+
+
+def _beside(cells: list[list[str]], what: str, across: int = 3) -> str:
+    """A table of names with their means and leasts, `across` of them per line."""
+    height = -(-len(cells) // across)
+    cells = [*cells, *[["", ""]] * (height * across - len(cells))]
+    lines = [[text for cell in cells[i::height] for text in cell] for i in range(height)]
+    return table((what, "mean (least)") * across, lines)
+
+
+def _drawn_cell(row: Mapping[str, Any]) -> str:
+    return "refused" if row["mean"] is None else f"{ratio(row['mean'])} ({ratio(row['least'])})"
+
+
+# --- docs/measured.md ---------------------------------------------------------------------------------------
+
+
+def drawn() -> str:
+    """Drawn products with what they are compared with."""
+    of = data()["products_drawn"]
+    rows = [
+        [
+            row["class"], _or(row["drawn"], "-"), _or(row["compared_with"], "not recorded"),
+            "refused" if row["mean"] is None else ratio(row["mean"]),
+            "-" if row["least"] is None else ratio(row["least"]),
+            "-" if row["mean"] is None else _or(row["least_case"], "not recorded"),
+        ]
+        for row in of["rows"]
+    ]  # fmt: skip
+    head = ("class", "drawn", "compared with", "geometric mean", "least", "least case")
+    return f"{filled(_run(of) + ':')}\n{table(head, rows)}"
+
+
+def _or(value: object, otherwise: str) -> str:
+    return otherwise if value is None else str(value)
+
+
+def f32_summary() -> str:
+    """The statement beside the table of f32 products."""
+    of = figure("f32")
+    return filled(
+        f"TFLOP/s. Over the {of['cases']} sizes from 2048 to 8192 the geometric mean is {ratio(of['mean'])} "
+        f"of cuBLAS, the least {ratio(of['least'])} ({of['least_case']}), the best {ratio(of['greatest'])}."
+    )
+
+
+def bf16_summary() -> str:
+    """The statement beside the table of bf16 products."""
+    each = [
+        f"{figure(name)['what']} {ratio(figure(name)['mean'])} (least {ratio(figure(name)['least'])})"
+        for name in GROUPS
+    ]
+    return filled(f"In the geometric mean of the faster of both: {'; '.join(each)}.")
+
+
+def permute_summary() -> str:
+    """The statement beside the table of permutes."""
+    copy, torch = figure("permutes-copy"), figure("permutes-pytorch")
+    return filled(
+        f"GB/s read and written; cases drawn with seed {copy['seed']}. {copy['cases']} cases: "
+        f"{ratio(copy['mean'])} of the copy (least {ratio(copy['least'])}, {copy['least_case']}) and "
+        f"{ratio(torch['mean'])} times PyTorch (least {ratio(torch['least'])}, {torch['least_case']}) in the "
+        "geometric mean."
+    )
+
+
+def judged() -> str:
+    """Answers of the algebra: wrong, refused without need, right."""
+    of = data()["algebra_judged"]
+    rows = [[f"`{name}`", *(_counts(side, 3) for side in sides)] for name, sides in of["rows"].items()]
+    return table(("operation", *of["columns"]), rows)
+
+
+def _counts(side: Sequence[int] | None, shown: int) -> str:
+    return "-" if side is None else " / ".join(f"{n:,}" for n in side[:shown])
+
+
+def speed() -> str:
+    """Microseconds of an operation, and the others' times as multiples of them."""
+    of = data()["algebra_speed"]
+    rows = [
+        [f"`{name}`", f"{ours:.1f}", *map(_multiple, others)] for name, (ours, *others) in of["rows"].items()
+    ]
+    return table(("operation", *of["columns"]), rows)
+
+
+def _multiple(pair: Sequence[float] | None) -> str:
+    return "-" if pair is None else f"{pair[0]:.2f} ({pair[1]:.2f})"
+
+
+def speed_summary() -> str:
+    """The statement below the table of speeds."""
+    of = data()["algebra_speed"]
+    (pycute, least), (other, low) = of["all"]
+    return filled(
+        f"Over all operations except construction, which checks its operands here: {pycute} times pycute's "
+        f"speed (least {least}: {of['all_least'][0]}) and {other} times tensor-layouts' (least {low}: "
+        f"{of['all_least'][1]}). {of['device']}, {of['date']}."
+    )
+
+
+def analyses() -> str:
+    """Milliseconds of an analysis by the size of the tile."""
+    of = data()["analysis_speed"]
+    rows = [[name, *(f"{ms:.2f}" for ms in times), method] for name, (*times, method) in of["rows"].items()]
+    head = ("access", "2^13 elements", "2^20", "2^30", "2^40", "method")
+    tile, moved = figure("tile-conflicts"), figure("tile-coalescing")
+    return f"{table(head, rows)}\n" + filled(
+        f"The 128 x 64 f16 tile with 256 threads of 32 values: {tile['ours']:.2f} ms against "
+        f"{tile['theirs']} ms of {tile['compared_with']} for bank conflicts, {moved['ours']:.2f} ms against "
+        f"{moved['theirs']} ms for coalescing. {tile['device']}, least of 30 runs, {tile['date']}; "
+        f"`{tile['command']}` repeats it."
+    )
+
+
+def quack() -> str:
+    """Norms beside QuACK."""
+    return _libraries("quack", "256 to 524,288 columns")
+
+
+def cutensor() -> str:
+    """Permutes beside cuTENSOR."""
+    return _libraries("cutensor", "type")
+
+
+def _libraries(name: str, first: str) -> str:
+    head = (first, "cases", "theirs / ours", "least", "share of a copy, ours and theirs")
+    rows = [
+        [
+            row["what"],
+            str(row["cases"]),
+            ratio(row["mean"]),
+            ratio(row["least"]),
+            ", ".join(map(ratio, row["shares"])),
+        ]
+        for row in data()[name]["rows"]
+    ]
+    return table(head, rows)
+
+
+# --- docs/comparison.md -------------------------------------------------------------------------------------
+
+SHOWN_JUDGED = (
+    "composition",
+    "complement",
+    "left_inverse",
+    "logical_divide",
+    "logical_product",
+    "coalesce",
+    "right_inverse",
+)
+SHOWN_SPEED = ("composition", "composition, 8:2", "complement", "logical_divide", "construct")
+
+
+def judged_short() -> str:
+    """Wrong answers and needless errors of some operations."""
+    of = data()["algebra_judged"]
+    rows = [[f"`{name}`", *(_counts(side, 2) for side in of["rows"][name])] for name in SHOWN_JUDGED]
+    return table(("operation", *of["columns"]), rows)
+
+
+def speed_short() -> str:
+    """Times of some operations and of the analysis of a tile."""
+    of = data()["algebra_speed"]
+    rows = [
+        [f"`{name}`", f"{of['rows'][name][0]:.1f} us", *map(_multiple, of["rows"][name][1:])]
+        for name in SHOWN_SPEED
+    ]
+    rows.append(["all but construction", "1", *map(_multiple, of["all"])])
+    for name in ("tile-conflicts", "tile-coalescing"):
+        tile = figure(name)
+        rows.append([tile["short"], f"{tile['ours']:.2f} ms", "-", f"{tile['theirs']} ms"])
+    return table(("", *of["columns"]), rows)
+
+
+KERNELS = (
+    "transpose", "permutes-copy", "permutes-pytorch", "f32", *GROUPS, "long-rows", "long-rows-bf16",
+    "columns-f32", "columns-bf16", "losses-compile", "losses-eager", "host-product", "host-softmax",
+)  # fmt: skip
+
+
+def kernels() -> str:
+    """Kernels beside what they are compared with."""
+    rows = []
+    for name in KERNELS:
+        of = figure(name)
+        least = _mean_least(of)[2] if of["cases"] > 1 else "-"
+        rows.append(
+            [
+                link(of, of.get("kernel", of["what"])),
+                of["compared_with"],
+                str(of["cases"]),
+                ratio(of["mean"]),
+                least,
+            ]
+        )
+    return table(("", "relative to", "cases", "geometric mean", "least"), rows)
+
+
+def counts() -> str:
+    """Counts compared with those of Nsight Compute."""
+    single, drawn = figure("counts"), figure("layouts")
+    return filled(
+        f"Of single instructions {link(single, single['text'] + ' ' + single['what'])} and of random layouts "
+        f"{link(drawn, drawn['text'] + ' accesses')} agree with Nsight Compute on an {drawn['device']}."
+    )
+
+
+def libraries() -> str:
+    """Kernels beside those of QuACK and cuTENSOR."""
+    head = (
+        "",
+        "relative to",
+        "cases",
+        "geometric mean",
+        "least",
+        "throughput relative to a device copy, ours and theirs",
+    )
+    rows = []
+    for name in ("quack", "cutensor"):
+        of = data()[name]
+        rows += [
+            [
+                link(of, f"{of['of']}, {row['what']}"), of["compared_with"], str(row["cases"]),
+                ratio(row["mean"]), ratio(row["least"]), ", ".join(map(ratio, row["shares"])),
+            ]
+            for row in of["rows"]
+        ]  # fmt: skip
+    return table(head, rows)
+
+
+def executed(row: Mapping[str, Any]) -> float:
+    """Millions of instructions that a launch at 4096 x 4096 x 4096 executes, by its loops."""
+    of = row["loops"]
+    tile = of["inner"] * of["turns"] + of["around"]
+    return float((tile * of["tiles"] + of["outside"]) * of["warps"] / 1e6)
+
+
+def published_hgemm() -> str:
+    """Registers and executed instructions of the published tensor-core kernels: docs/systems/hgemm.md."""
+    of = data()["published_hgemm"]
+    rows = []
+    for row in of["rows"]:
+        loops = row["loops"]
+        tile = f"{loops['inner']} x {loops['turns']} + {loops['around']}" if loops else "-"
+        rows.append(
+            [
+                str(row["kernel"]), str(row["registers"]), _or(row["published_registers"], "-"), tile,
+                f"{executed(row):.1f}" if loops else "-", _or(row["published"], "-"),
+            ]
+        )  # fmt: skip
+    head = (
+        "kernel",
+        "registers",
+        "published",
+        "instructions per tile of k",
+        "executed, millions",
+        "published",
+    )
+    return (
+        table(head, rows)
+        + "\n"
+        + filled(
+            f"[The sources]({of['source']}) at commit {of['commit']}, {of['compiler']}, {of['date']}: "
+            f"`{of['command']}`."
+        )
+    )
+
+
+REGIONS: dict[str, Callable[[], str]] = {
+    "numbers": numbers,
+    "bf16": bf16,
+    "drawn-short": drawn_short,
+    "drawn": drawn,
+    "f32-summary": f32_summary,
+    "bf16-summary": bf16_summary,
+    "permute-summary": permute_summary,
+    "judged": judged,
+    "speed": speed,
+    "speed-summary": speed_summary,
+    "analyses": analyses,
+    "quack": quack,
+    "cutensor": cutensor,
+    "judged-short": judged_short,
+    "speed-short": speed_short,
+    "kernels": kernels,
+    "libraries": libraries,
+    "counts": counts,
+    "published-hgemm": published_hgemm,
+}
+"""Name of a region -> its text."""
+
+DOCUMENTS = (
+    ROOT / "README.md", ROOT / "docs" / "comparison.md", ROOT / "docs" / "systems" / "hgemm.md",
+    ROOT / "docs" / "measured.md",
+)  # fmt: skip
+
+
+def printed(path: Path) -> str:
+    """A document with its regions as the file of figures has them."""
+
+    def again(found: re.Match[str]) -> str:
+        return f"{found[1]}{REGIONS[found[2]]()}{found[4]}"
+
+    return REGION.sub(again, path.read_text(encoding="utf-8"))
+
+
+def write() -> None:
+    """Write the regions of all documents."""
+    for path in DOCUMENTS:
+        path.write_text(printed(path), encoding="utf-8")
