@@ -136,12 +136,21 @@ class Class:
 
 
 BLAS = ("cublas", "cublaslt")
+NAMED = {
+    "cublas": "cuBLAS", "cublaslt": "cublasLt", "padded": "cuBLAS on padded copies",
+    "compiled": "torch.compile", "eager": "PyTorch", "fused": "cublasLt's epilogue",
+    "_int_mm": "torch._int_mm",
+}  # fmt: skip
+"""Contenders, as a table names them."""
+
 LAYER = ("eager", "compiled")
 CLASSES = {
     "bf16": Class("bf16, any multiples of 8, a quarter with few rows", 28, _sixteen_bits("bfloat16"), BLAS),
-    "f16": Class("f16, the same", 8, _sixteen_bits("float16"), BLAS),
-    "rows": Class("1, 2, 4 or 8 rows times weights of language models", 16, _few_rows(1, 2, 4, 8), BLAS),
-    "more-rows": Class("16 to 64 rows, the same", 12, _few_rows(16, 24, 32, 48, 64), BLAS),
+    "f16": Class("f16, any multiples of 8, a quarter with few rows", 8, _sixteen_bits("float16"), BLAS),
+    "rows": Class("1 to 8 rows times weights of language models", 16, _few_rows(1, 2, 4, 8), BLAS),
+    "more-rows": Class(
+        "16 to 64 rows times weights of language models", 12, _few_rows(16, 24, 32, 48, 64), BLAS
+    ),
     "bias": Class("linear layer with bias", 6, _layer(), LAYER, alone=True),
     "gelu": Class("linear layer, bias and GELU", 8, _layer("gelu"), (*LAYER, "fused"), alone=True),
     "silu": Class("linear layer, bias and SiLU", 6, _layer("silu"), LAYER, alone=True),
@@ -297,8 +306,8 @@ def measured(group: Class, case: Case, flush: Any, rng: random.Random) -> dict[s
 
 def summary(group: Class, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """A line per thing that the class is compared with: the mean, the least, and the case that has it."""
-    others = {"the fastest of " + ", ".join(group.contenders): group.contenders}
-    others |= {"the product alone": ("product alone",)} if group.alone else {}
+    others = {", ".join(NAMED[name] for name in group.contenders): group.contenders}
+    others |= {"F.linear without what is added": ("product alone",)} if group.alone else {}
     for text, names in others.items():
         ratios = [min(row["us"][name] for name in names) / row["us"]["ours"] for row in rows]
         least = min(range(len(rows)), key=ratios.__getitem__)
