@@ -5,7 +5,7 @@ reaches CUDA text.
 
 Source: ISO C++20 and C++26, table 5, and ISO C23, 6.4.1 (keywords); GCC manual, "Alternate Keywords" and
 "System-specific Predefined Macros"; ISO C23, annex B, and POSIX.1-2017, "Headers" (macros); CUDA C++
-Programming Guide, "C++ Language Extensions" and "Mathematical Functions"; cuda_runtime.h for what it includes.
+Programming Guide, "C++ Language Extensions" and "Mathematical Functions"; cuda_runtime.h and its headers.
 """
 
 from __future__ import annotations
