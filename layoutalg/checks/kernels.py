@@ -72,7 +72,7 @@ def _efficiency(reading: KernelReading) -> Fraction:
 
 
 def _unread(reading: KernelReading) -> int:
-    return sum(not access.read for access in reading.memory)
+    return sum(access.reached and not access.read for access in reading.memory)
 
 
 QUANTITIES = {
@@ -105,6 +105,8 @@ def _evidence(reading: KernelReading) -> Iterator[Evidence]:
     """What a kernel does not do at its best, by line."""
     for access in reading.memory:
         what = f"{access.op} {access.array}".strip() or "an access"
+        if not access.reached:
+            continue
         if not access.read:
             yield Evidence(access.line, f"{what} is not read: {access.why}")
         elif access.ways is not None and access.ways > 1:
