@@ -57,7 +57,7 @@ class IndexExpression:
             raise ArgumentTypeError(
                 f"the expression uses {', '.join(missing)}, and its names are {', '.join(self.names)}"
             )
-        choices = {1: (product(shape),)}
+        choices: dict[int, tuple[int, ...]] = {1: (product(shape),)}
         if isinstance(shape, tuple):
             for extents in (tuple(map(product, shape)), flatten_tree(shape)):
                 choices.setdefault(len(extents), extents)
