@@ -32,7 +32,10 @@ def is_expression(text: str) -> bool:
     >>> is_expression("i % 4 * 8 + i / 4"), is_expression("int f(int i) { return i; }")
     (True, False)
     """
-    return bool(text.strip()) and _FUNCTION.search(text.strip()) is None
+    text = text.strip()
+    if _VARIABLE.fullmatch(text):  # a word by itself is rather the name of a function that was forgotten
+        return any(text in order for order in ORDERS)
+    return bool(text) and _FUNCTION.search(text) is None
 
 
 class IndexExpression:

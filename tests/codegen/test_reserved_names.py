@@ -126,9 +126,8 @@ def test_index_functions_compile_without_warnings(language: str, tmp_path: Path)
         shape = tuple(rng.choice((1, 2, 5, 8)) for _ in range(rng.randrange(1, 5)))
         layout = Layout(shape, tuple(rng.choice((0, 1, 8, 40)) for _ in shape))
         texts.append(code(layout, "c", f"at{number}"))
-        carry = {"carry": f"c{len(shape) - 1}", "unit": "bytes"} if len(shape) > 2 else {}
-        if carry:
-            texts.append(code(layout, "c", f"on{number}", **carry))
+        if len(shape) > 2:
+            texts.append(code(layout, "c", f"on{number}", carry=f"c{len(shape) - 1}", unit="bytes"))
     assert any("(void)" in text for text in texts)
     source = tmp_path / f"index.{'c' if language == 'c' else 'cpp'}"
     head = "".join(f"{text.partition('{')[0].strip()};\n" for text in texts)

@@ -171,12 +171,12 @@ def test_an_expression_with_two_readings_is_refused() -> None:
         check_index_function("c + r * 64", SWIZZLED, names="rc")
     with pytest.raises(ArgumentTypeError, match="names are r, r: each is needed once"):
         check_index_function("r * 64", SWIZZLED, names=["r", "r"])
-    with pytest.raises(
-        ShapeError, match=r"has 3 variables, r, c, x; for the shape \(8,64\) it may"
-    ):
+    with pytest.raises(ShapeError, match=r"has 3 variables, r, c, x; for the shape \(8,64\) it may"):
         check_index_function("c + r * 64", SWIZZLED, names=["r", "c", "x"])
     with pytest.raises(ArgumentTypeError, match="a function has its parameters"):
         check_index_function("int f(int i) { return i; }", LAYOUT, names=["i"])
+    with pytest.raises(CompileError, match="swz"):
+        check_index_function("swz", Layout(8))
     with pytest.raises(ParseError, match="expected an operator"):
         check_index_function("max(row, 1)", SWIZZLED)
 
