@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ from layoutalg.codegen.printing import (
 from layoutalg.codegen.program import launch_sequence
 from layoutalg.errors import UnknownNameError
 from layoutalg.kernels import FAMILIES
+from layoutalg.testing import find_compiler
 from tests.command import answer, refusal
 from tests.launchers import SOFTMAX, TRANSPOSE, linked
 from tests.nvcc import needs_nvcc, nvcc
@@ -369,3 +371,51 @@ def test_another_launcher_is_unknown() -> None:
         with_launcher("", LaunchRecord("nothing", (), ()), "jax")
     _, said = refusal("generate", *SOFTMAX, "--launcher", "cpp", "--part", "1")
     assert "--part is not accepted beside" in said
+
+
+RUNTIME = """
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+enum cudaError_t { cudaSuccess, cudaErrorInvalidValue };
+enum { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
+enum { cudaDevAttrPageableMemoryAccess = 88 };
+struct cudaPointerAttributes { int type, device; };
+int type_here, gpu_here, pageable_here;
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const void*) {
+    *found = {type_here, gpu_here};
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* found, int, int) { *found = pageable_here; return cudaSuccess; }
+"""
+PLACES = """
+int main() {
+    for (type_here = 0; type_here < 4; ++type_here)
+        for (gpu_here = 0; gpu_here < 2; ++gpu_here)
+            for (pageable_here = 0; pageable_here < 2; ++pageable_here) try {
+                check_place("src", nullptr, 0);
+                std::printf("accepted\\n");
+            } catch (const std::invalid_argument& refusal) { std::printf("%s\\n", refusal.what()); }
+}
+"""
+
+
+def test_memory_of_the_host_and_of_another_gpu_is_refused_in_cpp(tmp_path: Path) -> None:
+    """With a runtime that is stood in for: of unregistered, host, device and managed memory."""
+    source, program = tmp_path / "places.cpp", tmp_path / "places"
+    text = answer("generate", *TRANSPOSE, "--launcher", "cpp")["source"]
+    found = [
+        re.search(rf"^(\[\[noreturn\]\] )?\w+ {name}\(.*?^}}$", text, re.M | re.S)
+        for name in ("refuse", "check_place")
+    ]
+    source.write_text(RUNTIME + "\n".join(x[0] for x in found if x) + PLACES, encoding="utf-8")
+    flags = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-o")
+    subprocess.run([*find_compiler(), *flags, str(program), str(source)], check=True)
+    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()
+    where = "memory of the current GPU, 0, is accepted"
+    assert [line.partition("src is ")[2] or line for line in said] == [
+        *(f"memory of the host: {where}", "accepted") * 2,  # a GPU may have access to all memory of the host
+        *("accepted",) * 4,
+        *("accepted",) * 2, *(f"memory of GPU 1: {where}",) * 2,
+        *("accepted",) * 4,
+    ]  # fmt: skip
