@@ -4,6 +4,8 @@ Run it:  python examples/check_your_own_index.py        needs g++ and hypothesis
 """
 
 import numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from layoutalg import Layout, MismatchError, Swizzle, analysis, composition
 from layoutalg.notation import parse_index
@@ -19,6 +21,7 @@ assert analysis.wavefronts("ld.shared.b128", offsets) == 4
 swizzled = composition(Swizzle(3, 3, 3), Layout((8, 64), (64, 1)))
 right = "__device__ int f(int row, int col) { return row * 64 + (col ^ (row % 8) * 8); }"
 check_index_function(right, swizzled)
+check_index_function("row * 64 + (col ^ (row % 8) * 8)", swizzled)
 print("the index function is right")
 
 wrong = right.replace("row % 8", "row % 4")
@@ -29,6 +32,20 @@ except MismatchError as error:
     assert error.index is not None
 else:
     raise SystemExit("a wrong index function was not caught")
+
+
+# A property: whatever the tile is, the expression that your generator writes is the layout that you mean.
+@settings(max_examples=50, derandomize=True)
+@given(rows=st.integers(1, 32), bits=st.integers(0, 3), vector=st.sampled_from((1, 2, 4, 8)))
+def check_swizzled_tile(rows: int, bits: int, vector: int) -> None:
+    columns = vector << bits
+    tile = Layout((rows, columns), (columns, 1))
+    meant = composition(Swizzle(bits, vector.bit_length() - 1, bits), tile) if bits else tile
+    check_index_function(f"row * {columns} + (col ^ row % {1 << bits} * {vector})", meant)
+
+
+check_swizzled_tile()
+print("the index expression is right for every tile that hypothesis drew")
 
 # A layout in which two elements have the same offset.
 try:

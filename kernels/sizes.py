@@ -1,7 +1,10 @@
-"""How large the buffers of a problem's kernels are, in bytes, as expressions of the kernels' parameters.
+"""What lies in the buffers of a problem's kernels, and how many bytes that is, as expressions of the kernels'
+parameters.
 
     transpose of at most 4096 x 4096 f32      src    ((m - 1) * lds + n) * 4      m, n, lds are parameters
+                                                     f32, shape (m, n), strides (lds, 1)
     softmax of (64,1000) f16                  src    128000                       all is built in
+                                                     f16, shape (64, 1000), strides (1000, 1)
 
 A problem has numbers, and its kernels may have parameters in their place: where there is one of that name, it
 stands in the expression.  What a kernel touches of a buffer starts at its pointer and ends with the last
@@ -10,17 +13,20 @@ element; a load of a norm may take the rest of the aligned 16 bytes around that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Var, simplify
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, simplify
+from layoutalg.codegen.printing import BufferView
 from layoutalg.codegen.program import SCRATCH, LaunchSequence
+from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.kernels.elementwise import MapProblem
 from layoutalg.kernels.gemm import AddMatrix, AddVector, GemmProblem, batch_scalars
 from layoutalg.kernels.matrix import MatrixProblem
+from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.move import PermuteProblem
-from layoutalg.kernels.rowwise import CrossEntropyProblem, NormProblem, ReduceProblem
+from layoutalg.kernels.rowwise import AxesProblem, CrossEntropyProblem, NormProblem, ReduceProblem
 
 Extent: TypeAlias = "Callable[[str], Expr]"
 """An extent or a leading dimension of a problem by its name: a parameter, or the number that is built in."""
@@ -38,6 +44,32 @@ def buffer_bytes(problem: Any, sequence: LaunchSequence) -> dict[str, Expr]:
     >>> {name: str(n) for name, n in buffer_bytes(p, one).items()}
     {'src': '(m - 1) * lds * 4 + n * 4', 'dst': '(n - 1) * ldd * 4 + m * 4'}
     """
+    known = {
+        name: simplify(elems * view.dtype.nbytes)
+        for name, (elems, view) in _buffers(problem, _extents(problem, sequence)).items()
+    }
+    known[SCRATCH] = Const(sequence.scratch_bytes)
+    names = dict.fromkeys(name for buffers in sequence.buffers for name in buffers)
+    return {name: known[name] for name in names}
+
+
+def buffer_views(problem: Any, sequence: LaunchSequence) -> dict[str, BufferView]:
+    """The array that lies in every buffer of a problem's sequence, but for scratch memory.
+
+    A tensor that does not start with its buffer, runs backwards or is swizzled is seen as the whole buffer,
+    of one mode.  Raises ArgumentTypeError for what is not a problem of a family.
+
+    >>> from layoutalg.kernels import FAMILIES
+    >>> family = FAMILIES["transpose"]
+    >>> p = family.problem(256, 128, "f32")
+    >>> print(buffer_views(p, family.launches(p, family.choose(p), "sm_90"))["dst"])
+    f32, shape (n, m), strides (ldd, 1)
+    """
+    return {name: view for name, (_, view) in _buffers(problem, _extents(problem, sequence)).items()}
+
+
+def _extents(problem: Any, sequence: LaunchSequence) -> Extent:
+    """The parameters of a sequence by name, and the problem's numbers where there is no parameter."""
     parameters = {v.name: v for kernel in sequence.kernels for v in kernel.params if isinstance(v, Var)}
     numbers = batch_scalars(problem) if isinstance(problem, GemmProblem) else {}
 
@@ -46,10 +78,7 @@ def buffer_bytes(problem: Any, sequence: LaunchSequence) -> dict[str, Expr]:
             return parameters[name]
         return Const(numbers[name] if name in numbers else getattr(problem, name))
 
-    known = {name: simplify(elems * width) for name, (elems, width) in _buffers(problem, extent).items()}
-    known[SCRATCH] = Const(sequence.scratch_bytes)
-    names = dict.fromkeys(name for buffers in sequence.buffers for name in buffers)
-    return {name: known[name] for name in names}
+    return extent
 
 
 def read_in_units(problem: Any) -> tuple[str, ...]:
@@ -65,62 +94,110 @@ def read_in_units(problem: Any) -> tuple[str, ...]:
     return ("dst" if problem.in_place else "src", *problem.parameters)
 
 
-def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, int]]:
-    """Elements of each buffer, and the bytes of one."""
+def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
+    """Elements of each buffer, gaps included, and the array that lies in it."""
     match p:
         case MatrixProblem():
-            to = _matrix(extent, *(("n", "m", "ldd") if p.turned else ("m", "n", "ldd")))
-            return {"src": (_matrix(extent, "m", "n", "lds"), p.element_bytes), "dst": (to, p.element_bytes)}
+            to = ("n", "m", "ldd") if p.turned else ("m", "n", "ldd")
+            matrices = {"src": ("m", "n", "lds"), "dst": to}
+            return {name: _matrix(p.dtype, extent, *side) for name, side in matrices.items()}
         case GemmProblem():
             return _product(p, extent)
         case PermuteProblem():
-            target = Const(p.target_elems), p.result_bytes
-            return {"src": (Const(p.source_elems), p.element_bytes), "dst": target}
+            target = _strided(
+                p.result or p.dtype, p.shape, p.dst, p.dst_offset, p.target_elems, p.dst_swizzle
+            )
+            order = p.order or range(len(p.shape))
+            shape, strides = ([side[k] for k in order] for side in (p.shape, p.src))
+            source = _strided(p.dtype, shape, strides, p.src_offset, p.source_elems, p.src_swizzle)
+            return {"src": source, "dst": target}
         case MapProblem():
-            return {x: (Const(n), p.dtype.nbytes) for x, n in zip(p.sides, p.elems, strict=True)}
+            sides = zip(p.sides, p.strides, p.elems, strict=True)
+            return {x: _strided(p.dtype, p.shape, strides, 0, elems) for x, strides, elems in sides}
         case NormProblem():
-            given = {name: at + p.axes.count for name, at in p.parameters.items()}
-            both = {"src": p.axes.source_elems, "dst": p.axes.target_elems}
-            return {name: (Const(n), p.dtype.nbytes) for name, n in (given | both).items()}
+            x = p.axes
+            over = tuple(x.shape[k] for k in x.axes)
+            given = {
+                name: _strided(p.dtype, over, compact_strides(over), at, at + x.count)
+                for name, at in p.parameters.items()
+            }
+            return given | {
+                "src": _strided(p.dtype, x.shape, x.src, x.src_offset, x.source_elems),
+                "dst": _strided(p.dtype, x.shape, x.dst, x.dst_offset, x.target_elems),
+            }
         case ReduceProblem():
-            source, result = p.axes.dtype.nbytes, p.result.nbytes
-            return {"src": (Const(p.axes.source_elems), source), "dst": (Const(p.axes.target_elems), result)}
+            return _reduced(p.axes, p.result, p.axes.target_elems)
         case CrossEntropyProblem():
-            sums = {"none": 0, "sum": 1, "mean": 2}[p.reduction]
-            return {
-                "src": (Const(p.axes.source_elems), p.dtype.nbytes),
-                "target": (Const(p.target_offset + p.axes.outputs), p.target.nbytes),
-                "losses": (Const(p.loss_words), 4),
-                "sums": (Const(sums), 4),
-                "dst": (Const(p.axes.dst_offset + p.outputs), p.result.nbytes),
+            x, kept = p.axes, p.axes.kept_shape
+            sums, at = {"none": 0, "sum": 1, "mean": 2}[p.reduction], p.target_offset
+            flat = dtype("f32")
+            both = _reduced(x, p.result, x.dst_offset + p.outputs)
+            if p.reduction != "none":
+                both["dst"] = _strided(p.result, (), (), x.dst_offset, x.dst_offset + 1)
+            return both | {
+                "target": _strided(p.target, kept, compact_strides(kept), at, at + x.outputs),
+                "losses": _strided(flat, (p.loss_words,), (1,), 0, p.loss_words),
+                "sums": _strided(flat, (sums,), (1,), 0, sums),
             }
     raise ArgumentTypeError(f"{p!r} is not a problem of a family")
 
 
-def _matrix(extent: Extent, rows: str, columns: str, leading: str) -> Expr:
-    """Elements from the first to the last of a matrix whose rows lie `leading` apart."""
-    return (extent(rows) - 1) * extent(leading) + extent(columns)
+def _strided(
+    element: DType,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    offset: int,
+    elems: int,
+    swizzle: object = None,
+) -> tuple[Expr, BufferView]:
+    """A tensor of built-in sizes, or its whole buffer where strides from the pointer on do not say it."""
+    if offset or swizzle or any(d < 0 for d in strides):
+        shape, strides = (elems,), (1,)
+    return Const(elems), BufferView(element, tuple(map(Const, shape)), tuple(map(Const, strides)))
 
 
-def _product(p: GemmProblem, extent: Extent) -> dict[str, tuple[Expr, int]]:
-    a, b = (("m", "k") if p.a_major == "k" else ("k", "m")), (("n", "k") if p.b_major == "k" else ("k", "n"))
-    operand, result = p.operand.nbytes, p.result.nbytes
+def _reduced(x: AxesProblem, result: DType, elems: int) -> dict[str, tuple[Expr, BufferView]]:
+    """A source of which modes are reduced, and a destination of the others."""
+    kept = tuple(d for k, d in enumerate(x.dst) if k not in x.axes)
+    return {
+        "src": _strided(x.dtype, x.shape, x.src, x.src_offset, x.source_elems),
+        "dst": _strided(result, x.kept_shape, kept, x.dst_offset, elems),
+    }
 
-    def last(name: str) -> Expr:
-        """Elements to the first one of an operand's last matrix."""
+
+def _matrix(
+    element: DType,
+    extent: Extent,
+    rows: str,
+    columns: str,
+    leading: str,
+    batch: Sequence[tuple[Expr, Expr]] = (),
+) -> tuple[Expr, BufferView]:
+    """A matrix whose rows lie `leading` apart, or a `batch` of them: the extent and the step of each mode."""
+    first: Operand = sum(((n - 1) * step for n, step in batch), start=Const(0))
+    elems = first + ((extent(rows) - 1) * extent(leading) + extent(columns))
+    shape, strides = (extent(rows), extent(columns)), (extent(leading), Const(1))
+    return elems, BufferView(
+        element, (*(n for n, _ in batch), *shape), (*(step for _, step in batch), *strides)
+    )
+
+
+def _product(p: GemmProblem, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
+    def matrix(name: str, element: DType, rows: str, columns: str) -> tuple[Expr, BufferView]:
         modes = [i for i, step in enumerate(p.steps(name)) if step]
-        reach = ((extent(f"batch{i}") - 1) * extent(f"stride_{name}{i}") for i in modes)
-        return sum(reach, start=Const(0))
+        batch = [(extent(f"batch{i}"), extent(f"stride_{name}{i}")) for i in modes]
+        return _matrix(element, extent, rows, columns, f"ld{name}", batch)
 
+    a, b = (("m", "k") if p.a_major == "k" else ("k", "m")), (("n", "k") if p.b_major == "k" else ("k", "n"))
     found = {
-        "a": (last("a") + _matrix(extent, *a, "lda"), operand),
-        "b": (last("b") + _matrix(extent, *b, "ldb"), operand),
-        "d": (last("d") + _matrix(extent, "m", "n", "ldd"), result),
+        "a": matrix("a", p.operand, *a),
+        "b": matrix("b", p.operand, *b),
+        "d": matrix("d", p.result, "m", "n"),
     }
     for step in p.epilogue.steps:
         match step:
             case AddMatrix(name):
-                found[name] = last("c") + _matrix(extent, "m", "n", "ldc"), result
+                found[name] = matrix("c", p.result, "m", "n")
             case AddVector(name, along):
-                found[name] = extent(along), result
+                found[name] = extent(along), BufferView(p.result, (extent(along),), (Const(1),))
     return found

@@ -45,7 +45,8 @@ family: A set of generated kernels for one operation, such as transpose or gemm-
   its configurations.
 fragment: The part of a matrix operand that one thread of a tensor-core instruction holds in registers.
 ideal: The least wavefronts, or sectors, for the same lanes: one wavefront per phase with an active lane
-  (more where equal words are not broadcast); the fewest sectors that hold the useful bytes.
+  (more where equal words are not broadcast, and the 3 that the counter adds to cp.async of 4 and 8 bytes);
+  the fewest sectors that hold the useful bytes.
 index: The number of integer instructions of the index function, before a compiler optimises it.
 instruction: One execution of a load, store or copy by a warp; an access has one per warp, vector of the
   thread's values and iteration.
@@ -71,7 +72,8 @@ open: What a certificate does not decide: layouts outside the classes that it na
   conflict-free.
 padding: Unused elements after each row, so that rows start in different banks.
 phase: The lanes of an instruction that shared memory serves together: 32 lanes of up to 4 bytes, 16 of 8, 8
-  of 16 bytes. Only lanes of one phase conflict.
+  of 16 bytes; twice as many of a load of 8 or 16 bytes in which all neighbours, lanes l and l ^ 1 or all l
+  and l ^ 2, read one address. Only lanes of one phase conflict.
 provenance: How a hardware fact is known: measured (counted on hardware), documented (a manual states
   it) or assumed (taken from a counted rule of another architecture or instruction).
 ring: A circular buffer of pipeline stages in shared memory.

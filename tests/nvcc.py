@@ -11,7 +11,7 @@ import pytest
 
 NVCC = shutil.which("nvcc")
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
-FLAGS = ("-std=c++17", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Werror")
+FLAGS = ("-std=c++17", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Werror")
 
 
 def nvcc(arguments: Sequence[str | Path]) -> None:

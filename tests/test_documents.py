@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -29,6 +33,39 @@ def test_what_a_document_shows_is_what_happens(
     with lasting_engines():
         now = as_run(path)
     assert now.splitlines() == path.read_text(encoding="utf-8").splitlines()
+
+
+def modules_of(extras: Iterable[str]) -> set[str]:
+    """The modules that the requirements of some extras bring, and those of the extras that these name."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    known: Mapping[str, list[str]] = listed["optional-dependencies"]
+    wheels, waiting = set[str](), list(extras)
+    while waiting:
+        for asked in known[waiting.pop()]:
+            name = re.match(r"[\w-]+", asked)
+            assert name is not None
+            inner = re.search(r"\[(.*)\]", asked)
+            if name[0] == "layoutalg" and inner is not None:
+                waiting += inner[1].split(",")
+            else:
+                wheels.add(name[0])
+    return {module for module, owners in packages_distributions().items() if wheels & set(owners)}
+
+
+@pytest.mark.parametrize("page", ["first_session", "first_steps"])
+def test_a_first_page_needs_what_make_demo_installs_and_no_more(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says that `make demo` is enough: what other extras bring is absent here, but for what runs tests."""
+    path = ROOT / "docs" / f"{page}.md"
+    assert "make demo" in path.read_text(encoding="utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    others = modules_of(set(extras["optional-dependencies"]) - {"test", "dev"}) - modules_of(["demo"])
+    assert {"hypothesis", "matplotlib"} <= others
+    for module in others:
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.chdir(tmp_path)
+    assert as_run(path).splitlines() == path.read_text(encoding="utf-8").splitlines()
 
 
 def test_guides_show_commands_and_python() -> None:

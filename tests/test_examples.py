@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,3 +32,12 @@ def test_an_example_runs(script: Path, tmp_path: Path) -> None:
     assert done.stderr == ""
     assert done.stdout.strip(), "an example shows something"
     assert "assert " in script.read_text(encoding="utf-8"), "and checks it"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_an_example_imports_the_libraries_that_it_says_it_needs(script: Path) -> None:
+    text = script.read_text(encoding="utf-8")
+    head, _, code = text.partition('"""')[2].partition('"""')
+    for library in ("hypothesis", "numpy", "cupy", "torch"):
+        if re.search(rf"needs [^\n]*\b{library}\b", head):
+            assert re.search(rf"^\s*(import|from) {library}\b", code, re.MULTILINE), library

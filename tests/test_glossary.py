@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import get_args
 
 import pytest
 
-from layoutalg.analysis import METHODS
+from layoutalg.analysis import METHODS, ideal_wavefronts
 from layoutalg.arch import Provenance
 from layoutalg.errors import UnknownNameError
 from layoutalg.glossary import GLOSSARY, find_term, look_up
@@ -76,3 +77,43 @@ def test_the_glossary_is_read_only() -> None:
         GLOSSARY["bank"] = ""  # type: ignore[index]
     with pytest.raises(UnknownNameError):
         look_up("warpfront")
+
+
+PHASE_LANES = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}
+"""Of an access of so many bytes per lane, as the entry "phase" says."""
+
+
+def ideal_of(op: str, width: int, offsets: list[int | None]) -> int:
+    """The ideal by the words of the glossary: one wavefront per phase with an active lane."""
+    span = PHASE_LANES[width]
+    pairs = [[(a, offsets[lane ^ by]) for lane, a in enumerate(offsets)] for by in (1, 2)]
+    alike = any(all(a == b for a, b in near if a is not None and b is not None) for near in pairs)
+    if op.startswith("ld.") and width > 4 and alike:
+        span *= 2
+    phases = {lane // span for lane, a in enumerate(offsets) if a is not None}
+    return len(phases)
+
+
+def test_the_ideal_is_what_the_glossary_says() -> None:
+    """Of drawn lanes, and of those that all read one address."""
+    assert "l ^ 1" in GLOSSARY["phase"] and "one wavefront per phase" in GLOSSARY["ideal"]
+    assert ideal_wavefronts("ld.shared.b64", [0] * 32) == 1
+    assert ideal_wavefronts("st.shared.b64", [0] * 32) == 2
+    rng = random.Random(20261129)
+    for op in ("ld.shared", "st.shared"):
+        for width in PHASE_LANES:
+            for _ in range(20):
+                step, off = rng.choice((1, 2, 4)), rng.choice((0.0, 0.3))
+                offsets = [
+                    None if rng.random() < off else width * (lane // step if step < 4 else lane & ~2)
+                    for lane in range(32)
+                ]
+                found = ideal_wavefronts(f"{op}.b{8 * width}", offsets)
+                assert found == ideal_of(op, width, offsets), (op, width, offsets)
+    for width, added in (
+        (4, 3),
+        (8, 3),
+        (16, 0),
+    ):  # the 3 that the counter adds
+        row = [width * lane for lane in range(32)]
+        assert ideal_wavefronts(f"cp.async.{width}", row) == width // 4 + added

@@ -3,8 +3,9 @@
 Every record that holds a name checks it when it is made, whoever makes it, so that nothing but identifiers
 reaches CUDA text.
 
-Source: ISO C++20, table 5 (keywords); CUDA C++ Programming Guide, "C++ Language Extensions" and "Mathematical
-Functions"; cuda_runtime.h for what it brings along.
+Source: ISO C++20 and C++26, table 5, and ISO C23, 6.4.1 (keywords); GCC manual, "Alternate Keywords" and
+"System-specific Predefined Macros"; ISO C23, annex B, and POSIX.1-2017, "Headers" (macros); CUDA C++
+Programming Guide, "C++ Language Extensions" and "Mathematical Functions"; cuda_runtime.h and its headers.
 """
 
 from __future__ import annotations
@@ -21,18 +22,46 @@ _WORDS = frozenset(
         "NULL", "alignas", "alignof", "and", "and_eq", "asm", "assert", "auto", "bitand", "bitor",
         "blockDim", "blockIdx", "block_x", "block_y", "block_z", "bool", "break", "case", "catch",
         "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl",
-        "concept", "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "decltype",
+        "concept", "const", "const_cast", "consteval", "constexpr", "constinit", "continue",
+        "contract_assert", "decltype",
         "default", "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern",
         "false", "float", "for", "friend", "goto", "gridDim", "half", "if", "inline", "int", "long", "main",
         "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq",
-        "private", "protected", "public", "register", "reinterpret_cast", "requires", "return", "short",
+        "private", "protected", "public", "register", "reinterpret_cast", "requires", "restrict", "return",
+        "short",
         "signed", "sizeof", "smem", "static", "static_assert", "static_cast", "std", "struct", "switch",
         "template", "this", "threadIdx", "thread_local", "throw", "tid", "true", "try", "typedef", "typeid",
-        "typename", "u16", "u32", "u64", "u8", "union", "unsigned", "using", "virtual", "void", "volatile",
+        "typename", "typeof", "typeof_unqual", "u16", "u32", "u64", "u8", "union", "unsigned",
+        "using", "virtual", "void", "volatile",
         "warpSize", "wchar_t", "while", "xor", "xor_eq",
     }
 )  # fmt: skip
-"""Keywords of C++, and names that the printed text uses itself."""
+"""Keywords of C and C++, and names that the printed text uses itself."""
+
+_MACROS = re.compile(
+    r"""
+    i386 | linux | unix
+    | ([SU]?CHAR | U?SHRT | U?INT | U?L?LONG | U?LONG_LONG | BOOL)_(MAX|MIN|WIDTH) | (CHAR|LONG|WORD)_BIT
+    | (BC_(BASE|DIM|SCALE|STRING) | AIO_PRIO_DELTA | CHARCLASS_NAME | COLL_WEIGHTS | DELAYTIMER | EXPR_NEST
+      | FILENAME | FOPEN | HOST_NAME | IOV | LINE | LOGIN_NAME | MB_LEN | MQ_PRIO | NAME | NGROUPS
+      | NL_(ARG|LANG|MSG|N|SET|TEXT) | PATH | RAND | RE_DUP | RTSIG | SEM_VALUE | SSIZE | TMP | TTY_NAME
+      | XATTR_(LIST|NAME|SIZE) | PTHREAD_KEYS)_?MAX | MAX_(CANON|INPUT) | MB_CUR_MAX
+    | M_(1_PI | 2_PI | 2_SQRTPI | E | LN10 | LN2 | LOG10E | LOG2E | PI | PI_2 | PI_4 | SQRT1_2 | SQRT2)
+      (l | f(16|32x?|64x?|128)?)?
+    | (ADJ | CLOCK | MOD | STA)_[A-Z_]+ | CLOCKS_PER_SEC | TIMER_ABSTIME | TIME_UTC | TMP_MAX
+    | FD_(CLR|ISSET|SET|SETSIZE|ZERO) | FP_[A-Z]+\w* | HUGE_VAL(_?[FL]\w*)? | INFINITY | NANF? | SNAN[FL]?\w*
+    | (BIG|LITTLE|PDP)_ENDIAN | BYTE_ORDER | BUFSIZ | EOF | EXIT_(FAILURE|SUCCESS)
+    | L_(ctermid|cuserid|tmpnam)
+    | MATH_ERR(EXCEPT|NO) | MAXFLOAT | NFDBITS | NZERO | PIPE_BUF | PTHREAD_[A-Z_]+ | P_tmpdir
+    | RENAME_[A-Z]+ | SEEK_(CUR|DATA|END|HOLE|SET) | W(IF)?(CONTINUED|EXITED|STOPPED|SIGNALED)
+    | W(EXITSTATUS|NOHANG|NOWAIT|STOPSIG|TERMSIG|UNTRACED)
+    | assert_perror | (be|le)(16|32|64)toh | hto(be|le)(16|32|64) | issubnormal | math_errhandling | offsetof
+    | is(alnum|alpha|ascii|blank|cntrl|digit|graph|lower|print|punct|space|upper|xdigit)_l
+    | (is|to)ascii(_l)? | std(err|in|out) | strn?dupa
+    """,
+    re.VERBOSE,
+)
+"""Macros that a compiler defines by itself in its own dialect, and those of what cuda_runtime.h includes."""
 
 _FUNCTIONS = re.compile(
     r"""
@@ -82,7 +111,12 @@ _NO_NAME = "a letter, then letters, digits or _"
 def _why_not(name: str, what: str) -> str:
     if not _NAME.match(name) or "__" in name:
         return _NO_NAME
-    if name in _WORDS or _FUNCTIONS.fullmatch(name) or (what == "kernel" and name in _BESSEL):
+    if (
+        name in _WORDS
+        or _FUNCTIONS.fullmatch(name)
+        or _MACROS.fullmatch(name)
+        or (what == "kernel" and name in _BESSEL)
+    ):
         return "it has a meaning there"
     return ""
 

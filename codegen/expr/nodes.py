@@ -150,8 +150,9 @@ class Var(_Node):
 
     `kind` says when the value is fixed: thread, block, loop, unroll, param, let, base (a uniform base
     address) or place (an index that a loop carries along); lowering is decided by it.  Of the block kind,
-    block_x, block_y and block_z have no more values than GRID_LIMITS.  Raises IRError for an empty range and
-    a name that cannot be printed.
+    block_x, block_y and block_z have no more values than GRID_LIMITS.  `exists` says of a let when no
+    difference in its value is below 0, None where none can be.  Raises IRError for an empty range and a name
+    that cannot be printed.
 
     >>> Var("lane", 32).facts.hi
     31
@@ -163,6 +164,7 @@ class Var(_Node):
     lo: int = 0
     multiple: int = 1
     offset: int = 0
+    exists: Expr | None = None
 
     def __post_init__(self) -> None:
         check_variable(self.name)
@@ -177,7 +179,7 @@ class Var(_Node):
         self._seal(F.between(first, top - 1, self.multiple, self.offset % self.multiple))
 
     def _key(self) -> tuple[object, ...]:
-        return self.name, self.extent, self.kind, self.lo, self.multiple, self.offset
+        return self.name, self.extent, self.kind, self.lo, self.multiple, self.offset, self.exists
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -49,6 +49,9 @@ from layoutalg.codegen.expr.nodes import (
 )
 from layoutalg.errors import IRError, ResourceError
 
+ONE = Const(1)
+"""What the constant of a linear combination counts, and what always holds."""
+
 
 def is_predicate(node: Expr) -> bool:
     """True for a comparison, an And / Or of predicates, and 0 or 1: what a decided one simplifies to.
@@ -199,6 +202,27 @@ def _monus(a: Any, b: Any) -> Any:
     return (a - b) * (a > b)
 
 
+def existing(node: Expr) -> Expr:
+    """The predicate that no difference in an expression is below 0, where `minus` makes it 0.
+
+    >>> i = Var("i", 8)
+    >>> str(existing(minus(i, 3) + 4)), str(existing(i * 2)), str(existing(minus(9, i)))
+    ('3 <= i', '1', '1')
+    """
+    match node:
+        case Var(exists=known):
+            return ONE if known is None else known
+        case Select(condition, a, b):
+            one, other = existing(a), existing(b)
+            return one if one == other else (condition & one) | (condition.eq(0) & other)
+        case Minus(a, b) if not node.exact:
+            parts = [existing(a), existing(b), Le(b, a)]
+        case _:
+            parts = list(map(existing, children(node)))
+    asked = list(dict.fromkeys(part for part in parts if part != ONE))
+    return functools.reduce(operator.and_, asked) if asked else ONE
+
+
 OPERATION: Mapping[type, Callable[[Any, Any], Any]] = {
     Add: operator.add, Minus: _monus, Mul: operator.mul, FloorDiv: operator.floordiv, Mod: operator.mod,
     Xor: operator.xor, And: operator.and_, Or: operator.or_,
@@ -208,9 +232,6 @@ OPERATION: Mapping[type, Callable[[Any, Any], Any]] = {
 
 
 # --- summands, factors and digits -------------------------------------------------------------------------
-
-ONE = Const(1)
-"""What the constant of a linear combination counts."""
 
 
 def terms(node: Expr) -> list[Expr]:

@@ -45,7 +45,8 @@ def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, i
 def pointer_address(p: Global, value: Any) -> int:
     """The address of an array on the GPU.
 
-    Raises ArgumentTypeError for what is none, or has elements of another width, AlignmentError.
+    Raises ArgumentTypeError for what is none, has elements of another width or byte order, or is read-only
+    where the kernel writes; AlignmentError.
 
     >>> from types import SimpleNamespace
     >>> array = SimpleNamespace(__cuda_array_interface__={"data": (4096, False), "typestr": "<f4"})
@@ -59,11 +60,17 @@ def pointer_address(p: Global, value: Any) -> int:
     import numpy
 
     address = int(interface["data"][0])
-    itemsize = numpy.dtype(interface["typestr"]).itemsize
-    if itemsize != p.element_bytes:
+    element = numpy.dtype(interface["typestr"])
+    if element.itemsize != p.element_bytes:
         raise ArgumentTypeError(
-            f"{p.name} has elements of {itemsize} bytes, the kernel moves {p.element_bytes}"
+            f"{p.name} has elements of {element.itemsize} bytes, the kernel moves {p.element_bytes}"
         )
+    if not element.isnative:
+        raise ArgumentTypeError(
+            f"{p.name} holds {element.str}: elements in the machine's byte order are needed"
+        )
+    if p.writable and interface["data"][1]:
+        raise ArgumentTypeError(f"{p.name} is read-only, and the kernel writes it")
     check_aligned(p.name, p.align_bytes, address)
     return address
 

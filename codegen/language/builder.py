@@ -32,6 +32,7 @@ from layoutalg.codegen.expr import (
     Var,
     as_expr,
     check_name,
+    existing,
     is_predicate,
     simplify,
     variables,
@@ -436,11 +437,13 @@ class KernelBuilder(AsynchronousBuilder):
 
     def let(self, name: str, value: Operand) -> Var:
         """Name a value; the variable inherits its interval and congruence."""
-        value = simplify(as_expr(value))
+        exists, value = simplify(existing(as_expr(value))), simplify(as_expr(value))
         if is_predicate(value) and not isinstance(value, Const):
             raise IRError("predicate", name, f"{name} = {value}: a comparison stands in If, it has no name")
         f = value.facts
-        var = Var(check_name(name), f.hi + 1, "let", f.lo, f.stride or 1, f.offset if f.stride else 0)
+        steps = f.stride or 1, f.offset if f.stride else 0
+        held = None if exists == Const(1) else exists
+        var = Var(check_name(name), f.hi + 1, "let", f.lo, *steps, held)
         self._scopes[-1].body.append(Let(var, value))
         self._scopes[-1].names.add(name)
         self._level[var] = len(self._scopes) - 1

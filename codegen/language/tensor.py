@@ -9,7 +9,8 @@ is added, multiplied and compared:
     origin          a coordinate of the buffer: expressions
     coordinates     a layout of static shape: place in the view -> coordinate of the buffer, from the origin
 
-An element lies at buffer(origin + coordinates(c)), and exists where that coordinate is below the extents.
+An element lies at buffer(origin + coordinates(c)), and exists where that coordinate is below the extents and
+no difference that it was made of is below 0, where `minus` makes it the coordinate of another element.
 The whole buffer is the identity layout; a tile is a smaller one with its origin moved; a transposed view has
 its modes the other way round; a partition is `tidfrg` of the coordinates, with the thread's part in the
 origin:
@@ -32,12 +33,13 @@ Source: CUTLASS, include/cute/tensor_impl.hpp; media/docs/cpp/cute/0y_predicatio
 from __future__ import annotations
 
 import functools
+import operator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from layoutalg.algebra import logical_divide
 from layoutalg.atoms import TiledCopy, TiledMMA
-from layoutalg.codegen.expr import Const, Expr, Operand, as_expr, simplify
+from layoutalg.codegen.expr import Const, Expr, Operand, as_expr, existing, simplify
 from layoutalg.codegen.language.values import Arithmetic
 from layoutalg.codegen.program import Global, MemRef, Shared
 from layoutalg.dtype import DType
@@ -60,7 +62,7 @@ Side: TypeAlias = Literal["src", "dst", "A", "B", "C"]
 Extent: TypeAlias = "Expr | None"
 """How many there are along a mode of a buffer; None where nobody states it."""
 
-_NOTHING = Const(0)
+_NOTHING, _ALL = Const(0), Const(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ class Tensor:
     """The elements buffer(origin + coordinates(c)) of a buffer; immutable.
 
     `element` is their type, None where only its bytes are known.  `part` says of a partition whose it is.
-    `KernelBuilder.tensor` and `shared` make the first, of whole buffers.
+    `exists` holds where no difference in the origin is below 0.  `KernelBuilder.tensor` and `shared` make the
+    first, of whole buffers.
 
     >>> t = whole(Shared("t", 4, Layout((8, 4), (4, 1)), 128, 16, 0))
     >>> print(t.transposed.at(3, 5), t[None, 2].at(5), t.inside(7, 3))
@@ -91,6 +94,7 @@ class Tensor:
     origin: tuple[Expr, ...]
     coordinates: Layout
     part: Part | None = None
+    exists: Expr = _ALL
 
     @property
     def shape(self) -> Any:
@@ -118,8 +122,11 @@ class Tensor:
         return MemRef(self.buffer, simplify(self.buffer.index(where)), self, where)
 
     def inside(self, *crd: Any) -> Expr:
-        """The predicate that the element at a place in the view exists; modes without an extent have all."""
-        holds: Expr = Const(1)
+        """The predicate that the element at a place in the view exists; modes without an extent have all.
+
+        It is false where a difference in the place, or in the origin, is below 0: at `minus(i, 1)` for i = 0.
+        """
+        holds = self.exists & _existing(crd)
         for c, extent in zip(self.coordinate(*crd), self.extents, strict=True):
             if extent is not None:
                 holds = holds & (c < extent)
@@ -128,7 +135,8 @@ class Tensor:
     def moved(self, *by: Operand) -> Tensor:
         """The view with its origin further on, `by` along the modes of the buffer."""
         steps = zip(self.origin, by, strict=True)
-        return replace(self, origin=tuple([_plus(o, as_expr(d)) for o, d in steps]))
+        origin = tuple([_plus(o, as_expr(d)) for o, d in steps])
+        return replace(self, origin=origin, exists=simplify(self.exists & _existing(by)))
 
     def __getitem__(self, crd: Any) -> Tensor:
         """The modes that None keeps, at a place in the others: `ring[None, None, stage]` is one stage.
@@ -140,7 +148,8 @@ class Tensor:
             raise ShapeError(f"{self}[{crd}]: the tensor has {len(modes(self.coordinates))} modes")
         rest, _ = slice_and_offset(_map(crd, lambda c: None if c is None else 0), self.coordinates)
         fixed = _map(crd, lambda c: 0 if c is None else c)
-        return self._with(rest, coordinate_of(self.coordinates, fixed, len(self.origin)), self.part)
+        moved = coordinate_of(self.coordinates, fixed, len(self.origin))
+        return self._with(rest, moved, self.part, _existing(fixed))
 
     def select(self, *which: int) -> Tensor:
         """The view with its modes in another order; all of them are needed.
@@ -157,8 +166,12 @@ class Tensor:
         """The view with its modes the other way round."""
         return self.select(*reversed(range(len(modes(self.coordinates)))))
 
-    def _with(self, coordinates: Any, moved: tuple[Expr, ...], part: Part | None = None) -> Tensor:
-        return replace(self.moved(*moved), coordinates=coordinates, part=part)
+    def _with(
+        self, coordinates: Any, moved: tuple[Expr, ...], part: Part | None = None, exists: Expr = _ALL
+    ) -> Tensor:
+        there = self.moved(*moved)
+        exists = simplify(there.exists & exists)
+        return replace(there, coordinates=coordinates, part=part, exists=exists)
 
     def __str__(self) -> str:
         start = ",".join(map(str, self.origin))
@@ -209,7 +222,8 @@ def local_tile(tensor: Tensor, tile: tuple[int, ...], block: tuple[Operand | Non
         elif place != 0:
             steps = coordinate_of(grid, (place,), len(moved))
             moved = tuple(map(_plus, moved, steps))
-    return tensor._with(concat(*inner, *parts[len(tile) :], *rests), moved)
+    there = _existing(tuple(place for place in block if place is not None))
+    return tensor._with(concat(*inner, *parts[len(tile) :], *rests), moved, exists=there)
 
 
 def partition(tensor: Tensor, tiled: TiledCopy | TiledMMA, side: Side, thread: Operand) -> Tensor:
@@ -252,6 +266,11 @@ def _cut(mode: Layout, extent: int) -> tuple[Layout, Layout]:
         return layout_of(extent, step), layout_of(-(-mode.shape // extent), step * extent)
     one, grid = modes(logical_divide(mode, extent))
     return one, grid
+
+
+def _existing(crd: Any) -> Expr:
+    """The predicate that no difference in a coordinate is below 0, before anything is simplified."""
+    return functools.reduce(operator.and_, (existing(as_expr(c)) for c in flatten_tree(crd)), _ALL)
 
 
 def _plus(a: Expr, b: Expr) -> Expr:

@@ -18,6 +18,7 @@ from layoutalg.codegen.printing.cpp import cpp_launcher
 from layoutalg.codegen.printing.cuda import print_kernels, to_cuda, without_clusters
 from layoutalg.codegen.printing.python import LIBRARIES, python_launcher
 from layoutalg.codegen.printing.record import (
+    BufferView,
     LaunchBuffer,
     LaunchRecord,
     Step,
@@ -28,6 +29,7 @@ from layoutalg.codegen.printing.record import (
 
 __all__ = [
     "LIBRARIES",
+    "BufferView",
     "LaunchBuffer",
     "LaunchRecord",
     "Step",

@@ -3,7 +3,9 @@
     cudaError_t launch(u64 m, ..., const void* src, u64 src_bytes, void* dst, u64 dst_bytes, cudaStream_t)
 
 in the namespace of the text.  It throws std::invalid_argument, which names the kernel, the argument, its
-value and what is accepted; returns CUDA's first error; allocates scratch memory in the order of the stream;
+value and what is accepted: a range of integers, bytes, an alignment, memory of the current GPU that no other
+buffer has.  A pointer to void does not say what its elements are, which the caller has to know.  It returns
+CUDA's first error; allocates scratch memory in the order of the stream;
 sets the attributes of each kernel; encodes tensor maps; and launches all of them in order.  Arguments are the
 integers and scalars of the record, then every buffer with its bytes.  The driver's cuTensorMapEncodeTiled is
 found through the runtime, so that nothing is linked beside it.
@@ -51,6 +53,22 @@ void check_apart(const char* name, const void* start, size bytes, const char* ot
     const size a = reinterpret_cast<size>(start), b = reinterpret_cast<size>(from);
     if (a < b + count && b < a + bytes)
         refuse(std::string(name) + " overlaps " + other + ": buffers that lie apart are accepted");
+}
+""",
+    "check_place": """\
+cudaError_t check_place(const char* name, const void* start, int device) {
+    cudaPointerAttributes where = {};
+    int pageable = 0;
+    cudaError_t status = cudaPointerGetAttributes(&where, start);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&pageable, cudaDevAttrPageableMemoryAccess, device);
+    if (status != cudaSuccess) return status;
+    const std::string accepted = ": memory of the current GPU, " + std::to_string(device) + ", is accepted";
+    if (where.type == cudaMemoryTypeUnregistered && !pageable)
+        refuse(std::string(name) + " is memory of the host" + accepted);
+    if (where.type == cudaMemoryTypeDevice && where.device != device)
+        refuse(std::string(name) + " is memory of GPU " + std::to_string(where.device) + accepted);
+    return cudaSuccess;
 }
 """,
     "tensor_map": """\
@@ -118,7 +136,14 @@ def _function(record: LaunchRecord) -> Iterator[str]:
             both = ", ".join(f'"{x.name}", {x.name}, {x.name}_needed' for x in (a, b))
             yield f"    check_apart({both});"
     scratch = [b for b in record.buffers if b.name == SCRATCH]
-    yield "    cudaError_t status = cudaSuccess;"
+    if record.given:
+        yield "    int device = 0;"
+        yield "    cudaError_t status = cudaGetDevice(&device);"
+        for b in record.given:
+            yield f'    if (status == cudaSuccess) status = check_place("{b.name}", {b.name}, device);'
+        yield "    if (status != cudaSuccess) return status;"
+    else:
+        yield "    cudaError_t status = cudaSuccess;"
     for b in scratch:
         yield "    void* scratch = nullptr;"
         yield f"    status = cudaMallocAsync(&scratch, {size_of(b.bytes)}, stream);"

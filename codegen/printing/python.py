@@ -2,33 +2,39 @@
 
     launch(src, dst, m=..., n=...)          buffers in the order of the record, integers and scalars by name
 
-It raises ValueError, which names the kernel, the argument, its value and what is accepted; compiles the text
-for the current GPU once; allocates scratch memory; encodes tensor maps, once per address; and launches all
-kernels on the library's current stream through the CUDA driver, each with its attributes.  The module needs
-the library, NVRTC and the driver alone.
+It raises ValueError, which names the kernel, the argument, its value and what is accepted: a type; a shape
+and strides, but for modes of one element; an alignment; the current GPU; memory that no other buffer has; and
+of integers the range that the kernels are proved for.  It compiles the text for the current GPU once;
+allocates scratch memory; encodes tensor maps, once per address; and launches all kernels on the library's
+current stream through the CUDA driver, each with its attributes.  The module needs the library, NVRTC and the
+driver alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
 
 from layoutalg.codegen.expr import Expr, render
-from layoutalg.codegen.printing.record import LaunchRecord, Step, map_enumerators
+from layoutalg.codegen.printing.record import LaunchBuffer, LaunchRecord, Step, map_enumerators
 from layoutalg.codegen.program import LARGE_CLUSTER, SCRATCH, Parameter, TensorMapParam, text
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """How a library of arrays says what a launch asks of it, as lines of Python."""
+    """How a library of arrays says what a launch asks of it, as lines of Python.
+
+    `types` are its names of the element types that NumPy does not have; the others have NumPy's names.
+    """
 
     imports: str
     describe: str
     current: str
     scratch: str
+    types: Mapping[str, tuple[str, ...]]
 
 
 LIBRARIES: Mapping[str, Library] = MappingProxyType(
@@ -36,28 +42,43 @@ LIBRARIES: Mapping[str, Library] = MappingProxyType(
         "torch": Library(
             "import torch",
             """\
-    if not isinstance(array, torch.Tensor) or not array.is_cuda:
-        raise ValueError(f"{KERNEL}: {name} is a {type(array).__name__}: a tensor on a GPU is accepted")
-    span = 1 + sum((n - 1) * d for n, d in zip(array.shape, array.stride())) if array.numel() else 0
-    return array.data_ptr(), array.element_size(), span, array.device.index
+    if not isinstance(array, torch.Tensor):
+        _refuse(f"{name} is a {type(array).__name__}: a tensor on a GPU is accepted")
+    if not array.is_cuda:
+        _refuse(f"{name} is on {array.device}: a tensor on a GPU is accepted")
+    if array.layout != torch.strided:
+        _refuse(f"{name} is {array.layout}: a tensor of torch.strided is accepted")
+    if array.is_neg() or (array.is_complex() and array.is_conj()):
+        _refuse(f"{name} is negated or conjugated when it is read: a tensor that is resolved is accepted")
+    if array.requires_grad and torch.is_grad_enabled():
+        _refuse(f"{name} records gradients: it is accepted inside torch.no_grad(), or detached")
+    kind, device = str(array.dtype).removeprefix("torch."), array.device.index
+    return array.data_ptr(), kind, array.element_size(), tuple(array.shape), tuple(array.stride()), device
 """,
             """\
     return torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream
 """,
             "torch.empty({bytes}, dtype=torch.uint8, device='cuda')",
+            {"bf16": ("bfloat16",), "e4m3": ("float8_e4m3fn",), "e5m2": ("float8_e5m2",)},
         ),
         "cupy": Library(
             "import cupy",
             """\
     if not isinstance(array, cupy.ndarray):
-        raise ValueError(f"{KERNEL}: {name} is a {type(array).__name__}: an array on a GPU is accepted")
-    span = 1 + sum((n - 1) * (d // array.itemsize) for n, d in zip(array.shape, array.strides))
-    return array.data.ptr, array.itemsize, span if array.size else 0, array.device.id
+        _refuse(f"{name} is a {type(array).__name__}: an array on a GPU is accepted")
+    kind, width = array.dtype.name if array.dtype.isnative else array.dtype.str, array.itemsize
+    strides = tuple(d / width if d % width else d // width for d in array.strides)
+    return array.data.ptr, kind, width, array.shape, strides, array.device.id
 """,
             """\
     return cupy.cuda.Device().id, cupy.cuda.get_current_stream().ptr
 """,
             "cupy.empty({bytes}, dtype=cupy.uint8)",
+            {
+                "bf16": ("uint16", "bfloat16"),
+                "e4m3": ("uint8", "float8_e4m3fn"),
+                "e5m2": ("uint8", "float8_e5m2"),
+            },
         ),
     }
 )
@@ -69,7 +90,7 @@ def _refuse(what):
 
 
 def _describe(name, array):
-    """Address, bytes of an element, elements from the first to the last one, and the number of the GPU."""
+    """Address, type, bytes of an element, shape, strides in elements, and the number of the GPU."""
 DESCRIBE
 
 def _current():
@@ -77,21 +98,54 @@ def _current():
 CURRENT
 
 def _integer(name, value, least, most, multiple):
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    """An int that the kernels are made for."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
         _refuse(f"{name} = {value!r}: an int is accepted")
-    if not least <= value <= most or value % multiple:
-        _refuse(f"{name} = {value}: {least} to {most}, a multiple of {multiple}, is accepted")
+    if not least <= number <= most or number % multiple:
+        by = f", a multiple of {multiple}," if multiple > 1 else ""
+        accepted = f"{least} to {most}{by}" if least < most else least
+        _refuse(f"{name} = {number}: {accepted} is accepted")
+    return number
 
 
-def _buffer(name, array, device, element_bytes, needed, align):
-    """The address of an array that is large enough, and aligned, and on this GPU."""
-    address, width, span, where = _describe(name, array)
+def _float(name, value):
+    """A number that a float of 32 bits holds."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        _refuse(f"{name} = {value!r}: a number is accepted")
+    try:
+        number = ctypes.c_float(value).value
+    except OverflowError:
+        number = math.inf
+    if (math.isinf(number) and value not in (math.inf, -math.inf)) or (number == 0 and value != 0):
+        _refuse(f"{name} = {value!r}: a number that a float of 32 bits holds is accepted")
+    return number
+
+
+def _modes(shape, strides):
+    """Extents and strides without modes of one element; strides of no elements count for nothing."""
+    return [(n, d if all(shape) else 0) for n, d in zip(shape, strides) if n != 1]
+
+
+def _buffer(name, array, device, types, shape, strides, width, needed, align):
+    """The address of an array as kernels are made for it; without a shape, of one that is long enough."""
+    address, kind, bytes_each, extents, steps, where = _describe(name, array)
     if where != device:
         _refuse(f"{name} is on GPU {where}: an array on the current one, {device}, is accepted")
-    if width != element_bytes:
-        _refuse(f"{name} has elements of {width} bytes: {element_bytes} are accepted")
-    if span * width < needed:
-        _refuse(f"{name} has {span * width} bytes: {needed} are needed")
+    if types and kind not in types:
+        _refuse(f"{name} is {kind}: {' or '.join(types)} is accepted")
+    if bytes_each != width:
+        _refuse(f"{name} has elements of {bytes_each} bytes: {width} are accepted")
+    if shape is None:
+        span = 1 + sum((n - 1) * d for n, d in zip(extents, steps)) if all(extents) else 0
+        if min(steps, default=0) < 0 or span * width < needed:
+            has = f"{name} has shape {extents}, strides {steps}"
+            _refuse(f"{has}: {needed} bytes from its start on are needed")
+    elif _modes(extents, steps) != _modes(shape, strides):
+        _refuse(f"{name} has shape {extents}, strides {steps}: shape {shape}, strides {strides} is accepted")
     if address % align:
         _refuse(f"{name} starts at {address:#x}: a multiple of {align} is accepted")
     return address
@@ -216,7 +270,8 @@ def python_launcher(record: LaunchRecord, source: str, library: str) -> str:
     return "\n".join(
         [
             f'"""Launches {record.problem} on arrays of {library}; see `launch`."""', "",
-            "import ctypes", "import functools", "import importlib.util", "import pathlib", "",
+            "import ctypes", "import functools", "import importlib.util", "import math", "import numbers",
+            "import operator", "import pathlib", "",
             chosen.imports, "", f'KERNEL = "{kernel}"', f"SOURCE = {_quoted(source)}", "", "",
             *body.splitlines(), "", "", *_function(record, chosen), "",
         ]
@@ -232,20 +287,28 @@ def _quoted(source: str) -> str:
 def _function(record: LaunchRecord, library: Library) -> Iterator[str]:
     names = [b.name for b in record.given]
     values = [_keyword(p) for p in record.parameters]
+    kinds = {name: kind for step in record.steps for name, kind in step.types.items()}
     yield f"def launch({', '.join([*names, *(['*', *values] if values else [])])}):"
-    yield '    """Launch on the current stream.  Raises ValueError for what is not accepted."""'
+    yield '    """Launch on the current stream.  Raises ValueError for what is not accepted.'
+    yield ""
+    yield from (f"    {b.name}: {b.view}{', written' if b.written else ''}" for b in record.given if b.view)
+    yield '    """'
     yield "    device, stream = _current()"
     for least, alone in dict.fromkeys(needed for step in record.steps for needed in _needs(step)):
         yield f"    _gpu(device, {least}, {alone})"
     for p in record.parameters:
-        if p.kind == "int":
-            yield f'    _integer("{p.name}", {p.name}, {p.least}, {p.most}, {p.multiple})'
+        if kinds[p.name] == "float":
+            yield f'    {p.name} = _float("{p.name}", {p.name})'
+        else:
+            yield f'    {p.name} = _integer("{p.name}", {p.name}, {p.least}, {p.most}, {p.multiple})'
     for c in dict.fromkeys(c for step in record.steps for c in step.terms.conditions):
         yield f'    if not ({render(c)}):\n        _refuse("{text(c)} is needed")'
     for b in record.given:
         yield f"    {b.name}_bytes = {_number(b.bytes)}"
-        given = f'"{b.name}", {b.name}, device, {b.element_bytes}, {b.name}_bytes, {b.align_bytes}'
-        yield f"    {b.name}_start = _buffer({given})"
+        yield f"    {b.name}_start = _buffer("
+        yield f'        "{b.name}", {b.name}, device, {", ".join(_stated(b, library))},'
+        yield f"        {b.name}_bytes, {b.align_bytes},"
+        yield "    )"
     for a, b in combinations(record.given, 2):
         if a.written or b.written:
             yield f'    _apart("{a.name}", {a.name}_start, {a.name}_bytes,'
@@ -256,6 +319,20 @@ def _function(record: LaunchRecord, library: Library) -> Iterator[str]:
             yield '    scratch_start = _describe("scratch", scratch)[0]'
     for step in record.steps:
         yield from _launch(step)
+
+
+def _stated(b: LaunchBuffer, library: Library) -> tuple[str, str, str, str]:
+    """The library's names of a buffer's type, its shape and strides, and the bytes of an element."""
+    if b.view is None:
+        return "()", "None", "None", str(b.element_bytes)
+    kind = b.view.dtype
+    types = library.types.get(kind.name, (kind.numpy_name,))
+    return str(types), _tuple(b.view.shape), _tuple(b.view.strides), str(kind.nbytes)
+
+
+def _tuple(sizes: Sequence[Expr]) -> str:
+    """Expressions as a tuple of Python."""
+    return f"({', '.join(map(_number, sizes))}{',' if len(sizes) == 1 else ''})"
 
 
 def _needs(step: Step) -> Iterator[tuple[int, bool]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from layoutalg.arch import Enumerator, TensorMap, tensor_map_arguments
@@ -29,6 +30,7 @@ from layoutalg.codegen.program import (
     contract,
     text,
 )
+from layoutalg.dtype import DType
 from layoutalg.errors import ArgumentTypeError
 
 UNIT_BYTES = 16
@@ -36,10 +38,32 @@ UNIT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
+class BufferView:
+    """The array that lies in a buffer from its pointer on: `shape`, and `strides` in elements, as expressions
+    of the parameters.
+
+    >>> from layoutalg.codegen.expr import Const, Var
+    >>> from layoutalg.dtype import dtype
+    >>> m, ld = Var("m", 64, "param"), Var("ld", 80, "param")
+    >>> print(BufferView(dtype("bf16"), (m, Const(48)), (ld, Const(1))))
+    bf16, shape (m, 48), strides (ld, 1)
+    """
+
+    dtype: DType
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        shape, strides = (", ".join(map(text, sizes)) for sizes in (self.shape, self.strides))
+        return f"{self.dtype}, shape ({shape}), strides ({strides})"
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchBuffer:
     """Memory that a computation is given: `bytes` from its pointer to the end of its last element, of
     `element_bytes` each; `least_bytes` are what the smallest launch needs; `written` by some kernel; `units`:
-    loads may take the rest of the aligned 16 bytes that hold the last element."""
+    loads may take the rest of the aligned 16 bytes that hold the last element; `view` is the array that lies
+    in it, where that is stated."""
 
     name: str
     bytes: Expr
@@ -48,6 +72,7 @@ class LaunchBuffer:
     written: bool
     element_bytes: int = 1
     units: bool = False
+    view: BufferView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +127,11 @@ def launch_record(
     sizes: Mapping[str, Expr],
     fixed: Mapping[str, int] | None = None,
     units: Collection[str] = (),
+    views: Mapping[str, BufferView] = MappingProxyType({}),
 ) -> LaunchRecord:
     """The record of a sequence: `sizes` are bytes by buffer; `fixed` are integers that its plan has chosen;
-    of the buffers `units` loads may take the rest of the aligned 16 bytes around their end.
+    of the buffers `units` loads may take the rest of the aligned 16 bytes around their end; `views` are the
+    arrays that lie in buffers, to which a launcher in Python holds what it is given.
 
     Raises ArgumentTypeError for a buffer without a size, and what `contract` raises.
 
@@ -130,8 +157,9 @@ def launch_record(
             align = max(was.align_bytes, p.align_bytes)
             written = was.written or p.writable
             buffers[name] = replace(
-                was, align_bytes=align, written=written, element_bytes=p.element_bytes, units=name in units
-            )
+                was, align_bytes=align, written=written, element_bytes=p.element_bytes,
+                units=name in units, view=views.get(name),
+            )  # fmt: skip
     return LaunchRecord(problem, tuple(steps), tuple(buffers.values()))
 
 

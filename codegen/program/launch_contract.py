@@ -222,8 +222,11 @@ def _parameter(p: Var | Global, holds: str) -> Parameter:
     if isinstance(p, Global):
         return Parameter(p.name, "pointer", align_bytes=p.align_bytes, written=p.writable)
     kind: Kind = "scalar" if holds else "int"
+    least = (
+        -(1 << 31) if holds == "s32" else p.facts.lo
+    )  # the bits of a negative number are given as that, too
     holds = f"the 32 bits of the {holds} {p.name}" if holds in DTYPES else holds
-    return Parameter(p.name, kind, p.facts.lo, p.facts.hi, p.multiple, holds=holds)
+    return Parameter(p.name, kind, least, p.facts.hi, p.multiple, holds=holds)
 
 
 def is_dynamic(kernel: Kernel) -> bool:

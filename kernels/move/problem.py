@@ -30,7 +30,7 @@ is an offset.  A source stride of 0 broadcasts; a negative one runs backwards.  
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -63,7 +63,8 @@ class PermuteProblem:
 
     `source_elems` and `target_elems` are the lengths of the buffers, from a 16-byte boundary to the last
     element.  Where there are swizzles every offset goes through them, the leftmost last.  `result` is the
-    type that elements are converted to, None where they stay as they are.
+    type that elements are converted to, None where they stay as they are.  `order` lists the modes as they
+    stand in the source where that is known; equal moves are equal problems whatever it is.
 
     >>> print(permute_problem((2, 3), (1, 0), "f32"))
     permute (3,2) f32, src (1,3) -> dst (2,1)
@@ -82,6 +83,7 @@ class PermuteProblem:
     src_swizzle: Swizzles = STILL
     dst_swizzle: Swizzles = STILL
     result: DType | None = None
+    order: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def element_bytes(self) -> int:
@@ -140,7 +142,8 @@ def permute_problem(
     moved = tuple(shape[a] for a in axes)
     dst = compact_strides(moved) if dst is None else dst
     strides = tuple(src[a] for a in axes)
-    return move_problem(moved, dtype, strides, dst, src_offset, dst_offset, result=result)
+    problem = move_problem(moved, dtype, strides, dst, src_offset, dst_offset, result=result)
+    return replace(problem, order=tuple(map(axes.index, range(rank))))
 
 
 def move_problem(

@@ -85,7 +85,7 @@ def _efficiency(reading: KernelReading) -> Fraction | None:
 
 
 def _unread(reading: KernelReading) -> int:
-    return sum(not access.read for access in reading.memory) + len(reading.unfollowed)
+    return sum(access.reached and not access.read for access in reading.memory) + len(reading.unfollowed)
 
 
 QUANTITIES = {
@@ -148,8 +148,8 @@ def _scope(values: Values, reading: KernelReading, part: str, allowed: bool) -> 
         return Scope("accesses", len(reading.memory) + len(reading.unfollowed))
     spaces = (part,) if part else (SHARED, GLOBAL)
     mine = [a for a in reading.memory if any(_in_space(a, space) for space in spaces)]
-    unread = [_named(a) for a in mine if not a.read]
-    idle = [_named(a) for a in mine if a.read and not a.instructions]
+    unread = [_named(a) for a in mine if not a.read and a.reached]
+    idle = [_named(a) for a in mine if not a.reached or (a.read and not a.instructions)]
     parts = [f"line {one.line}, {one.why}" for one in reading.unfollowed]
     gaps = [] if allowed else [*_gap(unread, _UNREAD), *_gap(parts, _UNFOLLOWED)]
     if reading.grid is None:
@@ -175,6 +175,8 @@ def _evidence(reading: KernelReading) -> Iterator[Evidence]:
     """What a kernel does not do at its best, by line."""
     for access in reading.memory:
         what = f"{access.op} {access.array}".strip() or "an access"
+        if not access.reached:
+            continue
         if not access.read:
             yield Evidence(access.line, f"{what} is not read: {access.why}")
         elif access.ways is not None and access.ways > 1:

@@ -60,7 +60,7 @@ def find_kernel(
     """
     from layoutalg.codegen.printing import launch_record
     from layoutalg.kernels.registry import find_family
-    from layoutalg.kernels.sizes import buffer_bytes, read_in_units
+    from layoutalg.kernels.sizes import buffer_bytes, buffer_views, read_in_units
     from layoutalg.kernels.tuning import current_lock, current_rates
 
     found = find_family(family)
@@ -84,8 +84,8 @@ def find_kernel(
         raise ResourceError(f"part of {problem}", part, len(kernels))
     shown = f"{problem}{source}" if name is None else f"{problem}, step {name}"
     fixed = {scalar: value for scalar, value in sequence.scalars if not hasattr(problem, scalar)}
-    sizes = buffer_bytes(problem, sequence)
-    record = launch_record(shown, sequence, sizes, fixed, read_in_units(problem))
+    sizes, views = buffer_bytes(problem, sequence), buffer_views(problem, sequence)
+    record = launch_record(shown, sequence, sizes, fixed, read_in_units(problem), views)
     return Part(shown, kernels[part - 1], part, len(kernels), kernels, record)
 
 

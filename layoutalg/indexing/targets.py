@@ -36,6 +36,7 @@ from layoutalg.codegen.expr import (
     rebuild,
     render,
     to_c,
+    variables,
 )
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import AnyLayout, Layout
@@ -101,7 +102,9 @@ def _c(f: Function, before: str = "", pointer: str = "char") -> str:
     if f.pointer:
         result, value = f"{pointer}*", f"{f.pointer} + {_summand(value, f)}"
         given = [f"{pointer}* {f.pointer}", *given]
-    return _braced(f, f"{before}{result} {f.name}({', '.join(given) or 'void'})", f"return {value};")
+    read = {v.name for v in variables(f.value)}  # a mode of stride 0 has a parameter that nothing reads
+    unread = [f"(void){name};" for name, _ in f.parameters if name not in read]
+    return _braced(f, f"{before}{result} {f.name}({', '.join(given) or 'void'})", *unread, f"return {value};")
 
 
 def _summand(value: str, f: Function) -> str:

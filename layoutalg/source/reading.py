@@ -32,6 +32,9 @@ REGISTERS = "registers"
 CONSTANT = "constant"
 """The op of a load of constant memory, which has neither banks nor sectors."""
 
+NEVER_REACHED = "it is never reached"
+"""Why an access has no counts where no thread comes to it: nothing is left to be read."""
+
 _MOST_EXTENT = (1 << 31) - 1
 _NAME = re.compile(r"[A-Za-z_][\w.]*\Z", re.ASCII)
 _SET = re.compile(r"-?\d{1,18}[uUlL]{0,3}\Z|-?\d+\.?\d*(?:[eE][+-]?\d+)?f?\Z|0[xX][0-9a-fA-F]{1,16}\Z|"
@@ -59,6 +62,11 @@ class SourceAccess:
     efficiency: float | None
     read: bool
     why: str | None
+
+    @property
+    def reached(self) -> bool:
+        """False where no thread comes to it, so that nothing of it is left to be read."""
+        return self.why != NEVER_REACHED
 
     @property
     def space(self) -> str:
@@ -399,7 +407,7 @@ class _Reading:
             if removed is not None:
                 why = f"the statement has an error: line {removed[2]}, column {removed[3]}: {removed[4]}"
             elif at in nodes:
-                why = "it is never reached"
+                why = NEVER_REACHED
             else:
                 why = "it is left out by the preprocessor, or of another instance of the template"
             told.add(at)
@@ -422,12 +430,16 @@ class _Reading:
 
 
 def refuse_unread(reading: KernelReading) -> None:
-    """Raise UnsupportedError where nothing of a source could be read, saying what would help."""
+    """Raise UnsupportedError where nothing of a source could be read, saying what would help.
+
+    An access that is never reached is known: it costs nothing.
+    """
     memory = reading.memory
-    if not memory or any(a.read for a in memory):
+    unknown = [a for a in memory if not a.read and a.reached]
+    if not unknown or any(a.read for a in memory):
         return
     hint = f"; --set is wanted for {', '.join(reading.wanted)}" if reading.wanted else ""
-    first = memory[0]
+    first = unknown[0]
     raise UnsupportedError(
         f"none of {len(memory)} accesses could be read: line {first.line}, column {first.column}: "
         f"{first.why}{hint}"

@@ -7,6 +7,7 @@ laws           LAWS, check_law: the laws of the algebra on random operands
 strategies     hypothesis strategies: layouts, swizzles, composed_layouts, accesses
 minimal        shrinking a counter-example
 indexcode      a table of an index function in C, CUDA or Python, run in a separate process
+index_expression  a table of an index expression, which is read and not executed
 index_table    the C++ and the processes that make the table
 cuda_shim      CUDA's types and intrinsics for the host compiler
 hostcc         the host compiler

@@ -53,6 +53,8 @@ from layoutalg.layout import (
     size,
     to_text,
 )
+from layoutalg.testing.index_expression import IndexExpression, is_expression
+from layoutalg.testing.indexcode import TABLE_SECONDS, IndexCode
 from layoutalg.testing.minimal import part_up_to, shrink
 
 if TYPE_CHECKING:
@@ -156,12 +158,17 @@ def check_index_function(
     layout: AnyLayout,
     function: str = "f",
     *,
+    names: Sequence[str] | None = None,
     language: str | None = None,
     label: str | None = None,
     folders: Sequence[Path] = (),
     timeout_s: float | None = None,
 ) -> None:
     """Hand-written C, CUDA or Python index code computes the layout, on the whole domain.
+
+    The code is an expression or has a function.  Of an expression, which is read as `layoutalg analyze
+    --index` reads it and not executed, one variable is the flat index; several are the modes, or the leaves
+    of the shape, in the order of `names`, which may be left out of row and col, i, j, k, l, and m, n, k.
 
     `function` takes the flat index, one integer per mode, or one per leaf of the shape, and returns an
     integer of any width; it may be a function, an instance of a template (`f<64>`), a functor, a lambda or a
@@ -170,12 +177,14 @@ def check_index_function(
     CUDA's words, types and intrinsics are defined for the host; headers are looked up in `folders`.
     `language` is c or python, by default what the text looks like.
 
-    The code is built with the host's C++ compiler and runs in a process of its own, with the rights of this
+    A function is built with the host's C++ compiler and runs in a process of its own, with the rights of this
     one, under limits of memory and time, at most `timeout_s` per table.  Raises MismatchError, whose
     `index` is the flat index shown, also where the function ends its process, as a division by zero does;
     CompileError, with the line under `label`; ShapeError for another number of parameters; ParseError for a
-    name that is not one; UndecidedError for a function that does not return.
+    name that is not one, and for what is not an expression; ArgumentTypeError for an expression whose
+    variables nothing orders; UndecidedError for a function that does not return.
 
+    >>> check_index_function("i % 4 * 8 + i / 4", Layout((4, 8), (8, 1)))
     >>> check_index_function("int f(int i) { return i % 4 * 8 + i / 4; }", Layout((4, 8), (8, 1)))
     >>> check_index_function("def f(i): return i % 4 * 8 + i // 4", Layout((4, 8), (8, 1)))
     """
@@ -184,17 +193,21 @@ def check_index_function(
     check_type("check_index_function", function, str, "the name of a function")
     if language not in (None, *LANGUAGES):
         raise UnknownNameError("language", str(language), LANGUAGES)
-    from layoutalg.testing.indexcode import TABLE_SECONDS, IndexCode
-
-    code = IndexCode(
-        c_source,
-        function,
-        layout.shape,
-        language=language or ("python" if _PYTHON.search(c_source) else "c"),
-        label=label,
-        folders=folders,
-        timeout_s=TABLE_SECONDS if timeout_s is None else timeout_s,
-    )
+    code: IndexCode | IndexExpression
+    if is_expression(c_source):
+        code = IndexExpression(c_source, layout.shape, names)
+    elif names is not None:
+        raise ArgumentTypeError("names are those of an expression; a function has its parameters")
+    else:
+        code = IndexCode(
+            c_source,
+            function,
+            layout.shape,
+            language=language or ("python" if _PYTHON.search(c_source) else "c"),
+            label=label,
+            folders=folders,
+            timeout_s=TABLE_SECONDS if timeout_s is None else timeout_s,
+        )
 
     def differ(first: int, count: int) -> Any:
         return code.table(first, count) != _offsets(layout, first, count)
@@ -203,7 +216,7 @@ def check_index_function(
     if worst is not None:
         value = int(code.table(worst, 1)[0])
         raise MismatchError(
-            f"{function} is not {layout}: at {_place(layout, worst)} it returns {value} instead of "
+            f"{code.function} is not {layout}: at {_place(layout, worst)} it returns {value} instead of "
             f"{layout(worst)}; the smallest part that fails is {part_up_to(layout, worst)}",
             index=worst,
         )

@@ -40,9 +40,20 @@ def test_pointers_are_arrays_of_the_width_and_alignment_that_the_kernel_moves() 
         pointer_address(src, array(64, "<f8"))
     with pytest.raises(ArgumentTypeError, match="src is a list"):
         pointer_address(src, [1.0])
+    with pytest.raises(ArgumentTypeError, match="src holds >f4: elements in the machine's byte order"):
+        pointer_address(src, array(64, ">f4"))
     check_aligned("src", 8, 24)
     with pytest.raises(AlignmentError):
         check_aligned("src", 16, 24)
+
+
+def test_what_a_kernel_writes_is_not_read_only() -> None:
+    k = KernelBuilder("copy", threads=32)
+    src, dst = k.pointer("src", 4), k.pointer("dst", 4, writable=True)
+    fixed = SimpleNamespace(__cuda_array_interface__={"data": (64, True), "typestr": "<f4"})
+    assert pointer_address(src, fixed) == 64
+    with pytest.raises(ArgumentTypeError, match="dst is read-only, and the kernel writes it"):
+        pointer_address(dst, fixed)
 
 
 def test_the_grid_stays_within_what_a_launch_may_have() -> None:

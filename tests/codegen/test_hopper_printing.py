@@ -6,11 +6,9 @@ import ctypes
 import json
 import operator
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -28,8 +26,8 @@ from layoutalg.codegen.printing import (
 )
 from layoutalg.codegen.printing.cuda import print_kernel, without_clusters
 from layoutalg.codegen.program import Do, Kernel, Role, Roles, contract, launch_sequence
-from tests.codegen.test_launchers import AT, FAR, Array
 from tests.nvcc import compiled, needs_nvcc
+from tests.stand_ins import AT, FAR, dense, stand_in
 from tests.tma_programs import Boxes, copy_program, ring_program
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -180,14 +178,7 @@ def plain(x: Any) -> Any:
 def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """What makes a launcher's module of a kernel, its library and the driver stood in for."""
     library: str = request.param
-    current = SimpleNamespace(cuda_stream=7, ptr=7)
-    stub: Any = ModuleType(library)
-    stub.cuda = SimpleNamespace(
-        current_device=lambda: 0, current_stream=lambda: current, get_current_stream=lambda: current,
-        Device=lambda: SimpleNamespace(id=0),
-    )  # fmt: skip
-    stub.Tensor = stub.ndarray = Array
-    monkeypatch.setitem(sys.modules, library, stub)
+    stand_in(library, monkeypatch)
 
     def made(kernel: Kernel, cuda: Cuda) -> tuple[dict[str, Any], list[tuple[Any, ...]]]:
         names: dict[str, Any] = {}
@@ -206,8 +197,8 @@ def test_python_launchers_encode_maps_once_per_address(module: Any) -> None:
     cuda = Cuda()
     names, launched = module(KERNELS["hopper_ring.cu"], cuda)
     for _ in range(3):
-        names["launch"](Array(AT, 80, 64), Array(FAR, 80, 64), m=80)
-    names["launch"](Array(2 * AT, 80, 64), Array(FAR, 80, 64), m=72)
+        names["launch"](dense(AT, 80, 64), dense(FAR, 80, 64), m=80)
+    names["launch"](dense(2 * AT, 80, 64), dense(FAR, 80, 64), m=72)
     assert [given[2] for given in cuda.encoded] == [AT, 2 * AT]
     assert cuda.encoded[0] == (7, 2, AT, (64, 80), (256, 0), (64, 8), (1, 1), 0, 0, 3, 0)
     images = [bytes(one[7][-1]) for one in launched]
@@ -217,18 +208,18 @@ def test_python_launchers_encode_maps_once_per_address(module: Any) -> None:
 
 def test_python_launchers_refuse_by_name(module: Any) -> None:
     with pytest.raises(ValueError, match="ring: the GPU is sm_80: sm_90 and later is accepted"):
-        module(KERNELS["hopper_ring.cu"], Cuda((8, 0)))[0]["launch"](Array(AT, 8, 64), Array(FAR, 8, 64), m=8)
+        module(KERNELS["hopper_ring.cu"], Cuda((8, 0)))[0]["launch"](dense(AT, 8, 64), dense(FAR, 8, 64), m=8)
     with pytest.raises(ValueError, match="ring: the GPU is sm_100: sm_90 is accepted"):
         names, _ = module(with_registers_given_back(), Cuda((10, 0)))
-        names["launch"](Array(AT, 8, 64), Array(FAR, 8, 64), m=8)
+        names["launch"](dense(AT, 8, 64), dense(FAR, 8, 64), m=8)
     with pytest.raises(ValueError, match="ring: cuTensorMapEncodeTiled of map_src reports error 1"):
         names, _ = module(KERNELS["hopper_ring.cu"], Cuda(status=1))
-        names["launch"](Array(AT, 8, 64), Array(FAR, 8, 64), m=8)
+        names["launch"](dense(AT, 8, 64), dense(FAR, 8, 64), m=8)
 
 
 def test_large_clusters_are_allowed_by_python_launchers(module: Any) -> None:
     for blocks, named in ((2, {}), (16, {"large": True})):
         names, launched = module(copy_program(BOXES, blocks), Cuda())
-        src, dst = (Array(at, 27, 72, width=2) for at in (AT, FAR))
+        src, dst = (dense(at, 27, 72, kind="uint16", width=2) for at in (AT, FAR))
         names["launch"](src, dst)
         assert launched[0][-1] == named and len(launched[0][7]) == 4

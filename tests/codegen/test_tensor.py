@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from layoutalg.atoms import (
     make_tiled_copy_C,
     make_tiled_mma,
 )
-from layoutalg.codegen.expr import Const, Expr, Var, evaluate, simplify
-from layoutalg.codegen.instr import BAR, CP_ASYNC_LINE, CP_COMMIT, CP_WAIT
+from layoutalg.codegen.expr import Const, Expr, Var, evaluate, minus, simplify
+from layoutalg.codegen.instr import BAR, CP_ASYNC_LINE, CP_COMMIT, CP_WAIT, LDG, STG
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile, partition, pipeline
-from layoutalg.codegen.program import Do, Kernel, Let, MemRef, walk
+from layoutalg.codegen.language.tensor import whole
+from layoutalg.codegen.language.verification import verify
+from layoutalg.codegen.program import Do, Global, Kernel, Let, MemRef, walk
 from layoutalg.codegen.sim import simulate
 from layoutalg.dtype import dtype
 from layoutalg.errors import IRError, NotInjectiveError, ShapeError, SimulationError, UnsupportedError
@@ -396,3 +399,55 @@ def test_a_stage_that_is_read_or_filled_too_early_is_named(wrong: dict[str, bool
     x = np.zeros((4, 192), "f4")
     with pytest.raises(SimulationError, match=r"tile"):
         simulate(ring(**wrong), {"n": 192, "x": x, "y": np.zeros_like(x)})
+
+
+def shifted(by: int, how: str) -> Kernel:
+    """y[i] = x[i + by] where that exists, and 0."""
+    k = KernelBuilder("shifted", 32)
+    n = k.extent("n", 1 << 12)
+    x, y = k.tensor("x", "f32", (n,), (1,)), k.tensor("y", "f32", (n,), (1,), writable=True)
+    i = k.block(0, (n + 31) // 32) * 32 + k.tid
+    at = minus(i, -by) if by < 0 else i + by
+    place = k.let("place", at) if how == "named" else at
+    view, crd = (x.moved(place), 0) if how == "moved" else (x, place)
+    v = k.fragment("v", "f32", (1,))
+    k.clear(v)
+    with k.If(i < n):
+        with k.If(view.inside(crd)):
+            k.do(LDG[4], v, view.at(crd))
+        k.do(STG[4], y.at(i), v)
+    return k.build()
+
+
+@each(("by", "how"), [(by, how) for by in (-33, -1, 2) for how in ("written", "named", "moved")])
+def test_a_neighbour_exists_on_neither_side_of_the_tensor(by: int, how: str) -> None:
+    def reference(x: Any) -> Any:
+        return np.array([x[j + by] if 0 <= j + by < len(x) else 0 for j in range(len(x))], np.float32)
+
+    verify(shifted(by, how), reference, cases=1)
+
+
+def test_inside_is_the_exact_coordinate_below_the_extent_and_not_below_zero() -> None:
+    """A seeded law: shifts to both sides, in sums and multiples, tiles, slices and views of views."""
+    rng = random.Random(20261129)
+    m, n = Var("m", 41, "param"), 40
+    g = whole(Global("g", 4, (Const(64), Const(1)), False), extents=(m, Const(n)))
+    i = Var("i", 64)
+    for _ in range(60):
+        back, on, by = rng.randrange(1, 20), rng.randrange(4), rng.randrange(1, 3)
+        place = minus(i * by, back)
+        ways = [
+            (g.inside(place, on), 1, 0),
+            (g.inside(place + on, 3), 1, on),
+            (g.moved(place, 0).inside(on, 0), 1, on),
+            (g.transposed.moved(place, 0).inside(2, on), 1, on),
+            (local_tile(g, (4, 8), (place, 0)).inside(on, 1), 4, on),
+            (g[place, None].inside(on), 1, 0),
+            (g.moved(on, 0)[None, 2].inside(place), 1, on),
+        ]
+        for predicate, times, more in ways:
+            for x in (0, back - 1, back, (back + by - 1) // by, 63):
+                meant = by * x - back  # where this is below 0, the place that is written is another one
+                there = meant >= 0 and times * meant + more < 30
+                assert evaluate(predicate, {i: x, m: 30}) == there, (str(predicate), x)
+    assert str(whole(g.buffer, extents=(None, None)).inside(0, minus(i, 1))) == "0 < i"

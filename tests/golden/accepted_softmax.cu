@@ -419,6 +419,21 @@ void check_apart(const char* name, const void* start, size bytes, const char* ot
         refuse(std::string(name) + " overlaps " + other + ": buffers that lie apart are accepted");
 }
 
+cudaError_t check_place(const char* name, const void* start, int device) {
+    cudaPointerAttributes where = {};
+    int pageable = 0;
+    cudaError_t status = cudaPointerGetAttributes(&where, start);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&pageable, cudaDevAttrPageableMemoryAccess, device);
+    if (status != cudaSuccess) return status;
+    const std::string accepted = ": memory of the current GPU, " + std::to_string(device) + ", is accepted";
+    if (where.type == cudaMemoryTypeUnregistered && !pageable)
+        refuse(std::string(name) + " is memory of the host" + accepted);
+    if (where.type == cudaMemoryTypeDevice && where.device != device)
+        refuse(std::string(name) + " is memory of GPU " + std::to_string(where.device) + accepted);
+    return cudaSuccess;
+}
+
 }  // namespace
 
 cudaError_t launch(const void* src, size src_bytes, void* dst, size dst_bytes, cudaStream_t stream) {
@@ -427,7 +442,11 @@ cudaError_t launch(const void* src, size src_bytes, void* dst, size dst_bytes, c
     const size dst_needed = 640000;
     check_buffer("dst", dst, dst_bytes, dst_needed, 16);
     check_apart("src", src, src_needed, "dst", dst, dst_needed);
-    cudaError_t status = cudaSuccess;
+    int device = 0;
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess) status = check_place("src", src, device);
+    if (status == cudaSuccess) status = check_place("dst", dst, device);
+    if (status != cudaSuccess) return status;
     void* scratch = nullptr;
     status = cudaMallocAsync(&scratch, 2496, stream);
     if (status != cudaSuccess) return status;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import warnings
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -229,3 +231,50 @@ def test_axes_are_numpys(shape: list[int], data: st.DataObject) -> None:
         return
     got = reduce(x, "sum", axes)
     assert got.shape == wanted.shape and np.array_equal(got, wanted) and prod(got.shape) == got.size
+
+
+def by_numpy(x: Any, op: str, axes: Any, *, keepdims: bool) -> Any:
+    """NumPy's own; an index over several axes by rows of what is reduced."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        if op not in ("argmax", "argmin"):
+            return np.asarray(getattr(np, op)(x, axis=axes, keepdims=keepdims))
+        over = tuple(range(x.ndim)) if axes is None else axes if isinstance(axes, tuple) else (axes,)
+        over = tuple(sorted(a % x.ndim for a in over))
+        kept = tuple(n for k, n in enumerate(x.shape) if k not in over)
+        count = int(np.prod([x.shape[k] for k in over], dtype=int))
+        rows = np.moveaxis(x, over, range(-len(over), 0) if over else ()).reshape(*kept, count)
+        wide = tuple(1 if k in over else n for k, n in enumerate(x.shape))
+        return np.asarray(getattr(np, op)(rows, axis=-1)).reshape(wide if keepdims else kept)
+
+
+def test_tensors_without_elements_are_reduced_as_numpy_does() -> None:
+    """A seeded law: drawn shapes with zeros, every operation, any axes; ShapeError where NumPy refuses."""
+    rng, refused = random.Random(20261129), 0
+    for _ in range(150):
+        shape = tuple(rng.choice((0, 0, 1, 3, 33)) for _ in range(rng.randrange(1, 5)))
+        some = rng.sample(range(-len(shape), 0), rng.randrange(len(shape) + 1))
+        axes = rng.choice((None, rng.randrange(len(shape)), tuple(some)))
+        x, keepdims = np.ones(shape, rng.choice(("f4", "i4"))), rng.random() < 0.3
+        ops = ("sum", "prod", "max", "min", "argmax", "argmin", "mean", "var")
+        for op in ops if x.dtype == "f4" else ops[:6]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                try:
+                    wanted = by_numpy(x, op, axes, keepdims=keepdims)
+                except ValueError:
+                    refused += 1
+                    with pytest.raises(ShapeError, match="that of no elements"):
+                        reduce(x, op, axes, keepdims)
+                    continue
+                found = reduce(x, op, axes, keepdims)
+            assert found.shape == wanted.shape, (shape, op, axes)
+            assert np.array_equal(found.astype("f8"), wanted.astype("f8"), equal_nan=True), (shape, op, axes)
+    assert refused > 100
+
+
+def test_an_extreme_over_no_elements_is_refused_where_there_is_no_result_either() -> None:
+    for op, axes in (("max", (0, 1)), ("argmax", (0, 1)), ("min", 0), ("argmin", None)):
+        with pytest.raises(ShapeError, match="that of no elements: it has none"):
+            reduce(np.zeros((0, 33, 0), "f4"), op, axes)
+    assert reduce(np.zeros((0, 33, 0), "f4"), "max", 1).shape == (0, 0)

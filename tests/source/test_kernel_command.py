@@ -123,3 +123,28 @@ def test_the_extra_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     said = refusal("kernel", written(tmp_path, TRANSPOSE), "--block", "32")[1]
     assert "needs libclang, which is not installed: pip install 'layoutalg[source]'" in said
+
+
+@each(
+    "body",
+    [
+        "return; x[threadIdx.x] = 1;",
+        "if (true) return; x[0] = 1; x[1] = 2;",
+        "for (;;) { return; x[threadIdx.x] = 1; }",
+        "while (true) { break; x[threadIdx.x] = 1; } return; x[3] = 4;",
+    ],
+)
+def test_code_that_is_never_reached_is_an_answer(body: str, tmp_path: Path) -> None:
+    place = written(tmp_path, f"__global__ void k(float* x) {{ {body} }}")
+    result = run("kernel", place, "--block", "32")
+    assert result.exit_code == 0, result.output
+    assert "it is never reached." in result.stdout and "not read" not in result.stdout
+    found = answer("kernel", place, "--block", "32")
+    assert {a["why"] for a in found["accesses"]} == {"it is never reached"}
+
+
+def test_what_is_reached_and_not_read_is_refused_beside_what_is_never_reached(tmp_path: Path) -> None:
+    text = "__global__ void k(float* x, int n) { x[n * threadIdx.x] = 1; return; x[5] = 2; }"
+    place = written(tmp_path, text)
+    _, said = refusal("kernel", place, "--block", "32")
+    assert "none of" in said and "never reached" not in said

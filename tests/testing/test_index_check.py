@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import gc
+import random
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from layoutalg import Layout
-from layoutalg.errors import CompileError, MismatchError, UndecidedError, UnknownNameError
+from layoutalg import Layout, Swizzle, composition
+from layoutalg.errors import (
+    ArgumentTypeError,
+    CompileError,
+    MismatchError,
+    ParseError,
+    ShapeError,
+    UndecidedError,
+    UnknownNameError,
+)
 from layoutalg.testing import check_index_function
 from layoutalg.testing.cuda_shim import body_of, headers_of, is_of_cuda, prepared
 from layoutalg.testing.indexcode import IndexCode
@@ -133,3 +142,66 @@ def test_headers_beside_a_file_are_found(tmp_path: Path) -> None:
     check_index_function(source, LAYOUT, folders=(tmp_path,))
     with pytest.raises(CompileError, match="'LD' was not declared"):
         check_index_function(source, LAYOUT)
+
+
+SWIZZLED = composition(Swizzle(3, 3, 3), Layout((8, 64), (64, 1)))
+
+
+def test_an_expression_is_taken_as_analyze_reads_it() -> None:
+    check_index_function("(col ^ (row % 8 * 8)) + row * 64", SWIZZLED)
+    check_index_function("row * 64 + (col ^ row // 1 % 8 * 8)", SWIZZLED, language="python")
+    check_index_function("(c ^ (r % 8 * 8)) + r * 64", SWIZZLED, names=["r", "c"])
+    check_index_function("i % 4 * 8 + i / 4", LAYOUT)
+    check_index_function("row", Layout((8, 64), (1, 0)))
+    check_index_function("j", Layout((8, 64), (0, 1)))
+    check_index_function("k * 6 + j * 2 + i", Layout((2, 3, 5)))
+    check_index_function("a + 2 * b", Layout(((2, 3), 5), ((1, 2), 0)), names=["a", "b", "c"])
+    with pytest.raises(MismatchError, match=r"the expression is not .* at 4 = \(4,0\) it returns 256"):
+        check_index_function("(col ^ (row % 4 * 8)) + row * 64", SWIZZLED)
+    with pytest.raises(MismatchError, match="'/' at character 4 of 'col / row' divides by zero at row=0"):
+        check_index_function("col / row", SWIZZLED)
+
+
+def test_an_expression_with_two_readings_is_refused() -> None:
+    with pytest.raises(ArgumentTypeError, match=r"nothing says which of them is which mode of .* give names"):
+        check_index_function("(c ^ (r % 8 * 8)) + r * 64", SWIZZLED)
+    with pytest.raises(ArgumentTypeError, match="the expression uses c, and its names are r, x"):
+        check_index_function("c + r * 64", SWIZZLED, names=["r", "x"])
+    with pytest.raises(ArgumentTypeError, match="names is 'rc': a list of names"):
+        check_index_function("c + r * 64", SWIZZLED, names="rc")
+    with pytest.raises(ArgumentTypeError, match="names are r, r: each is needed once"):
+        check_index_function("r * 64", SWIZZLED, names=["r", "r"])
+    with pytest.raises(ShapeError, match=r"has 3 variables, r, c, x; for the shape \(8,64\) it may"):
+        check_index_function("c + r * 64", SWIZZLED, names=["r", "c", "x"])
+    with pytest.raises(ArgumentTypeError, match="a function has its parameters"):
+        check_index_function("int f(int i) { return i; }", LAYOUT, names=["i"])
+    with pytest.raises(CompileError, match="swz"):
+        check_index_function("swz", Layout(8))
+    with pytest.raises(ParseError, match="expected an operator"):
+        check_index_function("max(row, 1)", SWIZZLED)
+
+
+def test_a_function_of_an_expression_and_the_expression_are_judged_alike() -> None:
+    """A seeded law: of drawn padded and swizzled tiles, right and wrong."""
+    rng = random.Random(20261129)
+    for _ in range(3):
+        rows, bits, vector, pad = (rng.choice(x) for x in ((3, 8), (1, 2, 3), (1, 4), (0, 8)))
+        columns = vector << bits
+        swizzle = Swizzle(bits, vector.bit_length() - 1, bits)
+        tile = Layout((rows, columns), (columns + pad, 1)) if pad else Layout((rows, columns), (columns, 1))
+        meant = tile if pad else composition(swizzle, tile)
+        right = (
+            f"row * {columns + pad} + col"
+            if pad
+            else f"row * {columns} + (col ^ row % {1 << bits} * {vector})"
+        )
+        for text in (right, right.replace("row *", "row * 2 *", 1)):
+            verdicts = set()
+            for code in (text, f"def f(row, col): return {text}"):
+                try:
+                    check_index_function(code, meant)
+                except MismatchError as error:
+                    verdicts.add(error.index)
+                else:
+                    verdicts.add(-1)
+            assert len(verdicts) == 1 and (verdicts == {-1}) == (text == right)

@@ -16,6 +16,7 @@ product and sum, which can differ in the last bit.
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import numpy
@@ -55,6 +56,12 @@ def sum_to_odd(x: Array, y: Array) -> Array:
     return numpy.where(even, bits + outwards, bits).view(numpy.float64)
 
 
+def _with_zero(name: str, lines: list[str]) -> list[str]:
+    """Lines of a loop of one turn, whose variable is declared where they read it."""
+    read = any(re.search(rf"\b{name}\b", line) for line in lines)
+    return [f"    const int {name} = 0;", *lines] if read else lines
+
+
 @functools.cache
 def fma_outer(m: int, n: int, element: str = "f32") -> Instr:
     """d[m][n] += a[m] * b[n], of f32 or f64 elements: m n fused multiply-adds a lane.
@@ -87,15 +94,9 @@ def fma_outer(m: int, n: int, element: str = "f32") -> Instr:
         (ref("d", dw, kind), ref("a", words * m, kind, const=True), ref("b", words * n, kind, const=True))
     )
     boustrophedon = [f"const int j = i % 2 ? {n - 1} - s : s;", *step]
-    inner = (
-        each(n, boustrophedon, "s").splitlines()
-        if n > 1
-        else ["    const int j = 0;", *(f"    {x}" for x in step)]
-    )
-    body = (
-        each(m, [line[4:] for line in inner]) if m > 1 else "    const int i = 0;\n" + "\n".join(inner) + "\n"
-    )
-    text = f"void {name}({signature}) {{\n{body}}}"
+    inner = each(n, boustrophedon, "s").splitlines() if n > 1 else _with_zero("j", [f"    {x}" for x in step])
+    rows = "\n".join([*_with_zero("i", inner), ""]) if m == 1 else each(m, [line[4:] for line in inner])
+    text = f"void {name}({signature}) {{\n{rows}}}"
 
     def effect(machine: Any, group: Any, d: Array, a: Array, b: Array) -> Array:
         left, right = decode(a, element), decode(b, element)

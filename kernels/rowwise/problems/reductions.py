@@ -200,7 +200,7 @@ def reduce_problem(
         raise UnsupportedError(f"{op} has no ddof; var accepts one")
     if ddof < 0:
         raise ShapeError(f"ddof of {op} is {ddof}: a number from 0 on is needed")
-    if op not in _OF_NOTHING and not p.count and p.outputs:
+    if op not in _OF_NOTHING and not p.count:  # also where there is no result, as in NumPy
         what = {"max": "maximum", "min": "minimum"}.get(op, op)
         raise ShapeError(f"the {what} over {p.axes} of shape {p.shape} is that of no elements: it has none")
     if FOLD[op] in ("arg", "moments") and p.count >= MOST_COUNTED:

@@ -500,6 +500,11 @@ class _Body(Expressions):
         ctype = self.type_here()
         if ctype is not False:
             return self._declaration(ctype if isinstance(ctype, CType) else None)
+        if [self.token.text, self.peek(1), self.peek(2)] == ["(", "void", ")"] and self.peek(4) == ";":
+            for _ in range(3):
+                self.take()
+            self.expression()  # a name that is there, which a compiler is told that nothing reads
+            return []
         out: list[Statement] = []
         while True:
             out.append(self._assignment())

@@ -57,7 +57,7 @@ def kernel_command(
     layoutalg kernel sgemm.cu --block 16x16 --set N=4096 --set BM=128
 
     The source is not executed. Every access is in the table, or is listed as not read, with the reason.
-    Exits 2 if none could be read.
+    Exits 2 if none could be read of those that are reached.
     """
     from layoutalg.source import read_kernel, refuse_unread
 
@@ -150,10 +150,14 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
             table(f"{of}: {what} of {'x'.join(map(str, reading.block))} threads", columns, rows, left=3)
         )
     unread = [a for a in reading.memory if not a.read]
-    parts += [f"line {a.line}, column {a.column}: {_named(a)}not read: {a.why}." for a in unread]
+    for a in unread:
+        why = f"not read: {a.why}" if a.reached else a.why
+        parts.append(f"line {a.line}, column {a.column}: {_named(a)}{why}.")
     if unread:
         parts.append("")
     said = f"{len(rows)} of {len(reading.memory)} accesses are read"
+    if never := sum(not a.reached for a in unread):
+        said += f"; {never} {'is' if never == 1 else 'are'} never reached"
     registers = sum(a.op == "registers" for a in reading.accesses)
     if registers:
         said += f"; {registers} more are to arrays in registers"
