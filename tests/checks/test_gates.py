@@ -192,6 +192,24 @@ def test_methods_that_are_not_in_the_file_are_not_read(tmp_path: Path) -> None:
     assert "2 accesses are not read: line 2, call put s; line 2, call run" in found.failures[0].why
 
 
+@each(
+    "body, top",
+    [
+        ("End e; e.p = s;", "struct End { float* p; __device__ ~End() { p[threadIdx.x * 32] = 1.f; } };"),
+        ("new (s + threadIdx.x * 32) float(1.f);",
+         "inline __device__ void* operator new(unsigned long, void* p) { return p; }"),
+        ("float* a[2] = {s, o}; a[n][threadIdx.x * 32] = 1.f;", ""),
+        ('asm volatile(ST " [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(s)), "f"(1.f));',
+         '#define ST "st.shared.f32"'),
+        ("By y; y.p = s; void (By::*m)() = &By::put; (y.*m)();",
+         "struct By { float* p; __device__ void put() { p[threadIdx.x * 32] = 1.f; } };"),
+    ],
+)  # fmt: skip
+def test_what_executes_out_of_sight_leaves_limits_undecided(tmp_path: Path, body: str, top: str) -> None:
+    found = outcome(tmp_path, kernel(f"s[threadIdx.x] = 1.f; {body}", top), "conflict-free")
+    assert found.status == "undecided", body
+
+
 # --- baselines -----------------------------------------------------------------------------------------
 
 
