@@ -24,6 +24,7 @@ from layoutalg.errors import ArgumentTypeError, MismatchError, ParseError
 from layoutalg.kernels import VerifyReport
 from layoutalg.layout import Layout
 from layoutalg.testing import Scope, all_pass, check_conflict_free, verdict, worst_of
+from tests import kernel_freeze
 from tests.checks import random_gates
 from tests.command import answer, run
 from tests.sweeps import each, first
@@ -329,3 +330,10 @@ def test_nothing_but_the_gates_function_takes_all_of_what_passed() -> None:
 def _joins(call: ast.Call) -> bool:
     """Whether it is `all` of what passed."""
     return ast.unparse(call.func) == "all" and "passed" in ast.unparse(call)
+
+
+def test_a_comparison_of_kernels_that_no_pattern_matches_does_not_pass(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert kernel_freeze.main(["--choices", "--only", "no such kernel"]) == 1
+    assert "0 cases compared" in capsys.readouterr().out
