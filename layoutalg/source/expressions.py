@@ -473,7 +473,9 @@ class Expressions(State):
             if place.type is not None and place.type.kind == "array":
                 return place.why or place.address
             if place.address.array.space == "local":
-                return place.why or self.load_register(place.address, place.type)
+                if place.why is not None:  # which element: what it points at is another array
+                    return replace(place.why, array=None)
+                return self.load_register(place.address, place.type)
             self.memory(node, "ld", place)
             return REAL if place.type is not None and isinstance(blank(place.type), Real) else LOADED
         if place.why is not None:

@@ -17,7 +17,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.source.counting import Cost, Launch, cost_of, lane_variables, sum_of
-from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
+from layoutalg.source.front import Declaration, Function, Kernel, Node, Parsed, Type, parse_cuda
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import ZERO, add, constant, variable
@@ -397,7 +397,8 @@ class _Reading:
         pointers |= set(kernel.parameters)
         for site in self.parsed.sites:
             at = (site.line, site.column)
-            if site.function not in names or at in reader.seen or at in told:
+            ends = site.function.startswith("~")  # of which object, and where, is not followed
+            if not (ends or site.function in names) or at in reader.seen or at in told:
                 continue
             if site.kind == "call" and not any(
                 re.search(rf"\b{re.escape(p)}\b", site.text) for p in pointers
@@ -406,6 +407,8 @@ class _Reading:
             removed = next((r for r in self.parsed.removed if r[0] <= site.line <= r[1]), None)
             if removed is not None:
                 why = f"the statement has an error: line {removed[2]}, column {removed[3]}: {removed[4]}"
+            elif ends:
+                why = f"when {site.function}() is executed is not followed"
             elif at in nodes:
                 why = NEVER_REACHED
             else:
@@ -416,17 +419,29 @@ class _Reading:
         self._unfollowed(kernel, names)
 
     def _unfollowed(self, kernel: Kernel, names: set[str]) -> None:
-        """Tell of jumps, and of statements that were taken out and of which no access is told."""
+        """Tell of what may do more than is listed, and of statements taken out of which no access is told."""
         for function in kernel.functions.values():
             if function.body is not None and function.name in names:
                 for node in function.body.walk():
-                    if node.kind == "goto":  # how often what is up to its label runs is not known
-                        self.unfollowed[Unfollowed(node.line, "a goto statement is not followed")] = None
+                    if what := _not_followed(node):
+                        self.unfollowed[Unfollowed(node.line, f"{what} is not followed")] = None
         unread = [a.line for a in self.accesses if not a.read]
         for first, last, line, column, why, inside in self.parsed.removed:
             if inside in names and not any(first <= at <= last for at in unread):
                 said = f"the statement has an error: line {line}, column {column}: {why}"
                 self.unfollowed[Unfollowed(first, said)] = None
+
+
+def _not_followed(node: Node) -> str:
+    """A node that may touch memory, or change what is executed, in ways that its parts do not show; or ""."""
+    if node.kind == "goto":
+        return "a goto statement"
+    if node.kind == "call" and not node.value["name"]:
+        return "a call through a pointer"
+    plain = node.kind != "other" or (
+        node.value.isidentifier() and not node.value.endswith(("_EXPR", "_STMT"))
+    )
+    return "" if plain else f"a part that the reader has no form for ({node.value})"
 
 
 def refuse_unread(reading: KernelReading) -> None:

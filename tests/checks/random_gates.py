@@ -110,6 +110,46 @@ COUNTABLE = (
     Piece("reference", "float& r{n} = s[threadIdx.x * {S}]; r{n} = v;", counts=True),
     Piece("volatile", "((volatile float*)s)[threadIdx.x * {S}] = v;", counts=True),
     Piece("comma and conditional", "(v > 0.f ? v : v), s[threadIdx.x * {S}] = v;", counts=True),
+    Piece(
+        "destructor", "End{n} e{n}; e{n}.p = s;",
+        "struct End{n} {{ float* p; __device__ ~End{n}() {{ p[threadIdx.x * {S}] = 1.f; }} }};", counts=True,
+    ),
+    Piece(
+        "body of a constructor", "Put{n} c{n}(s);",
+        "struct Put{n} {{ __device__ Put{n}(float* q) {{ q[threadIdx.x * {S}] = 1.f; }} }};", counts=True,
+    ),
+    Piece(
+        "copy of an object", "Copied{n} c{n}(s); Copied{n} d{n} = c{n};",
+        "struct Copied{n} {{ float* p; __device__ Copied{n}(float* q) : p(q) {{}} __device__ "
+        "Copied{n}(const Copied{n}& o) : p(o.p) {{ p[threadIdx.x * {S}] = 1.f; }} }};", counts=True,
+    ),
+    Piece(
+        "pointer to a method", "By{n} y{n}; y{n}.p = s; void (By{n}::*m{n})() = &By{n}::put; (y{n}.*m{n})();",
+        "struct By{n} {{ float* p; __device__ void put() {{ p[threadIdx.x * {S}] = 1.f; }} }};", counts=True,
+    ),
+    Piece(
+        "placement new", "new (s + threadIdx.x * {S}) F{n}{{v}};",
+        "struct F{n} {{ float x; "
+        "static __device__ void* operator new(unsigned long, void* p) {{ return p; }} }};",
+        counts=True,
+    ),
+    Piece(
+        "asm of a macro",
+        'asm volatile(ST{n} " [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(s + threadIdx.x * {S})), '
+        '"f"(v) : "memory");', '#define ST{n} "st.shared.f32"', counts=True,
+    ),
+    Piece(
+        "function of a template", "call{n}([&](auto i) {{ s[i * {S}] = v; }});",
+        "template <class F> __device__ void call{n}(F f) {{ f(threadIdx.x); }}", counts=True,
+    ),
+    Piece("range of an array", "float* r{n}[1] = {{s}}; for (float* q : r{n}) q[threadIdx.x * {S}] = v;",
+          counts=True),
+    Piece(
+        "operators of an object", "At{n} a{n}; a{n}.p = s; *a{n} = v;",
+        "struct At{n} {{ float* p; __device__ float& operator*() {{ return p[threadIdx.x * {S}]; }} }};",
+        counts=True,
+    ),
+    Piece("array of one pointer", "float* a{n}[2] = {{s, o}}; a{n}[0][threadIdx.x * {S}] = v;", counts=True),
 )  # fmt: skip
 """Pieces that a reader may count, or may leave unread; it may not leave them out, nor count anything else."""
 
@@ -120,6 +160,13 @@ OPAQUE = (
     Piece("unknown type", "Store{n} u{n}; u{n}.write(s + threadIdx.x, v);"),
     Piece("pointer at run time", "float* p{n} = n > 3 ? s : o; p{n}[threadIdx.x] = v;",
           spaces=(SHARED, GLOBAL)),
+    Piece("array of pointers", "float* a{n}[2] = {{s, o}}; a{n}[n & 1][threadIdx.x * 32] = v;",
+          spaces=(SHARED, GLOBAL)),
+    Piece("declared operator", "Op{n} d{n}; d{n}.p = s; d{n}[threadIdx.x * 32] = v;",
+          "struct Op{n} {{ float* p; __device__ float& operator[](int); }};"),
+    Piece("declared constructor", "Made{n} d{n}(s);", "struct Made{n} {{ __device__ Made{n}(float*); }};"),
+    Piece("result of a declared function", "float* p{n} = pick{n}(s); p{n}[threadIdx.x * 32] = v;",
+          "__device__ float* pick{n}(float*);"),
     Piece("loaded index", "s[idx[threadIdx.x]] = v;", index=True),
     Piece("loaded index of global memory", "v += g[idx[threadIdx.x] & 7];", spaces=(GLOBAL,)),
     Piece("missing number", "s[(n * threadIdx.x) & 1023] = v;"),

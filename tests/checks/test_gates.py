@@ -24,6 +24,7 @@ from layoutalg.errors import ArgumentTypeError, MismatchError, ParseError
 from layoutalg.kernels import VerifyReport
 from layoutalg.layout import Layout
 from layoutalg.testing import Scope, all_pass, check_conflict_free, verdict, worst_of
+from tests import kernel_freeze
 from tests.checks import random_gates
 from tests.command import answer, run
 from tests.sweeps import each, first
@@ -192,6 +193,24 @@ def test_methods_that_are_not_in_the_file_are_not_read(tmp_path: Path) -> None:
     assert "2 accesses are not read: line 2, call put s; line 2, call run" in found.failures[0].why
 
 
+@each(
+    "body, top",
+    [
+        ("End e; e.p = s;", "struct End { float* p; __device__ ~End() { p[threadIdx.x * 32] = 1.f; } };"),
+        ("new (s + threadIdx.x * 32) float(1.f);",
+         "inline __device__ void* operator new(unsigned long, void* p) { return p; }"),
+        ("float* a[2] = {s, o}; a[n][threadIdx.x * 32] = 1.f;", ""),
+        ('asm volatile(ST " [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(s)), "f"(1.f));',
+         '#define ST "st.shared.f32"'),
+        ("By y; y.p = s; void (By::*m)() = &By::put; (y.*m)();",
+         "struct By { float* p; __device__ void put() { p[threadIdx.x * 32] = 1.f; } };"),
+    ],
+)  # fmt: skip
+def test_what_executes_out_of_sight_leaves_limits_undecided(tmp_path: Path, body: str, top: str) -> None:
+    found = outcome(tmp_path, kernel(f"s[threadIdx.x] = 1.f; {body}", top), "conflict-free")
+    assert found.status == "undecided", body
+
+
 # --- baselines -----------------------------------------------------------------------------------------
 
 
@@ -311,3 +330,10 @@ def test_nothing_but_the_gates_function_takes_all_of_what_passed() -> None:
 def _joins(call: ast.Call) -> bool:
     """Whether it is `all` of what passed."""
     return ast.unparse(call.func) == "all" and "passed" in ast.unparse(call)
+
+
+def test_a_comparison_of_kernels_that_no_pattern_matches_does_not_pass(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert kernel_freeze.main(["--choices", "--only", "no such kernel"]) == 1
+    assert "0 cases compared" in capsys.readouterr().out

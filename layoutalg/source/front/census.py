@@ -34,6 +34,7 @@ _STATEMENTS = frozenset(
         "enum_specifier", "namespace_alias_definition", "asm_statement", "ERROR",
     }
 )  # fmt: skip
+_NAMES = frozenset({"identifier", "field_identifier", "operator_name", "destructor_name"})
 MOST_SITES = 100_000
 
 
@@ -48,7 +49,10 @@ class Site(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function's name, the bytes of its body with its braces, and whether its head names the device."""
+    """A function's name, the bytes of its body with its braces, and whether its head names the device.
+
+    Destructors of the host have no name, so that those that have one are the device's.
+    """
 
     name: str
     start: int
@@ -100,7 +104,7 @@ class Census:
     def _function(self, node: Any) -> Function:
         body = node.child_by_field_name("body") or node
         name = node.child_by_field_name("declarator")
-        while name is not None and name.type not in ("identifier", "field_identifier", "operator_name"):
+        while name is not None and name.type not in _NAMES:
             inner = name.child_by_field_name("declarator") or name.child_by_field_name("name")
             if inner is None:
                 inner = name.children[-1] if name.type == "reference_declarator" else None
@@ -110,7 +114,10 @@ class Census:
         if above is not None and above.type == "template_declaration":
             head = self.text[above.start_byte : body.start_byte].decode("utf-8", "replace")
         device = any(word in head for word in ("__global__", "__device__", "DEVICE", "constexpr"))
-        return Function(self._said(name) if name is not None else "", body.start_byte, body.end_byte, device)
+        said = self._said(name) if name is not None else ""
+        if said.startswith("~") and not device:
+            said = ""
+        return Function(said, body.start_byte, body.end_byte, device)
 
     def sites(self) -> list[Site]:
         """What may touch memory in the bodies of functions.  At most MOST_SITES."""

@@ -446,8 +446,8 @@ def _sections(text: str, at: int) -> Any:
     depth = 1
     while depth:
         match = _TOKEN.search(text, at)
-        if match is None:
-            return None
+        if match is None or (len(sections) == 1 and text[at : match.start()].strip("\\ \t\r\n")):
+            return None  # the end is missing, or a part of the instructions is not a string
         at = match.end()
         if match[1] is not None:
             sections[-1].append(match[1])
