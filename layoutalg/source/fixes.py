@@ -86,7 +86,7 @@ def fixes_of(reading: KernelReading) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
     notes: list[str] = []
     for name in reading.conflicting:
         touches = [t for t in reading.touches if t.array == name and _is_shared(t, machine)]
-        before = Cost(0, 0, 0, 1, 0)
+        before = Cost()
         worst: dict[int, int] = {}
         for touch in touches:
             cost = cost_of(touch, launch, machine)
@@ -117,7 +117,7 @@ def _is_shared(touch: Touch, machine: Arch) -> bool:
 
 def _free(touches: list[Touch], to: Any, launch: Launch, machine: Arch) -> Cost | None:
     """The cost of all accesses with their addresses moved; None where one of them has a conflict."""
-    total = Cost(0, 0, 0, 1, 0)
+    total = Cost()
     known: dict[Any, Cost] = {}
     for touch in touches:
         key = (touch.op, touch.offset.key, tuple(c.key for c in touch.conditions), touch.turns)

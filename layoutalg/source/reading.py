@@ -43,9 +43,9 @@ class SourceAccess:
     """One access of the source.
 
     `instructions` are warp instructions, of all loop turns; `total` wavefronts in shared memory and sectors
-    in global memory, `ideal_total` the fewest.  `ways` is the worst instruction's wavefronts over its ideal,
-    None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.  Where `read`
-    is false, `why` says why, and the counts are None.
+    in global memory, `ideal_total` the fewest.  `ways` is the n of the worst instruction's n-way conflict, 1
+    without one, None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.
+    Where `read` is false, `why` says why, and the counts are None.
     """
 
     line: int
@@ -351,7 +351,7 @@ class _Reading:
                 self.accesses.append(SourceAccess(line, column, op, name, 0, 0, 0, None, None, True, None))
 
     def _cost(self, touches: list[Touch]) -> Cost:
-        total = Cost(0, 0, 0, 1, 0)
+        total = Cost()
         known: dict[Any, Cost] = {}
         for given in touches:  # whole lines further, an access costs the same
             at = add(given.offset, constant(given.offset.constant // _WHOLE * -_WHOLE))
