@@ -429,7 +429,11 @@ class Expressions(State):
         size = node.type.bytes if node.type is not None else 1
         if base.array.space == "local":
             self.registers[node.line, node.column] = base.array.name
-        return Place(node.type, moved(base, scale(index.exact, size)))
+        at = moved(base, scale(index.exact, size))
+        held = node.part(0).children[0] if node.part(0).kind == "cast" else None  # an array that decays
+        if held is not None and held.type is not None and held.type.kind == "array":
+            at = replace(at, inner=(*at.inner, (index.exact, held.type.extent)))
+        return Place(node.type, at)
 
     def _member(self, node: Node) -> Place:
         inner = node.children[0] if node.children else None
@@ -544,7 +548,9 @@ class Expressions(State):
         name = f"{verb}.{address.array.space}"
         if kind.bytes in WIDTHS and (kind.align >= kind.bytes or kind.kind != "record"):
             target: Address | Unknown = place.why if place.why is not None else address
-            self.touch(node, f"{name}.b{8 * kind.bytes}", target, kind.bytes, address.array.name)
+            self.touch(
+                node, f"{name}.b{8 * kind.bytes}", target, kind.bytes, address.array.name, address.array
+            )
         elif kind.kind == "record" and kind.fields and all(at >= 0 for _, at, _ in kind.fields):
             for _, at, part in kind.fields:
                 if part.kind == "array":

@@ -28,8 +28,9 @@ MOST_STEPS = 1_500_000
 class Touch:
     """One access as it was read: an instruction of every lane for which all `conditions` hold, each turn.
 
-    `offset` is in bytes from the start of `array`.  `why` says why it is not read, "" where it is; `wanted`
-    names what --set would tell.
+    `offset` is in bytes from the start of `array`; of a shared one, `declared` is its declaration and `inner`
+    are (index, extent) of the subscripts that name the element.  `why` says why it is not read, "" where it
+    is; `wanted` names what --set would tell.  `epoch` counts what may order accesses in front of it.
     """
 
     line: int
@@ -43,6 +44,9 @@ class Touch:
     why: str = ""
     wanted: tuple[str, ...] = ()
     carried: bool = False
+    declared: Declaration | None = None
+    inner: tuple[tuple[Sum, int], ...] = ()
+    epoch: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -118,6 +122,7 @@ class State:
         self.shared: dict[int, Declaration] = {}
         self.trying = 0
         self.unrolling = 0
+        self.epoch = 0
         self.steps = 0
         self.loops = 0
 
@@ -184,10 +189,22 @@ class State:
 
     # --- what is touched --------------------------------------------------------------------------------
 
-    def touch(self, node: Node, op: str, target: Address | Unknown, width: int, name: str = "") -> None:
-        """Keep an access of `width` bytes per lane; `op` has its name without the number of bits."""
+    def touch(
+        self,
+        node: Node,
+        op: str,
+        target: Address | Unknown,
+        width: int,
+        name: str = "",
+        of: Array | None = None,
+    ) -> None:
+        """Keep an access of `width` bytes per lane; `op` has its name without the number of bits.
+
+        `of` is the array where the target is not known.
+        """
         if self.trying:
             return
+        of = target.array or of
         array = name or (target.array.name if isinstance(target, Address) else "")
         unread: Unknown | None = target if isinstance(target, Unknown) else None
         conditions: list[Sum] = []
@@ -202,6 +219,10 @@ class State:
         if unread is not None:
             made.why, made.carried = unread.why, unread.carried
             made.wanted = (unread.name,) if unread.name else ()
+        if of is not None and of.space == "shared":
+            made.declared = self.declaration(of.key)
+        made.inner = target.inner if isinstance(target, Address) else ()
+        made.epoch = self.epoch
         self.touches.append(made)
 
     def refuse(self, node: Node, op: str, array: str, why: str) -> None:

@@ -78,7 +78,9 @@ class KernelReading:
     """What was read: `accesses` in the order of the text, counted for one block, or for `grid` blocks.
 
     `wanted` are the names whose values would tell more, as for --set; `notes` are true of the reading and
-    easily overlooked; `touches` are the accesses with their index sums, for those who ask again.
+    easily overlooked; `touches` are the accesses with their index sums, for those who ask again, `unread`
+    those that are not read.  `shared` are the shared arrays, each declaration once, `together` those of each
+    kernel; `seen` are the lines and columns of all that was read.
     """
 
     kernels: tuple[str, ...]
@@ -89,7 +91,10 @@ class KernelReading:
     wanted: tuple[str, ...]
     notes: tuple[str, ...]
     touches: tuple[Touch, ...]
+    unread: tuple[Touch, ...]
     shared: tuple[Declaration, ...]
+    together: tuple[tuple[Declaration, ...], ...]
+    seen: frozenset[tuple[int, int]]
 
     @property
     def memory(self) -> tuple[SourceAccess, ...]:
@@ -208,12 +213,17 @@ class _Reading:
         self.used: set[str] = set(parsed.defined)
         self.accesses: list[SourceAccess] = []
         self.touches: list[Touch] = []
-        self.shared: dict[str, Declaration] = {}
+        self.unread: list[Touch] = []
+        self.shared: dict[tuple[str, int, int, str], Declaration] = {}
+        self.together: list[tuple[Declaration, ...]] = []
+        self.seen: set[tuple[int, int]] = set()
         self.wanted: dict[str, None] = {}
         self.notes: list[str] = []
 
     def result(self) -> KernelReading:
         for kernel in self.parsed.kernels:
+            own = tuple(d for d in kernel.declarations.values() if d.space == "shared")
+            self.together.append(own)
             self.used |= set(kernel.template) & set(self.given)
             if kernel.root is None:
                 self._unread(kernel)
@@ -232,8 +242,8 @@ class _Reading:
         return KernelReading(
             tuple(k.name for k in self.parsed.kernels), self.launch.block, self.launch.grid,
             self.machine.name, tuple(self.accesses), tuple(self.wanted), tuple(self.notes),
-            tuple(self.touches),
-            tuple(self.shared.values()),
+            tuple(self.touches), tuple(self.unread), tuple(self.shared.values()), tuple(self.together),
+            frozenset(self.seen),
         )  # fmt: skip
 
     def _unread(self, kernel: Kernel) -> None:
@@ -263,7 +273,9 @@ class _Reading:
             self.notes.append(f"{kernel.name} is not read to its end: {error.message}")
             reader.trying = 0
         for declared in reader.shared.values():
-            self.shared.setdefault(declared.name, declared)
+            first = self.shared.setdefault(declared.key, declared)
+            first.references = tuple(sorted({*first.references, *declared.references}))
+        self.seen |= reader.seen
         self._keep(reader)
         self._census(kernel, reader)
 
@@ -330,11 +342,13 @@ class _Reading:
                     for name in t.wanted:
                         self.wanted.setdefault(name)
                 self._tell(line, column, op, array, unread.why)
+                self.unread += touches
                 continue
             try:
                 cost = self._cost(touches)
             except LayoutAlgError as error:
                 self._tell(line, column, op, array, error.message)
+                self.unread += touches
                 continue
             self.touches += touches
             shared = ".global" not in op and ":global" not in op

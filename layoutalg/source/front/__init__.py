@@ -6,6 +6,7 @@
     child      the process: supplies missing headers and declarations, removes statements with errors
     dump       libclang's tree in plain lists
     census     the second grammar: every site that may touch memory
+    uses       the second grammar: every place that names a shared array
     shim       the declarations of CUDA's headers
     ptx        instructions in the text of an asm statement
 """

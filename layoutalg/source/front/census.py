@@ -48,12 +48,14 @@ class Site(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function's name, the bytes of its body with its braces, and whether its head names the device."""
+    """A function's name, the bytes of its body with its braces, whether its head names the device, and the
+    text of its parameters."""
 
     name: str
     start: int
     end: int
     device: bool
+    parameters: str = ""
 
 
 class Census:
@@ -66,10 +68,10 @@ class Census:
         self.text = text
         self.tree = Parser(Language(tree_sitter_cuda.language())).parse(text)
         self.macros = {
-            self._said(name) for node in self._all("preproc_function_def")
+            self.said(name) for node in self.nodes("preproc_function_def")
             if (name := node.child_by_field_name("name")) is not None
         }  # fmt: skip
-        self.functions = [self._function(node) for node in self._all("function_definition")]
+        self.functions = [self._function(node) for node in self.nodes("function_definition")]
 
     def _nodes(self, top: Any) -> Iterator[Any]:
         """Every node below one, in the order of the text."""
@@ -87,14 +89,16 @@ class Census:
             yield node
             if node.type == "call_expression":
                 called = node.child_by_field_name("function")
-                if called is not None and self._said(called) in self.macros:
+                if called is not None and self.said(called) in self.macros:
                     continue
             waiting += reversed(node.children)
 
-    def _all(self, kind: str) -> Iterator[Any]:
+    def nodes(self, kind: str) -> Iterator[Any]:
+        """Every node of a kind."""
         return (node for node in self._nodes(self.tree.root_node) if node.type == kind)
 
-    def _said(self, node: Any) -> str:
+    def said(self, node: Any) -> str:
+        """The text of a node."""
         return self.text[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def _function(self, node: Any) -> Function:
@@ -110,7 +114,9 @@ class Census:
         if above is not None and above.type == "template_declaration":
             head = self.text[above.start_byte : body.start_byte].decode("utf-8", "replace")
         device = any(word in head for word in ("__global__", "__device__", "DEVICE", "constexpr"))
-        return Function(self._said(name) if name is not None else "", body.start_byte, body.end_byte, device)
+        said = self.said(name) if name is not None else ""
+        parameters = head.partition(said)[2] if said else head
+        return Function(said, body.start_byte, body.end_byte, device, parameters)
 
     def sites(self) -> list[Site]:
         """What may touch memory in the bodies of functions.  At most MOST_SITES."""
@@ -122,7 +128,7 @@ class Census:
                 if kind is None or not self._touches(inner, kind):
                     continue
                 row, column = inner.start_point
-                found.append(Site(row + 1, column + 1, kind, self._said(inner)[:80], function.name))
+                found.append(Site(row + 1, column + 1, kind, self.said(inner)[:80], function.name))
                 if len(found) >= MOST_SITES:
                     return found
         return found

@@ -22,6 +22,7 @@ from clang import cindex
 from layoutalg.source.front.census import Census
 from layoutalg.source.front.dump import Dump
 from layoutalg.source.front.shim import headers_named, shim_text, unknown_function
+from layoutalg.source.front.uses import note_uses
 
 MAIN = "kernel.cu"
 ROUNDS = 16
@@ -295,6 +296,7 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
             dump = Dump({parser.path: parser.text}, parser.path)
             one["root"] = dump.function_of(found)
             dump.finish()
+            note_uses(parser.census, dump)
             one |= {
                 "types": dump.types,
                 "decls": dump.decls,

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from layoutalg.errors import CompileError, ParseError, ResourceError, UndecidedError, UnsupportedError
+from layoutalg.source.front.uses import Use, Written
 from layoutalg.tools import run_tool
 
 SECONDS = 60.0
@@ -84,7 +85,11 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Declaration:
-    """A variable: `space` is local, shared, constant or global."""
+    """A variable: `space` is local, shared, constant or global.
+
+    Of a shared one, `written` is its declaration in the text with its uses, None where that is not in the
+    file as it is written, and `references` are the lines and columns where the front end's tree names it.
+    """
 
     number: int
     name: str
@@ -94,6 +99,15 @@ class Declaration:
     parameter: bool
     at_top: bool
     init: Node | None
+    column: int = 0
+    file: str = ""
+    written: Written | None = None
+    references: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def key(self) -> tuple[str, int, int, str]:
+        """The place that tells a declaration from others of its name, in one kernel or in several."""
+        return self.file, self.line, self.column, self.name
 
 
 @dataclass(slots=True, eq=False)
@@ -227,7 +241,7 @@ def _kernel(one: Any) -> Kernel:
     declarations = {
         number: Declaration(
             number, d["name"], types[d["type"]], d["space"], d["line"], d["parameter"], d["global"],
-            node(d["init"]),
+            node(d["init"]), d["column"], d["file"], _written(d.get("written")),
         )
         for number, d in enumerate(one["decls"])
         if not d.get("function")
@@ -244,7 +258,18 @@ def _kernel(one: Any) -> Kernel:
         )
         for number, f in one["functions"].items()
     }
+    for function in functions.values():
+        for inner in function.body.walk() if function.body is not None else ():
+            if inner.kind == "name" and declarations[inner.value].space == "shared":
+                declarations[inner.value].references += ((inner.line, inner.column),)
     return Kernel(*head, functions[one["root"]], declarations, functions)
+
+
+def _written(raw: Any) -> Written | None:
+    if raw is None:
+        return None
+    line, column, text, extents, uses = raw
+    return Written(line, column, text, tuple(map(tuple, extents)), tuple(Use(*use) for use in uses))
 
 
 def _types(raw: list[Any]) -> list[Type]:
