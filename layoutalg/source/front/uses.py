@@ -87,7 +87,7 @@ def written(census: Census, name: str, line: int, column: int, dims: int) -> Wri
     while scope.parent is not None and scope.type != "compound_statement":
         scope = scope.parent
     uses = [_use(census, node, dims) for node in _named(scope, name.encode()) if node.start_byte != at]
-    uses += _in_macros(census, name)
+    uses += _in_macros(census, name, scope)
     whole = text[start : stop + 1].decode("utf-8", "replace")
     row, first = text.count(b"\n", 0, start), start - (text.rfind(b"\n", 0, start) + 1)
     places = tuple((a - start, b - start) for a, b in extents)
@@ -127,12 +127,30 @@ def _named(scope: Any, name: bytes) -> Iterator[Any]:
         waiting += reversed(node.children)
 
 
-def _in_macros(census: Census, name: str) -> Iterator[Use]:
-    """The macros whose bodies name it."""
-    word = re.compile(rf"\b{re.escape(name)}\b")
-    for node in census.nodes("preproc_arg"):
-        if word.search(census.said(node)):
+def _in_macros(census: Census, name: str, scope: Any) -> Iterator[Use]:
+    """The macros that the scope uses and whose bodies name it, in macros that they use or themselves."""
+    bodies = [(node, census.said(node)) for node in census.nodes("preproc_arg")]
+    names, found = {name}, []
+    while True:
+        word = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
+        found = [node for node, body in bodies if word.search(body)]
+        heads = {_macro(census, node) for node in found} - {""}
+        if heads <= names:
+            break
+        names |= heads
+    within = census.said(scope)
+    for node in found:
+        head = _macro(census, node)
+        if head and re.search(rf"\b{re.escape(head)}\b", within) and (
+            head != name or re.search(rf"\b{re.escape(name)}\s*\(", within)
+        ):  # fmt: skip
             yield Use(node.start_point[0] + 1, node.start_point[1] + 1, "a macro names it", _line(census, node))
+
+
+def _macro(census: Census, node: Any) -> str:
+    """The name of the macro whose body a node is."""
+    held = node.parent.child_by_field_name("name") if node.parent is not None else None
+    return census.said(held) if held is not None else ""
 
 
 def _use(census: Census, node: Any, dims: int) -> Use:
@@ -156,6 +174,8 @@ def _form(census: Census, node: Any, dims: int) -> str:
             return "its size is taken"
         if above.type == "pointer_expression" and above.children[0].type == "&":
             return "its address is taken"
+        if above.type == "call_expression" and census.said(node) in census.macros:
+            return "a macro of its name is used"
         if _callee(census, above) is not None:
             return f"it is handed to {_callee(census, above)}"
         return "it is used as a pointer"
