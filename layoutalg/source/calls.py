@@ -39,6 +39,7 @@ from layoutalg.source.values import (
     Unknown,
     Value,
     blank,
+    is_number,
     moved,
     unknown,
 )
@@ -50,7 +51,7 @@ _STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
 _SAME = frozenset(
     {"__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned", "forward", "move"}
 )
-_SILENT = frozenset(
+SILENT = frozenset(
     {
         "__pipeline_commit",
         "__pipeline_wait_prior",
@@ -190,7 +191,7 @@ class Calls(Expressions):
         given = [child for child in node.children if child is not None]
         if held is not None:
             return self._method(node, name, held, given)
-        found = [self.value(child) for child in given]
+        found = [self.handed(child, name) for child in given]
         if name in _LOADS and (place := _pointed(found[0], node.type)) is not None:
             self.memory(node, "ld", place)
             return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
@@ -230,21 +231,12 @@ class Calls(Expressions):
 
     def _foreign(self, node: Node, name: str, given: list[Node], found: list[Value]) -> Value:
         """A call whose body is not in the file: not read where it is given an address."""
-        if name not in _SILENT:
-            for child, value in zip(given, found, strict=True):
-                if child.kind == "text" or (child.kind == "cast" and child.children and child.children[0]
-                                            and child.children[0].kind == "text"):  # fmt: skip
-                    continue
-                unread = (
-                    isinstance(value, Unknown) and child.type is not None and child.type.kind == "pointer"
-                )
-                if (isinstance(value, Address) and value.array.space != "local") or unread:
-                    array = value.array.name if isinstance(value, Address) else ""
-                    reason = _REASONS.get(name) or f"what {name} does is not in the file"
-                    if name.startswith("atomic"):
-                        reason = "what an atomic operation costs depends on more than addresses"
-                    self.refuse(node, f"call {name}", array, reason)
-                    break
+        self.epoch += name not in SILENT or "sync" in name
+        if name not in SILENT and (array := self.reaching(name, given, found)) is not None:
+            reason = _REASONS.get(name) or f"what {name} does is not in the file"
+            if name.startswith("atomic"):
+                reason = "what an atomic operation costs depends on more than addresses"
+            self.refuse(node, f"call {name}", array, reason)
         if node.type is not None and isinstance(blank(node.type), Real):
             return REAL
         if node.type is not None and node.type.kind == "void":
@@ -256,18 +248,20 @@ class Calls(Expressions):
 
     def _method(self, node: Node, name: str, held: Node, given: list[Node]) -> Value:
         """A method whose body is not in the file: of CUDA's own types."""
-        for child in given:
-            self.value(child)
-        if name.startswith(
-            "operator"
-        ):  # a conversion, or arithmetic, of half and the like: the object is loaded
+        found = [self.handed(child, name) for child in given]
+        kind = held.type.name if held.type is not None else ""
+        if name.startswith("operator") and is_number(held.type):  # of half and the like: the object is loaded
             self.value(held)
             return REAL
+        if "cooperative_groups" not in kind:
+            self.epoch += 1
+            array = self.reaching(name, [held, *given], [self.handed(held, name), *found])
+            if array is not None:
+                self.refuse(node, f"call {name}", array, f"what {name} does is not in the file")
+            return Unknown(f"it depends on what {name} returns")
         self.seen.add((held.line, held.column))
-        kind = held.type.name if held.type is not None else ""
-        if "cooperative_groups" in kind:
-            return self._group(name, kind)
-        return Unknown(f"it depends on what {name} returns")
+        self.epoch += 1
+        return self._group(name, kind)
 
     def _group(self, name: str, kind: str) -> Value:
         """A number that a cooperative group knows: of a thread in its block or tile, or how many."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, 
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import ZERO, add, constant, variable
+from layoutalg.source.unread import untold
 from layoutalg.source.values import Address, Array, Number, Real, Record, Unknown, Value, blank, number
 
 _WHOLE = 1024
@@ -185,8 +186,8 @@ def _extents(what: str, given: tuple[int, ...] | int) -> tuple[int, int, int]:
 def _first_removed(parsed: Parsed) -> str:
     if not parsed.removed:
         return ""
-    _, _, line, column, why = parsed.removed[0]
-    return f": line {line}, column {column}: {why}"
+    first = parsed.removed[0]
+    return f": line {first.line}, column {first.column}: {first.why}"
 
 
 def _number_of(text: str) -> int | float | None:
@@ -248,9 +249,7 @@ class _Reading:
 
     def _unread(self, kernel: Kernel) -> None:
         """A kernel that is not read: all that its text may touch is told."""
-        for site in self.parsed.sites:
-            if site.function == kernel.name.rpartition("::")[2] and site.kind != "call":
-                self._tell(site.line, site.column, "", "", kernel.why)
+        self._census(kernel, (), set())
         for name in kernel.template:
             if name not in self.given:
                 self.wanted.setdefault(name)
@@ -277,7 +276,7 @@ class _Reading:
             first.references = tuple(sorted({*first.references, *declared.references}))
         self.seen |= reader.seen
         self._keep(reader)
-        self._census(kernel, reader)
+        self._census(kernel, reader.reached, reader.seen)
 
     def _geometry(self) -> dict[str, Value]:
         def triple(sums: Any) -> Record:
@@ -379,33 +378,15 @@ class _Reading:
 
     # --- the census -------------------------------------------------------------------------------------
 
-    def _census(self, kernel: Kernel, reader: Reader) -> None:
+    def _census(self, kernel: Kernel, reached: Collection[str], seen: Collection[tuple[int, int]]) -> None:
         """Tell of every site that the front end has not, or that was not come to."""
-        names = {kernel.name.rpartition("::")[2], *reader.reached}
-        nodes = {
-            (n.line, n.column) for f in kernel.functions.values() if f.body is not None for n in f.body.walk()
-        }
         told = {(a.line, a.column) for a in self.accesses}
-        pointers = {d.name for d in kernel.declarations.values() if d.type.kind in ("pointer", "array")}
-        pointers |= set(kernel.parameters)
-        for site in self.parsed.sites:
-            at = (site.line, site.column)
-            if site.function not in names or at in reader.seen or at in told:
-                continue
-            if site.kind == "call" and not any(
-                re.search(rf"\b{re.escape(p)}\b", site.text) for p in pointers
-            ):
-                continue
-            removed = next((r for r in self.parsed.removed if r[0] <= site.line <= r[1]), None)
-            if removed is not None:
-                why = f"the statement has an error: line {removed[2]}, column {removed[3]}: {removed[4]}"
-            elif at in nodes:
-                why = "it is never reached"
-            else:
-                why = "it is left out by the preprocessor, or of another instance of the template"
-            told.add(at)
-            op = f"call {site.text.partition('(')[0][:40]}" if site.kind == "call" else ""
-            self._tell(site.line, site.column, op, "", why)
+        for one in untold(self.parsed, kernel, reached, seen, told):
+            self._tell(one.line, one.column, one.op, "", one.why)
+
+
+MOST_TOLD = 8
+"""Accesses that a refusal names."""
 
 
 def refuse_unread(reading: KernelReading) -> None:
@@ -414,8 +395,8 @@ def refuse_unread(reading: KernelReading) -> None:
     if not memory or any(a.read for a in memory):
         return
     hint = f"; --set is wanted for {', '.join(reading.wanted)}" if reading.wanted else ""
-    first = memory[0]
-    raise UnsupportedError(
-        f"none of {len(memory)} accesses could be read: line {first.line}, column {first.column}: "
-        f"{first.why}{hint}"
-    )
+    told = [
+        f"line {a.line}, column {a.column}: {f'{a.op}: ' if a.op else ''}{a.why}" for a in memory[:MOST_TOLD]
+    ]
+    more = f"; and {len(memory) - MOST_TOLD} more" if len(memory) > MOST_TOLD else ""
+    raise UnsupportedError(f"none of {len(memory)} accesses could be read: {'; '.join(told)}{more}{hint}")

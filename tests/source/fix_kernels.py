@@ -12,7 +12,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,15 @@ CLEAN = ("plain", "plain", "plain", "bracketed", "valued")
 DIRTY = ("alias", "cast", "pointer", "overrun", "row", "reference", "function", "macro", "copied", "sized")
 
 
+class Moved(NamedTuple):
+    """An index function, its name, the pitch of its rows, and the elements of the array, "" where they stay."""
+
+    function: str
+    name: str
+    pitch: int
+    size: str
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A kernel: its text with places for elements, and what the array is."""
@@ -47,23 +56,23 @@ class Drawn:
     text: str
     clean: bool
 
-    def rendered(self, moved: str = "") -> str:
-        """The text; with `moved`, an element is that of the index function of this name."""
-        return PLACE.sub(lambda m: self._element(m, moved), self.text)
+    def rendered(self, moved: str = "", pitch: int = 0) -> str:
+        """The text; with `moved`, an element is that of the index function of this name, in rows of `pitch`."""
+        return PLACE.sub(lambda m: self._element(m, moved, pitch), self.text)
 
-    def _element(self, match: re.Match[str], moved: str) -> str:
+    def _element(self, match: re.Match[str], moved: str, pitch: int) -> str:
         form, plane, row, column = match.groups()
         if moved:
-            return self._moved(moved, plane, row, column)
+            return self._moved(moved, pitch, plane, row, column)
         if self.kind in ("line", "launch"):
-            return f"s{self._own}[({row}) * {self.pitch} + {column}]"
+            return f"s{self._own}[({row}) * {self.pitch} + ({column})]"
         if self.kind == "inside":
             return f"s.a[{row}][{column}]"
         if self.kind == "structs":
             return f"s[{row}][{column}].x"
         front = f"[{plane}]" if self.kind == "planes" else ""
         element = f"s{front}[{row}][{column}]"
-        flat = f"({row}) * {self.pitch} + {column}"
+        flat = f"({row}) * {self.pitch} + ({column})"
         if self.kind == "planes":
             flat = f"({plane}) * {SIDE * self.pitch} + {flat}"
         zeros = "[0][0]" if front else "[0]"
@@ -73,17 +82,17 @@ class Drawn:
             "bracketed": f"(s{front}[{row}])[{column}]",
             "alias": f"f[{flat}]",
             "cast": f"(({self.scalar}*)s)[{flat}]",
-            "pointer": f"*(&s{front}[{row}][0] + {column})",
+            "pointer": f"*(&s{front}[{row}][0] + ({column}))",
             "overrun": f"s{zeros}[{flat}]",
             "row": f"(*(s{front} + {row}))[{column}]",
             "macro": f"AT{self.number}({row}, {column})" if not front else element,
             "sized": f"f[{flat} + 0 * (int)sizeof(s)]",
         }.get(form, element)
 
-    def _moved(self, name: str, plane: str, row: str, column: str) -> str:
+    def _moved(self, name: str, pitch: int, plane: str, row: str, column: str) -> str:
         if self.kind in ("line", "launch"):
-            flat = f"({row}) * {self.pitch} + {column}"
-            return f"s{self._own}[{name}(({flat}) / {self.pitch}, ({flat}) % {self.pitch})]"
+            flat = f"({row}) * {self.pitch} + ({column})"
+            return f"s{self._own}[{name}(({flat}) / {pitch}, ({flat}) % {pitch})]"
         line = f"({plane}) * {SIDE} + {row}" if self.kind == "planes" else row
         zeros = "[0]" * (3 if self.kind == "planes" else 2)
         member = ".x" if self.kind == "structs" else ""
@@ -147,12 +156,12 @@ def _part(rng: random.Random, kind: str, scalar: str, pitch: int, forms: Sequenc
     )
 
 
-def whole_text(kernels: Sequence[Drawn], moved: Mapping[int, tuple[str, str, str]] | None = None) -> str:
-    """The text of some kernels; `moved` has, by number, an index function, its name and the array's elements."""
+def whole_text(kernels: Sequence[Drawn], moved: Mapping[int, Moved] | None = None) -> str:
+    """The text of some kernels, those with a number in `moved` rewritten."""
     parts = [HEAD]
     for one in kernels:
-        function, name, size = (moved or {}).get(one.number, ("", "", ""))
-        text = one.rendered(name)
+        function, name, pitch, size = (moved or {}).get(one.number, Moved("", "", 0, ""))
+        text = one.rendered(name, pitch)
         if size:
             text = re.sub(r"(__shared__ \w+ s)\[\d+\]", rf"\1[{size}]", text)
         parts.append(f"{function}\n{text}")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from layoutalg.source import Fix, KernelReading, fixes_of, read_kernel
-from tests.source.fix_kernels import BLOCK, Drawn, drawn, results, whole_text
+from tests.source.fix_kernels import BLOCK, Drawn, Moved, drawn, results, whole_text
 
 
 def pasted(text: str, fixes: Sequence[Fix]) -> str:
@@ -44,7 +44,7 @@ def judged(seed: int, count: int) -> Counter[str]:
     fixes, _ = fixes_of(read_kernel(text, BLOCK, sets={"n": 1000}))
     edits = [fix for fix in fixes if fix.edit is not None]
     after = pasted(text, edits)
-    promised = {number_of(text, fix.line): fix for fix in fixes if may_be_rewritten(fix, fixes, kernels, text)}
+    promised = {number_of(text, fix.line): fix for fix in fixes if may_be_rewritten(fix, kernels, text)}
     other = whole_text(kernels, {n: rewritten(fix, n) for n, fix in promised.items()})
     right, pasted_results, rewritten_results = results([text, after, other], kernels)
     for changed, out in ((after, pasted_results), (other, rewritten_results)):
@@ -60,19 +60,21 @@ def judged(seed: int, count: int) -> Counter[str]:
     return Counter(fixes=len(fixes), edits=len(edits), rewritten=len(promised))
 
 
-def may_be_rewritten(fix: Fix, fixes: Sequence[Fix], kernels: Sequence[Drawn], text: str) -> bool:
+def may_be_rewritten(fix: Fix, kernels: Sequence[Drawn], text: str) -> bool:
     """Whether the generator can write the accesses of a fix as it says: none but elements, of one array."""
     number = number_of(text, fix.line)
-    others = [f for f in fixes if number_of(text, f.line) == number and f.kind == fix.kind]
+    arrays = kernels[number].text.count("__shared__")
     resized = fix.rewrite and "declare" in fix.rewrite[0] and kernels[number].kind != "line"
-    return len(fix.rewrite) == len(others) == 1 and kernels[number].clean and not resized
+    return len(fix.rewrite) == arrays == 1 and kernels[number].clean and not resized
 
 
-def rewritten(fix: Fix, number: int) -> tuple[str, str, str]:
-    """The index function, its name, and the number of elements of the array, "" where it stays."""
+def rewritten(fix: Fix, number: int) -> Moved:
+    """What the generator writes for a fix."""
     name = f"index_{number}"
     size = re.match(r"declare it as s\[(\d+)\]", fix.rewrite[0])
-    return fix.code.replace(f"{fix.array}_index", name), name, size[1] if size else ""
+    pitch = re.search(r"i / (\d+)", fix.rewrite[0])
+    function = fix.code.replace(f"{fix.array}_index", name)
+    return Moved(function, name, int(pitch[1]) if pitch is not None else 0, size[1] if size else "")
 
 
 def test_a_fix_keeps_results_and_counts() -> None:

@@ -51,7 +51,12 @@ def test_json_and_fixes(tmp_path: Path) -> None:
         ("padding", "(32,32):(33,1)"),
         ("swizzle", "Sw<5,0,5> o 0 o (32,32):(32,1)"),
     ]
-    assert "tile[32][33]" in found["fixes"][0]["code"]
+    assert "tile[TILE][TILE + 1];" in found["fixes"][0]["code"]
+    edit = {"line": 5, "column": 31, "before": "TILE", "after": "TILE + 1"}
+    assert [fix["edit"] for fix in found["fixes"]] == [edit, None]
+    assert found["fixes"][1]["rewrite"] == [
+        "write tile[i][col] as (&tile[0][0])[tile_index(i, col)], in lines 7, 9"
+    ]
 
 
 def test_a_value_that_is_wanted(tmp_path: Path) -> None:

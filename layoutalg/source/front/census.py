@@ -34,17 +34,28 @@ _STATEMENTS = frozenset(
         "enum_specifier", "namespace_alias_definition", "asm_statement", "ERROR",
     }
 )  # fmt: skip
+_NO_ACCESS = frozenset(
+    {
+        "static_assert_declaration", "alias_declaration", "using_declaration", "type_definition",
+        "namespace_alias_definition", "struct_specifier", "class_specifier", "enum_specifier",
+        "template_declaration", "template_instantiation",
+    }
+)  # fmt: skip
 MOST_SITES = 100_000
 
 
 class Site(NamedTuple):
-    """What may touch memory: where it starts, what it is, its text (80 characters), and its function."""
+    """What may touch memory: where it starts, what it is, its text (80 characters), and its function.
+
+    `names` are the identifiers in a call, but the name of what is called.
+    """
 
     line: int
     column: int
     kind: str
     text: str
     function: str
+    names: tuple[str, ...] = ()
 
 
 class Function(NamedTuple):
@@ -104,7 +115,9 @@ class Census:
     def _function(self, node: Any) -> Function:
         body = node.child_by_field_name("body") or node
         name = node.child_by_field_name("declarator")
-        while name is not None and name.type not in ("identifier", "field_identifier", "operator_name"):
+        while name is not None and name.type not in (
+            "identifier", "field_identifier", "operator_name", "destructor_name",
+        ):  # fmt: skip
             inner = name.child_by_field_name("declarator") or name.child_by_field_name("name")
             if inner is None:
                 inner = name.children[-1] if name.type == "reference_declarator" else None
@@ -128,7 +141,8 @@ class Census:
                 if kind is None or not self._touches(inner, kind):
                     continue
                 row, column = inner.start_point
-                found.append(Site(row + 1, column + 1, kind, self.said(inner)[:80], function.name))
+                names = self.names_in(inner) if kind == "call" else ()
+                found.append(Site(row + 1, column + 1, kind, self.said(inner)[:80], function.name, names))
                 if len(found) >= MOST_SITES:
                     return found
         return found
@@ -143,6 +157,25 @@ class Census:
             called = node.child_by_field_name("function")
             return called is not None and called.type != "primitive_type"
         return True
+
+    def names_in(self, top: Any) -> tuple[str, ...]:
+        """The identifiers below a node that may be variables: not what is called, declared or a member."""
+        found: dict[str, None] = {}
+        for node in self._nodes(top):
+            above = node.parent
+            argument = node.type == "type_identifier" and above.type == "parameter_declaration"
+            if node.type != "identifier" and not argument:  # `T x(y);` may be a function of a type y
+                continue
+            field = next((above.field_name_for_child(i) for i, c in enumerate(above.children) if c.id == node.id), "")
+            declares = field == "declarator" and above.type != "parameter_declaration"
+            if not declares and field not in ("function", "name", "scope"):
+                found[self.said(node)] = None
+        return tuple(found)
+
+    def names_between(self, start: int, end: int) -> tuple[str, ...]:
+        """`names_in` of the statement of these bytes."""
+        node = self.tree.root_node.descendant_for_byte_range(start, max(start, end - 1))
+        return () if node is None or node.type in _NO_ACCESS else self.names_in(node)
 
     def statement(self, offset: int) -> tuple[int, int] | None:
         """The bytes of the smallest statement around a byte, its semicolon with it."""

@@ -124,13 +124,33 @@ class Function:
 
 
 class Site(NamedTuple):
-    """What may touch memory, found by the census: place, kind, text, and the function around it."""
+    """What may touch memory, found by the census: place, kind, text, and the function around it.
+
+    `names` are the identifiers in a call, but the name of what is called.
+    """
 
     line: int
     column: int
     kind: str
     text: str
     function: str
+    names: tuple[str, ...] = ()
+
+
+class Removed(NamedTuple):
+    """A statement that was taken out: its lines, the error with its place, where it starts, and its function.
+
+    `names` are the identifiers in it that may be variables.
+    """
+
+    first: int
+    last: int
+    line: int
+    column: int
+    why: str
+    at: int
+    function: str
+    names: tuple[str, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -152,17 +172,20 @@ class Kernel:
 class Parsed:
     """What is read of a text: `names` are all its kernels, `kernels` those asked for.
 
-    `removed` are (first line, last line, line, column, why) of what was taken out for its errors; `unknown`
-    the names that are declared nowhere, `defined` those of the given values that the preprocessor took.
+    `removed` is what was taken out for its errors; `unknown` are names that are declared nowhere and for which
+    a value helps, `defined` those of the given values that the preprocessor took.  `numbers` are the names
+    that the text declares as plain numbers, `functions` those of its device functions with a body.
     """
 
     kernels: tuple[Kernel, ...]
     names: tuple[str, ...]
     sites: tuple[Site, ...]
-    removed: tuple[tuple[int, int, int, int, str], ...]
+    removed: tuple[Removed, ...]
     unknown: tuple[str, ...]
     defined: tuple[str, ...]
     headers: tuple[str, ...]
+    numbers: frozenset[str]
+    functions: frozenset[str]
 
 
 def parse_cuda(
@@ -214,11 +237,13 @@ def _folders() -> list[str]:
 
 def _parsed(found: Any) -> Parsed:
     kernels = tuple(_kernel(one) for one in found["kernels"])
-    sites = tuple(Site(*site) for site in found["sites"])
-    removed = tuple((r["first"], r["last"], r["line"], r["column"], r["why"]) for r in found["removed"])
+    sites = tuple(Site(*site[:5], tuple(site[5])) for site in found["sites"])
+    removed = tuple(
+        Removed(*(r[name] for name in Removed._fields[:-1]), tuple(r["names"])) for r in found["removed"]
+    )
     return Parsed(
         kernels, tuple(found["names"]), sites, removed, tuple(found["unknown"]), tuple(found["defined"]),
-        tuple(found["headers"]),
+        tuple(found["headers"]), frozenset(found["numbers"]), frozenset(found["functions"]),
     )  # fmt: skip
 
 
