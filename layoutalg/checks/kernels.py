@@ -94,10 +94,21 @@ QUANTITIES = {
 
 def _conflicts(reading: KernelReading, _: object) -> str:
     found = [f"{a.op} {a.array} {a.ways}-way (line {a.line})" for a in _shared(reading) if (a.ways or 1) > 1]
-    return f"bank conflicts: {', '.join(found)}" if found else ""
+    if found:
+        return f"bank conflicts: {', '.join(found)}"
+    unread = [a for a in reading.memory if not a.read and a.space != "global"]
+    if unread:
+        return f"not known: {len(unread)} of {len(reading.memory)} accesses are not read, and may have bank conflicts"
+    return ""
 
 
-PROPERTIES = {"conflict-free": Property("conflict-free", "no access has bank conflicts", _conflicts)}
+PROPERTIES = {
+    "conflict-free": Property(
+        "conflict-free",
+        "every access that may be to shared memory is read, and has no bank conflicts",
+        _conflicts,
+    )
+}
 """Of kernels."""
 
 

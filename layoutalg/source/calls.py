@@ -13,6 +13,7 @@ from layoutalg.source.front import (
     address,
     memory_operations,
     statements,
+    takes_values,
     touches_memory,
 )
 from layoutalg.source.machine import Condition, Frame, Place, inverse
@@ -231,7 +232,8 @@ class Calls(Expressions):
 
     def _foreign(self, node: Node, name: str, given: list[Node], found: list[Value]) -> Value:
         """A call whose body is not in the file: not read where it is given an address."""
-        self.epoch += name not in SILENT or "sync" in name
+        if not takes_values(name) or "sync" in name or "fence" in name:
+            self.fence()
         if name not in SILENT and (array := self.reaching(name, given, found)) is not None:
             reason = _REASONS.get(name) or f"what {name} does is not in the file"
             if name.startswith("atomic"):
@@ -254,13 +256,13 @@ class Calls(Expressions):
             self.value(held)
             return REAL
         if "cooperative_groups" not in kind:
-            self.epoch += 1
+            self.fence()
             array = self.reaching(name, [held, *given], [self.handed(held, name), *found])
             if array is not None:
                 self.refuse(node, f"call {name}", array, f"what {name} does is not in the file")
             return Unknown(f"it depends on what {name} returns")
         self.seen.add((held.line, held.column))
-        self.epoch += 1
+        self.fence()
         return self._group(name, kind)
 
     def _group(self, name: str, kind: str) -> Value:
@@ -315,6 +317,7 @@ class Calls(Expressions):
     def inline_asm(self, node: Node) -> None:
         """What the instructions of an asm statement touch; its outputs are not known afterwards."""
         self.seen.add((node.line, node.column))
+        self.fence()
         if node.value is None:
             for child in node.children:
                 self.value(child)

@@ -121,7 +121,7 @@ class Expressions(State):
         """Tell of a form that is not known, unless it names nothing but numbers in registers."""
         leaf = not node.children and node.type is not None and node.type.kind not in ("other", "void")
         if leaf or self.names_memory(node):
-            self.epoch += 1
+            self.fence()
             form = _FORMS.get(str(node.value), "")
             self.refuse(node, form, "", f"{form or node.value or node.kind} is not read")
 
@@ -133,7 +133,11 @@ class Expressions(State):
             if inner.kind == "name":
                 declared = self.declaration(inner.value)
                 kind = declared.type
-                if declared.space != "local" or kind.kind in ("pointer", "reference", "other") or may_reach(kind):
+                if (
+                    declared.space != "local"
+                    or kind.kind in ("pointer", "reference", "other")
+                    or may_reach(kind)
+                ):
                     return True
         return False
 
@@ -337,10 +341,10 @@ class Expressions(State):
             return Record(dict(zip("xyz", sizes, strict=True)))
         array = None if is_number(node.type) else self.reaching("", given, found)
         if array is not None:
-            self.epoch += 1
+            self.fence()
             self.refuse(node, f"construct {name}", array, f"{name} is made of its address")
         elif self._touches(self.kernel.functions.get(node.value)):
-            self.epoch += 1
+            self.fence()
             self.refuse(node, f"construct {name}", "", f"what the constructor of {name} does is not read")
         if found and all(isinstance(v, Real) for v in found):
             return REAL

@@ -30,7 +30,8 @@ class Touch:
 
     `offset` is in bytes from the start of `array`; of a shared one, `declared` is its declaration and `inner`
     are (index, extent) of the subscripts that name the element.  `why` says why it is not read, "" where it
-    is; `wanted` names what --set would tell.  `epoch` counts what may order accesses in front of it.
+    is; `wanted` names what --set would tell.  `epoch` counts what may order accesses in front of it; `align`
+    are the bytes that the array is known to start at multiples of, 0 of what a compiler does not join.
     """
 
     line: int
@@ -47,6 +48,7 @@ class Touch:
     declared: Declaration | None = None
     inner: tuple[tuple[Sum, int], ...] = ()
     epoch: int = 0
+    align: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -123,6 +125,7 @@ class State:
         self.trying = 0
         self.unrolling = 0
         self.epoch = 0
+        self.fenced: set[str] = set()
         self.steps = 0
         self.loops = 0
 
@@ -131,6 +134,11 @@ class State:
         self.steps += 1
         if self.steps > MOST_STEPS:
             raise ResourceError("statements and operators of a kernel that are read", self.steps, MOST_STEPS)
+
+    def fence(self) -> None:
+        """Note that something here may order accesses to memory."""
+        self.epoch += 1
+        self.fenced.update(name for name, _ in self.turns)
 
     # --- conditions -------------------------------------------------------------------------------------
 
@@ -223,6 +231,7 @@ class State:
             made.declared = self.declaration(of.key)
         made.inner = target.inner if isinstance(target, Address) else ()
         made.epoch = self.epoch
+        made.align = 0 if node.kind == "asm" or of is None else alignment(of)
         self.touches.append(made)
 
     def refuse(self, node: Node, op: str, array: str, why: str) -> None:
@@ -298,3 +307,18 @@ def Record_of(held: Cells, at: int, given: Type) -> Value:
 def register_array(declaration: Declaration) -> Array:
     """The array in registers that a local variable is."""
     return Array(declaration.name, "local", declaration.number, declaration.type)
+
+
+MOST_ALIGNED = 16
+"""Bytes: a compiler may align a static array as widely as its widest instruction is."""
+
+
+def alignment(array: Array) -> int:
+    """The bytes that an array is known to start at multiples of; 0 for a volatile one, which is not joined."""
+    kind = array.type
+    if kind is None or "volatile" in kind.name:
+        return 0
+    static = array.space == "shared" and kind.kind == "array" and kind.extent > 0
+    while kind.to is not None:
+        kind = kind.to
+    return MOST_ALIGNED if static else kind.align

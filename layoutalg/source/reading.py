@@ -18,6 +18,7 @@ from layoutalg.errors import (
 )
 from layoutalg.source.counting import Cost, Launch, cost_of, lane_variables, sum_of
 from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
+from layoutalg.source.joined import joined_rows
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import ZERO, add, constant, variable
@@ -46,7 +47,8 @@ class SourceAccess:
     `instructions` are warp instructions, of all loop turns; `total` wavefronts in shared memory and sectors
     in global memory, `ideal_total` the fewest.  `ways` is the n of the worst instruction's n-way conflict, 1
     without one, None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.
-    Where `read` is false, `why` says why, and the counts are None.
+    Where `read` is false, `why` says why, and the counts are None.  `note` says what else is to be known of the
+    counts, None where nothing is.
     """
 
     line: int
@@ -60,6 +62,7 @@ class SourceAccess:
     efficiency: float | None
     read: bool
     why: str | None
+    note: str | None = None
 
     @property
     def space(self) -> str:
@@ -331,6 +334,7 @@ class _Reading:
 
     def _keep(self, reader: Reader) -> None:
         """One access for each place, op and array of the source; its touches are added up."""
+        joined = dict(joined_rows(reader.touches, reader.fenced, self.launch, self.machine))
         groups: dict[tuple[int, int, str, str], list[Touch]] = {}
         for touch in reader.touches:
             groups.setdefault((touch.line, touch.column, touch.op, touch.array), []).append(touch)
@@ -357,6 +361,7 @@ class _Reading:
                 SourceAccess(
                     line, column, op, array, cost.instructions, cost.total, cost.ideal,
                     cost.ways if shared else None, efficiency, True, None,
+                    joined[line, column, op, array].words if (line, column, op, array) in joined else None,
                 )
             )  # fmt: skip
         for op, places in ((REGISTERS, reader.registers), (CONSTANT, reader.constants)):

@@ -14,7 +14,9 @@ from typing import NamedTuple
 from layoutalg.source.calls import SILENT
 from layoutalg.source.front import Kernel, Parsed, Removed, Site, takes_values
 
-_GIVEN = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "true", "false", "nullptr", "NULL"})
+_GIVEN = frozenset(
+    {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "true", "false", "nullptr", "NULL"}
+)
 _TYPES = re.compile(r"(const_|static_|reinterpret_|dynamic_|bit_)cast\b|(unsigned |signed )?(int|char|short|long)$|"
                     r"(float|double|bool|half|__half|unsigned|size_t|u?int(8|16|32|64)_t|sizeof|alignof|decltype)$")  # fmt: skip
 

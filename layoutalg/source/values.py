@@ -247,5 +247,6 @@ def may_reach(given: Type) -> bool:
     end = max((at + kind.bytes for _, at, kind in given.fields), default=1)
     hidden = given.bytes > -(-end // given.align) * given.align  # members of a base
     return hidden or any(
-        kind.kind in ("pointer", "reference", "other", "void") or may_reach(kind) for _, _, kind in given.fields
+        kind.kind in ("pointer", "reference", "other", "void") or may_reach(kind)
+        for _, _, kind in given.fields
     )

@@ -105,7 +105,9 @@ class Drawn:
 
 def drawn(rng: random.Random, number: int) -> Drawn:
     """A kernel of a text: `o` is its own part of the output."""
-    kind = rng.choice(("rows", "rows", "rows", "rows", "planes", "line", "launch", "structs", "inside", "scopes"))
+    kind = rng.choice(
+        ("rows", "rows", "rows", "rows", "planes", "line", "launch", "structs", "inside", "scopes")
+    )
     scalar = rng.choice(("float", "float", "int", "double"))
     pitch = rng.choice((32, 32, 64, 33, 48)) if kind != "inside" else 32
     if kind in ("structs", "inside"):

@@ -48,7 +48,9 @@ def judged(seed: int, count: int) -> Counter[str]:
     other = whole_text(kernels, {n: rewritten(fix, n) for n, fix in promised.items()})
     right, pasted_results, rewritten_results = results([text, after, other], kernels)
     for changed, out in ((after, pasted_results), (other, rewritten_results)):
-        wrong = [k.rendered() for k, differs in zip(kernels, (out != right).any(axis=1), strict=True) if differs]
+        wrong = [
+            k.rendered() for k, differs in zip(kernels, (out != right).any(axis=1), strict=True) if differs
+        ]
         assert not wrong, (seed, wrong, changed)
     again = read_kernel(after, BLOCK, sets={"n": 1000})
     for fix in edits:

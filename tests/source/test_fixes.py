@@ -88,7 +88,9 @@ def test_where_nothing_is_found_what_was_tried_is_said() -> None:
     )
 
 
-def fixed(body: str, block: tuple[int, ...] = (32, 32), head: str = "") -> tuple[tuple[Fix, ...], tuple[str, ...]]:
+def fixed(
+    body: str, block: tuple[int, ...] = (32, 32), head: str = ""
+) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
     """The fixes of a kernel of some lines, from line 2 on, and the notes."""
     start = f"{head}__global__ void k(float* o) {{ int tx = threadIdx.x, ty = threadIdx.y;"
     return fixes_of(read_kernel(f"{start}\n{body}\n}}", block))
@@ -117,15 +119,29 @@ USES = (
     ("o[tx + 32 * ty] = s[tx][ty];\no[0] = s[UNKNOWN][0];", "line 7 is not read"),
     ('o[tx + 32 * ty] = s[tx][ty];\nasm volatile("" :: "r"(s));', "line 7, it is used as a pointer"),
 )
-USED = "__device__ float get(float* p) { return p[0]; }\n#define AT(i) s[0][i]\n"
+HEAD = "__device__ float get(float* p) { return p[0]; }\n#define AT(i) s[0][i]\n"
+
+
+@pytest.fixture(scope="module")
+def used() -> tuple[Fix, ...]:
+    """The fixes of all kernels of USES, read together; the kernel of number n starts at line 3 + 10 n."""
+    start = "__global__ void k{n}(float* o) {{ int tx = threadIdx.x, ty = threadIdx.y;\n"
+    kernels = []
+    for n, (body, _) in enumerate(USES):
+        text = start.format(n=n) + PLAIN + body + "\n}\n"
+        kernels.append(text + "\n" * (10 - text.count("\n")))
+    return fixes_of(read_kernel(HEAD + "".join(kernels), (32, 32)))[0]
 
 
 @each(("body", "said"), USES)
-def test_another_use_is_named_and_no_edit_is_offered(body: str, said: str) -> None:
-    lines = said.replace("line 3", "line 4") if "macro" in said else said
-    fixes, _ = fixed(PLAIN + body, head=USED)
-    assert fixes and not any(fix.edit for fix in fixes)
-    assert all(any(said in rewrite for rewrite in fix.rewrite) for fix in fixes), fixes[0].rewrite
+def test_another_use_is_named_and_no_edit_is_offered(body: str, said: str, used: tuple[Fix, ...]) -> None:
+    number = [case for case, _ in USES].index(body)
+    fixes = [fix for fix in used if fix.line == 4 + 10 * number]
+    line = said.partition(", ")[0]
+    at = int(line.removeprefix("line ").partition(" ")[0])
+    wanted = said.replace(f"line {at}", f"line {at + (10 * number if at > 2 else 0)}")
+    assert {fix.kind for fix in fixes} == {"padding", "swizzle"} and not any(fix.edit for fix in fixes)
+    assert all(any(wanted in rewrite for rewrite in fix.rewrite) for fix in fixes), fixes[0].rewrite
     assert all("__shared__" not in fix.code for fix in fixes)
 
 
@@ -136,7 +152,9 @@ def test_arrays_of_one_name_are_several() -> None:
     fixes, notes = fixed(body)
     assert [fix.line for fix in fixes if fix.kind == "padding"] == [2, 5] and not notes
     two = f"__global__ void a(float* o) {{ int tx = threadIdx.x, ty = threadIdx.y;\n{scope.format(pitch=32)} }}\n"
-    fixes, notes = fixes_of(read_kernel(two + two.replace("void a", "void b").replace("[32];", "[64];"), (32, 32)))
+    fixes, notes = fixes_of(
+        read_kernel(two + two.replace("void a", "void b").replace("[32];", "[64];"), (32, 32))
+    )
     assert [(fix.line, fix.extra_bytes) for fix in fixes if fix.edit] == [(2, 128), (6, 128)] and not notes
 
 

@@ -153,15 +153,11 @@ def edited(declared: Declaration, edits: Sequence[Edit]) -> str:
         row = edit.line - written.line
         if 0 <= row < len(lines):
             at = edit.column - (written.column if row == 0 else 1)
-            lines[row] = (
-                lines[row][:at] + edit.after.encode() + lines[row][at + len(edit.before.encode()) :]
-            )
+            lines[row] = lines[row][:at] + edit.after.encode() + lines[row][at + len(edit.before.encode()) :]
     return " ".join(line.decode().strip() for line in lines)
 
 
-def rewriting(
-    array: SharedArray, pitch: int, elements: int, hinder: Sequence[str]
-) -> tuple[str, ...]:
+def rewriting(array: SharedArray, pitch: int, elements: int, hinder: Sequence[str]) -> tuple[str, ...]:
     """The accesses that an index function asks to be rewritten, and what else knows where elements are.
 
     `elements` are those that the array then has; rows are of `pitch` elements as they are declared or read.
@@ -210,9 +206,7 @@ def _up(nbytes: int, align: int) -> int:
     return -(-nbytes // align) * align
 
 
-def past_limit(
-    array: SharedArray, reading: KernelReading, machine: Arch, more: int, dynamic: int
-) -> str:
+def past_limit(array: SharedArray, reading: KernelReading, machine: Arch, more: int, dynamic: int) -> str:
     """Why `more` static bytes, or `dynamic` bytes of the launch, are not to be had; "" where they are."""
     static = static_bytes(reading, array.declared) + (0 if array.dynamic else more)
     if not array.dynamic:

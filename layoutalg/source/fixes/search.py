@@ -177,7 +177,9 @@ class _Search:
             return []
         if not self.array.dims:
             kind = self.array.element
-            self.tried.refused[f"it is one {kind.name} of {kind.bytes} bytes, not an array of elements"] = None
+            self.tried.refused[f"it is one {kind.name} of {kind.bytes} bytes, not an array of elements"] = (
+                None
+            )
             return []
         own = list(self._all())
         best = {kind: min((f for f in own if f.kind == kind), key=lambda f: f.extra_bytes, default=None)
@@ -339,7 +341,9 @@ class _Search:
         whole, highest = self._whole(tile), (size - 1).bit_length()
         for count in range(1, MOST_BITS + 1):
             for base in range(whole, highest - 2 * count + 1):
-                last = size - size % (1 << base + count)  # whole blocks are permuted, perhaps what is left over
+                last = size - size % (
+                    1 << base + count
+                )  # whole blocks are permuted, perhaps what is left over
                 for shift in range(count, highest - base - count + 1):
                     swizzle = Swizzle(count, base, shift)
                     if all(swizzle(at) < size for at in range(last, size)):

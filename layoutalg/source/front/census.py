@@ -166,7 +166,9 @@ class Census:
             argument = node.type == "type_identifier" and above.type == "parameter_declaration"
             if node.type != "identifier" and not argument:  # `T x(y);` may be a function of a type y
                 continue
-            field = next((above.field_name_for_child(i) for i, c in enumerate(above.children) if c.id == node.id), "")
+            field = next(
+                (above.field_name_for_child(i) for i, c in enumerate(above.children) if c.id == node.id), ""
+            )
             declares = field == "declarator" and above.type != "parameter_declaration"
             if not declares and field not in ("function", "name", "scope"):
                 found[self.said(node)] = None

@@ -45,7 +45,9 @@ def declared_names(census: Census) -> tuple[frozenset[str], frozenset[str]]:
             every |= {census.said(name)} if name is not None else set()
     for node in (*census.nodes("enumerator"), *census.nodes("preproc_def")):
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        plain = node.type == "enumerator" or (value is not None and _CONSTANT.match(census.said(value)) is not None)
+        plain = node.type == "enumerator" or (
+            value is not None and _CONSTANT.match(census.said(value)) is not None
+        )
         if name is not None:
             (numbers if plain else others).add(census.said(name))
     return frozenset(every), frozenset(numbers - others)
@@ -70,7 +72,9 @@ def candidates(census: Census, unknown: set[str], declared: frozenset[str]) -> l
     return found
 
 
-def helped(census: Census, names: list[str], before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
+def helped(
+    census: Census, names: list[str], before: list[dict[str, Any]], after: list[dict[str, Any]]
+) -> list[str]:
     """The names in statements that were taken out `before` and are not `after` all names have a value."""
     still = {(each["start"], each["end"]) for each in after}
     cured = [each for each in before if not any(a < each["end"] and each["start"] < b for a, b in still)]

@@ -144,7 +144,9 @@ def _in_macros(census: Census, name: str, scope: Any) -> Iterator[Use]:
         if head and re.search(rf"\b{re.escape(head)}\b", within) and (
             head != name or re.search(rf"\b{re.escape(name)}\s*\(", within)
         ):  # fmt: skip
-            yield Use(node.start_point[0] + 1, node.start_point[1] + 1, "a macro names it", _line(census, node))
+            yield Use(
+                node.start_point[0] + 1, node.start_point[1] + 1, "a macro names it", _line(census, node)
+            )
 
 
 def _macro(census: Census, node: Any) -> str:

@@ -158,6 +158,7 @@ def _access(access: SourceAccess) -> dict[str, Any]:
         "efficiency",
         "read",
         "why",
+        "note",
     )
     return {name: getattr(access, name) for name in names}
 
@@ -183,7 +184,8 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     parts.append(f"{said}.")
     if reading.wanted:
         parts.append(f"More is read with --set for {', '.join(reading.wanted)}.")
-    parts += [f"Note: {note}." for note in (*reading.notes, *notes)]
+    noted = [f"line {a.line}, {a.op} {a.array}: {a.note}" for a in reading.memory if a.note]
+    parts += [f"Note: {note}." for note in (*noted, *reading.notes, *notes)]
     say(*parts)
 
 
