@@ -98,7 +98,8 @@ def _conflicts(reading: KernelReading, _: object) -> str:
         return f"bank conflicts: {', '.join(found)}"
     unread = [a for a in reading.memory if not a.read and a.space != "global"]
     if unread:
-        return f"not known: {len(unread)} of {len(reading.memory)} accesses are not read, and may have bank conflicts"
+        count = f"{len(unread)} of {len(reading.memory)} accesses"
+        return f"not known: {count} are not read, and may have bank conflicts"
     return ""
 
 

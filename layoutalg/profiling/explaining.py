@@ -86,7 +86,8 @@ def _conflict(
     if not found or not found.conflicts or times is None:
         return
     # the counters do not say which bank serves how many words, so they do not say of how many ways it is
-    yield f"bank conflicts, {float(times):.3g} times the ideal: {found.conflicts:,} wavefronts more than needed"
+    more = f"{found.conflicts:,} wavefronts more than needed"
+    yield f"bank conflicts, {float(times):.3g} times the ideal: {more}"
     if fixes:
         yield f"none with {', or '.join(fixes)}"
         return

@@ -29,6 +29,7 @@ from layoutalg.source.terms import (
     scale,
     truth,
 )
+from layoutalg.source.unread import SILENT, is_number
 from layoutalg.source.values import (
     LOADED,
     REAL,
@@ -40,7 +41,6 @@ from layoutalg.source.values import (
     Unknown,
     Value,
     blank,
-    is_number,
     moved,
     unknown,
 )
@@ -52,31 +52,6 @@ _STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
 _SAME = frozenset(
     {"__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned", "forward", "move"}
 )
-SILENT = frozenset(
-    {
-        "__pipeline_commit",
-        "__pipeline_wait_prior",
-        "__syncthreads",
-        "__syncwarp",
-        "__threadfence",
-        "__threadfence_block",
-        "__builtin_assume",
-        "__isConstant",
-        "__isGlobal",
-        "__isLocal",
-        "__isShared",
-        "__trap",
-        "__nanosleep",
-        "assert",
-        "clock",
-        "clock64",
-        "fill_fragment",
-        "mma_sync",
-        "printf",
-    }
-)
-"""Functions that touch no memory that is counted."""
-
 _COPIES = frozenset({"cvta", "cvt", "mov"})
 """Instructions after which the first operand is the second."""
 

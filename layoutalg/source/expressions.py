@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from layoutalg.source.front import Function, Node, Type, takes_values
-from layoutalg.source.machine import Condition, Place, State, conjunction, register_array
+from layoutalg.source.front import Node, Type
+from layoutalg.source.machine import Condition, Place, conjunction, register_array
 from layoutalg.source.terms import (
     ONE,
     ZERO,
@@ -24,6 +24,7 @@ from layoutalg.source.terms import (
     scale,
     truth,
 )
+from layoutalg.source.unread import Unread, is_number
 from layoutalg.source.values import (
     LOADED,
     REAL,
@@ -40,8 +41,6 @@ from layoutalg.source.values import (
     blank,
     chosen,
     converted,
-    is_number,
-    may_reach,
     moved,
     number,
     unknown,
@@ -50,14 +49,9 @@ from layoutalg.source.values import (
 WIDTHS = (1, 2, 4, 8, 16)
 _COMPARED = frozenset({"<", ">", "<=", ">=", "==", "!="})
 _BITS = {"&": "and", "|": "or", "^": "xor"}
-_FORMS = {
-    "CXX_FOR_RANGE_STMT": "range-based for", "CXX_NEW_EXPR": "new", "CXX_DELETE_EXPR": "delete",
-    "StmtExpr": "statement expression", "CXX_TRY_STMT": "try", "CXX_CATCH_STMT": "catch",
-}  # fmt: skip
-"""Forms that are not read, by libclang's names, and what they are called."""
 
 
-class Expressions(State):
+class Expressions(Unread):
     """Values and places of expressions."""
 
     def call(self, node: Node) -> Value:
@@ -116,30 +110,6 @@ class Expressions(State):
                 self.value(child)
         self.unlisted(node)
         return Unknown(f"{node.value or node.kind} at {node.place} is not read")
-
-    def unlisted(self, node: Node) -> None:
-        """Tell of a form that is not known, unless it names nothing but numbers in registers."""
-        leaf = not node.children and node.type is not None and node.type.kind not in ("other", "void")
-        if leaf or self.names_memory(node):
-            self.fence()
-            form = _FORMS.get(str(node.value), "")
-            self.refuse(node, form, "", f"{form or node.value or node.kind} is not read")
-
-    def names_memory(self, node: Node) -> bool:
-        """Whether memory, a pointer, an object that may hold one, or a function is named below a node."""
-        for inner in node.walk():
-            if inner.kind in ("call", "construct", "asm", "this"):
-                return True
-            if inner.kind == "name":
-                declared = self.declaration(inner.value)
-                kind = declared.type
-                if (
-                    declared.space != "local"
-                    or kind.kind in ("pointer", "reference", "other")
-                    or may_reach(kind)
-                ):
-                    return True
-        return False
 
     _kept: Value = UNSET
     """What the last assignment stored."""
@@ -343,20 +313,12 @@ class Expressions(State):
         if array is not None:
             self.fence()
             self.refuse(node, f"construct {name}", array, f"{name} is made of its address")
-        elif self._touches(self.kernel.functions.get(node.value)):
+        elif self.touches_memory(self.kernel.functions.get(node.value)):
             self.fence()
             self.refuse(node, f"construct {name}", "", f"what the constructor of {name} does is not read")
         if found and all(isinstance(v, Real) for v in found):
             return REAL
         return blank(node.type)
-
-    def _touches(self, constructor: Function | None) -> bool:
-        """Whether the body of a constructor names memory, a pointer or a function."""
-        if constructor is None or constructor.body is None:
-            return False
-        return self.names_memory(constructor.body) or any(
-            inner.kind in ("other", "subscript", "unary") for inner in constructor.body.walk()
-        )
 
     def _listed(self, node: Node) -> Value:
         kind = node.type
@@ -392,36 +354,6 @@ class Expressions(State):
                     return entry.this.address
                 break
         return Unknown("an object that is not in memory")
-
-    # --- what is handed to a function that is not read --------------------------------------------------
-
-    def handed(self, child: Node, name: str) -> Value:
-        """The value of an argument; of a place in memory that is handed on as a reference, its address."""
-        if child.kind not in ("name", "subscript", "member", "unary") or takes_values(name):
-            return self.value(child)
-        if child.kind == "unary" and child.value != "*":
-            return self.value(child)
-        place = self.place(child)
-        if place.address is not None and place.address.array.space != "local":
-            return place.address
-        return self.load(child, place)
-
-    def reaching(self, name: str, given: list[Node], found: list[Value]) -> str | None:
-        """The array, or "", that a function may reach through its arguments; None where they are numbers."""
-        for child, value in zip(given, found, strict=True):
-            inner = child.children[0] if child.kind == "cast" and child.children else None
-            if child.kind == "text" or (inner is not None and inner.kind == "text"):
-                continue
-            kind = child.type
-            if isinstance(value, Address) and value.array.space != "local":
-                return value.array.name
-            if isinstance(value, Unknown) and kind is not None and kind.kind == "pointer":
-                return ""
-            if name.startswith("operator") and is_number(kind):
-                continue
-            if kind is not None and not takes_values(name) and may_reach(kind):
-                return ""
-        return None
 
     # --- places -----------------------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 The idea.  Loads of c[0], c[1], c[2], c[3] are counted as they are written, each an instruction.  A compiler
 may join them where they are neighbours in every lane, at an aligned address, with nothing between them that
 orders memory; their lanes are then apart by a vector, not by the distance that conflicts.  So accesses that
-differ by constants alone, and turns of a loop that step from neighbour to neighbour, are counted in the joined
-form too: by the same definition, which refuses an address that is not aligned.
+differ by constants alone, and turns of a loop that step from neighbour to neighbour, are counted in the
+joined form too: by the same definition, which refuses an address that is not aligned.
 
 Whether a compiler does it is not known; the counts of a kernel stay those of its text.
 """

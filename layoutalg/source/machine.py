@@ -314,7 +314,7 @@ MOST_ALIGNED = 16
 
 
 def alignment(array: Array) -> int:
-    """The bytes that an array is known to start at multiples of; 0 for a volatile one, which is not joined."""
+    """The bytes that an array starts at multiples of; 0 for a volatile one, which is not joined."""
     kind = array.type
     if kind is None or "volatile" in kind.name:
         return 0

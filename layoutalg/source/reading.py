@@ -47,8 +47,8 @@ class SourceAccess:
     `instructions` are warp instructions, of all loop turns; `total` wavefronts in shared memory and sectors
     in global memory, `ideal_total` the fewest.  `ways` is the n of the worst instruction's n-way conflict, 1
     without one, None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.
-    Where `read` is false, `why` says why, and the counts are None.  `note` says what else is to be known of the
-    counts, None where nothing is.
+    Where `read` is false, `why` says why, and the counts are None.  `note` is what else is to be known of the
+    counts, or None.
     """
 
     line: int

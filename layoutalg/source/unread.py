@@ -1,8 +1,9 @@
-"""What a kernel may touch and was not read: sites of the census, and statements that were taken out.
+"""What a kernel may touch and was not read: calls without a body, unknown forms, and sites of the census.
 
 The idea.  What is known to touch no memory is listed, and everything else is told.  A call touches none where
-its function takes numbers by value, or where nothing but numbers is in its arguments; a statement that was
-taken out for an error touches none where it names nothing but numbers.
+its function takes numbers by value, or where nothing but numbers is in its arguments: an object may hold a
+pointer unless its members are seen to be numbers.  A statement that was taken out for an error touches none
+where it names nothing but numbers.
 """
 
 from __future__ import annotations
@@ -11,14 +12,159 @@ import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from layoutalg.source.calls import SILENT
-from layoutalg.source.front import Kernel, Parsed, Removed, Site, takes_values
+from layoutalg.source.front import Function, Kernel, Node, Parsed, Removed, Site, Type, takes_values
+from layoutalg.source.machine import Place, State
+from layoutalg.source.values import Address, Unknown, Value
+
+SILENT = frozenset(
+    {
+        "__pipeline_commit",
+        "__pipeline_wait_prior",
+        "__syncthreads",
+        "__syncwarp",
+        "__threadfence",
+        "__threadfence_block",
+        "__builtin_assume",
+        "__isConstant",
+        "__isGlobal",
+        "__isLocal",
+        "__isShared",
+        "__trap",
+        "__nanosleep",
+        "assert",
+        "clock",
+        "clock64",
+        "fill_fragment",
+        "mma_sync",
+        "printf",
+    }
+)
+"""Functions that touch no memory that is counted."""
 
 _GIVEN = frozenset(
     {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "true", "false", "nullptr", "NULL"}
 )
-_TYPES = re.compile(r"(const_|static_|reinterpret_|dynamic_|bit_)cast\b|(unsigned |signed )?(int|char|short|long)$|"
-                    r"(float|double|bool|half|__half|unsigned|size_t|u?int(8|16|32|64)_t|sizeof|alignof|decltype)$")  # fmt: skip
+_TYPES = re.compile(
+    r"((const_|static_|reinterpret_|dynamic_|bit_)cast|(unsigned |signed )?(int|char|short|long)|float|"
+    r"double|bool|half|__half|unsigned|size_t|u?int(8|16|32|64)_t|sizeof|alignof|decltype)\Z"
+)
+
+
+_FORMS = {
+    "CXX_FOR_RANGE_STMT": "range-based for", "CXX_NEW_EXPR": "new", "CXX_DELETE_EXPR": "delete",
+    "StmtExpr": "statement expression", "CXX_TRY_STMT": "try", "CXX_CATCH_STMT": "catch",
+}  # fmt: skip
+"""Forms that are not read, by libclang's names, and what they are called."""
+
+
+_NUMBERS = frozenset(
+    {"__nv_bfloat16", "__nv_bfloat162", "__half2", "__nv_fp8_e4m3", "__nv_fp8_e5m2", "layoutalg_any", "dim3"}
+)
+"""Records of CUDA's headers, and of a call that is not known, whose operators take and give numbers."""
+
+
+def is_number(given: Type | None) -> bool:
+    """Whether a type is a number, or one of CUDA's records of numbers."""
+    return given is not None and (
+        given.kind in ("int", "float") or given.name.removeprefix("const ") in _NUMBERS
+    )
+
+
+def may_reach(given: Type) -> bool:
+    """Whether an object of a record's type may hold a pointer: its members are not all seen to be numbers."""
+    if given.kind == "array" and given.to is not None:
+        return may_reach(given.to)
+    if given.kind != "record":
+        return False
+    if "cooperative_groups" in given.name:
+        return False
+    if "layoutalg_any" in given.name or "(lambda" in given.name:
+        return True
+    end = max((at + kind.bytes for _, at, kind in given.fields), default=1)
+    hidden = given.bytes > -(-end // given.align) * given.align  # members of a base
+    return hidden or any(
+        kind.kind in ("pointer", "reference", "other", "void") or may_reach(kind)
+        for _, _, kind in given.fields
+    )
+
+
+class Unread(State):
+    """What the reader tells of forms and calls that it does not read."""
+
+    def value(self, node: Node | None) -> Value:
+        """The value of an expression; see expressions."""
+        raise NotImplementedError
+
+    def place(self, node: Node) -> Place:
+        """The place that an expression names; see expressions."""
+        raise NotImplementedError
+
+    def load(self, node: Node, place: Place) -> Value:
+        """What a place holds; see expressions."""
+        raise NotImplementedError
+
+    def handed(self, child: Node, name: str) -> Value:
+        """The value of an argument; of a place in memory that is handed on as a reference, its address."""
+        if child.kind not in ("name", "subscript", "member", "unary") or takes_values(name):
+            return self.value(child)
+        if child.kind == "unary" and child.value != "*":
+            return self.value(child)
+        place = self.place(child)
+        if place.address is not None and place.address.array.space != "local":
+            return place.address
+        return self.load(child, place)
+
+    def reaching(self, name: str, given: list[Node], found: list[Value]) -> str | None:
+        """The array, or "", that a function may reach through its arguments; None where they are numbers."""
+        for child, value in zip(given, found, strict=True):
+            inner = child.children[0] if child.kind == "cast" and child.children else None
+            if child.kind == "text" or (inner is not None and inner.kind == "text"):
+                continue
+            kind = child.type
+            if isinstance(value, Address) and value.array.space != "local":
+                return value.array.name
+            if isinstance(value, Unknown) and kind is not None and kind.kind == "pointer":
+                return ""
+            if name.startswith("operator") and is_number(kind):
+                continue
+            if kind is not None and not takes_values(name) and may_reach(kind):
+                return ""
+        return None
+
+    def unlisted(self, node: Node) -> None:
+        """Tell of a form that is not known, unless it names nothing but numbers in registers."""
+        leaf = not node.children and node.type is not None and node.type.kind not in ("other", "void")
+        if leaf or self.names_memory(node):
+            self.fence()
+            form = _FORMS.get(str(node.value), "")
+            self.refuse(node, form, "", f"{form or node.value or node.kind} is not read")
+
+    def names_memory(self, node: Node) -> bool:
+        """Whether memory, a pointer, an object that may hold one, or a function is named below a node."""
+        for inner in node.walk():
+            if inner.kind in ("call", "construct", "asm", "this"):
+                return True
+            if inner.kind == "name":
+                declared = self.declaration(inner.value)
+                kind = declared.type
+                if (
+                    declared.space != "local"
+                    or kind.kind in ("pointer", "reference", "other")
+                    or may_reach(kind)
+                ):
+                    return True
+        return False
+
+    def touches_memory(self, constructor: Function | None) -> bool:
+        """Whether the body of a constructor names memory, a pointer or a function."""
+        if constructor is None or constructor.body is None:
+            return False
+        return self.names_memory(constructor.body) or any(
+            inner.kind in ("other", "subscript", "unary") for inner in constructor.body.walk()
+        )
+
+
+# --- the census -----------------------------------------------------------------------------------------
 
 
 class Untold(NamedTuple):
@@ -98,7 +244,8 @@ def _read_functions(kernel: Kernel, reached: Collection[str]) -> set[str]:
 
 def _numbers(parsed: Parsed, kernel: Kernel) -> set[str]:
     """The names that hold numbers, wherever they are declared, or may be given as numbers."""
-    plain, others = set(parsed.numbers), set()
+    plain: set[str] = set(parsed.numbers)
+    others: set[str] = set()
     for declared in kernel.declarations.values():
         number = declared.type.kind in ("int", "float") and declared.space == "local"
         (plain if number else others).add(declared.name)

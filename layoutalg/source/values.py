@@ -47,7 +47,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Address:
-    """`offset` bytes behind the start of `array`; `inner` are (index, extent) of the subscripts that led to it."""
+    """`offset` bytes behind the start of `array`; `inner` are (index, extent) of the subscripts to it."""
 
     array: Array
     offset: Sum
@@ -219,34 +219,3 @@ def _only_real(given: Type) -> bool:
     if given.kind == "record":
         return bool(given.fields) and all(_only_real(t) for _, _, t in given.fields)
     return given.kind == "float"
-
-
-_NUMBERS = frozenset(
-    {"__nv_bfloat16", "__nv_bfloat162", "__half2", "__nv_fp8_e4m3", "__nv_fp8_e5m2", "layoutalg_any", "dim3"}
-)
-"""Records of CUDA's headers, and of a call that is not known, whose operators take and give numbers."""
-
-
-def is_number(given: Type | None) -> bool:
-    """Whether a type is a number, or one of CUDA's records of numbers."""
-    return given is not None and (
-        given.kind in ("int", "float") or given.name.removeprefix("const ") in _NUMBERS
-    )
-
-
-def may_reach(given: Type) -> bool:
-    """Whether an object of a record's type may hold a pointer: its members are not all seen to be numbers."""
-    if given.kind == "array" and given.to is not None:
-        return may_reach(given.to)
-    if given.kind != "record":
-        return False
-    if "cooperative_groups" in given.name:
-        return False
-    if "layoutalg_any" in given.name or "(lambda" in given.name:
-        return True
-    end = max((at + kind.bytes for _, at, kind in given.fields), default=1)
-    hidden = given.bytes > -(-end // given.align) * given.align  # members of a base
-    return hidden or any(
-        kind.kind in ("pointer", "reference", "other", "void") or may_reach(kind)
-        for _, _, kind in given.fields
-    )

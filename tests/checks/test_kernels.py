@@ -128,7 +128,8 @@ def test_values_that_are_none(folder: Path, line: str, part: str) -> None:
 def test_conflict_free_is_not_passed_where_accesses_are_not_read(folder: Path) -> None:
     wrapped = """
 struct Tile { float* p; __device__ explicit Tile(float* q) : p(q) {} };
-__global__ void transpose(float* o) { __shared__ float s[64]; Tile t(s); t.p[threadIdx.x] = 1; o[threadIdx.x] = 1; }
+__global__ void transpose(float* o) { __shared__ float s[64]; Tile t(s);
+  t.p[threadIdx.x] = 1; o[threadIdx.x] = 1; }
 """
     (folder / "transpose.cu").write_text(wrapped)
     text = '[[kernel]]\nfile = "transpose.cu"\nblock = 32\nlimits = ["conflict-free"]'

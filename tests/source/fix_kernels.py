@@ -37,7 +37,7 @@ DIRTY = ("alias", "cast", "pointer", "overrun", "row", "reference", "function", 
 
 
 class Moved(NamedTuple):
-    """An index function, its name, the pitch of its rows, and the elements of the array, "" where they stay."""
+    """An index function, its name, the pitch of its rows, and the array's elements, "" where they stay."""
 
     function: str
     name: str
@@ -57,7 +57,7 @@ class Drawn:
     clean: bool
 
     def rendered(self, moved: str = "", pitch: int = 0) -> str:
-        """The text; with `moved`, an element is that of the index function of this name, in rows of `pitch`."""
+        """The text; with `moved`, an element is that of this index function, in rows of `pitch`."""
         return PLACE.sub(lambda m: self._element(m, moved, pitch), self.text)
 
     def _element(self, match: re.Match[str], moved: str, pitch: int) -> str:
@@ -172,7 +172,8 @@ def whole_text(kernels: Sequence[Drawn], moved: Mapping[int, Moved] | None = Non
 
 def results(texts: Sequence[str], kernels: Sequence[Drawn]) -> Any:
     """What each kernel of some texts writes: float32 of shape (texts, kernels, 1024)."""
-    parts, cases = [], []
+    parts: list[str] = []
+    cases: list[str] = []
     for n, text in enumerate(texts):
         parts.append(f"namespace v{n} {{\n{text}\n}}\n")
         for one in kernels:

@@ -1,4 +1,4 @@
-"""What `--fix` offers is pasted into drawn kernels: results stay, and the counts are those that are promised."""
+"""What `--fix` offers is pasted into drawn kernels: results stay, and counts are those that are promised."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def test_where_nothing_is_found_what_was_tried_is_said() -> None:
     fixes, notes = fixes_of(read_kernel(f"__global__ void k(float *p) {{ {body} }}", 32))
     assert not fixes
     assert notes == (
-        "s: conflicts are left by pads of 4, 8, ..., 128 bytes per row of 33 or 32 elements and by 110 swizzles "
-        "Sw<B,M,S>, with B of 1 to 5, M of 0 to 8, S of 1 to 10; others were not tried",
+        "s: conflicts are left by pads of 4, 8, ..., 128 bytes per row of 33 or 32 elements and by 110 "
+        "swizzles Sw<B,M,S>, with B of 1 to 5, M of 0 to 8, S of 1 to 10; others were not tried",
     )
 
 
@@ -146,12 +146,13 @@ def test_another_use_is_named_and_no_edit_is_offered(body: str, said: str, used:
 
 
 def test_arrays_of_one_name_are_several() -> None:
-    """Of two kernels, and of two scopes: each has its own fix, which the accesses to the other do not touch."""
+    """Of two kernels, and of two scopes: each has its own fix."""
     scope = "{{ __shared__ float s[32][{pitch}];\ns[ty][tx] = 1;\no[tx + 32 * ty] = s[tx][ty]; }}"
     body = "\n".join(scope.format(pitch=pitch) for pitch in (32, 64))
     fixes, notes = fixed(body)
     assert [fix.line for fix in fixes if fix.kind == "padding"] == [2, 5] and not notes
-    two = f"__global__ void a(float* o) {{ int tx = threadIdx.x, ty = threadIdx.y;\n{scope.format(pitch=32)} }}\n"
+    start = "__global__ void a(float* o) { int tx = threadIdx.x, ty = threadIdx.y;\n"
+    two = f"{start}{scope.format(pitch=32)} }}\n"
     fixes, notes = fixes_of(
         read_kernel(two + two.replace("void a", "void b").replace("[32];", "[64];"), (32, 32))
     )
@@ -186,7 +187,8 @@ def test_structs_keep_their_type() -> None:
 
 
 def test_edits_of_one_declaration_stand_together() -> None:
-    body = "__shared__ float s[32][32], r[32][TILE * 2];\ns[ty][tx] = r[ty][tx] = 1; o[tx] = s[tx][ty] + r[tx][ty];"
+    body = "__shared__ float s[32][32], r[32][TILE * 2];\ns[ty][tx] = r[ty][tx] = 1;"
+    body += "o[tx] = s[tx][ty] + r[tx][ty];"
     fixes, _ = fixed(body, head="#define TILE 16\n")
     codes = {fix.code for fix in fixes if fix.edit}
     assert codes == {"__shared__ float s[32][33], r[32][(TILE * 2) + 1];  // rows of 33 instead of 32"}

@@ -1,4 +1,4 @@
-"""A note is on rows whose accesses a compiler may join, with the count of the joined form, and on no others."""
+"""A note is on rows whose accesses a compiler may join, with the count of the joined form; on no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may touch memory and is not read is in the list, what --set may help with is named, and nothing else."""
+"""What may touch memory and is not read is in the list, and what --set may help with is named."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ __device__ void refd(float& x); __device__ void numb(int n); __device__ void vie
 __device__ void filled(float (&x)[64]); __device__ float twice(float x);
 #define WIDTH 32
 """
-START = "__global__ void k{n}(float* p, int n, View v) {{ __shared__ float s[64]; int t = threadIdx.x; float a = 1;\n"
+START = (
+    "__global__ void k{n}(float* p, int n, View v) {{ __shared__ float s[64]; int t = threadIdx.x; float a;\n"
+)
 
 TOLD = (
     # a statement that may access memory, and the op of what is told of it
@@ -46,8 +48,9 @@ TOLD = (
 )
 SILENT = (
     # a statement that touches no memory
-    "numb(t);", "a = twice(a);", "unknown_number(a, 3);", "a = __unknown_intrinsic(a);", "a = sinpif(a) + __hfoo(a);",
-    "Num m{1}; Num m2 = m + m;", "a = Op()(a);", "int w = WIDE * 2;", "unknown_number(WIDTH, n);", "__syncthreads();",
+    "numb(t);", "a = twice(a);", "unknown_number(a, 3);", "a = __unknown_intrinsic(a);",
+    "a = sinpif(a) + __hfoo(a);", "Num m{1}; Num m2 = m + m;", "a = Op()(a);", "int w = WIDE * 2;",
+    "unknown_number(WIDTH, n);", "__syncthreads();",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The n of an n-way conflict is one number in every command: words that a bank of the worst instruction serves."""
+"""The n of an n-way conflict is one number in every command: words of a bank of the worst instruction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from layoutalg.analysis import batch_lanes, warp_rule, ways_batch, worst_clash
-from layoutalg.draw.access import conflict_note
+from layoutalg.draw import schedule
 from layoutalg.source import read_kernel
 from tests.command import answer
 from tests.sweeps import each
@@ -56,13 +56,13 @@ def test_every_command_counts_the_same_ways(element: str) -> None:
     assert ways_batch(rule, machine, *batch_lanes(rule, machine, np.array(lanes))).tolist() == wanted
     for row, ways in zip(places, wanted, strict=True):
         total, found = kernel_ways(element, [row])
-        said = conflict_note(op, [width * at for at in row], "sm_90")
         assert found == (ways if total > rule.lanes // rule.group_lanes else 1)
-        assert (f"a conflict of {ways} ways" in said) == (ways > 1)
+        drawn = schedule(op, [width * at for at in row], "sm_90")
+        assert 1 + max(service.wavefront for service in drawn) == ways
 
 
 def test_a_worst_instruction_is_one_past_its_ideal() -> None:
-    """Four phases without a conflict take more wavefronts than one phase with 3 ways, and are not the worst."""
+    """Four phases without a conflict take more wavefronts than a phase of 3 ways, and are not the worst."""
     text = """
 __global__ void k(float4* o) { __shared__ float4 s[512]; int t = threadIdx.x;
   if (t < 32 || t < 35) o[t] = s[t < 32 ? t : 8 * t]; }"""

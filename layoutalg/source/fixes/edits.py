@@ -1,9 +1,9 @@
 """What of a text has to change so that a shared array has another layout.
 
-The idea.  One edit of the declaration is enough for a padding where each use of the array is an element, named
-with all its dimensions, and where no inner index leaves its dimension (`hindrances` has none).  Everything
-else, and every swizzle, has accesses that must be rewritten: these are named by line, with what else knows
-where elements are.  The number of bytes is held against the limits of the architecture.
+The idea.  One edit of the declaration is enough for a padding where each use of the array is an element,
+named with all its dimensions, and where no inner index leaves its dimension (`hindrances` has none).
+Everything else, and every swizzle, has accesses that must be rewritten: these are named by line, with what
+else knows where elements are.  The number of bytes is held against the limits of the architecture.
 
 Sources.  CUDA C++ Programming Guide, "Compute Capabilities": static and dynamic shared memory per block.
 """
@@ -216,7 +216,8 @@ def past_limit(array: SharedArray, reading: KernelReading, machine: Arch, more: 
         return ""
     limit = machine.max_shared_bytes_per_block
     if static + dynamic > limit:
-        return f"{static + dynamic:,} bytes of shared memory, and a block of {machine.name} has at most {limit:,}"
+        most = f"a block of {machine.name} has at most {limit:,}"
+        return f"{static + dynamic:,} bytes of shared memory, and {most}"
     return ""
 
 

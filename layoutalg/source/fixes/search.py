@@ -335,8 +335,10 @@ class _Search:
         return self._applied(tile, layout.swizzles[0], tile.rows * tile.pitch)
 
     def _searched(self, tile: _Tile) -> Fix | None:
-        """The first swizzle that leaves no conflict, of few bits rather, of those that keep vectors whole and map
-        the array onto itself."""
+        """The first swizzle that leaves no conflict, of few bits rather.
+
+        All that keep vectors whole and map the array onto itself are tried.
+        """
         size = self.array.size
         whole, highest = self._whole(tile), (size - 1).bit_length()
         for count in range(1, MOST_BITS + 1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from layoutalg.layout import Swizzle
 
@@ -23,8 +24,9 @@ class Tried:
         """What left conflicts, and what was not tried.
 
         >>> tried = Tried({32: [4, 8, 12]}, {Swizzle(1, 0, 5): None, Swizzle(2, 1, 5): None})
-        >>> tried.words()
-        'conflicts are left by pads of 4, 8, 12 bytes per row of 32 elements and by Sw<1,0,5>, Sw<2,1,5>; others were not tried'
+        >>> print(tried.words().replace(" and by ", "\\n"))
+        conflicts are left by pads of 4, 8, 12 bytes per row of 32 elements
+        Sw<1,0,5>, Sw<2,1,5>; others were not tried
         >>> Tried().words()
         'no padding and no swizzle was tried'
         """
@@ -42,7 +44,7 @@ class Tried:
 
 def _numbers(given: list[int]) -> str:
     """4, 8, 12 as they are; a long row of equal steps by its first two and its last."""
-    steps = {b - a for a, b in zip(given, given[1:], strict=False)}
+    steps = {b - a for a, b in pairwise(given)}
     if len(given) > 4 and len(steps) == 1:
         return f"{given[0]}, {given[1]}, ..., {given[-1]}"
     return ", ".join(map(str, given))

@@ -182,9 +182,8 @@ class Parser:
         if why is not None:
             first, last = self._line(start), self._line(end)
             inside = self.census.function(start)
-            where = {"function": inside.name if inside is not None else ""}
-            where |= {"start": start, "end": end, "first": first, "last": last}
-            self.removed.append(why | where)
+            where = {"start": start, "end": end, "first": first, "last": last}
+            self.removed.append(why | where | {"function": inside.name if inside is not None else ""})
         return True
 
     def _line(self, offset: int) -> int:
@@ -327,7 +326,7 @@ def _of_statement(census: Census, removed: dict[str, Any]) -> dict[str, Any]:
 
 
 def open_names(parser: Parser, folder: Path, declared: frozenset[str]) -> list[str]:
-    """The names that nothing declares and for which a number lets statements be read: what --set may help with."""
+    """The names that nothing declares and for which a number lets statements be read."""
     names = candidates(parser.census, parser.unknown, declared)
     if not names:
         return []

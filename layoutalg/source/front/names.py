@@ -1,9 +1,9 @@
 """Names of a text: those that it declares as plain numbers, and those that are open, for which a value helps.
 
-The idea.  A name that is declared nowhere may be a macro or a constant of a header that is missing, and then a
-value of it lets its statements be read.  It may as well be a namespace, a function, a type, or a variable
-whose declaration has an error; no value helps with those.  So it is tried: with numbers for all names that the
-text does not declare, which statements have no error any more?
+The idea.  A name that is declared nowhere may be a macro or a constant of a header that is missing, and then
+a value of it lets its statements be read.  It may as well be a namespace, a function, a type, or a variable
+whose declaration has an error; no value helps with those.  So it is tried: with numbers for all names that
+the text does not declare, which statements have no error any more?
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from layoutalg.source.front.census import Census
 
 _TYPES = frozenset({"primitive_type", "sized_type_specifier"})
-_NUMBERS = re.compile(r"(u?(int|char|short|long|longlong)|size_t|ptrdiff_t|u?int(8|16|32|64|ptr)_t|half|__half|"
+_NUMBERS = re.compile(r"(u?(int|char|short|long|longlong)|size_t|ptrdiff_t|u?int(8|16|32|64|ptr)_t|(__)?half|"
                       r"(__)?nv_bfloat16|dim3)\Z")  # fmt: skip
 _CONSTANT = re.compile(r"[\s\d+\-*/%()<>.]*(0[xX][0-9a-fA-F]+)?[uUlLfF]*\s*\Z")
 _BEHIND = re.compile(rb"\s*(::|\(|\[|\.|->)")
@@ -34,8 +34,8 @@ def declared_names(census: Census) -> tuple[frozenset[str], frozenset[str]]:
                 name, plain = _declared(census, declarator)
                 every |= name
                 (numbers if number and plain else others).update(name)
-    for kind in ("function_declarator", "structured_binding_declarator", "init_declarator", "array_declarator",
-                 "lambda_capture_initializer"):  # fmt: skip
+    for kind in ("function_declarator", "structured_binding_declarator", "init_declarator",
+                 "array_declarator", "lambda_capture_initializer"):  # fmt: skip
         for node in census.nodes(kind):
             every |= set(re.findall(r"\w+", census.said(node).partition("=")[0]))
     for kind in ("namespace_definition", "struct_specifier", "class_specifier", "alias_declaration",

@@ -172,9 +172,9 @@ class Kernel:
 class Parsed:
     """What is read of a text: `names` are all its kernels, `kernels` those asked for.
 
-    `removed` is what was taken out for its errors; `unknown` are names that are declared nowhere and for which
-    a value helps, `defined` those of the given values that the preprocessor took.  `numbers` are the names
-    that the text declares as plain numbers, `functions` those of its device functions with a body.
+    `removed` is what was taken out for its errors; `unknown` are names that are declared nowhere and for
+    which a value helps, `defined` those of the given values that the preprocessor took.  `numbers` are the
+    names that the text declares as plain numbers, `functions` those of its device functions with a body.
     """
 
     kernels: tuple[Kernel, ...]
@@ -237,9 +237,10 @@ def _folders() -> list[str]:
 
 def _parsed(found: Any) -> Parsed:
     kernels = tuple(_kernel(one) for one in found["kernels"])
-    sites = tuple(Site(*site[:5], tuple(site[5])) for site in found["sites"])
+    sites = tuple(Site._make((*site[:5], tuple(site[5]))) for site in found["sites"])
     removed = tuple(
-        Removed(*(r[name] for name in Removed._fields[:-1]), tuple(r["names"])) for r in found["removed"]
+        Removed._make(tuple(r[name]) if name == "names" else r[name] for name in Removed._fields)
+        for r in found["removed"]
     )
     return Parsed(
         kernels, tuple(found["names"]), sites, removed, tuple(found["unknown"]), tuple(found["defined"]),

@@ -55,7 +55,7 @@ class Written(NamedTuple):
 
 
 def note_uses(census: Census, dump: Any) -> None:
-    """Add `written` to the shared arrays of a dump: as a plain list, None for an array that is not in the file."""
+    """Add `written` to the shared arrays of a dump, None for an array that is not in the file."""
     for entry in dump.decls:
         if entry.get("space") != "shared":
             continue
@@ -83,7 +83,7 @@ def written(census: Census, name: str, line: int, column: int, dims: int) -> Wri
     stop = text.find(b";", end)
     if stop < 0 or len(extents) != dims:
         return None
-    scope = census.tree.root_node.descendant_for_byte_range(at, at)
+    scope: Any = census.tree.root_node.descendant_for_byte_range(at, at)
     while scope.parent is not None and scope.type != "compound_statement":
         scope = scope.parent
     uses = [_use(census, node, dims) for node in _named(scope, name.encode()) if node.start_byte != at]
@@ -152,7 +152,7 @@ def _in_macros(census: Census, name: str, scope: Any) -> Iterator[Use]:
 def _macro(census: Census, node: Any) -> str:
     """The name of the macro whose body a node is."""
     held = node.parent.child_by_field_name("name") if node.parent is not None else None
-    return census.said(held) if held is not None else ""
+    return "" if held is None else str(census.said(held))
 
 
 def _use(census: Census, node: Any, dims: int) -> Use:

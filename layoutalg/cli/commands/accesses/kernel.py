@@ -47,7 +47,7 @@ def kernel_command(
         bool,
         typer.Option(
             "--fix",
-            help="Show the padding or swizzle that removes the bank conflicts, and what to change in the text.",
+            help="Show the padding or swizzle that removes the bank conflicts, and what to change.",
         ),
     ] = False,
     arch: ArchOption = "sm_90",
