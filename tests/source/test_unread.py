@@ -34,6 +34,7 @@ TOLD = (
     ("for (float e : s) a += e;", "range-based for"),
     ("unknown_call(s[t], a);", "call unknown_call"),
     ("unknown_call(v);", "call unknown_call"),
+    ("unknown_call(&v);", "call unknown_call"),
     ("delete p;", "delete"),
     ("auto w = make_thing(p);", "call make_thing"),
     ("auto w = make_thing(n); other(w);", "call other"),

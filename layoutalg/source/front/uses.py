@@ -162,7 +162,8 @@ def _use(census: Census, node: Any, dims: int) -> Use:
 
 def _line(census: Census, node: Any) -> str:
     """The line of the text that a node starts in."""
-    return census.text.split(b"\n")[node.start_point[0]].decode("utf-8", "replace").strip()[:100]
+    line: bytes = census.text.split(b"\n")[node.start_point[0]]
+    return line.decode("utf-8", "replace").strip()[:100]
 
 
 def _form(census: Census, node: Any, dims: int) -> str:
