@@ -123,9 +123,11 @@ class Unread(State):
             kind = child.type
             if isinstance(value, Address) and value.array.space != "local":
                 return value.array.name
-            if kind is not None and kind.kind == "pointer" and kind.to is not None:
-                if isinstance(value, Unknown) or (isinstance(value, Address) and may_reach(kind.to)):
-                    return ""
+            to = kind.to if kind is not None and kind.kind == "pointer" else None
+            if to is not None and (
+                isinstance(value, Unknown) or (isinstance(value, Address) and may_reach(to))
+            ):
+                return ""
             if name.startswith("operator") and is_number(kind):
                 continue
             if kind is not None and not takes_values(name) and may_reach(kind):
