@@ -101,7 +101,8 @@ wgmma: The asynchronous matrix instruction of a warpgroup on sm_90; operands in 
 witness: An example by which a claim can be verified; of a count of conflicts, the worst instruction of an
   access, with its busiest bank and the lanes that access different words of it.
 word: The 4 bytes that a bank serves at a time.
-worst: The most wavefronts of one instruction of the access; beside it the ideal of that instruction.
+worst: The most wavefronts of one instruction of the access, of those past their ideal if there are any;
+  beside it the ideal of that instruction.
 worst base: The sectors at the worst base address, among those that the instruction's alignment allows.
 """
 

@@ -45,6 +45,7 @@ from layoutalg.analysis.banks import (
     swizzled_batch,
     wavefronts,
     wavefronts_batch,
+    ways_batch,
     worst_clash,
 )
 from layoutalg.analysis.classes.classes import warp_families
@@ -72,6 +73,7 @@ from layoutalg.analysis.report import (
     sentence,
     shared_report,
     swizzle_notes,
+    worst_rank,
 )
 from layoutalg.analysis.reuse import Reuse, reuse_of
 from layoutalg.analysis.words import conflict_words
@@ -135,7 +137,9 @@ __all__ = [
     "warp_rule",
     "wavefronts",
     "wavefronts_batch",
+    "ways_batch",
     "worst_clash",
+    "worst_rank",
 ]
 
 _PLACES = {

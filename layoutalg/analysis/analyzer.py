@@ -21,6 +21,7 @@ The first three do not depend on the size of the tile.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from layoutalg import budget
@@ -42,7 +43,7 @@ from layoutalg.analysis.report import (
     access_notes,
     global_report,
     shared_report,
-    worst_kind,
+    worst_rank,
 )
 from layoutalg.arch import Arch, Instruction, find_arch, find_instruction
 from layoutalg.budget import budget_of
@@ -130,9 +131,10 @@ def _analyze(
     kinds = count_all(layout, access, rule, machine)
     notes = access_notes(rule, machine, access.element, layout)
     if rule.space == "shared":
-        place = worst_kind(kinds).place
-        offsets = instruction_offsets(layout, access, place, machine)
-        witness = _witness(rule, machine, access.element.bits, place, offsets)
+        witness = _witness(
+            rule, machine, access.element.bits, kinds,
+            lambda place: instruction_offsets(layout, access, place, machine),
+        )  # fmt: skip
         return shared_report(access.op, kinds, "enumerated", rule.provenance, witness, notes)
     worst = _worst_enumerated(layout, access, rule, machine)
     return global_report(access.op, kinds, "enumerated", rule.provenance, worst, machine.sector_bytes, notes)
@@ -158,12 +160,12 @@ def _in_closed_form(
     kinds = [over.renamed(kind) for kind in kinds] if over is not None else kinds
     notes = access_notes(rule, machine, access.element, layout)
     if rule.space == "shared":
-        place = worst_kind(kinds).place
-        if found is not None:
-            offsets = found.lane_offsets(place)
-        else:
-            offsets = instruction_offsets(layout, access, place, machine)
-        witness = _witness(rule, machine, access.element.bits, place, offsets)
+        of_place = (
+            found.lane_offsets
+            if found is not None
+            else lambda place: instruction_offsets(layout, access, place, machine)
+        )
+        witness = _witness(rule, machine, access.element.bits, kinds, of_place)
         return shared_report(access.op, kinds, used, rule.provenance, witness, notes)
     if found is not None:
         table = class_table(found)
@@ -232,10 +234,21 @@ def _linear(found: AccessStrides) -> CostClass | None:
 
 
 def _witness(
-    rule: Instruction, machine: Arch, bits: int, place: Place, offsets: list[int | None]
+    rule: Instruction,
+    machine: Arch,
+    bits: int,
+    kinds: Sequence[CostClass],
+    offsets_of: Callable[[Place], list[int | None]],
 ) -> Witness | None:
-    """The busiest bank of the instruction at `place`; None when no lane is active."""
-    worst = worst_clash(rule.name, offsets, machine)
+    """The busiest bank of the worst instruction; None when no lane is active.
+
+    Of several that are the worst it is the one with the busiest bank: 8 + 1 + 1 + 1 wavefronts are as many as
+    3 + 3 + 3 + 2.
+    """
+    rank = max(map(worst_rank, kinds))
+    places = [kind.place for kind in kinds if worst_rank(kind) == rank]
+    clashes = [(worst_clash(rule.name, offsets_of(place), machine), place) for place in places]
+    worst, place = max(clashes, key=lambda found: found[0].ways)
     if not worst.ways:
         return None
     value = place.register * 8 * rule.width_bytes // bits

@@ -171,6 +171,25 @@ def worst_clash(instruction: str, offsets: Sequence[int | None], arch: str | Arc
     return max((clash(rule, machine, g) for g in groups), key=lambda c: c.ways, default=Clash(0, 0, ()))
 
 
+def ways_batch(rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
+    """The ways of `worst_clash` of instructions whose lanes `batch_lanes` has checked.
+
+    >>> import numpy
+    >>> rule, machine = warp_rule("ld.shared.b128", "shared", "sm_90")
+    >>> ways_batch(rule, machine, *batch_lanes(rule, machine, 64 * numpy.arange(32)[None, :])).tolist()
+    [4]
+    """
+    import numpy as np
+
+    merged = _merged(rule, offsets, mask)
+    ways = np.zeros(len(offsets), dtype=np.int64)
+    for chosen, span in ((~merged, rule.group_lanes), (merged, min(2 * rule.group_lanes, rule.lanes))):
+        if chosen.any():
+            loads, _ = _group_batch(rule, machine, offsets[chosen], mask[chosen], span, (Swizzle(0, 0, 0),))
+            ways[chosen] = loads[0].max(axis=1)
+    return ways
+
+
 def wavefronts_batch(
     instruction: str, offsets: Any, active: Any = None, arch: str | Arch = "sm_90"
 ) -> NDArray[Any]:
@@ -220,26 +239,34 @@ def swizzled_batch(
     """
     import numpy as np
 
-    merged = np.zeros(len(offsets), dtype=bool)
-    for x in rule.merge_xor:
-        partner = np.arange(rule.lanes) ^ x
-        merged |= ((offsets == offsets[:, partner]) | ~mask | ~mask[:, partner]).all(axis=1)
+    merged = _merged(rule, offsets, mask)
     taken = np.zeros((len(swizzles), len(offsets)), dtype=np.int64)
     ideal = np.zeros(len(offsets), dtype=np.int64)
     for chosen, span in ((~merged, rule.group_lanes), (merged, 2 * rule.group_lanes)):
         if chosen.any():
             span = min(span, rule.lanes)
             loads, floors = _group_batch(rule, machine, offsets[chosen], mask[chosen], span, swizzles)
-            taken[:, chosen], ideal[chosen] = loads, floors
+            taken[:, chosen], ideal[chosen] = loads.sum(axis=2), floors.sum(axis=1)
     bias = rule.counter_bias * mask.any(axis=1)
     return taken + bias, ideal + bias
+
+
+def _merged(rule: Instruction, offsets: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
+    """Which instructions have two of their phases served as one."""
+    import numpy as np
+
+    merged = np.zeros(len(offsets), dtype=bool)
+    for x in rule.merge_xor:
+        partner = np.arange(rule.lanes) ^ x
+        merged |= ((offsets == offsets[:, partner]) | ~mask | ~mask[:, partner]).all(axis=1)
+    return merged
 
 
 def _group_batch(
     rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any], span: int,
     swizzles: Sequence[Swizzle],
 ) -> tuple[NDArray[Any], NDArray[Any]]:  # fmt: skip
-    """Sums over groups of `span` lanes: the busiest bank's load under each swizzle, and the floor."""
+    """Of each group of `span` lanes: the busiest bank's load under each swizzle, and the floor."""
     import numpy as np
 
     count, groups = len(offsets), rule.lanes // span
@@ -262,7 +289,7 @@ def _group_batch(
     busiest = load.reshape(len(swizzles), count, groups, machine.banks).max(axis=3)
     lanes = used.reshape(count, groups, -1).sum(axis=2)
     floors = lanes > 0 if rule.broadcast else -(-lanes // machine.banks)
-    return busiest.sum(axis=2), floors.sum(axis=1)
+    return busiest, floors
 
 
 # --- closed forms --------------------------------------------------------------------------------------

@@ -222,12 +222,19 @@ class DramReport(Shown):
 
 
 def worst_kind(kinds: Sequence[CostClass]) -> CostClass:
-    """The kind with the most wavefronts or sectors each; among equals, the one with the lower ideal.
+    """The kind with the most wavefronts each, of those past their ideal if there are any.
 
-    >>> worst_kind([CostClass(3, (1, 1), Place(0, 0, 0)), CostClass(1, (2, 1), Place(1, 0, 0))]).cost
+    Among equals it is the one with the lower ideal.
+
+    >>> worst_kind([CostClass(3, (4, 4), Place(0, 0, 0)), CostClass(1, (2, 1), Place(1, 0, 0))]).cost
     (2, 1)
     """
-    return max(kinds, key=lambda kind: (kind.cost[0], -kind.cost[1]))
+    return max(kinds, key=worst_rank)
+
+
+def worst_rank(kind: CostClass) -> tuple[bool, int, int]:
+    """The order of `worst_kind`."""
+    return kind.cost[0] > kind.cost[1], kind.cost[0], -kind.cost[1]
 
 
 def shared_report(

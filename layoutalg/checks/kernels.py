@@ -121,7 +121,11 @@ def _conflicts(reading: KernelReading, _: object) -> str:
 
 PROPERTIES = {
     "conflict-free": Property(
-        "conflict-free", "no access has bank conflicts", _conflicts, scope=SHARED, shows="ways"
+        "conflict-free",
+        "every access that may be to shared memory is read, and has no bank conflicts",
+        _conflicts,
+        scope=SHARED,
+        shows="ways",
     )
 }
 """Of kernels."""

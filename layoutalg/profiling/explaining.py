@@ -80,22 +80,23 @@ def worst_share(row: Row) -> Fraction | None:
 
 def _finding(row: Row, joined: Joined | None) -> Finding:
     found = excess(row)
-    ways = worst_share(row)
+    times = worst_share(row)
     pitch = joined.pitch if joined else None
-    fit = fit_pitch(row.op, ways, pitch) if found and found.conflicts and ways is not None else None
+    fit = fit_pitch(row.op, times, pitch) if found and found.conflicts and times is not None else None
     fixes = joined.fixes if joined else ()
-    notes = [*_conflict(ways, found, fit, fixes), *notes_of(row), *_sectors(row), *_against(row, joined)]
+    notes = [*_conflict(times, found, fit, fixes), *notes_of(row), *_sectors(row), *_against(row, joined)]
     return Finding(row, found, fit, joined, tuple(notes))
 
 
 def _conflict(
-    ways: Fraction | None, found: Excess | None, fit: Fit | None, fixes: tuple[str, ...]
+    times: Fraction | None, found: Excess | None, fit: Fit | None, fixes: tuple[str, ...]
 ) -> Iterator[str]:
     """What conflicts, and the layout without: the source's own, else of the pitch that explains it."""
-    if not found or not found.conflicts or ways is None:
+    if not found or not found.conflicts or times is None:
         return
-    number = f"{ways.numerator}-way" if ways.denominator == 1 else f"{float(ways):.3g}-way on average"
-    yield f"{number} bank conflict, {found.conflicts:,} wavefronts more than needed"
+    # the counters do not say which bank serves how many words, so they do not say of how many ways it is
+    more = f"{found.conflicts:,} wavefronts more than needed"
+    yield f"bank conflicts, {float(times):.3g} times the ideal: {more}"
     if fixes:
         yield f"none with {', or '.join(fixes)}"
         return

@@ -1,11 +1,11 @@
 """The layout behind a number: which pitch of rows explains a conflict, and which layout has none.
 
 The idea.  A conflict is nearly always rows a fixed number of bytes apart, read down a column.  So the pitch
-is looked for that gives the measured ways: lane l at l * pitch, or for ldmatrix row l mod 16 of 16 bytes,
-the second half of the lanes 16 bytes on.  Rows of one more chunk (a vector, or a word) have an odd number of
-them and no conflict, whichever pitch it is.  A swizzle depends on the pitch: where only multiples of all
-banks fit, the least stands for a tile of such rows, of which `synthesize` then finds the layout without
-conflicts.
+is looked for that gives the measured multiple of the ideal: lane l at l * pitch, or for ldmatrix row l mod 16
+of 16 bytes, the second half of the lanes 16 bytes on.  Rows of one more chunk (a vector, or a word) have an
+odd number of them and no conflict, whichever pitch it is.  A swizzle depends on the pitch: where only
+multiples of all banks fit, the least stands for a tile of such rows, of which `synthesize` then finds the
+layout without conflicts.
 
 >>> fit = fit_pitch("ld.shared.b32", 32)
 >>> fit.pitches[:3], fit.extra_bytes, str(fit.remedy.layout)
@@ -45,14 +45,14 @@ _MATRIX = "f16"
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Pitches in bytes, up to MOST_PITCH, that give the measured ways, and what has none.
+    """Pitches in bytes, up to MOST_PITCH, that give the measured multiple of the ideal, and what has none.
 
     `extra_bytes` more for each row remove the conflict, whichever of the pitches it is; None where they do
     not. `remedy` is a layout of rows of the least pitch; None where others fit than multiples of all banks.
     """
 
     op: str
-    ways: int
+    times: int
     pitches: tuple[int, ...]
     extra_bytes: int | None
     remedy: Synthesis | None
@@ -70,27 +70,27 @@ def column(op: str, pitch: int) -> tuple[int, ...]:
 
 
 @cache
-def fit_pitch(op: str, ways: int | Fraction, known: int | None = None) -> Fit | None:
+def fit_pitch(op: str, times: int | Fraction, known: int | None = None) -> Fit | None:
     """The pitches that give an instruction so many times its ideal wavefronts; None where none does.
 
-    A `known` pitch, of an array's rows, is the only one where it fits.  None, too, for 1 way, for copies and
-    for atomics, whose number is not the banks' alone.
+    A `known` pitch, of an array's rows, is the only one where it fits.  None, too, for once the ideal, for
+    copies and for atomics, whose number is not the banks' alone.
     """
     rule = find_instruction(op)
-    if ways <= 1 or not rule.broadcast or op.startswith("cp.async"):
+    if times <= 1 or not rule.broadcast or op.startswith("cp.async"):
         return None
     width = rule.width_bytes
-    if known is not None and known <= MOST_KNOWN and known % width == 0 and _times(op, known) == ways:
+    if known is not None and known <= MOST_KNOWN and known % width == 0 and _times(op, known) == times:
         pitches: tuple[int, ...] = (known,)
     else:
         known = None
-        pitches = tuple(p for p in range(width, MOST_PITCH + 1, width) if _times(op, p) == ways)
+        pitches = tuple(p for p in range(width, MOST_PITCH + 1, width) if _times(op, p) == times)
     if not pitches:
         return None
     chunk = max(width, BANK_BYTES)
     padded = all(_times(op, pitch + chunk) == 1 for pitch in pitches)
     sure = known is not None or pitches[0] % BANKS_BYTES == 0
-    return Fit(op, int(ways), pitches, chunk if padded else None, _remedy(op, pitches[0]) if sure else None)
+    return Fit(op, int(times), pitches, chunk if padded else None, _remedy(op, pitches[0]) if sure else None)
 
 
 @cache

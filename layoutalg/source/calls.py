@@ -13,6 +13,7 @@ from layoutalg.source.front import (
     address,
     memory_operations,
     statements,
+    takes_values,
     touches_memory,
 )
 from layoutalg.source.machine import Condition, Frame, Place, inverse
@@ -28,6 +29,7 @@ from layoutalg.source.terms import (
     scale,
     truth,
 )
+from layoutalg.source.unread import SILENT, is_number
 from layoutalg.source.values import (
     LOADED,
     REAL,
@@ -50,31 +52,6 @@ _STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
 _SAME = frozenset(
     {"__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned", "forward", "move"}
 )
-_SILENT = frozenset(
-    {
-        "__pipeline_commit",
-        "__pipeline_wait_prior",
-        "__syncthreads",
-        "__syncwarp",
-        "__threadfence",
-        "__threadfence_block",
-        "__builtin_assume",
-        "__isConstant",
-        "__isGlobal",
-        "__isLocal",
-        "__isShared",
-        "__trap",
-        "__nanosleep",
-        "assert",
-        "clock",
-        "clock64",
-        "fill_fragment",
-        "mma_sync",
-        "printf",
-    }
-)
-"""Functions that touch no memory that is counted."""
-
 _COPIES = frozenset({"cvta", "cvt", "mov"})
 """Instructions after which the first operand is the second."""
 
@@ -190,7 +167,7 @@ class Calls(Expressions):
         given = [child for child in node.children if child is not None]
         if held is not None:
             return self._method(node, name, held, given)
-        found = [self.value(child) for child in given]
+        found = [self.handed(child, name) for child in given]
         if name in _LOADS and (place := _pointed(found[0], node.type)) is not None:
             self.memory(node, "ld", place)
             return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
@@ -230,7 +207,9 @@ class Calls(Expressions):
 
     def _foreign(self, node: Node, name: str, given: list[Node], found: list[Value]) -> Value:
         """A call whose body is not in the file: not read where it is given an address."""
-        if name not in _SILENT and (array := _address_given(given, found)) is not None:
+        if not takes_values(name) or "sync" in name or "fence" in name:
+            self.fence()
+        if name not in SILENT and (array := self.reaching(name, given, found)) is not None:
             reason = _REASONS.get(name) or f"what {name} does is not in the file"
             if name.startswith("atomic"):
                 reason = "what an atomic operation costs depends on more than addresses"
@@ -246,22 +225,20 @@ class Calls(Expressions):
 
     def _method(self, node: Node, name: str, held: Node, given: list[Node]) -> Value:
         """A method whose body is not in the file: of CUDA's own types."""
-        found = [self.value(child) for child in given]
-        if name.startswith(
-            "operator"
-        ):  # a conversion, or arithmetic, of half and the like: the object is loaded
+        found = [self.handed(child, name) for child in given]
+        kind = held.type.name if held.type is not None else ""
+        if name.startswith("operator") and is_number(held.type):  # of half and the like: the object is loaded
             self.value(held)
             return REAL
+        if "cooperative_groups" not in kind:
+            self.fence()
+            array = self.reaching(name, [held, *given], [self.handed(held, name), *found])
+            if array is not None:
+                self.refuse(node, f"call {name}", array, f"what {name} does is not in the file")
+            return Unknown(f"it depends on what {name} returns")
         self.seen.add((held.line, held.column))
-        kind = held.type.name if held.type is not None else ""
-        if "cooperative_groups" in kind:
-            return self._group(name, kind)
-        array = _address_given(given, found)
-        if array is None and held.type is not None and _holds_pointer(held.type):
-            array = ""
-        if array is not None:  # the call would be taken for its object, which is seen
-            self.refuse(node, f"call {name}", array, f"what {name} does is not in the file")
-        return Unknown(f"it depends on what {name} returns")
+        self.fence()
+        return self._group(name, kind)
 
     def _group(self, name: str, kind: str) -> Value:
         """A number that a cooperative group knows: of a thread in its block or tile, or how many."""
@@ -315,6 +292,7 @@ class Calls(Expressions):
     def inline_asm(self, node: Node) -> None:
         """What the instructions of an asm statement touch; its outputs are not known afterwards."""
         self.seen.add((node.line, node.column))
+        self.fence()
         if node.value is None:
             for child in node.children:
                 self.value(child)

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule
+from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule, ways_batch
 from layoutalg.arch import Arch, Instruction, find_instruction
 from layoutalg.errors import ResourceError
 from layoutalg.source.machine import Touch
@@ -35,13 +35,21 @@ LANE_NAMES = frozenset({"x", "y", "z", "thread"})
 
 
 class Cost(NamedTuple):
-    """Warp instructions; wavefronts or sectors, and the fewest; the worst ratio; distinct useful bytes."""
+    """Warp instructions; wavefronts or sectors, and the fewest; distinct useful bytes.
 
-    instructions: int
-    total: int
-    ideal: int
-    ways: int
-    useful_bytes: int
+    `worst` are the wavefronts, the ideal below zero, and the ways of the worst instruction past its ideal.
+    """
+
+    instructions: int = 0
+    total: int = 0
+    ideal: int = 0
+    worst: tuple[int, int, int] = (0, 0, 1)
+    useful_bytes: int = 0
+
+    @property
+    def ways(self) -> int:
+        """The n of n-way conflict: words that a bank of the worst instruction serves in a phase; else 1."""
+        return self.worst[2]
 
 
 @dataclass(slots=True)
@@ -75,14 +83,14 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
     warp_rule(rule.name, rule.space, machine)
     turns = dict(touch.turns) | launch.blocks
     if any(c.known and not c.constant for c in touch.conditions) or 0 in turns.values():
-        return Cost(0, 0, 0, 1, 0)
+        return Cost()
     period = machine.sector_bytes if rule.space == "global" else max(rule.width_bytes, machine.bank_bytes)
     _check(touch)
     uniform = _Uniform(touch, turns, launch, period, enumerated)
-    out = Cost(0, 0, 0, 1, 0)
+    out = Cost()
     for env, counts, times in uniform.classes():
         one = _counted(touch, rule, machine, launch, env, counts)
-        out = sum_of(out, Cost(one.instructions * times, one.total * times, one.ideal * times, one.ways,
+        out = sum_of(out, Cost(one.instructions * times, one.total * times, one.ideal * times, one.worst,
                                one.useful_bytes * times))  # fmt: skip
     return out
 
@@ -104,7 +112,7 @@ def _check(touch: Touch) -> None:
 
 def sum_of(a: Cost, b: Cost) -> Cost:
     """Two costs together."""
-    return Cost(a.instructions + b.instructions, a.total + b.total, a.ideal + b.ideal, max(a.ways, b.ways),
+    return Cost(a.instructions + b.instructions, a.total + b.total, a.ideal + b.ideal, max(a.worst, b.worst),
                 a.useful_bytes + b.useful_bytes)  # fmt: skip
 
 
@@ -259,7 +267,7 @@ def _counted(
     mask = np.pad(mask, ((0, 0), (0, padded))).reshape(rows * warps, lanes)
     active = mask.any(axis=1)
     if not active.any():
-        return Cost(0, 0, 0, 1, 0)
+        return Cost()
     times = np.repeat(counts, warps)[active]
     offsets, mask = offsets[active], mask[active]
     lowest = int(np.where(mask, offsets, MOST_VALUE).min())
@@ -268,14 +276,29 @@ def _counted(
     checked = batch_lanes(rule, machine, np.where(mask, offsets, 0), mask)
     if rule.space == "shared":
         taken, ideal = served_batch(rule, machine, *checked)
-        ways = int((-(-taken // np.maximum(ideal, 1))).max())
-        return Cost(int(times.sum()), int((taken * times).sum()), int((ideal * times).sum()), max(ways, 1), 0)
+        worst = _worst(rule, machine, taken, ideal, *checked)
+        return Cost(int(times.sum()), int((taken * times).sum()), int((ideal * times).sum()), worst)
     found = traffic_batch(rule, machine, *checked)
     fewest = -(-found[:, 2] // machine.sector_bytes)
     return Cost(
-        int(times.sum()), int((found[:, 0] * times).sum()), int((fewest * times).sum()), 1,
-        int((found[:, 2] * times).sum()),
+        int(times.sum()), int((found[:, 0] * times).sum()), int((fewest * times).sum()),
+        useful_bytes=int((found[:, 2] * times).sum()),
     )  # fmt: skip
+
+
+def _worst(
+    rule: Instruction, machine: Arch, taken: Any, ideal: Any, offsets: Any, mask: Any
+) -> tuple[int, int, int]:
+    """`Cost.worst` of some instructions: that of `layoutalg.analysis.worst_rank`."""
+    import numpy as np
+
+    past = np.flatnonzero(taken > ideal)
+    if not past.size:
+        return (0, 0, 1)
+    most = past[taken[past] == taken[past].max()]
+    least = most[ideal[most] == ideal[most].min()]
+    ways = ways_batch(rule, machine, offsets[least], mask[least])
+    return int(taken[least[0]]), -int(ideal[least[0]]), int(ways.max())
 
 
 def lane_variables(block: tuple[int, int, int]) -> tuple[Sum, Sum, Sum]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from layoutalg.source.front import Node, Type
-from layoutalg.source.machine import Condition, Place, State, conjunction, register_array
+from layoutalg.source.machine import Condition, Place, conjunction, register_array
 from layoutalg.source.terms import (
     ONE,
     ZERO,
@@ -24,6 +24,7 @@ from layoutalg.source.terms import (
     scale,
     truth,
 )
+from layoutalg.source.unread import Unread, is_number
 from layoutalg.source.values import (
     LOADED,
     REAL,
@@ -50,7 +51,7 @@ _COMPARED = frozenset({"<", ">", "<=", ">=", "==", "!="})
 _BITS = {"&": "and", "|": "or", "^": "xor"}
 
 
-class Expressions(State):
+class Expressions(Unread):
     """Values and places of expressions."""
 
     def call(self, node: Node) -> Value:
@@ -105,7 +106,9 @@ class Expressions(State):
             case "this":
                 return self._this()
         for child in node.children:
-            self.value(child)
+            if child is not None and child.kind != "block":
+                self.value(child)
+        self.unlisted(node)
         return Unknown(f"{node.value or node.kind} at {node.place} is not read")
 
     _kept: Value = UNSET
@@ -301,14 +304,18 @@ class Expressions(State):
             and (given[0].type.name.replace("const ", "") == name)
         ):
             return self.value(given[0])
-        found = [self.value(child) for child in given]
+        found = [self.handed(child, "") for child in given]
         if name == "dim3":
             sizes = [*found, *[number(1)] * 3][:3]
             sizes = [number(1) if child is UNSET else child for child in sizes]
             return Record(dict(zip("xyz", sizes, strict=True)))
-        for child, value in zip(given, found, strict=True):
-            if isinstance(value, Address) and value.array.space != "local":
-                self.refuse(child, f"construct {name}", value.array.name, f"{name} is made of its address")
+        array = None if is_number(node.type) else self.reaching("", given, found)
+        if array is not None:
+            self.fence()
+            self.refuse(node, f"construct {name}", array, f"{name} is made of its address")
+        elif self.touches_memory(self.kernel.functions.get(node.value)):
+            self.fence()
+            self.refuse(node, f"construct {name}", "", f"what the constructor of {name} does is not read")
         if found and all(isinstance(v, Real) for v in found):
             return REAL
         return blank(node.type)
@@ -429,7 +436,11 @@ class Expressions(State):
         size = node.type.bytes if node.type is not None else 1
         if base.array.space == "local":
             self.registers[node.line, node.column] = base.array.name
-        return Place(node.type, moved(base, scale(index.exact, size)))
+        at = moved(base, scale(index.exact, size))
+        held = node.part(0).children[0] if node.part(0).kind == "cast" else None  # an array that decays
+        if held is not None and held.type is not None and held.type.kind == "array":
+            at = replace(at, inner=(*at.inner, (index.exact, held.type.extent)))
+        return Place(node.type, at)
 
     def _member(self, node: Node) -> Place:
         inner = node.children[0] if node.children else None
@@ -546,7 +557,9 @@ class Expressions(State):
         name = f"{verb}.{address.array.space}"
         if kind.bytes in WIDTHS and (kind.align >= kind.bytes or kind.kind != "record"):
             target: Address | Unknown = place.why if place.why is not None else address
-            self.touch(node, f"{name}.b{8 * kind.bytes}", target, kind.bytes, address.array.name)
+            self.touch(
+                node, f"{name}.b{8 * kind.bytes}", target, kind.bytes, address.array.name, address.array
+            )
         elif kind.kind == "record" and kind.fields and all(at >= 0 for _, at, _ in kind.fields):
             for _, at, part in kind.fields:
                 if part.kind == "array":

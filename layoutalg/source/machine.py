@@ -28,8 +28,10 @@ MOST_STEPS = 1_500_000
 class Touch:
     """One access as it was read: an instruction of every lane for which all `conditions` hold, each turn.
 
-    `offset` is in bytes from the start of `array`.  `why` says why it is not read, "" where it is; `wanted`
-    names what --set would tell.
+    `offset` is in bytes from the start of `array`; of a shared one, `declared` is its declaration and `inner`
+    are (index, extent) of the subscripts that name the element.  `why` says why it is not read, "" where it
+    is; `wanted` names what --set would tell.  `epoch` counts what may order accesses in front of it; `align`
+    are the bytes that the array is known to start at multiples of, 0 of what a compiler does not join.
     """
 
     line: int
@@ -43,6 +45,10 @@ class Touch:
     why: str = ""
     wanted: tuple[str, ...] = ()
     carried: bool = False
+    declared: Declaration | None = None
+    inner: tuple[tuple[Sum, int], ...] = ()
+    epoch: int = 0
+    align: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -118,6 +124,8 @@ class State:
         self.shared: dict[int, Declaration] = {}
         self.trying = 0
         self.unrolling = 0
+        self.epoch = 0
+        self.fenced: set[str] = set()
         self.steps = 0
         self.loops = 0
 
@@ -126,6 +134,11 @@ class State:
         self.steps += 1
         if self.steps > MOST_STEPS:
             raise ResourceError("statements and operators of a kernel that are read", self.steps, MOST_STEPS)
+
+    def fence(self) -> None:
+        """Note that something here may order accesses to memory."""
+        self.epoch += 1
+        self.fenced.update(name for name, _ in self.turns)
 
     # --- conditions -------------------------------------------------------------------------------------
 
@@ -184,10 +197,22 @@ class State:
 
     # --- what is touched --------------------------------------------------------------------------------
 
-    def touch(self, node: Node, op: str, target: Address | Unknown, width: int, name: str = "") -> None:
-        """Keep an access of `width` bytes per lane; `op` has its name without the number of bits."""
+    def touch(
+        self,
+        node: Node,
+        op: str,
+        target: Address | Unknown,
+        width: int,
+        name: str = "",
+        of: Array | None = None,
+    ) -> None:
+        """Keep an access of `width` bytes per lane; `op` has its name without the number of bits.
+
+        `of` is the array where the target is not known.
+        """
         if self.trying:
             return
+        of = target.array or of
         array = name or (target.array.name if isinstance(target, Address) else "")
         unread: Unknown | None = target if isinstance(target, Unknown) else None
         conditions: list[Sum] = []
@@ -202,6 +227,11 @@ class State:
         if unread is not None:
             made.why, made.carried = unread.why, unread.carried
             made.wanted = (unread.name,) if unread.name else ()
+        if of is not None and of.space == "shared":
+            made.declared = self.declaration(of.key)
+        made.inner = target.inner if isinstance(target, Address) else ()
+        made.epoch = self.epoch
+        made.align = 0 if node.kind == "asm" or of is None else alignment(of)
         self.touches.append(made)
 
     def refuse(self, node: Node, op: str, array: str, why: str) -> None:
@@ -277,3 +307,18 @@ def Record_of(held: Cells, at: int, given: Type) -> Value:
 def register_array(declaration: Declaration) -> Array:
     """The array in registers that a local variable is."""
     return Array(declaration.name, "local", declaration.number, declaration.type)
+
+
+MOST_ALIGNED = 16
+"""Bytes: a compiler may align a static array as widely as its widest instruction is."""
+
+
+def alignment(array: Array) -> int:
+    """The bytes that an array starts at multiples of; 0 for a volatile one, which is not joined."""
+    kind = array.type
+    if kind is None or "volatile" in kind.name:
+        return 0
+    static = array.space == "shared" and kind.kind == "array" and kind.extent > 0
+    while kind.to is not None:
+        kind = kind.to
+    return MOST_ALIGNED if static else kind.align

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,9 +18,11 @@ from layoutalg.errors import (
 )
 from layoutalg.source.counting import Cost, Launch, cost_of, lane_variables, sum_of
 from layoutalg.source.front import Declaration, Function, Kernel, Node, Parsed, Type, parse_cuda
+from layoutalg.source.joined import joined_rows
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import ZERO, add, constant, variable
+from layoutalg.source.unread import NEVER_REACHED, untold
 from layoutalg.source.values import Address, Array, Number, Real, Record, Unknown, Value, blank, number
 
 _WHOLE = 1024
@@ -31,9 +33,6 @@ REGISTERS = "registers"
 
 CONSTANT = "constant"
 """The op of a load of constant memory, which has neither banks nor sectors."""
-
-NEVER_REACHED = "it is never reached"
-"""Why an access has no counts where no thread comes to it: nothing is left to be read."""
 
 _MOST_EXTENT = (1 << 31) - 1
 _NAME = re.compile(r"[A-Za-z_][\w.]*\Z", re.ASCII)
@@ -46,9 +45,10 @@ class SourceAccess:
     """One access of the source.
 
     `instructions` are warp instructions, of all loop turns; `total` wavefronts in shared memory and sectors
-    in global memory, `ideal_total` the fewest.  `ways` is the worst instruction's wavefronts over its ideal,
-    None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.  Where `read`
-    is false, `why` says why, and the counts are None.
+    in global memory, `ideal_total` the fewest.  `ways` is the n of the worst instruction's n-way conflict, 1
+    without one, None in global memory; `efficiency` useful bytes over bytes moved, None in shared memory.
+    Where `read` is false, `why` says why, and the counts are None.  `note` is what else is to be known of the
+    counts, or None.
     """
 
     line: int
@@ -62,6 +62,7 @@ class SourceAccess:
     efficiency: float | None
     read: bool
     why: str | None
+    note: str | None = None
 
     @property
     def reached(self) -> bool:
@@ -93,8 +94,10 @@ class KernelReading:
     """What was read: `accesses` in the order of the text, counted for one block, or for `grid` blocks.
 
     `wanted` are the names whose values would tell more, as for --set; `notes` are true of the reading and
-    easily overlooked; `touches` are the accesses with their index sums, for those who ask again; where there
-    is something `unfollowed`, the accesses may not be all.
+    easily overlooked; `touches` are the accesses with their index sums, for those who ask again, `unread`
+    those that are not read.  `shared` are the shared arrays, each declaration once, `together` those of each
+    kernel; `seen` are the lines and columns of all that was read.  Where there is something `unfollowed`, the
+    accesses may not be all.
     """
 
     kernels: tuple[str, ...]
@@ -105,7 +108,10 @@ class KernelReading:
     wanted: tuple[str, ...]
     notes: tuple[str, ...]
     touches: tuple[Touch, ...]
+    unread: tuple[Touch, ...]
     shared: tuple[Declaration, ...]
+    together: tuple[tuple[Declaration, ...], ...]
+    seen: frozenset[tuple[int, int]]
     unfollowed: tuple[Unfollowed, ...] = ()
 
     @property
@@ -197,8 +203,8 @@ def _extents(what: str, given: tuple[int, ...] | int) -> tuple[int, int, int]:
 def _first_removed(parsed: Parsed) -> str:
     if not parsed.removed:
         return ""
-    _, _, line, column, why, _ = parsed.removed[0]
-    return f": line {line}, column {column}: {why}"
+    first = parsed.removed[0]
+    return f": line {first.line}, column {first.column}: {first.why}"
 
 
 def _number_of(text: str) -> int | float | None:
@@ -225,13 +231,18 @@ class _Reading:
         self.used: set[str] = set(parsed.defined)
         self.accesses: list[SourceAccess] = []
         self.touches: list[Touch] = []
-        self.shared: dict[str, Declaration] = {}
+        self.unread: list[Touch] = []
+        self.shared: dict[tuple[str, int, int, str], Declaration] = {}
+        self.together: list[tuple[Declaration, ...]] = []
+        self.seen: set[tuple[int, int]] = set()
         self.wanted: dict[str, None] = {}
         self.notes: list[str] = []
         self.unfollowed: dict[Unfollowed, None] = {}
 
     def result(self) -> KernelReading:
         for kernel in self.parsed.kernels:
+            own = tuple(d for d in kernel.declarations.values() if d.space == "shared")
+            self.together.append(own)
             self.used |= set(kernel.template) & set(self.given)
             if kernel.root is None:
                 self._unread(kernel)
@@ -250,16 +261,14 @@ class _Reading:
         return KernelReading(
             tuple(k.name for k in self.parsed.kernels), self.launch.block, self.launch.grid,
             self.machine.name, tuple(self.accesses), tuple(self.wanted), tuple(self.notes),
-            tuple(self.touches),
-            tuple(self.shared.values()), tuple(sorted(self.unfollowed)),
+            tuple(self.touches), tuple(self.unread), tuple(self.shared.values()), tuple(self.together),
+            frozenset(self.seen), tuple(sorted(self.unfollowed)),
         )  # fmt: skip
 
     def _unread(self, kernel: Kernel) -> None:
         """A kernel that is not read: all that its text may touch is told."""
         self.unfollowed[Unfollowed(kernel.line, f"{kernel.name} is not read: {kernel.why}")] = None
-        for site in self.parsed.sites:
-            if site.function == kernel.name.rpartition("::")[2] and site.kind != "call":
-                self._tell(site.line, site.column, "", "", kernel.why)
+        self._census(kernel, (), set())
         for name in kernel.template:
             if name not in self.given:
                 self.wanted.setdefault(name)
@@ -284,9 +293,11 @@ class _Reading:
             self.unfollowed[Unfollowed(kernel.line, why)] = None
             reader.trying = 0
         for declared in reader.shared.values():
-            self.shared.setdefault(declared.name, declared)
+            first = self.shared.setdefault(declared.key, declared)
+            first.references = tuple(sorted({*first.references, *declared.references}))
+        self.seen |= reader.seen
         self._keep(reader)
-        self._census(kernel, reader)
+        self._census(kernel, reader.reached, reader.seen)
 
     def _geometry(self) -> dict[str, Value]:
         def triple(sums: Any) -> Record:
@@ -341,6 +352,7 @@ class _Reading:
 
     def _keep(self, reader: Reader) -> None:
         """One access for each place, op and array of the source; its touches are added up."""
+        joined = dict(joined_rows(reader.touches, reader.fenced, self.launch, self.machine))
         groups: dict[tuple[int, int, str, str], list[Touch]] = {}
         for touch in reader.touches:
             groups.setdefault((touch.line, touch.column, touch.op, touch.array), []).append(touch)
@@ -351,11 +363,13 @@ class _Reading:
                     for name in t.wanted:
                         self.wanted.setdefault(name)
                 self._tell(line, column, op, array, unread.why)
+                self.unread += touches
                 continue
             try:
                 cost = self._cost(touches)
             except LayoutAlgError as error:
                 self._tell(line, column, op, array, error.message)
+                self.unread += touches
                 continue
             self.touches += touches
             shared = ".global" not in op and ":global" not in op
@@ -365,6 +379,7 @@ class _Reading:
                 SourceAccess(
                     line, column, op, array, cost.instructions, cost.total, cost.ideal,
                     cost.ways if shared else None, efficiency, True, None,
+                    joined[line, column, op, array].words if (line, column, op, array) in joined else None,
                 )
             )  # fmt: skip
         for op, places in ((REGISTERS, reader.registers), (CONSTANT, reader.constants)):
@@ -372,7 +387,7 @@ class _Reading:
                 self.accesses.append(SourceAccess(line, column, op, name, 0, 0, 0, None, None, True, None))
 
     def _cost(self, touches: list[Touch]) -> Cost:
-        total = Cost(0, 0, 0, 1, 0)
+        total = Cost()
         known: dict[Any, Cost] = {}
         for given in touches:  # whole lines further, an access costs the same
             at = add(given.offset, constant(given.offset.constant // _WHOLE * -_WHOLE))
@@ -386,39 +401,14 @@ class _Reading:
 
     # --- the census -------------------------------------------------------------------------------------
 
-    def _census(self, kernel: Kernel, reader: Reader) -> None:
+    def _census(self, kernel: Kernel, reached: Collection[str], seen: Collection[tuple[int, int]]) -> None:
         """Tell of every site that the front end has not, or that was not come to."""
-        names = {kernel.name.rpartition("::")[2], *reader.reached}
-        nodes = {
-            (n.line, n.column) for f in kernel.functions.values() if f.body is not None for n in f.body.walk()
-        }
         told = {(a.line, a.column) for a in self.accesses}
-        pointers = {d.name for d in kernel.declarations.values() if d.type.kind in ("pointer", "array")}
-        pointers |= set(kernel.parameters)
-        for site in self.parsed.sites:
-            at = (site.line, site.column)
-            ends = site.function.startswith("~")  # of which object, and where, is not followed
-            if not (ends or site.function in names) or at in reader.seen or at in told:
-                continue
-            if site.kind == "call" and not any(
-                re.search(rf"\b{re.escape(p)}\b", site.text) for p in pointers
-            ):
-                continue
-            removed = next((r for r in self.parsed.removed if r[0] <= site.line <= r[1]), None)
-            if removed is not None:
-                why = f"the statement has an error: line {removed[2]}, column {removed[3]}: {removed[4]}"
-            elif ends:
-                why = f"when {site.function}() is executed is not followed"
-            elif at in nodes:
-                why = NEVER_REACHED
-            else:
-                why = "it is left out by the preprocessor, or of another instance of the template"
-            told.add(at)
-            op = f"call {site.text.partition('(')[0][:40]}" if site.kind == "call" else ""
-            self._tell(site.line, site.column, op, "", why)
-        self._unfollowed(kernel, names)
+        for one in untold(self.parsed, kernel, reached, seen, told):
+            self._tell(one.line, one.column, one.op, "", one.why)
+        self._unfollowed(kernel, {kernel.name.rpartition("::")[2], *reached})
 
-    def _unfollowed(self, kernel: Kernel, names: set[str]) -> None:
+    def _unfollowed(self, kernel: Kernel, names: Collection[str]) -> None:
         """Tell of what may do more than is listed, and of statements taken out of which no access is told."""
         for function in kernel.functions.values():
             if function.body is not None and function.name in names:
@@ -426,10 +416,10 @@ class _Reading:
                     if what := _not_followed(node):
                         self.unfollowed[Unfollowed(node.line, f"{what} is not followed")] = None
         unread = [a.line for a in self.accesses if not a.read]
-        for first, last, line, column, why, inside in self.parsed.removed:
-            if inside in names and not any(first <= at <= last for at in unread):
-                said = f"the statement has an error: line {line}, column {column}: {why}"
-                self.unfollowed[Unfollowed(first, said)] = None
+        for one in self.parsed.removed:
+            if one.function in names and not any(one.first <= at <= one.last for at in unread):
+                why = f"the statement has an error: line {one.line}, column {one.column}: {one.why}"
+                self.unfollowed[Unfollowed(one.first, why)] = None
 
 
 def _not_followed(node: Node) -> str:
@@ -444,6 +434,10 @@ def _not_followed(node: Node) -> str:
     return "" if plain else f"a part that the reader has no form for ({node.value})"
 
 
+MOST_TOLD = 8
+"""Accesses that a refusal names."""
+
+
 def refuse_unread(reading: KernelReading) -> None:
     """Raise UnsupportedError where nothing of a source could be read, saying what would help.
 
@@ -454,8 +448,8 @@ def refuse_unread(reading: KernelReading) -> None:
     if not unknown or any(a.read for a in memory):
         return
     hint = f"; --set is wanted for {', '.join(reading.wanted)}" if reading.wanted else ""
-    first = unknown[0]
-    raise UnsupportedError(
-        f"none of {len(memory)} accesses could be read: line {first.line}, column {first.column}: "
-        f"{first.why}{hint}"
-    )
+    told = [
+        f"line {a.line}, column {a.column}: {f'{a.op}: ' if a.op else ''}{a.why}" for a in unknown[:MOST_TOLD]
+    ]
+    more = f"; and {len(unknown) - MOST_TOLD} more" if len(unknown) > MOST_TOLD else ""
+    raise UnsupportedError(f"none of {len(memory)} accesses could be read: {'; '.join(told)}{more}{hint}")

@@ -42,6 +42,7 @@ class Statements(Calls):
                 self.skip(node, f"a {node.kind} statement is not read")
                 return False
             case "other":
+                self.unlisted(node)
                 self.skip(node, f"{node.value} is not read")
                 return False
         self.value(node)

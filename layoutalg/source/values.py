@@ -47,10 +47,11 @@ class Number:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Address:
-    """`offset` bytes behind the start of `array`."""
+    """`offset` bytes behind the start of `array`; `inner` are (index, extent) of the subscripts to it."""
 
     array: Array
     offset: Sum
+    inner: tuple[tuple[Sum, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,7 +191,7 @@ def converted(value: Value, to: Type | None) -> Value:
 
 def moved(address: Address, by: Sum) -> Address:
     """An address some bytes on."""
-    return Address(address.array, add(address.offset, by))
+    return Address(address.array, add(address.offset, by), address.inner)
 
 
 def apart(a: Address, b: Address) -> Sum | None:

@@ -190,7 +190,7 @@ def test_methods_that_are_not_in_the_file_are_not_read(tmp_path: Path) -> None:
     top = "struct Sink { __device__ void put(float*); __device__ void run(); float* p; };"
     body = "s[threadIdx.x] = 1.f; Sink t; t.put(s); Sink u; u.p = s; u.run();"
     found = outcome(tmp_path, kernel(body, top), "conflict-free")
-    assert "2 accesses are not read: line 2, call put s; line 2, call run" in found.failures[0].why
+    assert "2 accesses are not read: line 2, call put; line 2, call run" in found.failures[0].why
 
 
 @each(

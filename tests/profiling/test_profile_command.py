@@ -27,7 +27,7 @@ def test_the_table_names_the_line_and_the_fix() -> None:
     result = run("profile", str(path("transpose_naive")), "--sass")
     said = " ".join(result.stdout.split())
     assert result.exit_code == 0
-    assert "transpose_naive.cu:17, ld.shared.b32: 32-way bank conflict, 1,015,808 wavefronts" in said
+    assert "transpose_naive.cu:17, ld.shared.b32: bank conflicts, 32 times the ideal: 1,015,808" in said
     assert "Sw<5,0,5> o 0 o (32,32):(32,1)" in said and "LDS R9, [R4]" in said
 
 

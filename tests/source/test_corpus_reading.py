@@ -57,7 +57,7 @@ def test_all_accesses_of_the_rewritten_ladders_are_read() -> None:
 def test_a_fix_leaves_no_conflict(name: str) -> None:
     reading = reading_of(name)
     fixes, notes = fixes_of(reading)
-    assert not notes
+    assert all("bytes of static shared memory" in note for note in notes)  # 48 KiB without a padding
     assert {fix.array for fix in fixes} == set(reading.conflicting)
     for fix in fixes:
         assert fix.before > fix.after == fix.ideal

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from layoutalg.layout import ComposedLayout
-from layoutalg.source import fixes_of, read_kernel
+from layoutalg.source import Fix, fixes_of, read_kernel
+from layoutalg.source.fixes import Edit
+from tests.sweeps import each
 
 VECTORS = """
 __global__ void r(float4 *out) {{
@@ -81,6 +83,112 @@ def test_where_nothing_is_found_what_was_tried_is_said() -> None:
     fixes, notes = fixes_of(read_kernel(f"__global__ void k(float *p) {{ {body} }}", 32))
     assert not fixes
     assert notes == (
-        "s: conflicts are left by every padding of up to 128 bytes per row of 33, 32 elements, and by every "
-        "swizzle Sw<B,M,S> with B <= 5 and S >= B that maps the array onto itself; others were not tried",
+        "s: conflicts are left by pads of 4, 8, ..., 128 bytes per row of 33 or 32 elements and by 110 "
+        "swizzles Sw<B,M,S>, with B of 1 to 5, M of 0 to 8, S of 1 to 10; others were not tried",
     )
+
+
+def fixed(
+    body: str, block: tuple[int, ...] = (32, 32), head: str = ""
+) -> tuple[tuple[Fix, ...], tuple[str, ...]]:
+    """The fixes of a kernel of some lines, from line 2 on, and the notes."""
+    start = f"{head}__global__ void k(float* o) {{ int tx = threadIdx.x, ty = threadIdx.y;"
+    return fixes_of(read_kernel(f"{start}\n{body}\n}}", block))
+
+
+PLAIN = "__shared__ float s[32][32];\ns[ty][tx] = 1; __syncthreads();\n"
+
+
+def test_an_edit_is_offered_where_every_use_is_an_element() -> None:
+    fixes, _ = fixed(f"{PLAIN}o[tx + 32 * ty] = s[tx][ty];")
+    (edit,) = (fix.edit for fix in fixes if fix.edit is not None)
+    assert edit == Edit(2, 24, "32", "33")
+    swizzle = next(fix for fix in fixes if fix.kind == "swizzle")
+    assert swizzle.rewrite == ("write s[i][col] as (&s[0][0])[s_index(i, col)], in lines 3, 4",)
+
+
+USES = (
+    ("float* f = &s[0][0];\no[tx + 32 * ty] = s[tx][ty] + f[tx + 32 * ty];", "line 6, its address is taken"),
+    ("o[tx + 32 * ty] = s[tx][ty] + ((float*)s)[tx];", "line 6, it is used as a pointer"),
+    ("for (int i = tx; i < sizeof(s) / 4; i += 32) o[i] = s[tx][ty];", "line 6, its size is taken"),
+    ("o[tx + 32 * ty] = s[tx][ty] + get(s[0]);", "line 6, it is handed to get"),
+    ("o[tx + 32 * ty] = s[tx][ty]; memcpy(o, s, 4);", "line 6, it is handed to memcpy"),
+    ("float& r = s[tx][ty];\no[tx + 32 * ty] = r + s[tx][ty];", "line 6, a reference is bound to it"),
+    ("o[tx + 32 * ty] = s[tx][ty] + s[0][tx + 32 * ty];", "line 6, an index may be past the end of a row"),
+    ("o[tx + 32 * ty] = s[tx][ty] + AT(tx);", "line 2, a macro names it"),
+    ("o[tx + 32 * ty] = s[tx][ty];\no[0] = s[UNKNOWN][0];", "line 7 is not read"),
+    ('o[tx + 32 * ty] = s[tx][ty];\nasm volatile("" :: "r"(s));', "line 7, it is used as a pointer"),
+)
+HEAD = "__device__ float get(float* p) { return p[0]; }\n#define AT(i) s[0][i]\n"
+
+
+@pytest.fixture(scope="module")
+def used() -> tuple[Fix, ...]:
+    """The fixes of all kernels of USES, read together; the kernel of number n starts at line 3 + 10 n."""
+    start = "__global__ void k{n}(float* o) {{ int tx = threadIdx.x, ty = threadIdx.y;\n"
+    kernels = []
+    for n, (body, _) in enumerate(USES):
+        text = start.format(n=n) + PLAIN + body + "\n}\n"
+        kernels.append(text + "\n" * (10 - text.count("\n")))
+    return fixes_of(read_kernel(HEAD + "".join(kernels), (32, 32)))[0]
+
+
+@each(("body", "said"), USES)
+def test_another_use_is_named_and_no_edit_is_offered(body: str, said: str, used: tuple[Fix, ...]) -> None:
+    number = [case for case, _ in USES].index(body)
+    fixes = [fix for fix in used if fix.line == 4 + 10 * number]
+    line = said.partition(", ")[0]
+    at = int(line.removeprefix("line ").partition(" ")[0])
+    wanted = said.replace(f"line {at}", f"line {at + (10 * number if at > 2 else 0)}")
+    assert {fix.kind for fix in fixes} == {"padding", "swizzle"} and not any(fix.edit for fix in fixes)
+    assert all(any(wanted in rewrite for rewrite in fix.rewrite) for fix in fixes), fixes[0].rewrite
+    assert all("__shared__" not in fix.code for fix in fixes)
+
+
+def test_arrays_of_one_name_are_several() -> None:
+    """Of two kernels, and of two scopes: each has its own fix."""
+    scope = "{{ __shared__ float s[32][{pitch}];\ns[ty][tx] = 1;\no[tx + 32 * ty] = s[tx][ty]; }}"
+    body = "\n".join(scope.format(pitch=pitch) for pitch in (32, 64))
+    fixes, notes = fixed(body)
+    assert [fix.line for fix in fixes if fix.kind == "padding"] == [2, 5] and not notes
+    start = "__global__ void a(float* o) { int tx = threadIdx.x, ty = threadIdx.y;\n"
+    two = f"{start}{scope.format(pitch=32)} }}\n"
+    fixes, notes = fixes_of(
+        read_kernel(two + two.replace("void a", "void b").replace("[32];", "[64];"), (32, 32))
+    )
+    assert [(fix.line, fix.extra_bytes) for fix in fixes if fix.edit] == [(2, 128), (6, 128)] and not notes
+
+
+def test_static_memory_past_the_limit_is_not_offered() -> None:
+    body = "__shared__ float s[384][32];\ns[ty][tx] = 1; o[tx + 32 * ty] = s[tx][ty];"
+    fixes, notes = fixed(body)
+    assert [fix.kind for fix in fixes] == ["swizzle"]
+    assert "50,688 bytes of static shared memory, and at most 49,152 compile" in notes[0]
+    fixes, _ = fixed(body.replace("384", "352"))
+    assert [fix.kind for fix in fixes] == ["padding", "swizzle"]
+
+
+def test_memory_of_the_launch_stays_with_the_launch() -> None:
+    fixes, _ = fixed("extern __shared__ float s[];\ns[tx + 32 * ty] = 1; o[tx + 32 * ty] = s[32 * tx + ty];")
+    assert [(fix.kind, fix.launch_bytes) for fix in fixes] == [("padding", 4220), ("swizzle", 4096)]
+    assert not any(fix.edit or "__shared__" in fix.code for fix in fixes)
+    body = "extern __shared__ float s[];\ns[ty + 32 * tx + 56960] = 1; o[tx] = s[58112 - 1];"
+    fixes, notes = fixed(body)
+    assert [fix.kind for fix in fixes] == ["swizzle"] and "bytes of shared memory, and a block" in notes[0]
+
+
+def test_structs_keep_their_type() -> None:
+    fixes, _ = fixed("__shared__ Cell s[32][32];\ns[ty][tx].x = 1; o[tx + 32 * ty] = s[tx][ty].x;",
+                     head="struct Cell { float x; };\n")  # fmt: skip
+    assert next(fix.code for fix in fixes if fix.edit).startswith("__shared__ Cell s[32][33];")
+    fixes, notes = fixed("__shared__ Tile s;\ns.a[ty][tx] = 1; o[tx + 32 * ty] = s.a[tx][ty];",
+                         head="struct Tile { float a[32][32]; };\n")  # fmt: skip
+    assert not fixes and "it is one Tile of 4096 bytes, not an array of elements" in notes[0]
+
+
+def test_edits_of_one_declaration_stand_together() -> None:
+    body = "__shared__ float s[32][32], r[32][TILE * 2];\ns[ty][tx] = r[ty][tx] = 1;"
+    body += "o[tx] = s[tx][ty] + r[tx][ty];"
+    fixes, _ = fixed(body, head="#define TILE 16\n")
+    codes = {fix.code for fix in fixes if fix.edit}
+    assert codes == {"__shared__ float s[32][33], r[32][(TILE * 2) + 1];  // rows of 33 instead of 32"}

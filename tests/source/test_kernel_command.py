@@ -46,12 +46,18 @@ def test_json_and_fixes(tmp_path: Path) -> None:
     assert store == {
         "line": 9, "op": "st.global.b32", "array": "out", "instructions": 32 * 1024, "total": 32 * 32 * 1024,
         "ideal_total": 4 * 32 * 1024, "ways": None, "efficiency": 0.125, "read": True, "why": None,
+        "note": None,
     }  # fmt: skip
     assert [(fix["kind"], fix["layout"]) for fix in found["fixes"]] == [
         ("padding", "(32,32):(33,1)"),
         ("swizzle", "Sw<5,0,5> o 0 o (32,32):(32,1)"),
     ]
-    assert "tile[32][33]" in found["fixes"][0]["code"]
+    assert "tile[TILE][TILE + 1];" in found["fixes"][0]["code"]
+    edit = {"line": 5, "column": 31, "before": "TILE", "after": "TILE + 1"}
+    assert [fix["edit"] for fix in found["fixes"]] == [edit, None]
+    assert found["fixes"][1]["rewrite"] == [
+        "write tile[i][col] as (&tile[0][0])[tile_index(i, col)], in lines 7, 9"
+    ]
 
 
 def test_a_value_that_is_wanted(tmp_path: Path) -> None:
@@ -148,3 +154,53 @@ def test_what_is_reached_and_not_read_is_refused_beside_what_is_never_reached(tm
     place = written(tmp_path, text)
     _, said = refusal("kernel", place, "--block", "32")
     assert "none of" in said and "never reached" not in said
+
+
+WRAPPED = """
+struct Tile { float* p; __device__ explicit Tile(float* q) : p(q) {}
+  __device__ float& operator()(int r, int c) { return p[r * 32 + c]; } };
+__global__ void k(float* o) { __shared__ float s[1024]; Tile t(s); t(threadIdx.x, 0) = 1.f;
+  o[threadIdx.x] = t(0, threadIdx.x); }
+"""
+
+
+def test_what_is_said_of_all_is_said_where_all_were_read(tmp_path: Path) -> None:
+    said = run("kernel", written(tmp_path, WRAPPED), "--block", "32", "--fix").stdout
+    assert "No bank conflict is in the 1 of 4 accesses that were read." in said
+    assert "No shared array" not in said
+    plain = "__global__ void k(float* o) { __shared__ float s[64]; s[threadIdx.x] = o[threadIdx.x]; }"
+    assert (
+        "No shared array has bank conflicts."
+        in run("kernel", written(tmp_path, plain), "--block", "32", "--fix").stdout
+    )
+
+
+def test_library_calls_are_refused_with_their_names(tmp_path: Path) -> None:
+    text = """
+#include <cute/tensor.hpp>
+template <class S, class D> __global__ void move(S from, D to) {
+  Tensor s = from; Tensor d = to;
+  copy(s, d);
+}
+"""
+    said = refusal("kernel", written(tmp_path, text), "--block", "32")[1]
+    assert "line 5, column 3: call copy: what copy does is not in the file" in said
+    assert said.rstrip().endswith("--set is wanted for S, D")
+
+
+def test_a_note_is_in_the_table_and_in_the_fields(tmp_path: Path) -> None:
+    text = """
+__global__ void k(const float4* x, float* y) { __shared__ float4 s[32]; s[threadIdx.x] = x[threadIdx.x];
+  const float* c = reinterpret_cast<const float*>(&s[threadIdx.x]); float a = 0;
+  __syncthreads(); for (int k = 0; k < 4; k++) a += c[k]; y[threadIdx.x] = a; }
+"""
+    note = "counted as written; a compiler may join these into one ld.shared.v4.b32 of 4 wavefronts"
+    place = written(tmp_path, text)
+    assert [a["note"] for a in answer("kernel", place, "--block", "32")["accesses"]] == [
+        None,
+        None,
+        note,
+        None,
+    ]
+    said = " ".join(run("kernel", place, "--block", "32").stdout.split())
+    assert f"Note: line 4, ld.shared.b32 s: {note}." in said

@@ -6,6 +6,8 @@
     child      the process: supplies missing headers and declarations, removes statements with errors
     dump       libclang's tree in plain lists
     census     the second grammar: every site that may touch memory
+    names      names that are declared as numbers, and open ones that --set may help with
+    uses       the second grammar: every place that names a shared array
     shim       the declarations of CUDA's headers
     ptx        instructions in the text of an asm statement
 """
@@ -18,11 +20,13 @@ from layoutalg.source.front.parsing import (
     Kernel,
     Node,
     Parsed,
+    Removed,
     Site,
     Type,
     parse_cuda,
 )
 from layoutalg.source.front.ptx import Instruction, address, memory_operations, statements, touches_memory
+from layoutalg.source.front.shim import takes_values
 
 __all__ = [
     "Declaration",
@@ -31,11 +35,13 @@ __all__ = [
     "Kernel",
     "Node",
     "Parsed",
+    "Removed",
     "Site",
     "Type",
     "address",
     "memory_operations",
     "parse_cuda",
     "statements",
+    "takes_values",
     "touches_memory",
 ]

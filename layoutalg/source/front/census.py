@@ -35,29 +35,39 @@ _STATEMENTS = frozenset(
     }
 )  # fmt: skip
 _NAMES = frozenset({"identifier", "field_identifier", "operator_name", "destructor_name"})
+_NO_ACCESS = frozenset(
+    {
+        "static_assert_declaration", "alias_declaration", "using_declaration", "type_definition",
+        "namespace_alias_definition", "struct_specifier", "class_specifier", "enum_specifier",
+        "template_declaration", "template_instantiation",
+    }
+)  # fmt: skip
 MOST_SITES = 100_000
 
 
 class Site(NamedTuple):
-    """What may touch memory: where it starts, what it is, its text (80 characters), and its function."""
+    """What may touch memory: where it starts, what it is, its text (80 characters), and its function.
+
+    `names` are the identifiers in a call, but the name of what is called.
+    """
 
     line: int
     column: int
     kind: str
     text: str
     function: str
+    names: tuple[str, ...] = ()
 
 
 class Function(NamedTuple):
-    """A function's name, the bytes of its body with its braces, and whether its head names the device.
-
-    Destructors of the host have no name, so that those that have one are the device's.
-    """
+    """A function's name, the bytes of its body with its braces, whether its head names the device, and the
+    text of its parameters."""
 
     name: str
     start: int
     end: int
     device: bool
+    parameters: str = ""
 
 
 class Census:
@@ -70,10 +80,10 @@ class Census:
         self.text = text
         self.tree = Parser(Language(tree_sitter_cuda.language())).parse(text)
         self.macros = {
-            self._said(name) for node in self._all("preproc_function_def")
+            self.said(name) for node in self.nodes("preproc_function_def")
             if (name := node.child_by_field_name("name")) is not None
         }  # fmt: skip
-        self.functions = [self._function(node) for node in self._all("function_definition")]
+        self.functions = [self._function(node) for node in self.nodes("function_definition")]
 
     def _nodes(self, top: Any) -> Iterator[Any]:
         """Every node below one, in the order of the text."""
@@ -91,14 +101,16 @@ class Census:
             yield node
             if node.type == "call_expression":
                 called = node.child_by_field_name("function")
-                if called is not None and self._said(called) in self.macros:
+                if called is not None and self.said(called) in self.macros:
                     continue
             waiting += reversed(node.children)
 
-    def _all(self, kind: str) -> Iterator[Any]:
+    def nodes(self, kind: str) -> Iterator[Any]:
+        """Every node of a kind."""
         return (node for node in self._nodes(self.tree.root_node) if node.type == kind)
 
-    def _said(self, node: Any) -> str:
+    def said(self, node: Any) -> str:
+        """The text of a node."""
         return self.text[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def _function(self, node: Any) -> Function:
@@ -114,10 +126,11 @@ class Census:
         if above is not None and above.type == "template_declaration":
             head = self.text[above.start_byte : body.start_byte].decode("utf-8", "replace")
         device = any(word in head for word in ("__global__", "__device__", "DEVICE", "constexpr"))
-        said = self._said(name) if name is not None else ""
+        said = self.said(name) if name is not None else ""
         if said.startswith("~") and not device:
             said = ""
-        return Function(said, body.start_byte, body.end_byte, device)
+        parameters = head.partition(said)[2] if said else head
+        return Function(said, body.start_byte, body.end_byte, device, parameters)
 
     def sites(self) -> list[Site]:
         """What may touch memory in the bodies of functions.  At most MOST_SITES."""
@@ -129,7 +142,8 @@ class Census:
                 if kind is None or not self._touches(inner, kind):
                     continue
                 row, column = inner.start_point
-                found.append(Site(row + 1, column + 1, kind, self._said(inner)[:80], function.name))
+                names = self.names_in(inner) if kind == "call" else ()
+                found.append(Site(row + 1, column + 1, kind, self.said(inner)[:80], function.name, names))
                 if len(found) >= MOST_SITES:
                     return found
         return found
@@ -144,6 +158,27 @@ class Census:
             called = node.child_by_field_name("function")
             return called is not None and called.type != "primitive_type"
         return True
+
+    def names_in(self, top: Any) -> tuple[str, ...]:
+        """The identifiers below a node that may be variables: not what is called, declared or a member."""
+        found: dict[str, None] = {}
+        for node in self._nodes(top):
+            above = node.parent
+            argument = node.type == "type_identifier" and above.type == "parameter_declaration"
+            if node.type != "identifier" and not argument:  # `T x(y);` may be a function of a type y
+                continue
+            field = next(
+                (above.field_name_for_child(i) for i, c in enumerate(above.children) if c.id == node.id), ""
+            )
+            declares = field == "declarator" and above.type != "parameter_declaration"
+            if not declares and field not in ("function", "name", "scope"):
+                found[self.said(node)] = None
+        return tuple(found)
+
+    def names_between(self, start: int, end: int) -> tuple[str, ...]:
+        """`names_in` of the statement of these bytes."""
+        node = self.tree.root_node.descendant_for_byte_range(start, max(start, end - 1))
+        return () if node is None or node.type in _NO_ACCESS else self.names_in(node)
 
     def statement(self, offset: int) -> tuple[int, int] | None:
         """The bytes of the smallest statement around a byte, its semicolon with it."""

@@ -21,7 +21,9 @@ from clang import cindex
 
 from layoutalg.source.front.census import Census
 from layoutalg.source.front.dump import Dump
+from layoutalg.source.front.names import candidates, declared_names, helped
 from layoutalg.source.front.shim import headers_named, shim_text, unknown_function
+from layoutalg.source.front.uses import note_uses
 
 MAIN = "kernel.cu"
 ROUNDS = 16
@@ -180,8 +182,8 @@ class Parser:
         if why is not None:
             first, last = self._line(start), self._line(end)
             inside = self.census.function(start)
-            around = {"function": "" if inside is None else inside.name}
-            self.removed.append(why | around | {"first": first, "last": last, "start": start, "end": end})
+            where = {"start": start, "end": end, "first": first, "last": last}
+            self.removed.append(why | where | {"function": inside.name if inside is not None else ""})
         return True
 
     def _line(self, offset: int) -> int:
@@ -297,18 +299,46 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
             dump = Dump({parser.path: parser.text}, parser.path)
             one["root"] = dump.function_of(found)
             dump.finish()
+            note_uses(parser.census, dump)
             one |= {
                 "types": dump.types,
                 "decls": dump.decls,
                 "functions": {str(k): v for k, v in dump.functions.items()},
             }
         out["kernels"].append(one)
-    out["sites"] = parser.census.sites()
-    out["removed"] = parser.removed
-    out["unknown"] = sorted(parser.unknown)
+    census = parser.census
+    every, numbers = declared_names(census)
+    out["sites"] = census.sites()
+    out["removed"] = [each | _of_statement(census, each) for each in parser.removed]
+    out["numbers"] = sorted(numbers)
+    out["functions"] = sorted({f.name for f in census.functions if f.device})
+    out["unknown"] = open_names(parser, folder, every)
     out["defined"] = sorted(parser.defines)
     out["headers"] = parser.headers
     return out
+
+
+def _of_statement(census: Census, removed: dict[str, Any]) -> dict[str, Any]:
+    """Where a statement that was taken out starts, and the names in it."""
+    start = removed["start"]
+    column = start - census.text.rfind(b"\n", 0, start)
+    return {"at": column, "names": census.names_between(start, removed["end"])}
+
+
+def open_names(parser: Parser, folder: Path, declared: frozenset[str]) -> list[str]:
+    """The names that nothing declares and for which a number lets statements be read."""
+    names = candidates(parser.census, parser.unknown, declared)
+    if not names:
+        return []
+    spot = folder / "open"
+    spot.mkdir()
+    other = Parser(parser.asked, spot)
+    other.defines |= parser.defines | dict.fromkeys(names, "1")
+    try:
+        other.settled()
+    except ValueError:
+        return []
+    return helped(parser.census, names, parser.removed, other.removed)
 
 
 def main() -> None:

@@ -170,6 +170,8 @@ class Dump:
             "type": self.type_of(cursor.type),
             "space": space,
             "line": place.line,
+            "column": place.column,
+            "file": "" if place.file is None or place.file.name == self.main else place.file.name,
         }
         entry |= {"parameter": cursor.kind == _K.PARM_DECL, "global": own, "init": None}
         entry["const"] = cursor.type.is_const_qualified()

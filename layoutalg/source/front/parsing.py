@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from layoutalg.errors import CompileError, ParseError, ResourceError, UndecidedError, UnsupportedError
+from layoutalg.source.front.uses import Use, Written
 from layoutalg.tools import run_tool
 
 SECONDS = 60.0
@@ -84,7 +85,11 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Declaration:
-    """A variable: `space` is local, shared, constant or global."""
+    """A variable: `space` is local, shared, constant or global.
+
+    Of a shared one, `written` is its declaration in the text with its uses, None where that is not in the
+    file as it is written, and `references` are the lines and columns where the front end's tree names it.
+    """
 
     number: int
     name: str
@@ -94,6 +99,15 @@ class Declaration:
     parameter: bool
     at_top: bool
     init: Node | None
+    column: int = 0
+    file: str = ""
+    written: Written | None = None
+    references: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def key(self) -> tuple[str, int, int, str]:
+        """The place that tells a declaration from others of its name, in one kernel or in several."""
+        return self.file, self.line, self.column, self.name
 
 
 @dataclass(slots=True, eq=False)
@@ -110,13 +124,33 @@ class Function:
 
 
 class Site(NamedTuple):
-    """What may touch memory, found by the census: place, kind, text, and the function around it."""
+    """What may touch memory, found by the census: place, kind, text, and the function around it.
+
+    `names` are the identifiers in a call, but the name of what is called.
+    """
 
     line: int
     column: int
     kind: str
     text: str
     function: str
+    names: tuple[str, ...] = ()
+
+
+class Removed(NamedTuple):
+    """A statement that was taken out: its lines, the error with its place, where it starts, and its function.
+
+    `names` are the identifiers in it that may be variables.
+    """
+
+    first: int
+    last: int
+    line: int
+    column: int
+    why: str
+    at: int
+    function: str
+    names: tuple[str, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -138,18 +172,20 @@ class Kernel:
 class Parsed:
     """What is read of a text: `names` are all its kernels, `kernels` those asked for.
 
-    `removed` are (first line, last line, line, column, why, function around it) of what was taken out for its
-    errors; `unknown` the names that are declared nowhere, `defined` those of the given values that the
-    preprocessor took.
+    `removed` is what was taken out for its errors; `unknown` are names that are declared nowhere and for
+    which a value helps, `defined` those of the given values that the preprocessor took.  `numbers` are the
+    names that the text declares as plain numbers, `functions` those of its device functions with a body.
     """
 
     kernels: tuple[Kernel, ...]
     names: tuple[str, ...]
     sites: tuple[Site, ...]
-    removed: tuple[tuple[int, int, int, int, str, str], ...]
+    removed: tuple[Removed, ...]
     unknown: tuple[str, ...]
     defined: tuple[str, ...]
     headers: tuple[str, ...]
+    numbers: frozenset[str]
+    functions: frozenset[str]
 
 
 def parse_cuda(
@@ -201,13 +237,14 @@ def _folders() -> list[str]:
 
 def _parsed(found: Any) -> Parsed:
     kernels = tuple(_kernel(one) for one in found["kernels"])
-    sites = tuple(Site(*site) for site in found["sites"])
+    sites = tuple(Site._make((*site[:5], tuple(site[5]))) for site in found["sites"])
     removed = tuple(
-        (r["first"], r["last"], r["line"], r["column"], r["why"], r["function"]) for r in found["removed"]
+        Removed._make(tuple(r[name]) if name == "names" else r[name] for name in Removed._fields)
+        for r in found["removed"]
     )
     return Parsed(
         kernels, tuple(found["names"]), sites, removed, tuple(found["unknown"]), tuple(found["defined"]),
-        tuple(found["headers"]),
+        tuple(found["headers"]), frozenset(found["numbers"]), frozenset(found["functions"]),
     )  # fmt: skip
 
 
@@ -230,7 +267,7 @@ def _kernel(one: Any) -> Kernel:
     declarations = {
         number: Declaration(
             number, d["name"], types[d["type"]], d["space"], d["line"], d["parameter"], d["global"],
-            node(d["init"]),
+            node(d["init"]), d["column"], d["file"], _written(d.get("written")),
         )
         for number, d in enumerate(one["decls"])
         if not d.get("function")
@@ -247,7 +284,18 @@ def _kernel(one: Any) -> Kernel:
         )
         for number, f in one["functions"].items()
     }
+    for function in functions.values():
+        for inner in function.body.walk() if function.body is not None else ():
+            if inner.kind == "name" and declarations[inner.value].space == "shared":
+                declarations[inner.value].references += ((inner.line, inner.column),)
     return Kernel(*head, functions[one["root"]], declarations, functions)
+
+
+def _written(raw: Any) -> Written | None:
+    if raw is None:
+        return None
+    line, column, text, extents, uses = raw
+    return Written(line, column, text, tuple(map(tuple, extents)), tuple(Use(*use) for use in uses))
 
 
 def _types(raw: list[Any]) -> list[Type]:

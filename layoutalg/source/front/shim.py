@@ -16,6 +16,7 @@ Sources.  CUDA C++ Programming Guide, "Built-in Vector Types" and "C++ Language 
 
 from __future__ import annotations
 
+import functools
 import re
 
 _SCALARS = (
@@ -260,6 +261,35 @@ def shim_text() -> str:
     True
     """
     return f"{_WORDS}{_vectors()}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
+
+
+_OTHER_REALS = (
+    "isnan isinf isfinite signbit ldexp scalbn ilogb logb remainder hypot rhypot norm3d norm4d tgamma lgamma "
+    "sinpi cospi tanpi normcdf erfcx erfinv erfcinv asinh acosh atanh llrint lround llround roundf nextafter "
+    "fdim sinpif cospif min max abs labs llabs umin umax clock clock64 printf assert"
+)
+_MEMORY_NAMES = re.compile(
+    r"__(ld|st|pipeline_memcpy|cvta|builtin_(mem|str|nontemporal|prefetch|assume_aligned|arm|nvvm)|atomic|"
+    r"sync_|nv_atomic|iAtomic|uAtomic|fAtomic|shared|global|tma|bulk)"
+)
+
+
+def takes_values(name: str) -> bool:
+    """Whether a function of CUDA's headers takes numbers by value: all it reads is what it is given.
+
+    >>> takes_values("__hfma2"), takes_values("sqrtf"), takes_values("__ldg"), takes_values("copy")
+    (True, True, False, False)
+    """
+    if name.startswith("__"):
+        return _MEMORY_NAMES.match(name) is None
+    return name.removeprefix("std::").removeprefix("::") in _numeric_names()
+
+
+@functools.cache
+def _numeric_names() -> frozenset[str]:
+    words = " ".join((*_REALS.values(), *_FAST.values(), _OTHER_REALS, *_TO_INTEGER)).split()
+    made = (f"make_{name}{count}" for name, _, _ in _SCALARS for count in range(1, 5))
+    return frozenset({*words, *(f"{word}f" for word in words), *made})
 
 
 def unknown_function(name: str) -> str:

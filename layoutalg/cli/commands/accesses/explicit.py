@@ -21,7 +21,9 @@ from layoutalg.analysis import (
     shared_report,
     traffic_batch,
     vector_elems,
+    ways_batch,
     worst_clash,
+    worst_rank,
 )
 from layoutalg.arch import Arch, find_instruction
 from layoutalg.cli.commands.accesses.options import AccessOptions
@@ -202,7 +204,8 @@ def count_explicit(
             rule.name, found, "enumerated", rule.provenance, worst, machine.sector_bytes, notes
         )
     found = kinds(served_batch(rule, machine, *checked))
-    worst_place = max(range(len(found)), key=lambda n: found[n].cost[0])
+    ways = ways_batch(rule, machine, *checked)
+    worst_place = max(range(len(found)), key=lambda n: (worst_rank(found[n]), ways[n]))
     offsets = [
         int(a) if on else None for a, on in zip(addresses[worst_place], mask[worst_place], strict=True)
     ]

@@ -46,7 +46,8 @@ def kernel_command(
     fix: Annotated[
         bool,
         typer.Option(
-            "--fix", help="Show the padding or swizzle that removes the bank conflicts, and its code."
+            "--fix",
+            help="Show the padding or swizzle that removes the bank conflicts, and what to change.",
         ),
     ] = False,
     arch: ArchOption = "sm_90",
@@ -82,7 +83,7 @@ def kernel_command(
         for one in fixes:
             _show_fix(one)
         if fix and not reading.conflicting:
-            say("No shared array has bank conflicts.")
+            say(_without_conflicts(reading))
     return 0
 
 
@@ -99,18 +100,40 @@ def read_extents(name: str, text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.split("[xX,]", text.strip()))
 
 
+def _without_conflicts(reading: KernelReading) -> str:
+    """What may be said where no access that was read has conflicts."""
+    read, memory = sum(a.read for a in reading.memory), len(reading.memory)
+    if read == memory:
+        return "No shared array has bank conflicts."
+    return f"No bank conflict is in the {read} of {memory} accesses that were read."
+
+
 def _fix(fix: Fix) -> dict[str, Any]:
-    names = ("array", "kind", "extra_bytes", "before", "after", "ideal", "code")
-    return {name: getattr(fix, name) for name in names} | {"layout": str(fix.layout)}
+    names = ("array", "line", "kind", "extra_bytes", "before", "after", "ideal", "code", "launch_bytes")
+    edit = None if fix.edit is None else fix.edit._asdict()
+    return {name: getattr(fix, name) for name in names} | {
+        "layout": str(fix.layout),
+        "edit": edit,
+        "rewrite": list(fix.rewrite),
+    }
 
 
 def _show_fix(fix: Fix) -> None:
     extra = f"{size_bytes(fix.extra_bytes)} more" if fix.extra_bytes else "no extra memory"
     counts = f"{count(fix.before)} wavefronts become {count(fix.after)}, the ideal"
-    say("", f"{fix.array}, by {fix.kind}: {counts}; {extra}.")
+    say("", f"{fix.array} (line {fix.line}), by {fix.kind}: {counts}; {extra}.")
     say_verbatim(str(fix.layout))
     for line in fix.code.splitlines():
         say_verbatim(line)
+    if fix.rewrite:
+        first, *others = fix.rewrite
+        say(f"It is not enough to add this: {first}.")
+        if others:
+            say("Rewrite, too:")
+        for line in others:
+            say_verbatim(f"    {line}")
+    if fix.launch_bytes is not None:
+        say(f"The launch gives {count(fix.launch_bytes)} bytes of dynamic shared memory to what was read.")
 
 
 def _fields(source: str, reading: KernelReading, notes: tuple[str, ...]) -> dict[str, Any]:
@@ -135,6 +158,7 @@ def _access(access: SourceAccess) -> dict[str, Any]:
         "efficiency",
         "read",
         "why",
+        "note",
     )
     return {name: getattr(access, name) for name in names}
 
@@ -164,7 +188,8 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     parts.append(f"{said}.")
     if reading.wanted:
         parts.append(f"More is read with --set for {', '.join(reading.wanted)}.")
-    parts += [f"Note: {note}." for note in (*reading.notes, *notes)]
+    noted = [f"line {a.line}, {a.op} {a.array}: {a.note}" for a in reading.memory if a.note]
+    parts += [f"Note: {note}." for note in (*noted, *reading.notes, *notes)]
     say(*parts)
 
 

@@ -1,0 +1,15 @@
+"""What removes the bank conflicts of a source, and what of its text has to change for it.
+
+`fixes_of` takes a reading and answers Fix records, and what is to be said where there are none.
+
+    search     the paddings and swizzles that are tried, and the counts after each
+    tried      the list of what was tried, in words
+    edits      what a declaration and its uses have to become: one edit, or the accesses to rewrite
+"""
+
+from __future__ import annotations
+
+from layoutalg.source.fixes.edits import Edit
+from layoutalg.source.fixes.search import Fix, fixes_of
+
+__all__ = ["Edit", "Fix", "fixes_of"]

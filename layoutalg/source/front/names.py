@@ -1,0 +1,84 @@
+"""Names of a text: those that it declares as plain numbers, and those that are open, for which a value helps.
+
+The idea.  A name that is declared nowhere may be a macro or a constant of a header that is missing, and then
+a value of it lets its statements be read.  It may as well be a namespace, a function, a type, or a variable
+whose declaration has an error; no value helps with those.  So it is tried: with numbers for all names that
+the text does not declare, which statements have no error any more?
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from layoutalg.source.front.census import Census
+
+_TYPES = frozenset({"primitive_type", "sized_type_specifier"})
+_NUMBERS = re.compile(r"(u?(int|char|short|long|longlong)|size_t|ptrdiff_t|u?int(8|16|32|64|ptr)_t|(__)?half|"
+                      r"(__)?nv_bfloat16|dim3)\Z")  # fmt: skip
+_CONSTANT = re.compile(r"[\s\d+\-*/%()<>.]*(0[xX][0-9a-fA-F]+)?[uUlLfF]*\s*\Z")
+_BEHIND = re.compile(rb"\s*(::|\(|\[|\.|->)")
+
+
+def declared_names(census: Census) -> tuple[frozenset[str], frozenset[str]]:
+    """(all names that the text declares, those of them that are plain numbers wherever they are declared)."""
+    every: set[str] = set()
+    numbers: set[str] = set()
+    others: set[str] = set()
+    for kind in ("declaration", "parameter_declaration", "optional_parameter_declaration", "for_range_loop"):
+        for node in census.nodes(kind):
+            held = node.child_by_field_name("type")
+            said = "" if held is None else census.said(held)
+            number = held is not None and (held.type in _TYPES or _NUMBERS.match(said) is not None)
+            for declarator in node.children_by_field_name("declarator"):
+                name, plain = _declared(census, declarator)
+                every |= name
+                (numbers if number and plain else others).update(name)
+    for kind in ("function_declarator", "structured_binding_declarator", "init_declarator",
+                 "array_declarator", "lambda_capture_initializer"):  # fmt: skip
+        for node in census.nodes(kind):
+            every |= set(re.findall(r"\w+", census.said(node).partition("=")[0]))
+    for kind in ("namespace_definition", "struct_specifier", "class_specifier", "alias_declaration",
+                 "enumerator", "preproc_def", "preproc_function_def"):  # fmt: skip
+        for node in census.nodes(kind):
+            name = node.child_by_field_name("name")
+            every |= {census.said(name)} if name is not None else set()
+    for node in (*census.nodes("enumerator"), *census.nodes("preproc_def")):
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        plain = node.type == "enumerator" or (
+            value is not None and _CONSTANT.match(census.said(value)) is not None
+        )
+        if name is not None:
+            (numbers if plain else others).add(census.said(name))
+    return frozenset(every), frozenset(numbers - others)
+
+
+def _declared(census: Census, node: Any) -> tuple[set[str], bool]:
+    """(the names of a declarator, whether it is a name alone or with a value)."""
+    if node.type == "init_declarator":
+        node = node.child_by_field_name("declarator") or node
+    if node.type == "identifier":
+        return {census.said(node)}, True
+    return set(re.findall(r"[A-Za-z_]\w*", re.sub(r"\[[^\]]*\]", "", census.said(node)))), False
+
+
+def candidates(census: Census, unknown: set[str], declared: frozenset[str]) -> list[str]:
+    """The undeclared names that may be numbers: not called, subscripted, or asked for a member."""
+    found = []
+    for name in sorted(unknown - declared):
+        places = re.finditer(rb"\b" + re.escape(name.encode()) + rb"\b", census.text)
+        if any(_BEHIND.match(census.text, place.end()) is None for place in places):
+            found.append(name)
+    return found
+
+
+def helped(
+    census: Census, names: list[str], before: list[dict[str, Any]], after: list[dict[str, Any]]
+) -> list[str]:
+    """The names in statements that were taken out `before` and are not `after` all names have a value."""
+    still = {(each["start"], each["end"]) for each in after}
+    cured = [each for each in before if not any(a < each["end"] and each["start"] < b for a, b in still)]
+    texts = [census.text[each["start"] : each["end"]] for each in cured]
+    return [
+        name for name in names if any(re.search(rb"\b" + re.escape(name.encode()) + rb"\b", t) for t in texts)
+    ]

@@ -1,0 +1,282 @@
+"""What a kernel may touch and was not read: calls without a body, unknown forms, and sites of the census.
+
+The idea.  What is known to touch no memory is listed, and everything else is told.  A call touches none where
+its function takes numbers by value, or where nothing but numbers is in its arguments: an object may hold a
+pointer unless its members are seen to be numbers.  A statement that was taken out for an error touches none
+where it names nothing but numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from layoutalg.source.front import Function, Kernel, Node, Parsed, Removed, Site, Type, takes_values
+from layoutalg.source.machine import Place, State
+from layoutalg.source.values import Address, Unknown, Value
+
+SILENT = frozenset(
+    {
+        "__pipeline_commit",
+        "__pipeline_wait_prior",
+        "__syncthreads",
+        "__syncwarp",
+        "__threadfence",
+        "__threadfence_block",
+        "__builtin_assume",
+        "__isConstant",
+        "__isGlobal",
+        "__isLocal",
+        "__isShared",
+        "__trap",
+        "__nanosleep",
+        "assert",
+        "clock",
+        "clock64",
+        "fill_fragment",
+        "mma_sync",
+        "printf",
+    }
+)
+"""Functions that touch no memory that is counted."""
+
+_GIVEN = frozenset(
+    {"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "true", "false", "nullptr", "NULL"}
+)
+_TYPES = re.compile(
+    r"((const_|static_|reinterpret_|dynamic_|bit_)cast|(unsigned |signed )?(int|char|short|long)|float|"
+    r"double|bool|half|__half|unsigned|size_t|u?int(8|16|32|64)_t|sizeof|alignof|decltype)\Z"
+)
+
+
+_FORMS = {
+    "CXX_FOR_RANGE_STMT": "range-based for", "CXX_NEW_EXPR": "new", "CXX_DELETE_EXPR": "delete",
+    "StmtExpr": "statement expression", "CXX_TRY_STMT": "try", "CXX_CATCH_STMT": "catch",
+}  # fmt: skip
+"""Forms that are not read, by libclang's names, and what they are called."""
+
+
+_NUMBERS = frozenset(
+    {"__nv_bfloat16", "__nv_bfloat162", "__half2", "__nv_fp8_e4m3", "__nv_fp8_e5m2", "layoutalg_any", "dim3"}
+)
+"""Records of CUDA's headers, and of a call that is not known, whose operators take and give numbers."""
+
+
+def is_number(given: Type | None) -> bool:
+    """Whether a type is a number, or one of CUDA's records of numbers."""
+    return given is not None and (
+        given.kind in ("int", "float") or given.name.removeprefix("const ") in _NUMBERS
+    )
+
+
+def may_reach(given: Type) -> bool:
+    """Whether an object of a record's type may hold a pointer: its members are not all seen to be numbers."""
+    if given.kind == "array" and given.to is not None:
+        return may_reach(given.to)
+    if given.kind != "record":
+        return False
+    if "cooperative_groups" in given.name:
+        return False
+    if "layoutalg_any" in given.name or "(lambda" in given.name:
+        return True
+    end = max((at + kind.bytes for _, at, kind in given.fields), default=1)
+    hidden = given.bytes > -(-end // given.align) * given.align  # members of a base
+    return hidden or any(
+        kind.kind in ("pointer", "reference", "other", "void") or may_reach(kind)
+        for _, _, kind in given.fields
+    )
+
+
+class Unread(State):
+    """What the reader tells of forms and calls that it does not read."""
+
+    def value(self, node: Node | None) -> Value:
+        """The value of an expression; see expressions."""
+        raise NotImplementedError
+
+    def place(self, node: Node) -> Place:
+        """The place that an expression names; see expressions."""
+        raise NotImplementedError
+
+    def load(self, node: Node, place: Place) -> Value:
+        """What a place holds; see expressions."""
+        raise NotImplementedError
+
+    def handed(self, child: Node, name: str) -> Value:
+        """The value of an argument; of a place in memory that is handed on as a reference, its address."""
+        if child.kind not in ("name", "subscript", "member", "unary") or takes_values(name):
+            return self.value(child)
+        if child.kind == "unary" and child.value != "*":
+            return self.value(child)
+        place = self.place(child)
+        if place.address is not None and place.address.array.space != "local":
+            return place.address
+        return self.load(child, place)
+
+    def reaching(self, name: str, given: list[Node], found: list[Value]) -> str | None:
+        """The array, or "", that a function may reach through its arguments; None where they are numbers."""
+        for child, value in zip(given, found, strict=True):
+            inner = child.children[0] if child.kind == "cast" and child.children else None
+            if child.kind == "text" or (inner is not None and inner.kind == "text"):
+                continue
+            kind = child.type
+            if isinstance(value, Address) and value.array.space != "local":
+                return value.array.name
+            to = kind.to if kind is not None and kind.kind == "pointer" else None
+            if to is not None and (
+                isinstance(value, Unknown) or (isinstance(value, Address) and may_reach(to))
+            ):
+                return ""
+            if name.startswith("operator") and is_number(kind):
+                continue
+            if kind is not None and not takes_values(name) and may_reach(kind):
+                return ""
+        return None
+
+    def unlisted(self, node: Node) -> None:
+        """Tell of a form that is not known, unless it names nothing but numbers in registers."""
+        leaf = not node.children and node.type is not None and node.type.kind not in ("other", "void")
+        if leaf or self.names_memory(node):
+            self.fence()
+            form = _FORMS.get(str(node.value), "")
+            self.refuse(node, form, "", f"{form or node.value or node.kind} is not read")
+
+    def names_memory(self, node: Node) -> bool:
+        """Whether memory, a pointer, an object that may hold one, or a function is named below a node."""
+        for inner in node.walk():
+            if inner.kind in ("call", "construct", "asm", "this"):
+                return True
+            if inner.kind == "name":
+                declared = self.declaration(inner.value)
+                kind = declared.type
+                if (
+                    declared.space != "local"
+                    or kind.kind in ("pointer", "reference", "other")
+                    or may_reach(kind)
+                ):
+                    return True
+        return False
+
+    def touches_memory(self, constructor: Function | None) -> bool:
+        """Whether the body of a constructor names memory, a pointer or a function."""
+        if constructor is None or constructor.body is None:
+            return False
+        return self.names_memory(constructor.body) or any(
+            inner.kind in ("other", "subscript", "unary") for inner in constructor.body.walk()
+        )
+
+
+# --- the census -----------------------------------------------------------------------------------------
+
+
+NEVER_REACHED = "it is never reached"
+"""Why an access has no counts where no thread comes to it: nothing is left to be read."""
+
+
+class Untold(NamedTuple):
+    """An access that is not read: where, its op, and why."""
+
+    line: int
+    column: int
+    op: str
+    why: str
+
+
+def untold(
+    parsed: Parsed,
+    kernel: Kernel,
+    reached: Collection[str],
+    seen: Collection[tuple[int, int]],
+    told: Collection[tuple[int, int]],
+) -> Iterator[Untold]:
+    """The sites of a kernel that were not seen, then the statements of which nothing is told.
+
+    `reached` are the functions that were read, `seen` the places; `told` those that are in the list.
+    """
+    names = _functions(parsed, kernel) if kernel.root is None else _read_functions(kernel, reached)
+    numbers = _numbers(parsed, kernel)
+    known = set(told)
+    nodes = {
+        (n.line, n.column) for f in kernel.functions.values() if f.body is not None for n in f.body.walk()
+    }
+    for site in parsed.sites:
+        at = (site.line, site.column)
+        if site.function not in names or at in seen or at in known:
+            continue
+        if site.kind == "call" and (harmless(callee(site.text)) or numbers.issuperset(site.names)):
+            continue
+        known.add(at)
+        yield Untold(*at, _op(site), _why(parsed, kernel, site, at in nodes))
+    lines = {line for line, _ in known}
+    for removed in parsed.removed:
+        if removed.function not in names or not lines.isdisjoint(range(removed.first, removed.last + 1)):
+            continue
+        if not numbers.issuperset(removed.names) and (removed.first, removed.at) not in known:
+            known.add((removed.first, removed.at))
+            yield Untold(removed.first, removed.at, "", _error(removed))
+
+
+def callee(text: str) -> str:
+    """What a call calls, of its text, without template arguments.
+
+    >>> callee("cute::copy<int>(s, d)"), callee("t.load(p)"), callee("reinterpret_cast<float*>(s)")
+    ('cute::copy', 't.load', 'reinterpret_cast')
+    """
+    return re.split(r"[<(]", text, maxsplit=1)[0].strip()
+
+
+def harmless(name: str) -> bool:
+    """Whether a function, a cast or a type of this name touches no memory that is not among its arguments."""
+    return name in SILENT or takes_values(name) or _TYPES.match(name) is not None
+
+
+def _functions(parsed: Parsed, kernel: Kernel) -> set[str]:
+    """The kernel and the functions of the file that it calls, by name."""
+    names = {kernel.name.rpartition("::")[2]}
+    while True:
+        called = {callee(s.text) for s in parsed.sites if s.kind == "call" and s.function in names}
+        more = {name.rpartition("::")[2] for name in called} & parsed.functions
+        if more <= names:
+            return names
+        names |= more
+
+
+def _read_functions(kernel: Kernel, reached: Collection[str]) -> set[str]:
+    """The functions that were read, and the destructors of objects, which are not."""
+    kinds = {d.type.name.rpartition("::")[2] for d in kernel.declarations.values() if d.type.kind == "record"}
+    destructors = {f"~{re.split('<', kind)[0].removeprefix('const ').strip()}" for kind in kinds}
+    return {kernel.name.rpartition("::")[2], *reached, *destructors}
+
+
+def _numbers(parsed: Parsed, kernel: Kernel) -> set[str]:
+    """The names that hold numbers, wherever they are declared, or may be given as numbers."""
+    plain: set[str] = set(parsed.numbers)
+    others: set[str] = set()
+    for declared in kernel.declarations.values():
+        number = declared.type.kind in ("int", "float") and declared.space == "local"
+        (plain if number else others).add(declared.name)
+    return (plain - others) | _GIVEN | set(parsed.unknown) | set(parsed.defined)
+
+
+def _op(site: Site) -> str:
+    return f"call {site.text.partition('(')[0][:40]}" if site.kind == "call" else ""
+
+
+def _why(parsed: Parsed, kernel: Kernel, site: Site, in_tree: bool) -> str:
+    name = callee(site.text)
+    own = name.rpartition("::")[2] in parsed.functions
+    if kernel.root is None:
+        return f"what {name} does is not in the file" if site.kind == "call" and not own else kernel.why
+    removed = next((r for r in parsed.removed if r.first <= site.line <= r.last), None)
+    if removed is not None:
+        return _error(removed)
+    if site.function.startswith("~"):
+        return f"when {site.function}() is executed is not followed"
+    if in_tree:
+        return NEVER_REACHED
+    return "it is left out by the preprocessor, or of another instance of the template"
+
+
+def _error(removed: Removed) -> str:
+    return f"the statement has an error: line {removed.line}, column {removed.column}: {removed.why}"

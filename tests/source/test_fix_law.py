@@ -1,0 +1,90 @@
+"""What `--fix` offers is pasted into drawn kernels: results stay, and counts are those that are promised."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from layoutalg.source import Fix, KernelReading, fixes_of, read_kernel
+from tests.source.fix_kernels import BLOCK, Drawn, Moved, drawn, results, whole_text
+
+
+def pasted(text: str, fixes: Sequence[Fix]) -> str:
+    """The text with the edits of some fixes."""
+    lines = text.encode().split(b"\n")
+    for edit in sorted({fix.edit for fix in fixes if fix.edit is not None}, reverse=True):
+        row, at, before = lines[edit.line - 1], edit.column - 1, edit.before.encode()
+        assert row[at : at + len(before)] == before, edit
+        lines[edit.line - 1] = row[:at] + edit.after.encode() + row[at + len(before) :]
+    return b"\n".join(lines).decode()
+
+
+def counted(reading: KernelReading, name: str, line: int) -> int:
+    """Wavefronts of all accesses to the array that is declared in a line."""
+    own = {(t.line, t.column, t.op) for t in reading.touches
+           if t.declared is not None and (t.declared.name, t.declared.line) == (name, line)}  # fmt: skip
+    return sum(a.total or 0 for a in reading.accesses if (a.line, a.column, a.op) in own)
+
+
+def number_of(text: str, line: int) -> int:
+    """The number of the kernel in which a line is."""
+    above = "\n".join(text.split("\n")[:line])
+    return int(re.findall(r"__global__ void k(\d+)\(", above)[-1])
+
+
+def judged(seed: int, count: int) -> Counter[str]:
+    """How many edits and rewritten kernels there were; an error where one of them is wrong."""
+    rng = random.Random(seed)
+    kernels = [drawn(rng, number) for number in range(count)]
+    text = whole_text(kernels)
+    fixes, _ = fixes_of(read_kernel(text, BLOCK, sets={"n": 1000}))
+    edits = [fix for fix in fixes if fix.edit is not None]
+    after = pasted(text, edits)
+    promised = {number_of(text, fix.line): fix for fix in fixes if may_be_rewritten(fix, kernels, text)}
+    other = whole_text(kernels, {n: rewritten(fix, n) for n, fix in promised.items()})
+    right, pasted_results, rewritten_results = results([text, after, other], kernels)
+    for changed, out in ((after, pasted_results), (other, rewritten_results)):
+        wrong = [
+            k.rendered() for k, differs in zip(kernels, (out != right).any(axis=1), strict=True) if differs
+        ]
+        assert not wrong, (seed, wrong, changed)
+    again = read_kernel(after, BLOCK, sets={"n": 1000})
+    for fix in edits:
+        assert counted(again, fix.array, fix.line) == fix.after, (seed, fix)
+    again = read_kernel(other, BLOCK, sets={"n": 1000})
+    for number, fix in promised.items():
+        (declared,) = (d for d in again.shared if number_of(other, d.line) == number)
+        assert counted(again, declared.name, declared.line) == fix.after, (seed, fix)
+    return Counter(fixes=len(fixes), edits=len(edits), rewritten=len(promised))
+
+
+def may_be_rewritten(fix: Fix, kernels: Sequence[Drawn], text: str) -> bool:
+    """Whether the generator can write the accesses of a fix as it says: none but elements, of one array."""
+    number = number_of(text, fix.line)
+    arrays = kernels[number].text.count("__shared__")
+    resized = fix.rewrite and "declare" in fix.rewrite[0] and kernels[number].kind != "line"
+    return len(fix.rewrite) == arrays == 1 and kernels[number].clean and not resized
+
+
+def rewritten(fix: Fix, number: int) -> Moved:
+    """What the generator writes for a fix."""
+    name = f"index_{number}"
+    size = re.match(r"declare it as s\[(\d+)\]", fix.rewrite[0])
+    pitch = re.search(r"i / (\d+)", fix.rewrite[0])
+    function = fix.code.replace(f"{fix.array}_index", name)
+    return Moved(function, name, int(pitch[1]) if pitch is not None else 0, size[1] if size else "")
+
+
+def test_a_fix_keeps_results_and_counts() -> None:
+    found = judged(20261129, 24)
+    assert found["edits"] >= 2 and found["rewritten"] >= 3, found
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(20))
+def test_many_fixes_keep_results_and_counts(seed: int) -> None:
+    judged(seed, 25)
