@@ -7,18 +7,23 @@ VENV    := .venv
 PY      := $(VENV)/bin/python
 PROFILE ?= ci
 JOBS    ?= auto
+ROOM    ?=
 GPU     ?= cuda13
+
+# What is imported is compiled when it is: most of what is installed never is.
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 
 # The caller's environment must not leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo test test-all lint pytest pytest-all peers golden docs docs-links notebooks dist bench gpu clean prerequisites
+.PHONY: help demo test test-all lint pytest pytest-all pytest-room peers golden docs docs-links notebooks dist bench gpu clean prerequisites
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    analyse a layout, find a swizzle, generate, simulate and compile a kernel"
-	@echo "make test    ruff, mypy --strict, import-linter and the test suite without deep sweeps"
-	@echo "make test-all  the same with deep sweeps, and the laws and the random triples at 5,000 examples each"
+	@echo "make test    ruff, mypy --strict, import-linter and every test that does little work: five minutes"
+	@echo "make test ROOM=analysis  the tests and the doctests of one room: kernels/move, codegen, cli, budget, ..."
+	@echo "make test-all  all tests, with four times the examples; laws and random triples at 5,000 examples each"
 	@echo "make lint    the static checks alone"
 	@echo "make peers   install the libraries that tests compare with; without them those tests skip"
 	@echo "make golden  rewrite the golden files, then read the diff"
@@ -33,9 +38,22 @@ help:
 demo: $(VENV)/.installed-demo
 	@$(VENV)/bin/layoutalg demo
 
-test: lint pytest
+# The static checks run beside the tests, and their output comes after that of the tests.
+beside = @out=$$(mktemp); $(MAKE) --no-print-directory lint >$$out 2>&1 & lint=$$!; \
+  trap 'kill $$lint 2>/dev/null; rm -f $$out' EXIT; trap 'exit 130' INT TERM; \
+  $(MAKE) --no-print-directory $(1); tests=$$?; wait $$lint; checks=$$?; echo "== static checks"; cat $$out; \
+  [ $$checks = 0 ] || echo "the static checks FAIL"; [ $$tests = 0 ] || echo "the tests FAIL"; \
+  [ $$tests$$checks = 00 ]
 
-test-all: lint pytest-all
+ifeq ($(ROOM),)
+test: $(VENV)/.tried-peers
+	$(call beside,pytest)
+else
+test: pytest-room
+endif
+
+test-all: $(VENV)/.tried-peers $(VENV)/.tried-browser
+	$(call beside,pytest-all)
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
@@ -43,15 +61,24 @@ lint: $(VENV)/.installed-dev
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
+PYTEST := $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
+
 pytest: $(VENV)/.tried-peers
-	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
+	LAYOUTALG_PROFILE=$(PROFILE) $(PYTEST)
 
 pytest-all: $(VENV)/.tried-peers $(VENV)/.tried-browser
-	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "deep or not deep"
-	LAYOUTALG_PROFILE=deep $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal tests/algebra/test_laws.py tests/analysis/test_strata.py
+	LAYOUTALG_PROFILE=all $(PYTEST) -m "deep or not deep"
+	LAYOUTALG_PROFILE=deep $(PYTEST) tests/algebra/test_laws.py tests/analysis/test_strata.py
+
+# Of a room, a room in a room, or a module at the top: tests/kernels/test_move*.py are those of kernels/move.
+OF_ROOM = $(wildcard $(addprefix layoutalg/,$(ROOM) $(ROOM).py) tests/$(ROOM) tests/$(dir $(ROOM))test_$(notdir $(ROOM))*.py)
+
+pytest-room: $(VENV)/.tried-peers
+	@[ -n "$(OF_ROOM)" ] || { echo "there is no room $$ROOM: name a folder or a module of layoutalg/ or tests/" >&2; exit 1; }
+	LAYOUTALG_PROFILE=$(PROFILE) $(PYTEST) $(OF_ROOM)
 
 # Seven megabytes, for tests alone and without what they depend on: pycute needs nothing of nvidia-cutlass.
-PEERS := $(PY) -m pip install --quiet --disable-pip-version-check --no-deps nvidia-cutlass==4.2.0 tensor-layouts==0.3.2
+PEERS := $(PIP) --no-deps nvidia-cutlass==4.2.0 tensor-layouts==0.3.2
 
 peers: $(VENV)/.installed-dev
 	$(PEERS)
@@ -91,7 +118,7 @@ gpu: $(VENV)/.installed-dev $(VENV)/.installed-$(GPU)
 	$(PY) -m tests.gpu.everything build/gpu
 
 clean:
-	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # One stamp per extra: a second run installs only when pyproject.toml has changed.  A source archive holds no
 # links: the two of this project are made where links can be, and where not the installation finds both folders.
@@ -100,7 +127,7 @@ $(VENV)/.installed-%: pyproject.toml | prerequisites
 	@echo "installing layoutalg[$*] into $(VENV): about 150 MB, some minutes the first time"
 	@for part in codegen kernels; do [ -e layoutalg/$$part ] || ln -s ../$$part layoutalg/$$part 2>/dev/null \
 	  || echo "no links here: layoutalg.$$part is found by the installation"; done
-	@$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@$(PIP) --editable ".[$*]"
 	@touch $@
 
 APT := apt-get install python3 python3-venv make g++
