@@ -291,11 +291,11 @@ def sentence(work: Work) -> str:
     """Why such a test fails.
 
     >>> print(sentence(Work({"Python processes": 3, "layouts": 7}, 0.8)))
-    This test does work of 450, and 200 is the most that one in the first tier does: 3 Python processes, 7
+    This test does work of 450, and 200 is the most that one of the first tier may: 3 Python processes, 7
     layouts.  Make it cheaper, or mark it with pytest.mark.deep; tests/README.md says how.
     """
     return (
-        f"This test does work of {work.price:.0f}, and {LIMIT:g} is the most that one in the first tier does: "
+        f"This test does work of {work.price:.0f}, and {LIMIT:g} is the most that one of the first tier may: "
         f"{work}.  Make it cheaper, or mark it with pytest.mark.deep; tests/README.md says how."
     )
 
