@@ -12,7 +12,7 @@ from tests.gpu.probe import STRATA, Probe, data, kernel_of, predicted, probes
 from tests.sweeps import each
 
 
-@each("probe", probes, ids=lambda p: p.name)
+@each("probe", probes, ids=lambda p: p.name, sample=30)
 def test_prediction_is_definition_is_trace(probe: Probe) -> None:
     src, expected = data(probe)
     dst = np.zeros_like(src)

@@ -16,6 +16,7 @@ from layoutalg.codegen.expr import Const
 from layoutalg.errors import UndecidedError
 from layoutalg.layout import Layout
 from tests import tiers
+from tests.sweeps import each
 from tests.tiers import LIMIT, PRICES, Tiers, Work, costliest, sentence, too_much
 
 
@@ -68,10 +69,21 @@ def test_what_a_test_does_is_counted() -> None:
     with pytest.raises(UndecidedError):
         Budget("is it so?", 10).spend(11)
     assert meter.work.done == {"layouts": 1, "expressions": 1, "units of budget": 9}
-    subprocess.run([sys.executable, "-S", "-c", ""], check=True)
+    subprocess.run([sys.executable, "-I", "-c", ""], check=True)
     subprocess.run(["true"], check=True)
     assert meter.work.done["Python processes"] == meter.work.done["other processes"] == 1
     assert set(meter.work.done) <= set(PRICES)
+
+
+def test_a_sample_of_the_cases_is_tried_in_the_first_tier() -> None:
+    tried: list[int] = []
+
+    @each("n", range(100), sample=4)
+    def take(n: int) -> None:
+        tried.append(n)
+
+    take()
+    assert tried == ([0, 25, 50, 75] if tiers.first_tier() else list(range(100)))
 
 
 @given(st.integers())

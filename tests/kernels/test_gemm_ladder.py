@@ -23,6 +23,7 @@ def steps(family: str, n: int = 1024) -> dict[str, Step]:
     return {s.name: s for s in predict_steps(find_family(family), n, names)}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("family", ["gemm-sm80", "gemm-simt"])
 def test_machine_code_multiplies_what_the_program_says(family: str) -> None:
     """The multiplications of a pass, from the machine code, times passes and warps are the program's."""

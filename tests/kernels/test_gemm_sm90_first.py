@@ -24,6 +24,7 @@ FAMILY = find_family("gemm-sm90")
 FIRST = [name for name, c in FAMILY.steps.items() if c.loop != "persistent"]
 
 
+@pytest.mark.deep
 @each("number", range(len(FIRST)))
 def test_every_first_step_multiplies(number: int) -> None:
     """Tiles are made smaller, so that there are several, whole and ragged, and rings go around."""
@@ -65,6 +66,7 @@ def test_every_step_compiles_without_spills() -> None:
         assert step.occupancy.blocks_per_sm == steps()[step.name].occupancy.blocks_per_sm
 
 
+@pytest.mark.deep
 def test_cycles_by_hand() -> None:
     """128 x 256 x 64: 8 wgmma of 128 cycles, each reads 10,240 bytes, and 49,152 bytes come."""
     step = steps()["10 one tile for both"]

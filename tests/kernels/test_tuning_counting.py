@@ -196,6 +196,7 @@ def some_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "_in_child", taken)
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("some_gpu")
 def test_the_command_shows_both_beside_each_other(
     profiler: Profiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

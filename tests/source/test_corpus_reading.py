@@ -26,6 +26,7 @@ def added(found: dict[Row, list[int | None]], row: Row, counts: tuple[int | None
 CASES = (*PUBLISHED, *SAMPLES)
 
 
+@pytest.mark.deep(only=("hgemm_k4.cu", "hgemm_k5.cu", "hgemm_k6.cu"))
 @pytest.mark.parametrize("name", [*CASES, *first(0, (n for n in EXPECTED if n not in CASES))])
 def test_a_source_costs_what_is_enumerated(name: str) -> None:
     wanted: dict[Row, list[int | None]] = {}
