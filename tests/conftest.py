@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import compiled_once, tiers
+from tests import absent, compiled_once, tiers
 
 os.environ.setdefault("LAYOUTALG_CACHE", "off")
 GOLDEN = Path(__file__).parent / "golden"
@@ -34,6 +34,7 @@ for _name, _examples, _repeated in (
     )
 settings.load_profile(os.environ.get("LAYOUTALG_PROFILE", "dev"))
 compiled_once.install()
+absent.install()
 
 
 @pytest.hookimpl(wrapper=True)

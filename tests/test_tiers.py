@@ -97,7 +97,11 @@ def test_more_than_the_limit_is_said_with_what_it_is_made_of() -> None:
         Work({"units of budget": 900_000, "layouts": 1}, 0.1),
     )
     assert small.price < LIMIT < large.price
-    assert [too_much(small, deep=False), too_much(large, deep=True), too_much(large, deep=False)] == [0, 0, 1]
+    assert [too_much(small, exempt=False), too_much(large, exempt=True), too_much(large, exempt=False)] == [
+        0,
+        0,
+        1,
+    ]
     assert "900,000 units of budget, 1 layouts.  Make it cheaper" in sentence(large)
 
 

@@ -36,7 +36,7 @@ def number(e: Expr, values: dict[str, int]) -> int:
     return int(evaluate(e, {v: values[v.name] for v in variables(e)}))
 
 
-@each("name", list(FAMILIES), sample=5)
+@each("name", list(FAMILIES), sample=4)
 def test_a_buffer_is_as_large_as_its_definition_makes_it(name: str) -> None:
     """But for the last of its 16-byte units, which the data of a trial fill."""
     family = FAMILIES[name]

@@ -44,6 +44,7 @@ def test_traffic_is_its_definition_before_and_after_lowering(p: RandomProgram) -
     assert traffic(lowered, p.params) == expected
 
 
+@pytest.mark.deep
 @settings(deadline=None)
 @given(programs(guards=False))
 def test_traffic_is_what_the_simulator_traces(p: RandomProgram) -> None:
