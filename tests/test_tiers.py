@@ -69,7 +69,7 @@ def test_what_a_test_does_is_counted() -> None:
     with pytest.raises(UndecidedError):
         Budget("is it so?", 10).spend(11)
     assert meter.work.done == {"layouts": 1, "expressions": 1, "units of budget": 9}
-    subprocess.run([sys.executable, "-I", "-c", ""], check=True)
+    subprocess.run([sys.executable, "-B", "-c", ""], check=True)
     subprocess.run(["true"], check=True)
     assert meter.work.done["Python processes"] == meter.work.done["other processes"] == 1
     assert set(meter.work.done) <= set(PRICES)

@@ -61,6 +61,7 @@ def test_a_larger_tile_halves_what_is_loaded() -> None:
     assert (before["flops_per_byte"], after["flops_per_byte"]) == (16, 32)
 
 
+@pytest.mark.deep
 def test_the_tables_fit_a_page() -> None:
     text = run("bench", "gemm-sm80", "--predict", "--size", "512").stdout
     assert text.startswith("512 x 512 x 512 f16 TN on sm_90 (H200): a launch executes (millions)\n")

@@ -44,6 +44,7 @@ def test_a_main_loop_is_timed() -> None:
     assert re.search(rf"simulated +{round(time['cycles']):,} +100%", shown)
 
 
+@pytest.mark.deep
 def test_the_table_says_the_same() -> None:
     payload = answer("sass", "transpose", *SMALL)
     assert payload["main_loop"] is None and payload["arch"] == "sm_90a"

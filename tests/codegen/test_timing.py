@@ -267,7 +267,7 @@ def test_one_warp_without_rivals_takes_its_critical_path() -> None:
 # --- kernels -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep(but=("latency LDS.64",))
+@pytest.mark.deep(but=("latency FFMA",))
 @pytest.mark.parametrize("what", ["latency LDS.64", "latency LDSM.4", "latency FFMA", "interval IMMA.16832"])
 def test_a_probe_holds_what_it_measures(what: str) -> None:
     (probe,) = (p for p in latency_probe.probes(90) if p.what == what)

@@ -13,6 +13,8 @@ from layoutalg.kernels.ladder.gemm import ARCH, effects, predict_steps
 from layoutalg.kernels.ladder.machines import FLOPS_PER_CYCLE
 from layoutalg.kernels.ladder.step import Step
 
+pytestmark = pytest.mark.deep  # all look at the same steps, whose machine code takes seconds
+
 SM80 = ("2 vectors", "3 swizzle", "5 tile 256x128x32", "6 two buffers", "7 cp.async ring, mma k16")
 SIMT = ("v2", "v8", "warp tiles", "cp.async")
 
@@ -23,7 +25,6 @@ def steps(family: str, n: int = 1024) -> dict[str, Step]:
     return {s.name: s for s in predict_steps(find_family(family), n, names)}
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("family", ["gemm-sm80", "gemm-simt"])
 def test_machine_code_multiplies_what_the_program_says(family: str) -> None:
     """The multiplications of a pass, from the machine code, times passes and warps are the program's."""

@@ -79,6 +79,7 @@ def test_cycles_by_hand() -> None:
     assert step.flops_per_cycle == 4096 * 1024 / 1056
 
 
+@pytest.mark.deep
 def test_effects_of_the_steps() -> None:
     found = steps()
     names = list(found)
@@ -91,6 +92,7 @@ def test_effects_of_the_steps() -> None:
     assert found["7 clusters of 2"].intensity == 1.5 * found["6 persistent"].intensity
 
 
+@pytest.mark.deep
 def test_one_stage_and_one_block_load_and_multiply_in_turn() -> None:
     step: WgmmaStep = steps()["2 TMA"]
     assert step.overlapped and step.occupancy.blocks_per_sm == 3
@@ -112,6 +114,7 @@ def test_the_ladder_ends_with_the_choice() -> None:
     assert FAMILY.build(p, last) == FAMILY.build(p, chosen)
 
 
+@pytest.mark.deep
 def test_the_last_step_by_hand() -> None:
     """256 x 128 in pairs beside: 16 wgmma of 64 cycles, each of which reads 6,144 bytes; half of A comes."""
     step = list(steps().values())[-1]

@@ -95,6 +95,7 @@ def test_channels_fold_into_the_row() -> None:
     assert stage.src_length == 768 and stage.coefficients == (12, 4, 0)
 
 
+@pytest.mark.deep
 @each("shape", [(), (1,), (1, 1), (3,), (4, 1), (1, 4), (2, 3, 1)], sample=1)
 @each("dtype", ["u8", "u16", "f32", "f64"], sample=1)
 def test_few_elements_that_start_anywhere_are_moved(dtype: str, shape: tuple[int, ...]) -> None:

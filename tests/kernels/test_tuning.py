@@ -57,6 +57,7 @@ def engine() -> Iterator[Engine]:
         yield Engine(one, other, 1)
 
 
+@pytest.mark.deep
 def test_a_search_times_the_first_candidates_and_the_same_one_again_times_nothing(
     path: Path, engine: Engine
 ) -> None:

@@ -47,6 +47,7 @@ def test_a_source_costs_what_is_enumerated(name: str) -> None:
     assert {(a.line, a.op, a.array) for a in reading.memory if not a.read} == unread
 
 
+@pytest.mark.deep
 def test_all_accesses_of_the_published_kernels_are_read() -> None:
     assert len(PUBLISHED) == 14
     found = [access for name in PUBLISHED for access in reading_of(name).memory]
