@@ -7,18 +7,23 @@ VENV    := .venv
 PY      := $(VENV)/bin/python
 PROFILE ?= ci
 JOBS    ?= auto
+ROOM    ?=
 GPU     ?= cuda13
+
+# What is imported is compiled when it is: most of what is installed never is.
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 
 # The caller's environment must not leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo test test-all lint pytest pytest-all peers golden docs docs-links notebooks dist bench gpu clean prerequisites
+.PHONY: help demo test test-all lint pytest pytest-room peers golden docs docs-links notebooks dist bench gpu clean prerequisites
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    analyse a layout, find a swizzle, generate, simulate and compile a kernel"
-	@echo "make test    ruff, mypy --strict, import-linter and the test suite without deep sweeps"
-	@echo "make test-all  the same with deep sweeps, and the laws and the random triples at 5,000 examples each"
+	@echo "make test    ruff, mypy --strict, import-linter and every test that does little work: five minutes"
+	@echo "make test ROOM=analysis  the tests and the doctests of one room: kernels/move, codegen, cli, budget, ..."
+	@echo "make test-all  all tests, with four times the examples; laws and random triples at 5,000 examples each"
 	@echo "make lint    the static checks alone"
 	@echo "make peers   install the libraries that tests compare with; without them those tests skip"
 	@echo "make golden  rewrite the golden files, then read the diff"
@@ -33,9 +38,27 @@ help:
 demo: $(VENV)/.installed-demo
 	@$(VENV)/bin/layoutalg demo
 
-test: lint pytest
+PYTEST := $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
+FIRST  := LAYOUTALG_PROFILE=$(PROFILE) $(PYTEST)
+ALL    := LAYOUTALG_PROFILE=all $(PYTEST) -m "deep or not deep"
+LAWS   := LAYOUTALG_PROFILE=deep $(PYTEST) tests/algebra/test_laws.py tests/analysis/test_strata.py
 
-test-all: lint pytest-all
+# The static checks run beside the tests, and their output comes after that of the tests.
+beside = @out=$$(mktemp); $(MAKE) --no-print-directory lint >$$out 2>&1 & lint=$$!; \
+  trap 'kill $$lint 2>/dev/null; rm -f $$out' EXIT; trap 'exit 130' INT TERM; \
+  $(1); tests=$$?; wait $$lint; checks=$$?; echo "== static checks"; sed '/ KEPT/d' $$out; \
+  [ $$checks = 0 ] || echo "the static checks FAIL"; [ $$tests = 0 ] || echo "the tests FAIL"; \
+  [ $$tests$$checks = 00 ]
+
+ifeq ($(ROOM),)
+test: $(VENV)/.tried-peers
+	$(call beside,$(FIRST))
+else
+test: pytest-room
+endif
+
+test-all: $(VENV)/.tried-peers $(VENV)/.tried-browser
+	$(call beside,{ $(ALL); all=$$?; $(LAWS) && [ $$all = 0 ]; })
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
@@ -44,14 +67,17 @@ lint: $(VENV)/.installed-dev
 	$(VENV)/bin/lint-imports
 
 pytest: $(VENV)/.tried-peers
-	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
+	$(FIRST)
 
-pytest-all: $(VENV)/.tried-peers $(VENV)/.tried-browser
-	LAYOUTALG_PROFILE=$(PROFILE) $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "deep or not deep"
-	LAYOUTALG_PROFILE=deep $(PY) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal tests/algebra/test_laws.py tests/analysis/test_strata.py
+# Of a room, a room in a room, or a module at the top: tests/kernels/test_move*.py are those of kernels/move.
+OF_ROOM = $(wildcard $(addprefix layoutalg/,$(ROOM) $(ROOM).py) tests/$(ROOM) tests/$(dir $(ROOM))test_$(notdir $(ROOM))*.py)
+
+pytest-room: $(VENV)/.tried-peers
+	@[ -n "$(OF_ROOM)" ] || { echo "there is no room $$ROOM: name a folder or a module of layoutalg/ or tests/" >&2; exit 1; }
+	$(FIRST) $(OF_ROOM)
 
 # Seven megabytes, for tests alone and without what they depend on: pycute needs nothing of nvidia-cutlass.
-PEERS := $(PY) -m pip install --quiet --disable-pip-version-check --no-deps nvidia-cutlass==4.2.0 tensor-layouts==0.3.2
+PEERS := $(PIP) --no-deps nvidia-cutlass==4.2.0 tensor-layouts==0.3.2
 
 peers: $(VENV)/.installed-dev
 	$(PEERS)
@@ -68,7 +94,7 @@ $(VENV)/.tried-browser: $(VENV)/.installed-dev
 	@touch $@
 
 golden: $(VENV)/.installed-dev
-	$(PY) -m pytest --update-golden -k golden
+	$(PY) -m pytest --update-golden -k golden -m "deep or not deep"
 
 docs: $(VENV)/.installed-docs
 	$(PY) -m tests.docs.build_site site
@@ -91,7 +117,7 @@ gpu: $(VENV)/.installed-dev $(VENV)/.installed-$(GPU)
 	$(PY) -m tests.gpu.everything build/gpu
 
 clean:
-	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # One stamp per extra: a second run installs only when pyproject.toml has changed.  A source archive holds no
 # links: the two of this project are made where links can be, and where not the installation finds both folders.
@@ -100,7 +126,7 @@ $(VENV)/.installed-%: pyproject.toml | prerequisites
 	@echo "installing layoutalg[$*] into $(VENV): about 150 MB, some minutes the first time"
 	@for part in codegen kernels; do [ -e layoutalg/$$part ] || ln -s ../$$part layoutalg/$$part 2>/dev/null \
 	  || echo "no links here: layoutalg.$$part is found by the installation"; done
-	@$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@$(PIP) --editable ".[$*]"
 	@touch $@
 
 APT := apt-get install python3 python3-venv make g++
@@ -111,4 +137,4 @@ prerequisites:
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "'$(PYTHON)' has no venv module: $(APT)"; exit 1; } >&2
 	@command -v $(firstword $(CXX)) >/dev/null || \
-	  { echo "no C++ compiler ('$(CXX)' is not found): $(APT)"; exit 1; } >&2
+	  echo "no C++ compiler ('$(CXX)' is not found), tests that need one skip: $(APT)" >&2

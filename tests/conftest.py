@@ -1,8 +1,9 @@
 """What every test module may count on: hypothesis profiles and golden files.
 
-`LAYOUTALG_PROFILE` chooses how hard hypothesis looks: `dev` (default), `ci` (reproducible) or `deep`.
+`LAYOUTALG_PROFILE` chooses how hard hypothesis looks: `dev` (default), `ci` (the same examples in each run),
+`all` (likewise, four times as many) or `deep`.
 `--update-golden` rewrites the golden files instead of comparing with them.  What is tested is
-compiled, the same text once in a process; no compiled kernel is kept, no folder of the user's is written to.
+compiled, the same text once; no compiled kernel is kept, no folder of the user's is written to.
 """
 
 from __future__ import annotations
@@ -16,19 +17,24 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import compiled_once
+from tests import absent, compiled_once, tiers
 
 os.environ.setdefault("LAYOUTALG_CACHE", "off")
 GOLDEN = Path(__file__).parent / "golden"
 collect_ignore = ["programs"]  # kernels as users write them: an import builds one, and there is no doctest
 _PATIENT = [HealthCheck.too_slow]
-settings.register_profile("dev", max_examples=30, deadline=None, suppress_health_check=_PATIENT)
-settings.register_profile(
-    "ci", max_examples=100, deadline=None, derandomize=True, suppress_health_check=_PATIENT
-)
-settings.register_profile("deep", max_examples=5000, deadline=None, suppress_health_check=_PATIENT)
+for _name, _examples, _repeated in (
+    ("dev", 25, False),
+    ("ci", 25, True),
+    ("all", 100, True),
+    ("deep", 5000, False),
+):
+    settings.register_profile(
+        _name, max_examples=_examples, deadline=None, derandomize=_repeated, suppress_health_check=_PATIENT
+    )
 settings.load_profile(os.environ.get("LAYOUTALG_PROFILE", "dev"))
 compiled_once.install()
+absent.install()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,6 +52,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from this run")
+    parser.addoption("--work-record", help="a file to which the work of each test is appended as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(tiers.Tiers(config), "tiers")
 
 
 @pytest.fixture

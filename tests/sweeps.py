@@ -1,4 +1,4 @@
-"""Many cases in few tests: loops that report every failure, and long sweeps that `make test` leaves out."""
+"""Many cases in few tests: loops that report every failure, and samples of what is long for `make test`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+
+from tests.tiers import first_tier
 
 Test = Callable[..., None]
 
@@ -26,11 +28,14 @@ def each(
     names: str | tuple[str, ...],
     cases: Iterable[Any] | Callable[[], Iterable[Any]],
     ids: Callable[[Any], object] | Iterable[str] | None = None,
+    *,
+    sample: int | None = None,
 ) -> Callable[[Test], Test]:
     """As `pytest.mark.parametrize`, in one test: every case is tried, and what fails is reported at once.
 
     For cases that are many and short: an item of pytest costs some milliseconds in every process.  Fixtures
     are made once for all cases.  A function makes the cases when the test runs, not when it is collected.
+    In the first tier only so many cases are tried as `sample` says, from the first to near the last.
     """
     split = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
@@ -41,7 +46,8 @@ def each(
             labels = list(ids)
         else:
             labels = [_label(case, ids) for case in listed]
-        return list(zip(listed, labels, strict=True))
+        tried = list(zip(listed, labels, strict=True))
+        return spread(tried, sample) if sample is not None and first_tier() else tried
 
     if not callable(cases):
         tried_cases()
@@ -75,6 +81,15 @@ def each(
         return tried
 
     return decorated
+
+
+def spread(cases: list[Any], count: int) -> list[Any]:
+    """So many of the cases, at equal distances.
+
+    >>> spread(list(range(10)), 3), spread([7], 3)
+    ([0, 3, 6], [7])
+    """
+    return [cases[i * len(cases) // count] for i in range(count)] if count < len(cases) else cases
 
 
 def _values(case: Any, count: int) -> Any:

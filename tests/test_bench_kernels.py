@@ -104,6 +104,7 @@ def test_other_machine_code_of_equal_results_passes_where_it_is_faster(
     assert len(gpu.launched) >= 3 * bench_kernels.ROUNDS
 
 
+@pytest.mark.deep
 def test_a_slower_kernel_is_timed_again_and_fails(
     asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,6 +148,7 @@ def test_results_of_moves_may_not_differ(asked: Asked, monkeypatch: pytest.Monke
     assert asked.run(monkeypatch)[0] == 1
 
 
+@pytest.mark.deep
 def test_equal_machine_code_counts_as_one_and_is_timed_beside_itself(
     asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,6 +162,7 @@ def test_equal_machine_code_counts_as_one_and_is_timed_beside_itself(
     assert "3 with equal machine code; geometric mean of all 1.0000" in out
 
 
+@pytest.mark.deep
 def test_launches_in_parts_with_scalars_and_scratch_memory_agree(
     asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -190,6 +193,7 @@ def test_what_there_was_no_time_for_fails(
     assert "1 cases were not timed" in capsys.readouterr().out
 
 
+@pytest.mark.deep
 def test_both_steps_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This tree as the older one too: what is stored is private, each CUBIN once, and equal on both sides."""
     adapter = kernel_images.ROOT / "tests" / "kernel_adapter.py"

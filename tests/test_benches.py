@@ -64,6 +64,7 @@ def test_the_command_lines_that_a_bench_states_are_taken(name: str, monkeypatch:
             started(monkeypatch, name, shlex.split(re.sub(r"[][]", "", line)))
 
 
+@pytest.mark.deep(only=("bench_notation --cases 10",))
 @pytest.mark.parametrize("way", WAYS)
 def test_a_bench_runs_and_finds_nothing(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, *words = shlex.split(way)

@@ -39,10 +39,12 @@ def test_a_folder_that_another_makes_first_is_not_believed(tmp_path: Path) -> No
     assert read == [] and used <= 150
 
 
+@pytest.mark.deep
 def test_writers_that_are_killed_leave_no_damage(tmp_path: Path) -> None:
     assert damage_by_kills(tmp_path, 20, random.Random(7)) == []
 
 
+@pytest.mark.deep(but=("64",))
 @pytest.mark.parametrize("many", [cubin_cache.MANY, 1])
 def test_writers_at_once_keep_the_limit(many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cubin_cache, "MANY", many)

@@ -21,12 +21,14 @@ def test_runs_of_all_kinds_are_drawn(tmp_path: Path) -> None:
     assert {Path(run.words[-1]).name for run in runs} >= {Path(name).name for name in TARGETS}
 
 
+@pytest.mark.deep(but=("2",))
 @pytest.mark.parametrize("seed", range(3))
 def test_a_run_under_a_fault_ends_as_it_must(seed: int, tmp_path: Path) -> None:
     prepare(tmp_path)
     assert wrong_end(random_run(random.Random(seed), tmp_path), tmp_path) == []
 
 
+@pytest.mark.deep
 def test_a_cupy_that_does_not_import_stops_no_simulator(tmp_path: Path) -> None:
     prepare(tmp_path)
     broken = {"PYTHONPATH": str(tmp_path / "cupy"), "LD_LIBRARY_PATH": str(tmp_path / "cupy")}

@@ -25,6 +25,30 @@ ROOMS = [
 ]
 
 
+@pytest.mark.deep(
+    only=(
+        "nsight",
+        "demand",
+        "faq",
+        "first_session",
+        "first_steps",
+        "hopper",
+        "hopper_wgmma",
+        "jobs",
+        "kernel_language",
+        "kernel_reading",
+        "kernels",
+        "by_hand",
+        "profiling",
+        "synthesis",
+        "clocks",
+        "hgemm",
+        "practice",
+        "sgemm",
+        "time",
+        "tuning",
+    )
+)
 @pytest.mark.parametrize("path", [p for p in DOCUMENTS if blocks(p)], ids=lambda p: p.stem)
 def test_what_a_document_shows_is_what_happens(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,16 @@ def test_there_are_examples() -> None:
     assert len(SCRIPTS) >= 3
 
 
+@pytest.mark.deep(
+    only=(
+        "check_your_own_index",
+        "find_a_swizzle",
+        "generate_a_kernel",
+        "pictures",
+        "store_a_fragment",
+        "tile_a_gemm",
+    )
+)
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_an_example_runs(script: Path, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -92,6 +92,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
+@pytest.mark.deep(only=("tests.gpu.permute_counters",))
 @pytest.mark.parametrize("module", SMALL, ids=lambda m: m.__name__)
 def test_a_table_has_a_row_of_every_access(
     module: ModuleType, no_gpu: None, monkeypatch: pytest.MonkeyPatch
@@ -163,6 +164,7 @@ FROZEN: tuple[kernel_adapter.Case, ...] = (
 )
 
 
+@pytest.mark.deep
 def test_every_family_is_launched_and_counted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.bench import REDUCE
+from tests.gpu import everything
 from tests.gpu.everything import STEPS, Step, main, run
-from tests.gpu.tools import sanitize, tool
+from tests.gpu.tools import alone, sanitize, tool
 from tests.sweeps import each
 
 
@@ -35,6 +36,20 @@ def test_what_a_step_prints_is_kept_and_what_it_returns_is_seen(tmp_path: Path) 
 def test_an_unknown_step_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no step"):
         main([str(tmp_path), "nothing"])
+
+
+def test_packages_that_are_missing_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(everything, "NEEDED", ("pytest", "no_such_package"))
+    with pytest.raises(SystemExit, match="no_such_package cannot be imported: pip install"):
+        main([str(tmp_path / "out")])
+
+
+def test_what_reads_counters_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "1")
+    alone()
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "12")
+    with pytest.raises(pytest.skip.Exception, match="pytest -n 0 tests/gpu"):
+        alone()
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def wide() -> Step:
     return step
 
 
+@pytest.mark.deep
 def test_loads_that_no_lane_makes_are_taken_off() -> None:
     step = wide()
     assert count_of(step, "lds", {LDS: 12589056 + 792576}) == 12589056 == step.counts["lds"]
@@ -66,6 +67,7 @@ def test_copies_past_the_end_may_be_counted_and_no_others(counted: int, verdict:
     assert judge(wide(), "global loads", 1572864, found) == verdict
 
 
+@pytest.mark.deep
 def test_what_was_not_seen_at_all_refutes_an_effect(capsys: pytest.CaptureFixture[str]) -> None:
     v4, v8 = predict_steps(find_family("gemm-simt"), 512, ("v4", "v8"))
     none = {LOADS: 0.0, LOADS_ON: 0.0, COPIES: 0.0, COPIES_ON: 0.0}

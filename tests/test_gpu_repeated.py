@@ -427,6 +427,7 @@ def test_a_prepared_call_is_its_launches(driver: Driver) -> None:
     assert {stream for _, stream, _ in driver.launched} == {STREAM}
 
 
+@pytest.mark.deep
 @each(
     ("op", "others"),
     [

@@ -36,6 +36,7 @@ def test_what_is_as_predicted_is_not_refuted(monkeypatch: pytest.MonkeyPatch) ->
     assert {"wgmma", "TMA in", "L2 in", "registers", "occupancy"} <= {row.access for row in found}
 
 
+@pytest.mark.deep
 def test_the_l2_may_serve_a_little_more_and_nothing_else_may(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(row.refuted for row in rows(monkeypatch, L2_in=100))
     assert [row.access for row in rows(monkeypatch, L2_in=1e6) if row.refuted] == ["L2 in"]

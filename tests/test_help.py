@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import json, pkgutil, pydoc, sys
 for name in {absent!r}:
@@ -30,6 +32,7 @@ def helps(absent: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+@pytest.mark.deep
 def test_help_of_everything_without_what_is_optional() -> None:
     found = helps(("hypothesis", "cupy", "torch"))
     assert found.pop("layoutalg.testing.strategies") == (

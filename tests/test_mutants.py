@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from layoutalg.codegen.program import Do, For, If, lower, walk
 from tests.mutants.cases import CASES
 from tests.mutants.reasons import reason
@@ -17,7 +19,7 @@ FAST = (
 EACH = 3
 
 
-@each("name", FAST)
+@each("name", FAST, sample=1)
 def test_a_sample_of_mistakes_is_seen(name: str) -> None:
     case = CASES[name]()
     every = [m for m in case.mutants() if m.kind == "drop"]
@@ -25,6 +27,7 @@ def test_a_sample_of_mistakes_is_seen(name: str) -> None:
         assert case.verdict(mutant) or reason(name, case, mutant), f"{name}: {mutant}"
 
 
+@pytest.mark.deep
 def test_the_right_program_passes() -> None:
     for name in ("transpose f16", "softmax split", "simt parts"):
         assert CASES[name]().verdict(None) == ""

@@ -106,6 +106,7 @@ def _expected() -> set[str]:
     return {".".join(n.parts).removesuffix(".__init__") for n in names}
 
 
+@pytest.mark.deep
 def test_the_wheel_holds_the_tree(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         members = {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -136,6 +137,7 @@ def test_all_that_is_tracked_is_shipped() -> None:
     assert sorted(tracked - found) == sorted(LINKS)
 
 
+@pytest.mark.deep
 def test_a_wheel_works_as_it_is(wheel: Path, tmp_path: Path) -> None:
     """Imported from the archive itself, which has no folders."""
     code = (
@@ -146,6 +148,7 @@ def test_a_wheel_works_as_it_is(wheel: Path, tmp_path: Path) -> None:
     assert "Passed." in _python(code, [str(wheel), SITE], cwd=tmp_path)
 
 
+@pytest.mark.deep
 def test_an_unpacked_wheel_has_every_module(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
@@ -154,6 +157,7 @@ def test_an_unpacked_wheel_has_every_module(wheel: Path, tmp_path: Path) -> None
     assert all(origin.is_relative_to(tmp_path.resolve()) for origin in seen.values())
 
 
+@pytest.mark.deep
 def test_an_installed_wheel_has_the_command(wheel: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
     subprocess.run([*command, "--target", str(tmp_path)], check=True, capture_output=True)

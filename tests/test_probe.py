@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from layoutalg.analysis import SharedReport, analyze
 from layoutalg.codegen.sim import simulate
@@ -12,6 +13,7 @@ from tests.gpu.probe import STRATA, Probe, data, kernel_of, predicted, probes
 from tests.sweeps import each
 
 
+@pytest.mark.deep
 @each("probe", probes, ids=lambda p: p.name)
 def test_prediction_is_definition_is_trace(probe: Probe) -> None:
     src, expected = data(probe)
@@ -26,6 +28,7 @@ def test_prediction_is_definition_is_trace(probe: Probe) -> None:
         assert run.trace.total(access.op) == (report.instructions, report.total, report.ideal_total)
 
 
+@pytest.mark.deep
 def test_the_probes_are_varied() -> None:
     drawn = probes()
     assert set(Counter(p.stratum for p in drawn).values()) == {len(drawn) // len(STRATA)}

@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
+
 from tests.mutants.texts import CAUGHT, HEAD, LIST, SAME, finding, listed, programs, written
 from tests.sweeps import each
 
@@ -15,11 +17,13 @@ SLOW = ("gemm", "gemm ring", "scaled_transpose", "row_sum")
 EACH = 3
 
 
+@pytest.mark.deep
 def test_the_right_programs_pass() -> None:
     for name, text in programs().items():
         assert finding(text) == ("", ""), name
 
 
+@pytest.mark.deep
 @each("name", [name for name in programs() if name not in SLOW])
 def test_every_mutant_of_a_quick_program(name: str) -> None:
     for mutant in listed():
@@ -27,6 +31,7 @@ def test_every_mutant_of_a_quick_program(name: str) -> None:
             assert mutant.found() == mutant
 
 
+@pytest.mark.deep
 @each("name", SLOW)
 def test_a_sample_of_mutants_of_the_others(name: str) -> None:
     every = [m for m in listed() if m.program == name]

@@ -18,7 +18,7 @@ COMPARED = "mma atom"
 """A reader that compares an unknown name with a long table, and takes its time."""
 
 
-@each("name", READERS)
+@each("name", READERS, sample=3)
 def test_any_text_is_read_or_refused(name: str) -> None:
     draw = random.Random(name)
     runs = SHORT // (40 if name == COMPARED else 1)
@@ -33,7 +33,7 @@ def test_any_bytes_are_read_or_refused(name: str, raw: bytes) -> None:
 
 
 @each("blank", BLANKS)
-@each("name", [name for name in READERS if name not in ("solve, base", "fail-on", COMPARED)])
+@each("name", [name for name in READERS if name not in ("solve, base", "fail-on", COMPARED)], sample=6)
 def test_blanks_of_other_kinds_are_no_part_of_a_text(name: str, blank: str) -> None:
     """Wherever one stands in a text that is made of the reader's words, it crashes no reader."""
     draw = random.Random(ord(blank))

@@ -35,6 +35,7 @@ def wrong_of(numbers: range, decide: Callable[[Case], Verdict], **asked: Any) ->
     return [f"case {case.seed}: {case}\n{v.why}" for case, v in found if v.kind == "wrong"]
 
 
+@pytest.mark.deep(only=("permute", "transpose", "relayout", "softmax", "layer_norm"))
 @pytest.mark.parametrize("function", EVERY)
 def test_a_sample_by_the_code_of_a_gpu(function: str) -> None:
     assert wrong_of(SAMPLE, run_in_simulator, functions=(function,)) == []
@@ -184,6 +185,7 @@ def draw_with(reason: str) -> Case:
 # --- the script that runs on a GPU ---------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_what_is_compiled_ahead_is_what_is_launched() -> None:
     """Of arrays of either library, the processes that see no GPU plan the problems of the one that does."""
     planned: list[Any] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.without_numpy import printed_with_numpy, printed_without_numpy
 
 ANALYSES = """
@@ -66,13 +68,16 @@ print(re.sub(r"proved [^<\\n]*", "proved", page))
 """
 
 
+@pytest.mark.deep
 def test_analysis_says_the_same_without_numpy() -> None:
     assert printed_without_numpy(ANALYSES) == printed_with_numpy(ANALYSES)
 
 
+@pytest.mark.deep
 def test_synthesis_finds_the_same_without_numpy() -> None:
     assert printed_without_numpy(SYNTHESES) == printed_with_numpy(SYNTHESES)
 
 
+@pytest.mark.deep
 def test_a_report_is_the_same_without_numpy() -> None:
     assert printed_without_numpy(PAGES) == printed_with_numpy(PAGES)

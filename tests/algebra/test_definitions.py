@@ -11,7 +11,7 @@ from tests.operands import SOURCES, Call
 from tests.sweeps import each
 
 
-@each("op", sorted(set(SOURCES) & {*DEFINITIONS, *HOLDS}))
+@each("op", sorted(set(SOURCES) & {*DEFINITIONS, *HOLDS}), sample=9)
 def test_an_operation_is_right_by_definition(op: str) -> None:
     operation = getattr(layoutalg, op)
 

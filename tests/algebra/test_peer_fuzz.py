@@ -20,6 +20,7 @@ def test_ours_is_right_or_rightly_refused() -> None:
         assert counts["refused, representable"] == 0, name
 
 
+@pytest.mark.deep(only=("tensor-layouts",))
 @pytest.mark.parametrize("peer", PEERS)
 def test_the_judges_see_the_mistakes_of_a_peer(peer: str) -> None:
     """Each peer is wrong somewhere on 150 operands of an operation: judges that never object are none."""

@@ -64,6 +64,7 @@ def _agrees(name: str, got: Any, operands: tuple[Any, ...]) -> bool:
     return size(wanted) == size(got) and (size(wanted) > 4096 or table(got) == table(wanted))
 
 
+@pytest.mark.deep(only=("complement", "logical_divide", "logical_product", "blocked_product"))
 @pytest.mark.parametrize(
     "name",
     ["coalesce", "filter", "filter_zeros", "complement", "composition", "logical_divide", "logical_product",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from layoutalg.analysis import Access, Guard, addressing
 from layoutalg.arch import ARCHS, INSTRUCTIONS
 from layoutalg.layout import Layout
@@ -13,6 +15,7 @@ from tests.sweeps import each
 MACHINE = ARCHS["sm_90"]
 
 
+@pytest.mark.deep
 def test_ignored_lanes_change_no_answer() -> None:
     answered, wrong = mistakes(31, 60)
     assert wrong == [] and answered > 30

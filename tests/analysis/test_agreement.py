@@ -44,6 +44,18 @@ def host_run(kernel: Kernel, text: str, p: MatrixProblem, src: Any, dst: Any) ->
     run_cuda_text(text, kernel.name, grid, (kernel.threads, 1, 1), args, dynamic)
 
 
+@pytest.mark.deep(
+    but=(
+        "tiled_copy-u8-(256, 256, 0, 0)",
+        "tiled_copy-u8-(1, 1, 0, 0)",
+        "tiled_copy-f16-(131, 67, 0, 0)",
+        "tiled_copy-f32-(70, 300, 20, 58)",
+        "tiled_copy-f64-(70, 300, 20, 58)",
+        "tiled_copy-c128-(131, 67, 0, 0)",
+        "transpose-f16-(1, 1, 0, 0)",
+        "transpose-f64-(1, 1, 0, 0)",
+    )
+)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", MATRIX_OPS)
@@ -56,6 +68,7 @@ def test_reference_is_simulator_and_prediction_is_trace(
         verify(family, p, config).require()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("sizes", first(1, [list(SIZES[:1]), list(SIZES[1:3])]), ids=len)
 @each("dtype", DTYPES)
 @each("name", MATRIX_OPS)

@@ -55,9 +55,9 @@ def test_coordinates_that_fall_are_not_for_classes() -> None:
 def test_active_lanes_are_counted_whatever_the_number_of_threads() -> None:
     """Up to 2^66 threads, with bounds about the powers of two at which words end."""
     rng, decided = random.Random("threads past words"), 0
-    for _ in range(150):
+    for _ in range(60):
         layout, guard, wanted = draw_case(rng)
         found = active_lanes(layout, guard)
         assert found in {wanted, None}, f"{layout} under {guard}: {found} instead of {wanted}"
         decided += found is not None
-    assert decided > 130
+    assert decided > 50

@@ -41,7 +41,7 @@ def test_an_assumed_rule_names_a_counted_one_that_it_has_not_assumed_itself(mach
                 ), note
 
 
-@each("element", DTYPES.values(), ids=str)
+@each("element", DTYPES.values(), ids=str, sample=7)
 @each("op", [name for name in INSTRUCTIONS if name.endswith(".trans")])
 def test_the_lanes_of_an_element_under_trans(op: str, element: DType) -> None:
     """Counted in the copy atom of the instruction: who holds the 16-bit units of one element."""

@@ -175,6 +175,7 @@ def check(layout: AnyLayout, access: Access, report: SharedReport, said: list[st
     assert seen["clash"] == 1 and seen["start"] and not [s for s in chain if s.bits]
 
 
+@pytest.mark.deep
 def test_every_number_is_that_of_the_lanes() -> None:
     rng = random.Random(3)
     told = conflicts = 0

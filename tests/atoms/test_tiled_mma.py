@@ -106,7 +106,7 @@ CONFIGS: list[tuple[str, Any, tuple[Tiler, ...]]] = [
 ]
 
 
-@each("config", CONFIGS, ids=lambda config: config[0])
+@each("config", CONFIGS, ids=lambda config: config[0], sample=1)
 @each("operand", ["A", "B", "C"])
 def test_a_thread_owns_what_it_should(config: tuple[str, Any, tuple[Tiler, ...]], operand: Any) -> None:
     mma = make_tiled_mma(*config)
@@ -129,7 +129,7 @@ def test_a_thread_owns_what_it_should(config: tuple[str, Any, tuple[Tiler, ...]]
             assert [numbered(thread, i) for i in range(len(wanted))] == wanted
 
 
-@each("config", CONFIGS, ids=lambda config: config[0])
+@each("config", CONFIGS, ids=lambda config: config[0], sample=3)
 def test_the_whole_product(config: tuple[str, Any, tuple[Tiler, ...]]) -> None:
     """D = A B + C, with every atom working on its threads' partitions alone."""
     mma = make_tiled_mma(*config)

@@ -143,6 +143,7 @@ def test_what_instructions_may_move(keys: str, broken: str) -> None:
     assert not broken or broken in found.failures[0].why
 
 
+@pytest.mark.deep
 def test_index_functions(tmp_path: Path) -> None:
     (tmp_path / "swz.cuh").write_text(
         "__device__ int swz(int r, int c) { return r * 64 + (c ^ (r % 8 * 8)); }\n"
@@ -263,6 +264,7 @@ def test_a_file_that_is_not_understood(text: str, part: str) -> None:
         assert text.count("\n", 0, caught.value.position) + 1 == line
 
 
+@pytest.mark.deep
 def test_limits_of_sizes_and_numbers(tmp_path: Path) -> None:
     many = "".join(
         f"[[layout]]\nname='{n}'\ntile='4:1'\nlimits=['injective']\n" for n in range(MAX_CHECKS + 1)

@@ -47,6 +47,7 @@ def outcome(folder: Path, limits: str, *, pad: int = 0, block: str = '"32x32"') 
     return found
 
 
+@pytest.mark.deep
 @each("pad", (0, 1, 2))
 @each("block", ('"32x32"', "[32, 32]", "[32, 8]"))
 def test_numbers_are_those_of_the_reading(folder: Path, pad: int, block: str) -> None:

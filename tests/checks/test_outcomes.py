@@ -398,6 +398,7 @@ def plain(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     return pytester
 
 
+@pytest.mark.deep
 def test_pytest_collects_a_file_of_checks(plain: pytest.Pytester) -> None:
     (plain.path / "layoutalg.toml").write_text(FILE, encoding="utf-8")
     result = plain.runpytest_subprocess("-v")
@@ -409,6 +410,7 @@ def test_pytest_collects_a_file_of_checks(plain: pytest.Pytester) -> None:
     assert "Traceback" not in said and ".py" not in said.partition("FAILURES")[2]
 
 
+@pytest.mark.deep
 def test_pytest_says_where_a_file_is_not_understood(plain: pytest.Pytester) -> None:
     (plain.path / "layoutalg.toml").write_text("[[layout]]\ntile = '4'\nlimits = ['injective']")
     result = plain.runpytest_subprocess()
@@ -417,6 +419,7 @@ def test_pytest_says_where_a_file_is_not_understood(plain: pytest.Pytester) -> N
     assert "Traceback" not in result.stdout.str()
 
 
+@pytest.mark.deep
 def test_pytest_compares_with_the_baseline_that_a_file_names(plain: pytest.Pytester) -> None:
     text = "[defaults]\nbaseline = 'b.json'\n[[layout]]\nname = 'a'\ntile = '4:{}'\n"
     text += "limits = ['no worse than the baseline']"

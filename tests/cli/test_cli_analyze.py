@@ -161,6 +161,7 @@ def test_a_file_of_measured_offsets(tmp_path: Path, measured: str, op: str, as_j
 # --- exit codes ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_fail_on_decides_the_exit_code() -> None:
     conflict = ("analyze", "(32,32):(32,1)", "--access", "ld.shared.b32@col")
     assert answer(*conflict)["failed"] == []
@@ -249,6 +250,7 @@ def test_every_architecture_can_be_asked(machine: str) -> None:
         assert note in payload["accesses"][0]["notes"][0]
 
 
+@pytest.mark.deep
 def test_the_text_fits_a_page_without_colours() -> None:
     piped = process(
         "analyze", "(64,64):(64,1)", "--access", "ld.shared.b32@col", "--access", "ld.global.b32@col"

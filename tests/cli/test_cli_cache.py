@@ -34,6 +34,7 @@ def test_without_a_folder_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     assert run("cache").stdout.startswith("Compiled kernels are not kept")
 
 
+@pytest.mark.deep(only=("demo", "sass", "sass of another name"))
 @pytest.mark.parametrize(
     ("words", "kernels"),
     [

@@ -85,6 +85,7 @@ def test_what_is_offered_is_accepted() -> None:
         dtype(name)
 
 
+@pytest.mark.deep
 def test_completion_is_shown_and_installed(tmp_path: Path) -> None:
     """In a home of its own; of a shell that is not known, exit code 2."""
 
@@ -106,6 +107,7 @@ def test_completion_is_shown_and_installed(tmp_path: Path) -> None:
     assert ran("--show-completion", "nosh").returncode == 2
 
 
+@pytest.mark.deep
 def test_a_fish_learns_whether_files_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "is-args")
     monkeypatch.setenv("_LAYOUTALG_COMPLETE", "complete_fish")

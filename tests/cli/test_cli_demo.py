@@ -14,6 +14,7 @@ from layoutalg.kernels.verification import Check, VerifyReport
 from tests.command import answer, process, run
 
 
+@pytest.mark.deep
 def test_the_demo_shows_the_whole_way() -> None:
     done = process("demo")
     assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
@@ -28,6 +29,7 @@ def test_the_demo_shows_the_whole_way() -> None:
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
+@pytest.mark.deep
 def test_the_demo_as_an_object() -> None:
     payload = answer("demo")
     steps = payload["steps"]
@@ -51,6 +53,7 @@ def test_a_demo_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 1 and "FAILS" in result.stdout and "SOMETHING FAILED" in result.stdout
 
 
+@pytest.mark.deep
 def test_without_a_compiler_the_demo_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
         raise UnsupportedError("NVRTC is not installed: pip install 'layoutalg[nvrtc]' brings it")
@@ -61,6 +64,7 @@ def test_without_a_compiler_the_demo_says_how_to_get_one(monkeypatch: pytest.Mon
     assert "Not compiled: NVRTC is not installed" in run("demo").stdout
 
 
+@pytest.mark.deep
 def test_the_picture_of_the_demo_is_the_swizzle_that_was_found() -> None:
     text = run("demo").stdout
     rows = [

@@ -17,6 +17,7 @@ from layoutalg.errors import UnsupportedError
 from tests.command import answer, run
 
 
+@pytest.mark.deep
 def test_an_installation_that_works() -> None:
     payload = answer("doctor")
     parts = {part["name"]: part for part in payload["parts"]}
@@ -76,6 +77,7 @@ def test_a_program_that_says_nothing_or_does_not_run(tmp_path: Path, monkeypatch
         doctor._program("hangs")
 
 
+@pytest.mark.deep
 def test_an_installation_that_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_bound", lambda wheel: "99.1" if wheel == "sympy" else "")
     version = importlib.metadata.version("sympy")
@@ -99,6 +101,7 @@ def test_bounds_are_those_of_the_package() -> None:
     assert doctor._numbers("2.10.1") > doctor._numbers("2.9") > doctor._numbers("2")
 
 
+@pytest.mark.deep
 def test_a_cache_that_others_may_write_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "cache"
     monkeypatch.setenv("LAYOUTALG_CACHE", str(folder))

@@ -96,6 +96,7 @@ IMAGES = [
 ]  # fmt: skip
 
 
+@pytest.mark.deep
 @each("words", IMAGES, ids=" ".join)
 @each(("form", "begins"), [("png", b"\x89PNG\r\n"), ("pdf", b"%PDF-")])
 def test_every_picture_as_an_image(tmp_path: Path, words: tuple[str, ...], form: str, begins: bytes) -> None:

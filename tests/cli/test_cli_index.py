@@ -28,6 +28,7 @@ def test_code_prints_one_function_and_nothing_else() -> None:
     assert "adds 64 to the pointer" in carried
 
 
+@pytest.mark.deep
 def test_identify_and_check_go_with_what_code_prints(tmp_path: Path) -> None:
     file = tmp_path / "swz.cu"
     file.write_text(run("code", TILE, "--to", "cuda", "--name", "swz").stdout)

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.command import run
 
 TILE = "(64,64):(64,1)"
@@ -67,6 +69,7 @@ def test_what_is_wrong_in_one_place_is_bad_input() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.deep
 def test_a_closed_pipe_is_no_failed_property() -> None:
     """The exit code is the command's, with nothing on standard error, whenever the reader leaves."""
     for words, code in (

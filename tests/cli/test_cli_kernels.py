@@ -70,8 +70,8 @@ def test_large_matrices_get_wide_indices() -> None:
     assert "u64" not in body.findall(small)[0] and "u64" in body.findall(large)[0]
 
 
-@each("family", ["tiled_copy", "transpose"])
-@each(("dtype", "m", "n"), [("f32", "33", "70"), ("u8", "65", "130"), ("f16", "64", "64")])
+@each("family", ["tiled_copy", "transpose"], sample=1)
+@each(("dtype", "m", "n"), [("f32", "33", "70"), ("u8", "65", "130"), ("f16", "64", "64")], sample=1)
 def test_verify_in_the_simulator(family: str, dtype: str, m: str, n: str) -> None:
     words = ("verify", family, "--dtype", dtype, "--m", m, "--n", n, "--target", "simulator")
     payload = answer(*words)
@@ -160,6 +160,7 @@ def test_a_refused_generate_writes_nothing(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.deep
 def test_a_process_verifies() -> None:
     done = process("verify", "transpose", "--dtype", "f32", "--m", "70", "--n", "70")
     assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
@@ -356,6 +357,7 @@ def test_groups_that_cannot_be_served_are_refused_by_name(measured: list[Timed],
     assert name == error and text in message
 
 
+@pytest.mark.deep
 def test_machine_code_and_times_of_groups(tmp_path: Path) -> None:
     counted = answer("sass", "gemm-sm90", "--m", "512", "--n", "256", "--k", "128", "--groups", "4")
     assert counted["problem"] == "512 x 256 x 128 bf16 TN in 4 groups" and counted["spill_bytes"] == 0

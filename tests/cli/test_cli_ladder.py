@@ -44,6 +44,7 @@ def _steps(family: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.deep
 def test_the_swizzle_is_predicted() -> None:
     before, after = _steps("gemm-sm80")
     assert before["effects"] == {} and set(after["effects"]) == {"shared wavefronts"}
@@ -53,12 +54,14 @@ def test_the_swizzle_is_predicted() -> None:
     assert after["index_operations"]["written"] > 10 and after["index_operations"]["lowered"] < 1
 
 
+@pytest.mark.deep
 def test_a_larger_tile_halves_what_is_loaded() -> None:
     before, after = _steps("gemm-simt")
     assert after["effects"]["sectors loaded"] == 0.5
     assert (before["flops_per_byte"], after["flops_per_byte"]) == (16, 32)
 
 
+@pytest.mark.deep
 def test_the_tables_fit_a_page() -> None:
     text = run("bench", "gemm-sm80", "--predict", "--size", "512").stdout
     assert text.startswith("512 x 512 x 512 f16 TN on sm_90 (H200): a launch executes (millions)\n")
@@ -66,6 +69,7 @@ def test_the_tables_fit_a_page() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
+@pytest.mark.deep
 def test_the_published_shares_of_a_t4_stand_beside_what_is_predicted() -> None:
     """An 8-way conflict and copies that nothing covers: a quarter of the tensor cores' rate, as published."""
     payload = answer("bench", "gemm-sm75", "--predict", "--size", "512")
@@ -79,6 +83,7 @@ def test_the_published_shares_of_a_t4_stand_beside_what_is_predicted() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
+@pytest.mark.deep
 def test_the_same_steps_on_another_machine_have_no_published_share() -> None:
     payload = answer("bench", "gemm-sm75", "--predict", "--size", "512", "--arch", "H200")
     assert payload["arch"] == "sm_90"
@@ -102,6 +107,7 @@ def test_what_is_not_predicted_is_refused(words: tuple[str, ...], error: str, pa
     assert name == error and part in message
 
 
+@pytest.mark.deep
 def test_steps_that_an_architecture_lacks_are_named_beside_the_others() -> None:
     payload = answer("bench", "gemm-simt", "--predict", "--size", "512", "--arch", "sm_75")
     (report,) = payload["predicted"]

@@ -71,7 +71,7 @@ def door(*words: str) -> None:
         assert done.stderr.startswith("layoutalg ") and done.stderr.count("\n") == 1, words
 
 
-@each("layout", LAYOUTS)
+@each("layout", LAYOUTS, sample=8)
 def test_a_layout_is_served_or_refused_by_every_command(layout: str) -> None:
     for command, ways in COMMANDS.items():
         for options in ways:

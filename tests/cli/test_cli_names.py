@@ -29,6 +29,7 @@ def _unnamed(value: Any) -> Any:
     return {k: _unnamed(v) for k, v in value.items() if k != "access"} if isinstance(value, dict) else value
 
 
+@pytest.mark.deep(only=("solve",))
 @pytest.mark.parametrize("command", COMMANDS)
 def test_accesses_have_many_names(command: str) -> None:
     def told(access: str, arch: str) -> Any:
@@ -45,6 +46,7 @@ def test_accesses_have_many_names(command: str) -> None:
         assert error == "UnknownNameError" and "unknown instruction" in said
 
 
+@pytest.mark.deep
 @each("command", [*COMMANDS, *WRITING])
 def test_architectures_have_many_names(command: str) -> None:
     words = WRITING.get(command) or (*COMMANDS[command], "--access", "ld.shared.b32@row")

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 QUICK = {"cache", "chart", "convert", "draw", "glossary", "legal", "roofline"}
 """Commands that look up what is there or judge one layout; pictures have a limit on their cells."""
@@ -28,6 +30,7 @@ def test_every_command_that_computes_shows_progress() -> None:
     assert not silent, silent
 
 
+@pytest.mark.deep
 def test_progress_is_for_terminals() -> None:
     """The answer is the same in both, and the terminal is left clean."""
     words = [

@@ -14,6 +14,7 @@ from tests.sweeps import each
 SMALL = ("--m", "256", "--n", "256")
 
 
+@pytest.mark.deep(but=("gemm-sm80-tensor",))
 @pytest.mark.parametrize(("family", "works"), [("gemm-sm80", "tensor"), ("gemm-simt", "fma")])
 def test_a_product_has_a_main_loop(family: str, works: str) -> None:
     payload = answer("sass", family, *SMALL, "--k", "256")
@@ -23,6 +24,7 @@ def test_a_product_has_a_main_loop(family: str, works: str) -> None:
     assert payload["spill_bytes"] == 0 and payload["problem"].startswith("256 x 256 x 256")
 
 
+@pytest.mark.deep
 def test_the_ladder_s_steps_differ_in_what_they_execute() -> None:
     """The published steps: single elements, vectors, then cp.async."""
     ladder = {step: answer("sass", "gemm-sm80", *SMALL, "--k", "256", "--step", step) for step in "127"}
@@ -31,6 +33,7 @@ def test_the_ladder_s_steps_differ_in_what_they_execute() -> None:
     assert ladder["2"]["problem"].endswith("step 2 vectors")
 
 
+@pytest.mark.deep
 def test_a_main_loop_is_timed() -> None:
     payload = answer("sass", "gemm-sm80", *SMALL, "--k", "256", "--time")
     time = payload["time"]
@@ -41,6 +44,7 @@ def test_a_main_loop_is_timed() -> None:
     assert re.search(rf"simulated +{round(time['cycles']):,} +100%", shown)
 
 
+@pytest.mark.deep
 def test_the_table_says_the_same() -> None:
     payload = answer("sass", "transpose", *SMALL)
     assert payload["main_loop"] is None and payload["arch"] == "sm_90a"
@@ -51,6 +55,7 @@ def test_the_table_says_the_same() -> None:
     assert "No loop of it multiplies" in result.stdout
 
 
+@pytest.mark.deep
 @each(
     ("words", "error", "message"),
     [

@@ -29,6 +29,7 @@ def test_the_leading_dimension_of_a_tile_of_halves() -> None:
     assert "misaligned  ld mod 8 in {1..7}" in result.stdout
 
 
+@pytest.mark.deep(only=("Sw<2,3,3> o {} o (16,32):(32,1)-ld.shared.b32@col-conflicts-False",))
 @pytest.mark.parametrize(
     ("layout", "access", "condition", "found"),
     [
@@ -147,6 +148,7 @@ def test_bad_input(words: tuple[str, ...], error: str, part: str) -> None:
         (("ld.shared.b32@col", "ld.shared.b32@row"), "ld odd", False),
         (("ld.shared.b128@col", "ld.shared.b64@row"), "ld mod 8 = 4", False),
     ],
+    sample=1,
 )
 def test_several_accesses_have_one_answer(accesses: tuple[str, ...], condition: str, empty: bool) -> None:
     words = ("solve", "(32,32):(ld,1)", *(word for one in accesses for word in ("--access", one)))

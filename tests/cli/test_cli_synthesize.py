@@ -67,6 +67,7 @@ def test_a_ring_keeps_its_strides_and_names_its_stage() -> None:
     assert "As given, one stage" in text and "Found, one stage" in text
 
 
+@pytest.mark.deep
 def test_a_part_of_a_buffer_is_refused_with_offers_that_can_be_had() -> None:
     words = ("(64,72):(128,1)", "--dtype", "f16", "--access", "ldmatrix.x4", "--access", "st.shared.b128")
     refused = answer("synthesize", *words, exit_code=1)
@@ -91,6 +92,7 @@ def test_what_does_not_tile_is_taken_apart_with_its_cost() -> None:
     assert "(20 instructions, 72 wavefronts); or ldmatrix.x2 on (64,72) at (0,0) (36 instructions, 72" in note
 
 
+@pytest.mark.deep
 def test_a_swizzle_of_longer_rows() -> None:
     words = ("(64,80):(96,1)", "--dtype", "f16", "--access", "ldmatrix.x4", "--access", "cp.async.16")
     found = answer("synthesize", *words, "--max-extra-bytes", "6144")

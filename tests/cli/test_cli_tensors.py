@@ -99,7 +99,7 @@ def test_ints_are_read_with_and_without_parentheses() -> None:
             read_ints("shape", text)
 
 
-@each("family", TENSOR_OPS)
+@each("family", TENSOR_OPS, sample=1)
 def test_verify_compares_tensors_with_their_definition(family: str) -> None:
     axes = "1,0" if family == "permute" else "0"
     words = ("verify", family, "--shape", "21,35", "--axes", axes, "--dtype", "f16", "--target", "simulator")
@@ -110,6 +110,7 @@ def test_verify_compares_tensors_with_their_definition(family: str) -> None:
     assert payload["reports"][0]["problem"].startswith(family)
 
 
+@pytest.mark.deep
 def test_verify_takes_tensors_of_its_own_where_no_shape_is_given() -> None:
     said = run("verify", "permute", "--target", "simulator").stdout
     assert said.endswith("Passed.\n") and said.count("permute (") >= 2

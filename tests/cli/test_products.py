@@ -11,6 +11,12 @@ from tests.command import refusal, run
 SMALL = ("--m", "64", "--n", "72", "--k", "40", "--target", "simulator")
 
 
+@pytest.mark.deep(
+    but=(
+        "gemm-sm80 --m 64 --n 72 --k 40 --target simulator --tile 64x64x32",
+        "gemm-simt --step v7 --target simulator",
+    )
+)
 @pytest.mark.parametrize(
     "words",
     [

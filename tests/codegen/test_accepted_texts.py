@@ -57,6 +57,7 @@ COMPILED = [
 """All for sm_90a first, then for the others from the oldest on."""
 
 
+@pytest.mark.deep(but=("accepted_transpose.cu-sm_75",))
 @needs_nvcc
 @pytest.mark.parametrize(("name", "target"), first(len(ACCEPTED) + 1, COMPILED))
 def test_nvcc_has_nothing_to_say(name: str, target: str) -> None:

@@ -146,6 +146,7 @@ def kernel_of(family: str) -> Kernel:
     return chosen.build(p, chosen.configs(p, "sm_90")[0])
 
 
+@pytest.mark.deep
 @each("name", TRIALS)
 def test_a_kernel_is_right_at_the_edges_of_what_its_text_states(name: str) -> None:
     """The bench runs many more."""

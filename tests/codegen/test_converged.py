@@ -80,6 +80,7 @@ def _drawn(rng: random.Random, depth: int) -> Expr:
     return (a + b, a * rng.choice([0, 3, 32]), a ^ b, a & b)[kind - 3]
 
 
+@pytest.mark.deep
 def test_no_proof_is_wrong() -> None:
     """Wherever agreement is proved, all lanes of every warp have one value, for random other variables."""
     rng, proved = random.Random(5), dict.fromkeys(Together, 0)
@@ -124,7 +125,7 @@ def _under(instr: Instr, condition: str) -> Kernel:
     return k.build()
 
 
-@each("instr", WHOLE, ids=str)
+@each("instr", WHOLE, ids=str, sample=19)
 def test_an_instruction_of_a_whole_warp_needs_one(instr: Instr) -> None:
     """Tensor cores and matrix loads ran under half of a warp without a word."""
     for condition, n in (("half", 1), ("lanes", 40)):

@@ -90,6 +90,7 @@ def integer_instructions(found: Counter[str]) -> int:
     return sum(n for name, n in found.items() if name in INTEGER)
 
 
+@pytest.mark.deep(only=("a variable",))
 @pytest.mark.parametrize("what", EXPRESSIONS)
 def test_the_model_counts_what_the_compiler_makes(what: str, machine_code: dict[str, Counter[str]]) -> None:
     """Equal for NVRTC 13.5; another compiler may find or miss one instruction."""

@@ -121,6 +121,7 @@ def compiled(node: Expr, name: str, n: int) -> list[int]:
     return [int(v) for v in out]
 
 
+@pytest.mark.deep
 @given(st.one_of(layouts(), composed_layouts()))
 def test_python_numpy_and_compiled_c_agree_on_the_whole_domain(layout: AnyLayout) -> None:
     i = Var("i", min(size(layout), 4096))
@@ -138,6 +139,7 @@ def test_a_negative_stride_is_refused() -> None:
         Layout((4, 2), (-1, 8))(Var("i", 8))
 
 
+@pytest.mark.deep(but=("c",))
 @pytest.mark.parametrize("language", ["c", "c++"])
 def test_compiled_text_computes_the_expression_at_every_width(language: Literal["c", "c++"]) -> None:
     """Selects, shifts, comparisons and constants around 2^31, 2^32 and 2^63; the bench draws many more."""
@@ -149,6 +151,7 @@ def test_compiled_text_computes_the_expression_at_every_width(language: Literal[
     assert not wrong(cases, language)
 
 
+@pytest.mark.deep
 def test_nvrtc_reads_the_text_as_the_host_does() -> None:
     rng = random.Random("nvrtc")
     text = source([draw_case(rng) for _ in range(60)], "c++")
@@ -158,6 +161,7 @@ def test_nvrtc_reads_the_text_as_the_host_does() -> None:
     assert compile_cubin(text, "all", "sm_80").name == "all"
 
 
+@pytest.mark.deep
 def test_the_parameters_of_a_function_are_in_the_order_that_is_asked_for() -> None:
     """Whatever the variables are called, and also where the value does not depend on all of them."""
     rng = random.Random("order")

@@ -394,6 +394,7 @@ def churn(folder: str, seed: int) -> list[str]:
     return wrong
 
 
+@pytest.mark.deep
 def test_several_processes_at_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(4, mp_context=context) as pool:
@@ -408,6 +409,7 @@ def compile_here(folder: str) -> Cubin:
     return cached_cubin(SOURCE, "two", "sm_80", Path(folder))
 
 
+@pytest.mark.deep
 def test_several_processes_compile_the_same_kernel(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(3, mp_context=context) as pool:

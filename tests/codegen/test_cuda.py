@@ -34,8 +34,8 @@ def test_golden(name: str, dtype: str, which: int, golden: Callable[[str, str], 
 
 
 @pytest.mark.parametrize("arch", first(1, ["sm_90a", "sm_80"]))
-@each("dtype", ["u8", "f16", "f32", "f64", "c128"])
-@each("name", MATRIX_OPS)
+@each("dtype", ["u8", "f16", "f32", "f64", "c128"], sample=1)
+@each("name", MATRIX_OPS, sample=1)
 def test_every_configuration_compiles_without_spills(name: str, dtype: str, arch: str) -> None:
     family = FAMILIES[name]
     for leading in (4096, 4097):

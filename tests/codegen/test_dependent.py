@@ -64,6 +64,7 @@ def test_a_kernel_that_waits_is_refused_before_hopper() -> None:
         to_cuda(second, "sm_80")
 
 
+@pytest.mark.deep(but=("1",))
 @pytest.mark.parametrize("nbytes", LDG)
 def test_loads_of_every_width_stay_behind_the_wait(nbytes: int) -> None:
     k = KernelBuilder("read", threads=32)
@@ -97,6 +98,7 @@ def test_the_simulator_gives_the_same_bits(chain: LaunchSequence) -> None:
     assert (results[0] == results[1]).all() and results[0].any()
 
 
+@pytest.mark.deep(but=("sum of (67108864) over (0) f32, src (1) -> dst (0)",))
 @EVERY
 def test_machine_code_waits_first_and_loads_what_is_fresh_past_the_read_only_path(problem: Any) -> None:
     second = launches_of(problem, "sm_90a").kernels[1]

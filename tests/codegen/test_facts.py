@@ -69,7 +69,7 @@ OPERATORS = {
 }
 
 
-@each("symbol", OPERATORS)
+@each("symbol", OPERATORS, sample=3)
 def test_a_transfer_function_admits_every_result(symbol: str) -> None:
     transfer, meaning, least = OPERATORS[symbol]
     for (a, xs), (b, ys) in product(SMALL.items(), repeat=2):
@@ -169,7 +169,7 @@ def test_reconciling_keeps_a_large_witness(case: tuple[int, Facts]) -> None:
     assert contains(f, x)
 
 
-@each("symbol", OPERATORS)
+@each("symbol", OPERATORS, sample=4)
 @given(a=witnessed(), b=witnessed(least=1))
 @example(a=(0, constant(0)), b=(1, constant(1)))
 def test_a_transfer_function_keeps_large_witnesses(

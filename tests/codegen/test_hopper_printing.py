@@ -54,6 +54,7 @@ def test_the_text_and_its_launcher(name: str, golden: Callable[[str, str], None]
     golden(name, text(KERNELS[name]))
 
 
+@pytest.mark.deep
 @needs_nvcc
 @pytest.mark.parametrize(("name", "target"), [("hopper_ring.cu", "sm_90a"), ("hopper_copy.cu", "sm_90")])
 def test_nvcc_has_nothing_to_say(name: str, target: str) -> None:
@@ -122,6 +123,7 @@ def holds(line: str, warp: int) -> bool:
     return all(asked[sign](warp, int(n)) for sign, n in re.findall(r"warp (==|<|>=) (\d+)", line))
 
 
+@pytest.mark.deep
 def test_the_launch_record_says_how_maps_are_encoded() -> None:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     for kernel in KERNELS.values():

@@ -75,6 +75,7 @@ def given_for(name: str, sizes: dict[str, int] | None = None) -> tuple[dict[str,
             return {**sizes, "x": x, "y": np.zeros(n, "f4")}, x.sum(0)
 
 
+@pytest.mark.deep(only=("tma_copy",))
 @pytest.mark.parametrize("name", SIZES)
 def test_program_is_right_in_every_schedule(programs: dict[str, tuple[Any, str]], name: str) -> None:
     kernel, text = programs[name]

@@ -105,6 +105,7 @@ def test_not_proved_since_it_is_not_so(name: str) -> None:
     assert not holds(true, place, end) and not known(true).is_below(place, end)
 
 
+@pytest.mark.deep
 def test_no_proof_is_wrong() -> None:
     rng, proofs = random.Random(1), 0
     parts = [TILE, COUNT, OF_ROUND, LANE, BIT, TILE % 2, COUNT // 2, Minus(ROUND, Const(8)), Minus(M, LANE)]

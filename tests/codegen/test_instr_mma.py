@@ -191,6 +191,7 @@ def probe(rows: Sequence[Mma]) -> Kernel:
     return k.build()
 
 
+@pytest.mark.deep(but=("mma_m16n8k64_s4_s32",))
 @pytest.mark.parametrize("rows", BATCHES, ids=lambda rows: rows[0].name)
 def test_the_texts_compute_the_effects(rows: Sequence[Mma]) -> None:
     given = [words(row, *matrices(row)) for row in rows]

@@ -51,6 +51,7 @@ def kernels() -> dict[str, tuple[str, Any]]:
     return documented()
 
 
+@pytest.mark.deep
 def test_the_documented_kernels_are_short(kernels: dict[str, tuple[str, Any]]) -> None:
     for name, most in MOST_LINES.items():
         text = kernels[name][0].partition("k.build()")[0]
@@ -66,6 +67,7 @@ def test_no_documented_kernel_has_a_name_that_is_not_used(kernels: dict[str, tup
                 assert text.count(s.var.name) > 1, s
 
 
+@pytest.mark.deep
 def test_machine_code_of_the_documented_kernels(kernels: dict[str, tuple[str, Any]]) -> None:
     try:
         version()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -66,6 +67,7 @@ class Definition:
             self.near[t] |= near
 
 
+@pytest.mark.deep
 @settings(max_examples=200)
 @example([("write", 0, 0, 0), ("arrive", 0, 1, 0), ("wait", 1, 1, 0), ("arrive", 1, 2, 1), ("wait", 2, 1, 1)])
 @given(EVENTS)

@@ -36,7 +36,7 @@ def number(e: Expr, values: dict[str, int]) -> int:
     return int(evaluate(e, {v: values[v.name] for v in variables(e)}))
 
 
-@each("name", list(FAMILIES))
+@each("name", list(FAMILIES), sample=4)
 def test_a_buffer_is_as_large_as_its_definition_makes_it(name: str) -> None:
     """But for the last of its 16-byte units, which the data of a trial fill."""
     family = FAMILIES[name]
@@ -73,6 +73,7 @@ def least_and_most(kernel: Kernel) -> list[dict[str, int]]:
     return [{n: 1 if n in dict(kernel.scalars) else x for n, x in values.items()} for values in ends]
 
 
+@pytest.mark.deep
 @each(("name", "args"), EDGES)
 def test_no_launch_leaves_the_buffers_that_are_stated(name: str, args: dict[str, Any]) -> None:
     """The text runs with buffers of just so many bytes, in front of and behind memory that traps."""

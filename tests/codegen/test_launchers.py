@@ -38,6 +38,7 @@ from tests.sweeps import each
 BYTES = 256 * 128 * 4
 
 
+@pytest.mark.deep
 @needs_nvcc
 def test_two_generated_files_and_a_program_are_linked_and_refuse(tmp_path: Path) -> None:
     """Nothing here needs a GPU: every call is refused before it reaches one."""
@@ -55,6 +56,7 @@ def test_two_generated_files_and_a_program_are_linked_and_refuse(tmp_path: Path)
     ]
 
 
+@pytest.mark.deep
 @needs_nvcc
 @pytest.mark.parametrize(
     "words", [("gemm-simt", "--step", "v8", "--c"), ("softmax", "--shape", "40,512")], ids=str

@@ -110,7 +110,7 @@ CASES: dict[str, tuple[Index, int]] = {
 
 
 @each("divergent", [False, True], ids=["together", "divergent"])
-@each("name", CASES)
+@each("name", CASES, sample=5)
 def test_a_carried_place_is_where_the_index_was(name: str, divergent: bool) -> None:
     index, count = CASES[name]
     lowered = assert_lowers(gather(index, divergent=divergent))
@@ -298,6 +298,7 @@ def summed(names: list[str]) -> Index:
     return lambda p: total(ATOMS[name](p) for name in names)
 
 
+@pytest.mark.deep
 @settings(max_examples=40, deadline=None)
 @given(st.lists(TERMS, min_size=1, max_size=2), st.booleans(), st.integers(1, 2))
 def test_random_loops_address_the_same(indices: list[list[str]], divergent: bool, inner: int) -> None:

@@ -113,6 +113,7 @@ def torn(kernel: Kernel, code: Iterable[SassInstruction]) -> bool:
     return not set(made) <= set(written) or made[widest] < written[widest]
 
 
+@pytest.mark.deep(but=("sums of parts",))
 @pytest.mark.parametrize("name", KERNELS)
 def test_vectors_are_stored_whole_and_places_are_global(name: str) -> None:
     kernel = KERNELS[name]()

@@ -122,6 +122,7 @@ def headers() -> list[str]:
     return sorted(found)
 
 
+@pytest.mark.deep
 def test_what_is_accepted_compiles() -> None:
     """Whatever the headers mention and we accept names a kernel, its parameter and a variable in it."""
     mentioned = headers()

@@ -115,6 +115,7 @@ def test_the_lines_that_no_kernel_here_provokes_are_read_too(text: str) -> None:
     assert UNPROVOKED[text] in nvrtc._cure(found[1])
 
 
+@pytest.mark.deep
 def test_every_cure_belongs_to_a_line_that_exists() -> None:
     provoked = []
     for body, bounds, _ in LOSSES.values():

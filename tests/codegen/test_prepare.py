@@ -62,6 +62,7 @@ def test_other_text_can_take_the_place_of_the_printed_one() -> None:
     assert prepare(shift(3), "sm_80", source).source == source
 
 
+@pytest.mark.deep
 def test_several_processes_give_what_one_gives(folder: Path) -> None:
     results = in_processes(made, range(4))
     assert [r.source for _, r in results] == [made(words)[1].source for words in range(4)]
@@ -75,6 +76,7 @@ def test_one_item_needs_no_process() -> None:
     assert in_processes(made, []) == []
 
 
+@pytest.mark.deep
 def test_errors_come_back() -> None:
     with pytest.raises(ShapeError, match="91 words"):
         in_processes(made, [1, 91, 92])

@@ -59,6 +59,7 @@ def run(tiled: object, shape: tuple[int, int], element: str, op: str, along: str
     return out, function.reduce(given, axis=1 if along == "n" else 0), found
 
 
+@pytest.mark.deep
 @each(("tiled", "shape", "element"), CASES, ids=str)
 @each("along", ["m", "n"])
 def test_every_plan_of_an_accumulator_is_right(tiled, shape, element: str, along: str) -> None:  # type: ignore[no-untyped-def]
@@ -93,6 +94,7 @@ def drawn(rng: random.Random) -> tuple[LinearLayout, tuple[int, int]]:
     return LinearLayout(ins, {"m": shape[0], "n": shape[1]}), shape
 
 
+@pytest.mark.deep(only=("0",))
 @pytest.mark.parametrize("seed", range(6))
 def test_every_plan_of_a_random_layout_is_right(seed: int) -> None:
     rng = random.Random(seed)

@@ -124,6 +124,7 @@ def test_a_forward_branch_is_no_loop() -> None:
 # --- with a disassembler -------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_a_tensor_core_kernel_has_the_main_loop_that_its_program_says() -> None:
     """64 x 32 warp tiles of 32 of k: 64 mma, 6 ldmatrix a step of 16, copies of 2 x 4 vectors a thread."""
     kernel = build(gemm_problem(1024, 1024, 1024), Sm80Config(128, 64, 32, 2, 2, 4))

@@ -74,6 +74,7 @@ def universe() -> Iterator[Expr]:
             yield from (a < b, a <= b, a.eq(b), (a < b) & (b < 9), Select(a < b, a, b))
 
 
+@pytest.mark.deep
 def test_no_rule_is_wrong_wherever_it_fires() -> None:
     fired: dict[str, int] = dict.fromkeys((rule.name for rule in RULES), 0)
     for node in universe():

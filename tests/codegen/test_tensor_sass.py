@@ -109,6 +109,7 @@ BY_HAND = {
 """Instructions and registers of the same kernels with addresses written by hand."""
 
 
+@pytest.mark.deep
 @each("shape", list(BY_HAND))
 def test_softmax_of_aligned_rows(shape: tuple[int, int, int, int, int, str]) -> None:
     count, registers, spilled = instructions(softmax(*shape))

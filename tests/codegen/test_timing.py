@@ -267,6 +267,7 @@ def test_one_warp_without_rivals_takes_its_critical_path() -> None:
 # --- kernels -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep(but=("latency FFMA",))
 @pytest.mark.parametrize("what", ["latency LDS.64", "latency LDSM.4", "latency FFMA", "interval IMMA.16832"])
 def test_a_probe_holds_what_it_measures(what: str) -> None:
     (probe,) = (p for p in latency_probe.probes(90) if p.what == what)
@@ -278,6 +279,7 @@ def test_a_probe_holds_what_it_measures(what: str) -> None:
 CLOCK_GHZ = 1.98
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("family", "tile"), [("gemm-sm80", SM80_TILES[0]), ("gemm-simt", SIMT_TILES[0])], ids=["sm80", "simt"]
 )

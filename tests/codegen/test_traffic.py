@@ -33,6 +33,7 @@ def load(k: KernelBuilder, index: Operand) -> None:
     k.do(LDG[4], k.reg("v", 1), k.at(k.pointer("src", 4), index))
 
 
+@pytest.mark.deep
 @settings(deadline=None)
 @given(programs())
 def test_traffic_is_its_definition_before_and_after_lowering(p: RandomProgram) -> None:
@@ -43,6 +44,7 @@ def test_traffic_is_its_definition_before_and_after_lowering(p: RandomProgram) -
     assert traffic(lowered, p.params) == expected
 
 
+@pytest.mark.deep
 @settings(deadline=None)
 @given(programs(guards=False))
 def test_traffic_is_what_the_simulator_traces(p: RandomProgram) -> None:

@@ -78,6 +78,7 @@ def check_split(s: Split, keys: list[Any], values: Array, counts: Array) -> None
     assert ((f == f[twin]) | ~counts).all()
 
 
+@pytest.mark.deep
 @settings(deadline=None, max_examples=300)
 @given(expressions(LEAVES, max_leaves=6), st.sampled_from(KNOWN), st.sampled_from((1, MOST_KEYS)))
 def test_points_with_equal_keys_differ_by_their_own_parts(
@@ -92,6 +93,7 @@ def test_points_with_equal_keys_differ_by_their_own_parts(
     check_split(found, list(found.keys), table(node, values), everywhere)
 
 
+@pytest.mark.deep
 @settings(deadline=None, max_examples=300)
 @given(
     expressions(LEAVES, max_leaves=4), expressions(LEAVES, max_leaves=3), expressions(LEAVES, max_leaves=3),

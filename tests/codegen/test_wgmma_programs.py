@@ -36,6 +36,7 @@ def test_a_product_is_right(case: Case) -> None:
     assert (d == expected(a, b)).all()
 
 
+@pytest.mark.deep(only=("block-K", "block-MN"))
 @pytest.mark.parametrize("major", ["K", "MN"])
 @pytest.mark.parametrize("group", ["block", "warp"])
 def test_several_instructions_along_every_mode_are_right(major: Major, group: str) -> None:

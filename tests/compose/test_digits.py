@@ -97,6 +97,7 @@ def test_only_modes_that_meet_in_a_digit_are_looked_at() -> None:
     assert str(compose_layouts(a, Layout((2, 2, n), (3, 1, 4)))) == f"(2,2,{n}):(4,1,5)"
 
 
+@pytest.mark.deep
 def test_an_open_question_is_said_to_be_open() -> None:
     """Nine pairs of digits that carry without effect: 2^18 coordinates, too many to look at."""
     a = Layout((2,) * 27, tuple(11**k * w for k in range(9) for w in (1, 3, 5)))

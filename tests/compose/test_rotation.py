@@ -22,6 +22,7 @@ def drawn(rng: random.Random) -> Rotation:
     return Rotation(many * rng.randint(1, 12), columns, rng.randrange(columns), many)
 
 
+@pytest.mark.deep
 def test_rotations_are_what_they_say_and_have_an_inverse() -> None:
     rng = random.Random(1)
     for _ in range(200):
@@ -53,6 +54,7 @@ def test_layouts_compose_with_a_rotation_on_both_sides() -> None:
     assert sorted(parts(i) for i in range(16 * 48)) == list(range(16 * 48))
 
 
+@pytest.mark.deep(only=("ld.global",))
 @pytest.mark.parametrize("op", ["ld.shared", "st.shared", "ld.global"])
 def test_costs_in_closed_form_are_those_of_counting(op: str) -> None:
     rng, methods = random.Random(op), set()

@@ -75,6 +75,7 @@ def test_the_size_of_a_layout_that_collides_does_not_matter(layout: Layout, coll
         assert layout(pair[0]) == layout(pair[1]) and pair[0] != pair[1]
 
 
+@pytest.mark.deep
 def test_the_search_for_a_collision_gives_up_by_name() -> None:
     """Subset sums without structure: no closed form is known, and none is pretended."""
     strides = tuple(3**20 + 7919 * k * k + 104729 * k**3 for k in range(60))

@@ -231,6 +231,7 @@ def test_all_shapes_of_a_picture_lie_on_its_page() -> None:
 HOSTILE = st.text(st.characters(codec="utf-8") | st.sampled_from("<>&\"'\\\n\x00\x1b\u202e]]>"), max_size=30)
 
 
+@pytest.mark.deep
 @given(HOSTILE)
 @example("\"><script>alert('x')</script>&\x1b[2J\x00\u202e]]>")
 @example('"]; evil [label="\\')

@@ -63,7 +63,7 @@ def proved(op: Any, *operands: Any, **params: Any) -> Derivation:
     return derivation
 
 
-@each("op", ALGEBRA)
+@each("op", ALGEBRA, sample=3)
 def test_the_steps_are_true_and_come_to_the_operations_own_result(op: str) -> None:
     @settings(max_examples=EXAMPLES)
     @given(SOURCES[op])

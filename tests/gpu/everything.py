@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 SWEEP = [f"--size={n}" for n in (1024, *range(2048, 8193, 128), 10240, 12800)]
@@ -93,7 +94,7 @@ STEPS = (
     Step("counters-frozen", "tests.gpu.frozen_counters", [], 600),
     Step("probe", "tests.gpu.probe", [], 180),
     Step("latency", "tests.gpu.array_cases", ["latency"], 60),
-    Step("tests", "pytest", ["-q", "--durations=10", "tests/gpu"], 600),
+    Step("tests", "pytest", ["-q", "-n", "0", "--durations=10", "tests/gpu"], 600),
     Step("permutes", "tests.gpu.permute_cases", ["2000"], 400, alone=False),
     Step("reductions", "tests.gpu.reduce_cases", ["600"], 200, alone=False),
     Step("rows-long", "tests.gpu.long_rows", ["correct", "2000", "48"], 100, alone=False),
@@ -105,6 +106,10 @@ STEPS = (
     Step("views", "tests.gpu.views", ["--cases=1000"], 300, alone=False),
     Step("views-memcheck", "tests.gpu.views", ["--memcheck=200", "--library=cupy"], 300, alone=False),
 )
+
+
+NEEDED = ("cupy", "hypothesis", "jsonschema", "pytest", "xdist")
+"""What the steps import beside the library: extras `test` and `cuda12` or `cuda13`."""
 
 
 def run(step: Step, folder: Path, gpu: str) -> bool:
@@ -137,6 +142,9 @@ def main(args: list[str]) -> int:
     unknown = names - {step.name for step in STEPS}
     if unknown:
         raise SystemExit(f"no step {sorted(unknown)}: there are {[step.name for step in STEPS]}")
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise SystemExit(f"{', '.join(missing)} cannot be imported: pip install '.[test,cuda13]', or cuda12")
     import cupy
 
     folder.mkdir(parents=True, exist_ok=True)

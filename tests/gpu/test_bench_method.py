@@ -7,6 +7,7 @@ import pytest
 from layoutalg.codegen.gpu import gpu_status, watching
 from layoutalg.kernels import find_family
 from layoutalg.kernels.bench import LATER_HALF, Method, Timed, benchmark
+from tests.gpu.tools import alone
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
@@ -24,6 +25,7 @@ def test_the_gpu_is_read() -> None:
 @pytest.mark.parametrize("name", ["gemm-simt", "gemm-sm80"])
 def test_a_product_by_the_published_rule(name: str) -> None:
     """Power by the counter of energy is that of the GPU; the clock is not that of a GPU at rest."""
+    alone()
     family = find_family(name)
     (row,) = benchmark([Timed(name, family.problem(2048))], Method(LATER_HALF, cold=True, energy=True))
     assert row.run.cold and row.run.launches == 718
@@ -39,6 +41,7 @@ def test_a_product_by_the_published_rule(name: str) -> None:
 
 
 def test_rounds_and_the_later_half_agree() -> None:
+    alone()
     family = find_family("gemm-simt")
     problem = family.problem(4096)
     rates = [

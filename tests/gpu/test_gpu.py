@@ -8,7 +8,7 @@ from layoutalg.codegen.gpu import gpu_status, load, to_cuda
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.matrix import arguments, buffers
-from tests.gpu.tools import sanitize, tool
+from tests.gpu.tools import counters, sanitize
 from tests.sequences import MATRIX_OPS
 
 STATUS = gpu_status()
@@ -71,7 +71,7 @@ def test_the_sanitizer_is_silent(kind: str) -> None:
 
 
 def test_predictions_equal_the_hardware_counters() -> None:
-    tool("ncu")
+    counters()
     from tests.gpu.counters import CASES, measure
 
     for case in CASES:
@@ -79,7 +79,7 @@ def test_predictions_equal_the_hardware_counters() -> None:
 
 
 def test_the_wavefronts_of_random_layouts_are_the_predicted_ones() -> None:
-    tool("ncu")
+    counters()
     from tests.gpu.probe import counted, rows
 
     compared = list(rows(counted()))

@@ -6,7 +6,7 @@ import pytest
 
 from layoutalg.codegen.gpu import gpu_status
 from layoutalg.kernels import FAMILIES, verify
-from tests.gpu.tools import tool
+from tests.gpu.tools import counters
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
@@ -18,21 +18,21 @@ TYPES = {"gemm-sm75": ("f16",), "gemm-sm80": ("f16", "bf16", "tf32", "s8"), "gem
     ("family", "n"), [("gemm-sm80", "4096"), ("gemm-simt", "2048"), ("gemm-sm90", "4096")]
 )
 def test_no_prediction_of_a_ladder_is_refuted(family: str, n: str) -> None:
-    tool("ncu")
+    counters()
     from tests.gpu.gemm_ladder import main
 
     assert main([family, n]) == 0
 
 
 def test_no_prediction_of_a_chosen_product_is_refuted() -> None:
-    tool("ncu")
+    counters()
     from tests.gpu.gemm_counters import main
 
     assert main([]) == 0
 
 
 def test_no_prediction_of_a_product_by_wgmma_is_refuted() -> None:
-    tool("ncu")
+    counters()
     from tests.gpu.gemm_sm90_counters import main
 
     assert main([]) == 0

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from layoutalg.codegen.gpu import gpu_status
-from tests.gpu.tools import tool
+from tests.gpu.tools import counters
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
 
 
 def test_memory_moves_what_is_predicted(tmp_path: Path) -> None:
-    tool("ncu")
+    counters()
     from tests.gpu.dram_probe import main
 
     assert main(["counters", str(tmp_path / "dram.jsonl")]) == 0

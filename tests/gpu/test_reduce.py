@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from layoutalg.codegen.gpu import gpu_status
-from tests.gpu.tools import sanitize, tool
+from tests.gpu.tools import counters, sanitize
 
 STATUS = gpu_status()
 pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
@@ -23,7 +23,7 @@ def test_the_sanitizer_is_silent(kind: str) -> None:
 
 
 def test_predicted_sectors_equal_the_hardware_counters() -> None:
-    tool("ncu")
+    counters()
     from tests.gpu.reduce_counters import SMALL, measure
 
     assert [str(row) for row in measure(SMALL) if row.refuted] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,18 @@ def tool(name: str) -> str:
     if found is None:
         pytest.skip(f"{name} of the CUDA toolkit is not on PATH")
     return found
+
+
+def alone() -> None:
+    """Skip a test that reads counters or clocks where other tests use the GPU at the same time."""
+    if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
+        pytest.skip("reads counters or clocks of a GPU that others use: pytest -n 0 tests/gpu, or make gpu")
+
+
+def counters() -> None:
+    """Skip a test of counters where they cannot be read, or would count what others do."""
+    tool("ncu")
+    alone()
 
 
 def sanitize(kind: str, module: str, *args: str) -> str:

@@ -52,6 +52,7 @@ def offsets(layout: AnyLayout) -> Any:
     return layout(np.arange(size(layout))) + np.zeros(size(layout), dtype=np.int64)
 
 
+@pytest.mark.deep
 def test_functions_in_c_and_cuda_are_their_layouts_when_compiled() -> None:
     texts, calls = [], []
     for n, layout in enumerate(TILES):
@@ -73,6 +74,7 @@ def test_functions_in_c_and_cuda_are_their_layouts_when_compiled() -> None:
             assert (out == offsets(layout)).all(), (layout, texts[2 * n])
 
 
+@pytest.mark.deep
 def test_check_index_function_accepts_what_is_printed() -> None:
     for layout in TILES[:2]:
         for to in ("c", "cuda", "python"):

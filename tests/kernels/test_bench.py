@@ -89,6 +89,7 @@ def test_every_step_and_every_choice_can_be_built(name: str) -> None:
         assert family.build(p, config).threads % 32 == 0
 
 
+@pytest.mark.deep
 def test_kernels_are_made_by_several_processes_as_by_one() -> None:
     asked = [
         (Timed(op, problem_of(op, (48, 64), axes, "bf16")), "sm_90a")

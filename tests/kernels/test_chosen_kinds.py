@@ -41,6 +41,7 @@ def test_what_is_drawn_is_of_real_sizes_and_the_same_for_a_seed() -> None:
         assert room == "products" or sorted(prod(case.shape) for case in cases)[count // 4] > 1e5
 
 
+@pytest.mark.deep(only=("sums", "norms", "moves"))
 @pytest.mark.parametrize("room", PROBLEMS)
 def test_every_kind_that_is_chosen_was_run(room: str) -> None:
     new = {name: case for name, (case, _, _) in unrecorded(SEED, rooms=[room]).items()}
@@ -56,7 +57,7 @@ def _chosen(name: str, case: Case) -> tuple[Case, Any, Any]:
 FEW = [name for name, (_, elems) in recorded().items() if 0 < elems < FEW_ELEMS][::EVERY]
 
 
-@each("name", FEW)
+@each("name", FEW, sample=1)
 def test_a_kind_is_right(name: str) -> None:
     assert not checked(*_chosen(name, recorded()[name][0]))
 

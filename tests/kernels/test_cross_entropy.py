@@ -57,7 +57,9 @@ def drawn(rng: np.random.Generator, shape: tuple[int, ...], axis: int, dtype: st
 @each("dtype", ["f4", "f2"])
 @each("reduction", ["none", "sum", "mean"])
 @each(
-    ("shape", "axis"), [((7, 33), -1), ((33, 7), 0), ((3, 5, 4), 1), ((2, 1), 1), ((9,), 0), ((2, 5000), 1)]
+    ("shape", "axis"),
+    [((7, 33), -1), ((33, 7), 0), ((3, 5, 4), 1), ((2, 1), 1), ((9,), 0), ((2, 5000), 1)],
+    sample=2,
 )
 def test_losses_are_those_of_the_definition(
     shape: tuple[int, ...], axis: int, reduction: str, dtype: str, simulate: bool
@@ -163,6 +165,7 @@ def test_problems_are_refused_by_name() -> None:
         FAMILIES["cross_entropy"].problem((4, 8), (0, 1))
 
 
+@pytest.mark.deep
 def test_rows_that_blocks_share_verify() -> None:
     """Accesses as predicted, results within their bounds; whole rows are those of the registry's tests."""
     family = FAMILIES["cross_entropy"]
@@ -171,6 +174,7 @@ def test_rows_that_blocks_share_verify() -> None:
     verify(family, p, replace(least, splits=3)).require()
 
 
+@pytest.mark.deep
 @each(
     ("shape", "axis", "strides"),
     [

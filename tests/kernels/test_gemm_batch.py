@@ -19,6 +19,7 @@ TWO = (BatchMode(3, a=40 * 40, c=0, d=2 * 40 * 72), BatchMode(2, b=72 * 40, d=40
 """A matrix A for each of three, a B for each of two, one C for all."""
 
 
+@pytest.mark.deep(but=("gemm-sm80-bf16-options4",))
 @pytest.mark.parametrize(
     ("family", "dtype", "options"),
     [
@@ -117,6 +118,15 @@ def test_sizes_of_a_class_have_the_same_kernels(dtype: str) -> None:
     assert [len(x) for x in texts.values()] == [3, 1, 1]
 
 
+@pytest.mark.deep(
+    only=(
+        "size0-choice0-bf16-sm_90",
+        "size0-choice1-f32-sm_90",
+        "size1-choice1-f32-sm_90",
+        "size2-choice0-bf16-sm_90",
+        "size2-choice1-f32-sm_90",
+    )
+)
 @pytest.mark.parametrize(
     ("choice", "dtype", "arch"), [(SM80, "bf16", "sm_90"), (SIMT, "f32", "sm_90"), (SM75, "f16", "sm_75")]
 )

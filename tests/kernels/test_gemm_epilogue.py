@@ -38,7 +38,7 @@ def run(p: GemmProblem, c: Sm80Config) -> None:
 
 
 @each("epilogue", ["shared", "direct"])
-@each("name", PROBLEMS)
+@each("name", PROBLEMS, sample=2)
 def test_the_result_is_the_definition(name: str, epilogue: Literal["shared", "direct"]) -> None:
     p = PROBLEMS[name]
     config = replace(CONFIG, tile_k=32 * 2 // p.operand.nbytes, epilogue=epilogue)

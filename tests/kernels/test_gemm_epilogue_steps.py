@@ -88,7 +88,7 @@ def computed(p: GemmProblem, c: Any, seed: int) -> tuple[Any, Any, Any]:
     return got, value, error + 2 * EPSILON[to] * (np.abs(value) + error) + LEAST[to]
 
 
-@each("name", EPILOGUES)
+@each("name", EPILOGUES, sample=1)
 @each("way", WAYS)
 def test_what_is_simulated_is_the_definition(way: str, name: str) -> None:
     dtype, c = WAYS[way]

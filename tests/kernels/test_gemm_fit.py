@@ -56,6 +56,7 @@ def test_one_configuration_and_arrays_of_them_have_one_law() -> None:
         assert expected_sm90_ns(p, c, 132) == pytest.approx(1e3 * us)
 
 
+@pytest.mark.deep
 def test_numbers_come_out_of_the_times_that_they_made() -> None:
     times = times_of(made(60))
     wrong = Law(**{name: x * RNG.uniform(0.8, 1.25) for name, x in asdict(LAW).items()})

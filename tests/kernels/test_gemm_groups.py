@@ -163,7 +163,7 @@ CASES: dict[str, tuple[Sequence[int], dict[str, Any]]] = {
 }
 
 
-@each("name", CASES)
+@each("name", CASES, sample=1)
 def test_what_is_simulated_is_the_definition(name: str) -> None:
     sizes, options = CASES[name]
     p = problem(sizes, **options)
@@ -174,6 +174,7 @@ def test_what_is_simulated_is_the_definition(name: str) -> None:
             assert right(sizes, p, ONE, through=through)
 
 
+@pytest.mark.deep
 @each("through", WAYS)
 @each(
     "config",
@@ -194,7 +195,7 @@ def test_clusters_panels_and_turns_compute_groups(config: Sm90Config, through: s
 TILES = [tile.config for tile in SM90_TILES if tile.config.cluster_k == 1]
 
 
-@each("number", range(len(TILES)))
+@each("number", range(len(TILES)), sample=1)
 def test_every_tile_computes_ragged_groups(number: int) -> None:
     """Of three groups one has a whole box and a row more, one no rows, one a whole box alone."""
     c, sizes = TILES[number], (65, 0, 64)
@@ -220,6 +221,7 @@ def test_kernels_of_one_problem_and_of_its_neighbours_compute_it_too(of: Any) ->
     assert right(RAGGED, problem(RAGGED, 72, 72), ONE, of)
 
 
+@pytest.mark.deep
 @each("groups", [1, 2, 5])
 def test_groups_are_verified_with_every_step_of_an_epilogue(groups: int) -> None:
     family = find_family("gemm-sm90")
@@ -319,6 +321,7 @@ class Mutated:
             return False
 
 
+@pytest.mark.deep
 def test_every_mistake_in_the_words_is_seen() -> None:
     one = Mutated(WITH_EMPTY)
     assert one.right()
@@ -327,6 +330,7 @@ def test_every_mistake_in_the_words_is_seen() -> None:
     assert silent == set(EQUAL)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("g", first(1, (3, 1, 2)))
 def test_every_mistake_in_the_search_is_seen(g: int) -> None:
     one = Mutated(FULL)
@@ -367,6 +371,7 @@ ASKED: dict[str, Any] = {
 }
 
 
+@pytest.mark.deep
 @each("kind", [Le, Lt])
 def test_every_mistake_in_what_leaves_by_tma_is_seen(kind: Any) -> None:
     one = Mutated(BOXED, "tma")
@@ -402,6 +407,7 @@ LARGE = {
 }
 
 
+@pytest.mark.deep
 @each("name", LARGE)
 def test_what_fits_is_built(name: str) -> None:
     """Kernels are built for more than what is asked: nothing that is offered may then be refused."""

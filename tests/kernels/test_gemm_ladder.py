@@ -13,6 +13,8 @@ from layoutalg.kernels.ladder.gemm import ARCH, effects, predict_steps
 from layoutalg.kernels.ladder.machines import FLOPS_PER_CYCLE
 from layoutalg.kernels.ladder.step import Step
 
+pytestmark = pytest.mark.deep  # all look at the same steps, whose machine code takes seconds
+
 SM80 = ("2 vectors", "3 swizzle", "5 tile 256x128x32", "6 two buffers", "7 cp.async ring, mma k16")
 SIMT = ("v2", "v8", "warp tiles", "cp.async")
 

@@ -44,6 +44,7 @@ def test_a_whole_product_is_one_kernel_without_a_workspace() -> None:
 EXTENT = st.integers(1, 5000)
 
 
+@pytest.mark.deep
 @settings(max_examples=8)
 @given(EXTENT, EXTENT, EXTENT, st.integers(0, 9), st.booleans(), st.booleans())
 def test_a_covering_kernel_takes_the_problem(

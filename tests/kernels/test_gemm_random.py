@@ -85,6 +85,7 @@ FAMILIES: dict[str, tuple[tuple[str, ...], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.deep(only=("simt-1", "simt-2", "simt-3"))
 @pytest.mark.parametrize("seed", first(4, range(12)))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_random_product_is_exact(family: str, seed: int) -> None:

@@ -58,7 +58,7 @@ def test_parts_store_sums_alone(dtype: str, nbytes: int) -> None:
     assert not result.scalars and not result.buffers
 
 
-@each("name", ["f16", "bf16", "s8", "f32", "f64"])
+@each("name", ["f16", "bf16", "s8", "f32", "f64"], sample=1)
 @each("beta", [0.0, -0.0])
 def test_beta_zero_reads_no_c_though_the_kernel_takes_one(name: str, beta: float) -> None:
     """There is nearly no C: to read it is an error."""

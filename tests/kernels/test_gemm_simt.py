@@ -39,8 +39,8 @@ DOUBLE = SimtStep(
 SCALAR = replace(SMALL, a_vector=1, b_vector=1, result_vec=1)
 
 
-@each("way", WAYS)
-@each(("a", "b"), [*product(("k", "mn"), repeat=2)])
+@each("way", WAYS, sample=1)
+@each(("a", "b"), [*product(("k", "mn"), repeat=2)], sample=3)
 def test_every_way_and_storage_order_multiplies(way: str, a: Major, b: Major) -> None:
     p = gemm_problem(40, 72, 28, "f32", a_major=a, b_major=b, ldd=76)
     done = run(p, replace(SMALL, **WAYS[way]))
@@ -48,7 +48,7 @@ def test_every_way_and_storage_order_multiplies(way: str, a: Major, b: Major) ->
     assert np.isnan(done.around).all()
 
 
-@each("name", LADDER)
+@each("name", LADDER, sample=4)
 def test_every_step_of_the_ladder_multiplies(name: str) -> None:
     c = LADDER[name]
     p = gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k, "f32", b_major="mn")
@@ -57,7 +57,7 @@ def test_every_step_of_the_ladder_multiplies(name: str) -> None:
 
 
 @each("way", ["cp.async", "registers", "one stage ahead"])
-@each("size", [(1, 1, 1), (37, 53, 29), (31, 67, 8), (33, 1, 17), (1, 65, 3)])
+@each("size", [(1, 1, 1), (37, 53, 29), (31, 67, 8), (33, 1, 17), (1, 65, 3)], sample=1)
 def test_odd_sizes_and_the_whole_epilogue(way: str, size: tuple[int, int, int]) -> None:
     m, n, k = size
     p = gemm_problem(
@@ -69,7 +69,7 @@ def test_odd_sizes_and_the_whole_epilogue(way: str, size: tuple[int, int, int]) 
     assert np.isnan(done.around).all()
 
 
-@each("way", ["cp.async", "registers", "one stage"])
+@each("way", ["cp.async", "registers", "one stage"], sample=1)
 @each(("a", "b"), [("k", "mn"), ("mn", "k")])
 def test_doubles(way: str, a: Major, b: Major) -> None:
     p = gemm_problem(18, 34, 12, "f64", a_major=a, b_major=b, reads_c=True, bias=True, activation="relu")
@@ -77,6 +77,7 @@ def test_doubles(way: str, a: Major, b: Major) -> None:
     np.testing.assert_array_equal(done.got, done.expected)
 
 
+@pytest.mark.deep
 @each("dtype", ["f32", "f64"])
 @each("way", ["cp.async", "registers", "straight"])
 def test_the_text_computes_what_the_simulator_does(way: str, dtype: str) -> None:

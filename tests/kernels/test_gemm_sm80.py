@@ -144,6 +144,18 @@ ON_HOST = (
 )  # fmt: skip
 
 
+@pytest.mark.deep(
+    but=(
+        "TN, edges",
+        "few rows of A, turned",
+        "C, relu",
+        "tf32",
+        "s4",
+        "mma of half the depth",
+        "four fragments",
+        "fixed leading dimensions",
+    )
+)
 @pytest.mark.parametrize("name", CASES)
 def test_the_simulator_gives_the_definition(name: str) -> None:
     p, c = CASES[name]
@@ -162,6 +174,7 @@ def test_lowering_changes_nothing(name: str) -> None:
     np.testing.assert_array_equal(simulated(build(p, c), p, x), reference(p, x))
 
 
+@pytest.mark.deep
 @each("name", ON_HOST)
 def test_the_text_gives_the_definition(name: str) -> None:
     p, c = CASES[name]
@@ -169,7 +182,7 @@ def test_the_text_gives_the_definition(name: str) -> None:
     np.testing.assert_array_equal(host_run(lower(build(p, c)), p, x), reference(p, x))
 
 
-@each("step", LADDER)
+@each("step", LADDER, sample=3)
 def test_every_step_of_the_ladder_multiplies(step: str) -> None:
     c = LADDER[step]
     p = gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k)
@@ -191,6 +204,7 @@ TURING: dict[str, tuple[GemmProblem, Sm80Config]] = {
 }
 
 
+@pytest.mark.deep(but=("f32 sums, C",))
 @pytest.mark.parametrize("name", TURING)
 def test_without_cp_async_the_simulator_and_the_text_give_the_definition(name: str) -> None:
     """What sm_75 runs: packing, conversions and mma of k = 8 in the forms that it has."""
@@ -203,7 +217,7 @@ def test_without_cp_async_the_simulator_and_the_text_give_the_definition(name: s
     np.testing.assert_array_equal(host_run(lowered, p, x), expected)
 
 
-@each("step", SM75_LADDER)
+@each("step", SM75_LADDER, sample=2)
 def test_every_step_of_the_turing_ladder_multiplies(step: str) -> None:
     """As it is printed: the first four as they are written, the others lowered."""
     c = SM75_LADDER[step]
@@ -377,6 +391,7 @@ def planted() -> Kernel:
     return lower(build(PLANTED, PLANTED_BY))
 
 
+@pytest.mark.deep
 def test_the_program_that_is_spoilt_is_right(planted: Kernel) -> None:
     x = inputs(PLANTED)
     assert not wrong_or_refused(lambda: simulated(planted, PLANTED, x))
@@ -393,6 +408,7 @@ def test_the_simulator_finds_it(mistake: str, group: Literal["block", "warp"], p
     assert wrong_or_refused(lambda: simulated(spoilt, PLANTED, inputs(PLANTED), group=group))
 
 
+@pytest.mark.deep(but=("no warp barrier in the epilogue",))
 @pytest.mark.parametrize("mistake", [m for m in MUTANTS if not m.startswith("no barrier")])
 def test_the_text_on_the_host_shows_it(mistake: str, planted: Kernel) -> None:
     """Block barriers aside: on the host every ldmatrix and mma lets all threads catch up."""

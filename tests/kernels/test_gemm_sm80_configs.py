@@ -58,7 +58,7 @@ def test_a_product_without_mma_is_refused() -> None:
         SM80.configs(gemm_problem(64, 64, 64, "f32"))
 
 
-@each("arch", ("sm_80", "sm_86", "sm_89", "sm_90"))
+@each("arch", ("sm_80", "sm_86", "sm_89", "sm_90"), sample=1)
 def test_what_is_chosen_for_an_architecture_is_built_for_it(arch: str) -> None:
     """Warps of 64 x 64 multiply s4 where tensor cores do: past the limit of sums of a function, elsewhere."""
     family = FAMILIES["gemm-sm80"]

@@ -52,6 +52,7 @@ def test_the_ragged_tile_alone_is_guarded(edges: bool) -> None:
     assert len(guarded) == (2 if edges else 0)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "config", [Sm80Config(64, 64, 64, 2, 2, 4, static_ld=True), Sm80Config(128, 128, 32, 2, 2, 3)]
 )

@@ -76,12 +76,13 @@ CASES: dict[str, GemmProblem] = {
 }  # fmt: skip
 
 
-@each("name", CASES)
+@each("name", CASES, sample=1)
 def test_what_is_simulated_is_the_definition(name: str) -> None:
     p = CASES[name]
     assert right(p, SM90.fitted(p, SMALL))
 
 
+@pytest.mark.deep
 @each(
     "config",
     [
@@ -146,7 +147,7 @@ def drawn(rng: random.Random) -> tuple[GemmProblem, Any]:
         return p, config
 
 
-@each("seed", range(6))
+@each("seed", range(6), sample=2)
 def test_random_batches_are_the_definition(seed: int) -> None:
     p, c = drawn(random.Random(20261123 + seed))
     assert right(p, c, seed=seed), (p, c)

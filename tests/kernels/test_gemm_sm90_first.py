@@ -24,6 +24,7 @@ FAMILY = find_family("gemm-sm90")
 FIRST = [name for name, c in FAMILY.steps.items() if c.loop != "persistent"]
 
 
+@pytest.mark.deep
 @each("number", range(len(FIRST)))
 def test_every_first_step_multiplies(number: int) -> None:
     """Tiles are made smaller, so that there are several, whole and ragged, and rings go around."""
@@ -65,6 +66,7 @@ def test_every_step_compiles_without_spills() -> None:
         assert step.occupancy.blocks_per_sm == steps()[step.name].occupancy.blocks_per_sm
 
 
+@pytest.mark.deep
 def test_cycles_by_hand() -> None:
     """128 x 256 x 64: 8 wgmma of 128 cycles, each reads 10,240 bytes, and 49,152 bytes come."""
     step = steps()["10 one tile for both"]
@@ -77,6 +79,7 @@ def test_cycles_by_hand() -> None:
     assert step.flops_per_cycle == 4096 * 1024 / 1056
 
 
+@pytest.mark.deep
 def test_effects_of_the_steps() -> None:
     found = steps()
     names = list(found)
@@ -89,6 +92,7 @@ def test_effects_of_the_steps() -> None:
     assert found["7 clusters of 2"].intensity == 1.5 * found["6 persistent"].intensity
 
 
+@pytest.mark.deep
 def test_one_stage_and_one_block_load_and_multiply_in_turn() -> None:
     step: WgmmaStep = steps()["2 TMA"]
     assert step.overlapped and step.occupancy.blocks_per_sm == 3
@@ -110,6 +114,7 @@ def test_the_ladder_ends_with_the_choice() -> None:
     assert FAMILY.build(p, last) == FAMILY.build(p, chosen)
 
 
+@pytest.mark.deep
 def test_the_last_step_by_hand() -> None:
     """256 x 128 in pairs beside: 16 wgmma of 64 cycles, each of which reads 6,144 bytes; half of A comes."""
     step = list(steps().values())[-1]

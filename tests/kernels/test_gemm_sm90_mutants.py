@@ -41,6 +41,7 @@ def test_there_are_mutants_of_everything_that_orders() -> None:
         assert any(part in mutant.label for mutant in found), part
 
 
+@pytest.mark.deep
 @each("name", QUICK)
 def test_a_sample_of_mutants(name: str) -> None:
     every = list(mutants(case(name).kernel))

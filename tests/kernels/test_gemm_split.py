@@ -71,7 +71,7 @@ CASES: dict[str, tuple[GemmProblem, Config]] = {
 }  # fmt: skip
 
 
-@each(("name", "wide"), [*((name, True) for name in CASES), ("whole tiles", False), ("f32", False)])
+@each(("name", "wide"), [*((name, True) for name in CASES), ("whole tiles", False), ("f32", False)], sample=1)
 def test_the_parts_add_up_to_the_definition(name: str, wide: bool) -> None:
     """Also with the kernels of a larger problem, which serve this one; the workspace starts poisoned."""
     p, c = CASES[name]

@@ -158,7 +158,7 @@ def by(p: GemmProblem, c: Config, blocks: int) -> Any:
     )  # fmt: skip
 
 
-@each("name", CASES)
+@each("name", CASES, sample=1)
 def test_what_is_simulated_is_the_definition(name: str) -> None:
     p, c, blocks = CASES[name]
     args = arguments(p)
@@ -201,6 +201,7 @@ def test_random_products_by_random_blocks(seed: int) -> None:
     np.testing.assert_array_equal(args["d"], want)
 
 
+@pytest.mark.deep
 def test_kernels_of_larger_problems_compute_this_one() -> None:
     """As calls launch them: one kernel for all sizes, whose rows of D are cut as this problem's are."""
     odd, even = gemm_problem(67, 39, 200, "f16", ldd=43), gemm_problem(67, 40, 200, "f16", ldd=48)
@@ -214,6 +215,7 @@ def test_kernels_of_larger_problems_compute_this_one() -> None:
         np.testing.assert_array_equal(args["d"], want)
 
 
+@pytest.mark.deep
 def test_equal_calls_give_equal_bits() -> None:
     """Whatever the order of warps and blocks: numbers whose sums depend on the order of additions."""
     for c in (SM80, SM90):
@@ -277,6 +279,7 @@ def spoilt(family: str) -> tuple[GemmProblem, Any, Any]:
 @each(
     ("mistake", "family"),
     [*((x, "sm80") for x in MISTAKES), *((x, "sm90") for x, (i, _) in MISTAKES.items() if not i)],
+    sample=1,
 )
 def test_mistakes_are_found(mistake: str, family: str) -> None:
     (p, kernels, one), (number, change) = spoilt(family), MISTAKES[mistake]
@@ -371,6 +374,7 @@ def test_what_is_expected_of_stream_k_is_counted_in_whole_waves_and_shares() -> 
     )
 
 
+@pytest.mark.deep
 def test_the_largest_tiles_compile_without_spills() -> None:
     for p, c in (
         (gemm_problem(4104, 4104, 4104), SM80_TILES[0].config),

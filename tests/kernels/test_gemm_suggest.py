@@ -44,6 +44,7 @@ def spoilt(rng: random.Random, config: Any) -> Any:
     return replace(config, **{x: rng.choice(values[type(getattr(config, x))]) for x in names})
 
 
+@pytest.mark.deep(only=("sm80-6",))
 @pytest.mark.parametrize("wanted", first(1, [6, 30]))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_is_named_works(family: str, wanted: int) -> None:

@@ -50,7 +50,7 @@ CASES: dict[str, tuple[GemmProblem, GemvConfig]] = {
 }  # fmt: skip
 
 
-@each("name", CASES)
+@each("name", CASES, sample=3)
 def test_what_is_simulated_is_the_definition(name: str) -> None:
     p, c = CASES[name]
     assert right(p, c)
@@ -75,7 +75,7 @@ def drawn(rng: random.Random) -> tuple[GemmProblem, GemvConfig]:
     return p, rng.choice(found)
 
 
-@each("seed", range(8))
+@each("seed", range(8), sample=3)
 def test_random_products_are_the_definition(seed: int) -> None:
     p, c = drawn(random.Random(20261123 + seed))
     assert right(p, c, seed=seed), (p, c)
@@ -88,6 +88,7 @@ def test_many_random_products_are_the_definition(seed: int) -> None:
     assert right(p, c, seed=seed), (p, c)
 
 
+@pytest.mark.deep
 def test_equal_calls_give_equal_bits() -> None:
     """Whatever the order in which warps run."""
     p, c = CASES["vectors, several rounds and a tail"]
@@ -157,6 +158,7 @@ def test_numbers_past_the_end_of_k_are_not_multiplied() -> None:
     assert np.isfinite(given["d"].view("f2")).all()
 
 
+@pytest.mark.deep
 def test_a_row_that_is_stored_along_m_is_called_with_too() -> None:
     """One row is stored along k and along m at once where its step is 1."""
     p = gemm_problem(1, 158, 7, "bf16", a_major="mn", b_major="mn")

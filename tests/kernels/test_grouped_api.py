@@ -64,7 +64,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@each("name, simulate", [(name, simulate) for name in CASES for simulate in (False, True)])
+@each("name, simulate", [(name, simulate) for name in CASES for simulate in (False, True)], sample=6)
 def test_arrays_on_the_cpu(name: str, simulate: bool) -> None:
     a, b = made(SIZES, **CASES[name])
     got = grouped_matmul(a, b, SIZES, simulate=simulate)
@@ -91,6 +91,7 @@ def test_out_and_options() -> None:
     assert got.dtype == "f4"
 
 
+@pytest.mark.deep
 def test_more_groups_than_a_launch_has() -> None:
     sizes = [1, 0, 2] * 23
     a, b = made(sizes, 8, 8)
@@ -179,7 +180,11 @@ def test_words_are_those_of_the_configuration_that_runs() -> None:
     assert np.array_equal(numbers_of(got.bits, "f16"), definition(a, b, SIZES))
 
 
-@each(("kind", "k", "arch"), [("float32", 24, "sm_90"), ("float16", 41, "sm_90"), ("float16", 40, "sm_80")])
+@each(
+    ("kind", "k", "arch"),
+    [("float32", 24, "sm_90"), ("float16", 41, "sm_90"), ("float16", 40, "sm_80")],
+    sample=2,
+)
 def test_what_is_no_launch_is_one_for_each_group(kind: str, k: int, arch: str) -> None:
     a, b = made(SIZES, k, 24)
     with simulated_gpu(arch) as gpu:

@@ -44,10 +44,12 @@ def test_the_file_has_every_case_of_the_bench_and_those_drawn() -> None:
     assert [label(one["case"]) for one in CASES] == [label(case) for case in (*benched(), *drawn_cases)]
 
 
+@pytest.mark.deep
 def test_a_share_is_chosen_and_predicted_as_before() -> None:
     assert not list(failures(CASES[::SHARE], freeze.plan_record))
 
 
+@pytest.mark.deep
 def test_a_share_compiles_to_no_more_than_before() -> None:
     needs_the_same_compiler()
     assert not list(failures(CASES[::CODE_SHARE], freeze.record))

@@ -90,7 +90,7 @@ COUNTED = {
 """Sectors that an H200 counted for loads of products whose edges are copied from clamped addresses."""
 
 
-@each("name", COUNTED)
+@each("name", COUNTED, sample=1)
 def test_sectors_of_copies_at_edges_are_those_that_were_counted(name: str) -> None:
     """Lanes past an edge copy one place to many: the L1 counts the sectors where they are written."""
     (case,) = (one["case"] for one in stored()["cases"] if label(one["case"]) == name)

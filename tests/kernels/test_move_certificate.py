@@ -35,7 +35,7 @@ def test_claims_are_what_a_block_costs(shape: tuple[int, int], dtype: str) -> No
         assert (claim.wavefronts, claim.ideal) == (served, ideal)
 
 
-@each(("case", "dtype"), PROBLEMS, ids=str)
+@each(("case", "dtype"), PROBLEMS, ids=str, sample=4)
 def test_every_tile_of_the_bench_has_a_claim_that_holds(
     case: tuple[tuple[int, ...], tuple[int, ...]], dtype: str
 ) -> None:

@@ -109,7 +109,7 @@ def test_the_rule_is_the_definition_where_coordinates_change_places_by_themselve
         assert reads(stage) == joined(stage)
 
 
-@each("seed", range(60))
+@each("seed", range(60), sample=3)
 def test_the_program_proves_that_its_loads_are_aligned(seed: int) -> None:
     """Also those of threads that have no vector."""
     x = normalise(random_problem(random.Random(seed), MOST_ELEMS))
@@ -188,6 +188,7 @@ REGARDED = (
 )
 
 
+@pytest.mark.deep
 @each(("shape", "axes", "dtype", "nbytes"), REGARDED, ids=str)
 def test_the_machine_loads_what_the_program_says(
     shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, nbytes: set[int]

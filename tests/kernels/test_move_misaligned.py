@@ -46,7 +46,7 @@ def holding(x: Any, predicates: Any) -> Any:
     return active
 
 
-@each("seed", range(30))
+@each("seed", range(30), sample=6)
 def test_every_element_is_stored_once(seed: int) -> None:
     x = normalise(random_problem(random.Random(seed), 2000))
     total = int(np.prod([m.extent for m in x.modes]))

@@ -52,13 +52,14 @@ def test_short_modes_fold_into_the_tile() -> None:
     assert len(stage.src_run) == 2 and stage.tile[1] == 3
 
 
-@each("seed", range(60))
+@each("seed", range(60), sample=4)
 def test_the_best_is_the_first_of_all(seed: int) -> None:
     rng = random.Random(500 + seed)
     x = normalise((random_problem if seed % 2 else random_conversion)(rng, 1 << rng.randint(8, 24)))
     assert best(x) == configs(x)[0]
 
 
+@pytest.mark.deep
 def test_less_than_half_of_the_tiles_are_timed_for_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     rng, every, timed = random.Random(700), plan._stored, list[PermuteConfig]()
     problems = [normalise(random_problem(rng, 1 << 20)) for _ in range(20)]
@@ -78,7 +79,7 @@ def test_less_than_half_of_the_tiles_are_timed_for_the_best(monkeypatch: pytest.
 
 
 @each("arch", ["sm_75", "sm_80", "sm_90"])
-@each("seed", range(15))
+@each("seed", range(15), sample=1)
 def test_every_configuration_is_legal(seed: int, arch: str) -> None:
     x = normalise(random_problem(random.Random(1000 + seed), 5000))
     for c in configs(x, arch):
@@ -86,6 +87,7 @@ def test_every_configuration_is_legal(seed: int, arch: str) -> None:
         assert c.via == "registers" or arch != "sm_75"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("batch", range(5))
 def test_every_plan_of_a_move_between_views_is_proven_and_right(batch: int) -> None:
     for seed in range(10 * batch, 10 * batch + 10):
@@ -95,6 +97,7 @@ def test_every_plan_of_a_move_between_views_is_proven_and_right(batch: int) -> N
             assert verdict(case, c, seed) == "", (case, c)
 
 
+@pytest.mark.deep(only=("sm_80-2", "sm_90-3"))
 @pytest.mark.parametrize(("arch", "seed"), [("sm_75", 1), ("sm_80", 2), ("sm_90", 3)])
 def test_every_plan_of_a_move_between_views_compiles(arch: str, seed: int) -> None:
     for n in range(2):
@@ -229,6 +232,7 @@ def _with_a_lead(rng: random.Random) -> tuple[Any, Stage] | None:
     return None
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("batch", range(3))
 def test_words_are_turned_where_runs_of_a_group_start_alike(batch: int) -> None:
     seen = 0

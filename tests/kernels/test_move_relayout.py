@@ -48,6 +48,7 @@ def by_definition(src: AnyLayout, dst: AnyLayout, buffer: Any, old: Any) -> Any:
     return result
 
 
+@pytest.mark.deep
 @each(("src", "dst", "dtype"), [f[1:] for f in FORMATS], ids=[f[0] for f in FORMATS])
 def test_formats_move_as_defined_and_as_predicted(src: str, dst: str, dtype: str) -> None:
     a, b = layout(src), layout(dst)

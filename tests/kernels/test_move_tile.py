@@ -66,6 +66,7 @@ def counted_units(stage: Stage, unit: int) -> tuple[int, int]:
     return loaded, stored
 
 
+@pytest.mark.deep(only=("f32-shape0-axes0-tile0", "f32-shape4-axes4-tile4"))
 @each("unit", [32, 128])
 @each("align", [0, 32])
 @pytest.mark.parametrize(
@@ -121,9 +122,9 @@ WALKED = (
 )  # fmt: skip
 
 
-@each("near", [1 << 16, 1 << 18])
+@each("near", [1 << 16, 1 << 18], sample=1)
 @pytest.mark.parametrize("walk", ["target", "source", "tile", "rows"])
-@each("case", WALKED)
+@each("case", WALKED, sample=1)
 def test_memory_fills_what_neighbours_in_time_do_not_share(
     case: tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]],
     walk: Literal["target", "source", "tile", "rows"], near: int, monkeypatch: pytest.MonkeyPatch,
@@ -147,7 +148,7 @@ def test_blocks_walk_where_rows_go_on() -> None:
     assert best(x).walk == "rows"
 
 
-@each("seed", range(40))
+@each("seed", range(40), sample=16)
 def test_tiles_fit_their_modes_and_shared_memory(seed: int) -> None:
     x = normalise(random_problem(random.Random(seed), 100_000))
     found = tiles(x, TILE_BYTES)
@@ -161,7 +162,7 @@ def test_small_problems_are_cut_for_all_multiprocessors() -> None:
     assert Stage(x, best(x)).blocks >= SMS
 
 
-@each("dtype", ["f64", "f32", "f16", "u8"])
+@each("dtype", ["f64", "f32", "f16", "u8"], sample=1)
 @each("shape", [(9997, 10001), (1000003, 57), (57, 1000003)])
 def test_blocks_of_odd_tensors_own_whole_sectors(dtype: str, shape: tuple[int, int]) -> None:
     x = normalise(permute_problem(shape, (1, 0), dtype))

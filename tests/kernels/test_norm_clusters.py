@@ -36,7 +36,9 @@ def launched(p: NormProblem, c: NormConfig, seed: int = 1, group: Any = "warp") 
     return got
 
 
-@each(("op", "blocks"), [*product(("softmax", "layer_norm", "rms_norm"), (2, 3, 8)), ("softmax", 16)])
+@each(
+    ("op", "blocks"), [*product(("softmax", "layer_norm", "rms_norm"), (2, 3, 8)), ("softmax", 16)], sample=5
+)
 def test_every_size_agrees(op: str, blocks: int) -> None:
     p = norm_problem(op, (1 + (blocks < 8), 256 * blocks), 1, "f32", weight=op == "rms_norm")
     launched(p, replace(REGISTERS, cluster=blocks), blocks, "block")
@@ -55,6 +57,7 @@ def test_every_size_agrees(op: str, blocks: int) -> None:
         (norm_problem("softmax", (1, 130), 1, "f32"), replace(REGISTERS, cluster=8)),
     ],
     ids=str,
+    sample=4,
 )  # fmt: skip
 def test_ragged_rows_and_all_holds_agree(p: NormProblem, c: NormConfig) -> None:
     """Rows that start anywhere, of several modes, in place, and fewer vectors than threads of the cluster."""

@@ -6,6 +6,8 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from layoutalg.arch import find_arch
 from layoutalg.codegen.program import Kernel, printed
 from layoutalg.codegen.sim import simulate
@@ -31,6 +33,7 @@ def run(p: NormProblem, c: NormConfig, seed: int) -> None:
     check(p, d, launch_all(plan(p, "sm_90a", c), d, launch, lambda x: x))
 
 
+@pytest.mark.deep
 @each("op", ["softmax", "layer_norm", "rms_norm"])
 def test_slabs_of_each_kind(op: str) -> None:
     rng = random.Random(op)

@@ -19,7 +19,7 @@ from tests.norms import random_problem
 from tests.sweeps import each
 
 
-@each("seed", range(40))
+@each("seed", range(40), sample=18)
 def test_every_configuration_fits(seed: int) -> None:
     p = random_problem(random.Random(seed), 10**7)
     found = configs(p)

@@ -20,7 +20,7 @@ HOLDS: list[tuple[Hold, int]] = [("registers", 0), ("shared", 0), ("shared", 2),
 
 
 @each("backwards", [False, True])
-@each(("hold", "staged"), HOLDS)
+@each(("hold", "staged"), HOLDS, sample=2)
 @each(("shape", "axis", "vec", "kept", "sharing"), SHAPES)
 def test_visiting_all_vectors_copies(
     shape: tuple[int, ...], axis: int, vec: int, kept: int, sharing: int, hold: Hold, staged: int,

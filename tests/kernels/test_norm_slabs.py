@@ -43,6 +43,7 @@ def run(p: NormProblem, c: NormConfig, seed: int = 1, **options: Any) -> None:
     check(p, d, launch_all(plan(p, "sm_90a", c), d, launch, lambda x: x))
 
 
+@pytest.mark.deep
 @each("cluster", [2, 3, 16])
 def test_any_cluster_any_rows(cluster: int) -> None:
     rng = random.Random(cluster)
@@ -54,6 +55,7 @@ def test_any_cluster_any_rows(cluster: int) -> None:
         run(p, slab(dtype, lanes, 64 // lanes, cluster))
 
 
+@pytest.mark.deep
 @each("resident", [1, 2, 3])
 def test_clusters_go_from_slab_to_slab(resident: int) -> None:
     for dtype, rows, staged in (("f32", 96, 0), ("bf16", 96, 5), ("f16", 85, 0), ("f32", 85, 4)):
@@ -65,6 +67,7 @@ def test_resident_clusters_of_slabs_that_fill_several_modes() -> None:
     run(norm_problem("softmax", (2, 70, 40), 1, "f32"), slab("f32", 4, 16, 2, resident=2))
 
 
+@pytest.mark.deep
 @each("shape", [(3, 130, 24), (2, 77, 8), (1, 64, 136)])
 def test_columns_that_no_slab_divides(shape: tuple[int, ...]) -> None:
     run(norm_problem("softmax", shape, 1, "f32"), slab("f32", 8, 8, 2))
@@ -86,6 +89,7 @@ def test_in_place() -> None:
     run(norm_problem("softmax", (99, 64), 0, "bf16", in_place=True), slab("bf16", 8, 8, 2))
 
 
+@pytest.mark.deep
 def test_warps_in_any_order() -> None:
     p = norm_problem("softmax", (96, 48), 0, "f32")
     for seed in range(3):
@@ -111,6 +115,7 @@ def verdict(kernel: Kernel, p: NormProblem) -> str:
     return found
 
 
+@pytest.mark.deep
 @each("resident", [0, 1])
 def test_every_barrier_is_needed(resident: int) -> None:
     p = norm_problem("softmax", (32, 32), 0, "f32")
@@ -121,7 +126,7 @@ def test_every_barrier_is_needed(resident: int) -> None:
     assert len(waits) > 4 and all(label.startswith("no warp_sync") for label in missed), missed
 
 
-@each("rows", [1000, 4096, 8192, 14000, 30000])
+@each("rows", [1000, 4096, 8192, 14000, 30000], sample=1)
 def test_what_is_ranked_fits(rows: int) -> None:
     """Shared memory is at most what the plan says, for the blocks of a multiprocessor that it counts on."""
     for dtype in ("f32", "bf16"):
@@ -170,6 +175,7 @@ def test_clusters_are_for_hopper_and_aligned_columns() -> None:
         plan(odd, "sm_90", slab("f32", 8, 8, 2))
 
 
+@pytest.mark.deep
 def test_costs_are_those_of_a_run() -> None:
     family = find_family("softmax")
     p = family.problem((32, 24), 0, "f32")
@@ -177,6 +183,7 @@ def test_costs_are_those_of_a_run() -> None:
     assert report.passed, report
 
 
+@pytest.mark.deep
 @each("hold", ["registers", "shared"])
 def test_one_block_keeps_a_slab_and_one_warp_joins(hold: Hold) -> None:
     rng = random.Random(hold)

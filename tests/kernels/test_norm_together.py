@@ -42,7 +42,7 @@ def launched(p: NormProblem, c: NormConfig, seed: int = 1, group: Any = "block",
     return dst
 
 
-@each(("op", "rounds"), [*product(("softmax", "layer_norm", "rms_norm"), (1, 3, 4, 9))])
+@each(("op", "rounds"), [*product(("softmax", "layer_norm", "rms_norm"), (1, 3, 4, 9))], sample=4)
 def test_fewer_and_more_rounds_than_the_ring_has(op: str, rounds: int) -> None:
     """With a ragged end, at every remainder of the rounds by the ring's."""
     n = 2 * 32 * 4 * rounds - 24
@@ -62,12 +62,14 @@ def test_fewer_and_more_rounds_than_the_ring_has(op: str, rounds: int) -> None:
         (norm_problem("rms_norm", (6, 700), (0, 1), "f32"), config(5, 4, 1, threads=64)),
     ],
     ids=str,
+    sample=2,
 )  # fmt: skip
 def test_ragged_rows_of_several_modes(p: NormProblem, c: NormConfig) -> None:
     """Rows that start anywhere, of several modes, and in place."""
     launched(p, c)
 
 
+@pytest.mark.deep
 @each(("rows", "at_once"), [(2, 1), (5, 1), (5, 2), (4, 2), (7, 3)])
 def test_rows_in_turn(rows: int, at_once: int) -> None:
     """Blocks go on to further rows; those that have none left do not wait for the others."""
@@ -77,6 +79,7 @@ def test_rows_in_turn(rows: int, at_once: int) -> None:
         launched(p, replace(config(2, 4), resident=2 * at_once), rows, "warp")
 
 
+@pytest.mark.deep
 def test_random_rows_agree() -> None:
     rng = random.Random(20261123)
     for seed in range(12):
@@ -126,7 +129,7 @@ def test_without_the_clearing_kernel_the_counter_is_wrong() -> None:
         simulate(found.kernels[1], arguments(found.kernels[1], src=d.src, dst=d.old.copy(), partial=partial))
 
 
-@each(("op", "rows", "at_once"), [("layer_norm", 3, 1), ("softmax", 3, 2), ("rms_norm", 1, 1)])
+@each(("op", "rows", "at_once"), [("layer_norm", 3, 1), ("softmax", 3, 2), ("rms_norm", 1, 1)], sample=1)
 def test_the_barrier_of_the_blocks_is_needed_as_it_is(op: str, rows: int, at_once: int) -> None:
     """Left out, with other arrivals or in another order, in each turn: the simulator says what is wrong."""
     p = norm_problem(op, (rows, 1501), 1, "f32")

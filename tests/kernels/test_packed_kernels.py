@@ -87,6 +87,7 @@ def stands(p: NormProblem | ReduceProblem, c: Any) -> bool:
     return True
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("batch", first(1, range(8)))
 def test_random_norms_agree_and_cost_what_is_predicted(batch: int) -> None:
     done = 0
@@ -110,6 +111,7 @@ def test_random_norms_agree_and_cost_what_is_predicted(batch: int) -> None:
     assert done >= A_BATCH // 2
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("batch", first(1, range(8)))
 def test_random_reductions_agree_and_cost_what_is_predicted(batch: int) -> None:
     done = 0

@@ -52,6 +52,7 @@ def agree(p: PermuteProblem, c: PermuteConfig, seed: int, group: Literal["block"
     assert {op: cost for op, cost in totals.items() if cost.instructions} == dict(traffic(kernel, {})), (p, c)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("batch", first(3, range(RANDOM // A_BATCH)))
 def test_random_problems_agree(batch: int) -> None:
     for seed in range(batch * A_BATCH, (batch + 1) * A_BATCH):
@@ -73,25 +74,37 @@ CASES = (
 )
 
 
+@pytest.mark.deep(
+    only=(
+        "permute (130,70) f16, src (1,130) -> dst (70,1)",
+        "permute (131,67) u8, src (1,131) -> dst (67,1)",
+        "permute (55,6,5,37) u8, src (1,2035,12210,55) -> dst (1110,185,37,1)",
+        "permute (3,8,40,32) f16, src (10240,32,256,1) -> dst (10240,1280,32,1)",
+        "permute (40,300) u8, src (1,40) -> dst (303,1) at 3 -> 5",
+        "permute (4,50,60) f16, src (0,1,50) -> dst (3000,60,1)",
+    )
+)
 @pytest.mark.parametrize("p", CASES, ids=str)
 def test_every_configuration_agrees(p: PermuteProblem) -> None:
     for c in configs(normalise(p)):
         agree(p, c, 1, "block")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("walk", first(2, ["rows", "source", "tile"]))
 def test_blocks_may_walk_another_way(walk: Literal["rows", "source", "tile"]) -> None:
     for p in CASES:
         agree(p, replace(configs(normalise(p))[0], walk=walk), 6, "block")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("loading", "storing"), first(1, [(55, 60), (51, 0), (0, 48)]))
 def test_some_of_the_threads_may_load_and_store(loading: int, storing: int) -> None:
     for p in CASES:
         agree(p, replace(configs(normalise(p))[0], threads=64, loading=loading, storing=storing), 7, "block")
 
 
-@each("p", CASES, ids=str)
+@each("p", CASES, ids=str, sample=1)
 def test_reference_is_the_printed_text_on_the_host(p: PermuteProblem) -> None:
     x = normalise(p)
     kernel = build(x, configs(x)[0])
@@ -141,6 +154,7 @@ def test_a_missing_edge_predicate_is_found() -> None:
     assert not np.array_equal(dst, raw(reference(p, src, old)))
 
 
+@pytest.mark.deep(but=("permute (16,3,64,64) f16, src (12288,1,192,3) -> dst (12288,4096,64,1)",))
 @pytest.mark.parametrize(
     "p",
     [
@@ -164,6 +178,7 @@ def test_the_compiler_leaves_vector_stores_whole(p: PermuteProblem) -> None:
     assert stores[whole] and stores["STG.E"] <= ends * stores[whole]
 
 
+@pytest.mark.deep
 @each("dtype", ["u8", "f16", "f32", "u64"])
 @each(("shape", "tile"), [((33, 49), (16, 16)), ((32, 64), (32, 32))])
 def test_a_configuration_by_hand_is_refused_by_name_or_moves_what_it_should(

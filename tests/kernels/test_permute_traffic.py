@@ -63,7 +63,7 @@ def test_tags_of_rows_that_start_inside_sectors_are_those_counted(
 # --- what a compiler may leave out ---------------------------------------------------------------------
 
 
-@each("seed", range(25))
+@each("seed", range(25), sample=7)
 def test_classes_cover_all_blocks(seed: int) -> None:
     x = normalise(random_problem(random.Random(seed), 20000))
     for c in configs(x):

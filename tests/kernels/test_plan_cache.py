@@ -298,6 +298,7 @@ def test_a_function_of_this_package_is_data_and_one_of_elsewhere_is_not() -> Non
 # --- the code ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep(but=("kernels/move/stage.py",))
 @pytest.mark.parametrize("edited", ["layout/layout.py", "codegen/expr/nodes.py", "kernels/move/stage.py"])
 def test_an_edited_file_of_each_part_is_another_key(edited: str, tmp_path: Path) -> None:
     """In a copy of the whole package, linked folders included."""

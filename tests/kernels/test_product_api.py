@@ -40,7 +40,7 @@ def test_random_products_are_their_definition(seed: int) -> None:
     assert not wrong, f"{case}: {wrong}"
 
 
-@each("seed", range(100))
+@each("seed", range(100), sample=4)
 def test_random_products_are_their_definition_in_the_simulator(seed: int) -> None:
     case = products.draw(seed, kinds=NUMPY, most=24, most_elems=8000)
     wrong = products.run(case, Numpy(), simulate=True)
@@ -59,7 +59,7 @@ def test_kernels_for_any_batch_address_all_of_it(modes: int, dtype: str) -> None
     assert f"batch_at{modes - 1}" in to_cuda(kernel)
 
 
-@each("seed", range(40))
+@each("seed", range(40), sample=4)
 def test_random_products_are_their_definition_by_the_code_of_a_gpu(seed: int) -> None:
     case = products.draw(seed, most=30, most_elems=8000)
     with simulated_gpu("sm_90") as gpu:
@@ -122,6 +122,7 @@ def dense(shape: tuple[int, ...], kind: str) -> tuple[int, ...]:
         ((0, 4), (4, 5)),
         ((2, 0, 3, 4), (1, 4, 5)),
     ],
+    sample=2,
 )
 def test_shapes_are_numpys(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     x, y = np.ones(a, "f4"), np.ones(b, "f4")
@@ -172,6 +173,7 @@ def test_another_size_and_other_factors_compile_nothing() -> None:
     assert len(ran) == len(configs) + sum(configs.values()) < len(sizes)
 
 
+@pytest.mark.deep
 @each("kind", ["float32", "float16", "int8", "float64"])
 def test_parts_of_k_are_added_up_whatever_the_rows_are(kind: str) -> None:
     """Rows of 33 results, which no vector cuts, and of 36."""
@@ -278,6 +280,7 @@ READ_ONLY.setflags(write=False)
         ("c", lambda m, x, d, s: m(x, x, beta=1, c=s, copy=False)),
         ("bias", lambda m, x, d, s: m(x, x, bias=d, copy=False)),
     ],
+    sample=1,
 )
 def test_what_no_kernel_reads_is_copied_unless_that_is_refused(name: str, make: Callable[..., Any]) -> None:
     with planning_gpu("sm_80") as gpu:

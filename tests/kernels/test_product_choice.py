@@ -99,6 +99,7 @@ def test_starts_and_steps_between_vectors_are_odd_too() -> None:
         (((9, 17), (0, 1)), ((17, 11), (1, 17)), (0, 0)),
         (((9, 17), (3, 1)), ((17, 11), (1, 17)), (0, 0)),
     ],
+    sample=4,
 )
 def test_products_of_padded_copies_are_their_definition(a: Any, b: Any, starts: tuple[int, int]) -> None:
     """As on a GPU, with copies that cost nothing, so that they are made."""

@@ -33,6 +33,7 @@ def loop(kernel: int, folder: Path) -> dict[str, int]:
     return dict(count_classes(main_loop(function)))
 
 
+@pytest.mark.deep
 @needs_nvcc
 def test_lean_index_code_takes_away_more_than_half_of_what_is_executed(tmp_path: Path) -> None:
     """216 million instructions were counted of kernel 4, about 90 of kernel 5, 94 of cuBLAS; 67 are HMMA."""
@@ -43,6 +44,7 @@ def test_lean_index_code_takes_away_more_than_half_of_what_is_executed(tmp_path:
     assert fourth["ldsm"] == 96 and fourth["integer"] > 5 * 96 and fifth["integer"] < 2 * fifth["ldsm"]
 
 
+@pytest.mark.deep
 def test_our_fifth_step_executes_as_little() -> None:
     """Ours loads fragments four matrices at a time from the start; index code as written makes the rest."""
     names = ("4 copy ahead", "5 tile 256x256x32, lean index code")

@@ -50,6 +50,7 @@ def close(got: Any, wanted: Any, dtype: str) -> bool:
 @each(
     ("shape", "axes"),
     [((40,), None), ((8, 33), 1), ((8, 33), -2), ((5, 6, 7), (0, 2)), ((3, 4), ()), (LARGE, 0)],
+    sample=2,
 )
 def test_reduce_is_numpys(
     op: str, dtype: str, keepdims: bool, shape: tuple[int, ...], axes: Any, simulate: bool
@@ -60,18 +61,18 @@ def test_reduce_is_numpys(
     assert y.dtype == x.dtype and y.shape == wanted.shape and close(y, wanted, dtype)
 
 
-@each("axes", [0, -1, (0, 2), None])
+@each("axes", [0, -1, (0, 2), None], sample=1)
 @each("dtype", ["f4", "f2"])
 @each("simulate", [False, True])
-@each("shape", [(6, 5, 9), (31, 33, 17)])
+@each("shape", [(6, 5, 9), (31, 33, 17)], sample=1)
 def test_softmax_is_its_definition(shape: tuple[int, ...], dtype: str, axes: Any, simulate: bool) -> None:
     x = 20 * normal(shape, dtype)
     e = np.exp(x.astype("f8") - x.max(axis=axes, keepdims=True))
     assert close(softmax(x, axes, simulate=simulate), e / e.sum(axis=axes, keepdims=True), dtype)
 
 
-@each("axes", [0, -1, (1, 2), (2, 1)])
-@each("parameters", [(), ("weight",), ("weight", "bias"), ("bias",)])
+@each("axes", [0, -1, (1, 2), (2, 1)], sample=1)
+@each("parameters", [(), ("weight",), ("weight", "bias"), ("bias",)], sample=1)
 @each("simulate", [False, True])
 @each("shape", [(6, 5, 9), (31, 33, 17)])
 def test_layer_norm_is_its_definition(

@@ -60,6 +60,7 @@ def buffers(plan: ReducePlan, x: np.ndarray) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.deep
 @each(
     ("op", "kind"),
     [("argmax", "f32"), ("var", "f32"), ("logsumexp", "f32"), ("sum", "s8"), ("argmin", "s64")],
@@ -103,7 +104,7 @@ def check_text(op: str, kind: str) -> None:
         np.testing.assert_allclose(got, wanted, rtol=2e-6, atol=1e-6)
 
 
-@each("op", ["argmax", "sum", "var"])
+@each("op", ["argmax", "sum", "var"], sample=1)
 def test_a_family_of_them_verifies(op: str) -> None:
     family = FAMILIES[op]
     p = family.problem((3, 70), (1,), "f32" if op == "var" else "s16")
@@ -186,7 +187,7 @@ def numpy_of(op: str, x: np.ndarray, axes: Any, **rest: Any) -> np.ndarray:
         return np.asarray(getattr(wide, op)(axis=axes, **rest))
 
 
-@each("op", [*OF_FLOATS, "sum", "max"])
+@each("op", [*OF_FLOATS, "sum", "max"], sample=2)
 @each("dtype", ["f4", "f2", "u1", "i1", "i2", "i4", "i8"])
 @each("simulate", [False, True])
 def test_reductions_are_numpys(op: str, dtype: str, simulate: bool) -> None:

@@ -86,6 +86,7 @@ TURING: dict[str, dict[str, Any]] = {
 """A problem of every family that sm_75 runs: all but gemm-sm80, which needs cp.async, and gemm-sm90."""
 
 
+@pytest.mark.deep
 def test_every_family_that_needs_nothing_newer_is_compiled_for_turing() -> None:
     assert set(FAMILIES) - set(TURING) == {"gemm-sm80", "gemm-sm90"}
     for name, asked in TURING.items():

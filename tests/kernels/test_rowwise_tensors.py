@@ -68,7 +68,7 @@ def kernels(seed: int) -> tuple[Kernel, ...]:
     return build(random_plan(rng, random_reduction(rng, 3000)))
 
 
-@each("seed", range(60))
+@each("seed", range(60), sample=20)
 def test_an_index_is_that_of_its_coordinate(seed: int) -> None:
     for kernel in kernels(seed):
         for ref, index, wanted in places(kernel, random.Random(seed)):

@@ -46,6 +46,7 @@ def traced_norm(launches: NormLaunches) -> list[dict[str, Cost]]:
     return found
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("batch", first(1, range(4)))
 def test_norms_of_every_plan(batch: int) -> None:
     for seed in range(15 * batch, 15 * batch + 15):
@@ -91,7 +92,7 @@ def traced_reduction(plan: Any, seed: int) -> list[dict[str, Cost]]:
     return found
 
 
-@each("seed", range(50))
+@each("seed", range(50), sample=10)
 def test_reductions_of_every_plan(seed: int) -> None:
     rng = random.Random(1000 + seed)
     p = random_reduction(rng, 3000)
@@ -142,6 +143,7 @@ def test_tags_of_copies_are_those_that_were_counted_on_an_h200() -> None:
         (norm_problem("layer_norm", (90, 99), 0, "f32"), NormConfig(4, 8, 16, "global", 2, 2, 4)),
         (norm_problem("softmax", (300, 64), 0, "bf16"), NormConfig(8, 4, 16, "global", 2, 3, 4)),
     ],
+    sample=2,
 )
 def test_tags_of_copies_are_those_of_the_trace(p: Any, c: NormConfig) -> None:
     launches, traced = plan(p, config=c), 0

@@ -36,7 +36,7 @@ def every_config() -> list[tuple[MatrixProblem, TransposeConfig]]:
     return found
 
 
-@each(("p", "c"), every_config, ids=str)
+@each(("p", "c"), every_config, ids=str, sample=18)
 def test_both_thread_value_layouts_visit_every_element_once(p: MatrixProblem, c: TransposeConfig) -> None:
     everything = list(range(c.tile_m * c.tile_n))
     loads = load_copy(c, p.dtype).tidfrg("src", Layout((c.tile_m, c.tile_n)))

@@ -114,7 +114,7 @@ PERMUTED: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-@each(("name", "shape", "axes", "strides"), PERMUTED)
+@each(("name", "shape", "axes", "strides"), PERMUTED, sample=1)
 def test_tensors_whose_modes_lie_in_another_order_verify(
     name: str, shape: tuple[int, ...], axes: tuple[int, ...], strides: dict[str, Any]
 ) -> None:

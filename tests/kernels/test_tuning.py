@@ -57,6 +57,7 @@ def engine() -> Iterator[Engine]:
         yield Engine(one, other, 1)
 
 
+@pytest.mark.deep
 def test_a_search_times_the_first_candidates_and_the_same_one_again_times_nothing(
     path: Path, engine: Engine
 ) -> None:
@@ -83,6 +84,7 @@ def test_what_fails_costs_an_attempt_and_is_recorded_when_it_fails_again(path: P
     assert "its worker was lost: BrokenProcessPool" in found[5]
 
 
+@pytest.mark.deep
 def test_a_failure_is_a_result(path: Path, engine: Engine) -> None:
     job = replace(jobs(path)[0], config="no configuration")
     assert build(job).failure
@@ -109,6 +111,7 @@ class Gone(ThreadPoolExecutor):
         return Future()
 
 
+@pytest.mark.deep
 def test_a_second_attempt_that_waits_for_lost_workers_is_made_by_the_first(path: Path) -> None:
     gone = Gone(1)
     there = [frozenset({"another"})]
@@ -125,6 +128,7 @@ def test_a_second_attempt_that_waits_for_lost_workers_is_made_by_the_first(path:
     assert gone.asked == 1
 
 
+@pytest.mark.deep
 def test_a_budget_ends_a_search_and_the_rest_comes_with_the_next_one(path: Path, engine: Engine) -> None:
     assert tune(jobs(path), engine, Store(path), budget_s=0) == Summary(left=ALL)
     tune(jobs(path, 1)[:1], engine, Store(path))
@@ -138,6 +142,7 @@ def _search(path: Path) -> None:
         tune(jobs(path, 3, slow), Engine(one, other, 1), Store(path))
 
 
+@pytest.mark.deep
 def test_searches_on_one_store_record_each_key_once_even_when_one_is_killed(
     path: Path, engine: Engine
 ) -> None:

@@ -322,6 +322,7 @@ def test_random_bytes_of_a_store_are_named_or_left_out(tmp_path: Path) -> None:
 MODEL = ("--timing", "model", "--top", "1")
 
 
+@pytest.mark.deep
 def test_problems_of_one_size_are_timed_each(tmp_path: Path) -> None:
     """Products that differ in an option alone are problems of their own, and their texts say which."""
     file, cube = tmp_path / "problems.json", {"m": 64, "n": 64, "k": 64}

@@ -108,6 +108,7 @@ def test_processes_check_blocks_beside_each_other(tmp_path: Path) -> None:
         assert tune(laws_of(2000, store=path), engine, Store(path)) == Summary(timed=4)
 
 
+@pytest.mark.deep
 @lasting_engines()
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

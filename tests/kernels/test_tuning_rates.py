@@ -58,6 +58,7 @@ def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Rates], Pa
     return used
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["sectors", "wavefronts"])
 def test_candidates_are_ranked_as_the_numbers_of_the_file_say(
     name: str, use: Callable[[Rates], Path]

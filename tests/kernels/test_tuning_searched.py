@@ -82,6 +82,16 @@ def test_every_family_can_be_searched(name: str) -> None:
     assert found[0] == family.choose(problem)
 
 
+@pytest.mark.deep(
+    only=(
+        "permute-arguments1-0",
+        "permute-arguments3-0",
+        "transpose-arguments5-0",
+        "transpose-arguments7-0",
+        "transpose-arguments8-0",
+        "transpose-arguments15-1",
+    )
+)
 @pytest.mark.parametrize(
     ("name", "arguments", "number"),
     first(16, [(name, arguments, n) for n in range(24) for name, arguments in PROBLEMS]),
@@ -93,6 +103,9 @@ def test_what_is_searched_is_right(name: str, arguments: dict[str, Any], number:
     verify(family, problem, config, target="simulator", seed=number).require()
 
 
+@pytest.mark.deep(
+    only=("permute-{'shape': (30, 7, 11), 'axes': (2, 0, 1), 'dtype': 'f32', 'result': 'f16'}",)
+)
 @pytest.mark.parametrize(("name", "arguments"), PROBLEMS[::4], ids=str)
 def test_a_lock_chooses_any_of_them(name: str, arguments: dict[str, Any], tmp_path: Path) -> None:
     family, problem, found = searched(name, arguments)

@@ -154,6 +154,7 @@ def test_a_full_disk_leaves_the_store_as_it_was(path: Path) -> None:
     assert held.add(record(99))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_writers_lose_and_repeat_nothing(kind: str, tmp_path: Path) -> None:
     found = trial(kind, tmp_path / "store", 20)

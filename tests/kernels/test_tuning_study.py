@@ -195,6 +195,7 @@ def test_the_command_flags_slow_boards_and_writes_a_page_that_loads_nothing(
     assert refusal("tune", "lock", "a.jsonl", "--html", "b.html")[0] == "UnsupportedError"
 
 
+@pytest.mark.deep
 @lasting_engines()
 def test_a_search_is_told_line_by_line_where_nobody_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

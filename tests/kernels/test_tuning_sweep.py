@@ -72,6 +72,7 @@ def _off(expected: Expected) -> Expected:
     return replace(expected, values=values)
 
 
+@pytest.mark.deep
 @lasting_engines()
 def test_the_command_reports_a_failing_case_with_its_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

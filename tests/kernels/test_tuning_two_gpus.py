@@ -31,6 +31,7 @@ def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
+@pytest.mark.deep
 def test_one_that_cannot_is_named_and_the_other_takes_all(tmp_path: Path) -> None:
     """However long the other takes for each: the search does not end while somebody works."""
     path = tmp_path / "times.jsonl"
@@ -63,6 +64,7 @@ def test_a_search_goes_on_while_one_works_however_many_the_other_turns_away(
     assert (summary.timed, summary.unfit) == (ALL, {"host:1": "it has NVIDIA T4"}) and len(turned) == 15
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("top", [1, pytest.param(3, marks=pytest.mark.deep)])
 def test_where_both_cannot_both_are_named_and_nothing_is_recorded(tmp_path: Path, top: int) -> None:
     path = tmp_path / "times.jsonl"
@@ -74,6 +76,7 @@ def test_where_both_cannot_both_are_named_and_nothing_is_recorded(tmp_path: Path
     assert not Store(path).records()
 
 
+@pytest.mark.deep
 def test_the_place_of_a_search_is_that_of_a_gpu_that_is_there() -> None:
     with local_engine(2, 1) as engine:
         assert first_of(engine, only_second_gpu, ["NVIDIA H200"]) == "NVIDIA H200 1"
@@ -87,6 +90,7 @@ def test_where_none_is_there_the_refusal_is_the_workers_own(monkeypatch: pytest.
         first_of(Engine(one, other, 2), only_second_gpu, ["NVIDIA H200"])
 
 
+@pytest.mark.deep
 def test_a_single_job_that_the_same_worker_gets_again_and_again_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +103,7 @@ def test_a_single_job_that_the_same_worker_gets_again_and_again_ends(
         tune(jobs(path, 1, unfit_gpu, (256,)), Engine(one, other, 4), Store(path))
 
 
+@pytest.mark.deep
 def test_jobs_that_are_turned_away_cost_none_of_them_an_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def small(family: Family) -> Any:
 # --- every family --------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep(but=("tiled_copy", "sum", "max", "prod", "argmin", "logsumexp", "relu", "silu"))
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_first_problem_of_a_family_passes_every_check(name: str) -> None:
     family = FAMILIES[name]
@@ -71,6 +72,7 @@ def test_the_first_problem_of_a_family_passes_every_check(name: str) -> None:
     report.require()
 
 
+@pytest.mark.deep(but=("tiled_copy", "sum", "max", "prod", "var", "cross_entropy", "gelu", "add"))
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_wrong_definition_is_a_failed_check(name: str) -> None:
     family = FAMILIES[name]
@@ -107,6 +109,18 @@ def test_what_lies_outside_of_a_result_stays(name: str) -> None:
     assert not verification.compare("r", before, expected, {expected.buffer: new}).passed
 
 
+@pytest.mark.deep(
+    but=(
+        "tiled_copy-more",
+        "sum-more",
+        "max-less",
+        "prod-less",
+        "var-more",
+        "cross_entropy-more",
+        "gelu-less",
+        "add-less",
+    )
+)
 @pytest.mark.parametrize("change", ["more", "less"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_wrong_prediction_is_a_failed_check(
@@ -152,7 +166,7 @@ def test_on_a_machine_without_gpu_the_gpu_target_says_so() -> None:
 # --- tensors -------------------------------------------------------------------------------------------
 
 
-@each("op", TENSOR_OPS)
+@each("op", TENSOR_OPS, sample=1)
 def test_random_dense_tensors_agree(op: str) -> None:
     rng = random.Random(op)
     for _ in range(3):
@@ -164,6 +178,7 @@ def test_random_dense_tensors_agree(op: str) -> None:
         assert report.family == op and any(c.name.startswith("accesses, ") for c in report.checks)
 
 
+@pytest.mark.deep
 def test_what_two_kernels_do_is_verified_together() -> None:
     p = problem_of("layer_norm", (20_000, 2), (0,), "f32")
     assert verified(p).passed and len(launches_of(p).kernels) == 2
@@ -171,6 +186,7 @@ def test_what_two_kernels_do_is_verified_together() -> None:
     assert one["st.global.b32"].instructions == 1 < two["st.global.b32"].instructions
 
 
+@pytest.mark.deep(only=("permute-shape0-axes0-stg128_whole",))
 @pytest.mark.parametrize(
     ("op", "shape", "axes", "store"),
     [("permute", (16, 64, 48), (0, 2, 1), "stg128_whole"), ("softmax", (8, 64), (1,), "stg128_whole")],
@@ -188,8 +204,8 @@ def test_a_store_that_is_not_printed_fails(
     assert failed[0] == "result, one block at a time" and "accesses, st.global.b128" in failed
 
 
-@each("extra", [{"weight": True, "bias": True}, {"bias": True}, {"in_place": True}], ids=str)
-@each("axis", [0, 1])
+@each("extra", [{"weight": True, "bias": True}, {"bias": True}, {"in_place": True}], ids=str, sample=1)
+@each("axis", [0, 1], sample=1)
 def test_weights_and_norms_in_place_are_verified(extra: dict[str, bool], axis: int) -> None:
     p = norm_problem("layer_norm", (19, 24), axis, "f16", **extra)  # type: ignore[arg-type]
     report = verified(p, seed=3)
@@ -225,6 +241,7 @@ def product(family: Family, extents: tuple[int, int, int], dtype: str) -> GemmPr
     ("family", "extents", "dtype"),
     [(SM80, (64, 64, 64), "f16"), (SM80, (17, 24, 9), "bf16"), (SM80, (16, 64, 128), "s8"),
      (SM80, (64, 64, 32), "tf32"), (SIMT, (64, 128, 16), "f32"), (SIMT, (5, 3, 7), "f64")],
+    sample=1,
 )  # fmt: skip
 def test_products_agree(family: Any, extents: tuple[int, int, int], dtype: str) -> None:
     report = verify(family, product(family, extents, dtype), seed=3)

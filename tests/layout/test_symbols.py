@@ -60,6 +60,7 @@ def test_relations_are_never_decided_wrongly(relation: Any) -> None:
             assert {python(x, y) for x, y in zip(left, right, strict=True)} == {answer}, (a, b)
 
 
+@pytest.mark.deep
 def test_quotients_are_never_wrong() -> None:
     found = 0
     for (a, left), (b, right) in itertools.product(zip(EXPRESSIONS, TABLES, strict=True), repeat=2):

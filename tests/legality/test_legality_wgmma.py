@@ -230,7 +230,7 @@ def check_repaired(request: dict[str, Any]) -> None:
     report.require()
 
 
-@each(("rule", "layout", "asked", "says", "nearest"), BROKEN)
+@each(("rule", "layout", "asked", "says", "nearest"), BROKEN, sample=6)
 def test_a_broken_rule(rule: str, layout: AnyLayout, asked: dict[str, Any], says: str, nearest: str) -> None:
     asked = dict(asked)
     cut = asked.pop("cut", None)

@@ -26,6 +26,7 @@ from tests.sweeps import each
         ("s8", "s8", "f32", 64, {}), ("f16", "bf16", "f32", 64, {}), ("bf16", "bf16", "s32", 64, {}),
         ("u8", "e4m3", "s32", 64, {}),
     ],
+    sample=4,
 )  # fmt: skip
 def test_ptxas_agrees(a: str, b: str, accumulator: str, n: int, asked: dict[str, Any]) -> None:
     """The assembler takes exactly the instructions that are legal."""

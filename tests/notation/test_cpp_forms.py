@@ -85,6 +85,7 @@ SOURCES = (
 COORDINATES = Layout((4, (2, 8)), (ScaledBasis(1, 1), (ScaledBasis(3, 0, 1), ScaledBasis(6, 0, 1))))
 
 
+@pytest.mark.deep
 def test_what_is_written_compiles_to_the_same_map_and_what_cute_prints_is_read() -> None:
     """One compilation: static_asserts of maps and types; the compiler's names of types; CuTe's own prints."""
     flags, rng = headers(), random.Random(7)

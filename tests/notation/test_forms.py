@@ -36,6 +36,7 @@ from tests.sweeps import each
 SW128 = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))
 
 
+@pytest.mark.deep
 def test_every_form_gives_back_what_it_can_express() -> None:
     """parse(convert(layout, form)) == layout; tests/bench/bench_notation.py tries 5,000."""
     rng = random.Random(20261123)
@@ -334,6 +335,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.deep(only=("9", "13"))
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_texts_end_in_a_named_error_in_bounded_time(text: str) -> None:
     """In a process of its own, which is ended where it works for a minute: no measure of speed."""

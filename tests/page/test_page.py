@@ -54,7 +54,11 @@ class Tags(HTMLParser):
         self.handlers += [name for name, _ in attrs if name.startswith("on")]
 
 
-@each("layouts", [(TILE,), ("(1000,1000):(1000,1)",), ("Sw<3,4,3> o 0 o (8,64):(64,1)", "(63,65):(65,1)")])
+@each(
+    "layouts",
+    [(TILE,), ("(1000,1000):(1000,1)",), ("Sw<3,4,3> o 0 o (8,64):(64,1)", "(63,65):(65,1)")],
+    sample=1,
+)
 def test_a_report_is_one_small_file_that_loads_nothing(layouts: tuple[str, ...]) -> None:
     page = report_html(layouts, ["ld.shared.b32@row", "ld.shared.b32@col", "ld.global.b32@row"])
     seen = Tags(page)
@@ -152,6 +156,7 @@ def test_questions_of_a_page() -> None:
             answer(wrong)
 
 
+@pytest.mark.deep
 def test_the_explorer_is_written_whole(tmp_path: Path) -> None:
     package = tmp_path / "package"
     package.mkdir()
@@ -174,6 +179,7 @@ def test_the_explorer_is_written_whole(tmp_path: Path) -> None:
     assert ran.returncode == 2 and "it has no pyodide.mjs" in ran.stderr
 
 
+@pytest.mark.deep
 def test_the_archive_is_the_library(tmp_path: Path) -> None:
     assert library_archive() == library_archive()
     archive = tmp_path / "layoutalg.zip"

@@ -213,6 +213,13 @@ def test_accesses_of_another_form_are_refused(accesses: Any) -> None:
         explain_launch(made(), "f.cu", accesses)
 
 
+@pytest.mark.deep(
+    only=(
+        "transpose_naive--17-32-Sw<5,0,5> o 0 o (32,32):(32,1)",
+        "vector_pitch--21-8-Sw<3,2,3> o 0 o (32,32):(32,1)",
+        "matrix_load-plain-11-8-Sw<3,3,3> o 0 o (32,64):(64,1)",
+    )
+)
 @with_library
 @pytest.mark.parametrize(
     ("name", "kernel", "line", "times", "layout"),
@@ -231,6 +238,7 @@ def test_conflicts_of_the_reports(name: str, kernel: str, line: int, times: int,
     assert f"bank conflicts, {times} times the ideal:" in found.notes[0]
 
 
+@pytest.mark.deep(only=("padded",))
 @with_library
 @pytest.mark.parametrize("kernel", ["padded", "swizzled", "direct"])
 def test_what_has_no_conflict_is_not_blamed(kernel: str) -> None:

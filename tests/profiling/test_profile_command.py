@@ -8,6 +8,7 @@ from tests.command import answer, refusal, run
 from tests.profiling.reports import FOLDER, path, with_library
 
 
+@pytest.mark.deep(but=("transpose_fixed",))
 @with_library
 @pytest.mark.parametrize("name", ["transpose_fixed", "async_copy", "no_lines"])
 def test_json_says_what_was_measured(name: str) -> None:
@@ -22,6 +23,7 @@ def test_json_says_what_was_measured(name: str) -> None:
                 assert line[counter] == (sum(counts) if counts else None)
 
 
+@pytest.mark.deep
 @with_library
 def test_the_table_names_the_line_and_the_fix() -> None:
     result = run("profile", str(path("transpose_naive")), "--sass")
@@ -31,11 +33,13 @@ def test_the_table_names_the_line_and_the_fix() -> None:
     assert "Sw<5,0,5> o 0 o (32,32):(32,1)" in said and "LDS R9, [R4]" in said
 
 
+@pytest.mark.deep
 @with_library
 def test_without_lines_it_says_how_to_have_them() -> None:
     assert "compile with -lineinfo" in run("profile", str(path("no_lines"))).stdout
 
 
+@pytest.mark.deep
 @with_library
 def test_with_the_source_each_access_is_named() -> None:
     words = ("--source", str(FOLDER / "vector_pitch.cu"), "--set", "rounds=8")

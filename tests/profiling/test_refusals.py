@@ -136,6 +136,7 @@ def read_spoiled(count: int, seed: int, folder: Path) -> int:
     return refused
 
 
+@pytest.mark.deep
 @with_library
 def test_spoiled_reports(tmp_path: Path) -> None:
     assert read_spoiled(4, 1, tmp_path) > 0

@@ -19,6 +19,7 @@ Lanes = Callable[[int], int]
 """The byte offset of a lane."""
 
 
+@pytest.mark.deep(only=("async_copy", "no_lines", "no_source"))
 @pytest.mark.parametrize("name", NAMES)
 def test_every_access_has_a_line_and_a_name(name: str) -> None:
     """Every instruction that touches memory is known, and of a line that the source has."""
@@ -82,6 +83,7 @@ def test_sectors_are_the_analysis_s(name: str, kernel: str, line: int, op: str, 
     assert found.total("sectors") == executed * sectors(op, [lanes(lane) for lane in range(32)])
 
 
+@pytest.mark.deep
 def test_launches_are_chosen_by_an_expression() -> None:
     chosen = read_report(path("transpose_fixed"), "padded|swizz")
     assert [each.name for each in chosen.launches] == ["transpose_padded", "transpose_swizzled"]

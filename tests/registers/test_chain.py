@@ -67,6 +67,7 @@ def drawn(rng: random.Random, element: str) -> list[Step]:
     return [*steps, store_step(rng.choice((BY_ROW, BY_COLUMN)), some(), element, "shared")]
 
 
+@pytest.mark.deep(but=("0",))
 @pytest.mark.parametrize("seed", range(4))
 def test_the_choice_is_the_best_of_all_combinations(seed: int) -> None:
     rng = random.Random(seed)

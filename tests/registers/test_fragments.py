@@ -46,6 +46,12 @@ def test_a_fragment_holds_what_its_thread_value_layout_says(tv: Layout, shape: t
             assert tile.element(value, lane, warp) == (index % shape[0], index // shape[0])
 
 
+@pytest.mark.deep(
+    only=(
+        "((4,8,4),(2,2,25)):((128,1,16),(64,8,512))-(64, 200)",
+        "((4,8,4),(2,2,32)):((128,1,16),(64,8,512))-(64, 256)",
+    )
+)
 @TILE
 def test_holders_are_what_a_walk_finds(tv: Layout, shape: tuple[int, int]) -> None:
     tile = fragment(tv, shape)

@@ -263,6 +263,7 @@ def test_a_module_is_found_under_the_path_that_guides_have_shown() -> None:
     assert lines == [1, 2, 3]
 
 
+@pytest.mark.deep
 def test_every_module_that_moved_is_found_at_its_old_path() -> None:
     code = """
 import importlib, sys, warnings

@@ -153,6 +153,7 @@ def test_zero_is_no_default(words: tuple[str, ...]) -> None:
     assert refusal("verify", "transpose", *words)[0] in ("ShapeError", "ArgumentTypeError")
 
 
+@pytest.mark.deep
 def test_many_modes_under_a_swizzle_end_within_the_budget() -> None:
     draw = random.Random(12)
     for count in (12, 20):

@@ -22,6 +22,7 @@ INTO_A_BUFFER = (
 )
 
 
+@pytest.mark.deep(only=("Move(shape=(7, 72), item_bytes=2, src=(2, 20), dst=(144, 2), src_at=0, dst_at=28)",))
 @pytest.mark.parametrize("case", INTO_A_BUFFER, ids=str)
 def test_a_destination_that_starts_between_vectors_has_room_in_the_tile(case: Move) -> None:
     for c in plans(case):
@@ -41,6 +42,7 @@ def test_a_copy_of_columns_is_proven_aligned() -> None:
         assert verdict(case, c, 1) == ""
 
 
+@pytest.mark.deep(only=("1",))
 @pytest.mark.parametrize("item", [1, 2, 4])
 def test_copies_of_random_slices_are_proven_aligned(item: int) -> None:
     rng = random.Random(item)

@@ -143,6 +143,7 @@ def test_a_guard_counts_threads_past_63_bits() -> None:
     assert active_lanes(Layout((32, 1 << 61), (1, 0)), Guard(threads=(1 << 63) - 1)) == (1 << 63) - 1
 
 
+@pytest.mark.deep
 def test_kernels_that_start_early_run_on_the_host() -> None:
     """`grid_wait` and the loads behind it were unknown there, and the bench of texts ended at them."""
     src, partial, dst = numpy.ones(64000, "f4"), numpy.zeros(32000, "f4"), numpy.zeros(64, "f4")

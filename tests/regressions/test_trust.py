@@ -54,6 +54,7 @@ print(len(wrong), *wrong[:1])
 """
 
 
+@pytest.mark.deep
 def test_threads_work_while_one_imports_sympy() -> None:
     run = subprocess.run(
         [sys.executable, "-c", IMPORTED_MEANWHILE], cwd=ROOT, capture_output=True, text=True, check=False
@@ -106,6 +107,7 @@ def test_a_compile_that_takes_too_long_leaves_no_compiler_behind(
     assert gone(caught.value.source)
 
 
+@pytest.mark.deep
 def test_a_compile_that_takes_too_much_memory_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +137,7 @@ ANALYZED = ("analyze", "(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix
 FREE = ("analyze", "Sw<3,3,3> o 0 o (64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x4")
 
 
+@pytest.mark.deep(but=('"$@" 2>&--0-',))
 @pytest.mark.parametrize(
     ("script", "code", "said"),
     [
@@ -149,6 +152,7 @@ def test_a_stream_that_takes_nothing_is_not_a_property_that_fails(script: str, c
     assert done.returncode == code and said in done.stderr and done.stderr.count("\n") == bool(said)
 
 
+@pytest.mark.deep(but=("words0-0",))
 @pytest.mark.parametrize(
     ("words", "code"), [(("explain", "composition", "8:1", "4:2"), 0), (ANALYZED, 0), (FREE, 0)]
 )
@@ -157,6 +161,7 @@ def test_a_reader_that_leaves_changes_no_exit_code(words: tuple[str, ...], code:
     assert done.stderr == f"{code}\n"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_disk_that_is_nearly_full_does_not_cut_the_text_silently(tmp_path: Path, unbuffered: str) -> None:
     """A limit of file sizes stands for it: the write that meets it takes a part.

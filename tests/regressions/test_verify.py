@@ -70,6 +70,7 @@ VERIFIED: dict[str, Callable[[], VerifyReport]] = {
 }  # fmt: skip
 
 
+@pytest.mark.deep(only=("gemm-sm80", "gemm-simt", "parts of k"))
 @pytest.mark.parametrize("name", VERIFIED)
 def test_verify_runs_the_program_that_is_printed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ran the one before lowering, so that a wrong lowering passed."""
@@ -139,6 +140,7 @@ def test_a_dropped_grid_wait_is_refused() -> None:
             to_cuda(planting.without(second, "grid_wait"))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["softmax rows", "softmax twice"])
 def test_every_instruction_that_makes_a_maximum_matters(name: str) -> None:
     """Of N(0, 1) a softmax is right without most of them: 7 of 10 could be dropped, one at a time."""
@@ -150,6 +152,7 @@ def test_every_instruction_that_makes_a_maximum_matters(name: str) -> None:
     assert [str(m) for m in dropped if not case.verdict(m)] == []
 
 
+@pytest.mark.deep
 def test_a_dropped_barrier_before_the_epilogue_is_seen() -> None:
     """It was seen only where the ring of tiles ended in one of its places: not at k = 64 and 160."""
     case = CASES["sm80 ring"]()
@@ -167,6 +170,7 @@ def _writes(s: Stmt) -> set[str]:
     }
 
 
+@pytest.mark.deep(only=("gemm-simt-k", "gemm-simt-mn"))
 @pytest.mark.parametrize("major", ["k", "mn"])
 @pytest.mark.parametrize("name", ["gemm-simt", "gemm-sm80"])
 def test_rows_that_no_vector_divides_are_predicted_as_they_are_traced(name: str, major: str) -> None:

@@ -54,6 +54,7 @@ def with_error(text: str, span: tuple[int, int]) -> str:
     return f"{text[: span[0]]}{broken}{text[span[1] :]}"
 
 
+@pytest.mark.deep
 @each("name", PUBLISHED[:1] + PUBLISHED[4:9:2])
 def test_a_statement_with_an_error_is_told(name: str) -> None:
     text = (FOLDER / name).read_text(encoding="utf-8")

@@ -26,6 +26,7 @@ def added(found: dict[Row, list[int | None]], row: Row, counts: tuple[int | None
 CASES = (*PUBLISHED, *SAMPLES)
 
 
+@pytest.mark.deep(only=("hgemm_k4.cu", "hgemm_k5.cu", "hgemm_k6.cu"))
 @pytest.mark.parametrize("name", [*CASES, *first(0, (n for n in EXPECTED if n not in CASES))])
 def test_a_source_costs_what_is_enumerated(name: str) -> None:
     wanted: dict[Row, list[int | None]] = {}
@@ -46,6 +47,7 @@ def test_a_source_costs_what_is_enumerated(name: str) -> None:
     assert {(a.line, a.op, a.array) for a in reading.memory if not a.read} == unread
 
 
+@pytest.mark.deep
 def test_all_accesses_of_the_rewritten_ladders_are_read() -> None:
     assert len(PUBLISHED) == 14
     found = [access for name in PUBLISHED for access in reading_of(name).memory]

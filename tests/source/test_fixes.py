@@ -50,6 +50,7 @@ def found(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
     return {fix.kind: str(fix.layout) for fix in fixes}, notes
 
 
+@pytest.mark.deep(but=("10",))
 @pytest.mark.parametrize("pitch", [10, 12, 20, 32, 36])
 def test_rows_of_vectors_are_padded_by_vectors(pitch: int) -> None:
     assert found(VECTORS.format(pitch=pitch))[0]["padding"] == f"(32,{pitch}):({pitch + 1},1)"
@@ -61,6 +62,7 @@ def test_a_swizzle_is_found_for_rows_whose_length_is_not_a_power_of_two() -> Non
     assert not read_kernel(ROWS.format(index="o ^ (o / 32 % 16)"), 256).conflicting
 
 
+@pytest.mark.deep
 def test_a_tree_of_sums_has_both() -> None:
     remedies, _ = found(TREE.format(index="o", size=512))
     assert remedies == {"padding": "(16,32):(33,1)", "swizzle": "Sw<3,0,5> o 0 o (16,32):(32,1)"}
@@ -68,6 +70,7 @@ def test_a_tree_of_sums_has_both() -> None:
         assert not read_kernel(TREE.format(index=index, size=528), 256).conflicting
 
 
+@pytest.mark.deep(only=("513", "600"))
 @pytest.mark.parametrize("size", [512, 513, 516, 528, 600])
 def test_a_swizzle_stays_inside_of_the_array(size: int) -> None:
     fixes, _ = fixes_of(read_kernel(TREE.format(index="o", size=size), 256))

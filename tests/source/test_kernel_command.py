@@ -60,6 +60,7 @@ def test_json_and_fixes(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_a_value_that_is_wanted(tmp_path: Path) -> None:
     place = written(tmp_path, TRANSPOSE)
     found = answer("kernel", place, "--block", "32x32")
@@ -83,6 +84,7 @@ REFUSED = (
 )
 
 
+@pytest.mark.deep
 @each(("text", "said"), REFUSED)
 def test_what_cannot_be_read_is_refused(text: str, said: str, tmp_path: Path) -> None:
     assert said in refusal("kernel", written(tmp_path, text), "--block", "32")[1]
@@ -100,6 +102,7 @@ def test_what_cannot_be_read_is_refused(text: str, said: str, tmp_path: Path) ->
         (("--block", "32", "--kernel", "other"), "unknown kernel 'other'"),
         (("--block", "32", "--set", "n=float"), "the parameter n is a int"),
     ],
+    sample=2,
 )
 def test_words_that_are_refused(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
     assert said in refusal("kernel", written(tmp_path, TRANSPOSE), *words)[1]
@@ -113,6 +116,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert "size of" in refusal("kernel", str(place), "--block", "32")[1]
 
 
+@pytest.mark.deep
 def test_a_crash_of_the_front_end_is_a_report(tmp_path: Path) -> None:
     """An expression that is deep enough brings the parser down: in its own process."""
     place = written(tmp_path, "__global__ void k(float* p) { p[" + "1+" * 20_000 + "1] = 1; }")

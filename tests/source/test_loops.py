@@ -34,7 +34,7 @@ CASES = (
 )
 
 
-@each(("loop", "instructions", "total"), CASES)
+@each(("loop", "instructions", "total"), CASES, sample=1)
 def test_a_loop_is_its_turns(loop: str, instructions: int, total: int) -> None:
     reading = read_kernel(HEAD + loop + " }", 32, sets={"n": 40})
     assert all(a.read for a in reading.memory), [a.why for a in reading.memory]

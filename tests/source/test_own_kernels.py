@@ -20,6 +20,7 @@ CASES: tuple[dict[str, Any], ...] = (
 )
 
 
+@pytest.mark.deep(only=("gemm-simt", "gemm-sm80"))
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["family"]))
 def test_a_printed_kernel_costs_what_is_predicted(case: dict[str, Any]) -> None:
     """Instructions, wavefronts or sectors and the fewest, of each instruction, over the whole grid."""

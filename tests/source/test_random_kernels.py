@@ -38,6 +38,7 @@ def _compared(kernels: tuple[RandomKernel, ...]) -> None:
         )
 
 
+@pytest.mark.deep
 @settings(max_examples=6, deadline=None)
 @given(sources())
 def test_what_is_read_is_what_is_evaluated(kernels: tuple[RandomKernel, ...]) -> None:

@@ -82,6 +82,7 @@ def test_the_closed_form_branches_on_gcd_classes() -> None:
     assert len(cost.args) == 6
 
 
+@pytest.mark.deep
 @given(questions("shared"), st.lists(st.integers(0, 300), min_size=1, max_size=8))
 def test_the_set_holds_where_the_analysis_says_so(
     question: tuple[SymbolicLayout, Access, Any], values: list[int]
@@ -102,6 +103,7 @@ def test_the_set_holds_where_the_analysis_says_so(
         assert member == free
 
 
+@pytest.mark.deep
 @given(questions(), st.lists(st.integers(0, 300), min_size=1, max_size=8))
 def test_the_cost_is_that_of_the_analysis(
     question: tuple[SymbolicLayout, Access, Any], values: list[int]
@@ -212,8 +214,8 @@ def test_layouts_that_hold_symbols() -> None:
         solve_conflict_free(Layout((ld, 4), (4, 1)), what, ld)
 
 
-@each("swizzle", [(1, 0, 1), (1, 0, 3), (1, 0, -3), (2, 0, -4), (1, 1, -2), (2, 1, 3), (3, 0, 4)])
-@each("element", ["u8", "f16"])
+@each("swizzle", [(1, 0, 1), (1, 0, 3), (1, 0, -3), (2, 0, -4), (1, 1, -2), (2, 1, 3), (3, 0, 4)], sample=1)
+@each("element", ["u8", "f16"], sample=1)
 def test_swizzles_inside_words(swizzle: tuple[int, int, int], element: str) -> None:
     """Lanes a whole period apart may meet in one word: those strides are counted one by one."""
     what = access(f"ld.shared.b{dtype(element).bits}", ((32, 1), (1, 0)), element)

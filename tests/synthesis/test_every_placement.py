@@ -223,6 +223,7 @@ def hunt(seed: int, rounds: int) -> dict[str, int]:
     return count
 
 
+@pytest.mark.deep
 def test_what_is_said_not_to_exist_does_not_exist() -> None:
     count = hunt(1, 300)
     assert count["any-placement"] > 20 and count["found"] > 50, count

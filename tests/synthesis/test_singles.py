@@ -17,6 +17,7 @@ from tests.synthesis_cases import is_free, missed_rows, mistakes
 MACHINE = ARCHS["sm_90"]
 
 
+@pytest.mark.deep
 def test_what_is_found_and_what_is_not_agree_with_enumeration() -> None:
     outcomes, wrong = mistakes(47, 50, most=512)
     assert wrong == [] and outcomes["found"] > 15 and outcomes["none"] > 5, outcomes
@@ -46,7 +47,7 @@ def test_search_and_checker_list_the_same_swizzles() -> None:
         assert set(listed(found)) == set(every_swizzle(room))
 
 
-@each("chunks", range(1, 41))
+@each("chunks", range(1, 41), sample=16)
 def test_the_rule_of_rows(chunks: int) -> None:
     """Rows of W chunks: Sw<min(t,3),3,max(t,3)>, t the exponent of 2 in W, serves f16 rows and stores."""
     base = storage_layout((24, 8 * chunks), "row")

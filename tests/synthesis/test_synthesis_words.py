@@ -63,6 +63,7 @@ def check_ranks(found: Synthesis, said: list[str]) -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.deep
 def test_numbers_are_those_of_the_case() -> None:
     rng = random.Random(5)
     seen = dict.fromkeys(("ranks", "classes", "counted", "none"), 0)

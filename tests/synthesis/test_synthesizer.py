@@ -146,6 +146,7 @@ TILES = [
 ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("tiles", first(1, [TILES[::6], TILES]), ids=len)
 def test_every_pair_of_equal_vectors_has_a_layout(tiles: list[tuple[tuple[int, int], str]]) -> None:
     """Two accesses with vectors of equal width always have one; pairs of unequal width may be refuted."""
@@ -298,6 +299,7 @@ def test_odd_rows_of_chunks_need_no_swizzle() -> None:
         ((96, 256), "Sw<3,3,5>"),
         ((64, 48), "Sw<1,3,3>"),
     ],
+    sample=2,
 )
 def test_rows_of_whole_chunks_need_no_power_of_two(shape: tuple[int, int], swizzle: str) -> None:
     accesses = ["cp.async.16", "st.shared.b128", "ldmatrix.x4", "ldmatrix.x4.trans"]

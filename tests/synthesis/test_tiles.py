@@ -90,7 +90,7 @@ def layout_of(shape: str, stride: tuple[int, ...]) -> Layout:
     return Layout(tuple(int(n) for n in shape.strip("()").split(",")), stride)
 
 
-@each(("shape", "stride", "element", "accesses", "expected"), CASES)
+@each(("shape", "stride", "element", "accesses", "expected"), CASES, sample=2)
 def test_what_is_found(
     shape: str, stride: tuple[int, ...], element: str, accesses: list[str], expected: str
 ) -> None:
@@ -99,6 +99,7 @@ def test_what_is_found(
     judge(found)
 
 
+@pytest.mark.deep
 def test_rows_at_one_chunk_are_served_for_every_pitch() -> None:
     """The exponent t of 2 in the chunks of a pitch: Sw<min(t,3),3,max(t,3)> of f16."""
     for chunks in range(2, 25):
@@ -132,6 +133,7 @@ def test_a_part_of_a_wider_buffer_is_offered_another_order_and_more_memory() -> 
     assert str(memory.choice.layout) == "(64,72):(136,1)" and memory.choice.extra_bytes == 1024
 
 
+@pytest.mark.deep
 def test_a_swizzle_and_a_padding_together_where_neither_serves_alone() -> None:
     """Rows of 10 chunks in a buffer of 12: not one swizzle, not one padding up to 16 chunks, one of both."""
     given, accesses = Layout((64, 80), (96, 1)), ["ldmatrix.x4", "st.shared.b128"]
@@ -151,6 +153,7 @@ def test_a_swizzle_and_a_padding_together_where_neither_serves_alone() -> None:
                 assert not all(isinstance(r, SharedReport) and r.conflict_free for r in reports), "no swizzle"
 
 
+@pytest.mark.deep
 def test_what_exists_nowhere_is_said_so_and_only_that() -> None:
     found = synthesize_tile(
         Layout((32, 32), (32, 1)), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32"
@@ -166,6 +169,7 @@ def test_what_exists_nowhere_is_said_so_and_only_that() -> None:
         synthesize_tile(Layout((64, 64), (64, 1)), ["ldmatrix.x4"], element="f16").refusal()
 
 
+@pytest.mark.deep
 def test_the_pitches_of_a_refusal_are_those_that_were_searched() -> None:
     found = synthesize_tile(
         Layout((64, 80), (96, 1)), ["ldmatrix.x4", "st.shared.b128"], element="f16", max_extra_bytes=4096
@@ -269,6 +273,7 @@ def kinds_of_random_tiles(seed: int, rounds: int) -> dict[str, int]:
     return count
 
 
+@pytest.mark.deep
 def test_random_tiles() -> None:
     count = kinds_of_random_tiles(11, 16)
     assert count["swizzle"] > 1 and sum(count.values()) > 10, count

@@ -49,7 +49,7 @@ def touched(cover: Cover, shape: tuple[int, int]) -> list[int]:
     return out
 
 
-@each("run", [8, 24, 40, 72, 80, 88, 96, 104, 128])
+@each("run", [8, 24, 40, 72, 80, 88, 96, 104, 128], sample=4)
 def test_matrices_tile_every_head_dim(run: int) -> None:
     """Each element once, by every cover; the first has the fewest instructions; no phase is left out."""
     for rows in (8, 16, 24, 40, 64):

@@ -62,6 +62,7 @@ def left_over() -> set[str]:
     return {path.name for path in Path(tempfile.gettempdir()).glob("layoutalg-*")}
 
 
+@pytest.mark.deep
 def test_a_whole_file_of_cuda_is_checked_function_by_function(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_whole_file_of_cuda_is_checked_function_by_function(
     assert not left_over()
 
 
+@pytest.mark.deep
 def test_what_does_not_end_well_is_a_report_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -106,6 +108,7 @@ def test_what_does_not_end_well_is_a_report_and_leaves_nothing(
     assert not left_over()
 
 
+@pytest.mark.deep
 def test_python_functions_with_and_without_a_decorator() -> None:
     check_index_function("def f(row, col):\n    return row * 8 + col", LAYOUT)
     check_index_function("import triton\n\n@triton.jit\ndef f(row, col):\n    return row * 8 + col", LAYOUT)

@@ -27,6 +27,7 @@ LAYOUT = Layout(SHAPE, ((1, 16), 2))
         "__device__ __constant__ int p = 16;\nint f(int a, int b, int c) { return a + b * p + c * 2; }",
         "#include <stdint.h>\nuint8_t f(uint8_t a, uint8_t b, uint8_t c) { return a + b * 16 + c * 2; }",
     ],
+    sample=1,
 )
 def test_a_table_is_the_layout_however_it_is_written(source: str) -> None:
     code = IndexCode(source, "f", SHAPE)
@@ -44,6 +45,7 @@ def test_a_one_mode_shape_takes_its_index_or_its_leaves() -> None:
         assert IndexCode(source, "f", ((2, 3),)).table(0, 6).tolist() == [0, 9, 1, 10, 2, 11]
 
 
+@pytest.mark.deep
 def test_results_of_64_bits_keep_them() -> None:
     code = IndexCode("long long f(long long i) { return i << 31; }", "f", 8)
     assert code.table(0, 8).tolist() == [i << 31 for i in range(8)]

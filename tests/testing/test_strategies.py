@@ -55,6 +55,7 @@ def test_every_kind_is_drawn() -> None:
     find(composed_layouts(), lambda a: len(a.swizzles) == 2)
 
 
+@pytest.mark.deep
 def test_failures_shrink_to_something_readable() -> None:
     assert str(find(layouts(), lambda a: size(a) > 3)) == "4:0"
     tall = find(layouts(), lambda a: max(table(a)) >= 10 and len(leaves(a)) > 1)
