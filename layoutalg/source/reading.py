@@ -145,7 +145,7 @@ def read_kernel(
             f"a block has {threads} threads, and {machine.name} has at most {machine.max_threads_per_block}"
         )
     given = checked_sets(sets or {})
-    parsed = parse_cuda(text, kernel=kernel, sets=given, folder=folder)
+    parsed = parse_cuda(text, kernel=kernel, sets=given, folder=folder, arch=machine.name)
     if not parsed.kernels:
         if kernel is not None and parsed.names:
             raise UnknownNameError("kernel", kernel, parsed.names)
@@ -367,7 +367,9 @@ class _Reading:
 
     def _census(self, kernel: Kernel, reader: Reader) -> None:
         """Tell of every site that the front end has not, or that was not come to."""
-        names = {kernel.name.rpartition("::")[2], *reader.reached}
+        names: dict[str, list[tuple[int, int]]] = {}
+        for name, extent in reader.reached:
+            names.setdefault(name, []).append(extent)
         nodes = {
             (n.line, n.column) for f in kernel.functions.values() if f.body is not None for n in f.body.walk()
         }
@@ -376,7 +378,8 @@ class _Reading:
         pointers |= set(kernel.parameters)
         for site in self.parsed.sites:
             at = (site.line, site.column)
-            if site.function not in names or at in reader.seen or at in told:
+            around = names.get(site.function, ())
+            if at in reader.seen or at in told or not any(a <= site.line <= b for a, b in around):
                 continue
             if site.kind == "call" and not any(
                 re.search(rf"\b{re.escape(p)}\b", site.text) for p in pointers

@@ -92,7 +92,7 @@ class Parser:
     def parse(self, tail: str = "") -> Any:
         """The translation unit of the text as it stands, `tail` behind it."""
         shim = str(self.folder / "shim.cuh")
-        head = shim_text() + "".join(unknown_function(name) for name in self.declared)
+        head = shim_text(self.asked["arch"]) + "".join(unknown_function(name) for name in self.declared)
         if not Path(shim).exists():
             Path(shim).touch()
         flags = [*_FLAGS, "-include", shim]
