@@ -145,6 +145,7 @@ class State:
         self.leaked: set[int] = set()
         self.jumps: dict[int, list[tuple[int, int]]] = {}
         self.prepared: set[int] = set()
+        self.removed: list[tuple[int, int, str]] = []
         self.made = 0
         self.steps = 0
         self.loops = 0

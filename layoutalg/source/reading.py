@@ -180,7 +180,7 @@ def _extents(what: str, given: tuple[int, ...] | int) -> tuple[int, int, int]:
 def _first_removed(parsed: Parsed) -> str:
     if not parsed.removed:
         return ""
-    _, _, line, column, why = parsed.removed[0]
+    _, _, line, column, why, _ = parsed.removed[0]
     return f": line {line}, column {column}: {why}"
 
 
@@ -250,6 +250,7 @@ class _Reading:
 
     def _read(self, kernel: Kernel, root: Function) -> None:
         reader = Reader(kernel, {}, self._geometry(), self.launch.threads)
+        reader.removed = [(first, last, text) for first, last, *_, text in self.parsed.removed]
         bound: list[tuple[int, Value | Any]] = []
         for key in root.parameters:
             declared = kernel.declarations[key]

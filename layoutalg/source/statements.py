@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from layoutalg.source.calls import Calls
 from layoutalg.source.front import Function, Node
 from layoutalg.source.machine import Condition, Frame, conjunction, disjunction, inverse
@@ -35,6 +37,9 @@ class Statements(Calls):
                 self.leave("break" if node.kind == "break" else "turn")
                 return True
             case "null":
+                for first, last, text in self.removed:
+                    if first <= node.line <= last:
+                        self.gone(text)
                 return False
             case "label":
                 return self._block(node)
@@ -178,6 +183,34 @@ class Statements(Calls):
         self.lose(keys, reason)
         self.stray(reason)
 
+    def gone(self, text: str) -> None:
+        """A statement was taken out for its error: what it may set is not known, nor who goes on behind it."""
+        why = Unknown("a statement with an error may set it")
+        names: set[str] = {name for match in _SETS.findall(text) for name in match}
+        for called, given in _CALLS.findall(text):
+            if not called.startswith("__"):
+                names |= set(re.findall(r"\w+", given)) | {called.partition(".")[0]}
+        parts = set(_SETS_PART.findall(text))
+        keys = []
+        for key in (k for k in (*self.variables, *self.references) if k >= 0):
+            declared = self.declaration(key)
+            if declared.name in names or (declared.name in parts and declared.type.kind != "pointer"):
+                keys.append(key)
+        for key in keys:
+            place = self.references.get(key)
+            if place is not None:
+                self.escape(place)
+        self.lose(keys, why)
+        if any(key in self.references for key in keys) or re.search(r"\*|\w\s*\(", text):
+            self.stray(why)
+        words = set(re.findall(r"\b(?:return|break|continue|goto)\b", text))
+        with self.under(why):
+            if words & {"return", "goto"}:
+                self.leave("function")
+            elif words:
+                inside = any(isinstance(e, Frame) and e.kind == "loop" for e in self.stack)
+                self.leave("turn" if inside and "continue" in words else "break" if inside else "function")
+
     def region(self, nodes: list[Node], why: str) -> None:
         """Statements of which some are skipped or repeated: what they set is not known, nor who gets there."""
         reason = Unknown(why)
@@ -222,6 +255,21 @@ class Statements(Calls):
                     inside = disjunction(inside, tests.get(id(label), other))
                 self.only_where(inside, lambda: self.run(statement))  # noqa: B023 - called at once
         self.after_breaks(frame)
+
+
+_SETS = re.compile(
+    r"([A-Za-z_]\w*)(?=\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--))"
+    r"|(?:\+\+|--|&)\s*\(?\s*([A-Za-z_]\w*)"
+    r"|(?:^|[;{}])\s*(?:[A-Za-z_]\w*\s+)*[A-Za-z_][\w:<>]*[\s*&]+([A-Za-z_]\w*)"
+)
+"""Names that a text may set, take the address of, or declare."""
+
+_SETS_PART = re.compile(
+    r"([A-Za-z_]\w*)(?=(?:\s*\[[^;]*?\]|\s*\.\s*\w+)+\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--))"
+)
+"""Names of which a text may set an element or a member."""
+
+_CALLS = re.compile(r"([A-Za-z_][\w.]*)\s*\(([^;{}]*)\)")
 
 
 def _cases(body: Node) -> list[tuple[list[Node], Node]] | None:

@@ -15,15 +15,23 @@ The text marks what a run cannot see by itself, with macros that are empty in CU
 
 from __future__ import annotations
 
+import bisect
 import ctypes
 import functools
-from collections import defaultdict
+import itertools
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from layoutalg.analysis import wavefronts
+from layoutalg.source import read_kernel
+from layoutalg.source.counting import Launch
+from layoutalg.source.machine import Touch
+from layoutalg.source.terms import values
 from layoutalg.testing import compile_shared
 
 HEAD = "#define LOOP\n#define TURN\n#define CALL\n#define ENTER\n"
@@ -99,13 +107,13 @@ class _Row(ctypes.Structure):
                                                         "store", "path"))  # fmt: skip
 
 
-@functools.lru_cache(maxsize=1 << 16)
-def _wavefronts(store: bool, lanes: tuple[int | None, ...]) -> int:
-    return wavefronts(f"{'st' if store else 'ld'}.shared.b32", lanes)
+Lanes: TypeAlias = "tuple[int | None, ...]"
+Touched: TypeAlias = "dict[tuple[int, bool], Counter[Lanes]]"
+"""By (line, whether it is a store): the byte offsets of a warp's lanes, and how often they occur."""
 
 
-def counted(cases: Sequence[Case]) -> list[dict[tuple[int, bool], tuple[int, int]]]:
-    """(instructions, wavefronts) by (line, whether it is a store) of each text; lines count from 1."""
+def ran(cases: Sequence[Case]) -> list[Touched]:
+    """What each text touches when it is run; lines count from 1."""
     parts, runs = [_MACHINE], []
     for number, case in enumerate(cases):
         body = case.text.replace(SHARED, "Recorder_ s;")
@@ -132,7 +140,7 @@ def counted(cases: Sequence[Case]) -> list[dict[tuple[int, bool], tuple[int, int
     return out
 
 
-def _grouped(rows: np.ndarray) -> dict[tuple[int, bool], tuple[int, int]]:
+def _grouped(rows: NDArray[np.int64]) -> Touched:
     """Rows of one kernel, by line and verb."""
     groups: dict[tuple[int, ...], list[int | None]] = defaultdict(lambda: [None] * 32)
     again: dict[tuple[int, ...], int] = defaultdict(int)
@@ -140,11 +148,86 @@ def _grouped(rows: np.ndarray) -> dict[tuple[int, bool], tuple[int, int]]:
         turn = again[line, store, path, thread]  # of a loop that jumps make
         again[line, store, path, thread] += 1
         groups[line, store, path, turn, thread // 32][thread % 32] = offset
-    found: dict[tuple[int, bool], tuple[int, int]] = {}
+    found: Touched = defaultdict(Counter)
     for (line, store, *_), lanes in groups.items():
-        lowest = min(x for x in lanes if x is not None)
-        shift = lowest // 128 * 128
-        a, b = found.get((line, bool(store)), (0, 0))
-        taken = _wavefronts(bool(store), tuple(None if x is None else x - shift for x in lanes))
-        found[line, bool(store)] = (a + 1, b + taken)
+        found[line, bool(store)][tuple(lanes)] += 1
     return found
+
+
+@dataclass
+class Told:
+    """What is read of a text: touched lanes, counts of every line, lines that are not read, and notes."""
+
+    touched: Touched = field(default_factory=lambda: defaultdict(Counter))
+    counts: dict[tuple[int, bool], tuple[int, int]] = field(default_factory=dict)
+    unread: dict[int, str] = field(default_factory=dict)
+    accesses: int = 0
+    note: str = ""
+
+    def wrong(self, ran: Touched) -> list[Any]:
+        """The lines that are said to be read and are not what was run."""
+        out: list[Any] = [self.note] if self.note else []
+        for key in {*self.counts, *ran}:
+            if key[0] in self.unread:
+                continue
+            here = ran.get(key, Counter())
+            said = self.counts.get(key, (0, 0))
+            taken = sum(times * _wavefronts(key[1], lanes) for lanes, times in here.items())
+            if said != (sum(here.values()), taken):
+                out.append((key, said, (sum(here.values()), taken)))
+            elif self.touched.get(key, Counter()) != here:
+                out.append((key, "other addresses"))
+        return out
+
+
+def told(cases: Sequence[Case]) -> list[Told]:
+    """What layoutalg.source reads of some texts, which are parsed as one: launched alike, with one n."""
+    text, starts = HEAD, []
+    for number, case in enumerate(cases):
+        text += f"namespace k_{number} {{\n"
+        starts.append(text.count("\n"))
+        text += f"{case.text}\n}}\n"
+    reading = read_kernel(text, cases[0].threads, sets={"n": cases[0].n})
+    out = [Told() for _ in cases]
+    for note in reading.notes:
+        out[int(note.split("::")[0].removeprefix("k_"))].note = note
+    for access in reading.memory:
+        at = bisect.bisect_left(starts, access.line) - 1
+        key = access.line - starts[at], access.op.startswith("st")
+        out[at].accesses += 1
+        if not access.read:
+            out[at].unread.setdefault(key[0], access.why or "")
+        elif access.instructions and access.array == "s":
+            a, b = out[at].counts.get(key, (0, 0))
+            out[at].counts[key] = a + access.instructions, b + (access.total or 0)
+    threads = Launch(reading.block, None).threads
+    for touch in reading.touches:
+        at = bisect.bisect_left(starts, touch.line) - 1
+        if touch.array == "s":
+            _lanes(touch, threads, out[at].touched[touch.line - starts[at], touch.op.startswith("st")])
+    return out
+
+
+def _lanes(touch: Touch, threads: dict[str, Any], found: Counter[Lanes]) -> None:
+    """Every warp's addresses in every turn of the loops."""
+    count = len(threads["thread"])
+    for turn in itertools.product(*(range(n) for _, n in touch.turns)):
+        env = threads | {name: n for (name, _), n in zip(touch.turns, turn, strict=True)}
+        env |= {"bx": 0, "by": 0, "bz": 0}
+        on = np.ones(count, dtype=bool)
+        for condition in touch.conditions:
+            on &= np.broadcast_to(np.asarray(values(condition, env)) != 0, count)
+        offsets = np.broadcast_to(np.asarray(values(touch.offset, env)), count)
+        for first in range(0, count, 32):
+            lanes = [int(x) if o else None for x, o in zip(offsets[first : first + 32], on[first : first + 32],
+                                                           strict=True)]  # fmt: skip
+            if any(x is not None for x in lanes):
+                found[tuple(lanes + [None] * (32 - len(lanes)))] += 1
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _wavefronts(store: bool, lanes: Lanes) -> int:
+    shift = min(x for x in lanes if x is not None) // 128 * 128
+    return wavefronts(
+        f"{'st' if store else 'ld'}.shared.b32", [None if x is None else x - shift for x in lanes]
+    )

@@ -26,6 +26,9 @@ from layoutalg.source.front.shim import headers_named, shim_text, unknown_functi
 MAIN = "kernel.cu"
 ROUNDS = 16
 MOST_ERRORS = 400
+MOST_KEPT = 4000
+"""Characters that are told of a statement that was taken out."""
+
 _FLAGS = (
     "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", "-nostdinc++", "-std=c++17",
     "--cuda-gpu-arch=sm_90", "-Wno-everything", "-ferror-limit=0", "-ftemplate-depth=128",
@@ -172,14 +175,17 @@ class Parser:
         after = re.sub(rb"[^\s]", b" ", before)
         if before == after:
             return False
-        if why is not None and before.rstrip().endswith(b";") and len(after) == len(before):
-            kept = before.rstrip()
+        if why is not None and before.rstrip()[-1:] in (b";", b"}") and len(after) == len(before):
+            kept = before.rstrip()  # an empty statement, at which what it may have set is lost
             after = after[: len(kept) - 1] + b";" + after[len(kept) :]
         self.fresh.append((start, end))
         self.text = self.text[:start] + after + self.text[end:]
         if why is not None:
             first, last = self._line(start), self._line(end)
-            self.removed.append(why | {"first": first, "last": last, "start": start, "end": end})
+            text = before[:MOST_KEPT].decode("utf-8", "replace")
+            self.removed.append(
+                why | {"first": first, "last": last, "start": start, "end": end, "text": text}
+            )
         return True
 
     def _line(self, offset: int) -> int:

@@ -157,14 +157,14 @@ class Kernel:
 class Parsed:
     """What is read of a text: `names` are all its kernels, `kernels` those asked for.
 
-    `removed` are (first line, last line, line, column, why) of what was taken out for its errors; `unknown`
+    `removed` are (first line, last line, line, column, why, text) of what was taken out for its errors; `unknown`
     the names that are declared nowhere, `defined` those of the given values that the preprocessor took.
     """
 
     kernels: tuple[Kernel, ...]
     names: tuple[str, ...]
     sites: tuple[Site, ...]
-    removed: tuple[tuple[int, int, int, int, str], ...]
+    removed: tuple[tuple[int, int, int, int, str, str], ...]
     unknown: tuple[str, ...]
     defined: tuple[str, ...]
     headers: tuple[str, ...]
@@ -228,7 +228,9 @@ def _folders() -> list[str]:
 def _parsed(found: Any) -> Parsed:
     kernels = tuple(_kernel(one) for one in found["kernels"])
     sites = tuple(Site(*site) for site in found["sites"])
-    removed = tuple((r["first"], r["last"], r["line"], r["column"], r["why"]) for r in found["removed"])
+    removed = tuple(
+        (r["first"], r["last"], r["line"], r["column"], r["why"], r["text"]) for r in found["removed"]
+    )
     return Parsed(
         kernels, tuple(found["names"]), sites, removed, tuple(found["unknown"]), tuple(found["defined"]),
         tuple(found["headers"]),
