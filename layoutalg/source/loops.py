@@ -433,7 +433,8 @@ class Reader(Statements):
                     self.variables = kept if ended else self.merge(left, kept, self.variables)
                     ended = False
                 frame.turn_off = ZERO
-                if ended:
+                if ended:  # lanes that did not come in go on with what they had
+                    self.variables = self.merge(condition, self.variables, before)
                     self.after_breaks(frame)
                     return
                 if parts.step is not None:

@@ -7,6 +7,7 @@ strategies     hypothesis strategies: layouts, swizzles, composed_layouts, acces
 minimal        shrinking a counter-example
 indexcode      a table of an index function in C, CUDA or Python, run in a separate process
 index_table    the C++ and the processes that make the table
+triton_text    functions of Triton in a Python text, and how they divide
 cuda_shim      CUDA's types and intrinsics for the host compiler
 hostcc         the host compiler
 """
@@ -27,6 +28,7 @@ from layoutalg.testing.properties import (
     check_index_function,
     check_same_function,
 )
+from layoutalg.testing.triton_text import is_constant, triton_functions
 
 if TYPE_CHECKING:
     from layoutalg.testing.strategies import accesses, composed_layouts, int_tuples, layouts, shapes, swizzles
@@ -50,10 +52,12 @@ __all__ = [
     "composed_layouts",
     "find_compiler",
     "int_tuples",
+    "is_constant",
     "layouts",
     "shapes",
     "shrink",
     "swizzles",
+    "triton_functions",
 ]
 
 

@@ -194,6 +194,7 @@ exec(compile(text, "@LABEL@", "exec"), space)
 if name not in space:
     sys.exit(f"there is no {name} in the text")
 function = getattr(space[name], "fn", space[name])
+constants = space.get("layoutalg_constants", {}).get(name)
 if extents:
     words[1] = -1
     for i in range(count):
@@ -203,7 +204,10 @@ if extents:
         for side in extents[:-1]:
             rest, digit = divmod(rest, side)
             given.append(digit)
-        words[2 + i] = operator.index(function(*given, rest))
+        given.append(rest)
+        if constants is not None:
+            given = space["layoutalg_given"](function, given, constants)
+        words[2 + i] = operator.index(function(*given))
 else:
     words[1] = len(inspect.signature(function).parameters)
 words[0] = -1

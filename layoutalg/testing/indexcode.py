@@ -42,6 +42,7 @@ from layoutalg.testing.cuda_shim import (
 )
 from layoutalg.testing.hostcc import build_shared
 from layoutalg.testing.index_table import C_RUNNER, PYTHON_RUNNER, TABLE
+from layoutalg.testing.triton_text import with_numbers
 from layoutalg.tools import run_tool
 
 _NAME = re.compile(
@@ -122,7 +123,7 @@ class IndexCode:
     def _written(self, source: str) -> Path:
         """The text of Python in a private folder."""
         product = Path(tempfile.mkdtemp(prefix="layoutalg-")) / "source.py"
-        product.write_text(source, encoding="utf-8")
+        product.write_text(with_numbers(source), encoding="utf-8")
         return product
 
     def _built(self, source: str, choices: dict[int, tuple[int, ...]], folders: Sequence[Path]) -> Path:

@@ -2,7 +2,8 @@
 
 `program(seed)` is a text that is CUDA for layoutalg.source and C++ for tests.source.lane_oracle.  Every loop
 ends, every shift and division is defined, no operand of an operator changes what its other operand reads; a
-value is loaded only where it then decides nothing.
+value is loaded only where it then decides nothing.  Bit-fields are read as operands of a sum: compilers
+disagree on the type of `c ? -1 : x.bits`.
 """
 
 from __future__ import annotations
@@ -263,7 +264,7 @@ class Writer:
         elif form == 3:
             self.put(f"{self.pick('++q.lo', 'q.hi--', 'q.z++', '--q.hi')};")
         else:
-            self.put(f"r.x = q.{self.pick('lo', 'hi')} = {e};")
+            self.put(f"r.x = (q.{self.pick('lo', 'hi')} = {e}) + 0;")
 
     def array(self) -> None:
         form = self.random.randrange(5)
@@ -360,7 +361,7 @@ class Writer:
         """What every function begins with, and its statements."""
         self.plain = plain
         self.ints = [*plain, "r.x", "r.y", "m[0]", "m[1]", "u_", "h_", "q.lo", "q.hi"]
-        self.reads = [*self.ints, "m[2]", "w_", "q.z"]
+        self.reads = [*self.ints[:-2], "m[2]", "w_", "(q.lo + 0)", "(q.hi + 0)", "(q.z + 0)"]
         self.pointers, self.calls = [], list(self.calls)
         self.put("R r = {t, 3}; B q = {5, -2, 1}; int m[3] = {1, 2 * t, 7}; unsigned u_ = t; unsigned char h_ = 250; short w_ = -t;")
         while self.budget > 0:
