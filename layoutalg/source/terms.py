@@ -262,6 +262,9 @@ def bits(op: str, a: Sum, b: Sum) -> Sum:
         least, most = 0, min(a.high, b.high) if op == "and" else top
     elif op == "and" and b.known and b.constant >= 0:
         least, most = 0, b.constant
+    elif max(abs(a.low), abs(a.high), abs(b.low), abs(b.high)) < FREE:
+        top = 1 << max((x if x >= 0 else ~x).bit_length() for x in (a.low, a.high, b.low, b.high))
+        least, most = -top, top - 1
     return _atom(op, (a, b), least, most)
 
 
