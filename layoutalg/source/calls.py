@@ -98,10 +98,7 @@ class Calls(Expressions):
         """The value of a call, with all that it touches."""
         function = self.kernel.functions.get(node.value["function"])
         name = node.value["name"]
-        if (
-            function is not None
-            and function.body is not None
-        ):
+        if function is not None and function.body is not None:
             frame = self._inlined(node, function)
             if isinstance(frame, Unknown):
                 return frame
@@ -330,7 +327,9 @@ class Calls(Expressions):
         kinds = [self.declaration(key).type for key in function.parameters] if function is not None else []
         if function is None:
             self.stray(why)
-        undeclared = function is not None and function.result is not None and "layoutalg" in function.result.name
+        undeclared = (
+            function is not None and function.result is not None and "layoutalg" in function.result.name
+        )
         if undeclared and (name.startswith("__") or name in _BY_VALUE):
             kinds = []
         for i, (child, value) in enumerate(zip(given, found, strict=True)):
@@ -370,7 +369,9 @@ class Calls(Expressions):
             if not name.startswith("operator") or name.endswith(("+=", "-=", "*=", "/=", "++", "--", "[]")) \
                     or name == "operator()":  # fmt: skip
                 self.lose(self.roots(held), Unknown(f"it depends on what {name} does"))
-        if name.startswith("operator"):  # a conversion, or arithmetic, of half and the like: the object is loaded
+        if name.startswith(
+            "operator"
+        ):  # a conversion, or arithmetic, of half and the like: the object is loaded
             self.value(held)
             return REAL
         self.seen.add((held.line, held.column))

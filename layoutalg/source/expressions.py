@@ -1,4 +1,4 @@
-"""Expressions of a kernel: their values, the places that they name, the loads and stores that they make."""
+"""Values of a kernel's expressions; a kind of node that is not here makes unknown what it may change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from layoutalg.source.terms import (
     truth,
 )
 from layoutalg.source.values import (
-    LOADED,
     REAL,
     UNSET,
     Address,
@@ -419,6 +418,7 @@ class Expressions(Places):
             of = common(of, promoted(right))
             b = converted(b, of)
         return self.operated(op, converted(a, of), b, of, of)
+
 
 def promoted(kind: Type) -> Type:
     """The type in which an integer is computed with."""

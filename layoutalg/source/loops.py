@@ -303,7 +303,9 @@ class Reader(Statements):
         for key, value in tried.after.items():
             if key not in stands.values() and not isinstance(start[key], Cells):
                 known = isinstance(value, Unknown) or isinstance(start[key], Unknown)
-                forms[key] = unknown(value if isinstance(value, Unknown) else start[key]) if known else CARRIED
+                forms[key] = (
+                    unknown(value if isinstance(value, Unknown) else start[key]) if known else CARRIED
+                )
         kinds = {n: kind_of(start[key]) for n, key in stands.items()}
         walk = Walk(begin, after, kinds, self.threads)
         solved: dict[str, Any] = {}

@@ -21,7 +21,6 @@ from layoutalg.source.values import (
     REAL,
     UNSET,
     Address,
-    Array,
     Cells,
     Real,
     Unknown,

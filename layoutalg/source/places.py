@@ -1,4 +1,4 @@
-"""Places of a kernel: what an expression names, loads and stores, and what a store to an unknown place changes.
+"""Places of a kernel: what an expression names, loads and stores, and what an unknown store may change.
 
 The idea.  A place is memory, a variable, a member of either, or one of two places by a condition.  A store
 whose place is not known may change every variable that a pointer or a reference may lead to: all whose
@@ -21,7 +21,6 @@ from layoutalg.source.values import (
     UNSET,
     Address,
     Array,
-    Cells,
     Closure,
     Number,
     Real,

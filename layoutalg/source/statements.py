@@ -67,7 +67,9 @@ class Statements(Calls):
         while at < len(node.children):
             end = next((last for first, last in regions if first == at), None)
             if end is not None:
-                self.region([c for c in node.children[at:end] if c is not None], "a jump may skip or repeat it")
+                self.region(
+                    [c for c in node.children[at:end] if c is not None], "a jump may skip or repeat it"
+                )
                 at = end
                 continue
             child = node.children[at]
@@ -184,7 +186,7 @@ class Statements(Calls):
         self.stray(reason)
 
     def gone(self, text: str) -> None:
-        """A statement was taken out for its error: what it may set is not known, nor who goes on behind it."""
+        """A statement was taken out for its error: what it may set is not known, nor who goes on."""
         why = Unknown("a statement with an error may set it")
         names: set[str] = {name for match in _SETS.findall(text) for name in match}
         for called, given in _CALLS.findall(text):
@@ -212,7 +214,7 @@ class Statements(Calls):
                 self.leave("turn" if inside and "continue" in words else "break" if inside else "function")
 
     def region(self, nodes: list[Node], why: str) -> None:
-        """Statements of which some are skipped or repeated: what they set is not known, nor who gets there."""
+        """Statements of which some are skipped or repeated: what they set is not known."""
         reason = Unknown(why)
         start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
         keys: set[int] = set()

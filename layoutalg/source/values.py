@@ -9,9 +9,10 @@
     Unknown   not known, and why; `name` where --set NAME=.. would tell; `carried` where a loop makes it so;
               `array` where it is an address in it
 
-Values never change; a variable is given another one.  A pointer reaches any byte of a variable, as any type
-(`read`, `written`): where the type that is asked for is the one that was stored, at the same byte, the value is
-known; everywhere else (a part of a number, a member of a union, a bit-field by its address) it is not.
+Values never change; a variable is given another one.  A pointer reaches any byte of a variable, as any
+type (`read`, `written`): where the type that is wanted is the one that was stored, at the same byte, the
+value is known; everywhere else (a part of a number, a member of a union, a bit-field by its address) it is
+not.
 
 >>> int_, short = Type("int", "int", 4, 4, True), Type("int", "short", 2, 2, True)
 >>> pair = Type("array", "int[2]", 8, 4, extent=2, to=int_)

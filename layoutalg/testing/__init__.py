@@ -28,7 +28,7 @@ from layoutalg.testing.properties import (
     check_index_function,
     check_same_function,
 )
-from layoutalg.testing.triton_text import is_constant, triton_functions
+from layoutalg.testing.triton_text import is_constant, triton_functions, with_numbers
 
 if TYPE_CHECKING:
     from layoutalg.testing.strategies import accesses, composed_layouts, int_tuples, layouts, shapes, swizzles
@@ -58,6 +58,7 @@ __all__ = [
     "shrink",
     "swizzles",
     "triton_functions",
+    "with_numbers",
 ]
 
 

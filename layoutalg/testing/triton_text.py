@@ -1,9 +1,9 @@
 """Functions of Triton in a Python text: which they are, and the text with integers that divide as Triton's.
 
-The idea.  Triton compiles the integers of a jit function to C's: `//` rounds towards zero and `%` has the sign
-of its first operand.  Only what is known when it compiles (literals, constants of the module, parameters that
-are tl.constexpr) is Python's.  Run as Python, such a function is another one where a number is negative; here
-its arguments, and all that it assigns or returns, become `Number`, which divides as C does.
+The idea.  Triton compiles the integers of a jit function to C's: `//` rounds towards zero and `%` has the
+sign of its first operand.  Only what is known when it compiles (literals, constants of the module,
+parameters that are tl.constexpr) is Python's.  Run as Python, such a function is another one where a number
+is negative; here its arguments, and all that it assigns or returns, become `Number`, which divides as C does.
 
 >>> text = "@triton.jit\\ndef f(row, col):\\n    return (col - row) % 8"
 >>> space = {"triton": type("triton", (), {"jit": staticmethod(lambda f: f)})}
@@ -55,8 +55,14 @@ layoutalg_operators()
 
 
 def triton_functions(tree: ast.AST) -> frozenset[str]:
-    """The names of a module's functions that Triton compiles, by their decorators."""
-    modules, names = {"triton", "gluon"}, set()
+    """The names of a module's functions that Triton compiles, by their decorators.
+
+    `triton.jit`, under any name that the module imports it by, with or without arguments.
+
+    >>> sorted(triton_functions(ast.parse("from triton import jit as j\\n@j\\ndef f(i): return i")))
+    ['f']
+    """
+    modules, names = {"triton", "gluon"}, set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -76,7 +82,11 @@ def triton_functions(tree: ast.AST) -> frozenset[str]:
 
 
 def is_constant(annotation: ast.expr | None) -> bool:
-    """Whether a parameter or a variable is known when Triton compiles."""
+    """Whether a parameter or a variable with this annotation is known when Triton compiles.
+
+    >>> is_constant(ast.parse("n: tl.constexpr").body[0].annotation), is_constant(None)
+    (True, False)
+    """
     return annotation is not None and "constexpr" in ast.unparse(annotation)
 
 
@@ -84,9 +94,7 @@ class _Numbers(ast.NodeTransformer):
     """What a function of Triton assigns and returns is a Number."""
 
     def _number(self, value: ast.expr) -> ast.expr:
-        return ast.copy_location(
-            ast.Call(ast.Name("layoutalg_made", ast.Load()), [value], []), value
-        )
+        return ast.copy_location(ast.Call(ast.Name("layoutalg_made", ast.Load()), [value], []), value)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         node.value = self._number(node.value)
@@ -116,7 +124,7 @@ class _Numbers(ast.NodeTransformer):
         return node
 
 
-MADE = '''
+MADE = """
 def layoutalg_made(value):
     if isinstance(value, tuple):
         return tuple(map(layoutalg_made, value))
@@ -125,13 +133,18 @@ def layoutalg_made(value):
 
 def layoutalg_given(function, values, constants):
     return [v if c else layoutalg_number(v) for v, c in zip(values, constants)]
-'''
+"""
 
 
 def with_numbers(text: str) -> str:
     """A text whose functions of Triton divide as Triton does; other texts as they are.
 
-    `layoutalg_constants` has for each of those functions which of its parameters are tl.constexpr.
+    `layoutalg_constants` has for each of those functions which of its parameters are tl.constexpr; a text
+    that is not Python stays as it is.  Source: triton/compiler/code_generator.py, `visit_Assign`, and
+    triton/language/semantic.py, `floordiv` and `mod`.
+
+    >>> with_numbers("def f(i): return i // 2")
+    'def f(i): return i // 2'
     """
     try:
         tree = ast.parse(text)

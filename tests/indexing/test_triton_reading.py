@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,8 @@ import pytest
 from layoutalg.errors import MismatchError
 from layoutalg.indexing import identify
 from layoutalg.indexing.reading import evaluated, read_python
-from layoutalg import parse
-from layoutalg.testing import check_index_function
-from layoutalg.testing.triton_text import with_numbers
+from layoutalg.layout import Layout
+from layoutalg.testing import check_index_function, with_numbers
 from tests.sweeps import each
 
 ROTATION = "@triton.jit\ndef f(row, col):\n    return row * 8 + (col - row) % 8"
@@ -28,9 +28,9 @@ def test_a_remainder_on_tensors_is_no_rotation() -> None:
     """(col - row) % 8 is negative below the diagonal, as in C; without the decorator it is a rotation."""
     assert str(identify(ROTATION, (8, 8)).layout) == "(8,8):(7,1)"
     assert identify(ROTATION.partition("\n")[2], (8, 8)).kind == "rotation"
-    check_index_function(ROTATION, parse("(8,8):(7,1)"))
+    check_index_function(ROTATION, Layout((8, 8), (7, 1)))
     with pytest.raises(MismatchError):
-        check_index_function(ROTATION.partition("\n")[2], parse("(8,8):(7,1)"))
+        check_index_function(ROTATION.partition("\n")[2], Layout((8, 8), (7, 1)))
 
 
 HEAD = "import triton\nimport triton.language as tl\nK = -7\n"
@@ -93,26 +93,35 @@ def test_names_of_the_decorator(head: str, decorator: str) -> None:
     assert found.tolist() == [-3]
 
 
-def _expression(rng: random.Random, depth: int) -> tuple[str, Any]:
-    """A text, and its value as Triton has it for (row, col): (number, whether it is a tensor)."""
+Number = tuple[int, bool]
+"""A value, and whether it is a tensor."""
+
+
+def _leaf(rng: random.Random) -> tuple[str, Callable[[int, int], Number]]:
+    n = rng.randint(-9, 9)
+    leaves: list[tuple[str, Callable[[int, int], Number]]] = [
+        ("row", lambda row, col: (row, True)),
+        ("col", lambda row, col: (col, True)),
+        ("K", lambda row, col: (-7, False)),
+        (f"({n})", lambda row, col: (n, False)),
+    ]
+    return rng.choice(leaves)
+
+
+def _expression(rng: random.Random, depth: int) -> tuple[str, Callable[[int, int], Number]]:
+    """A text, and its value as Triton has it for (row, col)."""
     if depth == 0 or rng.random() < 0.2:
-        name = rng.choice(("row", "col", "K", ""))
-        if name == "K":
-            return name, lambda row, col: (-7, False)
-        if name:
-            return name, lambda row, col, name=name: ({"row": row, "col": col}[name], True)
-        n = rng.randint(-9, 9)
-        return f"({n})", lambda row, col: (n, False)
+        return _leaf(rng)
     op = rng.choice(("+", "-", "*", "//", "%", "//", "%"))
     a, value_a = _expression(rng, depth - 1)
+    b, value_b = _expression(rng, depth - 1)
+    divisor = rng.choice((-5, -3, 2, 3, 4, 7))
     if op in ("//", "%"):
-        n = rng.choice((-5, -3, 2, 3, 4, 7))
-        b, value_b = f"({n})", lambda row, col: (n, False)
-    else:
-        b, value_b = _expression(rng, depth - 1)
+        b = f"({divisor})"
 
-    def value(row: int, col: int) -> tuple[int, bool]:
-        (x, first), (y, second) = value_a(row, col), value_b(row, col)
+    def value(row: int, col: int) -> Number:
+        x, first = value_a(row, col)
+        y, second = (divisor, False) if op in ("//", "%") else value_b(row, col)
         tensor = first or second
         if op in ("+", "-", "*"):
             return {"+": x + y, "-": x - y, "*": x * y}[op], tensor

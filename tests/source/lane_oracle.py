@@ -134,9 +134,11 @@ def ran(cases: Sequence[Case]) -> list[Touched]:
     out = []
     for number in range(len(cases)):
         count = library.run(number)
-        raw = np.ctypeslib.as_array(ctypes.cast(library.result(), ctypes.POINTER(ctypes.c_long)), (count, 7)) \
-            if count else np.zeros((0, 7), dtype=np.int64)  # fmt: skip
-        out.append(_grouped(raw.copy()))
+        raw = np.zeros((0, 7), dtype=np.int64)
+        if count:
+            words = ctypes.cast(library.result(), ctypes.POINTER(ctypes.c_long))
+            raw = np.ctypeslib.as_array(words, (count, 7)).copy()
+        out.append(_grouped(raw))
     return out
 
 
@@ -219,8 +221,8 @@ def _lanes(touch: Touch, threads: dict[str, Any], found: Counter[Lanes]) -> None
             on &= np.broadcast_to(np.asarray(values(condition, env)) != 0, count)
         offsets = np.broadcast_to(np.asarray(values(touch.offset, env)), count)
         for first in range(0, count, 32):
-            lanes = [int(x) if o else None for x, o in zip(offsets[first : first + 32], on[first : first + 32],
-                                                           strict=True)]  # fmt: skip
+            here = zip(offsets[first : first + 32], on[first : first + 32], strict=True)
+            lanes = [int(x) if active else None for x, active in here]
             if any(x is not None for x in lanes):
                 found[tuple(lanes + [None] * (32 - len(lanes)))] += 1
 

@@ -1,4 +1,4 @@
-"""Random kernels of whole statements: side effects in operands, pointers, references, jumps, narrow types, calls.
+"""Random kernels of whole statements: effects in operands, pointers, references, jumps, narrow types, calls.
 
 `program(seed)` is a text that is CUDA for layoutalg.source and C++ for tests.source.lane_oracle.  Every loop
 ends, every shift and division is defined, no operand of an operator changes what its other operand reads; a
@@ -108,7 +108,8 @@ class Writer:
             return self.condition()
         return self.pick(
             f"{self.condition()} && {self.effect()}", f"{self.condition()} || {self.effect()}",
-            f"({self.condition()} ? {self.effect()} : {self.effect()})", f"({self.effect()}, {self.condition()})",
+            f"({self.condition()} ? {self.effect()} : {self.effect()})",
+            f"({self.effect()}, {self.condition()})",
             f"!({self.condition()} && {self.effect()} > 2) || {self.condition()}",
         )  # fmt: skip
 
@@ -119,7 +120,8 @@ class Writer:
         return self.pick(
             self.effect(), f"{self.condition()} ? {self.effect()} : {self.effect()}",
             f"({self.effect()}, {self.pure(1)})", f"{self.condition()} && {self.effect()}",
-            f"({{ int z_ = {self.pure(1)}; {self.effect()}; z_ + 1; }})", f"{self.condition()} ? {self.effect()} : 5",
+            f"({{ int z_ = {self.pure(1)}; {self.effect()}; z_ + 1; }})",
+            f"{self.condition()} ? {self.effect()} : 5",
         )  # fmt: skip
 
     # --- statements -------------------------------------------------------------------------------------
@@ -146,8 +148,9 @@ class Writer:
             return self.access() if self.chance(50) else None
         kinds: tuple[tuple[int, Callable[[], None]], ...] = (
             (20, self.assign), (16, self.access), (12, self.declare), (10, self.branch), (10, self.loop),
-            (7, self.alias), (6, self.call), (4, self.switch), (3, self.jump), (4, self.record), (2, self.pun),
-            (3, self.function_object), (3, self.leave), (4, self.array), (1, self.rare), (3, self.shadow),
+            (7, self.alias), (6, self.call), (4, self.switch), (3, self.jump), (4, self.record),
+            (2, self.pun), (3, self.function_object), (3, self.leave), (4, self.array),
+            (1, self.rare), (3, self.shadow),
         )  # fmt: skip
         self.random.choices([k for _, k in kinds], [w for w, _ in kinds])[0]()
         return None
@@ -157,11 +160,14 @@ class Writer:
         op = self.pick("=", "=", "+=", "-=", "^=", "|=", "&=")
         if self.chance(12):
             op = self.pick("/=", "%=", "<<=", ">>=")
-            self.put(f"{x} {op} {self.random.randint(1, 5)}{self.pick('', 'u') if op in ('/=', '%=') else ''};")
+            self.put(
+                f"{x} {op} {self.random.randint(1, 5)}{self.pick('', 'u') if op in ('/=', '%=') else ''};"
+            )
         elif self.chance(15) and len(self.ints) > 1:
             whole = [v for v in self.ints if v.startswith("v") and "." not in v] or self.ints
             self.put(f"{self.effect()};") if len(whole) < 2 else self.put(
-                f"{self.effect()}, {self.effect()};")
+                f"{self.effect()}, {self.effect()};"
+            )
         else:
             self.put(f"{x} {op} {self.valued()};")
         if self.chance(30):
@@ -200,7 +206,8 @@ class Writer:
         bound = self.pick(str(self.random.randint(1, 6)), "(t & 7)", "t % 5", str(self.random.randint(1, 9)))
         self.put("{ LOOP")
         if kind == 0:
-            self.put(f"for (int {i} = {self.pick('0', '1', 't & 3')}; {i} < {bound}; {i} += {self.pick('1', '1', '2')}) {{ TURN")
+            first, step = self.pick("0", "1", "t & 3"), self.pick("1", "1", "2")
+            self.put(f"for (int {i} = {first}; {i} < {bound}; {i} += {step}) {{ TURN")
             end = "} }"
         elif kind == 1:
             self.put(f"int {i} = {bound}; while ({i}-- > 0) {{ TURN")
@@ -234,7 +241,9 @@ class Writer:
             self.pointers.append(p)
             self.ints.append(f"*{p}")
         elif form == 1:
-            self.put(f"int* {p} = {self.condition()} ? &{x} : &{y}; *{p} {self.pick('=', '+=')} {self.pure(1)};")
+            self.put(
+                f"int* {p} = {self.condition()} ? &{x} : &{y}; *{p} {self.pick('=', '+=')} {self.pure(1)};"
+            )
         elif form == 2:
             self.put(f"({self.condition()} ? {x} : {y}) {self.pick('=', '+=', '^=')} {self.pure(1)};")
         elif form == 3:
@@ -271,7 +280,8 @@ class Writer:
         e = self.pure(1)
         self.put(
             (f"m[{self.random.randint(0, 2)}] = {e};", f"m[({self.pure(1)}) & 1] = {e};",
-             f"{{ int* z_ = m + 1; *z_++ = {e}; z_[0] += 2; }}", f"{{ int& z_ = m[{self.random.randint(0, 2)}]; z_ -= {e}; }}",
+             f"{{ int* z_ = m + 1; *z_++ = {e}; z_[0] += 2; }}",
+             f"{{ int& z_ = m[{self.random.randint(0, 2)}]; z_ -= {e}; }}",
              f"for (int z_ = 0; z_ < 3; ++z_) m[z_] += {e};")[form]
         )  # fmt: skip
 
@@ -363,7 +373,10 @@ class Writer:
         self.ints = [*plain, "r.x", "r.y", "m[0]", "m[1]", "u_", "h_", "q.lo", "q.hi"]
         self.reads = [*self.ints[:-2], "m[2]", "w_", "(q.lo + 0)", "(q.hi + 0)", "(q.z + 0)"]
         self.pointers, self.calls = [], list(self.calls)
-        self.put("R r = {t, 3}; B q = {5, -2, 1}; int m[3] = {1, 2 * t, 7}; unsigned u_ = t; unsigned char h_ = 250; short w_ = -t;")
+        self.put(
+            "R r = {t, 3}; B q = {5, -2, 1}; int m[3] = {1, 2 * t, 7}; "
+            "unsigned u_ = t; unsigned char h_ = 250; short w_ = -t;"
+        )
         while self.budget > 0:
             self.statement()
         self.access()
@@ -374,7 +387,8 @@ class Writer:
         self.budget = self.random.randint(1, 4)
         self.result = " a"
         head = {
-            0: f"__device__ int {name}(int t, int n, int a)", 1: f"__device__ int {name}(int t, int n, int& a)",
+            0: f"__device__ int {name}(int t, int n, int a)",
+            1: f"__device__ int {name}(int t, int n, int& a)",
             2: f"__device__ int {name}(int t, int n, int* z)",
             3: f"__device__ int& {name}(int t, int n, int& a, int& b)",
         }[kind]

@@ -1,4 +1,4 @@
-"""Forms of CUDA C++: what is read of each is what its threads do when they run, or it says that it is not read.
+"""Forms of CUDA C++: what is read of each is what its threads do when they run; the rest says it is not read.
 
 The texts are in forms.cu.  A line that is listed as not read is never wrong; NOT_READ are the forms that have
 one.
@@ -39,14 +39,15 @@ NOT_READ = {
     "pointer_chosen_by_a_condition", "jump_back", "jump_over", "jump_out_of_two_loops", "byte_of_an_int",
     "union_members", "lambda_captures", "range_for", "structured_binding", "recursion", "volatile_and_static",
     "null_pointer_by_a_condition", "member_with_a_value_of_its_own", "reference_member",
-    "float_decides_in_a_loop", "size_t_below_zero", "conditional_without_a_middle", "float_read_as_int", "braces_left_out", "bases",
+    "float_decides_in_a_loop", "size_t_below_zero", "conditional_without_a_middle",
+    "float_read_as_int", "braces_left_out", "bases",
     "base_member_hidden", "anonymous_union", "destructor", "virtual_call", "function_pointer", "case_range",
     "case_inside_a_block", "lambda_that_calls_itself", "string", "bit_fields_by_list",
 }  # fmt: skip
 """Forms of which some line is said not to be read."""
 
 
-@each("name", [n for n in re.findall(r"^// --- (\w+)$", FILE.read_text(encoding="utf-8"), re.M)])
+@each("name", re.findall(r"^// --- (\w+)$", FILE.read_text(encoding="utf-8"), re.M))
 def test_a_form_is_followed_or_said_not_to_be(name: str) -> None:
     read, run = answers()[name]
     assert not read.wrong(run), forms()[name].text
@@ -83,7 +84,9 @@ def test_counts_that_were_wrong() -> None:
     for (body, wanted), memory in zip(REPRODUCERS, readings([b for b, _ in REPRODUCERS]), strict=True):
         assert all(a.read for a in memory) == (wanted is not None), (body, [a.why for a in memory])
         if wanted is not None:
-            assert [sum(a.instructions or 0 for a in memory), sum(a.total or 0 for a in memory)] == wanted, body
+            assert [sum(a.instructions or 0 for a in memory), sum(a.total or 0 for a in memory)] == wanted, (
+                body
+            )
 
 
 @each(("arch", "wanted"), [("sm_80", 800), ("sm_90", 900), ("sm_100", 1000), ("sm_120", 1200)])

@@ -5,6 +5,7 @@
     parsing    parse_cuda, and the records that a tree is made of
     child      the process: supplies missing headers and declarations, removes statements with errors
     dump       libclang's tree in plain lists
+    asm_text   the parts of an asm statement
     census     the second grammar: every site that may touch memory
     shim       the declarations of CUDA's headers
     ptx        instructions in the text of an asm statement

@@ -17,6 +17,8 @@ from typing import Any
 
 from clang import cindex
 
+from layoutalg.source.front.asm_text import ASM, in_macro, sections
+
 _K = cindex.CursorKind
 _T = cindex.TypeKind
 
@@ -333,7 +335,9 @@ class Dump:
             if kind not in (_K.UNEXPOSED_EXPR, _K.PAREN_EXPR) and self._is_place(children[0]):
                 named = "LVALUE"  # (T&)x: no copy is made of x
             return ["cast", *place, number, named, [self.node(children[0])]]
-        if kind in _CASTS and kind != _K.UNEXPOSED_EXPR and children:  # a cast whose type has an expression in it: the last one is cast
+        if (
+            kind in _CASTS and kind != _K.UNEXPOSED_EXPR and children
+        ):  # a cast whose type has an expression in it: the last one is cast
             return ["cast", *place, number, kind.name, [self.node(children[-1])]]
         if kind == _K.ARRAY_SUBSCRIPT_EXPR:
             return ["subscript", *place, number, None, self._below(children)]
@@ -547,34 +551,15 @@ class Dump:
         start = cursor.extent.start
         text = self._file(start).decode("utf-8", "replace")
         at = len(self._file(start)[: start.offset].decode("utf-8", "replace"))
-        opened = _ASM.match(text, at)
+        opened = ASM.match(text, at)
         if opened is not None:
-            return _sections(text, opened.end())
+            return sections(text, opened.end())
         name = re.compile(r"\w+").match(text, at)
-        found = [] if name is None else self._in_macro(name[0], set())
+        texts = [data.decode("utf-8", "replace") for data in self._files.values()]
+        found = [] if name is None else in_macro(texts, name[0], set())
         number = self._asms.get(start.offset, 0)
         self._asms[start.offset] = number + 1
         return found[number % len(found)] if found else None
-
-    def _in_macro(self, name: str, entered: set[str]) -> list[Any]:
-        """The asm statements that a macro writes, those of macros that it names with them."""
-        if name in entered:
-            return []
-        entered.add(name)
-        pattern = re.compile(
-            rf"^[ \t]*#[ \t]*define[ \t]+{re.escape(name)}\b((?:\\\r?\n|[^\n])*)", re.MULTILINE
-        )
-        found = []
-        for data in self._files.values():
-            for match in pattern.finditer(data.decode("utf-8", "replace")):
-                body = re.sub(r"\\\r?\n", " ", match[1])
-                for word in re.finditer(r"\b\w+\b", body):
-                    opened = _ASM.match(body, word.start())
-                    if opened is not None:
-                        found.append(_sections(body, opened.end()))
-                    elif word[0].isupper() or "asm" in word[0]:
-                        found += self._in_macro(word[0], entered)
-        return found
 
 
 def _has_value(field: Any) -> bool:
@@ -599,36 +584,3 @@ def _head(text: bytes, at: int) -> bytes:
         if depth == 0:
             return text[first + 1 : end]
     return b""
-
-
-_ASM = re.compile(
-    r"(?:__asm__|__asm|asm)\b[\s\\]*(?:(?:volatile|__volatile__|__volatile|inline|goto)[\s\\]*)*\("
-)
-_TOKEN = re.compile(r'"((?:\\.|[^"\\])*)"|//[^\n]*|/\*.*?\*/|[()\[\]:]', re.DOTALL)
-
-
-def _sections(text: str, at: int) -> Any:
-    """{"text", "outputs", "kept"} of what follows the bracket of an asm statement: its strings, how many
-    operands it sets, and which of those it reads too."""
-    sections: list[list[str]] = [[]]
-    depth = 1
-    while depth:
-        match = _TOKEN.search(text, at)
-        if match is None:
-            return None
-        at = match.end()
-        if match[1] is not None:
-            sections[-1].append(match[1])
-        elif match[0] in "([":
-            depth += 1
-        elif match[0] in ")]":
-            depth -= 1
-        elif match[0] == ":" and depth == 1:
-            sections.append([])
-    template = "".join(sections[0]).replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
-    given = [*sections[1:3], [], []]
-    return {
-        "text": template,
-        "outputs": len(given[0]),
-        "kept": [i for i, c in enumerate(given[0]) if "+" in c],
-    }

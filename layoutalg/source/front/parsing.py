@@ -157,8 +157,9 @@ class Kernel:
 class Parsed:
     """What is read of a text: `names` are all its kernels, `kernels` those asked for.
 
-    `removed` are (first line, last line, line, column, why, text) of what was taken out for its errors; `unknown`
-    the names that are declared nowhere, `defined` those of the given values that the preprocessor took.
+    `removed` are (first line, last line, line, column, why, text) of what was taken out for its errors;
+    `unknown` the names that are declared nowhere, `defined` those of the given values that the preprocessor
+    took.
     """
 
     kernels: tuple[Kernel, ...]
@@ -188,8 +189,8 @@ def parse_cuda(
     """
     if len(text.encode()) > MAX_TEXT_BYTES:
         raise ResourceError("size of a CUDA source in bytes", len(text.encode()), MAX_TEXT_BYTES)
-    question = {"text": text, "kernel": kernel, "sets": dict(sets or {}), "folder": folder}
-    question["arch"] = 10 * int("".join(c for c in arch if c.isdigit()))
+    number = 10 * int("".join(c for c in arch if c.isdigit()))
+    question = {"text": text, "kernel": kernel, "sets": dict(sets or {}), "folder": folder, "arch": number}
     command = [sys.executable, "-I", "-c", _RUN, *_folders()]
     try:
         ran = run_tool(command, timeout_s=SECONDS, fed=json.dumps(question).encode())
