@@ -330,7 +330,9 @@ class Expressions(Places):
         test, yes, no = node.children
         condition = self.condition(test)
         if isinstance(condition, Sum) and condition.known:
-            return self.value(yes if condition.constant else no)
+            taken, other = (yes, no) if condition.constant else (no, yes)
+            self.untaken(lambda: self.value(other))
+            return self.value(taken)
         first = self.only_where(condition, lambda: self.value(yes))
         second = self.only_where(inverse(condition), lambda: self.value(no))
         return chosen(condition, first, second)

@@ -80,6 +80,15 @@ class Places(State):
                 self.variables[key] = chosen(condition, value, before[key])
         return result
 
+    def untaken(self, read: Callable[[], object]) -> None:
+        """What no lane comes to: read, so that its accesses are told; it changes nothing."""
+        if self.trying or self.unrolling:
+            return
+        kept = dict(self.variables)
+        with self.under(ZERO):
+            read()
+        self.variables = kept
+
     def either_place(self, condition: Condition, a: Place, b: Place) -> Place:
         """a where a condition holds, else b."""
         if isinstance(condition, Sum) and condition.known:
@@ -182,7 +191,9 @@ class Places(State):
                 condition = self.condition(node.children[0])
                 yes, no = node.part(1), node.part(2)
                 if isinstance(condition, Sum) and condition.known:
-                    return self.place(yes if condition.constant else no)
+                    taken, other = (yes, no) if condition.constant else (no, yes)
+                    self.untaken(lambda: self.place(other))
+                    return self.place(taken)
                 first = self.only_where(condition, lambda: self.place(yes))
                 second = self.only_where(inverse(condition), lambda: self.place(no))
                 return self.either_place(condition, first, second)

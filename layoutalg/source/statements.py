@@ -116,11 +116,8 @@ class Statements(Calls):
         condition = self.condition(test)
         if isinstance(condition, Sum) and condition.known:
             taken, other_way = (yes, no) if condition.constant else (no, yes)
-            if other_way is not None and not self.trying and not self.unrolling:
-                kept = dict(self.variables)
-                with self.under(ZERO):  # read, so that it is told; it is never executed
-                    self.run(other_way)
-                self.variables = kept
+            if other_way is not None:
+                self.untaken(lambda: self.run(other_way))
             return self.run(taken) if taken is not None else False
         before = dict(self.variables)
         with self.under(condition):
