@@ -117,6 +117,11 @@ template <class F> constexpr auto chosen() {
 }
 template <class F> using called = typename decltype(chosen<F>())::type;
 }
+"""
+"""The templates; CHOICES are the numbers of coordinates that the function may take.  They stand in front of
+the user's text, whose macros may have any name."""
+
+TAIL = """
 static auto layoutalg_target = TARGET;
 using layoutalg_call = layoutalg_table_::called<std::remove_cv_t<decltype(layoutalg_target)>>;
 static_assert(!std::is_void_v<layoutalg_call>, "index code maps integers to one");
@@ -139,7 +144,7 @@ extern "C" long long layoutalg_table(long long first, long long count, const lon
     return -1;
 }
 """
-"""TARGET is what is called, CHOICES the numbers of coordinates that it may take, MODES the most of them."""
+"""What stands behind the text: TARGET is what is called, MODES the most coordinates that it may take."""
 
 _LIMITS = """
 import ctypes, mmap, resource, sys
