@@ -156,23 +156,33 @@ class Calls(Expressions):
             self.poison(node, why)
             return Unknown(why)
         bound: list[tuple[int, Value | Place]] = []
+        sets: list[set[int]] = []  # what each argument sets: in which order they are read, C++ does not say
         for key, child in zip(function.parameters, given, strict=False):
             kind = self.declaration(key).type
+            before = dict(self.variables)
             if kind.kind == "reference":
                 place = self.place(child)
                 self.escape(place)
                 bound.append((key, place))
             else:
                 bound.append((key, self.value(child)))
+            sets.append({k for k, v in before.items() if self.variables.get(k) is not v})
+        for i, child in enumerate(given[: len(bound)]):
+            others = set().union(*sets[:i], *sets[i + 1 :])
+            if others and others & self.roots(child):
+                why = Unknown("arguments set what others of them name")
+                self.lose(others, why)
+                if not isinstance(bound[i][1], Place):
+                    bound[i] = (bound[i][0], why)
         if len(given) != len(function.parameters):
             self.poison(node, f"{function.name} is called with other arguments than it names")
         copies = self._copies(node, function, this)
-        before = {key: self.variables.get(key, UNSET) for key in copies}
+        outside = {key: self.variables.get(key, UNSET) for key in copies}
         hidden = {key: self.references.pop(key) for key in copies if key in self.references}
         self.variables |= copies
         frame = self.entered(function, bound, this)
         changed = any(self.variables.get(key) is not value for key, value in copies.items())
-        self.variables |= before
+        self.variables |= outside
         self.references |= hidden
         if changed and this is not None:
             self.store(node, this, Unknown(f"{function.name} changes what the lambda copied"))

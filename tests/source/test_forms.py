@@ -76,6 +76,8 @@ REPRODUCERS = (
     ("struct B { unsigned a : 3; } x; x.a = t; s[x.a * 32] = 1;", [2, 16]),
     ("int* p = &n; if (p != nullptr) s[t] = 1; if (p == nullptr) s[32 * t] = 1;", [2, 2]),
     ("unsigned char c = 250; c += t; s[c * 32] = 1;", [2, 64]),
+    ("int a = t; a = max(a++, 2 * a); s[a] = 1;", None),
+    ("int a = t, b = 3; int c = max(a++, b++); s[c + a] = 1;", [2, 4]),
     ("int q = (2 * t - 64) % 7; s[(q + 6) * 32] = 1;", [2, 14]),
 )
 
