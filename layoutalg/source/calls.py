@@ -170,10 +170,10 @@ class Calls(Expressions):
         for i, child in enumerate(given[: len(bound)]):
             others = set().union(*sets[:i], *sets[i + 1 :])
             if others and others & self.roots(child):
-                why = Unknown("arguments set what others of them name")
-                self.lose(others, why)
+                unordered = Unknown("arguments set what others of them name")
+                self.lose(others, unordered)
                 if not isinstance(bound[i][1], Place):
-                    bound[i] = (bound[i][0], why)
+                    bound[i] = (bound[i][0], unordered)
         if len(given) != len(function.parameters):
             self.poison(node, f"{function.name} is called with other arguments than it names")
         copies = self._copies(node, function, this)
