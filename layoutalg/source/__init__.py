@@ -16,9 +16,10 @@ tree-sitter, counts the places that may access memory, so that none is dropped s
     terms          integers of a kernel: sums over thread indices, block indices and loop iterations
     values         what variables hold: numbers, addresses, records, unknowns
     machine        the state of the symbolic execution: variables, conditions, loops, accesses seen
-    expressions    values and addresses of expressions, loads and stores
+    places         what expressions name, loads and stores, and what a store to an unknown place changes
+    expressions    values of expressions
     calls          device functions, intrinsics and asm
-    statements     statements, executed once for all threads
+    statements     statements, executed once for all threads; what is not followed, and what it may change
     loops          loops, executed once for all iterations
     recurrences    how a variable changes from iteration to iteration
     fixes/         fixes_of: the padding or swizzle that removes the conflicts of an array

@@ -35,12 +35,15 @@ from layoutalg.source.values import (
     REAL,
     UNSET,
     Address,
+    Closure,
     Number,
     Real,
     Record,
     Unknown,
     Value,
+    arrays_in,
     blank,
+    converted,
     moved,
     unknown,
 )
@@ -52,8 +55,6 @@ _STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
 _SAME = frozenset(
     {"__cvta_generic_to_shared", "__cvta_generic_to_global", "__builtin_assume_aligned", "forward", "move"}
 )
-_COPIES = frozenset({"cvta", "cvt", "mov"})
-"""Instructions after which the first operand is the second."""
 
 _REASONS = {
     "load_matrix_sync": "which lanes wmma's loads ask for what is not documented",
@@ -61,32 +62,31 @@ _REASONS = {
     "memcpy_async": "how memcpy_async divides its bytes among threads is the library's",
 }
 
+_BY_VALUE = frozenset({*SILENT, *_REASONS, "memcpy", "memmove", "memset"})
+"""Functions that are declared by their names alone and do not set their arguments, as intrinsics do not."""
+
+_CHANGING = ("+=", "-=", "*=", "/=", "++", "--", "[]")
+"""Ends of the names of operators that may change their object."""
+
+_JUMPS = frozenset({"bra", "brx", "call", "ret", "exit"})
+"""Instructions behind which another one than the next may follow."""
+
 
 class Calls(Expressions):
     """Calls, and asm statements."""
-
-    def run(self, node: Node) -> bool:
-        """Read a statement; see statements."""
-        raise NotImplementedError
 
     def call(self, node: Node) -> Value:
         """The value of a call, with all that it touches."""
         function = self.kernel.functions.get(node.value["function"])
         name = node.value["name"]
-        if (
-            function is not None
-            and function.body is not None
-            and not name.startswith("operator ")
-            and (not self._trivial(node, function))
-        ):
+        if function is not None and function.body is not None:
             frame = self._inlined(node, function)
             if isinstance(frame, Unknown):
                 return frame
             return frame.result if frame.place is None else self.load(node, frame.place)
         if name == "operator=" and node.value["object"] is not None:
-            target = self.place(node.value["object"])
             value = self.value(node.children[0])
-            self.store(node, target, value)
+            self.store(node, self.place(node.value["object"]), value)
             return value
         return self._known(node, name)
 
@@ -103,48 +103,86 @@ class Calls(Expressions):
             if isinstance(frame, Unknown):
                 return Place(node.type, why=frame)
             return frame.place or Place(node.type, why=Unknown(f"what {function.name} returns"))
+        if node.value["name"] in ("forward", "move") and len(node.children) == 1:
+            return self.place(node.part(0))
+        if node.value["name"] == "operator=" and node.value["object"] is not None:
+            self.call(node)
+            return self.place(node.value["object"])
         value = self.call(node)
         if isinstance(value, Address) and node.type is not None and node.type.kind != "pointer":
             return Place(node.type, value)
-        if isinstance(value, Record):
-            return Place(node.type, variable=self._hold(value))
-        return Place(node.type, why=unknown(value) if not isinstance(value, Real) else Unknown("a value"))
-
-    def _trivial(self, node: Node, function: Function) -> bool:
-        """A body that is the compiler's own."""
-        return function.constructor
+        refers = function is not None and function.result is not None and function.result.kind == "reference"
+        return Place(node.type, why=unknown(value)) if refers else self.temporary(node, value)
 
     # --- functions of the file --------------------------------------------------------------------------
 
     def _inlined(self, node: Node, function: Function) -> Frame | Unknown:
         """The frame of a device function that was read where it is called."""
-        given = [child for child in node.children if child is not None]
-        if function in self.functions or len(self.functions) >= MOST_DEPTH:
-            for child in given:
-                self.value(child)
-            self.refuse(node, f"call {function.name}", "", f"{function.name} calls itself")
-            return Unknown(f"{function.name} calls itself")
         this = None
         held = node.value["object"]
         if held is not None:
             if held.type is not None and held.type.kind == "pointer":
                 target = self.value(held)
                 this = Place(held.type.to, target) if isinstance(target, Address) else None
-            elif held.type is not None and held.type.fields:
+            else:
                 this = self.place(held)
+                self.escape(this)
+        return self._entered_from(node, function, this)
+
+    def _entered_from(self, node: Node, function: Function, this: Place | None) -> Frame | Unknown:
+        given = [child for child in node.children if child is not None]
+        if function in self.functions or len(self.functions) >= MOST_DEPTH:
+            why = f"{function.name} calls itself"
+            self.refuse(node, f"call {function.name}", "", why)
+            self.poison(node, why)
+            return Unknown(why)
         bound: list[tuple[int, Value | Place]] = []
+        sets: list[set[int]] = []  # what each argument sets: in which order they are read, C++ does not say
         for key, child in zip(function.parameters, given, strict=False):
             kind = self.declaration(key).type
-            if kind.kind == "reference" and child.kind not in ("const", "init", "binary", "construct"):
-                bound.append((key, self.place(child)))
+            before = dict(self.variables)
+            if kind.kind == "reference":
+                place = self.place(child)
+                self.escape(place)
+                bound.append((key, place))
             else:
                 bound.append((key, self.value(child)))
-        return self.entered(function, bound, this)
+            sets.append({k for k, v in before.items() if self.variables.get(k) is not v})
+        for i, child in enumerate(given[: len(bound)]):
+            others = set().union(*sets[:i], *sets[i + 1 :])
+            if others and others & self.roots(child):
+                unordered = Unknown("arguments set what others of them name")
+                self.lose(others, unordered)
+                if not isinstance(bound[i][1], Place):
+                    bound[i] = (bound[i][0], unordered)
+        if len(given) != len(function.parameters):
+            self.poison(node, f"{function.name} is called with other arguments than it names")
+        copies = self._copies(node, function, this)
+        outside = {key: self.variables.get(key, UNSET) for key in copies}
+        hidden = {key: self.references.pop(key) for key in copies if key in self.references}
+        self.variables |= copies
+        frame = self.entered(function, bound, this)
+        changed = any(self.variables.get(key) is not value for key, value in copies.items())
+        self.variables |= outside
+        self.references |= hidden
+        if changed and this is not None:
+            self.store(node, this, Unknown(f"{function.name} changes what the lambda copied"))
+        return frame
+
+    def _copies(self, node: Node, function: Function, this: Place | None) -> dict[int, Value]:
+        """What the variables hold that a lambda copied."""
+        if not function.copies:
+            return {}
+        lambda_ = self.load(node, this) if this is not None else UNSET
+        if isinstance(lambda_, Closure):
+            return {key: lambda_.copies.get(key, UNSET) for key in function.copies}
+        return dict.fromkeys(function.copies, Unknown("what a lambda copied is not known"))
 
     def entered(
         self, function: Function, bound: list[tuple[int, Value | Place]], this: Place | None
     ) -> Frame:
         """The frame of a function whose parameters are bound, after it was read."""
+        outside = set(self.variables)
         for key, what in bound:
             self.references.pop(key, None)
             if isinstance(what, Place):
@@ -152,13 +190,52 @@ class Calls(Expressions):
             else:
                 self.variables[key] = what
         self.functions.append(function)
-        self.reached.add(function.name)
+        self.reached.add((function.name, function.extent))
         with self.frame("function") as frame:
             frame.this = this
+            self.prepare(function)
+            for name, child in function.inits:
+                self._initialized(child, name, this)
             if function.body is not None:
                 self.run(function.body)
         self.functions.pop()
+        if self.functions:  # behind a kernel nothing follows
+            self.after_breaks(frame)
+            for key in [k for k in self.variables if k not in outside and k >= 0]:
+                del self.variables[key]
         return frame
+
+    def prepare(self, function: Function) -> None:
+        """Find the jumps of a function, once; see statements."""
+        raise NotImplementedError
+
+    def _initialized(self, node: Node, name: str, this: Place | None) -> None:
+        """A member, or a base, of an object that is constructed."""
+        kind = this.type if this is not None else None
+        member = next((t for n, _, t in kind.fields if n == name), None) if kind is not None else None
+        if this is None or kind is None:
+            self.value(node)
+        elif member is not None and member.kind == "reference":
+            self.escape(self.place(node))
+        elif member is not None:
+            value = self.value(node)
+            place = Place(member, base=this, member=name, narrow=kind.narrow.get(name))
+            self.store(node, place, converted(value, member))
+        else:
+            value = self.value(node)
+            whole = self.load(node, this)
+            if not name and isinstance(value, Record) and isinstance(whole, Record):
+                self.store(node, this, Record({**whole.members, **value.members}))
+
+    def constructed(self, node: Node) -> Value | None:
+        """The object that a constructor of the file makes; None where it has no body there."""
+        function = self.kernel.functions.get(node.value)
+        if function is None or function.body is None or node.type is None:
+            return None
+        place = Place(node.type, variable=self.hold(blank(node.type), node.type))
+        self.escape(place)
+        frame = self._entered_from(node, function, place)
+        return frame if isinstance(frame, Unknown) else self.variables[place.variable]
 
     # --- intrinsics -------------------------------------------------------------------------------------
 
@@ -209,11 +286,16 @@ class Calls(Expressions):
         """A call whose body is not in the file: not read where it is given an address."""
         if not takes_values(name) or "sync" in name or "fence" in name:
             self.fence()
-        if name not in SILENT and (array := self.reaching(name, given, found)) is not None:
-            reason = _REASONS.get(name) or f"what {name} does is not in the file"
-            if name.startswith("atomic"):
-                reason = "what an atomic operation costs depends on more than addresses"
-            self.refuse(node, f"call {name}", array, reason)
+        if name not in SILENT:
+            self._changed_by(node, name, given, found)
+            array = self.reaching(name, given, found)
+            if array is not None:
+                reason = _REASONS.get(name) or f"what {name} does is not in the file"
+                if name.startswith("atomic"):
+                    reason = "what an atomic operation costs depends on more than addresses"
+                self.refuse(node, f"call {name}", array, reason)
+            elif node.value["function"] < 0 and "layoutalg" not in name:
+                self.refuse(node, f"call {name}", "", "which function is called is not known")
         if node.type is not None and isinstance(blank(node.type), Real):
             return REAL
         if node.type is not None and node.type.kind == "void":
@@ -223,10 +305,54 @@ class Calls(Expressions):
                 return value
         return Unknown(f"it depends on what {name} returns")
 
+    def _changed_by(self, node: Node, name: str, given: list[Node], found: list[Value]) -> None:
+        """What a function may change whose body is not in the file: what it is given the address of."""
+        why = Unknown(f"it depends on what {name} does")
+        function = self.kernel.functions.get(node.value["function"])
+        kinds = [self.declaration(key).type for key in function.parameters] if function is not None else []
+        if function is None:
+            self.stray(why)
+        undeclared = (
+            function is not None and function.result is not None and "layoutalg" in function.result.name
+        )
+        if undeclared and (name.startswith("__") or name in _BY_VALUE):
+            kinds = []
+        for i, (child, value) in enumerate(zip(given, found, strict=True)):
+            self.lose(arrays_in(value), why)
+            kind = kinds[i] if i < len(kinds) else None
+            if kind is None or kind.kind != "reference" or kind.to is None or kind.to.const:
+                continue
+            self.lose(self.roots(child), why)
+
+    def roots(self, node: Node) -> set[int]:
+        """The variables that the names in an expression stand for."""
+        found: set[int] = set()
+        for inner in node.walk():
+            if inner.kind == "name":
+                place = self.references.get(inner.value)
+                waiting = [Place(None, variable=inner.value) if place is None else place]
+                while waiting:
+                    place = waiting.pop()
+                    if place.choice is not None:
+                        waiting += place.choice[1:]
+                    elif place.base is not None:
+                        waiting.append(place.base)
+                    elif place.address is not None and place.address.array.space == "local":
+                        found.add(place.address.array.key)
+                    elif place.address is None:
+                        found.add(place.variable)
+                for key in list(found):
+                    found |= arrays_in(self.variables.get(key, UNSET))
+        return found
+
     def _method(self, node: Node, name: str, held: Node, given: list[Node]) -> Value:
         """A method whose body is not in the file: of CUDA's own types."""
         found = [self.handed(child, name) for child in given]
         kind = held.type.name if held.type is not None else ""
+        if "cooperative_groups" not in kind:
+            self._changed_by(node, name, given, found)
+            if not name.startswith("operator") or name.endswith(_CHANGING) or name == "operator()":
+                self.lose(self.roots(held), Unknown(f"it depends on what {name} does"))
         if name.startswith("operator") and is_number(held.type):  # of half and the like: the object is loaded
             self.value(held)
             return REAL
@@ -296,6 +422,9 @@ class Calls(Expressions):
         if node.value is None:
             for child in node.children:
                 self.value(child)
+                if child is not None:
+                    self.lose(self.roots(child), Unknown("an asm statement may set it"))
+            self.stray(Unknown("an asm statement may set it"))
             self.refuse(node, "asm", "", "the text of the asm statement is not one of plain strings")
             return
         outputs, kept = node.value["outputs"], node.value["kept"]
@@ -303,19 +432,27 @@ class Calls(Expressions):
         for i, child in enumerate(node.children):
             if i >= outputs or i in kept:
                 names[f"%{i}"] = self.value(child)
-        predicates: dict[str, Condition] = {}
+        start = dict(names)
         found = statements(node.value["text"])
-        for instruction in found:
-            self._instruction(node, instruction, names, predicates)
-        copied = {i.operands[0] for i in found if i.opcode.split(".")[0] in _COPIES and len(i.operands) == 2}
-        written = {word for i in found if i.operands for word in re.findall(r"%\d+", i.operands[0])} - copied
+        for value in names.values():
+            self.lose(arrays_in(value), Unknown("an asm statement has its address"))
+        predicates: dict[str, Condition] = {}
+        if any(i.opcode.split(".")[0] in _JUMPS for i in found):
+            with self.under(Unknown("a jump in an asm statement")):
+                for instruction in found:
+                    self._instruction(node, instruction, names, predicates)
+            names = {}
+            kept = []
+        else:
+            for instruction in found:
+                self._instruction(node, instruction, names, predicates)
+        before = dict(names)
         for i in range(outputs):
             child, name = node.part(i), f"%{i}"
-            if i in kept and name not in written and name not in copied:
+            if i in kept and names.get(name) is start.get(name):
                 continue
-            result = LOADED if name in written else names.get(name, LOADED)
             real = child.type is not None and child.type.kind == "float"
-            self.store(child, self.place(child), REAL if real else result)
+            self.store(child, self.place(child), REAL if real else before.get(name, LOADED))
 
     def _instruction(
         self, node: Node, instruction: Instruction, names: dict[str, Value], predicates: dict[str, Condition]
@@ -326,18 +463,25 @@ class Calls(Expressions):
             found: Condition = truth(value.exact) if isinstance(value, Number) else unknown(value)
             predicates[operands[0]] = found
             return
-        if op.split(".")[0] in _COPIES and len(operands) == 2:
+        if _copies(instruction):
             names[operands[0]] = names.get(operands[1], LOADED)
             return
-        if not touches_memory(instruction):
+        touches = touches_memory(instruction)
+        if operands and not (touches and operands[0].startswith("[")):
+            set_here = re.findall(r"[%\w$]+", operands[0])
+        else:
+            set_here = []
+        if not touches:
+            names |= dict.fromkeys(set_here, LOADED)
             return
         instruction = instruction._replace(operands=tuple(_immediate(o, names) for o in operands))
         condition = predicates.get(instruction.predicate, Unknown(f"the predicate {instruction.predicate}"))
         if not instruction.predicate:
             self._touched(node, instruction, names)
-            return
-        with self.under(inverse(condition) if instruction.negated else condition):
-            self._touched(node, instruction, names)
+        else:
+            with self.under(inverse(condition) if instruction.negated else condition):
+                self._touched(node, instruction, names)
+        names |= dict.fromkeys(set_here, LOADED)
 
     def _touched(self, node: Node, instruction: Instruction, names: dict[str, Value]) -> None:
         for operation in memory_operations(instruction):
@@ -362,6 +506,13 @@ class Calls(Expressions):
                 )
                 continue
             self.touch(node, op, moved(target, constant(place[1])), operation.width)
+
+
+def _copies(instruction: Instruction) -> bool:
+    """Whether the first operand is the second after an instruction, for every lane."""
+    parts = instruction.opcode.split(".")
+    wide = parts[0] in ("mov", "cvta") or (parts[0] == "cvt" and {*parts[1:]} <= {"u32", "u64", "b32", "b64"})
+    return wide and len(instruction.operands) == 2 and not instruction.predicate
 
 
 def _pointed(value: Value, kind: Type | None) -> Place | None:

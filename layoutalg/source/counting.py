@@ -25,11 +25,10 @@ from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_ru
 from layoutalg.arch import Arch, Instruction, find_instruction
 from layoutalg.errors import ResourceError
 from layoutalg.source.machine import Touch
-from layoutalg.source.terms import Atom, Sum, values, variable
+from layoutalg.source.terms import MOST_VALUE, Atom, Sum, values, variable, widest
 
 MOST_COMBINATIONS = 1 << 21
 MOST_LANES = 1 << 25
-MOST_VALUE = 1 << 61
 _CHUNK = 1 << 19
 LANE_NAMES = frozenset({"x", "y", "z", "thread"})
 
@@ -97,17 +96,9 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
 
 def _check(touch: Touch) -> None:
     """Refuse numbers that 64-bit arithmetic might not hold."""
-    seen: set[int] = set()
-    waiting = [touch.offset, *touch.conditions]
-    while waiting:
-        one = waiting.pop()
-        most = max(abs(one.low), abs(one.high))
-        if most >= MOST_VALUE:
-            raise ResourceError("magnitude that a number in an index may reach", most, MOST_VALUE - 1)
-        for atom, _ in one.parts:
-            if atom.order not in seen:
-                seen.add(atom.order)
-                waiting += atom.args
+    most = widest(touch.offset, *touch.conditions)
+    if most >= MOST_VALUE:
+        raise ResourceError("magnitude that a number in an index may reach", most, MOST_VALUE - 1)
 
 
 def sum_of(a: Cost, b: Cost) -> Cost:

@@ -1,11 +1,12 @@
-"""Expressions of a kernel: their values, the places that they name, the loads and stores that they make."""
+"""Values of a kernel's expressions; a kind of node that is not here makes unknown what it may change."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from layoutalg.source.front import Node, Type
-from layoutalg.source.machine import Condition, Place, conjunction, register_array
+from layoutalg.source.machine import Condition, Place, conjunction, inverse
+from layoutalg.source.places import LVALUE, Places
 from layoutalg.source.terms import (
     ONE,
     ZERO,
@@ -24,42 +25,53 @@ from layoutalg.source.terms import (
     scale,
     truth,
 )
-from layoutalg.source.unread import Unread, is_number
+from layoutalg.source.unread import is_number
 from layoutalg.source.values import (
-    LOADED,
     REAL,
     UNSET,
     Address,
-    Array,
     Cells,
+    Closure,
     Number,
     Real,
     Record,
     Unknown,
     Value,
     apart,
+    arrays_in,
     blank,
     chosen,
     converted,
+    fitted,
+    lost,
     moved,
     number,
+    only_real,
     unknown,
+    written,
 )
 
-WIDTHS = (1, 2, 4, 8, 16)
 _COMPARED = frozenset({"<", ">", "<=", ">=", "==", "!="})
 _BITS = {"&": "and", "|": "or", "^": "xor"}
 
 
-class Expressions(Unread):
+class Expressions(Places):
     """Values and places of expressions."""
 
     def call(self, node: Node) -> Value:
         """The value of a call; see calls."""
         raise NotImplementedError
 
-    def call_place(self, node: Node) -> Place:
-        """The place that a call returns a reference to."""
+    def constructed(self, node: Node) -> Value | None:
+        """The object that a constructor of the file makes; see calls."""
+        raise NotImplementedError
+
+    def poison(self, node: Node, why: str) -> None:
+        """What a node that is not followed may touch and change; see statements."""
+        raise NotImplementedError
+
+    def run(self, node: Node) -> bool:
+        """Read a statement; see statements."""
         raise NotImplementedError
 
     def inline_asm(self, node: Node) -> None:
@@ -88,7 +100,7 @@ class Expressions(Unread):
             case "binary":
                 return self._binary(node)
             case "assign":
-                self.store(node, self._assigned(node))
+                self.assigned(node)
                 return self._kept
             case "cond":
                 return self._conditional(node)
@@ -101,15 +113,35 @@ class Expressions(Unread):
             case "asm":
                 self.inline_asm(node)
                 return UNSET
-            case "text" | "lambda" | "null":
+            case "text" | "null":
                 return UNSET
+            case "lambda":
+                return self._lambda(node)
+            case "statements":
+                for child in node.children[:-1]:
+                    if child is not None:
+                        self.run(child)
+                return self.value(node.children[-1]) if node.children else UNSET
             case "this":
-                return self._this()
-        for child in node.children:
-            if child is not None and child.kind != "block":
-                self.value(child)
+                place = self.this()
+                if place is None:
+                    return Unknown("an object that is not known")
+                return self.address_of(place)
+        why = f"{node.value or node.kind} at {node.place} is not read"
         self.unlisted(node)
-        return Unknown(f"{node.value or node.kind} at {node.place} is not read")
+        if node.children or node.kind != "other":
+            self.poison(node, why)
+        return Unknown(why)
+
+    def _lambda(self, node: Node) -> Value:
+        """A lambda, with what it copies; what it has by reference may be set from elsewhere."""
+        for child in node.children:
+            self.value(child)
+        copies = {}
+        for key in node.value:
+            place = self.references.get(key)
+            copies[key] = self.variables.get(key, UNSET) if place is None else self.load(node, place)
+        return Closure(copies)
 
     _kept: Value = UNSET
     """What the last assignment stored."""
@@ -138,17 +170,24 @@ class Expressions(Unread):
         ):
             if inner.kind == "text":
                 return UNSET
-            place = self.place(inner)
-            if place.why is not None:
-                return place.why
-            return place.address or Unknown("an array is not in memory")
+            return self.address_of(self.place(inner))
         if node.type is not None and node.type.kind == "void":
             self.value(inner)
             return UNSET
+        if node.value == LVALUE and node.type is not None and node.type.kind in ("int", "float", "pointer"):
+            return self.load(node, self.place(node))
         value = self.value(inner)
-        if node.type is not None and node.type.kind == "record":
-            return value
-        return converted(value, node.type)
+        to, of = node.type, inner.type
+        if to is None or of is None:
+            return converted(value, to)
+        if to.kind == "record":
+            if of.name.removeprefix("const ") == to.name.removeprefix("const "):
+                return value
+            return value if of.kind != "record" else blank(to)
+        if isinstance(value, Address) and to.kind == of.kind == "pointer" and to.to and of.to \
+                and to.to.name.removeprefix("const ") in of.to.others:  # fmt: skip
+            return Unknown(f"an address becomes that of a base behind others, {to.to.name}")
+        return converted(value, to)
 
     def _unary(self, node: Node) -> Value:
         op, inner = node.value, node.part(0)
@@ -157,21 +196,12 @@ class Expressions(Unread):
         if op == "&":
             if inner.type is not None and inner.type.kind == "other":
                 return Unknown("the address of a function")
-            place = self.place(inner)
-            if place.why is not None:
-                return place.why
-            if place.address is not None:
-                return place.address
-            if place.variable >= 0:
-                return Address(register_array(self.declaration(place.variable)), ZERO)
-            return Unknown("the address of a member of a variable")
+            return self.address_of(self.place(inner))
         if op in ("x++", "x--", "++x", "--x"):
-            place = self.place(inner)
-            before = self.load(inner, place)
-            by = number(1 if "+" in op else -1)
-            after = self.operated("+", before, by, inner.type)
-            self.store(inner, place, after)
-            return before if op.startswith("x") else after
+            return self.stepped(node, self.place(inner))
+        if op == "?":
+            self.poison(node, f"an operator at {node.place} is not read")
+            return Unknown(f"an operator at {node.place} is not read")
         value = self.value(inner)
         if op == "!":
             if isinstance(value, Number):
@@ -190,13 +220,23 @@ class Expressions(Unread):
             return Number(minus(constant(-1), value.sum), *kind)
         return value
 
+    def stepped(self, node: Node, place: Place) -> Value:
+        """x++ and its like on a place."""
+        op, kind = node.value, node.part(0).type
+        before = self.load(node, place)
+        by = number(1 if "+" in op else -1)
+        integer = kind is not None and kind.kind == "int"
+        after = self.operated("+", before, by, promoted(kind) if integer and kind is not None else kind)
+        kept = self.store_as(node.part(0), place, after)
+        return before if op.startswith("x") else kept
+
     def _binary(self, node: Node) -> Value:
         op = node.value
         left, right = node.children
         if op in ("&&", "||"):
             first = self.condition(left)
-            with self.under(first if op == "&&" else _not(first)):
-                second = self.condition(right)
+            rest = first if op == "&&" else inverse(first)
+            second = self.only_where(rest, lambda: self.condition(right))
             if isinstance(first, Sum) and isinstance(second, Sum):
                 whole = conjunction(first, second) if op == "&&" else either(first, second)
                 return Number(whole, 8, False) if isinstance(whole, Sum) else whole
@@ -232,18 +272,18 @@ class Expressions(Unread):
             return Number(multiply(a.sum, b.sum), width, signed)
         x, y = a.exact, b.exact
         if op == "<<":
-            if y.known and 0 <= y.constant < 64:
+            if y.known and 0 <= y.constant < width:
                 return Number(scale(a.sum, 1 << y.constant), width, signed)
-            if x.known and y.low >= 0 and y.high < 31:
+            if x.known and y.low >= 0 and y.high < min(width, 31):
                 powers = [constant(0)]
                 for n in range(y.low, y.high + 1):
                     powers.append(multiply(compare("==", y, constant(n)), constant(x.constant << n)))
                 return Number(add(*powers), width, signed)
-            return Unknown("a shift by a number that is no constant")
+            return Unknown("a shift by a number that is no constant, or past its type")
         if op == ">>":
-            if y.known and 0 <= y.constant < 64:
+            if y.known and 0 <= y.constant < width:
                 return Number(floor_div(x, 1 << y.constant), width, signed)
-            return Unknown("a shift by a number that is no constant")
+            return Unknown("a shift by a number that is no constant, or past its type")
         if op in _BITS:
             return Number(bits(_BITS[op], x, y), width, signed)
         found = divide(x, y) if op == "/" else remainder(x, y) if op == "%" else None
@@ -265,8 +305,9 @@ class Expressions(Unread):
             if op in _COMPARED:
                 return Number(compare(op, distance, ZERO), 8, False)
             return Unknown("two addresses are combined")
-        if op in ("==", "!=") and (isinstance(a, Number) or isinstance(b, Number)):
-            return number(int(op == "!="))
+        pointers = of is None or of.kind == "pointer"
+        if op in ("==", "!=") and pointers and (isinstance(a, Number) or isinstance(b, Number)):
+            return number(int(op == "!="))  # to null: nothing else is a number and a pointer
         if isinstance(b, Address):
             a, b = b, a
             if op == "-":
@@ -274,9 +315,13 @@ class Expressions(Unread):
         if not (isinstance(a, Address) and isinstance(b, Number)):
             why = unknown(b) if isinstance(a, Address) else unknown(a)
             array = a.array if isinstance(a, Address) else None
-            return replace(why, array=array) if op in ("+", "-") else why
+            if op in ("+", "-"):
+                return replace(why, array=array)
+            return Unknown(f"'{op}' on an address and a number that is not known", why.name, why.carried)
         if op in ("+", "-"):
             return moved(a, scale(b.exact, size if op == "+" else -size))
+        if op == "&" and a.array.space == "shared" and b.exact.known and 0 <= b.exact.constant < 1024:
+            return Number(bits("and", a.offset, b.exact), 64, False)
         if op in _BITS and a.array.space == "shared":  # arrays start at multiples of 1024 bytes
             return Address(a.array, bits(_BITS[op], a.offset, b.exact))
         if op == "<<" and b.exact.known and b.exact.constant == 0:
@@ -287,24 +332,31 @@ class Expressions(Unread):
         test, yes, no = node.children
         condition = self.condition(test)
         if isinstance(condition, Sum) and condition.known:
-            return self.value(yes if condition.constant else no)
-        with self.under(condition):
-            first = self.value(yes)
-        with self.under(_not(condition)):
-            second = self.value(no)
+            taken, other = (yes, no) if condition.constant else (no, yes)
+            self.untaken(lambda: self.value(other))
+            return self.value(taken)
+        first = self.only_where(condition, lambda: self.value(yes))
+        second = self.only_where(inverse(condition), lambda: self.value(no))
         return chosen(condition, first, second)
 
     def _constructed(self, node: Node) -> Value:
         given = [child for child in node.children if child is not None]
         name = node.type.name.replace("const ", "") if node.type is not None else ""
         if (
+            self.kernel.functions.get(node.value) is None or self.kernel.functions[node.value].body is None
+        ) and (
             len(given) == 1
             and given[0].type is not None
             and node.type is not None
             and (given[0].type.name.replace("const ", "") == name)
         ):
             return self.value(given[0])
+        made = self.constructed(node) if name != "dim3" else None
+        if made is not None:
+            return made
         found = [self.handed(child, "") for child in given]
+        for value in found:
+            self.lose(arrays_in(value), Unknown(f"a constructor of {name} has its address"))
         if name == "dim3":
             sizes = [*found, *[number(1)] * 3][:3]
             sizes = [number(1) if child is UNSET else child for child in sizes]
@@ -321,257 +373,86 @@ class Expressions(Unread):
         return blank(node.type)
 
     def _listed(self, node: Node) -> Value:
+        """The value of a list in braces; where the front end has more in it than values, it is not known."""
         kind = node.type
-        parts = [self.value(child) for child in node.children if child is not None]
+        given = [child for child in node.children if child is not None]
+        parts = [self.value(child) for child in given]
         if kind is None:
             return UNSET
-        if kind.kind == "record" and not isinstance(blank(kind), Real):
-            members: dict[str, Value] = {}
-            for i, (name, _, t) in enumerate(kind.fields):
-                members[name] = converted(parts[i], t) if i < len(parts) else number(0, t)
-            return Record(members)
-        if kind.kind == "array":
-            return self._cells(kind, parts)
-        if kind.kind in ("int", "pointer"):
+        if kind.kind in ("int", "pointer", "float"):
             return converted(parts[0], kind) if parts else number(0, kind)
-        return REAL
+        wanted: list[Type] = []
+        if kind.kind == "record":
+            wanted = [t for _, _, t in kind.fields][: 1 if kind.union else None]
+        elif kind.kind == "array" and kind.to is not None:
+            wanted = [kind.to] * kind.extent
+        plain = len(parts) <= len(wanted) and kind.plain
+        for child, t in zip(given, wanted, strict=False):
+            if t.kind == "reference":
+                self.escape(self.place(child))
+            inner = child.type.kind if child.type is not None else "other"
+            plain = plain and child.kind != "other" and (inner in ("array", "record")) == (
+                t.kind in ("array", "record"))  # fmt: skip
+        if not plain or isinstance(blank(kind), Real):
+            return lost(kind, Unknown("what a list in braces sets is not followed"))
+        if kind.kind == "array":
+            made: Value = Cells({}, number(0))
+            for i, (part, t) in enumerate(zip(parts, wanted, strict=False)):
+                made = written(made, kind, i * t.bytes, t, part)
+            return made
+        members: dict[str, Value] = {}
+        for i, (name, _, t) in enumerate(kind.fields):
+            value = fitted(converted(parts[i], t), kind.narrow.get(name)) if i < len(parts) else zero(t)
+            members[name] = lost(t, UNSET) if kind.union and i else value
+        return Record(members)
 
-    def _cells(self, kind: Type, parts: list[Value]) -> Value:
-        if not isinstance(blank(kind), Cells) or kind.to is None:
-            return REAL
-        found: dict[int, Value] = {}
-        for i, part in enumerate(parts):
-            if isinstance(part, Cells):
-                found |= {i * kind.to.bytes + at: v for at, v in part.elements.items()}
-            else:
-                found[i * kind.to.bytes] = part
-        return Cells(found, number(0))
-
-    def _this(self) -> Value:
-        for entry in reversed(self.stack):
-            if not isinstance(entry, (Sum, Unknown)) and entry.kind == "function":
-                if entry.this is not None and entry.this.address is not None:
-                    return entry.this.address
-                break
-        return Unknown("an object that is not in memory")
-
-    # --- places -----------------------------------------------------------------------------------------
-
-    def place(self, node: Node) -> Place:
-        """The place that an expression names."""
-        self.seen.add((node.line, node.column))
-        match node.kind:
-            case "name":
-                return self._named(node)
-            case "subscript":
-                base, index = node.children
-                return self._element(node, self.value(base), self.value(index))
-            case "unary" if node.value == "*":
-                return self._element(node, self.value(node.children[0]), number(0))
-            case "unary" if node.value in ("++x", "--x"):
-                inner = node.part(0)
-                self.value(node)
-                return self.place(inner)
-            case "member":
-                return self._member(node)
-            case "cast":
-                inner = node.part(0)
-                place = self.place(inner)
-                return Place(node.type, place.address, place.variable, place.base, place.member, place.why)
-            case "assign":
-                target = self._assigned(node)
-                self.store(node, target)
-                return target
-            case "call":
-                return self.call_place(node)
-            case "binary" if node.value == ",":
-                self.value(node.children[0])
-                return self.place(node.part(1))
-            case "cond":
-                condition = self.condition(node.children[0])
-                if isinstance(condition, Sum) and condition.known:
-                    return self.place(node.part(1 if condition.constant else 2))
-        kept = self.value(node)
-        if isinstance(kept, Record):
-            return Place(node.type, variable=self._hold(kept))
-        if isinstance(kept, (Cells, Real, Number)):
-            return Place(node.type, why=Unknown("a value that is not kept"))
-        return Place(node.type, why=unknown(kept))
-
-    _held = -1
-
-    def _hold(self, value: Value) -> int:
-        """A variable of no name for a value that is used as a place."""
-        self._held -= 1
-        self.variables[self._held] = value
-        return self._held
-
-    def _named(self, node: Node) -> Place:
-        key = node.value
-        if key in self.references:
-            return self.references[key]
-        declared = self.declaration(key)
-        if declared.space in ("shared", "constant", "global"):
-            if declared.name in self.geometry:
-                return Place(node.type, variable=key)
-            if declared.space == "shared":
-                self.shared[key] = declared
-            return Place(
-                declared.type, Address(Array(declared.name, declared.space, key, declared.type), ZERO)
-            )
-        if declared.type.kind == "array":
-            return Place(declared.type, Address(register_array(declared), ZERO))
-        return Place(declared.type, variable=key)
-
-    def _element(self, node: Node, base: Value, index: Value) -> Place:
-        if isinstance(base, Number) and isinstance(index, Address):
-            base, index = index, base
-        if isinstance(base, Unknown) and base.array is not None:
-            return Place(node.type, Address(base.array, ZERO), why=base)
-        if not isinstance(base, Address):
-            return Place(node.type, why=unknown(base))
-        if not isinstance(index, Number):
-            why = replace(unknown(index), array=base.array)
-            return Place(node.type, Address(base.array, ZERO), why=why)
-        size = node.type.bytes if node.type is not None else 1
-        if base.array.space == "local":
-            self.registers[node.line, node.column] = base.array.name
-        at = moved(base, scale(index.exact, size))
-        held = node.part(0).children[0] if node.part(0).kind == "cast" else None  # an array that decays
-        if held is not None and held.type is not None and held.type.kind == "array":
-            at = replace(at, inner=(*at.inner, (index.exact, held.type.extent)))
-        return Place(node.type, at)
-
-    def _member(self, node: Node) -> Place:
-        inner = node.children[0] if node.children else None
-        if inner is None:
-            base = None
-            for entry in reversed(self.stack):
-                if not isinstance(entry, (Sum, Unknown)) and entry.kind == "function":
-                    base = entry.this
-                    break
-            if base is None:
-                return Place(node.type, why=Unknown("a member of an object that is not known"))
-        elif inner.type is not None and inner.type.kind == "pointer":
-            target = self.value(inner)
-            if not isinstance(target, Address):
-                return Place(node.type, why=unknown(target))
-            base = Place(inner.type.to, target)
-        else:
-            base = self.place(inner)
-        if base.why is not None and base.address is None:
-            return Place(node.type, why=base.why)
-        if base.address is not None and base.type is not None:
-            offset = next((at for name, at, _ in base.type.fields if name == node.value), None)
-            if offset is None or offset < 0:
-                return Place(node.type, why=Unknown(f"the member {node.value} has no place"))
-            return Place(node.type, moved(base.address, constant(offset)), why=base.why)
-        if node.type is not None and node.type.kind == "array":
-            key = self._hold(REAL if isinstance(blank(node.type), Real) else LOADED)
-            return Place(node.type, Address(Array(node.value, "local", key, node.type), ZERO))
-        return Place(node.type, base=base, member=node.value)
-
-    # --- loads and stores -------------------------------------------------------------------------------
-
-    def load(self, node: Node, place: Place) -> Value:
-        """What a place holds; of memory, a load."""
-        if place.base is not None:
-            whole = self.load(node, place.base)
-            if isinstance(whole, Record):
-                return whole.members.get(place.member, UNSET)
-            return REAL if isinstance(whole, Real) else unknown(whole)
-        if place.address is not None:
-            if place.type is not None and place.type.kind == "array":
-                return place.why or place.address
-            if place.address.array.space == "local":
-                if place.why is not None:  # which element: what it points at is another array
-                    return replace(place.why, array=None)
-                return self.load_register(place.address, place.type)
-            self.memory(node, "ld", place)
-            return REAL if place.type is not None and isinstance(blank(place.type), Real) else LOADED
-        if place.why is not None:
-            if place.type is not None and place.type.kind != "array":
-                self.touch(node, "ld", place.why, 0)
-            return place.why
-        if place.variable >= 0:
-            declared = self.declaration(place.variable)
-            if declared.name in self.geometry and declared.at_top:
-                return self.geometry[declared.name]
-            if place.variable not in self.variables and declared.init is not None:
-                return self.value(declared.init)
-            if place.variable not in self.variables and declared.at_top and declared.name in self.sets:
-                given = self.sets[declared.name]
-                return (
-                    number(int(given), declared.type) if declared.type.kind == "int" else Real(float(given))
-                )
-        return self.variables.get(place.variable, UNSET)
-
-    def store(self, node: Node, place: Place, value: Value | None = None) -> None:
-        """Set a place; in memory, a store."""
-        kept = self._kept if value is None else value
-        if place.base is not None:
-            whole = self.load(node, place.base)
-            if isinstance(whole, Record):
-                self.store(node, place.base, Record({**whole.members, place.member: kept}))
-            return
-        if place.address is not None:
-            if place.address.array.space == "local":
-                if place.why is not None:  # some element: none of them is known now
-                    self.variables[place.address.array.key] = Cells({}, place.why)
-                else:
-                    self.store_register(place.address, kept)
-            else:
-                self.memory(node, "st", place)
-            return
-        if place.why is not None:
-            self.touch(node, "st", place.why, 0)
-            return
-        self.variables[place.variable] = kept
-
-    def _assigned(self, node: Node) -> Place:
-        """The place that an assignment sets; its value is left in `_kept`."""
-        left, right = node.part(0), node.children[1]
+    def assigned(self, node: Node) -> Place:
+        """The place that an assignment has set."""
+        left, right = node.part(0), node.part(1)
+        value = self.value(right)
+        place = self.place(left)
         if node.value:
-            value = self.value(right)
-            place = self.place(left)
             before = self.load(left, place)
-            result = self.operated(node.value, before, value, left.type, left.type)
-            self._kept = converted(result, left.type)
-        else:
-            value = self.value(right)
-            place = self.place(left)
-            self._kept = converted(value, left.type)
+            value = self._compound(node.value, before, value, left.type, right.type)
+        self._kept = self.store_as(left, place, value)
         return place
 
-    def memory(self, node: Node, verb: str, place: Place) -> None:
-        """The instructions that load or store a place in memory."""
-        address, kind = place.address, place.type
-        if address is None:
-            return
-        if address.array.space == "constant":
-            self.constants[node.line, node.column] = address.array.name
-            return
-        if kind is None:
-            self.refuse(node, verb, address.array.name, "it has no type")
-            return
-        name = f"{verb}.{address.array.space}"
-        if kind.bytes in WIDTHS and (kind.align >= kind.bytes or kind.kind != "record"):
-            target: Address | Unknown = place.why if place.why is not None else address
-            self.touch(
-                node, f"{name}.b{8 * kind.bytes}", target, kind.bytes, address.array.name, address.array
-            )
-        elif kind.kind == "record" and kind.fields and all(at >= 0 for _, at, _ in kind.fields):
-            for _, at, part in kind.fields:
-                if part.kind == "array":
-                    self.refuse(node, name, address.array.name, "an array in a struct is moved as a whole")
-                else:
-                    self.memory(node, verb, Place(part, moved(address, constant(at)), why=place.why))
-        else:
-            self.refuse(node, name, address.array.name, f"no instruction moves {kind.bytes} bytes per lane")
+    def _compound(self, op: str, a: Value, b: Value, left: Type | None, right: Type | None) -> Value:
+        """What `a op= b` computes before it is converted to the type of a."""
+        if left is None or right is None or left.kind != "int" or right.kind != "int":
+            return self.operated(op, a, b, left, left)
+        of = promoted(left)
+        if op not in ("<<", ">>"):
+            of = common(of, promoted(right))
+            b = converted(b, of)
+        return self.operated(op, converted(a, of), b, of, of)
 
 
-def _not(condition: Condition) -> Condition:
-    return condition if isinstance(condition, Unknown) else negated(condition)
+def promoted(kind: Type) -> Type:
+    """The type in which an integer is computed with."""
+    if kind.bytes >= 4:
+        return kind
+    return Type("int", "int", 4, 4, True)
+
+
+def common(a: Type, b: Type) -> Type:
+    """The type in which two integers are computed with each other, both of them promoted."""
+    if a.bytes != b.bytes:
+        return a if a.bytes > b.bytes else b
+    return b if a.signed else a
+
+
+def zero(kind: Type) -> Value:
+    """What a member holds that a list in braces leaves out."""
+    if kind.kind in ("int", "pointer"):
+        return number(0, kind)
+    if only_real(kind):
+        return REAL
+    if kind.kind == "array":
+        return Cells({}, number(0))
+    if kind.kind == "record" and kind.plain:
+        return Record({name: zero(t) for name, _, t in kind.fields})
+    return UNSET
 
 
 def _on_reals(op: str, a: Value, b: Value) -> Value:

@@ -16,11 +16,12 @@ to MOST_UNROLLED turns; of what is still not known every access says so.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.source.front import Node
-from layoutalg.source.machine import Condition, Frame, conjunction
+from layoutalg.source.machine import Condition, Frame, conjunction, disjunction, inverse
 from layoutalg.source.recurrences import (
     LANES,
     MOST_TABLED,
@@ -45,14 +46,20 @@ from layoutalg.source.terms import (
     constant,
     held,
     minus,
+    nonnegative,
     substitute,
+    tabled,
     unwrapped,
     variable,
 )
-from layoutalg.source.values import Address, Cells, Number, Record, Unknown, Value, unknown
+from layoutalg.source.values import Address, Cells, Number, Unknown, Value, chosen, lost, unknown
 
 MOST_UNROLLED = 1024
 MOST_TURNS = 1 << 40
+FEW = 4
+"""Turns that are read one by one with their sums as they are."""
+
+CARRIED = Unknown("a loop changes it", carried=True)
 
 
 @dataclass(slots=True)
@@ -88,29 +95,41 @@ class Reader(Statements):
             parts = _Parts(node.children[0], None, node.part(-1), True)
         else:
             parts = _Parts(node.children[1], None, node.part(0), False)
-        start, mark = dict(self.variables), len(self.touches)
+        start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
         registers = dict(self.registers)
         carried = ""
-        try:
-            self._at_once(parts)
-            carried = next((t.why for t in self.touches[mark:] if t.carried), "")
-            if not carried and not self._lost(start):
-                return False
-            reason = carried or "what it leaves in variables is not known"
-        except NoForm as error:
-            reason = str(error)
-        after, touched = self.variables, self.touches[mark:]
+        changed = self._changed(parts)
+        while True:
+            try:
+                self._at_once(parts, changed)
+                carried = next((t.why for t in self.touches[mark:] if t.carried), "")
+                if not carried and not self._lost(start):
+                    return False
+                reason = carried or "what it leaves in variables is not known"
+                break
+            except _More as more:
+                changed = [*changed, *more.keys]
+                self.variables = dict(start)
+                del self.touches[mark:]
+                self.frames_back(frames)
+            except NoForm as error:
+                reason = str(error)
+                break
+        after, touched, after_frames = self.variables, self.touches[mark:], self.frames_kept()
         self.variables = dict(start)
         del self.touches[mark:]
+        self.frames_back(frames)
         self.unrolling += 1
         try:
             self._turn_by_turn(parts)
         except NoForm as error:
             self.variables, self.registers = dict(start), registers
             del self.touches[mark:]
+            self.frames_back(frames)
             if carried or touched:
                 self.variables = after
                 self.touches += touched
+                self.frames_back(after_frames)
                 return False
             self._not_read(parts, f"{reason}; {error}" if str(error) != reason else reason)
         finally:
@@ -132,48 +151,68 @@ class Reader(Statements):
         """The body once, under a condition that is not known."""
         carried = bool(self.turns)  # of an outer loop that is read turn by turn, more is known
         reason = Unknown(f"the turns of its loop are not known: {why}", carried=carried)
-        for key in self._changed(parts):
-            self.variables[key] = Unknown(f"a loop changes it: {why}", carried=carried)
-        with self.frame("loop"), self.under(reason):
-            if parts.condition is not None:
-                self.condition(parts.condition)
-            self.run(parts.body)
-            if parts.step is not None:
-                self.value(parts.step)
-        for key in self._changed(parts):
-            self.variables[key] = Unknown(f"a loop changes it: {why}", carried=carried)
+        lost = Unknown(f"a loop changes it: {why}", carried=carried)
+        start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
+        changed = {key for key in self._changed(parts) if key in start}
+        while True:
+            self.lose(changed, lost)
+            before = dict(self.variables)
+            with self.frame("loop"), self.under(reason):
+                if parts.condition is not None:
+                    self.condition(parts.condition)
+                self.run(parts.body)
+                if parts.step is not None:
+                    self.value(parts.step)
+            fresh = {k for k in start if self.variables.get(k) is not before[k]} - changed
+            if not fresh:
+                break
+            changed |= fresh
+            self.variables = dict(start)
+            self.frames_back(frames)
+            del self.touches[mark:]
+        self.lose(changed, lost)
 
     # --- once for all turns -----------------------------------------------------------------------------
 
-    def _at_once(self, parts: _Parts) -> None:
+    def _at_once(self, parts: _Parts, may_change: list[int]) -> None:
         for key in _declared_in(parts.body):
             self.variables.pop(key, None)
         start = dict(self.variables)
-        tried = self._tried(parts, start)
+        tried = self._tried(parts, start, may_change)
         self.loops += 1
         name = f"t{self.loops}"
         forms, guard, turns, count = self._solved(tried, start, parts, name)
         turn = variable(name, 0, max(turns - 1, 0))
         self._enter(forms, start, turn, tried)
+        before = dict(self.variables)
         depth = len(self.turns)
         self.turns.append((name, turns))
-        with self.frame("loop"), self.under(ZERO if turns == 0 else substitute(guard, {name: turn})):
+        with self.frame("loop") as frame, self.under(ZERO if turns == 0 else substitute(guard, {name: turn})):
             if parts.first and parts.condition is not None:
                 self.condition(parts.condition)
-            self.run(parts.body)
+            ended = self.run(parts.body)
+            for left, kept in frame.leaving:
+                self.variables = kept if ended else self.merge(left, kept, self.variables)
+                ended = False
             if not parts.first and parts.condition is not None:
                 self.condition(parts.condition)
             if parts.step is not None:
                 self.value(parts.step)
         del self.turns[depth:]
-        ended = self.variables
-        self.variables = dict(ended)
+        self._more(before, tried.after)
+        after = self.variables
+        self.variables = dict(after)
         self._enter(forms, start, count, tried)
-        for key, value in ended.items():
-            if isinstance(value, Cells) and key in start:
-                self.variables[key] = _settled(value, name)
-            elif isinstance(value, Record) and key in start and key in tried.after:
-                self.variables[key] = Unknown("a loop changes it", carried=True)
+        some = nonnegative(minus(count, ONE))
+        for key, value in after.items():
+            if isinstance(value, Cells) and key in tried.after:
+                self.variables[key] = chosen(some, _settled(value, name), start[key])
+
+    def _more(self, before: dict[int, Value], known: Collection[int]) -> None:
+        """Raise where a turn has changed a variable that was not known to change."""
+        fresh = [k for k, v in before.items() if k not in known and self.variables.get(k) is not v]
+        if fresh:
+            raise _More(fresh)
 
     def _enter(self, forms: dict[int, Any], start: dict[int, Value], turn: Sum, tried: _Tried) -> None:
         """Give every variable that the loop changes its value at a turn."""
@@ -181,18 +220,21 @@ class Reader(Statements):
             before = start[key]
             form = forms.get(key)
             if isinstance(form, Unknown):
-                self.variables[key] = form
+                self.variables[key] = lost(self.kind_of_variable(key), form)
+            elif isinstance(before, Cells):
+                self.variables[key] = _entering(before, tried.after[key])
             elif form is not None and isinstance(before, Number):
                 self.variables[key] = Number(form(turn), before.bits, before.signed)
             elif form is not None and isinstance(before, Address):
                 self.variables[key] = Address(before.array, form(turn))
 
-    def _tried(self, parts: _Parts, start: dict[int, Value]) -> _Tried:
+    def _tried(self, parts: _Parts, start: dict[int, Value], may_change: list[int]) -> _Tried:
         """One turn with every changed variable standing for itself."""
         names: dict[str, int] = {}
-        changed = [key for key in self._changed(parts) if key in start]
+        changed = [key for key in may_change if key in start]
         mark, registers = len(self.turns), dict(self.registers)
         self.trying += 1
+        around = self.frames_kept()
         try:
             for key in changed:
                 before = start[key]
@@ -205,31 +247,36 @@ class Reader(Statements):
                     names[name] = key
                     self.variables[key] = Address(before.array, stand)
                 elif isinstance(before, Cells):
-                    self.variables[key] = Cells({}, Unknown("a loop changes it", carried=True))
-            around = [f for f in self.stack if isinstance(f, Frame)]
-            offs = [(f.off, f.turn_off) for f in around]
+                    self.variables[key] = Cells({}, CARRIED)
+                elif not isinstance(before, Unknown):
+                    self.variables[key] = lost(self.kind_of_variable(key), CARRIED)
+            entered = dict(self.variables)
             with self.frame("loop") as frame:
                 condition: Condition = ONE
                 if parts.first:
+                    made = self.made
                     condition = self.condition(parts.condition)
+                    if self.made != made or any(self.variables.get(k) is not v for k, v in entered.items()):
+                        raise NoForm("its condition loads, stores or sets variables")
                     self.stack.append(condition)
                 ended = self.run(parts.body)
                 for left, kept in frame.leaving:
                     self.variables = kept if ended else self.merge(left, kept, self.variables)
+                    ended = False
                 if parts.step is not None:
                     self.value(parts.step)
                 if not parts.first:
                     condition = self.condition(parts.condition)
-            broken = bool(frame.breaks) or any(
-                (f.off, f.turn_off) != before for f, before in zip(around, offs, strict=True)
-            )
-            for one, (off, turn_off) in zip(around, offs, strict=True):
-                one.off, one.turn_off = off, turn_off
-            if broken:
+            if frame.breaks or any(
+                (f.off, f.turn_off, len(f.breaks)) != (off, turn_off, len(breaks))
+                for f, (off, turn_off, _, breaks, _, _) in around
+            ):
                 raise NoForm("lanes leave the loop inside of it")
+            self._more(entered, changed)
             after = {key: self.variables.get(key, start[key]) for key in changed}
         finally:
             self.trying -= 1
+            self.frames_back(around)
             self.variables = dict(start)
             self.registers = registers
             del self.turns[mark:]
@@ -255,7 +302,10 @@ class Reader(Statements):
                 after[n] = ended
         for key, value in tried.after.items():
             if key not in stands.values() and not isinstance(start[key], Cells):
-                forms[key] = value if isinstance(value, Unknown) else unknown(start[key])
+                known = isinstance(value, Unknown) or isinstance(start[key], Unknown)
+                forms[key] = (
+                    unknown(value if isinstance(value, Unknown) else start[key]) if known else CARRIED
+                )
         kinds = {n: kind_of(start[key]) for n, key in stands.items()}
         walk = Walk(begin, after, kinds, self.threads)
         solved: dict[str, Any] = {}
@@ -295,7 +345,7 @@ class Reader(Statements):
                     if held(form, width, signed).key != form.key:
                         raise NoForm("a number that ends it may leave its type")
                 within = substitute(condition, {n: solved[n](reached) for n in needed})
-                if within.key != unwrapped(within).key:
+                if within.key != substitute(at, {name: reached}).key:
                     raise NoForm("a number in its condition may leave its type")
                 count = found if parts.first else add(found, ONE)
                 turns = max(count.high, 0)
@@ -350,11 +400,13 @@ class Reader(Statements):
 
     def _turn_by_turn(self, parts: _Parts) -> None:
         """Read the body for each turn; raises NoForm where it does not end."""
+        effects = parts.condition is not None and self._acts(parts.condition)
         with self.frame("loop") as frame:
             for number in range(MOST_UNROLLED + 1):
                 condition: Condition = ONE
                 if parts.first or number:
-                    condition = self.condition(parts.condition)
+                    inside = self._inside(frame)
+                    condition = self.only_where(inside, lambda: self.condition(parts.condition))
                 if isinstance(condition, Unknown):
                     raise _Wanted(condition) if condition.name else NoForm(condition.why)
                 if not condition.known and (
@@ -362,9 +414,16 @@ class Reader(Statements):
                 ):
                     raise NoForm("its condition depends on another loop")
                 whole = conjunction(condition, self._inside(frame))
+                if number >= FEW and isinstance(whole, Sum):
+                    whole = tabled(whole, self.threads)
+                    condition = tabled(condition, self.threads)
                 if isinstance(whole, Sum) and whole.known and not whole.constant:
-                    self._after_breaks(frame)
+                    self.after_breaks(frame)
                     return
+                if effects:  # for lanes that have ended, it is not asked again
+                    frame.breaks.append((conjunction(self._inside(frame), inverse(condition)),
+                                         dict(self.variables)))  # fmt: skip
+                    frame.off = disjunction(frame.off, inverse(condition))
                 if number == MOST_UNROLLED:
                     break
                 before = dict(self.variables)
@@ -376,24 +435,40 @@ class Reader(Statements):
                     self.variables = kept if ended else self.merge(left, kept, self.variables)
                     ended = False
                 frame.turn_off = ZERO
-                if ended:
-                    self._after_breaks(frame)
+                if ended:  # lanes that did not come in go on with what they had
+                    self.variables = self.merge(condition, self.variables, before)
+                    self.after_breaks(frame)
                     return
-                with self.under(condition):
-                    if parts.step is not None:
+                if parts.step is not None:
+                    with self.under(condition):
                         self.value(parts.step)
                 if isinstance(condition, Sum) and not condition.known:
                     self.variables = self.merge(condition, self.variables, before)
+                if number >= FEW:
+                    self._tabled(frame, before)
         raise NoForm(f"it was read for {MOST_UNROLLED} turns and has not ended")
+
+    def _tabled(self, frame: Frame, before: dict[int, Value]) -> None:
+        """Keep what a turn has changed small."""
+        for key, value in self.variables.items():
+            if isinstance(value, Number) and before.get(key) is not value:
+                self.variables[key] = Number(tabled(value.exact, self.threads), value.bits, value.signed)
+        if isinstance(frame.off, Sum):
+            frame.off = tabled(frame.off, self.threads)
 
     def _inside(self, frame: Frame) -> Condition:
         off = frame.off
         return off if isinstance(off, Unknown) else minus(ONE, off)
 
-    def _after_breaks(self, frame: Frame) -> None:
-        """Lanes that broke off go on with the values that they had."""
-        for condition, kept in frame.breaks:
-            self.variables = self.merge(condition, kept, self.variables)
+    def _acts(self, top: Node) -> bool:
+        """Whether an expression may load, store or set something."""
+        return any(
+            n.kind not in ("const", "name", "cast", "binary", "cond", "member", "unary")
+            or (n.kind == "name" and self.declaration(n.value).space != "local")
+            or (n.kind == "member" and any(c.type and c.type.kind == "pointer" for c in n.children if c))
+            or (n.kind == "unary" and n.value not in ("+", "-", "~", "!"))
+            for n in top.walk()
+        )
 
     # --- what a loop changes ----------------------------------------------------------------------------
 
@@ -457,6 +532,14 @@ class Reader(Statements):
         return None
 
 
+class _More(Exception):
+    """Variables that a loop changes beyond those that its text names."""
+
+    def __init__(self, keys: list[int]) -> None:
+        super().__init__("a loop changes more variables")
+        self.keys = keys
+
+
 class _Wanted(NoForm):
     """A loop whose turns --set would tell."""
 
@@ -469,6 +552,13 @@ def _changed_to(value: Value) -> Unknown:
     """What a variable is after a loop that sets it to something that is not a number."""
     found = unknown(value)
     return Unknown(found.why, found.name, found.carried)
+
+
+def _entering(before: Cells, after: Value) -> Value:
+    """Elements in a turn, where those that a turn sets are not known when it begins."""
+    if not isinstance(after, Cells) or after.rest is not CARRIED:
+        return Cells({}, CARRIED)
+    return Cells({**before.elements, **dict.fromkeys(after.elements, CARRIED)}, before.rest)
 
 
 def _settled(value: Cells, name: str) -> Cells:

@@ -13,10 +13,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from layoutalg.errors import ResourceError
+from layoutalg.errors import ParseError, ResourceError
 from layoutalg.source.front import Declaration, Function, Kernel, Node, Type
 from layoutalg.source.terms import ONE, ZERO, Sum, both, either, negated
-from layoutalg.source.values import UNSET, Address, Array, Cells, Number, Unknown, Value, chosen
+from layoutalg.source.values import (
+    PUNNED,
+    REAL,
+    UNSET,
+    Address,
+    Array,
+    Cells,
+    Real,
+    Unknown,
+    Value,
+    chosen,
+    leaf,
+    lost,
+    only_real,
+    read,
+    same_kind,
+    written,
+)
 
 Condition: TypeAlias = "Sum | Unknown"
 
@@ -70,7 +87,10 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """Where a value is kept: in memory or an array in registers, in a variable, or in a member of either."""
+    """Where a value is kept: in memory or an array in registers, in a variable, or in a member of either.
+
+    `narrow` are the bits of a bit-field; `choice` is (condition, where it holds, elsewhere).
+    """
 
     type: Type | None
     address: Address | None = None
@@ -78,6 +98,8 @@ class Place:
     base: Place | None = None
     member: str = ""
     why: Unknown | None = None
+    narrow: int | None = None
+    choice: tuple[Condition, Place, Place] | None = None
 
 
 def conjunction(a: Condition, b: Condition) -> Condition:
@@ -120,12 +142,19 @@ class State:
         self.registers: dict[tuple[int, int], str] = {}
         self.constants: dict[tuple[int, int], str] = {}
         self.functions: list[Function] = []
-        self.reached: set[str] = set()
+        self.reached: set[tuple[str, tuple[int, int]]] = set()
         self.shared: dict[int, Declaration] = {}
         self.trying = 0
         self.unrolling = 0
         self.epoch = 0
         self.fenced: set[str] = set()
+        self.held_types: dict[int, Type | None] = {}
+        self.escaped: set[int] = set()
+        self.leaked: set[int] = set()
+        self.jumps: dict[int, list[tuple[int, int]]] = {}
+        self.prepared: set[int] = set()
+        self.removed: list[tuple[int, int, str]] = []
+        self.made = 0
         self.steps = 0
         self.loops = 0
 
@@ -180,20 +209,43 @@ class State:
         finally:
             del self.stack[depth:]
 
-    def leave(self, kind: str) -> Frame:
-        """Turn off the lanes that are here in the innermost frame of a kind; "turn": this turn of a loop."""
-        wanted = "loop" if kind == "turn" else kind
-        frames = [(i, e) for i, e in enumerate(self.stack) if isinstance(e, Frame) and e.kind == wanted]
+    def leave(self, kind: str) -> None:
+        """Turn off the lanes that are here in the innermost frame: of a function, a loop ("turn": for this
+        turn), or, "break", of a loop or a switch."""
+        kinds = {"turn": ("loop",), "break": ("loop", "switch")}.get(kind, (kind,))
+        frames = [(i, e) for i, e in enumerate(self.stack) if isinstance(e, Frame) and e.kind in kinds]
+        if not frames:
+            raise ParseError(f"a {kind} stands where nothing is left")
         at, frame = frames[-1]
         condition = self.here(at)
+        if isinstance(condition, Sum) and condition.known and not condition.constant:
+            return
         if kind == "turn":
             frame.leaving.append((condition, dict(self.variables)))
             frame.turn_off = disjunction(frame.turn_off, condition)
         else:
-            if kind == "loop":
-                frame.breaks.append((condition, dict(self.variables)))
+            frame.breaks.append((condition, dict(self.variables)))
             frame.off = disjunction(frame.off, condition)
-        return frame
+
+    def frames_kept(self) -> list[tuple[Frame, Any]]:
+        """What the frames around know, to be given back to `frames_back`."""
+        return [
+            (f, (f.off, f.turn_off, list(f.leaving), list(f.breaks), f.result, f.place))
+            for f in self.stack
+            if isinstance(f, Frame)
+        ]
+
+    def frames_back(self, kept: list[tuple[Frame, Any]]) -> None:
+        """Undo what was read since `frames_kept`."""
+        for f, (off, turn_off, leaving, breaks, result, place) in kept:
+            f.off, f.turn_off, f.leaving, f.breaks = off, turn_off, list(leaving), list(breaks)
+            f.result, f.place = result, place
+
+    def after_breaks(self, frame: Frame, keys: set[int] | None = None) -> None:
+        """Lanes that broke off go on with the values that they had."""
+        for condition, kept in frame.breaks:
+            merged = self.merge(condition, kept, self.variables)
+            self.variables = merged if keys is None else {k: v for k, v in merged.items() if k in keys}
 
     # --- what is touched --------------------------------------------------------------------------------
 
@@ -210,6 +262,7 @@ class State:
 
         `of` is the array where the target is not known.
         """
+        self.made += 1
         if self.trying:
             return
         of = target.array or of
@@ -252,61 +305,39 @@ class State:
         return out
 
     def load_register(self, address: Address, given: Type | None) -> Value:
-        """An element of an array in registers."""
-        held = self.variables.get(address.array.key, UNSET)
-        if not isinstance(held, Cells):
-            return held
-        if not address.offset.known:
-            if not held.elements:
-                return held.rest
-            rests = [
-                v for v in (*held.elements.values(), held.rest) if not isinstance(v, Unknown) or v.carried
-            ]
-            if not rests:
-                return next(iter(held.elements.values()))
-            return Unknown("an element of an array in registers is taken by an index that is no constant",
-                           carried=True)  # fmt: skip
-        at = address.offset.constant
-        if given is not None and given.kind == "record":
-            return Record_of(held, at, given)
-        return held.elements.get(at, held.rest)
-
-    def store_register(self, address: Address, value: Value) -> None:
-        """Set an element of an array in registers."""
-        held = self.variables.get(address.array.key, UNSET)
-        if not isinstance(held, Cells):
-            if address.offset.known and address.offset.constant == 0 and address.array.type is not None \
-                    and address.array.type.kind in ("int", "pointer"):  # fmt: skip
-                self.variables[address.array.key] = value
-            return
+        """What is at an address of a variable."""
+        held, kind = self.variables.get(address.array.key, UNSET), address.array.type
+        if isinstance(held, Unknown) or kind is None or given is None:
+            return held if isinstance(held, Unknown) else PUNNED
         if address.offset.known:
-            self.variables[address.array.key] = Cells(
-                {**held.elements, address.offset.constant: value}, held.rest
-            )
-        elif (isinstance(value, Unknown) and not held.elements) or (
-            isinstance(value, Unknown) and all(isinstance(v, Unknown) for v in held.elements.values())
-        ):
-            self.variables[address.array.key] = Cells({}, value)
-        elif isinstance(value, (Number, Address)):
-            self.variables[address.array.key] = Cells(
-                {}, Unknown("an array in registers is set by an index that is no constant", carried=True)
-            )
+            return read(held, kind, address.offset.constant, given)
+        if isinstance(held, Real):
+            return REAL if only_real(given) else PUNNED
+        if not isinstance(held, Cells):
+            return Unknown("a part of a variable is taken by an index that is no constant", carried=True)
+        own = leaf(kind, 0)
+        if own is None or not same_kind(own[0], given):
+            return PUNNED if given.kind != "record" else Unknown("an element is taken by an index")
+        if not held.elements:
+            return held.rest
+        rests = [v for v in (*held.elements.values(), held.rest) if not isinstance(v, Unknown) or v.carried]
+        if not rests:
+            return next(iter(held.elements.values()))
+        return Unknown("an element of an array in registers is taken by an index that is no constant",
+                       carried=True)  # fmt: skip
+
+    def store_register(self, address: Address, given: Type | None, value: Value) -> None:
+        """Set what is at an address of a variable."""
+        key, kind = address.array.key, address.array.type
+        if kind is None:
+            self.variables[key] = PUNNED
+        elif address.offset.known:
+            held = self.variables.get(key, UNSET)
+            self.variables[key] = written(held, kind, address.offset.constant, given, value)
         else:
-            self.variables[address.array.key] = Cells({}, value)
-
-
-def Record_of(held: Cells, at: int, given: Type) -> Value:
-    """A record out of the elements of an array in registers."""
-    from layoutalg.source.values import Record
-
-    if at in held.elements:
-        return held.elements[at]
-    return Record({name: held.elements.get(at + offset, held.rest) for name, offset, _ in given.fields})
-
-
-def register_array(declaration: Declaration) -> Array:
-    """The array in registers that a local variable is."""
-    return Array(declaration.name, "local", declaration.number, declaration.type)
+            known = isinstance(value, Unknown) and not value.carried
+            self.variables[key] = lost(kind, Unknown("a variable is set by an index that is no constant",
+                                                     carried=not known))  # fmt: skip
 
 
 MOST_ALIGNED = 16

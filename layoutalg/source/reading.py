@@ -168,7 +168,7 @@ def read_kernel(
             f"a block has {threads} threads, and {machine.name} has at most {machine.max_threads_per_block}"
         )
     given = checked_sets(sets or {})
-    parsed = parse_cuda(text, kernel=kernel, sets=given, folder=folder)
+    parsed = parse_cuda(text, kernel=kernel, sets=given, folder=folder, arch=machine.name)
     if not parsed.kernels:
         if kernel is not None and parsed.names:
             raise UnknownNameError("kernel", kernel, parsed.names)
@@ -278,6 +278,7 @@ class _Reading:
 
     def _read(self, kernel: Kernel, root: Function) -> None:
         reader = Reader(kernel, {}, self._geometry(), self.launch.threads)
+        reader.removed = [(one.first, one.last, one.text) for one in self.parsed.removed]
         bound: list[tuple[int, Value | Any]] = []
         for key in root.parameters:
             declared = kernel.declarations[key]
@@ -401,12 +402,17 @@ class _Reading:
 
     # --- the census -------------------------------------------------------------------------------------
 
-    def _census(self, kernel: Kernel, reached: Collection[str], seen: Collection[tuple[int, int]]) -> None:
+    def _census(
+        self,
+        kernel: Kernel,
+        reached: Collection[tuple[str, tuple[int, int]]],
+        seen: Collection[tuple[int, int]],
+    ) -> None:
         """Tell of every site that the front end has not, or that was not come to."""
         told = {(a.line, a.column) for a in self.accesses}
         for one in untold(self.parsed, kernel, reached, seen, told):
             self._tell(one.line, one.column, one.op, "", one.why)
-        self._unfollowed(kernel, {kernel.name.rpartition("::")[2], *reached})
+        self._unfollowed(kernel, {kernel.name.rpartition("::")[2], *(name for name, _ in reached)})
 
     def _unfollowed(self, kernel: Kernel, names: Collection[str]) -> None:
         """Tell of what may do more than is listed, and of statements taken out of which no access is told."""

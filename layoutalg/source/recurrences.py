@@ -194,8 +194,10 @@ class Walk:
                 value = value & ((1 << width) - 1)
                 if signed:
                     value = np.where(value >= 1 << (width - 1), value - (1 << width), value)
-            elif value.size and int(np.abs(value).max()) >= 1 << 61:
-                raise NoForm("a number of it grows past 2^61")
+            elif value.size and (
+                int(np.abs(value).max()) >= 1 << 61 or (not signed and int(value.min()) < 0)
+            ):
+                raise NoForm("a number of it grows past 2^61, or below 0")
             out[n] = value
         return out
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from layoutalg.source.calls import Calls
-from layoutalg.source.front import Node
-from layoutalg.source.machine import Frame, Place, inverse
-from layoutalg.source.terms import ZERO, Sum
-from layoutalg.source.values import UNSET, Address, Unknown, Value, blank, chosen, converted
+from layoutalg.source.front import Function, Node
+from layoutalg.source.machine import Condition, Frame, conjunction, disjunction, inverse
+from layoutalg.source.terms import ONE, ZERO, Sum, compare
+from layoutalg.source.values import UNSET, Address, Number, Unknown, Value, blank, chosen, converted, unknown
 
 
 class Statements(Calls):
@@ -32,25 +34,50 @@ class Statements(Calls):
             case "return":
                 return self._returned(node)
             case "break" | "continue":
-                self.leave("loop" if node.kind == "break" else "turn")
+                self.leave("break" if node.kind == "break" else "turn")
                 return True
             case "null":
+                for first, last, text in self.removed:
+                    if first <= node.line <= last:
+                        self.gone(text)
                 return False
             case "label":
                 return self._block(node)
-            case "switch" | "goto" | "case" | "default":
-                self.skip(node, f"a {node.kind} statement is not read")
+            case "switch":
+                self._switch(node)
                 return False
-            case "other":
+            case "goto":  # all that it may skip or repeat is a region
+                return False
+            case "case" | "default" | "other":
                 self.unlisted(node)
-                self.skip(node, f"{node.value} is not read")
+                self.poison(node, f"{node.value or node.kind} is not read")
                 return False
         self.value(node)
         return False
 
+    def prepare(self, function: Function) -> None:
+        """Find the jumps of a function, once."""
+        if function.body is not None and id(function.body) not in self.prepared:
+            self.prepared.add(id(function.body))
+            self.jumps |= jumps_of(function.body)
+
     def _block(self, node: Node) -> bool:
         """Statements in order, to the first behind which nothing is reached."""
-        return any(self.run(child) for child in node.children if child is not None)
+        regions = self.jumps.get(id(node), ())
+        at = 0
+        while at < len(node.children):
+            end = next((last for first, last in regions if first == at), None)
+            if end is not None:
+                self.region(
+                    [c for c in node.children[at:end] if c is not None], "a jump may skip or repeat it"
+                )
+                at = end
+                continue
+            child = node.children[at]
+            at += 1
+            if child is not None and self.run(child):
+                return True
+        return False
 
     def _declared(self, node: Node) -> None:
         key, static = node.value
@@ -63,8 +90,12 @@ class Statements(Calls):
             return
         init = node.children[0] if node.children else None
         if declared.type.kind == "reference" and init is not None:
-            self.references[key] = self.place(init)
+            place = self.place(init)
+            self.escape(place)
+            self.references[key] = place
             return
+        if declared.type.ends:
+            self._ends(node, declared.type.name)
         if init is None:
             self.variables[key] = blank(declared.type)
             return
@@ -79,17 +110,15 @@ class Statements(Calls):
 
     def _branch(self, node: Node) -> bool:
         parts = [child for child in node.children if child is not None]
-        if len(parts) > 3 or (len(parts) == 3 and parts[0].kind == "decl"):
-            self.run(parts.pop(0))
+        if len(parts) not in (2, 3):
+            self.poison(node, "the form of an if statement is not read")
+            return False
         test, yes, no = parts[0], parts[1], parts[2] if len(parts) > 2 else None
         condition = self.condition(test)
         if isinstance(condition, Sum) and condition.known:
             taken, other_way = (yes, no) if condition.constant else (no, yes)
-            if other_way is not None and not self.trying and not self.unrolling:
-                kept = dict(self.variables)
-                with self.under(ZERO):  # read, so that it is told; it is never executed
-                    self.run(other_way)
-                self.variables = kept
+            if other_way is not None:
+                self.untaken(lambda: self.run(other_way))
             return self.run(taken) if taken is not None else False
         before = dict(self.variables)
         with self.under(condition):
@@ -116,25 +145,194 @@ class Statements(Calls):
                 result = self.value(node.children[0])
         at = max(i for i, e in enumerate(self.stack) if isinstance(e, Frame) and e.kind == "function")
         condition = self.here(at)
-        frame = self.leave("function")
-        if place is not None and frame.place is None:
-            frame.place = place
-        elif place is not None:
-            frame.place = Place(place.type, why=Unknown("a reference to one of two places, by a condition"))
-        frame.result = result if frame.result is UNSET else chosen(condition, result, frame.result)
+        frame = self.stack[at]
+        if isinstance(condition, Sum) and condition.known and not condition.constant:
+            return True
+        if place is not None and isinstance(frame, Frame):
+            before = frame.place
+            frame.place = place if before is None else self.either_place(condition, place, before)
+        elif isinstance(frame, Frame):
+            before_value = frame.result
+            frame.result = result if before_value is UNSET else chosen(condition, result, before_value)
+        self.leave("function")
         return True
 
-    def skip(self, node: Node, why: str) -> None:
-        """All below a statement that is not read: what it touches is told, what it sets is not known."""
-        with self.under(Unknown(why)):
-            before = dict(self.variables)
-            for child in node.children:
-                if child is None or child.kind in ("break", "continue", "goto", "const"):
-                    continue
-                if child.kind in ("switch", "case", "default", "block", "label"):
-                    self.skip(child, why)
-                else:
+    def _ends(self, node: Node, name: str) -> None:
+        """A destructor runs somewhere behind: what it does there is not followed."""
+        self.refuse(node, f"destroy {name}", "", "when a destructor runs is not followed")
+        self.leave_unknown(Unknown(f"a destructor of {name} runs"))
+
+    def leave_unknown(self, why: Unknown) -> None:
+        """Whether a lane of this function goes on is not known from here on."""
+        with self.under(why):
+            self.leave("function")
+
+    # --- what is not followed ---------------------------------------------------------------------------
+
+    def poison(self, node: Node, why: str) -> None:
+        """What a node is not followed of: its accesses are told, all variables that it names are lost."""
+        reason = Unknown(why)
+        held = node.value.get("object") if isinstance(node.value, dict) else None
+        keys = self.roots(node)
+        self.lose(keys, reason)
+        self.stray(reason)
+        with self.frame("loop"), self.under(reason):
+            for child in (*node.children, held):
+                if child is not None:
                     self.run(child)
-            for key, value in before.items():
-                if self.variables.get(key) is not value:
-                    self.variables[key] = chosen(Unknown(why), self.variables.get(key, UNSET), value)
+        self.lose(keys, reason)
+        self.stray(reason)
+
+    def gone(self, text: str) -> None:
+        """A statement was taken out for its error: what it may set is not known, nor who goes on."""
+        why = Unknown("a statement with an error may set it")
+        names: set[str] = {name for match in _SETS.findall(text) for name in match}
+        for called, given in _CALLS.findall(text):
+            if not called.startswith("__"):
+                names |= set(re.findall(r"\w+", given)) | {called.partition(".")[0]}
+        parts = set(_SETS_PART.findall(text))
+        keys = []
+        for key in (k for k in (*self.variables, *self.references) if k >= 0):
+            declared = self.declaration(key)
+            if declared.name in names or (declared.name in parts and declared.type.kind != "pointer"):
+                keys.append(key)
+        for key in keys:
+            place = self.references.get(key)
+            if place is not None:
+                self.escape(place)
+        self.lose(keys, why)
+        if any(key in self.references for key in keys) or re.search(r"\*|\w\s*\(", text):
+            self.stray(why)
+        words = set(re.findall(r"\b(?:return|break|continue|goto)\b", text))
+        with self.under(why):
+            if words & {"return", "goto"}:
+                self.leave("function")
+            elif words:
+                inside = any(isinstance(e, Frame) and e.kind == "loop" for e in self.stack)
+                self.leave("turn" if inside and "continue" in words else "break" if inside else "function")
+
+    def region(self, nodes: list[Node], why: str) -> None:
+        """Statements of which some are skipped or repeated: what they set is not known."""
+        reason = Unknown(why)
+        start, mark, frames = dict(self.variables), len(self.touches), self.frames_kept()
+        keys: set[int] = set()
+        while True:
+            self.lose(keys, reason)
+            before = dict(self.variables)
+            with self.under(reason):
+                for node in nodes:
+                    self.run(node)
+            fresh = {k for k, v in self.variables.items() if before.get(k) is not v} - keys
+            if not fresh & set(start):
+                break
+            keys |= fresh
+            self.variables = dict(start)
+            self.frames_back(frames)
+            del self.touches[mark:]
+        self.lose(keys | fresh, reason)
+
+    def _switch(self, node: Node) -> None:
+        """A switch whose cases are statements of its own block; lanes come in at their case."""
+        parts = [child for child in node.children if child is not None]
+        items = _cases(parts[1]) if len(parts) == 2 and parts[1].kind == "block" else None
+        if items is None or id(parts[1]) in self.jumps:
+            self.poison(node, "the form of a switch statement is not read")
+            return
+        value = self.value(parts[0])
+        tests: dict[int, Condition] = {}
+        other: Condition = ONE
+        for label in (label for labels, _ in items for label in labels if label.kind == "case"):
+            constant = self.value(label.children[0])
+            same: Condition = unknown(value)
+            if isinstance(value, Number) and isinstance(constant, Number):
+                same = compare("==", value.exact, constant.exact)
+            tests[id(label)] = same
+            other = conjunction(other, inverse(same))
+        with self.frame("switch") as frame:
+            inside: Condition = ZERO
+            for labels, statement in items:
+                for label in labels:
+                    inside = disjunction(inside, tests.get(id(label), other))
+                self.only_where(inside, lambda: self.run(statement))  # noqa: B023 - called at once
+        self.after_breaks(frame)
+
+
+_SETS = re.compile(
+    r"([A-Za-z_]\w*)(?=\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--))"
+    r"|(?:\+\+|--|&)\s*\(?\s*([A-Za-z_]\w*)"
+    r"|(?:^|[;{}])\s*(?:[A-Za-z_]\w*\s+)*[A-Za-z_][\w:<>]*[\s*&]+([A-Za-z_]\w*)"
+)
+"""Names that a text may set, take the address of, or declare."""
+
+_SETS_PART = re.compile(
+    r"([A-Za-z_]\w*)(?=(?:\s*\[[^;]*?\]|\s*\.\s*\w+)+\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--))"
+)
+"""Names of which a text may set an element or a member."""
+
+_CALLS = re.compile(r"([A-Za-z_][\w.]*)\s*\(([^;{}]*)\)")
+
+
+def _cases(body: Node) -> list[tuple[list[Node], Node]] | None:
+    """(labels, statement) of a switch; None where a label stands inside another statement."""
+    found: list[tuple[list[Node], Node]] = []
+    for child in body.children:
+        labels: list[Node] = []
+        statement = child
+        while statement is not None and statement.kind in ("case", "default"):
+            if len(statement.children) != (2 if statement.kind == "case" else 1):
+                return None
+            labels.append(statement)
+            statement = statement.children[-1]
+        if statement is None:
+            continue
+        if _labelled(statement):
+            return None
+        found.append((labels, statement))
+    return found
+
+
+def _labelled(node: Node) -> bool:
+    """Whether a case of the switch around it stands inside a statement."""
+    if node.kind in ("case", "default"):
+        return True
+    return node.kind != "switch" and any(_labelled(child) for child in node.children if child is not None)
+
+
+def jumps_of(body: Node) -> dict[int, list[tuple[int, int]]]:
+    """(first, behind the last) of the statements that jumps skip or repeat, by the block that they are in."""
+    gotos: list[tuple[str | None, tuple[tuple[Node, int], ...]]] = []
+    labels: dict[str, tuple[tuple[Node, int], ...]] = {}
+    waiting: list[tuple[Node, tuple[tuple[Node, int], ...]]] = [(body, ())]
+    while waiting:
+        node, path = waiting.pop()
+        if node.kind == "label":
+            labels[node.value] = path
+        elif node.kind == "goto" or (node.kind == "other" and node.value == "INDIRECT_GOTO_STMT"):
+            gotos.append((node.value if node.kind == "goto" else None, path))
+        waiting += [(c, (*path, (node, i))) for i, c in enumerate(node.children) if c is not None]
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for name, path in gotos:
+        target = labels.get(name) if name is not None else None
+        if target is None:
+            spans.setdefault(id(body), []).append((0, len(body.children)))
+            continue
+        depth = 0
+        while depth + 1 < min(len(path), len(target)) and path[depth] == target[depth]:
+            depth += 1
+        while path[depth][0].kind != "block":
+            depth -= 1
+        (block, a), (_, b) = path[depth], target[depth]
+        beside = a < b and len(target) == depth + 1
+        spans.setdefault(id(block), []).append((min(a, b), max(a, b) + (not beside)))
+    return {key: _joined(found) for key, found in spans.items()}
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans that overlap, as one."""
+    out: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if out and first < out[-1][1]:
+            out[-1] = out[-1][0], max(last, out[-1][1])
+        else:
+            out.append((first, last))
+    return out

@@ -27,6 +27,9 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+MOST_VALUE = 1 << 61
+"""What 64-bit arithmetic holds, with room for a sum."""
+
 FREE = 1 << 70
 """The bound of what has none."""
 
@@ -259,6 +262,9 @@ def bits(op: str, a: Sum, b: Sum) -> Sum:
         least, most = 0, min(a.high, b.high) if op == "and" else top
     elif op == "and" and b.known and b.constant >= 0:
         least, most = 0, b.constant
+    elif max(abs(a.low), abs(a.high), abs(b.low), abs(b.high)) < FREE:
+        top = 1 << max((x if x >= 0 else ~x).bit_length() for x in (a.low, a.high, b.low, b.high))
+        least, most = -top, top - 1
     return _atom(op, (a, b), least, most)
 
 
@@ -364,6 +370,36 @@ def table(at: Sum, entries: Any) -> Sum:
     if at.known and entries.ndim == 1:
         return constant(int(entries[at.constant]))
     return _atom("table", (at,), low, high, entries, (entries.shape, entries.tobytes()))
+
+
+def widest(*sums: Sum) -> int:
+    """The greatest magnitude that a number in sums may reach."""
+    most = 0
+    seen: set[int] = set()
+    waiting = list(sums)
+    while waiting:
+        one = waiting.pop()
+        most = max(most, abs(one.low), abs(one.high))
+        for atom, _ in one.parts:
+            if atom.order not in seen:
+                seen.add(atom.order)
+                waiting += atom.args
+    return most
+
+
+def tabled(one: Sum, threads: Mapping[str, Any]) -> Sum:
+    """A sum of thread numbers alone as a table of its values, of others itself.
+
+    What is read turn by turn grows a sum around a sum; the table is as exact and stays one atom.
+    """
+    import numpy as np
+
+    if one.fresh or not one.variables <= {"x", "y", "z", "thread"} or widest(one) >= MOST_VALUE:
+        return one
+    if all(atom.op in ("var", "table") for atom, _ in one.parts) and len(one.parts) < 3:
+        return one
+    found = np.broadcast_to(np.asarray(values(one, threads), dtype=np.int64), threads["thread"].shape)
+    return table(ZERO, found.reshape(1, -1))
 
 
 def substitute(one: Sum, given: Mapping[str, Sum]) -> Sum:

@@ -186,15 +186,19 @@ class Untold(NamedTuple):
 def untold(
     parsed: Parsed,
     kernel: Kernel,
-    reached: Collection[str],
+    reached: Collection[tuple[str, tuple[int, int]]],
     seen: Collection[tuple[int, int]],
     told: Collection[tuple[int, int]],
 ) -> Iterator[Untold]:
     """The sites of a kernel that were not seen, then the statements of which nothing is told.
 
-    `reached` are the functions that were read, `seen` the places; `told` those that are in the list.
+    `reached` are the functions that were read, with their first and last lines, `seen` the places; `told`
+    those that are in the list.
     """
-    names = _functions(parsed, kernel) if kernel.root is None else _read_functions(kernel, reached)
+    lines_of: dict[str, list[tuple[int, int]]] = {}
+    for name, extent in reached:
+        lines_of.setdefault(name, []).append(extent)
+    names = _functions(parsed, kernel) if kernel.root is None else _read_functions(kernel, lines_of)
     numbers = _numbers(parsed, kernel)
     known = set(told)
     nodes = {
@@ -203,6 +207,9 @@ def untold(
     for site in parsed.sites:
         at = (site.line, site.column)
         if site.function not in names or at in seen or at in known:
+            continue
+        around = lines_of.get(site.function)  # a name may be that of several functions
+        if around is not None and not any(first <= site.line <= last for first, last in around):
             continue
         if site.kind == "call" and (harmless(callee(site.text)) or numbers.issuperset(site.names)):
             continue

@@ -5,14 +5,26 @@
     Real      a floating point number, None where it is not known
     Record    the members of a struct
     Cells     the elements of an array in registers, by byte offset
+    Closure   a lambda, with the variables that it copied
     Unknown   not known, and why; `name` where --set NAME=.. would tell; `carried` where a loop makes it so;
               `array` where it is an address in it
 
-Values never change; a variable is given another one.
+Values never change; a variable is given another one.  A pointer reaches any byte of a variable, as any
+type (`read`, `written`): where the type that is wanted is the one that was stored, at the same byte, the
+value is known; everywhere else (a part of a number, a member of a union, a bit-field by its address) it is
+not.
+
+>>> int_, short = Type("int", "int", 4, 4, True), Type("int", "short", 2, 2, True)
+>>> pair = Type("array", "int[2]", 8, 4, extent=2, to=int_)
+>>> values = written(blank(pair), pair, 4, int_, number(7))
+>>> read(values, pair, 4, int_).sum.constant, read(values, pair, 4, short) is PUNNED
+(7, True)
 """
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -77,6 +89,13 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """A lambda: what the variables held that it copied when it was made."""
+
+    copies: Mapping[int, Value]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Unknown:
     """Not known: `why` is a clause that follows "not read:"."""
 
@@ -86,7 +105,7 @@ class Unknown:
     array: Array | None = None
 
 
-Value: TypeAlias = "Number | Address | Real | Record | Cells | Unknown"
+Value: TypeAlias = "Number | Address | Real | Record | Cells | Closure | Unknown"
 
 REAL = Real()
 LOADED = Unknown("it depends on values that are loaded from memory")
@@ -116,7 +135,7 @@ def chosen(condition: Sum | Unknown, a: Value, b: Value) -> Value:
     if isinstance(condition, Sum) and condition.known:
         return a if condition.constant else b
     if isinstance(a, Unknown) and isinstance(b, Unknown):
-        return b if b.name else a
+        return b if b.name or a is LOADED or a is UNSET else a
     if isinstance(a, Real) or isinstance(b, Real):
         return REAL
     same = _same(a, b)
@@ -141,8 +160,11 @@ def chosen(condition: Sum | Unknown, a: Value, b: Value) -> Value:
         return Cells(merged, chosen(condition, a.rest, b.rest))
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         worse = a if isinstance(a, Unknown) else b
+        other = b if worse is a else a
         if worse is UNSET:
-            return b if a is UNSET else a
+            return other
+        if isinstance(other, Address) and other.array.space == "local":
+            return Unknown(f"an address is in {other.array.name} or is not known, by a condition")
         return worse
     return Unknown("it is one of two kinds of value, by a condition")
 
@@ -174,19 +196,48 @@ def converted(value: Value, to: Type | None) -> Value:
             kept = value.exact if bits > value.bits else value.sum
             return Number(kept, bits, to.signed)
         if isinstance(value, Real):
-            if value.value is not None and abs(value.value) < 1 << 53:
-                return number(int(value.value), to)
-            return unknown(value)
+            return _from_real(value, to)
+        if isinstance(value, Address) and to.bool:
+            return number(1, to)
+        if isinstance(value, Address) and to.bytes < 4:
+            return Unknown(f"a part of an address of {value.array.name}")
         return value
     if to.kind == "float":
         if isinstance(value, Number):
-            return Real(float(value.exact.constant)) if value.exact.known else REAL
-        return value if isinstance(value, Real) else REAL
+            exact = value.exact
+            return Real(_rounded(float(exact.constant), to.bytes)) if exact.known else REAL
+        if isinstance(value, Real) and value.value is not None:
+            return Real(_rounded(value.value, to.bytes))
+        return REAL
     if to.kind == "pointer" and isinstance(value, Number):
         if value.exact.known and value.exact.constant == 0:
             return value
         return Unknown("a pointer is made of a number")
     return value
+
+
+def _from_real(value: Real, to: Type) -> Value:
+    """A floating point number as an integer: towards zero, where the type holds it."""
+    if value.value is None or not math.isfinite(value.value):
+        return unknown(value)
+    if to.bool:
+        return number(int(value.value != 0), to)
+    whole = int(value.value)
+    if held(constant(whole), 8 * to.bytes, to.signed).constant != whole:
+        return Unknown("a floating point number is past the integer type that it becomes")
+    return number(whole, to)
+
+
+def _rounded(value: float, width: int) -> float | None:
+    """A number as a type of `width` bytes holds it; None where that is not known."""
+    if width == 8 or not math.isfinite(value):
+        return value
+    if width == 4:
+        try:
+            return float(struct.unpack("f", struct.pack("f", value))[0])
+        except OverflowError:
+            return None
+    return value if value == int(value) and abs(value) <= 256 else None  # exact in every 2-byte type
 
 
 def moved(address: Address, by: Sum) -> Address:
@@ -206,16 +257,161 @@ def blank(given: Type | None) -> Value:
     if given.kind == "float":
         return REAL
     if given.kind == "array":
-        return blank(given.to) if _only_real(given) else Cells({}, UNSET)
+        return blank(given.to) if only_real(given) else Cells({}, UNSET)
     if given.kind == "record":
-        return REAL if _only_real(given) else Record({name: blank(t) for name, _, t in given.fields})
+        return REAL if only_real(given) else Record({name: blank(t) for name, _, t in given.fields})
     return UNSET
 
 
-def _only_real(given: Type) -> bool:
+def only_real(given: Type) -> bool:
     """Whether nothing but floating point numbers is in it."""
     if given.kind == "array" and given.to is not None:
-        return _only_real(given.to)
+        return only_real(given.to)
     if given.kind == "record":
-        return bool(given.fields) and all(_only_real(t) for _, _, t in given.fields)
+        return bool(given.fields) and all(only_real(t) for _, _, t in given.fields)
     return given.kind == "float"
+
+
+# --- variables by their bytes ---------------------------------------------------------------------------
+
+PUNNED = Unknown("bytes of a variable are read or set as another type")
+
+
+def same_kind(a: Type, b: Type) -> bool:
+    """Whether two types hold a value alike, up to the sign."""
+    return a.kind == b.kind and a.kind in ("int", "float", "pointer") and a.bytes == b.bytes
+
+
+def lost(kind: Type | None, why: Unknown) -> Value:
+    """What a variable holds of which nothing is known; floating point numbers are never known."""
+    if kind is None:
+        return why
+    if only_real(kind):
+        return REAL
+    if kind.kind == "array":
+        return Cells({}, why)
+    if kind.kind == "record" and kind.fields:
+        return Record({name: lost(t, why) for name, _, t in kind.fields})
+    return why
+
+
+def leaf(kind: Type, offset: int) -> tuple[Type, int] | None:
+    """The scalar around a byte and where it starts; None in unions, bit-fields and the gaps."""
+    if kind.kind == "array" and kind.to is not None and kind.to.bytes:
+        size = kind.to.bytes
+        inner = leaf(kind.to, offset % size)
+        return None if inner is None else (inner[0], offset // size * size + inner[1])
+    if kind.kind == "record":
+        if kind.union:
+            return None
+        for name, at, t in kind.fields:
+            if 0 <= at <= offset < at + t.bytes and name not in kind.narrow:
+                inner = leaf(t, offset - at)
+                return None if inner is None else (inner[0], at + inner[1])
+        return None
+    return (kind, 0) if offset < kind.bytes else None
+
+
+def read(value: Value, kind: Type, offset: int, wanted: Type | None) -> Value:
+    """What is at a byte of a value of type `kind`, as the type that is wanted."""
+    if isinstance(value, Unknown) or wanted is None:
+        return value if isinstance(value, Unknown) else PUNNED
+    if isinstance(value, Real) and kind.kind != "float":
+        return REAL if only_real(wanted) else PUNNED
+    if offset == 0 and _alike(kind, wanted):
+        return converted(value, wanted) if kind.kind in ("int", "float", "pointer") else value
+    if isinstance(value, Record):
+        for name, at, t in kind.fields:
+            if not kind.union and name not in kind.narrow and 0 <= at <= offset < at + t.bytes:
+                return read(value.members.get(name, UNSET), t, offset - at, wanted)
+        return PUNNED
+    if isinstance(value, Cells):
+        if wanted.kind == "record" and not wanted.union and not wanted.narrow:
+            return Record({name: read(value, kind, offset + at, t) for name, at, t in wanted.fields})
+        own = leaf(kind, offset)
+        if own is not None and own[1] == offset and same_kind(own[0], wanted):
+            return converted(value.elements.get(offset, value.rest), wanted)
+    return PUNNED
+
+
+def written(value: Value, kind: Type, offset: int, wanted: Type | None, new: Value) -> Value:
+    """A value of type `kind` after a store of `new`, of the type that is wanted, at a byte."""
+    if wanted is None:
+        return lost(kind, PUNNED)
+    if kind.kind not in ("array", "record"):
+        return converted(new, kind) if offset == 0 and same_kind(kind, wanted) else PUNNED
+    if offset == 0 and _alike(kind, wanted):
+        return new
+    if only_real(kind):
+        return REAL
+    if isinstance(value, Unknown):
+        value = lost(kind, value)
+    if isinstance(value, Record):
+        for name, at, t in kind.fields:
+            inside = 0 <= at <= offset and offset + wanted.bytes <= at + t.bytes
+            if not kind.union and name not in kind.narrow and inside:
+                part = written(value.members.get(name, UNSET), t, offset - at, wanted, new)
+                return Record({**value.members, name: part})
+        return lost(kind, PUNNED)
+    if not isinstance(value, Cells):
+        return lost(kind, PUNNED)
+    elements = dict(value.elements)
+    parts = _leaves(wanted, new, offset)
+    for at, t, part in parts or ():
+        own = leaf(kind, at)
+        if own is None or own[1] != at or not same_kind(own[0], t):
+            return lost(kind, PUNNED)
+        elements[at] = converted(part, own[0])
+    return lost(kind, PUNNED) if parts is None else Cells(elements, value.rest)
+
+
+def _alike(a: Type, b: Type) -> bool:
+    """One type, or scalars that hold a value alike."""
+    return same_kind(a, b) or a.name.removeprefix("const ") == b.name.removeprefix("const ")
+
+
+def _leaves(kind: Type, value: Value, offset: int) -> list[tuple[int, Type, Value]] | None:
+    """The scalars of a value, each with its byte and type; None where it has a union or a bit-field."""
+    if kind.kind == "record":
+        if kind.union or kind.narrow or not kind.fields:
+            return None
+        found: list[tuple[int, Type, Value]] = []
+        for name, at, t in kind.fields:
+            part = value.members.get(name, UNSET) if isinstance(value, Record) else value
+            inner = _leaves(t, part, offset + at)
+            if inner is None:
+                return None
+            found += inner
+        return found
+    if kind.kind == "array" and kind.to is not None:
+        found = []
+        for n in range(kind.extent):
+            at = n * kind.to.bytes
+            part = read(value, kind, at, kind.to) if isinstance(value, Cells) else value
+            inner = _leaves(kind.to, part, offset + at)
+            if inner is None:
+                return None
+            found += inner
+        return found
+    return [(offset, kind, value)]
+
+
+def fitted(value: Value, width: int | None) -> Value:
+    """A number as a bit-field of some bits holds it; `width` None is no bit-field."""
+    if width is None or not isinstance(value, Number):
+        return value
+    return Number(held(value.sum, width, value.signed), value.bits, value.signed)
+
+
+def arrays_in(value: Value) -> set[int]:
+    """The variables whose addresses are in a value."""
+    if isinstance(value, Address):
+        return {value.array.key} if value.array.space == "local" else set()
+    parts: list[Value] = []
+    if isinstance(value, Record):
+        parts = list(value.members.values())
+    elif isinstance(value, Cells):
+        parts = [*value.elements.values(), value.rest]
+    elif isinstance(value, Closure):
+        parts = list(value.copies.values())
+    return set().union(*(arrays_in(part) for part in parts)) if parts else set()

@@ -117,6 +117,11 @@ template <class F> constexpr auto chosen() {
 }
 template <class F> using called = typename decltype(chosen<F>())::type;
 }
+"""
+"""The templates; CHOICES are the numbers of coordinates that the function may take.  They stand in front of
+the user's text, whose macros may have any name."""
+
+TAIL = """
 static auto layoutalg_target = TARGET;
 using layoutalg_call = layoutalg_table_::called<std::remove_cv_t<decltype(layoutalg_target)>>;
 static_assert(!std::is_void_v<layoutalg_call>, "index code maps integers to one");
@@ -139,7 +144,7 @@ extern "C" long long layoutalg_table(long long first, long long count, const lon
     return -1;
 }
 """
-"""TARGET is what is called, CHOICES the numbers of coordinates that it may take, MODES the most of them."""
+"""What stands behind the text: TARGET is what is called, MODES the most coordinates that it may take."""
 
 _LIMITS = """
 import ctypes, mmap, resource, sys
@@ -194,6 +199,7 @@ exec(compile(text, "@LABEL@", "exec"), space)
 if name not in space:
     sys.exit(f"there is no {name} in the text")
 function = getattr(space[name], "fn", space[name])
+constants = space.get("layoutalg_constants", {}).get(name)
 if extents:
     words[1] = -1
     for i in range(count):
@@ -203,7 +209,10 @@ if extents:
         for side in extents[:-1]:
             rest, digit = divmod(rest, side)
             given.append(digit)
-        words[2 + i] = operator.index(function(*given, rest))
+        given.append(rest)
+        if constants is not None:
+            given = space["layoutalg_given"](function, given, constants)
+        words[2 + i] = operator.index(function(*given))
 else:
     words[1] = len(inspect.signature(function).parameters)
 words[0] = -1

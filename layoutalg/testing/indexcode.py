@@ -41,7 +41,8 @@ from layoutalg.testing.cuda_shim import (
     prepared,
 )
 from layoutalg.testing.hostcc import build_shared
-from layoutalg.testing.index_table import C_RUNNER, PYTHON_RUNNER, TABLE
+from layoutalg.testing.index_table import C_RUNNER, PYTHON_RUNNER, TABLE, TAIL
+from layoutalg.testing.triton_text import with_numbers
 from layoutalg.tools import run_tool
 
 _NAME = re.compile(
@@ -122,7 +123,7 @@ class IndexCode:
     def _written(self, source: str) -> Path:
         """The text of Python in a private folder."""
         product = Path(tempfile.mkdtemp(prefix="layoutalg-")) / "source.py"
-        product.write_text(source, encoding="utf-8")
+        product.write_text(with_numbers(source), encoding="utf-8")
         return product
 
     def _built(self, source: str, choices: dict[int, tuple[int, ...]], folders: Sequence[Path]) -> Path:
@@ -177,9 +178,9 @@ class IndexCode:
             target = f"{self.function}{{}}"
         elif re.search(rf"\b{last}\s*=\s*\[", from_text):
             target = self.function
-        table = TABLE.replace("TARGET", target).replace("MODES", str(max(choices)))
-        table = table.replace("CHOICES", ", ".join(map(str, sorted(choices, key=lambda n: (n == 1, n)))))
-        return f'#include <cstdint>\n#line 1 "{self._label}"\n{source}\n{more}{table}'
+        tail = TAIL.replace("TARGET", target).replace("MODES", str(max(choices)))
+        table = TABLE.replace("CHOICES", ", ".join(map(str, sorted(choices, key=lambda n: (n == 1, n)))))
+        return f'{table}\n#line 1 "{self._label}"\n{source}\n{more}{tail}'
 
     def _compiled(self, text: str, flags: Sequence[str]) -> Path:
         """The shared object; what the compiler refused is not kept, and the message quotes its line."""

@@ -72,26 +72,32 @@ def tokens(text: str) -> list[Token]:
     macros: dict[str, _Macro] = {}
     taken: list[bool] = []  # of the #if that are open, whether their lines count
     out: list[Token] = []
+    waiting: list[Token] = []  # lines under the same macros: a call of one may go over several
+    left = [MAX_TOKENS]
     for line in _lines(text):
         if line[0].text == "#":
+            if len(line) > 1 and line[1].text in ("define", "undef"):
+                out += _replaced(waiting, macros, frozenset(), left)
+                waiting = []
             _directive(line, macros, taken)
         elif all(taken):
-            out += line
-            if len(out) > MAX_TOKENS:
-                raise ResourceError("tokens of the source", len(out), MAX_TOKENS)
-    return _replaced(out, macros, frozenset(), [MAX_TOKENS])
+            waiting += line
+            if len(waiting) > MAX_TOKENS:
+                raise ResourceError("tokens of the source", len(waiting), MAX_TOKENS)
+    return out + _replaced(waiting, macros, frozenset(), left)
 
 
 def macro_parameters(text: str, name: str) -> tuple[str, ...] | None:
-    """The parameters of the macro that a text defines by this name last; None where it does not.
+    """The parameters of the macro that has this name at the end of a text; None where none has.
 
     >>> macro_parameters("#define AT(r, c) ((r) * 64 + (c))", "AT")
     ('r', 'c')
     """
     macros: dict[str, _Macro] = {}
+    taken: list[bool] = []
     for line in _lines(text):
-        if line[0].text == "#" and len(line) > 2 and line[1].text in ("define", "undef"):
-            _directive(line, macros, [])
+        if line[0].text == "#":
+            _directive(line, macros, taken)
     found = macros.get(name)
     return None if found is None else found.parameters
 

@@ -1,7 +1,8 @@
 """Index functions in Python text: parsed by `ast` and read as a term; nothing of the text is run.
 
-Read are functions and lambdas of integers: assignments, if, while, for over range, conditions, return, min,
-max and calls of functions beside them, and constants of the module.
+In a function of Triton (`@triton.jit`), `//` and `%` are C's, as Triton compiles them, but for what is known
+when it compiles.  Read are functions and lambdas of integers: assignments, if, while, for over range,
+conditions, return, min, max and calls of functions beside them, and constants of the module.
 
 >>> read_python("def at(row, col):\\n    return row * 64 + (col ^ row % 8 * 8)").names
 ('row', 'col')
@@ -12,7 +13,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from layoutalg.errors import ParseError, ResourceError, UnknownNameError, check_type
 from layoutalg.indexing.reading.c_source import MAX_CALLS, IndexFunction
@@ -100,6 +101,8 @@ class _Module:
     def __init__(self, tree: ast.AST) -> None:
         self.functions: dict[str, ast.FunctionDef | ast.Lambda] = {}
         self.constants: dict[str, Term] = {}
+        self.compiled = _compiled(tree)
+        self.fixed: frozenset[str] | None = None  # in a function of Triton, what is Python's there
         self.steps = Steps()
         self.calls = self.depth = 0
         body = getattr(tree, "body", [])
@@ -148,19 +151,54 @@ class _Module:
     def _parameters(self, node: ast.FunctionDef | ast.Lambda) -> list[str]:
         a = node.args
         for decorator in getattr(node, "decorator_list", []):
-            if not _KEEPS.fullmatch(ast.unparse(decorator)):
+            compiled = getattr(node, "name", "") in self.compiled and len(node.decorator_list) == 1  # type: ignore[union-attr]
+            if not compiled and not _KEEPS.fullmatch(ast.unparse(decorator)):
                 raise _unread(decorator, "is a decorator that may change the function")
         if a.vararg or a.kwarg or a.kwonlyargs or a.defaults:
             raise _unread(node, "has other parameters than plain ones")
         return [p.arg for p in (*a.posonlyargs, *a.args)]
 
-    def _run(self, name: str, arguments: Sequence[Term]) -> Term:
+    def _run(self, name: str, arguments: Sequence[Term], fixed: Collection[str] = ()) -> Term:
         node = self.functions[name]
         names = self._parameters(node)
         env = {**self.constants, **dict(zip(names, arguments, strict=True))}
         if isinstance(node, ast.Lambda):
             return self.expression(node.body)(env)
-        return run(self.block(node.body), env, name, self.steps)
+        around, self.fixed = self.fixed, self._constants_of(node, fixed)
+        try:
+            return run(self.block(node.body), env, name, self.steps)
+        finally:
+            self.fixed = around
+
+    def _constants_of(self, node: ast.FunctionDef, given: Collection[str]) -> frozenset[str] | None:
+        """The names in a function of Triton that are Python's integers; None in a function of Python."""
+        if node.name not in self.compiled:
+            return None
+        from layoutalg.testing import is_constant
+
+        found = set(self.constants)
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                found.discard(inner.id)
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.AnnAssign) and is_constant(inner.annotation):
+                found.add(ast.unparse(inner.target))
+        parameters = [*node.args.posonlyargs, *node.args.args]
+        return frozenset(
+            (found - {p.arg for p in parameters})
+            | {p.arg for p in parameters if p.arg in given or is_constant(p.annotation)}
+        )
+
+    def _of_triton(self, node: ast.expr) -> bool:
+        """Whether an expression is a number of Triton: one that is not known when it compiles."""
+        match node:
+            case ast.Constant():
+                return False
+            case ast.Name(name):
+                return name not in (self.fixed or ())
+            case ast.Call(ast.Name(name), arguments):
+                return name in self.compiled or any(map(self._of_triton, arguments))
+        return any(self._of_triton(part) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
 
     # --- statements --------------------------------------------------------------------------------------
 
@@ -252,6 +290,8 @@ class _Module:
                 return self._name(node, name)
             case ast.BinOp(a, op, b) if type(op) in _BINARY:
                 symbol, left, right = _BINARY[type(op)], self.expression(a), self.expression(b)
+                if self.fixed is not None and (self._of_triton(a) or self._of_triton(b)):
+                    symbol = {"//": "/", "py%": "%"}.get(symbol, symbol)
                 return lambda env: apply(symbol, (left(env), right(env)), place)
             case ast.UnaryOp(op, a) if type(op) in _UNARY:
                 sign, operand = _UNARY[type(op)], self.expression(a)
@@ -264,7 +304,8 @@ class _Module:
             case ast.BoolOp(op, parts):
                 return self._logical(place, "&&" if isinstance(op, ast.And) else "||", parts)
             case ast.Call(ast.Name(name), arguments, []):
-                return self._call(node, name, [self.expression(a) for a in arguments])
+                constants = [self.fixed is not None and not self._of_triton(a) for a in arguments]
+                return self._call(node, name, [self.expression(a) for a in arguments], constants)
         raise _unread(node)
 
     def _name(self, node: ast.expr, name: str) -> Expression:
@@ -300,7 +341,9 @@ class _Module:
 
         return value
 
-    def _call(self, node: ast.expr, name: str, arguments: list[Expression]) -> Expression:
+    def _call(
+        self, node: ast.expr, name: str, arguments: list[Expression], constants: list[bool]
+    ) -> Expression:
         def value(env: Environment) -> Term:
             given = [a(env) for a in arguments]
             if name in env or name in self.changing:
@@ -318,11 +361,21 @@ class _Module:
                     f"calls one inside the other at {_place(node)}", self.calls + 1, MAX_CALLS
                 )
             self.calls += 1
-            found = self._run(name, given)
+            names = self._parameters(self.functions[name])
+            found = self._run(name, given, [n for n, c in zip(names, constants, strict=True) if c])
             self.calls -= 1
             return found
 
         return value
+
+
+def _compiled(tree: ast.AST) -> frozenset[str]:
+    """The functions of a module that Triton compiles."""
+    if not any(getattr(node, "decorator_list", []) for node in getattr(tree, "body", [])):
+        return frozenset()
+    from layoutalg.testing import triton_functions
+
+    return triton_functions(tree)
 
 
 def _changing(body: Sequence[ast.stmt]) -> set[str]:

@@ -5,6 +5,7 @@
     parsing    parse_cuda, and the records that a tree is made of
     child      the process: supplies missing headers and declarations, removes statements with errors
     dump       libclang's tree in plain lists
+    asm_text   the parts of an asm statement
     census     the second grammar: every site that may touch memory
     names      names that are declared as numbers, and open ones that --set may help with
     uses       the second grammar: every place that names a shared array

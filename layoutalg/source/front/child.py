@@ -28,6 +28,9 @@ from layoutalg.source.front.uses import note_uses
 MAIN = "kernel.cu"
 ROUNDS = 16
 MOST_ERRORS = 400
+MOST_KEPT = 4000
+"""Characters that are told of a statement that was taken out."""
+
 _FLAGS = (
     "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc", "-nostdinc++", "-std=c++17",
     "--cuda-gpu-arch=sm_90", "-Wno-everything", "-ferror-limit=0", "-ftemplate-depth=128",
@@ -94,7 +97,7 @@ class Parser:
     def parse(self, tail: str = "") -> Any:
         """The translation unit of the text as it stands, `tail` behind it."""
         shim = str(self.folder / "shim.cuh")
-        head = shim_text() + "".join(unknown_function(name) for name in self.declared)
+        head = shim_text(self.asked["arch"]) + "".join(unknown_function(name) for name in self.declared)
         if not Path(shim).exists():
             Path(shim).touch()
         flags = [*_FLAGS, "-include", shim]
@@ -174,8 +177,8 @@ class Parser:
         after = re.sub(rb"[^\s]", b" ", before)
         if before == after:
             return False
-        if why is not None and before.rstrip().endswith(b";") and len(after) == len(before):
-            kept = before.rstrip()
+        if why is not None and before.rstrip()[-1:] in (b";", b"}") and len(after) == len(before):
+            kept = before.rstrip()  # an empty statement, at which what it may have set is lost
             after = after[: len(kept) - 1] + b";" + after[len(kept) :]
         self.fresh.append((start, end))
         self.text = self.text[:start] + after + self.text[end:]
@@ -183,7 +186,9 @@ class Parser:
             first, last = self._line(start), self._line(end)
             inside = self.census.function(start)
             where = {"start": start, "end": end, "first": first, "last": last}
-            self.removed.append(why | where | {"function": inside.name if inside is not None else ""})
+            text = before[:MOST_KEPT].decode("utf-8", "replace")
+            said = {"function": inside.name if inside is not None else "", "text": text}
+            self.removed.append(why | where | said)
         return True
 
     def _line(self, offset: int) -> int:

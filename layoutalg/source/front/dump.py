@@ -17,6 +17,8 @@ from typing import Any
 
 from clang import cindex
 
+from layoutalg.source.front.asm_text import ASM, in_macro, sections
+
 _K = cindex.CursorKind
 _T = cindex.TypeKind
 
@@ -27,7 +29,10 @@ _BINARY = {
     16: "!=", 17: "&", 18: "^", 19: "|", 20: "&&", 21: "||", 22: "=", 23: "*=", 24: "/=", 25: "%=", 26: "+=",
     27: "-=", 28: "<<=", 29: ">>=", 30: "&=", 31: "^=", 32: "|=", 33: ",",
 }  # fmt: skip
-_UNARY = {1: "x++", 2: "x--", 3: "++x", 4: "--x", 5: "&", 6: "*", 7: "+", 8: "-", 9: "~", 10: "!"}
+_UNARY = {
+    1: "x++", 2: "x--", 3: "++x", 4: "--x", 5: "&", 6: "*", 7: "+", 8: "-", 9: "~", 10: "!", 13: "+",
+}  # fmt: skip
+"""The 13th is __extension__, which changes nothing."""
 
 _CASTS = frozenset(
     {_K.UNEXPOSED_EXPR, _K.PAREN_EXPR, _K.CSTYLE_CAST_EXPR, _K.CXX_STATIC_CAST_EXPR, _K.CXX_CONST_CAST_EXPR,
@@ -46,6 +51,13 @@ _STATEMENTS = {
     _K.CONTINUE_STMT: "continue", _K.NULL_STMT: "null", _K.SWITCH_STMT: "switch", _K.CASE_STMT: "case",
     _K.DEFAULT_STMT: "default", _K.GOTO_STMT: "goto", _K.LABEL_STMT: "label",
 }  # fmt: skip
+_STATEMENT_EXPRESSION = _K.StmtExpr
+_SILENT_DECLARATIONS = frozenset(
+    {_K.STRUCT_DECL, _K.CLASS_DECL, _K.UNION_DECL, _K.ENUM_DECL, _K.TYPEDEF_DECL, _K.TYPE_ALIAS_DECL,
+     _K.USING_DIRECTIVE, _K.USING_DECLARATION, _K.NAMESPACE_ALIAS, _K.STATIC_ASSERT, _K.FUNCTION_DECL,
+     _K.CLASS_TEMPLATE, _K.FUNCTION_TEMPLATE, _K.TYPE_ALIAS_TEMPLATE_DECL}
+)  # fmt: skip
+"""Declarations inside functions that run nothing; of all others that are no variable, nothing is assumed."""
 _INTEGERS = {
     _T.BOOL: False, _T.CHAR_U: False, _T.UCHAR: False, _T.USHORT: False, _T.UINT: False, _T.ULONG: False,
     _T.ULONGLONG: False, _T.CHAR_S: True, _T.SCHAR: True, _T.SHORT: True, _T.INT: True, _T.LONG: True,
@@ -81,6 +93,8 @@ def library() -> Any:
                          ("getAsDouble", ctypes.c_double), ("dispose", None)):  # fmt: skip
         function = getattr(lib, f"clang_EvalResult_{name}")
         function.argtypes, function.restype = [ctypes.c_void_p], result
+    lib.clang_isVirtualBase.argtypes = [cindex.Cursor]
+    lib.clang_isVirtualBase.restype = ctypes.c_uint
     lib.clang_Cursor_getVarDeclInitializer.argtypes = [cindex.Cursor]
     lib.clang_Cursor_getVarDeclInitializer.restype = cindex.Cursor
     return lib
@@ -90,8 +104,9 @@ class Dump:
     """The tables of one translation unit.
 
     KINDS.  Expressions: const, name, cast, subscript, unary, binary, assign, cond, call, construct, member,
-    asm, init, lambda, this, text, other.  Statements: block, decl (of var), if, for, while, do, return,
-    break, continue, null, switch, case, default, goto, label.
+    asm, init, lambda, this, text, statements (the last of them is the value), other.  Statements: block,
+    decl (of var), if, for, while, do, return, break, continue, null, switch, case, default, goto, label.
+    Whatever the front end has beyond these is "other", with all below it.
     """
 
     def __init__(self, texts: dict[str, bytes], main: str) -> None:
@@ -106,6 +121,7 @@ class Dump:
         self._files: dict[str, bytes] = dict(texts)
         self._nodes = 0
         self._asms: dict[int, int] = {}
+        self._copies: dict[int, list[int]] = {}
 
     # --- tables -----------------------------------------------------------------------------------------
 
@@ -122,6 +138,7 @@ class Dump:
             "name": key,
             "bytes": max(whole.get_size(), 0),
             "align": max(whole.get_align(), 1),
+            "const": whole.is_const_qualified(),
         }
         if kind in _INTEGERS:
             entry |= {"kind": "int", "signed": _INTEGERS[kind], "bool": kind == _T.BOOL}
@@ -137,15 +154,48 @@ class Dump:
             extent = whole.element_count if kind == _T.CONSTANTARRAY else 0
             entry |= {"kind": "array", "extent": extent, "to": self.type_of(whole.element_type)}
         elif kind == _T.RECORD:
-            fields = []
-            for field in whole.get_fields():
-                bits = field.get_field_offsetof()
-                fields.append([field.spelling, bits // 8 if bits >= 0 else -1, self.type_of(field.type)])
-            entry |= {"kind": "record", "fields": fields}
+            entry |= {"kind": "record"} | self._record(whole)
         else:
             entry |= {"kind": "void" if kind == _T.VOID else "other"}
         self.types[number] = entry
         return number
+
+    def _record(self, whole: Any) -> dict[str, Any]:
+        """The fields of a struct, those of its first base in front: names, offsets, widths of bit-fields."""
+        declared = whole.get_declaration()
+        definition = declared.get_definition() or declared
+        fields: list[Any] = []
+        narrow: dict[str, int] = {}
+        bases: list[str] = []
+        others: list[str] = []
+        parts = list(definition.get_children())
+        filled = any(_has_value(part) for part in parts if part.kind == _K.FIELD_DECL)
+        for number, base in enumerate(p for p in parts if p.kind == _K.CXX_BASE_SPECIFIER):
+            above = self.types[self.type_of(base.type)] or {"name": "", "bases": (), "fields": ()}
+            names = [above["name"], *above.get("bases", ())]
+            if number or self.lib.clang_isVirtualBase(base) or any(p.is_virtual_method() for p in parts):
+                others += names
+                continue
+            bases += names
+            others += above.get("others", ())
+            fields += above.get("fields", ())
+            narrow |= above.get("narrow", {})
+        for field in whole.get_fields():
+            bits = field.get_field_offsetof()
+            fields.append([field.spelling, bits // 8 if bits >= 0 else -1, self.type_of(field.type)])
+            if field.is_bitfield():
+                narrow[field.spelling] = field.get_bitfield_width()
+        twice = {name for name, _, _ in fields if [f[0] for f in fields].count(name) > 1}
+        return {
+            "fields": [f for f in fields if f[0] and f[0] not in twice],
+            "narrow": narrow,
+            "bases": bases,
+            "others": others,
+            "union": definition.kind == _K.UNION_DECL,
+            "ends": any(p.kind == _K.DESTRUCTOR and not p.is_default_method() for p in parts),
+            "plain": not (filled or bases or others or twice or any(not f[0] for f in fields))
+            and not any(p.kind in (_K.UNION_DECL, _K.STRUCT_DECL) and p.is_anonymous() for p in parts),
+        }
 
     def decl_of(self, cursor: Any) -> int:
         """The number of a variable's declaration in `decls`."""
@@ -163,6 +213,9 @@ class Dump:
             space = "constant"
         elif _K.CUDADEVICE_ATTR in attributes:
             space = "global"
+        elif cursor.storage_class == cindex.StorageClass.STATIC and not cursor.type.is_const_qualified() \
+                and cursor.type.get_canonical().kind != _T.CONSTANTARRAY:  # fmt: skip
+            space = "global"  # one for all threads
         own = cursor.semantic_parent is not None and cursor.semantic_parent.kind in (
             _K.TRANSLATION_UNIT, _K.NAMESPACE)  # fmt: skip
         entry = {
@@ -201,15 +254,31 @@ class Dump:
             body = next((c for c in children if c.kind == _K.COMPOUND_STMT), None)
             if cursor.is_default_method():  # the compiler's own copy
                 body = None
+            around = cursor.semantic_parent
             self.functions[number] = {
+                "copies": self._copies.get(around.hash, []) if around is not None else [],
+                "inits": self._initializers(children) if body is not None else [],
                 "name": cursor.spelling,
                 "line": cursor.location.line,
+                "extent": [cursor.extent.start.line, cursor.extent.end.line],
                 "parameters": [self.decl_of(c) for c in children if c.kind == _K.PARM_DECL],
                 "result": self.type_of(cursor.result_type) if cursor.result_type.kind != _T.INVALID else -1,
                 "body": None if body is None else self.node(body),
                 "method": cursor.kind in (_K.CXX_METHOD, _K.CONSTRUCTOR, _K.CONVERSION_FUNCTION),
                 "constructor": cursor.kind == _K.CONSTRUCTOR,
             }
+
+    def _initializers(self, children: list[Any]) -> list[Any]:
+        """(member, or "" for a base, and its value) of each initializer of a constructor."""
+        found: list[Any] = []
+        name: str | None = None
+        for child in children:
+            if child.kind == _K.MEMBER_REF:
+                name = child.spelling
+            elif child.kind.is_expression():
+                found.append([name or "", self.node(child)])
+                name = None
+        return found
 
     # --- nodes ------------------------------------------------------------------------------------------
 
@@ -222,7 +291,12 @@ class Dump:
         start = cursor.extent.start
         place = [start.line, start.column]
         if kind in _STATEMENTS:
-            return [_STATEMENTS[kind], *place, -1, None, self._parts(cursor, kind)]
+            label = None
+            if kind == _K.GOTO_STMT:
+                label = next((c.spelling for c in cursor.get_children() if c.kind == _K.LABEL_REF), None)
+            elif kind == _K.LABEL_STMT:
+                label = cursor.spelling
+            return [_STATEMENTS[kind], *place, -1, label, self._parts(cursor, kind)]
         if kind == _K.VAR_DECL:
             return self._variable(cursor, place)
         if kind in (_K.ASM_STMT, _K.MS_ASM_STMT):
@@ -232,7 +306,7 @@ class Dump:
             if below:
                 return self.node(below[-1])
         if not kind.is_expression():
-            if kind.is_declaration():
+            if kind in _SILENT_DECLARATIONS:
                 return ["null", *place, -1, None, []]
             return ["other", *place, -1, kind.name, self._below(self._own(cursor))]
         return self._expression(cursor, kind, place)
@@ -257,8 +331,15 @@ class Dump:
         if kind == _K.DECL_REF_EXPR:
             return self._name(cursor, place, number)
         if kind in _CASTS and len(children) == 1:
-            return ["cast", *place, number, kind.name, [self.node(children[0])]]
-        if kind in _CASTS and children:  # a cast whose type has an expression in it: the last one is cast
+            if kind == _K.UNEXPOSED_EXPR and not _same_place(cursor, children[0]):
+                return ["other", *place, number, kind.name, self._below(children)]
+            named = kind.name
+            if kind not in (_K.UNEXPOSED_EXPR, _K.PAREN_EXPR) and self._is_place(children[0]):
+                named = "LVALUE"  # (T&)x: no copy is made of x
+            return ["cast", *place, number, named, [self.node(children[0])]]
+        if (
+            kind in _CASTS and kind != _K.UNEXPOSED_EXPR and children
+        ):  # a cast whose type has an expression in it: the last one is cast
             return ["cast", *place, number, kind.name, [self.node(children[-1])]]
         if kind == _K.ARRAY_SUBSCRIPT_EXPR:
             return ["subscript", *place, number, None, self._below(children)]
@@ -279,12 +360,58 @@ class Dump:
         if kind == _K.INIT_LIST_EXPR:
             return ["init", *place, number, None, self._below(children)]
         if kind == _K.LAMBDA_EXPR:
-            return ["lambda", *place, number, None, []]
+            return self._lambda(cursor, place, number, children)
+        if kind == _STATEMENT_EXPRESSION and len(children) == 1:
+            return ["statements", *place, number, None, self._below(self._own(children[0]))]
         if kind == _K.CXX_THIS_EXPR:
             return ["this", *place, number, None, []]
         if kind == _K.STRING_LITERAL:
             return ["text", *place, number, None, []]
         return ["other", *place, number, kind.name, self._below(children)]
+
+    def _is_place(self, cursor: Any) -> bool:
+        """Whether an expression names a place: of its value, the front end has a node around it."""
+        if cursor.kind == _K.PAREN_EXPR:
+            return any(self._is_place(c) for c in self._own(cursor))
+        if cursor.kind == _K.UNARY_OPERATOR:
+            return self.lib.clang_getCursorUnaryOperatorKind(cursor) in (3, 4, 6)
+        if cursor.kind == _K.DECL_REF_EXPR:
+            target = cursor.referenced
+            return target is not None and target.kind in (_K.VAR_DECL, _K.PARM_DECL)
+        return cursor.kind in (_K.ARRAY_SUBSCRIPT_EXPR, _K.MEMBER_REF_EXPR)
+
+    def _lambda(self, cursor: Any, place: list[int], number: int, children: list[Any]) -> Any:
+        """A lambda: the variables that it copies, and what initializes those of its own."""
+        tokens = [t.spelling for t in cursor.get_tokens()]
+        depth, head = 0, []
+        for token in tokens:
+            depth += (token in ("[", "(", "{")) - (token in ("]", ")", "}"))
+            if not depth:
+                break
+            head.append(token)
+        head = head[1:]
+        body = next((c for c in children if c.kind == _K.COMPOUND_STMT), None)
+        start = cursor.extent.start.offset
+        end = cursor.extent.end.offset
+        named: dict[str, int] = {}
+        for inner in body.walk_preorder() if body is not None else ():
+            target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
+            if (
+                target is not None
+                and target.kind in (_K.VAR_DECL, _K.PARM_DECL)
+                and not start <= target.location.offset < end
+                and target.semantic_parent is not None
+                and target.semantic_parent.kind not in (_K.TRANSLATION_UNIT, _K.NAMESPACE)
+            ):
+                named[target.spelling] = self.decl_of(target)
+        by_name = {head[i + 1] for i, token in enumerate(head[:-1]) if token == "&"}
+        every = "&" not in head[:1] or head[1:2] not in ([], [","])
+        copies = [n for name, n in named.items() if every and name not in by_name]
+        if not every:
+            copies = [n for name, n in named.items() if name in head and name not in by_name]
+        self._copies[cursor.type.get_declaration().hash] = copies
+        inits = [c for c in children if c.kind.is_expression() and "=" in head[1:]]
+        return ["lambda", *place, number, copies, self._below(inits)]
 
     def _name(self, cursor: Any, place: list[int], number: int) -> Any:
         target = cursor.referenced
@@ -306,7 +433,9 @@ class Dump:
         if target is not None and target.kind == _K.CONSTRUCTOR:
             return ["construct", *place, number, self.function_of(target), arguments]
         value: dict[str, Any] = {"name": cursor.spelling, "function": -1, "object": None}
-        if target is not None and target.kind in (_K.FUNCTION_DECL, _K.CXX_METHOD, _K.CONVERSION_FUNCTION):
+        if target is not None and target.kind in (
+            _K.FUNCTION_DECL, _K.CXX_METHOD, _K.CONVERSION_FUNCTION
+        ) and not target.is_virtual_method():  # fmt: skip
             value["function"] = self.function_of(target)
             value["name"] = target.spelling
             around = target.semantic_parent
@@ -359,7 +488,26 @@ class Dump:
         children = self._own(cursor)
         if kind == _K.FOR_STMT:
             return self._loop(cursor, children)
+        if kind == _K.IF_STMT:
+            return self._branches(cursor, children)
+        if kind == _K.WHILE_STMT and len(children) == 3:  # while (int x = ...)
+            head = [self.node(c) for c in children[:2]]
+            return [["statements", *head[1][1:4], None, head], self.node(children[2])]
         return [self.node(c) for c in children]
+
+    def _branches(self, cursor: Any, children: list[Any]) -> list[Any]:
+        """[condition, yes, no] of an if statement; what its head declares or does first goes with it."""
+        first = 0
+        while first < len(children) and not children[first].kind.is_expression():
+            first += 1
+        if first == 0 and len(children) > 2:
+            text, at = self._file(cursor.extent.start), cursor.extent.start.offset
+            inside = _head(text, at) if text[at : at + 2] == b"if" else b""
+            first = int(b";" in inside if inside else children[0].type.get_canonical().kind != _T.BOOL)
+        parts = [self.node(c) for c in children]
+        if first:
+            parts[: first + 1] = [["statements", *parts[first][1:4], None, parts[: first + 1]]]
+        return parts
 
     def _loop(self, cursor: Any, children: list[Any]) -> list[Any]:
         """[init, condition, step, body] of a for statement; None for what is not there."""
@@ -405,64 +553,36 @@ class Dump:
         start = cursor.extent.start
         text = self._file(start).decode("utf-8", "replace")
         at = len(self._file(start)[: start.offset].decode("utf-8", "replace"))
-        opened = _ASM.match(text, at)
+        opened = ASM.match(text, at)
         if opened is not None:
-            return _sections(text, opened.end())
+            return sections(text, opened.end())
         name = re.compile(r"\w+").match(text, at)
-        found = [] if name is None else self._in_macro(name[0], set())
+        texts = [data.decode("utf-8", "replace") for data in self._files.values()]
+        found = [] if name is None else in_macro(texts, name[0], set())
         number = self._asms.get(start.offset, 0)
         self._asms[start.offset] = number + 1
         return found[number % len(found)] if found else None
 
-    def _in_macro(self, name: str, entered: set[str]) -> list[Any]:
-        """The asm statements that a macro writes, those of macros that it names with them."""
-        if name in entered:
-            return []
-        entered.add(name)
-        pattern = re.compile(
-            rf"^[ \t]*#[ \t]*define[ \t]+{re.escape(name)}\b((?:\\\r?\n|[^\n])*)", re.MULTILINE
-        )
-        found = []
-        for data in self._files.values():
-            for match in pattern.finditer(data.decode("utf-8", "replace")):
-                body = re.sub(r"\\\r?\n", " ", match[1])
-                for word in re.finditer(r"\b\w+\b", body):
-                    opened = _ASM.match(body, word.start())
-                    if opened is not None:
-                        found.append(_sections(body, opened.end()))
-                    elif word[0].isupper() or "asm" in word[0]:
-                        found += self._in_macro(word[0], entered)
-        return found
+
+def _has_value(field: Any) -> bool:
+    """Whether a field is given a value where it is declared."""
+    given = [c for c in field.get_children() if c.kind.is_expression()]
+    return len(given) > int(field.is_bitfield())
 
 
-_ASM = re.compile(
-    r"(?:__asm__|__asm|asm)\b[\s\\]*(?:(?:volatile|__volatile__|__volatile|inline|goto)[\s\\]*)*\("
-)
-_TOKEN = re.compile(r'"((?:\\.|[^"\\])*)"|//[^\n]*|/\*.*?\*/|[()\[\]:]', re.DOTALL)
+def _same_place(outer: Any, inner: Any) -> bool:
+    """Whether two expressions are written at the same place: what the front end adds has no text."""
+    a, b = outer.extent, inner.extent
+    return (a.start.offset, a.end.offset) == (b.start.offset, b.end.offset) or not a.start.file
 
 
-def _sections(text: str, at: int) -> Any:
-    """{"text", "outputs", "kept"} of what follows the bracket of an asm statement: its strings, how many
-    operands it sets, and which of those it reads too."""
-    sections: list[list[str]] = [[]]
-    depth = 1
-    while depth:
-        match = _TOKEN.search(text, at)
-        if match is None or (len(sections) == 1 and text[at : match.start()].strip("\\ \t\r\n")):
-            return None  # the end is missing, or a part of the instructions is not a string
-        at = match.end()
-        if match[1] is not None:
-            sections[-1].append(match[1])
-        elif match[0] in "([":
-            depth += 1
-        elif match[0] in ")]":
-            depth -= 1
-        elif match[0] == ":" and depth == 1:
-            sections.append([])
-    template = "".join(sections[0]).replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
-    given = [*sections[1:3], [], []]
-    return {
-        "text": template,
-        "outputs": len(given[0]),
-        "kept": [i for i, c in enumerate(given[0]) if "+" in c],
-    }
+def _head(text: bytes, at: int) -> bytes:
+    """What stands between the brackets that follow a place."""
+    first = text.find(b"(", at)
+    depth = 0
+    for end in range(first, len(text)):
+        c = text[end : end + 1]
+        depth += (c == b"(") - (c == b")")
+        if depth == 0:
+            return text[first + 1 : end]
+    return b""

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.errors import CompileError, ParseError, ResourceError, UndecidedError, UnsupportedError
 from layoutalg.source.front.uses import Use, Written
@@ -28,6 +28,9 @@ SECONDS = 60.0
 
 MAX_TEXT_BYTES = 1 << 20
 
+bool_: TypeAlias = bool
+"""The type, where a field of Type has its name."""
+
 _RUN = "import sys; sys.path[:0] = sys.argv[1:]; from layoutalg.source.front.child import main; main()"
 
 
@@ -35,7 +38,10 @@ _RUN = "import sys; sys.path[:0] = sys.argv[1:]; from layoutalg.source.front.chi
 class Type:
     """A type: `kind` is int, float, pointer, reference, array, record, void or other.
 
-    `to` is what a pointer points at or an array has `extent` of; `fields` are (name, byte offset, type).
+    `to` is what a pointer points at or an array has `extent` of; `fields` are (name, byte offset, type),
+    those of the first base in front, and `narrow` has the widths of bit-fields.  `bases` are the names of
+    bases at the object's own address, `others` of those behind it.  `plain`: all members are in `fields`,
+    and none has a value of its own.  `ends`: a destructor runs at the end of its life.
     """
 
     kind: str
@@ -47,6 +53,13 @@ class Type:
     extent: int = 0
     to: Type | None = None
     fields: tuple[tuple[str, int, Type], ...] = ()
+    const: bool_ = False
+    narrow: Mapping[str, int] = field(default_factory=dict)
+    bases: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    union: bool_ = False
+    ends: bool_ = False
+    plain: bool_ = True
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +125,10 @@ class Declaration:
 
 @dataclass(slots=True, eq=False)
 class Function:
-    """A function with its body, None where it is only declared."""
+    """A function with its body, None where it is only declared.
+
+    `copies` are the variables that a lambda copied, `inits` what a constructor gives to its members.
+    """
 
     name: str
     line: int
@@ -121,6 +137,9 @@ class Function:
     method: bool
     constructor: bool
     result: Type | None = None
+    copies: tuple[int, ...] = ()
+    inits: tuple[tuple[str, Node], ...] = ()
+    extent: tuple[int, int] = (0, 0)
 
 
 class Site(NamedTuple):
@@ -140,7 +159,7 @@ class Site(NamedTuple):
 class Removed(NamedTuple):
     """A statement that was taken out: its lines, the error with its place, where it starts, and its function.
 
-    `names` are the identifiers in it that may be variables.
+    `names` are the identifiers in it that may be variables, `text` is its beginning.
     """
 
     first: int
@@ -151,6 +170,7 @@ class Removed(NamedTuple):
     at: int
     function: str
     names: tuple[str, ...]
+    text: str
 
 
 @dataclass(slots=True, eq=False)
@@ -189,9 +209,16 @@ class Parsed:
 
 
 def parse_cuda(
-    text: str, *, kernel: str | None = None, sets: Mapping[str, str] | None = None, folder: str | None = None
+    text: str,
+    *,
+    kernel: str | None = None,
+    sets: Mapping[str, str] | None = None,
+    folder: str | None = None,
+    arch: str = "sm_90",
 ) -> Parsed:
     """The kernels of a CUDA text.  `sets` gives values to names, `folder` has its own headers.
+
+    `__CUDA_ARCH__` is that of `arch`, the name of an architecture.
 
     Raises ParseError with line and column for a text that does not parse, ResourceError past 1 MiB,
     UnsupportedError where libclang or tree-sitter is missing, UndecidedError where parsing takes too long,
@@ -199,7 +226,8 @@ def parse_cuda(
     """
     if len(text.encode()) > MAX_TEXT_BYTES:
         raise ResourceError("size of a CUDA source in bytes", len(text.encode()), MAX_TEXT_BYTES)
-    question = {"text": text, "kernel": kernel, "sets": dict(sets or {}), "folder": folder}
+    number = 10 * int("".join(c for c in arch if c.isdigit()))
+    question = {"text": text, "kernel": kernel, "sets": dict(sets or {}), "folder": folder, "arch": number}
     command = [sys.executable, "-I", "-c", _RUN, *_folders()]
     try:
         ran = run_tool(command, timeout_s=SECONDS, fed=json.dumps(question).encode())
@@ -281,6 +309,9 @@ def _kernel(one: Any) -> Kernel:
             f["method"],
             f["constructor"],
             types[f["result"]] if f["result"] >= 0 else None,
+            tuple(f["copies"]),
+            tuple((name, made) for name, raw in f["inits"] if (made := node(raw)) is not None),
+            (f["extent"][0], f["extent"][1]),
         )
         for number, f in one["functions"].items()
     }
@@ -314,7 +345,9 @@ def _types(raw: list[Any]) -> list[Type]:
         fields = tuple((name, offset, make(t)) for name, offset, t in entry.get("fields", ()))
         made[number] = Type(
             entry["kind"], entry["name"], entry["bytes"], entry["align"], entry.get("signed", False),
-            entry.get("bool", False), entry.get("extent", 0), to, fields,
+            entry.get("bool", False), entry.get("extent", 0), to, fields, entry["const"],
+            entry.get("narrow", {}), tuple(entry.get("bases", ())), tuple(entry.get("others", ())),
+            entry.get("union", False), entry.get("ends", False), entry.get("plain", True),
         )  # fmt: skip
         return made[number]
 

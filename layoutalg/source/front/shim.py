@@ -28,7 +28,6 @@ _SCALARS = (
 
 _WORDS = """
 #define __CUDACC__ 1
-#define __CUDA_ARCH__ 900
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __host__ __attribute__((host))
@@ -254,13 +253,14 @@ def _reals() -> str:
     return "\n".join(lines) + "\n"
 
 
-def shim_text() -> str:
-    """The header.
+def shim_text(arch: int = 900) -> str:
+    """The header; `arch` is __CUDA_ARCH__.
 
     >>> "struct __attribute__((aligned(16))) float4" in shim_text()
     True
     """
-    return f"{_WORDS}{_vectors()}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
+    named = f"#undef __CUDA_ARCH__\n#define __CUDA_ARCH__ {arch}\n"
+    return f"{named}{_WORDS}{_vectors()}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
 
 
 _OTHER_REALS = (

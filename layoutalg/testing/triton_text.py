@@ -1,0 +1,166 @@
+"""Functions of Triton in a Python text: which they are, and the text with integers that divide as Triton's.
+
+The idea.  Triton compiles the integers of a jit function to C's: `//` rounds towards zero and `%` has the
+sign of its first operand.  Only what is known when it compiles (literals, constants of the module,
+parameters that are tl.constexpr) is Python's.  Run as Python, such a function is another one where a number
+is negative; here its arguments, and all that it assigns or returns, become `Number`, which divides as C does.
+
+>>> text = "@triton.jit\\ndef f(row, col):\\n    return (col - row) % 8"
+>>> space = {"triton": type("triton", (), {"jit": staticmethod(lambda f: f)})}
+>>> exec(with_numbers(text), space)
+>>> space["f"](space["layoutalg_number"](5), 2)
+-3
+>>> sorted(triton_functions(ast.parse(text)))
+['f']
+"""
+
+from __future__ import annotations
+
+import ast
+
+NUMBER = '''
+class layoutalg_number(int):
+    """An integer of Triton: it divides as C does, and what is made of it is one too."""
+
+
+def layoutalg_quotient(a, b):
+    whole = abs(int(a)) // abs(int(b))
+    return whole if (a < 0) == (b < 0) else -whole
+
+
+def layoutalg_operators():
+    import operator
+
+    def of(compute):
+        def made(*given):
+            if all(isinstance(x, int) for x in given):
+                return layoutalg_number(compute(*map(int, given)))
+            return NotImplemented
+
+        return made
+
+    binary = {"floordiv": layoutalg_quotient, "mod": lambda a, b: a - layoutalg_quotient(a, b) * b}
+    binary |= {n: getattr(operator, n) for n in ("add", "sub", "mul", "xor", "lshift", "rshift")}
+    binary |= {"and": operator.and_, "or": operator.or_}
+    for name, compute in binary.items():
+        setattr(layoutalg_number, f"__{name}__", of(compute))
+        setattr(layoutalg_number, f"__r{name}__", of(lambda b, a, compute=compute: compute(a, b)))
+    for name in ("neg", "pos", "invert", "lt", "le", "gt", "ge", "eq", "ne"):
+        setattr(layoutalg_number, f"__{name}__", of(getattr(operator, name)))
+    layoutalg_number.__hash__ = int.__hash__
+
+
+layoutalg_operators()
+'''
+
+
+def triton_functions(tree: ast.AST) -> frozenset[str]:
+    """The names of a module's functions that Triton compiles, by their decorators.
+
+    `triton.jit`, under any name that the module imports it by, with or without arguments.
+
+    >>> sorted(triton_functions(ast.parse("from triton import jit as j\\n@j\\ndef f(i): return i")))
+    ['f']
+    """
+    modules, names = {"triton", "gluon"}, set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root = alias.name.partition(".")[0]
+                (modules.add if root == "triton" else modules.discard)(alias.asname or root)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "triton":
+            for alias in node.names:
+                (names if alias.name == "jit" else modules).add(alias.asname or alias.name)
+    found = set()
+    for node in getattr(tree, "body", []):
+        for decorator in getattr(node, "decorator_list", []):
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            said = ast.unparse(called)
+            if said in names or (said.endswith(".jit") and said.partition(".")[0] in modules):
+                found.add(node.name)
+    return frozenset(found)
+
+
+def is_constant(annotation: ast.expr | None) -> bool:
+    """Whether a parameter or a variable with this annotation is known when Triton compiles.
+
+    >>> is_constant(ast.parse("n: tl.constexpr").body[0].annotation), is_constant(None)
+    (True, False)
+    """
+    return annotation is not None and "constexpr" in ast.unparse(annotation)
+
+
+class _Numbers(ast.NodeTransformer):
+    """What a function of Triton assigns and returns is a Number."""
+
+    def _number(self, value: ast.expr) -> ast.expr:
+        return ast.copy_location(ast.Call(ast.Name("layoutalg_made", ast.Load()), [value], []), value)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        node.value = self._number(node.value)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is not None and not is_constant(node.annotation):
+            node.value = self._number(node.value)
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        read = ast.parse(ast.unparse(node.target), mode="eval").body
+        value = self._number(ast.BinOp(read, node.op, node.value))
+        return ast.copy_location(ast.Assign([node.target], value), node)
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        if node.value is not None:
+            node.value = self._number(node.value)
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.target, ast.Name) and "static_range" not in ast.unparse(node.iter):
+            first = ast.Assign([ast.Name(node.target.id, ast.Store())],
+                               self._number(ast.Name(node.target.id, ast.Load())))  # fmt: skip
+            node.body.insert(0, ast.copy_location(first, node))
+        return node
+
+
+MADE = """
+def layoutalg_made(value):
+    if isinstance(value, tuple):
+        return tuple(map(layoutalg_made, value))
+    return layoutalg_number(value) if isinstance(value, int) else value
+
+
+def layoutalg_given(function, values, constants):
+    return [v if c else layoutalg_number(v) for v, c in zip(values, constants)]
+"""
+
+
+def with_numbers(text: str) -> str:
+    """A text whose functions of Triton divide as Triton does; other texts as they are.
+
+    `layoutalg_constants` has for each of those functions which of its parameters are tl.constexpr; a text
+    that is not Python stays as it is.  Source: triton/compiler/code_generator.py, `visit_Assign`, and
+    triton/language/semantic.py, `floordiv` and `mod`.
+
+    >>> with_numbers("def f(i): return i // 2")
+    'def f(i): return i // 2'
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text  # running it says what is wrong
+    compiled = triton_functions(tree)
+    if not compiled:
+        return text
+    constants = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name in compiled:
+            given = [*node.args.posonlyargs, *node.args.args]
+            constants[node.name] = [is_constant(a.annotation) for a in given]
+            node.body = [_Numbers().visit(statement) for statement in node.body]
+    future = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
+    tree.body = [n for n in tree.body if n not in future]
+    changed = ast.unparse(ast.fix_missing_locations(tree))
+    head = "".join(f"{ast.unparse(n)}\n" for n in future)
+    return f"{head}{NUMBER}{MADE}\nlayoutalg_constants = {constants!r}\n{changed}\n"

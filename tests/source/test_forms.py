@@ -1,0 +1,151 @@
+"""Forms of CUDA C++: what is read of each is what its threads do when they run; the rest says it is not read.
+
+The texts are in forms.cu.  A line that is listed as not read is never wrong; NOT_READ are the forms that have
+one.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from layoutalg.source import SourceAccess, read_kernel
+from tests.source.lane_oracle import SHARED, Case, Told, Touched, ran, told
+from tests.sweeps import each
+
+FILE = Path(__file__).with_name("forms.cu")
+
+
+@functools.cache
+def forms() -> dict[str, Case]:
+    found = {}
+    for chunk in re.split(r"^// --- ", FILE.read_text(encoding="utf-8"), flags=re.M)[1:]:
+        name, _, text = chunk.partition("\n")
+        before, _, body = ("\n" + text).rpartition("\n==\n")
+        head = f"__global__ void k(int n) {{\n{SHARED} const int t = threadIdx.x;\n"
+        found[name] = Case(f"{before}\n{head}{body}}}")
+    return found
+
+
+@functools.cache
+def answers() -> dict[str, tuple[Told, Touched]]:
+    cases = list(forms().values())
+    return dict(zip(forms(), zip(told(cases), ran(cases), strict=True), strict=True))
+
+
+NOT_READ = {
+    "pointer_chosen_by_a_condition", "jump_back", "jump_over", "jump_out_of_two_loops", "byte_of_an_int",
+    "union_members", "lambda_captures", "range_for", "structured_binding", "recursion", "volatile_and_static",
+    "null_pointer_by_a_condition", "member_with_a_value_of_its_own", "reference_member",
+    "float_decides_in_a_loop", "size_t_below_zero", "conditional_without_a_middle",
+    "float_read_as_int", "braces_left_out", "bases",
+    "base_member_hidden", "anonymous_union", "destructor", "virtual_call", "function_pointer", "case_range",
+    "case_inside_a_block", "lambda_that_calls_itself", "string", "bit_fields_by_list",
+}  # fmt: skip
+"""Forms of which some line is said not to be read."""
+
+
+@each("name", re.findall(r"^// --- (\w+)$", FILE.read_text(encoding="utf-8"), re.M))
+def test_a_form_is_followed_or_said_not_to_be(name: str) -> None:
+    read, run = answers()[name]
+    assert not read.wrong(run), forms()[name].text
+    assert bool(read.unread) == (name in NOT_READ), read.unread
+
+
+def readings(bodies: Sequence[str], arch: str = "sm_90") -> list[list[SourceAccess]]:
+    """The accesses of some bodies, each of a kernel with threads t, n = 5 and int* g: parsed as one text."""
+    text, starts = "", []
+    for number, body in enumerate(bodies):
+        starts.append(text.count("\n") + 1)
+        text += f"namespace k_{number} {{ __global__ void k(int n, int* g) {{ {SHARED} "
+        text += f"const int t = threadIdx.x;\n{body}\n}} }}\n"
+    memory = read_kernel(text, 64, sets={"n": 5}, arch=arch).memory
+    ends = [*starts[1:], text.count("\n") + 1]
+    return [[a for a in memory if first <= a.line < last] for first, last in zip(starts, ends, strict=True)]
+
+
+REPRODUCERS = (
+    # [instructions, wavefronts] of all accesses, None where one of them is not read
+    ("int a = 3, b = 1; if (t > 20 && (a = 2 * t)) b = a; s[a] = 1;", [2, 3]),
+    ("int a = t, b = 2 * t; int* p = t < 32 ? &a : &b; *p = 5; s[a * 32] = 1;", None),
+    ("int a = t, b = 2 * t; (t < 32 ? a : b) = 9; s[a * 32] = 1;", [2, 33]),
+    ("int i = 0; again: s[t] = 1; if (++i < 3) goto again;", None),
+    ("if (n > 3) goto done; s[2 * t] = 1; done:;", None),
+    ("struct B { unsigned a : 3; } x; x.a = t; s[x.a * 32] = 1;", [2, 16]),
+    ("int* p = &n; if (p != nullptr) s[t] = 1; if (p == nullptr) s[32 * t] = 1;", [2, 2]),
+    ("unsigned char c = 250; c += t; s[c * 32] = 1;", [2, 64]),
+    ("int a = t; a = max(a++, 2 * a); s[a] = 1;", None),
+    ("int a = t, b = 3; int c = max(a++, b++); s[c + a] = 1;", [2, 4]),
+    ("int q = (2 * t - 64) % 7; s[(q + 6) * 32] = 1;", [2, 14]),
+)
+
+
+def test_counts_that_were_wrong() -> None:
+    for (body, wanted), memory in zip(REPRODUCERS, readings([b for b, _ in REPRODUCERS]), strict=True):
+        assert all(a.read for a in memory) == (wanted is not None), (body, [a.why for a in memory])
+        if wanted is not None:
+            assert [sum(a.instructions or 0 for a in memory), sum(a.total or 0 for a in memory)] == wanted, (
+                body
+            )
+
+
+@each(("arch", "wanted"), [("sm_80", 800), ("sm_90", 900), ("sm_100", 1000), ("sm_120", 1200)])
+def test_the_architecture_decides_what_the_preprocessor_keeps(arch: str, wanted: int) -> None:
+    body = f"#if __CUDA_ARCH__ == {wanted}\ns[t] = 1;\n#else\ns[32 * t] = 1;\n#endif"
+    assert [(a.line, a.total) for a in readings([body], arch)[0] if a.read] == [(3, 2)]
+
+
+BROKEN = (
+    # a statement with an error, and whether s[a * t] behind it is read, where a is 3
+    ("a = WIDTH;", False),
+    ("if (t < 4) { a += WIDTH; }", False),
+    ("change(&a, WIDTH);", False),
+    ("m[1] = WIDTH + a;", True),
+    ("g[a] = WIDTH;", True),
+    ("if (t < WIDTH) return;", False),
+    ("float x = WIDTH * a;", True),
+)
+
+
+def test_what_a_statement_with_an_error_may_set_is_lost() -> None:
+    bodies = [f"int a = 3, m[2];\n{statement}\ns[a * t] = 1;" for statement, _ in BROKEN]
+    for (statement, kept), memory in zip(BROKEN, readings(bodies), strict=True):
+        assert memory[-1].read == kept, statement
+
+
+def test_functions_of_one_name_in_two_places_are_told_apart() -> None:
+    """What stands in a function of the same name that is not called is no access that was left out."""
+    text = (
+        f"namespace one {{ __device__ int f(int x) {{ return x; }}\n__global__ void k() {{ {SHARED}\n"
+        f"s[f(threadIdx.x)] = 1; }} }}\nnamespace two {{ __device__ int f(int x) {{ return 2 * x; }}\n"
+        f"__global__ void k() {{ {SHARED}\ns[f(threadIdx.x)] = 1; }} }}"
+    )
+    found = read_kernel(text, 32)
+    assert [(a.line, a.total, a.read) for a in found.memory] == [(3, 1, True), (6, 2, True)]
+
+
+ASM = (
+    # an asm statement, and whether what it leaves in v is known: 2 t
+    ('asm("mov.u32 %0, %1;" : "=r"(v) : "r"(2 * t));', True),
+    ('asm("{ mov.u32 %0, %1; add.u32 %0, %0, 1; }" : "=r"(v) : "r"(t));', False),
+    ('asm("@p mov.u32 %0, %1;" : "+r"(v) : "r"(t));', False),
+    ('asm("cvt.u8.u32 %0, %1;" : "=r"(v) : "r"(t));', False),
+    ('asm("add.u32 %0, %0, 1;" : "+r"(v));', False),
+    ('asm("bra out; mov.u32 %0, %1; out:" : "=r"(v) : "r"(2 * t));', False),
+    ('asm("bar.sync 0;" : "+r"(v));', True),
+)
+
+
+def test_what_an_asm_statement_leaves() -> None:
+    bodies = [f"int v = 2 * t; {statement} s[v] = 1;" for statement, _ in ASM]
+    for (statement, known), memory in zip(ASM, readings(bodies), strict=True):
+        assert [(a.read, a.total) for a in memory] == [(known, 4 if known else None)], statement
+
+
+def test_what_threads_tell_each_other_is_not_known() -> None:
+    given = ("__ballot_sync(~0u, t & 1)", "__shfl_sync(~0u, t, 3)", "__syncthreads_count(t & 1)",
+             "__syncthreads_or(t)", "atomicAdd(&s[0], 1)", "__popc(t)")  # fmt: skip
+    for value, memory in zip(given, readings([f"int v = {v};\ns[v] = 1;" for v in given]), strict=True):
+        assert not memory[-1].read, value
