@@ -430,8 +430,6 @@ class _Reading:
 
 def _not_followed(node: Node) -> str:
     """A node that may touch memory, or change what is executed, in ways that its parts do not show; or ""."""
-    if node.kind == "goto":
-        return "a goto statement"
     if node.kind == "call" and not node.value["name"]:
         return "a call through a pointer"
     plain = node.kind != "other" or (

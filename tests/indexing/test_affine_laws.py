@@ -108,7 +108,7 @@ MACROS = (
 )
 
 
-@each(("text", "stride"), MACROS)
+@each(("text", "stride"), MACROS, sample=1)
 def test_a_macro_is_what_it_is_at_its_line(text: str, stride: int) -> None:
     """identify, check and kernel read one file alike."""
     source = text.replace("FN", "__device__ int")

@@ -161,7 +161,7 @@ def test_what_is_reached_and_not_read_is_refused_beside_what_is_never_reached(tm
 
 
 WRAPPED = """
-struct Tile { float* p; __device__ explicit Tile(float* q) : p(q) {}
+struct Tile { float* p; __device__ explicit Tile(float* q);
   __device__ float& operator()(int r, int c) { return p[r * 32 + c]; } };
 __global__ void k(float* o) { __shared__ float s[1024]; Tile t(s); t(threadIdx.x, 0) = 1.f;
   o[threadIdx.x] = t(0, threadIdx.x); }
