@@ -237,7 +237,9 @@ class Tiers:
         if call.when == "call" and self.meter is not None:
             work = self.meter.work
             report.user_properties.append(("work", work._asdict()))
-            exempt = _is_deep(item) or (work.done.get("examples") and not settings().derandomize)
+            exempt = (
+                _is_deep(item) or _on_gpu(item) or (work.done.get("examples") and not settings().derandomize)
+            )
             if self.enforced and report.passed and too_much(work, exempt=bool(exempt)):
                 report.outcome = "failed"
                 report.longrepr = sentence(work)
@@ -289,6 +291,11 @@ def _is_meant(mark: pytest.Mark, item: pytest.Item) -> bool:
 
 def _is_deep(item: pytest.Item) -> bool:
     return item.get_closest_marker("deep") is not None
+
+
+def _on_gpu(item: pytest.Item) -> bool:
+    """Whether a test is of `make gpu`, which has no tiers: it skips where `make test` runs."""
+    return "gpu" in item.path.relative_to(item.config.rootpath).parts
 
 
 def too_much(work: Work, *, exempt: bool) -> bool:
