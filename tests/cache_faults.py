@@ -293,10 +293,10 @@ def forged_reads(base: Path, rounds: int) -> tuple[list[str], int]:
     folder, read, used = base / "contested", [], 0
 
     def contest() -> None:
+        os.umask(0)  # what others may write to is made so at once: this process has the reader's own user
         while True:
             try:
-                folder.mkdir()
-                folder.chmod(0o777)
+                folder.mkdir(0o777)
                 (folder / KEY).write_bytes(FORGED)
             except OSError:
                 continue

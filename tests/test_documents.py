@@ -76,6 +76,7 @@ def modules_of(extras: Iterable[str]) -> set[str]:
     return {module for module, owners in packages_distributions().items() if wheels & set(owners)}
 
 
+@pytest.mark.deep(only=("first_steps",))
 @pytest.mark.parametrize("page", ["first_session", "first_steps"])
 def test_a_first_page_needs_what_make_demo_installs_and_no_more(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,8 +24,7 @@ tree-sitter, counts the places that may access memory, so that none is dropped s
     recurrences    how a variable changes from iteration to iteration
     fixes/         fixes_of: the padding or swizzle that removes the conflicts of an array
     unread         what may touch memory and was not read
-    joined         neighbours that a compiler may join into one vector instruction
-    counting       the cost of an access: one of each class of iterations and blocks is counted
+    costs/         what an access costs, and what a compiler may join
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from layoutalg.source.counting import Cost, Launch, cost_of, lane_variables, sum_of
+from layoutalg.source.costs import Cost, Launch, cost_of, joined_rows, lane_variables, sum_of
 from layoutalg.source.front import Declaration, Function, Kernel, Node, Parsed, Type, parse_cuda
-from layoutalg.source.joined import joined_rows
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import ZERO, add, constant, variable

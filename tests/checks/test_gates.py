@@ -138,7 +138,7 @@ def test_what_is_broken_by_what_is_read_has_failed(tmp_path: Path) -> None:
 @each(
     "body, top, why",
     [
-        ("s[0] = 0.f; int i = 0; up: s[threadIdx.x] = 1.f; if (++i < 9) goto up;", "", "1 access is not read"),
+        ("s[0] = 0.f; int i = 0; up: s[threadIdx.x] = 1; if (++i < 9) goto up;", "", "1 access is not read"),
         ("s[threadIdx.x] = 1.f; Odd<float> odd;", "", "the statement has an error"),
         ("s[threadIdx.x] = 1.f;", "template <int T> __global__ void other(float* p) { helper(); }",
          "other is not read: template parameters of other are not known"),

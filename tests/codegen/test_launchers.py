@@ -311,7 +311,7 @@ def wrong_numbers(record: LaunchRecord, name: str) -> Iterator[Any]:
             yield p.least + 1
 
 
-@each(("family", "library"), [(family, library) for family in FAMILIES for library in LIBRARIES])
+@each(("family", "library"), [(family, library) for family in FAMILIES for library in LIBRARIES], sample=14)
 def test_any_wrong_argument_of_any_kernel_is_refused_and_right_ones_are_taken(
     family: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,7 +58,7 @@ def test_a_product_of_one_row_or_column_declares_what_it_reads() -> None:
                 assert not list(unread(fma_outer(m, n, element).text)), (m, n, element)
 
 
-@each("name", list(FAMILIES))
+@each("name", list(FAMILIES), sample=5)
 def test_a_text_of_any_family_reads_what_it_declares(name: str) -> None:
     family, arch = FAMILIES[name], target(name)
     cases = [p for _, p in family.bench.cases(None, None)]

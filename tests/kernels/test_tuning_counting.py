@@ -276,6 +276,7 @@ def test_counters_that_are_not_in_the_report_are_said_and_not_passed(
     assert not shown["passed"] and shown["random"]["missing"] == missing
 
 
+@pytest.mark.deep(only=("gemm-sm80", "gemm-simt"))
 @pytest.mark.parametrize("name", ["gemm-sm80", "gemm-simt", "permute", "softmax", "transpose", "tiled_copy"])
 def test_what_copies_and_the_l2_change_is_an_estimate(name: str) -> None:
     exact = {"sectors stored"}

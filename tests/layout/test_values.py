@@ -29,6 +29,7 @@ from layoutalg.synthesis import synthesize
 from tests.sweeps import each
 
 MUTABLE = {
+    "source.fixes.tried.Tried",
     "kernels.tuning.engines.Engine",
     "kernels.tuning.tuner.Summary",
     "kernels.tuning.tuner._Search",
@@ -51,7 +52,7 @@ MUTABLE = {
     "codegen.sim.waits._Phase",
     "codegen.sim.waits._Warp",
     "notation.term._Open",
-    "source.counting.Launch",
+    "source.costs.counting.Launch",
     "source.front.parsing.Declaration",
     "source.front.parsing.Function",
     "source.front.parsing.Kernel",

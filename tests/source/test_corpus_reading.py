@@ -6,7 +6,7 @@ import pytest
 
 from layoutalg.arch import find_arch
 from layoutalg.source import fixes_of
-from layoutalg.source.counting import Launch, cost_of
+from layoutalg.source.costs import Launch, cost_of
 from tests.source.test_census import EXPECTED, PUBLISHED, reading_of
 from tests.sweeps import first
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from layoutalg.arch import find_arch
 from layoutalg.source import read_kernel
-from layoutalg.source.counting import Launch, cost_of
+from layoutalg.source.costs import Launch, cost_of
 from tests.source.random_kernels import RandomKernel, sources
 
 

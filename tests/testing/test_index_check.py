@@ -184,6 +184,7 @@ def test_an_expression_with_two_readings_is_refused() -> None:
         check_index_function("max(row, 1)", SWIZZLED)
 
 
+@pytest.mark.deep
 def test_a_function_of_an_expression_and_the_expression_are_judged_alike() -> None:
     """A seeded law: of drawn padded and swizzled tiles, right and wrong."""
     rng = random.Random(20261129)

@@ -2,6 +2,7 @@
 
     record         Form, Options: a notation as a record, and what a text leaves unspecified
     constructors   C++, CuTe DSL and Python source, by one table of names; nothing is executed
+    functions      FUNCTIONS: functions of CuTe that a source text may call
     spellings      printing those: a record per language
     cute_prints    tensors over pointers, prints of the CuTe DSL, names of atoms
     arrays         NumPy and PyTorch: shapes and strides

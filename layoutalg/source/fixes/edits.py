@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from layoutalg.arch import Arch
 from layoutalg.errors import LayoutAlgError
-from layoutalg.source.counting import Launch, cost_of
+from layoutalg.source.costs import Launch, cost_of
 from layoutalg.source.front import Declaration, Type
 from layoutalg.source.machine import Touch
 from layoutalg.source.reading import KernelReading

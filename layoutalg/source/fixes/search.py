@@ -27,7 +27,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
 from layoutalg.indexing import code
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
-from layoutalg.source.counting import Cost, Launch, cost_of, sum_of
+from layoutalg.source.costs import Cost, Launch, cost_of, sum_of
 from layoutalg.source.fixes.edits import (
     Edit,
     SharedArray,

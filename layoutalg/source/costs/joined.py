@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from layoutalg.arch import Arch
 from layoutalg.errors import LayoutAlgError
-from layoutalg.source.counting import Cost, Launch, cost_of, sum_of
+from layoutalg.source.costs.counting import Cost, Launch, cost_of, sum_of
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import Sum, add, constant, scale, variable
 
