@@ -15,7 +15,6 @@ the operands in the L2, and what it writes back is what the case left dirty ther
 from __future__ import annotations
 
 import argparse
-import json
 import pickle
 import re
 import sys
@@ -35,7 +34,8 @@ from layoutalg.kernels.family import Traffic
 from layoutalg.kernels.move.cases import timed_cases
 from layoutalg.kernels.rowwise import ReduceProblem
 from tests.gpu.counters import DRAM, count_launches
-from tests.gpu.ragged_rows import FRESH, drawn
+from tests.gpu.row_bench import FRESH, drawn
+from tests.gpu.timing import write_lines
 
 TENSORS = 2028
 FLUSH, FLUSH_BYTES = "read_clean_bytes", 512 << 20
@@ -204,7 +204,7 @@ def main(args: list[str]) -> int:
         print(error)
         return 1
     rows = [row(*both) for both in zip(plans, found, strict=True)]
-    Path(asked.out).write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
+    write_lines(asked.out, rows)
     print(*map(said, rows), sep="\n")
     if not predict:
         print(*summary(rows), sep="\n")

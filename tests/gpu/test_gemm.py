@@ -49,7 +49,7 @@ def test_random_numbers_are_within_the_error_bound(
     args["d"][:] = ~np.zeros_like(args["d"])
     choices = CONFIGS[name](p, STATUS.arch)
     config = next((c for c in choices if c.splits > 1), choices[0]) if parts else choices[0]
-    found = unpacked(result(p, config, args, load_all([(p, config)])[0]), p.result.name).reshape(m, n)
+    found = unpacked(result(args, load_all([(p, config)])[0]), p.result.name).reshape(m, n)
     a, b = matrices(p, unpacked(args["a"], dtype), unpacked(args["b"], dtype))
     exact, magnitude = a @ b, np.abs(a) @ np.abs(b)
     sums = UNIT["f64" if dtype == "f64" else "f32"]

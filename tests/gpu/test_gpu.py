@@ -67,7 +67,7 @@ def test_a_launch_with_foreign_arguments_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", ["memcheck", "racecheck", "synccheck"])
 def test_the_sanitizer_is_silent(kind: str) -> None:
-    assert "launches correct" in sanitize(kind, "tests.gpu.launch", "all")
+    assert "launches correct" in sanitize(kind, "tests.gpu.counters", "plain")
 
 
 def test_predictions_equal_the_hardware_counters() -> None:

@@ -14,19 +14,19 @@ pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STA
 def test_600_random_reductions_are_within_the_bound() -> None:
     from tests.gpu.reduce_cases import wrong_cases
 
-    assert list(wrong_cases(600)) == []
+    assert list(wrong_cases(range(600))) == []
 
 
 @pytest.mark.parametrize("kind", ["memcheck", "racecheck", "synccheck"])
 def test_the_sanitizer_is_silent(kind: str) -> None:
-    assert "launches correct" in sanitize(kind, "tests.gpu.reduce_launch", "all")
+    assert "launches correct" in sanitize(kind, "tests.gpu.reduce_cases", "plain")
 
 
 def test_predicted_sectors_equal_the_hardware_counters() -> None:
     tool("ncu")
-    from tests.gpu.reduce_counters import SMALL, measure
+    from tests.gpu.row_counters import SMALL, measure
 
-    assert [str(row) for row in measure(SMALL) if row.refuted] == []
+    assert [str(row) for row in measure(SMALL["reductions"]) if row.refuted] == []
 
 
 def test_300_random_calls_of_each_fold_are_their_definition() -> None:
