@@ -6,13 +6,13 @@ The kernels take the registers of a warp as words in memory, [lane][word], and g
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, CopyAtom, MMAAtom, Operand
 from layoutalg.dtype import DType
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 WARP_ATOMS = [
     atom
@@ -142,8 +142,6 @@ _FLOAT_CODES = {"e4m3": {0: 0, 1: 0x38, 2: 0x40}, "e5m2": {0: 0, 1: 0x3C, 2: 0x4
 
 def codes_of(values: NDArray[Any], element: DType) -> NDArray[Any]:
     """Integers from -2 to 3 as the bits of an element type, one uint64 each."""
-    import numpy as np
-
     whole = values.astype(np.int64)
     if element.name in _FLOAT_CODES:
         table = _FLOAT_CODES[element.name]
@@ -160,8 +158,6 @@ def codes_of(values: NDArray[Any], element: DType) -> NDArray[Any]:
 
 def pack(values: NDArray[Any], element: DType) -> NDArray[Any]:
     """(lanes, values) -> (lanes, words): the first value in the lowest bits, zeros above the last."""
-    import numpy as np
-
     codes = codes_of(values, element)
     if element.bits == 64:
         return np.ascontiguousarray(codes).view(np.uint32)
@@ -177,7 +173,5 @@ def pack(values: NDArray[Any], element: DType) -> NDArray[Any]:
 
 def unpack(words: NDArray[Any], element: DType) -> NDArray[Any]:
     """(lanes, words) -> (lanes, values) of an accumulator."""
-    import numpy as np
-
     found: NDArray[Any] = np.ascontiguousarray(words).view(element.numpy_name)
     return found

@@ -92,7 +92,7 @@ STEPS = (
     Step("counters-transpose", "tests.gpu.counters", [], 120),
     Step("counters-frozen", "tests.gpu.frozen_counters", [], 600),
     Step("probe", "tests.gpu.probe", [], 180),
-    Step("latency", "tests.gpu.array_cases", ["latency"], 60),
+    Step("latency", "tests.gpu.host_time", ["kept"], 60),
     Step("tests", "pytest", ["-q", "--durations=10", "tests/gpu"], 600),
     Step("permutes", "tests.gpu.permute_cases", ["2000"], 400, alone=False),
     Step("reductions", "tests.gpu.reduce_cases", ["600"], 200, alone=False),

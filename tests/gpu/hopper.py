@@ -9,14 +9,14 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from layoutalg.arch import SmemDescriptor, TensorMap, encode_descriptor
 from layoutalg.atoms import MMA_ATOMS
 from layoutalg.codegen.gpu import compile_cubin, encode_tensor_map
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAP_BYTES = 128
 """Size of a tensor map."""
@@ -157,7 +157,6 @@ def wgmma(
 ) -> NDArray[Any]:
     """D (64 x n) of one wgmma whose descriptors address `image`, the bytes of shared memory from 0."""
     import cupy
-    import numpy as np
 
     accumulator, a_type, b_type = types
     function = _function(wgmma_source(n, a_type, b_type, accumulator, *transposed), "wgmma_probe")

@@ -72,7 +72,8 @@ def line_of(case: Case, found: list[row_bench.Way], bench: row_bench.Bench, *, e
     print(
         case, f"copy {moved / us['copy']:.0f} aa {us['again'] / us['copy']:.3f}",
         "" if every else f"torch.compile {moved / us['compile']:.0f}",
-        f"chosen {moved / us[first]:.0f} ({first})", f"best {moved / us[best]:.0f} ({best}) {timed.wrong}", flush=True,
+        f"chosen {moved / us[first]:.0f} ({first})", f"best {moved / us[best]:.0f} ({best}) {timed.wrong}",
+        flush=True,
     )  # fmt: skip
     lines: list[dict[str, Any]] = []
     for way in found:

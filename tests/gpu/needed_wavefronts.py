@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
+import numpy as np
+
 from layoutalg.arch import Arch
 from layoutalg.codegen.costs import Costs
 from layoutalg.kernels.move.gather import reads
@@ -151,8 +153,6 @@ def needed_wavefronts(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") ->
 
 def _vectors(stage: Stage, origins: tuple[int, ...]) -> tuple[Store, Any]:
     """The vectors of a block's runs, a row per warp instruction, and the lanes whose runs exist."""
-    import numpy as np
-
     thread, active = np.arange(stage.config.threads), stage.config.storing or stage.config.threads
     x = thread + active * np.arange(-(-stage.stores // active))[:, None]
     below = ((thread < active) & (x < stage.stores)).reshape(-1, 32)
@@ -167,8 +167,6 @@ def _holds(active: Any, predicates: Any) -> Any:
 
 
 def _reads(stage: Stage, vector: Store, row: Any, costs: Costs) -> None:
-    import numpy as np
-
     for read in reads(stage):
         there = (np.broadcast_to(_holds(row, vector.ends.exists(e)), row.shape) for e in read.elements)
         active = np.any([*there], axis=0)

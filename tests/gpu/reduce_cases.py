@@ -10,6 +10,8 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from layoutalg.codegen import gpu
 from layoutalg.kernels.rowwise import ReducePlan, plans, reduced
 from layoutalg.kernels.rowwise.programs.reduce import build
@@ -32,19 +34,17 @@ def compiled(asked: tuple[int, str]) -> tuple[ReducePlan, list[gpu.Prepared]]:
 
 def run(seed: int, arch: str, made: tuple[ReducePlan, Sequence[gpu.Prepared]]) -> None:
     """Launch a seed's kernels.  Raises AssertionError past the stated bound, or where else is written."""
-    import numpy
-
     plan, kernels = made
     p = plan.problem
     what = f"{p} as {[one.config for one in plan.passes]}"
     bits, values = reductions.random_numbers(p.axes.source_elems, p.axes.dtype.name, seed)
-    old = numpy.full(p.axes.target_elems, UNTOUCHED, f"u{p.result.nbytes}")
-    between = [gpu.to_device(numpy.zeros(plan.workspace_elems, "u4"))] if plan.workspace_elems else []
+    old = np.full(p.axes.target_elems, UNTOUCHED, f"u{p.result.nbytes}")
+    between = [gpu.to_device(np.zeros(plan.workspace_elems, "u4"))] if plan.workspace_elems else []
     chain = [seeds.on_gpu(bits, bits.dtype), *between, seeds.on_gpu(old, old.dtype)]
     for n, kernel in enumerate(kernels):
         gpu.load_prepared(kernel)(src=chain[n], dst=chain[n + 1])
     got = gpu.to_host(chain[-1])[: len(old)].copy()
-    error = numpy.abs(reductions.outputs(p, reductions.decoded(got, p.result.name)) - reduced(p, values))
+    error = np.abs(reductions.outputs(p, reductions.decoded(got, p.result.name)) - reduced(p, values))
     assert (error <= reduction_bound(p, plan.additions, values)).all(), what
     reductions.outputs(p, got)[...] = UNTOUCHED
     assert (got == UNTOUCHED).all(), f"{what} writes elsewhere"

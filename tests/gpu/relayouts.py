@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from layoutalg.codegen import gpu
 from layoutalg.codegen.program import Kernel
 from layoutalg.registers import Conversion, convert_layout
@@ -31,8 +33,6 @@ def compiled(asked: tuple[int, str]) -> Made:
 
 def run(seed: int, arch: str, made: Made) -> None:
     """A launch of every plan.  Raises AssertionError for a result that is not the definition's."""
-    import numpy as np
-
     found, plans = made
     bits = found.element.bits
     tile = relayouts.random_tile(found.src, bits, seed)

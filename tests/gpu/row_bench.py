@@ -4,9 +4,9 @@ Case n of a seed has 1 to 6 modes, 64 to 512 MB and f32, f16 or bf16 elements; i
 of 8 if n is even, and only then.
 
 Every way of a case is checked, the first one against PyTorch's float64, others against the first one's
-result, and each against the bits of its own first launch.  All are then launched in turn on normal numbers, as
-tests.gpu.timing does; a copy of the source, or the only way, runs twice, which says what repeats.  A share is
-the rate of bytes that must be moved over that of the copy.
+result, and each against the bits of its own first launch.  All are then launched in turn on normal numbers;
+a copy of the source, or the only way, runs twice, which says what repeats.  A share is the rate of bytes that
+must be moved over that of the copy.
 """
 
 from __future__ import annotations

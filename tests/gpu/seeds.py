@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from layoutalg.codegen.gpu import in_processes, require_gpu, to_device
 from tests.gpu.counters import verdict
 from tests.gpu.timing import plainly
@@ -26,9 +28,7 @@ def wrong(
 
 def on_gpu(array: Any, dtype: Any, unit: int = 16) -> Any:
     """The bytes of an array on the GPU, as elements of a type, in whole units of so many bytes."""
-    import numpy
-
-    raw = numpy.zeros(-(-array.nbytes // unit) * unit, "u1")
+    raw = np.zeros(-(-array.nbytes // unit) * unit, "u1")
     raw[: array.nbytes] = array.view("u1")
     return to_device(raw).view(dtype)
 

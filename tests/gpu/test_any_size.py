@@ -11,14 +11,11 @@ from collections import Counter
 from math import prod
 from typing import Any
 
-import pytest
-
 import layoutalg
-from layoutalg.codegen.gpu import gpu_status
 from tests.gpu.test_matmul import close
+from tests.gpu.tools import STATUS, needs_gpu
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 CASES = 240
 ODD = (1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status
 from layoutalg.kernels.gemm.problem import gemm_problem, matrices, scalar_words
 from tests.gemm_cases import arguments, packed, unpacked
 from tests.gpu.gemm_launch import CONFIGS, launch_all, load_all, result, small_ways, steps
-from tests.gpu.tools import sanitize
+from tests.gpu.tools import STATUS, needs_gpu, sanitize
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 UNIT = {"f16": 2.0**-11, "bf16": 2.0**-8, "tf32": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
 """Unit roundoff of operands; sums are f32 (f64 for f64)."""

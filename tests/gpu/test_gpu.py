@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status, load, to_cuda
+from layoutalg.codegen.gpu import load, to_cuda
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.matrix import arguments, buffers
-from tests.gpu.tools import sanitize, tool
+from tests.gpu.tools import STATUS, needs_gpu, sanitize, tool
 from tests.sequences import MATRIX_OPS
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 DTYPES = ("u8", "f16", "f32", "f64", "c128")
 SIZES = ((1, 1), (1, 1000), (1000, 1), (127, 257), (509, 1021), (1024, 2048), (2049, 1031))

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import (
@@ -21,19 +23,14 @@ from layoutalg.arch import (
     TensorMap,
     atom_layout,
 )
-from layoutalg.codegen.gpu import encode_tiled, gpu_status
+from layoutalg.codegen.gpu import encode_tiled
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 from layoutalg.legality import canonical_layout, check_tma, check_wgmma
 from tests.gpu.hopper import FILL, tma_load, wgmma
+from tests.gpu.tools import needs_hopper
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(
-    not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
-)
+pytestmark = needs_hopper
 DATA = Path(__file__).parents[1] / "data"
 SHARED_BYTES = 96 * 1024
 OTHER_BYTES = 8 * 1024
@@ -51,8 +48,6 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 def encoded(element: str, values: NDArray[Any]) -> NDArray[Any]:
     """Small non-negative integers as the bytes of an element type."""
-    import numpy as np
-
     typed: NDArray[Any]
     if element == "e4m3":
         table = {0: 0}
@@ -72,8 +67,6 @@ def addresses_read(
     element: str, descriptor: SmemDescriptor, operand: str, shape: tuple[int, int], major: Major
 ) -> NDArray[Any]:
     """The byte address that wgmma reads for every element of an operand: the other is unit vectors."""
-    import numpy as np
-
     element_bytes, (mn, k) = dtype(element).nbytes, shape
     n = mn if operand == "B" else k
     units = np.zeros((64 if operand == "B" else n, k))
@@ -112,8 +105,6 @@ def test_what_wgmma_reads() -> None:
 
 
 def test_what_tma_writes() -> None:
-    import numpy as np
-
     for row in rows("h200_tma_writes"):
         element, dims = dtype(row["element"]), row["dims"]
         last = sum((n - 1) * d for n, d in zip(dims[1:], row["strides_bytes"], strict=True))
@@ -150,8 +141,6 @@ def test_what_the_driver_takes() -> None:
 @pytest.mark.parametrize("mode", HOPPER_MODES, ids=str)
 def test_a_product_from_checked_layouts(mode: SwizzleMode, major: Major) -> None:
     """D = A B of whole tiles: operands laid out by `tile_to_shape`, every descriptor from `check_wgmma`."""
-    import numpy as np
-
     k, rng = 64, np.random.default_rng(3)
     image = np.zeros(64 * 1024, np.uint8)
     matrices, operands = [], []
@@ -174,8 +163,6 @@ def test_a_product_from_checked_layouts(mode: SwizzleMode, major: Major) -> None
 
 def test_a_copy_that_is_refused_lands_elsewhere() -> None:
     """The pattern rule, seen: a 128-byte swizzle from address 128 is not the layout moved by 128 bytes."""
-    import numpy as np
-
     tensor = Layout((8, 64), (64, 1))
     source = np.arange(8 * 64, dtype=np.uint16)
     assert check_tma(tensor, (8, 64), "f16", mode=128, shared_alignment_bytes=128).broken == ("tma.pattern",)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status
-from tests.gpu.tools import sanitize, tool
+from tests.gpu.tools import needs_gpu, sanitize, tool
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 
 def test_600_random_reductions_are_within_the_bound() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.gpu.tools import needs_gpu
 
-from layoutalg.codegen.gpu import gpu_status
-
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 
 def test_200_random_pairs_of_layouts() -> None:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from layoutalg.arch import HOPPER_MODES
 from layoutalg.codegen.gpu import (
     compile_sequence,
     device_empty,
-    gpu_status,
     load,
     load_sequence,
     to_device,
@@ -24,15 +25,10 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.program import Kernel, launch_sequence
 from layoutalg.dtype import dtype
 from layoutalg.errors import ResourceError, ShapeError
+from tests.gpu.tools import STATUS, needs_hopper
 from tests.tma_programs import Boxes, copy_program, ring_program
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(
-    not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
-)
+pytestmark = needs_hopper
 
 SEED = 20261123
 
@@ -54,8 +50,6 @@ RANKS = [
 
 def numbers(boxes: Boxes) -> NDArray[Any]:
     """Random bits of a tensor's elements, padding included."""
-    import numpy as np
-
     nbytes = dtype(boxes.element).nbytes
     raw = np.random.default_rng(SEED).integers(0, 256, prod(boxes.shape) * nbytes, dtype=np.uint8)
     found: NDArray[Any] = raw.view(f"u{nbytes}").reshape(boxes.shape)
@@ -65,8 +59,6 @@ def numbers(boxes: Boxes) -> NDArray[Any]:
 def copied(boxes: Boxes, cluster: int = 1) -> None:
     """Copy a tensor and compare: what lies in rows moves; the padding behind them, up to the next multiple of
     16 bytes, is written with the zeros that the load has put there."""
-    import numpy as np
-
     src = numbers(boxes)
     before = np.full_like(src, 7)
     dst = to_device(before)
@@ -92,8 +84,6 @@ def test_copies_in_every_swizzle_mode(mode: Any, rank: int) -> None:
 @pytest.mark.parametrize("stages", [1, 2, 3, 5])
 @pytest.mark.parametrize("rows", [8, 64])
 def test_a_ring_of_a_producer_and_consumers(rows: int, stages: int) -> None:
-    import numpy as np
-
     kernel = ring_program(rows, stages)
     for m in (rows, 5 * rows, 37 * rows):
         src = np.random.default_rng(SEED).standard_normal((m, 64)).astype(np.float32)
@@ -145,8 +135,6 @@ def test_a_refusal_of_the_driver_names_the_largest_cluster(monkeypatch: pytest.M
 
 
 def test_a_map_of_integers_follows_each_launch() -> None:
-    import numpy as np
-
     kernel = load(ring_program())
     for m in (8, 64, 16):
         src = np.random.default_rng(m).standard_normal((m, 64)).astype(np.float32)
@@ -158,8 +146,6 @@ def test_a_map_of_integers_follows_each_launch() -> None:
 
 
 def test_launches_by_address_encode_what_they_have_not_seen() -> None:
-    import numpy as np
-
     boxes = Boxes((130, 67), (64, 32), "f16", "128B")
     run = load_sequence(compile_sequence(launch_sequence([copy_program(boxes)]), STATUS.arch).ready())
     src = [to_device(numbers(boxes) + n) for n in range(3)]

@@ -13,8 +13,9 @@ import pytest
 
 from layoutalg import codegen as cg
 from layoutalg.arch import Major
-from layoutalg.codegen.gpu import gpu_status, to_device, to_host
+from layoutalg.codegen.gpu import to_device, to_host
 from layoutalg.codegen.program import Kernel
+from tests.gpu.tools import needs_hopper
 from tests.wgmma_programs import (
     Case,
     all_pairs,
@@ -31,10 +32,7 @@ from tests.wgmma_programs import (
     wide,
 )
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(
-    not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
-)
+pytestmark = needs_hopper
 EVERY = list(dict.fromkeys([*cases(), *all_pairs()]))
 
 

@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 from layoutalg.codegen.gpu import require_gpu
 
 AHEAD_CYCLES, CALL_CYCLES = 60_000, 400_000
-"""The GPU waits so long before a launch, so that the host is ahead of it; before a call of an operation, which
-may make copies and launch twice, 0.2 ms."""
+"""The GPU waits so long before a launch, so that the host is ahead of it; before a call of an operation,
+which may make copies and launch twice, 0.2 ms."""
 
 FLUSH_ELEMS = 64 << 20
 """Elements of 4 bytes that are read before a launch: several times what an L2 holds."""
