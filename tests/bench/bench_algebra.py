@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import math
 import platform
 import statistics
 import sys
@@ -50,13 +49,13 @@ def operands(name: str) -> list[Layout]:
     """The layouts of one row of the table."""
     text, leaf, step = LAYOUTS[name]
     base: Any = parse(text)
-    out: list[Layout] = []
-    for k in range(COUNT):
-        extents = list(flatten(base.shape))
-        extents[leaf] += step * k
-        shape: Any = unflatten(tuple(extents), base.shape)
-        out.append(Layout(shape, base.stride))
-    return out
+    leaves: Any = flatten(base.shape)
+
+    def grown(k: int) -> Layout:
+        extents = (n + step * k * (at == leaf) for at, n in enumerate(leaves))
+        return Layout(unflatten(tuple(extents), base.shape), base.stride)
+
+    return [grown(k) for k in range(COUNT)]
 
 
 def second(operation: str) -> Layout:
@@ -129,11 +128,9 @@ def compare() -> None:
         if not found:
             print(f"{peer} is not installed; `make peers` installs it")
             continue
-        mean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in found))
-        print(
-            f"{peer}: {mean:.2f} times our time (geometric mean of {len(found)} rows, construction aside); "
-            f"the least ratio is {min(found)[0]:.2f} ({min(found)[1]})"
-        )
+        mean, (least, which) = statistics.geometric_mean(ratio for ratio, _ in found), min(found)
+        of = f"geometric mean of {len(found)} rows, construction aside"
+        print(f"{peer}: {mean:.2f} times our time ({of}); the least ratio is {least:.2f} ({which})")
 
 
 def sized(bits: int) -> dict[str, Any]:
@@ -156,13 +153,9 @@ def decide() -> None:
     """The decision procedures, by size."""
     sizes = (10, 20, 30, 40)
     print(f"\n{'question':18}{'layout':20}" + "".join(f"{f'2^{bits}':>12}" for bits in sizes))
-    questions: dict[str, Callable[[Any], object]] = {
-        name: getattr(la, name)
-        for name in (
-            *("is_injective", "is_surjective", "is_bijective", "is_contiguous"),
-            *("cosize", "image_size", "footprint", "aliasing"),
-        )
-    }
+    names = ("is_injective", "is_surjective", "is_bijective", "is_contiguous", "cosize", "image_size")
+    names += ("footprint", "aliasing")
+    questions: dict[str, Callable[[Any], object]] = {name: getattr(la, name) for name in names}
     questions["same_function"] = lambda a: la.same_function(a, a)
     questions["overlap"] = lambda a: la.overlap(a, a)
     for question, ask in questions.items():
@@ -205,12 +198,7 @@ PER_CASE = 20
 
 def over(function: Callable[..., object], calls: Sequence[tuple[Any, ...]]) -> Callable[[], object]:
     """Work that makes each of the calls once."""
-
-    def work() -> None:
-        for call in calls:
-            function(*call)
-
-    return work
+    return lambda: [function(*call) for call in calls]
 
 
 def cases() -> dict[str, Callable[[], object]]:
@@ -236,17 +224,12 @@ def cases() -> dict[str, Callable[[], object]]:
             what = f"{kind}{name}"
             out[f"call on an int, {what}"] = over(lambda a: a(137), [(a,) for a in layouts])
             out[f"call on a tuple, {what}"] = over(lambda a, c=crd: a(*c), [(a,) for a in layouts])
-            for label, value in (
-                ("32 int64", lanes),
-                ("32 int32", lanes.astype("int32")),
-                ("4096 int64", numpy.arange(4096) % 512),
-                ("a numpy.int64", lanes[7]),
-            ):
-                out[f"call on {label}, {what}"] = over(lambda a, v=value: a(v), [(a,) for a in layouts])
-            pairs = (lanes, *crd[1:])
-            out[f"call on a tuple with an array, {what}"] = over(
-                lambda a, c=pairs: a(*c), [(a,) for a in layouts]
-            )
+            wide = numpy.arange(4096) % 512
+            for label, values in (
+                ("32 int64", (lanes,)), ("32 int32", (lanes.astype("int32"),)), ("4096 int64", (wide,)),
+                ("a numpy.int64", (lanes[7],)), ("a tuple with an array", (lanes, *crd[1:])),
+            ):  # fmt: skip
+                out[f"call on {label}, {what}"] = over(lambda a, v=values: a(*v), [(a,) for a in layouts])
     shapes: tuple[tuple[Any, Any], ...] = (((4, 8), (3, 5)), (((2, 4), (8, 16)), ((1, 3), (5, 9))), (64, 37))
     for shape, crd in shapes:
         out[f"crd2idx of {crd}"] = over(la.crd2idx, [(crd, shape)] * PER_CASE)

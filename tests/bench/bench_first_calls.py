@@ -14,7 +14,6 @@ slowest of them, not for their sum: `waited` counts it so, and is what LIMIT_MS 
 
 from __future__ import annotations
 
-import argparse
 import functools
 import gc
 import hashlib
@@ -48,6 +47,7 @@ from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, reduc
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests import norms, permutations, products, reductions
+from tests.bench.options import options
 from tests.hostgpu import HostGpu, planning_gpu
 
 ARCH, GPU = "sm_90a", "NVIDIA H200"
@@ -269,8 +269,7 @@ def row(op: str, found: list[Took]) -> str:
 
 def main(args: list[str]) -> int:
     """Print the table, and what took longest."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seed", type=int, default=SEED)
+    parser = options(__doc__, seed=SEED)
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--ops", default=",".join(OPS))
     parser.add_argument("--json", type=Path)

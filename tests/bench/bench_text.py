@@ -11,7 +11,6 @@ Prints how many cases of each were wrong, the first of them, and exits 1 if ther
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from layoutalg.codegen.expr import to_c
 from layoutalg.errors import CompileError, MismatchError
 from layoutalg.testing import check_index_function
+from tests.bench.options import options
 from tests.ctext_cases import draw_case, draw_function, wrong
 from tests.domains import TRIALS
 from tests.guards import active_lanes
@@ -80,11 +80,7 @@ SHARES: dict[str, tuple[Part, float]] = {
 
 def main() -> int:
     """Run every part; 1 if anything was wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=400)
+    parser = options(__doc__, cases=400)
     parser.add_argument("--only", default="", help="the parts whose names contain this")
     given = parser.parse_args()
     if not any(given.only in name for name in SHARES):

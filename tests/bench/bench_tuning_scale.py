@@ -74,10 +74,9 @@ def main(words: list[str] | None = None) -> None:
           f"one writer at a time adds {1 / add_s:.0f} a second")  # fmt: skip
     for gpus in (1, 8, 64, 256, 1000):
         p = planned(jobs, gpus, gpus * asked.builders_per_gpu, asked.build_s, asked.timing_s)
-        print(
-            f"{p.gpus:5} GPUs: {p.hours:8.2f} h, GPUs busy {p.busy:.2f}, {p.events_per_s:8.1f} events and "
-            f"{p.records_per_s:6.1f} records a second, {p.records_per_s * add_s:.2f} of one store"
-        )
+        rates = f"{p.events_per_s:8.1f} events and {p.records_per_s:6.1f} records a second"
+        store = f"{p.records_per_s * add_s:.2f} of one store"
+        print(f"{p.gpus:5} GPUs: {p.hours:8.2f} h, GPUs busy {p.busy:.2f}, {rates}, {store}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ any was wrong.  Case n is drawn from the integer SEED + n, by tests/views.py.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections import Counter
@@ -19,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.bench.options import options
 from tests.view_judge import Verdict, run_in_numpy, run_in_simulator
 from tests.views import EVERY, FUNCTIONS, Case, draw
 
@@ -32,11 +32,7 @@ def decided(asked: tuple[int, int, tuple[str, ...], bool]) -> tuple[Case, Verdic
 
 def main(args: list[str]) -> int:
     """See the module's text."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cases", type=int, default=1000)
+    parser = options(__doc__, seed=0, cases=1000)
     parser.add_argument("--most", type=int, default=3000, help="elements of an array")
     parser.add_argument("--functions", nargs="+", choices=EVERY, default=FUNCTIONS)
     parser.add_argument("--jobs", type=int, default=1)

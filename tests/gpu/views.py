@@ -173,7 +173,7 @@ def run_all(asked: argparse.Namespace) -> int:
     for why, times in refusals.most_common():
         print(f"{times} refused: {why}")
     done = sum(counts.values())
-    wrong = sum(times for (_, kind), times in counts.items() if kind == "wrong") + count - done
+    wrong: int = sum(times for (_, kind), times in counts.items() if kind == "wrong") + count - done
     print(f"{wrong} of {count} cases on views are wrong; {done} ran in one process")
     return wrong
 
