@@ -153,9 +153,8 @@ def decide() -> None:
     """The decision procedures, by size."""
     sizes = (10, 20, 30, 40)
     print(f"\n{'question':18}{'layout':20}" + "".join(f"{f'2^{bits}':>12}" for bits in sizes))
-    names = ("is_injective", "is_surjective", "is_bijective", "is_contiguous", "cosize", "image_size")
-    names += ("footprint", "aliasing")
-    questions: dict[str, Callable[[Any], object]] = {name: getattr(la, name) for name in names}
+    names = "is_injective is_surjective is_bijective is_contiguous cosize image_size footprint aliasing"
+    questions: dict[str, Callable[[Any], object]] = {name: getattr(la, name) for name in names.split()}
     questions["same_function"] = lambda a: la.same_function(a, a)
     questions["overlap"] = lambda a: la.overlap(a, a)
     for question, ask in questions.items():

@@ -63,12 +63,10 @@ def patterns() -> Iterator[Pattern]:
     rng = random.Random(SEED)
     for op, width in (("LDS128", 16), ("LDS64", 8)):
         for name, lanes in MASKS.items():
-            for kind, step, of in (
-                ("equal", 0, 1), ("in sequence", width, 1), ("in one bank", 128, 1), ("equal in pairs", width, 2),
-            ):  # fmt: skip
-                yield _pattern(
-                    op, f"{name}, {kind}", {lane: step * (n // of) for n, lane in enumerate(lanes)}
-                )
+            kinds = (("equal", 0, 1), ("in sequence", width, 1), ("in one bank", 128, 1))
+            for kind, step, of in (*kinds, ("equal in pairs", width, 2)):
+                places = {lane: step * (n // of) for n, lane in enumerate(lanes)}
+                yield _pattern(op, f"{name}, {kind}", places)
         for _ in range(DRAWN):
             yield _drawn(rng, op, width, rng.randint(1, 31), rng.choice((1, 2, 3, 4, 8, 32)))
     for op, width in (("LDS32", 4), ("STS64", 8), ("STS128", 16)):

@@ -2,8 +2,6 @@
 
 python -m tests.gpu.peers rows out.json              softmaxes and norms of rows: ours, QuACK, eager, a copy
 python -m tests.gpu.peers permutes out.json          random tensors: ours, cuTENSOR, a copy
-python -m tests.gpu.peers ready                      compile what QuACK needs for `rows`; no GPU is needed
-                                                     where QUACK_ARCH is 90 and CUTE_DSL_ARCH sm_90a
 
 The peers are optional: where quack-kernels cannot be imported, or libcutensor.so.2 (the wheel cutensor-cu13,
 its folder in LD_LIBRARY_PATH) cannot be loaded, that is said, and the rest is measured.
@@ -17,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,21 +23,14 @@ from math import prod
 from statistics import geometric_mean
 from typing import Any, TypeAlias
 
-from layoutalg.codegen.gpu import (
-    current_stream,
-    device_empty,
-    gpu_status,
-    in_processes,
-    random_normal,
-    require_gpu,
-)
+from layoutalg.codegen import gpu
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.move.cases import timed_cases
 from layoutalg.kernels.rowwise.families import Case
 from tests.gpu import row_bench
 from tests.gpu.counters import verdict
 from tests.gpu.moves import Moved, Variant
-from tests.gpu.timing import Run, Turns, as_torch, one_stream, torch_type, write_lines
+from tests.gpu.timing import Run, Turns, as_torch, one_stream, write_lines
 from tests.gpu.tune_permute import variants_of
 
 ROW_BYTES = 256 << 20
@@ -76,10 +66,10 @@ class PeerError(RuntimeError):
 # --- rows beside QuACK ---------------------------------------------------------------------------------
 
 
-def row_cases(columns: Sequence[int] = COLUMNS, dtypes: Sequence[str] = DTYPES) -> Iterator[Case]:
+def row_cases() -> Iterator[Case]:
     """Softmaxes and norms of rows; of each type those of most columns are last."""
-    for dtype in (d for d in DTYPES if d in dtypes):
-        for n in columns:
+    for dtype in DTYPES:
+        for n in COLUMNS:
             rows = ROW_BYTES // find_dtype(dtype).nbytes // n
             yield from (Case(op, (rows, n), (1,), dtype) for op in row_bench.NORMED)
 
@@ -89,7 +79,6 @@ class Quack:
 
     def __init__(self) -> None:
         self.norms, self.softmax = (import_module(f"quack.{name}") for name in ("rmsnorm", "softmax"))
-        self.types = import_module("quack.cute_dsl_utils").torch2cute_dtype_map
         self.troubles = (*TROUBLES, import_module("cutlass.base_dsl.common").DSLBaseError)
 
     def run(self, op: str, x: Any, out: Any) -> Run:
@@ -98,19 +87,6 @@ class Quack:
             return lambda: self.softmax._softmax_fwd(x, out)
         options = (None, out, None, None, None, None, None, row_bench.EPS, op == "layer_norm")
         return lambda: self.norms._rmsnorm_fwd(x, *options)
-
-    def ready(self, case: Case) -> str:
-        """Compile the kernel of a case into QuACK's cache of objects; what went wrong, or ""."""
-        kind, n = self.types[torch_type(case.dtype)], case.shape[1]
-        options = (None, None, None, None, n, False, False, case.op == "layer_norm", False, 0.0)
-        try:
-            if case.op == "softmax":
-                self.softmax.Softmax.compile(kind, kind, n)
-            else:
-                self.norms._compile_rmsnorm_fwd(kind, kind, *options)
-        except self.troubles as error:
-            return f"{case}: {type(error).__name__}: {str(error)[:200]}"
-        return ""
 
 
 class Rows:
@@ -124,7 +100,7 @@ class Rows:
             self.quack = Quack()
         except (ImportError, OSError, RuntimeError) as error:
             self.trouble = f"QuACK left out: {type(error).__name__}: {error}"
-        self.out = device_empty((ROW_BYTES,), "u1")
+        self.out = gpu.device_empty((ROW_BYTES,), "u1")
 
     def row(self, case: Case, way: row_bench.Way) -> Row:
         """The times of a case, and what went wrong."""
@@ -204,7 +180,7 @@ def spread(rows: Sequence[Row]) -> str:
 
 def rows_main(asked: argparse.Namespace) -> int:
     """Rows of all widths."""
-    ways = dict(row_bench.compiled_ways((c, None) for c in row_cases(asked.columns or COLUMNS, asked.dtypes)))
+    ways = dict(row_bench.compiled_ways((case, None) for case in row_cases()))
     print(f"{len(ways)} cases compiled", flush=True)
     with one_stream():
         bench = Rows(asked.rounds)
@@ -213,17 +189,6 @@ def rows_main(asked: argparse.Namespace) -> int:
     print(*(line for of in ("op", "dtype") for line in summary(found, "over quack", ROW_LIMIT, of)), sep="\n")
     print(spread(found))
     return verdict(sum(bool(row["wrong"]) for row in found), len(found), "results")
-
-
-def ready_main(asked: argparse.Namespace) -> int:
-    """Fill QuACK's cache of objects.  With no GPU and no variables it would choose norms without clusters."""
-    if not gpu_status().available and not {"QUACK_ARCH", "CUTE_DSL_ARCH"} <= set(os.environ):
-        raise SystemExit("no GPU, and QUACK_ARCH and CUTE_DSL_ARCH do not say for which to compile")
-    quack = Quack()
-    for case in row_cases(asked.columns or COLUMNS, asked.dtypes):
-        if case.shape[1] <= QUACK_MOST and (trouble := quack.ready(case)):
-            print(trouble, flush=True)
-    return 0
 
 
 # --- permutes beside cuTENSOR --------------------------------------------------------------------------
@@ -301,7 +266,7 @@ class Permutes:
 
     def __init__(self, rounds: int) -> None:
         self.turns = Turns(rounds, 0, row_bench.AHEAD_CYCLES, row_bench.SLOW_US)
-        self.source, self.target = (device_empty((row_bench.MOST_BYTES + 4096,), "u1") for _ in range(2))
+        self.source, self.target = (gpu.device_empty((row_bench.MOST_BYTES + 4096,), "u1") for _ in range(2))
         self.trouble, self.peer = "", None
         try:
             self.peer = CuTensor()
@@ -311,7 +276,7 @@ class Permutes:
     def row(self, case: tuple[str, Any], v: Variant) -> Row:
         """The times of a case, and what went wrong."""
         dtype, (shape, axes) = case
-        numbers = random_normal(prod(shape), 1, dtype).view("u1")
+        numbers = gpu.random_normal(prod(shape), 1, dtype).view("u1")
         self.source[: numbers.size] = numbers
         moved = Moved(*case, self.source, self.target)
         ours, peer = moved.run(v), self.trouble
@@ -320,7 +285,7 @@ class Permutes:
         if self.peer is not None:
             try:
                 places = (moved.target.data.ptr, moved.source.data.ptr)
-                run = self.peer.permute(dtype, shape, axes, *places, current_stream())
+                run = self.peer.permute(dtype, shape, axes, *places, gpu.current_stream())
                 peer = "" if moved.is_right(run) else "cuTENSOR's result differs"
                 runs["cutensor"] = run
             except PeerError as error:
@@ -337,9 +302,9 @@ class Permutes:
 
 def permutes_main(asked: argparse.Namespace) -> int:
     """Random tensors of all types."""
-    arch = require_gpu().arch
-    cases = permute_cases([d for d in PERMUTED if d in asked.dtypes], asked.tensors, asked.seed)
-    made = dict(zip(cases, in_processes(variants_of, [(arch, 0, c) for c in cases]), strict=True))
+    arch = gpu.require_gpu().arch
+    cases = permute_cases(PERMUTED, TENSORS, SEED)
+    made = dict(zip(cases, gpu.in_processes(variants_of, [(arch, 0, c) for c in cases]), strict=True))
     print(f"{len(made)} cases compiled", flush=True)
     with one_stream():
         bench = Permutes(asked.rounds)
@@ -352,16 +317,12 @@ def permutes_main(asked: argparse.Namespace) -> int:
 def main(args: list[str]) -> int:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=("rows", "permutes", "ready"))
-    parser.add_argument("out", nargs="?", default="", help="a file of one JSON object per line")
-    parser.add_argument("--columns", type=int, nargs="*", default=[])
-    parser.add_argument("--dtypes", nargs="*", default=["f64", *DTYPES])
-    parser.add_argument("--tensors", type=int, default=TENSORS, help="of each type")
-    parser.add_argument("--seed", type=int, default=SEED, help="of the tensors that are permuted")
+    parser.add_argument("what", choices=("rows", "permutes"))
+    parser.add_argument("out", help="a file of one JSON object per line")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=600.0, help="no further case is begun after these")
     asked = parser.parse_args(args)
-    return {"rows": rows_main, "permutes": permutes_main, "ready": ready_main}[asked.what](asked)
+    return (rows_main if asked.what == "rows" else permutes_main)(asked)
 
 
 if __name__ == "__main__":

@@ -15,30 +15,12 @@ from typing import Any
 from layoutalg.arch import find_arch
 from layoutalg.codegen import gpu
 from layoutalg.codegen.costs import copied, traffic
+from layoutalg.kernels import move
 from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.move import (
-    Moves,
-    PermuteConfig,
-    build_permute,
-    cases,
-    normalise,
-    permute_configs,
-    permute_problem,
-)
 from layoutalg.kernels.move.stage import Stage
 from layoutalg.model import copied_sectors, tag_sectors
-from tests.gpu.counters import (
-    LOST,
-    METRICS,
-    Case,
-    Row,
-    cases_of,
-    count_launches,
-    ints,
-    table,
-    text_of,
-    words_of,
-)
+from tests.gpu import counters
+from tests.gpu.counters import METRICS, Case, Row, count_launches, ints
 from tests.gpu.gemm_ladder import ARRIVED
 from tests.gpu.needed_wavefronts import needed_wavefronts
 
@@ -50,7 +32,7 @@ SHAPES = (
 
 def of_all_types(shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> tuple[Case, ...]:
     """Shapes and axes as cases, of every type."""
-    return tuple((t, *map(text_of, both)) for t in ("f32", "f16", "u8") for both in shapes)
+    return tuple((t, *map(counters.text_of, both)) for t in ("f32", "f16", "u8") for both in shapes)
 
 
 CONVERTED = (
@@ -60,7 +42,7 @@ CONVERTED = (
 """Types of source and result."""
 
 SMALL = (*of_all_types(SHAPES), *CONVERTED)
-CASES = (*SMALL, *of_all_types((*cases.CASES, *cases.random_cases())))
+CASES = (*SMALL, *of_all_types((*move.cases.CASES, *move.cases.random_cases())))
 """A few small ones, and with them every case of `layoutalg bench permute`."""
 
 SUNK = "elements that are not stored are not loaded"
@@ -91,13 +73,13 @@ def planned(what: tuple[str, Case]) -> Plan:
     """The plan of a case for an architecture."""
     arch, (dtype, shape, axes) = what
     of, _, to = dtype.partition(":")
-    x = normalise(permute_problem(ints(shape), ints(axes), of, result=to or None))
-    return plan_of(f"{shape.replace(',', 'x')} -> {axes} {dtype}", x, permute_configs(x, arch)[0], arch)
+    x = move.normalise(move.permute_problem(ints(shape), ints(axes), of, result=to or None))
+    return plan_of(f"{shape.replace(',', 'x')} -> {axes} {dtype}", x, move.permute_configs(x, arch)[0], arch)
 
 
-def plan_of(label: str, x: Moves, config: PermuteConfig, arch: str) -> Plan:
+def plan_of(label: str, x: move.Moves, config: move.PermuteConfig, arch: str) -> Plan:
     """A configuration of some moves, for an architecture."""
-    size, to, kernel = x.element_bytes, x.result_bytes, build_permute(x, config)
+    size, to, kernel = x.element_bytes, x.result_bytes, move.build_permute(x, config)
     sectors = tuple(copied(kernel, {}, 16, count, arch) for count in (tag_sectors, copied_sectors))
     return Plan(
         label, gpu.prepare(kernel, arch), ((x.src_elems * size, size), (x.dst_elems * to, to)),
@@ -127,7 +109,8 @@ def measure(chosen: Sequence[Case]) -> Iterator[Row]:
     """Every case's predictions beside the counters of its launch."""
     metrics = [*(metric for metric, _ in METRICS.values()), ARRIVED]
     made, arch = plans(chosen), gpu.require_gpu().arch
-    seen = count_launches("^permute_", metrics, "tests.gpu.permute_counters", "launch", *words_of(chosen))
+    words = ("tests.gpu.permute_counters", "launch", *counters.words_of(chosen))
+    seen = count_launches("^permute_", metrics, *words)
     for p, found in zip(made, seen, strict=True):
         yield from compared(p, found, arch)
 
@@ -141,7 +124,7 @@ def compared(p: Plan, found: Mapping[str, float], arch: str) -> Iterator[Row]:
     tags, arriving = p.copies or (p.total(":global"), 0)
     for access, predicted, reason in (
         ("ld.global", p.total("ld.global") + tags, ""), ("st.global", p.total("st.global"), ""),
-        ("ld.shared", p.total("ld.shared"), SUNK if sunk else "" if quiet else LOST),
+        ("ld.shared", p.total("ld.shared"), SUNK if sunk else "" if quiet else counters.LOST),
     ):  # fmt: skip
         metric, unit = METRICS[access]
         yield Row(p.label, access, unit, predicted, int(found[metric]), reason)
@@ -155,9 +138,9 @@ def compared(p: Plan, found: Mapping[str, float], arch: str) -> Iterator[Row]:
 def main(args: list[str]) -> int:
     """Print the table; the exit status is 1 when a prediction differs from its counter."""
     if args[:1] == ["launch"]:
-        launch(cases_of(args[1:], 3))
+        launch(counters.cases_of(args[1:], 3))
         return 0
-    return table("permute", measure(cases_of(args, 3) or CASES))
+    return counters.table("permute", measure(counters.cases_of(args, 3) or CASES))
 
 
 if __name__ == "__main__":

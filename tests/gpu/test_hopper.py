@@ -13,16 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from layoutalg import arch
 from layoutalg.algebra import tile_to_shape
-from layoutalg.arch import (
-    HOPPER_MODES,
-    SWIZZLE_MODES,
-    Major,
-    SmemDescriptor,
-    SwizzleMode,
-    TensorMap,
-    atom_layout,
-)
+from layoutalg.arch import Major, SmemDescriptor, SwizzleMode, TensorMap
 from layoutalg.codegen.gpu import encode_tiled
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
@@ -111,7 +104,7 @@ def test_what_tma_writes() -> None:
         words = np.arange((last + dims[0] * element.nbytes) // 2, dtype=np.uint16)
         tensor_map = TensorMap(
             element, tuple(dims), tuple(row["strides_bytes"]), tuple(row["box"]),
-            tuple(row["element_strides"]), mode=SWIZZLE_MODES[row["mode"]],
+            tuple(row["element_strides"]), mode=arch.SWIZZLE_MODES[row["mode"]],
         )  # fmt: skip
         expected = 16 * len(row["chunks"])
         arrived, memory = tma_load(words.view(np.uint8), tensor_map, row["address"], expected, 16 * 1024)
@@ -131,21 +124,21 @@ def test_what_the_driver_takes() -> None:
     for row in rows("h200_tensor_maps"):
         tensor_map = TensorMap(
             dtype(row["element"]), tuple(row["dims"]), tuple(row["strides_bytes"]), tuple(row["box"]),
-            tuple(row["element_strides"]), row["interleave_bytes"], SWIZZLE_MODES[row["mode"]],
+            tuple(row["element_strides"]), row["interleave_bytes"], arch.SWIZZLE_MODES[row["mode"]],
             nan_fill=row["nan_fill"],
         )  # fmt: skip
         assert encode_tiled(tensor_map, memory.data.ptr + row["address"])[0] == row["status"], row
 
 
 @pytest.mark.parametrize("major", ["K", "MN"])
-@pytest.mark.parametrize("mode", HOPPER_MODES, ids=str)
+@pytest.mark.parametrize("mode", arch.HOPPER_MODES, ids=str)
 def test_a_product_from_checked_layouts(mode: SwizzleMode, major: Major) -> None:
     """D = A B of whole tiles: operands laid out by `tile_to_shape`, every descriptor from `check_wgmma`."""
     k, rng = 64, np.random.default_rng(3)
     image = np.zeros(64 * 1024, np.uint8)
     matrices, operands = [], []
     for name, rows_, base in (("A", 64, 1024), ("B", 128, 17 * 1024)):
-        tile = tile_to_shape(atom_layout(f"Layout_{major}_{mode.atom}_Atom", "f16"), (rows_, k))
+        tile = tile_to_shape(arch.atom_layout(f"Layout_{major}_{mode.atom}_Atom", "f16"), (rows_, k))
         values = rng.integers(-8, 9, (rows_, k)).astype(np.float16)
         memory = image[base : base + 2 * rows_ * k].view(np.float16)
         for crd in np.ndindex(rows_, k):

@@ -3,7 +3,6 @@
 python -m tests.gpu.tuning_study products 40 60 out.json     60 s, from the first that out.json lacks
 python -m tests.gpu.tuning_study movers 40 60 out.json
 python -m tests.gpu.tuning_study products 15:40 60 more.json    others than the first 15
-python -m tests.gpu.tuning_study report out.json             the shares, of what was timed before
 
 All are all legal candidates: those that a search looks at in its order, at most BY_RANK, and at most
 AT_RANDOM others.  Choices run in turn, in an order drawn anew for each round, on a cold L2, the host ahead.
@@ -154,12 +153,14 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
             f"n = {n:2}: {geometric_mean(judged):.4f} of the fastest of all, least {min(judged):.3f}; by the "
             f"times that chose {geometric_mean(same):.4f}, of those offered {geometric_mean(offered):.4f}"
         )
-    over = {n: [geometric_mean(row["vendor_us"]) / geometric_mean(row["again_us"][str(row["chosen"][n])])
-                for row in rows] for n in ("1", "0")}  # fmt: skip
-    lines.append(
-        f"the library over the first {geometric_mean(over['1']):.3f}, over the fastest of all "
-        f"{geometric_mean(over['0']):.3f}"
-    )
+
+    def over(n: str) -> float:
+        again = (geometric_mean(row["again_us"][str(row["chosen"][n])]) for row in rows)
+        return geometric_mean(
+            geometric_mean(row["vendor_us"]) / us for row, us in zip(rows, again, strict=True)
+        )
+
+    lines.append(f"the library over the first {over('1'):.3f}, over the fastest of all {over('0'):.3f}")
     apart = [abs(a / b - 1) for row in rows for a, b in row["again_us"].values()]
     halves = [abs(a / b - 1) for row in rows for a, b in zip(row["first_us"], row["second_us"], strict=True)]
     lines.append(
@@ -169,13 +170,9 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main(args: list[str]) -> int:
+def main(args: list[str]) -> None:
     """See the module's text."""
     kind, *more = args
-    if kind == "report":
-        read = (json.loads(Path(name).read_text(encoding="utf-8"))["rows"] for name in more)
-        print(report([row for rows in read for row in rows]))
-        return 0
     first, _, last = more[0].rpartition(":")
     start, count = int(first or 0), int(last)
     end, out = time.monotonic() + float(more[1]), Path(more[2])
@@ -194,8 +191,7 @@ def main(args: list[str]) -> int:
             if time.monotonic() > end:
                 break
     print(report(rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])
