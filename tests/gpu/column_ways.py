@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
-from layoutalg.codegen.gpu import load_prepared
-from layoutalg.errors import ResourceError
 from layoutalg.kernels.rowwise import NormConfig
 from layoutalg.kernels.rowwise.families import Case
 from layoutalg.kernels.rowwise.norm_plan import configs
 from tests.gpu import row_bench
-from tests.gpu.timing import one_stream, shown, write
+from tests.gpu.timing import one_stream
 
 CLUSTERS = (1, 2, 4, 8, 16)
 BLOCK_BYTES, ROOM_BYTES = 1 << 10, 228 << 10
@@ -54,61 +51,27 @@ def ways(rows: int, nbytes: int) -> Iterator[NormConfig]:
             yield from [c for c in found if c is not None][:2]
 
 
-def resident(way: row_bench.Way) -> int:
-    """Clusters of a way that run at a time; 0 where it has none, or they do not fit."""
-    try:
-        return load_prepared(way.sequence.prepared[0]).active_clusters if way.sequence else 0
-    except ResourceError:
-        return 0
-
-
 def compiled(case: Case) -> dict[str, row_bench.Way]:
-    """All ways of a case by name; then those whose clusters stay."""
+    """All ways of a case, the chosen one first; then those whose clusters stay."""
     p = row_bench.problem_of(case)
     known = configs(p, "sm_90a")
-    found = [*known[:1], known[-1], *dict.fromkeys((*known[1:3], *ways(case.shape[0], p.dtype.nbytes)))]
-    made = [way for _, way in row_bench.compiled_ways((case, c) for c in found)]
+    first = [known[0], known[-1], *known[1:3], *ways(case.shape[0], p.dtype.nbytes)]
+    found = row_bench.by_case((case, c) for c in dict.fromkeys(first))[case]
     stay = [
-        replace(way.config, resident=clusters) for way in made[1:]
-        if not way.config.resident and way.config.threads >= 256 and way.config.cluster > 1
-        and (clusters := resident(way))
+        replace(way.config, resident=clusters) for way in [*found.values()][1:]
+        if not way.config.resident and way.config.threads >= 256
+        and (clusters := row_bench.active_clusters(way))
     ]  # fmt: skip
-    made += [way for _, way in row_bench.compiled_ways((case, c) for c in stay)]
-    names = (
-        f"{'stay' if way.config.resident else 'once'} {n}" if n else "chosen" for n, way in enumerate(made)
-    )
-    return dict(zip(names, made, strict=True))
-
-
-def rows_of(case: Case, bench: row_bench.Bench) -> Iterator[dict[str, Any]]:
-    """The rows of a case's table, fastest first."""
-    timed = bench.timed(case, compiled(case))
-    for name in sorted(timed.us, key=timed.us.__getitem__):
-        way, more = timed.ways.get(name), dict[str, Any]()
-        if way and way.sequence:
-            one = way.sequence.prepared[0]
-            more = {"shared": one.kernel.shared_bytes, "registers": one.cubin.registers}
-            more |= {"spills": one.cubin.spill_bytes, "clusters": resident(way), **asdict(way.config)}
-        yield {
-            "op": case.op, "dtype": case.dtype, "rows": case.shape[0], "columns": case.shape[1], "name": name,
-            "us": timed.us[name], "share": timed.share(name), "wrong": timed.wrong, **more,
-        }  # fmt: skip
+    return found | (row_bench.by_case((case, c) for c in stay)[case] if stay else {})
 
 
 def main(args: list[str]) -> int:
     """See the module's text."""
     out, op, dtypes, sizes = args
-    table: list[dict[str, Any]] = []
+    cases = [row_bench.columns_of(op, t, int(rows)) for rows in sizes.split(",") for t in dtypes.split(",")]
     with one_stream():
-        bench = row_bench.bench(7, seed=7)
-        for rows in sizes.split(","):
-            for dtype in dtypes.split(","):
-                found = list(rows_of(row_bench.columns_of(op, dtype, int(rows)), bench))
-                table += found
-                for row in found:
-                    shown(row, "op", "hold", "vec", "splits", "depth")
-                write(out, table)
-    return 0
+        swept = ((case, compiled(case)) for case in cases)
+        return row_bench.wrong_rows(row_bench.sweep(out, swept, row_bench.bench(7, seed=7)))
 
 
 if __name__ == "__main__":

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import random
 import sys
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
-from layoutalg.codegen.gpu import load_prepared, require_gpu
+from layoutalg.codegen.gpu import require_gpu
 from layoutalg.kernels.rowwise import NormConfig, NormProblem
 from layoutalg.kernels.rowwise.families import Case
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
 from tests.gpu import norm_cases, row_bench
 from tests.gpu.counters import verdict
-from tests.gpu.timing import one_stream, write_lines
+from tests.gpu.timing import one_stream
 
 COLUMNS = (16384, 32768, 65536, 131072, 262144, 524288, 1048576)
 ELEMS = 1 << 27
@@ -64,44 +63,14 @@ def ways(case: Case, *, every: bool) -> list[NormConfig]:
     return list(dict.fromkeys(found))
 
 
-def line_of(case: Case, found: list[row_bench.Way], bench: row_bench.Bench, *, every: bool) -> dict[str, Any]:
-    """The medians of the ways of a problem, of copies, and of torch.compile beside what is chosen."""
-    timed = bench.timed(case, {str(way.config): way for way in found}, others=() if every else ("compile",))
-    us, moved = timed.us, row_bench.problem_of(case).moved_bytes / 1e3
-    best, first = min(timed.ways, key=us.__getitem__), next(iter(timed.ways))
-    print(
-        case, f"copy {moved / us['copy']:.0f} aa {us['again'] / us['copy']:.3f}",
-        "" if every else f"torch.compile {moved / us['compile']:.0f}",
-        f"chosen {moved / us[first]:.0f} ({first})", f"best {moved / us[best]:.0f} ({best}) {timed.wrong}",
-        flush=True,
-    )  # fmt: skip
-    lines: list[dict[str, Any]] = []
-    for way in found:
-        lines.append({**asdict(way.config), "us": us.get(str(way.config)), "error": way.refusal})
-        if str(way.config) in timed.ways and way.sequence is not None:
-            one = load_prepared(way.sequence.prepared[0])
-            clusters = one.active_clusters if way.config.cluster > 1 else None
-            lines[-1] |= {"registers": one.cubin.registers, "clusters": clusters}
-            lines[-1]["shared_bytes"] = one.kernel.shared_bytes
-    return {
-        "dtype": case.dtype, "rows": case.shape[0], "columns": case.shape[1], "copy_us": us["copy"],
-        "again_us": us["again"], "torch_us": us.get("compile"), "op": case.op, "wrong": timed.wrong,
-        "ways": lines,
-    }  # fmt: skip
-
-
 def times(path: str, names: list[str], *, every: bool) -> int:
-    """Write a line for each problem; how many are wrong."""
-    asked = [case for name in names for case in cases(name)]
-    made = row_bench.compiled_ways((case, c) for case in asked for c in ways(case, every=every))
-    print(len(made), "ways compiled", flush=True)
-    lines: list[dict[str, Any]] = []
+    """Write a row for each problem; the exit status."""
+    made = row_bench.by_case(
+        (case, c) for name in names for case in cases(name) for c in ways(case, every=every)
+    )
     with one_stream():
-        bench = row_bench.bench(7)
-        for case in asked:
-            lines.append(line_of(case, [way for one, way in made if one == case], bench, every=every))
-            write_lines(path, lines)
-    return sum(bool(line["wrong"]) for line in lines)
+        others = () if every else ("compile",)
+        return row_bench.wrong_rows(row_bench.sweep(path, made.items(), row_bench.bench(7), others))
 
 
 def drawn(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
@@ -125,7 +94,7 @@ def drawn(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
 def main(args: list[str]) -> int:
     """See the module's text."""
     if args[0] in ("times", "chosen"):
-        return min(1, times(args[1], args[2:], every=args[0] == "times"))
+        return times(args[1], args[2:], every=args[0] == "times")
     first, count = int(args[1]), int(args[2])
     wrong = list(norm_cases.wrong_cases(range(first, first + count), drawn, 2))
     print(*wrong, sep="\n")

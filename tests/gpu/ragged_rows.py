@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import geometric_mean
 from typing import Any
 
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.rowwise.families import Case
 from tests.gpu import row_bench
-from tests.gpu.timing import one_stream, write
+from tests.gpu.timing import one_stream
 
 SHORT = (3, 5, 7, 10, 16, 17, 24, 31, 40, 48, 64, 77, 96, 100)
 """Rows and columns of few elements."""
@@ -41,36 +40,15 @@ def short() -> Iterator[Case]:
         yield from (Case(op, shape, axes, "f32") for op in ("layer_norm", "sum"))
 
 
-def row_of(case: Case, way: row_bench.Way, bench: row_bench.Bench, other: str) -> dict[str, Any]:
-    """The times of a case."""
-    found = bench.timed(case, {"ours": way}, "ours", [other])
-    us = found.us
-    return {
-        "case": str(case), "config": repr(way.config), "share": found.share("ours"),
-        "aa": us["again"] / us["ours"],
-        **({f"over {other}": us[other] / us["ours"]} if other in us else {}), "us": us, "wrong": found.wrong,
-    }  # fmt: skip
-
-
-def said(row: dict[str, Any]) -> str:
-    """A row of the table."""
-    over = " ".join(f"{k} {v:5.2f}" for k, v in row.items() if k.startswith("over"))
-    return (
-        f"{row['share']:5.2f} of copy {over:18} aa {row['aa']:4.2f} {row['us']['ours']:8.1f} us "
-        f"{row['case']}  {row['config']} {row['wrong']}"
-    )
-
-
-def summary(rows: Iterable[dict[str, Any]], what: str) -> Iterator[str]:
-    """Means and least values of the norms and of the reductions among the rows."""
+def summary(rows: Iterable[Mapping[str, Any]], what: str) -> Iterator[str]:
+    """Means and least values of the norms and of the reductions: shares, and times of others over ours."""
     found = list(rows)
     for kind, ops in (("norms", row_bench.NORMED), ("reductions", row_bench.REDUCED)):
-        for key in ("share", "over eager", "over compile"):
-            if values := [r[key] for r in found if key in r and r["case"].split()[0] in ops]:
-                yield (
-                    f"{what} {kind}, {key}: {len(values)} cases, "
-                    f"geometric mean {geometric_mean(values):.3f}, least {min(values):.3f}"
-                )
+        for name in ("copy", "eager", "compile"):
+            mine = [row["us"] | {"copy": row["share"]["ours"]} for row in found if row["op"] in ops]
+            if values := [us[name] / (1 if name == "copy" else us["ours"]) for us in mine if name in us]:
+                mean = f"geometric mean {geometric_mean(values):.3f}, least {min(values):.3f}"
+                yield f"{what} {kind}, {name} over ours: {len(values)} cases, {mean}"
 
 
 def main(args: list[str]) -> int:
@@ -80,32 +58,21 @@ def main(args: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=row_bench.FIT)
     parser.add_argument("--short", action="store_true", help="rows and columns of few elements instead")
     parser.add_argument("--compiled", type=int, default=0, help="so many of the slowest by torch.compile too")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=600.0, help="no further case is begun after these")
     asked = parser.parse_args(args)
-    began, rows = time.monotonic(), dict[tuple[Case, str], dict[str, Any]]()
-    ways = dict(
-        row_bench.compiled_ways((c, None) for c in (short() if asked.short else row_bench.drawn(asked.seed)))
-    )
-    print(f"{len(ways)} cases compiled after {time.monotonic() - began:.0f} s", flush=True)
+    cases = short() if asked.short else row_bench.drawn(asked.seed)
+    ways = {case: {"ours": way} for case, way in row_bench.compiled_ways((case, None) for case in cases)}
     with one_stream():
-        bench = row_bench.bench(asked.rounds, seed=0, once_us=row_bench.SLOW_US)
-
-        def measure(case: Case, other: str) -> None:
-            if time.monotonic() - began < asked.seconds:
-                rows[case, other] = row_of(case, ways[case], bench, other)
-                print(said(rows[case, other]), flush=True)
-                write(asked.out, list(rows.values()))
-
-        for case in ways:
-            measure(case, "eager")
-        print(*summary(rows.values(), "all"), sep="\n", flush=True)
-        for case, _ in sorted(rows, key=lambda one: rows[one]["share"])[: asked.compiled]:
-            measure(case, "compile")
-    print("", "worst first:", *map(said, sorted(rows.values(), key=lambda r: r["share"])), sep="\n")
-    print(*summary([r for (_, other), r in rows.items() if other == "compile"], "compiled"), sep="\n")
-    print(f"{time.monotonic() - began:.0f} s")
-    return 1 if any(r["wrong"] for r in rows.values()) else 0
+        bench = row_bench.bench(7, seed=0, once_us=row_bench.SLOW_US)
+        rows = row_bench.sweep(asked.out, ways.items(), bench, ["eager"], again="ours")
+        share = {case: row["share"]["ours"] for case, row in zip(ways, rows, strict=True)}
+        slowest = sorted(ways, key=share.__getitem__)[: asked.compiled]
+        more = row_bench.sweep(asked.out, ((c, ways[c]) for c in slowest), bench, ["compile"], rows, "ours")
+    worst = (
+        f"{share[case]:.3f} {case} {ways[case]['ours'].config!r}"
+        for case in sorted(ways, key=share.__getitem__)
+    )
+    print("\nworst first:", *worst, *summary(rows, "all"), *summary(more, "compiled"), sep="\n")
+    return row_bench.wrong_rows([*rows, *more])
 
 
 if __name__ == "__main__":

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from math import exp, log, prod
 from typing import Any, NamedTuple
 
 from layoutalg.codegen import gpu
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import LayoutAlgError
+from layoutalg.errors import LayoutAlgError, ResourceError
 from layoutalg.kernels import baselines, find_family
 from layoutalg.kernels.rowwise.families import Case
-from tests.gpu.timing import Run, Turns, as_torch
+from tests.gpu.counters import verdict
+from tests.gpu.timing import Run, Turns, as_torch, write
 
 FIT, FRESH = 20261123, 20261124
 """The seeds: of cases that choices are made on, and of cases that they are tried on."""
@@ -212,3 +213,67 @@ class Bench:
 def bench(rounds: int, *, seed: int = FIT, once_us: float = float("inf")) -> Bench:
     """A bench whose rounds are so many."""
     return Bench(Turns(rounds, seed, AHEAD_CYCLES, once_us))
+
+
+def active_clusters(way: Way) -> int:
+    """Clusters of a way that run at a time; 0 where it has none, or they do not fit."""
+    try:
+        loaded = gpu.load_prepared(way.sequence.prepared[0]) if way.sequence else None
+        return loaded.active_clusters if loaded and getattr(way.config, "cluster", 1) > 1 else 0
+    except ResourceError:
+        return 0
+
+
+def row_of(case: Case, timed: Timed) -> dict[str, Any]:
+    """A case with the medians of its contenders, their shares, and what the compiler made of its ways."""
+    ways: dict[str, dict[str, Any]] = {}
+    for name, way in timed.ways.items():
+        one = way.sequence.prepared[0] if way.sequence else None
+        if one is not None:
+            ways[name] = {
+                **asdict(way.config),
+                "registers": one.cubin.registers,
+                "spills": one.cubin.spill_bytes,
+            }
+            ways[name] |= {"shared_bytes": one.kernel.shared_bytes, "clusters": active_clusters(way)}
+    shares = {name: timed.share(name) for name in timed.us}
+    return {**case._asdict(), "us": timed.us, "share": shares, "wrong": timed.wrong, "ways": ways}
+
+
+def said(row: Mapping[str, Any]) -> str:
+    """The contenders of a case, the fastest first."""
+    case, (us, ways) = Case(*(row[name] for name in Case._fields)), (row["us"], row["ways"])
+    lines = [f"\n{case}, again {row['aa']:.3f} {row['wrong']}"]
+    for name in sorted(us, key=us.__getitem__):
+        registers = f"{ways[name]['registers']:3d} registers" if name in ways else ""
+        lines.append(f"   {row['share'][name]:.3f} {us[name]:8.1f} us  {registers:13}  {name}")
+    return "\n".join(lines)
+
+
+def sweep(
+    out: str, cases: Iterable[tuple[Case, Mapping[str, Way]]], bench: Bench, others: Sequence[str] = (),
+    rows: Sequence[Mapping[str, Any]] = (), again: str = "copy",
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Time the ways of cases, `others` and `again`; print and write their rows, behind those that are there."""
+    made: list[dict[str, Any]] = []
+    for case, ways in cases:
+        made.append(row_of(case, bench.timed(case, ways, again, others)))
+        made[-1]["aa"] = made[-1]["us"]["again"] / made[-1]["us"][again]
+        print(said(made[-1]), flush=True)
+        write(out, [*rows, *made])
+    return made
+
+
+def by_case(asked: Iterable[tuple[Case, Any]]) -> dict[Case, dict[str, Way]]:
+    """The ways of some cases for this GPU, compiled by all cores, by their configurations' texts."""
+    found: dict[Case, dict[str, Way]] = {}
+    for case, way in compiled_ways(asked):
+        found.setdefault(case, {})[str(way.config)] = way
+    print(f"{sum(map(len, found.values()))} ways of {len(found)} cases compiled", flush=True)
+    return found
+
+
+def wrong_rows(rows: Iterable[Mapping[str, Any]]) -> int:
+    """Print how many results are right; the exit status."""
+    wrong = [bool(row["wrong"]) for row in rows]
+    return verdict(sum(wrong), len(wrong), "results")

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 from itertools import product
 from statistics import geometric_mean
-from typing import Any
 
 from layoutalg.kernels.rowwise import NormConfig, NormProblem
 from layoutalg.kernels.rowwise.families import Case
@@ -21,7 +19,7 @@ from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.schedule import walk_of
 from tests.gpu import norm_cases, row_bench
 from tests.gpu.counters import verdict
-from tests.gpu.timing import one_stream, write
+from tests.gpu.timing import one_stream
 
 SMS, SLOWEST = 132, 5
 RINGS = ((512, 2, 12), (512, 4, 12), (1024, 2, 12))
@@ -58,42 +56,20 @@ def ways(case: Case, which: str) -> list[NormConfig]:
     return list(dict.fromkeys(found))
 
 
-def line_of(case: Case, found: list[row_bench.Way], bench: row_bench.Bench, *more: str) -> dict[str, Any]:
-    """Print and return the medians of the ways of a case."""
-    timed = bench.timed(case, {str(way.config): way for way in found}, others=more)
-    shares = {name: timed.share(name) for name in timed.us}
-    print(f"\n{case}, copy {timed.us['copy']:.1f} us, again {shares['again']:.3f} {timed.wrong}")
-    for name in sorted((*timed.ways, *more), key=timed.us.__getitem__):
-        sequence = timed.ways[name].sequence if name in timed.ways else None
-        registers = f"{sequence.registers:3d} registers" if sequence else ""
-        print(f"   {shares[name]:.3f} {timed.us[name]:7.1f} us  {registers}  {name}", flush=True)
-    return {"case": str(case), "us": timed.us, "shares": shares, "wrong": timed.wrong}
-
-
 def times(path: str, seeds: list[int], which: str) -> int:
-    """Write the medians of all ways."""
-    began = time.monotonic()
+    """Write the medians of all ways; the exit status."""
     cases = [case for seed in seeds for case in row_bench.drawn(seed, 40, 0) if is_long(case)]
-    made = row_bench.compiled_ways((case, c) for case in cases for c in ways(case, which))
-    print(f"{len(cases)} cases, {len(made)} ways compiled after {time.monotonic() - began:.0f} s", flush=True)
-    lines: list[dict[str, Any]] = []
+    made = row_bench.by_case((case, c) for case in cases for c in ways(case, which))
     with one_stream():
         bench = row_bench.bench(7)
-
-        def measure(case: Case, *more: str) -> None:
-            lines.append(line_of(case, [way for one, way in made if one == case], bench, *more))
-            write(path, lines)
-
-        for case in cases:
-            measure(case)
-        of = {c: line["shares"][str(ways(c, which)[0])] for c, line in zip(cases, lines, strict=True)}
-        best = [max(s for n, s in line["shares"].items() if n.startswith("Norm")) for line in lines]
-        wrong = sum(bool(line["wrong"]) for line in lines)
-        print(f"\nchosen {geometric_mean(of.values()):.3f}, best {geometric_mean(best):.3f}, {wrong} wrong")
-        for case in sorted(cases, key=of.__getitem__)[:SLOWEST] if which == "chosen" else ():
-            measure(case, "compile")
-    print(f"{time.monotonic() - began:.0f} s")
-    return wrong
+        rows = row_bench.sweep(path, made.items(), bench)
+        of = {case: row["share"][next(iter(row["ways"]))] for case, row in zip(made, rows, strict=True)}
+        best = (max(row["share"][name] for name in row["ways"]) for row in rows)
+        print(f"\nchosen {geometric_mean(of.values()):.3f}, best {geometric_mean(best):.3f}")
+        if which == "chosen":
+            slowest = sorted(made, key=of.__getitem__)[:SLOWEST]
+            row_bench.sweep(path, ((case, made[case]) for case in slowest), bench, ["compile"], rows)
+    return row_bench.wrong_rows(rows)
 
 
 def of_seed(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
@@ -111,7 +87,7 @@ def of_seed(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
 def main(args: list[str]) -> int:
     """See the module's text."""
     if args[0] in ("times", "chosen"):
-        return min(1, times(args[1], [int(seed) for seed in args[2:]], args[0]))
+        return times(args[1], [int(seed) for seed in args[2:]], args[0])
     first, count = int(args[1]), int(args[2])
     wrong = list(norm_cases.wrong_cases(range(first, first + count), of_seed, 2))
     print(*wrong, sep="\n")
