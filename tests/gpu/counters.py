@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, TypeAlias
 
@@ -166,15 +166,27 @@ def accesses(
     a warp (see partial_warps): so it may be lower where the pipe's is not.
     """
     prediction = total_costs(traffic(kernel, {}, arch) for kernel in kernels)
+    tags = sum(copied(kernel, {}, 16, tag_sectors, arch) for kernel in kernels) or None
+    yield from compared(label, prediction, found, tags=tags, polls=polls, parts=True)
+
+
+def compared(
+    label: str, prediction: Prediction, found: Sequence[Mapping[str, float]],
+    *, quiet: bool = False, tags: int | None = None, polls: bool = False, parts: bool = False,
+) -> Iterator[Row]:  # fmt: skip
+    """A prediction beside the counters of its launches.
+
+    `quiet`: they have at most one block per multiprocessor, so that nothing is lost; `tags` are sectors that
+    copies look up, where they are known; `parts` of warps may load.
+    """
 
     def counted(metric: str) -> int:
         return sum(int(counters[metric]) for counters in found)
 
     moved_in = sum(cost.total for name, cost in prediction.items() if ":global" in name)
-    tags = sum(copied(kernel, {}, 16, tag_sectors, arch) for kernel in kernels) or None
     for access, (metric, unit) in METRICS.items():
         predicted = sum(cost.total for name, cost in prediction.items() if name.startswith(access))
-        reason = "" if unit == "sectors" else LOST
+        reason = "" if quiet or unit == "sectors" else LOST
         if access == "ld.global":
             predicted += moved_in if tags is None else tags
             reason = POLLS if polls else COPIED if moved_in and tags is None else ""
@@ -183,9 +195,9 @@ def accesses(
     shared = sum(cost.total for name, cost in prediction.items() if ".shared" in name)
     if shared and not moved_in:
         pipe = sum(counted(METRICS[name][0]) for name in ("ld.shared", "st.shared"))
-        lower = counted(BY_INSTRUCTION) < shared <= pipe
-        row = Row(label, "shared, by instruction", "wavefronts", shared, counted(BY_INSTRUCTION))
-        yield replace(row, reason=PARTIAL if lower else "")
+        lower = parts and counted(BY_INSTRUCTION) < shared <= pipe
+        by_instruction, reason = counted(BY_INSTRUCTION), PARTIAL if lower else ""
+        yield Row(label, "shared, by instruction", "wavefronts", shared, by_instruction, reason)
 
 
 def problem_of(name: str, dtype: str, m: str | int, n: str | int) -> tuple[Family, MatrixProblem, Any]:
@@ -216,26 +228,9 @@ def measure(name: str, dtype: str, m: int, n: int) -> list[Row]:
     blocks, *_ = launch_grid(family.build(problem, config), sizes)
     board = find_arch(require_gpu().arch).board
     words = ("tests.gpu.counters", "launch", name, dtype, str(m), str(n))
-    found = count_launches(f"^(transpose|copy)_{dtype}$", TRAFFIC, *words, most=1)[0]
+    found = count_launches(f"^(transpose|copy)_{dtype}$", TRAFFIC, *words, most=1)
     quiet = board is not None and blocks <= board.sms
-    return compared(f"{name} {problem}", family.predict(problem, config), found, quiet)
-
-
-def compared(label: str, prediction: Prediction, found: Mapping[str, float], quiet: bool) -> list[Row]:
-    """What is predicted of a launch beside its counters; `quiet`: of at most one block per multiprocessor."""
-
-    def total(prefix: str) -> int:
-        return sum(cost.total for op, cost in prediction.items() if prefix in op)
-
-    rows = []
-    for access, (metric, unit) in METRICS.items():
-        if total(access) or found[metric]:
-            reason = "" if quiet or unit == "sectors" else LOST
-            rows.append(Row(label, access, unit, total(access), int(found[metric]), reason))
-    if total(".shared"):
-        counts = total(".shared"), int(found[BY_INSTRUCTION])
-        rows.append(Row(label, "shared, by instruction", "wavefronts", *counts))
-    return rows
+    return list(compared(f"{name} {problem}", family.predict(problem, config), found, quiet=quiet))
 
 
 def count_launches(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from math import exp, log
@@ -53,16 +53,21 @@ class Case:
     activation: str = ""
     beta: float = 0
     tf32: bool = False
+    result: str = ""
+    """The type of the result, that of the operands by default."""
 
     def __str__(self) -> str:
         size = " x ".join(str(n) for n in (self.batch, self.m, self.n, self.k) if n)
         along = (("A", self.a_along), ("B", self.b_along))
         return ", ".join([size, *(f"{name} along {mode}" for name, mode in along if mode != "k")])
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The result's."""
-        return (*((self.batch,) if self.batch else ()), self.m, self.n)
+    def empty(self) -> Any:
+        """An array for a result."""
+        import torch
+
+        shape = (*((self.batch,) if self.batch else ()), self.m, self.n)
+        kind = self.result or ("int32" if self.dtype == "int8" else self.dtype)
+        return torch.empty(shape, device="cuda", dtype=getattr(torch, kind))
 
 
 def _size(rng: random.Random, least: int, most: int, multiple: int = 8) -> int:
@@ -190,11 +195,7 @@ def _added(made: dict[str, Any]) -> dict[str, Any]:
 
 def _ours(case: Case, made: dict[str, Any]) -> Run:
     """A call into an array that is there already, as a caller in a loop has it."""
-    import torch
-
-    out = torch.empty(
-        case.shape, device="cuda", dtype=torch.int32 if case.dtype == "int8" else made["a"].dtype
-    )
+    out = case.empty()
     return lambda: layoutalg.ops.matmul(made["a"], made["b"], out, **_added(made), **_options(case, "beta"))
 
 
@@ -230,10 +231,12 @@ def _contender(name: str, case: Case, made: dict[str, Any]) -> Run:
 
     function = _eager(case, made)
     if name in BLAS:
-        out = torch.empty(case.shape, device="cuda", dtype=made["a"].dtype)
+        out = case.empty()
 
         def blas() -> Any:
             torch.backends.cuda.preferred_blas_library(name)
+            if case.result:
+                return torch.mm(made["a"], made["b"], out.dtype, out=out)
             return torch.matmul(made["a"], made["b"], out=out)
 
         return blas
@@ -249,37 +252,38 @@ def _contender(name: str, case: Case, made: dict[str, Any]) -> Run:
     return lambda: function(*made.values())
 
 
-def _compiled_here(case: Case) -> str:
+def compiled_here(case: Case) -> str:
     """Compile what a case launches into the cache; how it is computed, or why it is refused."""
     import torch
 
     made = _operands(case)
     _ours(case, made)()
     torch.cuda.synchronize()
-    return str(layoutalg.ops.plan_matmul(made["a"], made["b"], **_added(made), **_options(case)))
+    out = {"out": case.empty()} if case.result else {}
+    return str(layoutalg.ops.plan_matmul(made["a"], made["b"], **out, **_added(made), **_options(case)))
 
 
-def measured(group: Class, case: Case, turns: Turns) -> dict[str, float]:
-    """Median microseconds of ours and of every contender of a case; SystemExit for a wrong result."""
+def runs_of(case: Case, contenders: Sequence[str], alone: bool = False) -> dict[str, Run]:
+    """Ours and the contenders of a case, launched twice; SystemExit where ours differs from the first."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = case.tf32
     torch.backends.cuda.preferred_blas_library("default")
     made = _operands(case)
     runs: dict[str, Run] = {"ours": _ours(case, made)}
-    runs |= {name: _contender(name, case, made) for name in group.contenders}
-    if group.alone:
+    runs |= {name: _contender(name, case, made) for name in contenders}
+    if alone:
         runs["product alone"] = lambda: torch.nn.functional.linear(made["a"], made["b"].mT)
     results: dict[str, Any] = {name: run() for name, run in runs.items()}
     torch.cuda.synchronize()
-    right, got = results[group.contenders[0]].double(), results["ours"].double()
+    right, got = results[contenders[0]].double(), results["ours"].double()
     worst = float((got - right).abs().max() / right.abs().max())
     if not worst <= TOLERANCE["float16" if case.tf32 else case.dtype]:
         raise SystemExit(f"{case}: differs by {worst:.3g} of the largest number")
     del results, right, got
     for run in runs.values():
         run()
-    return turns.medians(runs)
+    return runs
 
 
 def summary(group: Class, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -301,13 +305,13 @@ def main(args: list[str]) -> None:
         raise SystemExit(f"{__doc__}\nClasses: {', '.join(CLASSES)}")
     seed, names, begin = int(args[0]), args[2:] or list(CLASSES), time.monotonic()
     work = [(name, case) for name in names for case in CLASSES[name].cases(name, seed)]
-    ways = in_processes(_compiled_here, [case for _, case in work])
+    ways = in_processes(compiled_here, [case for _, case in work])
     print(f"{len(work)} products compiled in {time.monotonic() - begin:.0f} s", flush=True)
     turns, table, rows = Turns(9, seed, CALL_CYCLES), list[dict[str, Any]](), list[dict[str, Any]]()
     for name in names:
         own = [(case, way) for (of, case), way in zip(work, ways, strict=True) if of == name]
         for case, way in own:
-            us = measured(CLASSES[name], case, turns)
+            us = turns.medians(runs_of(case, CLASSES[name].contenders, CLASSES[name].alone))
             rows.append({"name": name, "case": str(case), **asdict(case), "way": way, "us": us})
             shown({"name": name, "case": case, **us, "way": way})
         for line in summary(CLASSES[name], rows[-len(own) :]):

@@ -48,7 +48,7 @@ def rows_of(asked: tuple[Case, Sequence[int], Found]) -> list[Row]:
     if isinstance(p, MatrixProblem):
         quiet = blocks[0] <= find_board(arch).sms
         (prediction,) = FAMILIES[case["family"]].costs(p, config, arch)
-        return counters.compared(name, prediction, found[0], quiet)
+        return list(counters.compared(name, prediction, found, quiet=quiet))
     if isinstance(p, ReduceProblem | NormProblem):
         return list(row_counters.compared(name, p, config, found, arch))
     if isinstance(p, GemmProblem):

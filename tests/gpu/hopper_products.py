@@ -21,10 +21,10 @@ import sys
 from statistics import median
 from typing import Any
 
-import layoutalg
 from layoutalg.codegen.gpu import in_processes
 from layoutalg.codegen.gpu.monitor import Monitor, watching
-from tests.gpu.timing import CALL_CYCLES, Run, Turns, shown, torch_type, write
+from tests.gpu.everyday_products import BLAS, Case, compiled_here, runs_of
+from tests.gpu.timing import CALL_CYCLES, Run, Turns, shown, write
 
 MODELS = (
     (2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048)
@@ -38,8 +38,6 @@ SIZES = (*SQUARES, *((m, n, k) for m in (128, 4096) for n, k in MODELS), *EVEN, 
 CALLED = (*SIZES, *ODD, *((1, n, k) for n, k in MODELS))
 
 SUSTAINED_S = 0.5
-
-Size = tuple[int, int, int]
 
 
 def sustained(run: Run, us: float, seconds: float, monitor: Monitor) -> tuple[float, float, float]:
@@ -59,65 +57,10 @@ def sustained(run: Run, us: float, seconds: float, monitor: Monitor) -> tuple[fl
     return ms * 1e3 / launches, watts, float(sm_mhz or "nan")
 
 
-def operands(size: Size, result: str) -> tuple[Any, Any, Any]:
-    """A, B along k, and where a result goes."""
-    import torch
-
-    m, n, k = size
-    torch.manual_seed(m + n + k)
-    a, b = (torch.randn(rows, k, device="cuda", dtype=torch.bfloat16) for rows in (m, n))
-    return a, b.T, torch.empty(m, n, device="cuda", dtype=torch_type(result))
-
-
-def warmed(asked: tuple[Size, str]) -> str:
-    """Compile what a product needs into the cache; how it is computed."""
-    import torch
-
-    a, b, d = operands(*asked)
-    layoutalg.ops.matmul(a, b, d)
-    torch.cuda.synchronize()
-    return str(layoutalg.ops.plan_matmul(a, b, d))
-
-
-def by_library(name: str, run: Run) -> Run:
-    """A launch of PyTorch by one of NVIDIA's libraries."""
-    import torch
-
-    def launch() -> None:
-        torch.backends.cuda.preferred_blas_library(name)
-        run()
-
-    return launch
-
-
-def measured(size: Size, result: str, turns: Turns, monitor: Monitor, longer: bool) -> dict[str, Any]:
+def measured(case: Case, turns: Turns, monitor: Monitor, longer: bool) -> dict[str, Any]:
     """The medians of one product."""
-    import torch
-
-    (m, n, k), (a, b, d) = size, operands(size, result)
-    expected = torch.empty_like(d)
-
-    def ours() -> object:
-        return layoutalg.ops.matmul(a, b, d)
-
-    def theirs() -> object:
-        if d.dtype is a.dtype:
-            return torch.matmul(a, b, out=expected)
-        return torch.mm(a, b, d.dtype, out=expected)
-
-    cublas = by_library("cublas", theirs)
-    runs: dict[str, Run] = {
-        "ours": ours,
-        "cublas": cublas,
-        "again": cublas,
-        "lt": by_library("cublaslt", theirs),
-    }
-    for run in runs.values():
-        run()
-    torch.cuda.synchronize()
-    worst = float((d.float() - expected.float()).abs().max() / expected.float().abs().max())
-    if not worst < 0.02:
-        raise SystemExit(f"{size}: differs from cuBLAS by {worst} of its largest number")
+    m, n, k, runs = case.m, case.n, case.k, runs_of(case, BLAS)
+    runs["again"] = runs["cublas"]
     times: dict[str, list[float]] = {name: [] for name in runs}
     clocks: list[float] = []
     for _ in range(9 if m * n * k > 1e12 else 15):
@@ -125,17 +68,17 @@ def measured(size: Size, result: str, turns: Turns, monitor: Monitor, longer: bo
             times[name].append(us_once)
         clocks.append(float(monitor.read().sm_mhz or "nan"))
     us = {name: median(found) for name, found in times.items()}
-    least, flops = min(us["cublas"], us["lt"]), 2 * m * n * k
+    least, flops = min(us["cublas"], us["cublaslt"]), 2 * m * n * k
     row = {
-        "m": m, "n": n, "k": k, "ours_us": us["ours"], "cublas_us": us["cublas"], "lt_us": us["lt"],
+        "m": m, "n": n, "k": k, "ours_us": us["ours"], "cublas_us": us["cublas"], "lt_us": us["cublaslt"],
         "ratio": us["cublas"] / us["ours"], "of_faster": least / us["ours"], "aa": us["again"] / us["cublas"],
         "tflops": flops / us["ours"] / 1e6, "sm_mhz": median(clocks),
     }  # fmt: skip
     if longer:
-        best = runs["lt" if us["lt"] < us["cublas"] else "cublas"]
+        best = runs[min(BLAS, key=us.__getitem__)]
         first, one, second = (
             sustained(run, us["ours"], seconds, monitor)
-            for run, seconds in ((best, SUSTAINED_S), (ours, 2 * SUSTAINED_S), (best, SUSTAINED_S))
+            for run, seconds in ((best, SUSTAINED_S), (runs["ours"], 2 * SUSTAINED_S), (best, SUSTAINED_S))
         )
         vendor_us, watts, mhz = ((x + y) / 2 for x, y in zip(first, second, strict=True))
         row |= {
@@ -154,12 +97,13 @@ def main(args: list[str]) -> None:
     parser.add_argument("--result", choices=("bf16", "f32"), default="bf16")
     parser.add_argument("--only", nargs="+", default=[",".join(map(str, size)) for size in CALLED])
     given = parser.parse_args(args)
-    sizes = [(m, n, k) for m, n, k in (map(int, size.split(",")) for size in given.only)]
-    ways = in_processes(warmed, [(size, given.result) for size in sizes])
+    result = "float32" if given.result == "f32" else ""
+    sizes = ((m, n, k) for m, n, k in (map(int, size.split(",")) for size in given.only))
+    cases = [Case(m, n, k, result=result) for m, n, k in sizes]
     turns, rows = Turns(1, cycles=CALL_CYCLES), list[dict[str, Any]]()
     with watching() as monitor:
-        for size, way in zip(sizes, ways, strict=True):
-            rows.append({**measured(size, given.result, turns, monitor, not given.cold), "way": way})
+        for case, way in zip(cases, in_processes(compiled_here, cases), strict=True):
+            rows.append({**measured(case, turns, monitor, not given.cold), "way": way})
             shown(rows[-1])
             write(given.out, rows, result=given.result)
 

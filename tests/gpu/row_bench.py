@@ -254,7 +254,7 @@ def sweep(
     out: str, cases: Iterable[tuple[Case, Mapping[str, Way]]], bench: Bench, others: Sequence[str] = (),
     rows: Sequence[Mapping[str, Any]] = (), again: str = "copy",
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Time the ways of cases, `others` and `again`; print and write their rows, behind those that are there."""
+    """Time the ways of cases, `others` and `again`; print and write their rows, behind those there are."""
     made: list[dict[str, Any]] = []
     for case, ways in cases:
         made.append(row_of(case, bench.timed(case, ways, again, others)))
