@@ -70,11 +70,9 @@ def guards(seed: str, cases: int) -> Iterator[str]:
 
 Part = Callable[[str, int], Iterator[str]]
 SHARES: dict[str, tuple[Part, float]] = {
-    "index expressions": (expressions, 5.0),
-    "index functions": (functions, 0.25),
-    **{f"edges of {name}": (partial(domains, name), 0.1) for name in TRIALS},
-    "guards": (guards, 2.0),
-}
+    "index expressions": (expressions, 5.0), "index functions": (functions, 0.25),
+    **{f"edges of {name}": (partial(domains, name), 0.1) for name in TRIALS}, "guards": (guards, 2.0),
+}  # fmt: skip
 """Each part, and its cases as a multiple of --cases."""
 
 

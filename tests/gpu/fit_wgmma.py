@@ -92,11 +92,9 @@ def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
                 ns.append(1e3 * us)
                 problem.append(number)
     return Times(
-        sm90_time.TileShape(*np.array(tiles, float).T),
-        sm90_time.Demand(*np.array(demands, float).T),
-        np.array(ns),
-        np.array(problem),
-    )
+        sm90_time.TileShape(*np.array(tiles, float).T), sm90_time.Demand(*np.array(demands, float).T),
+        np.array(ns), np.array(problem),
+    )  # fmt: skip
 
 
 def expected(times: Times, law: Law) -> Any:

@@ -53,16 +53,11 @@ def _mma(operand: str, accumulator: str, k: int, arithmetic: str = "") -> Kind:
 
 
 KINDS: Mapping[str, Kind] = {
-    "f16.k16": _mma("f16", "f32", 16),
-    "f16.k8": _mma("f16", "f32", 8),
-    "tf32.k8": _mma("tf32", "f32", 8),
-    "s8.k32": _mma("s8", "s32", 32),
-    "b1.k256": _mma("b1", "s32", 256, "and"),
-    "f64.k4": _mma("f64", "f64", 4),
-    "f64.k8": _mma("f64", "f64", 8),
-    "f64.k16": _mma("f64", "f64", 16),
+    "f16.k16": _mma("f16", "f32", 16), "f16.k8": _mma("f16", "f32", 8), "tf32.k8": _mma("tf32", "f32", 8),
+    "s8.k32": _mma("s8", "s32", 32), "b1.k256": _mma("b1", "s32", 256, "and"),
+    "f64.k4": _mma("f64", "f64", 4), "f64.k8": _mma("f64", "f64", 8), "f64.k16": _mma("f64", "f64", 16),
     "ffma": Kind(fma_outer(8, 8), 1, 64, 8, 8, 2 * 64 * 32),
-}
+}  # fmt: skip
 """mma.sync of 16 x 8 x k into 32 sets of sums, of doubles into 8, and fused multiply-adds."""
 
 

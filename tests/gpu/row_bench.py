@@ -231,10 +231,8 @@ def row_of(case: Case, timed: Timed) -> dict[str, Any]:
         one = way.sequence.prepared[0] if way.sequence else None
         if one is not None:
             ways[name] = {
-                **asdict(way.config),
-                "registers": one.cubin.registers,
-                "spills": one.cubin.spill_bytes,
-            }
+                **asdict(way.config), "registers": one.cubin.registers, "spills": one.cubin.spill_bytes,
+            }  # fmt: skip
             ways[name] |= {"shared_bytes": one.kernel.shared_bytes, "clusters": active_clusters(way)}
     shares = {name: timed.share(name) for name in timed.us}
     return {**case._asdict(), "us": timed.us, "share": shares, "wrong": timed.wrong, "ways": ways}
