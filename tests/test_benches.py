@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 BENCHES = {path.stem: path for path in sorted((Path(__file__).parent / "bench").glob("bench_*.py"))}
-TAKES_OPTIONS = [name for name, path in BENCHES.items() if "argparse" in path.read_text()]
+TAKES_OPTIONS = [name for name, path in BENCHES.items() if "options(" in path.read_text()]
 
 WAYS = (
     "bench_views --cases 2",

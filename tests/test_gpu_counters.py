@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests import kernel_adapter
 from tests.bench import bench_kernels
 from tests.bench.kernel_images import Pair
 from tests.cubin_gpu import CubinGpu
-from tests.gpu import frozen_counters, norm_counters, permute_counters, reduce_counters
+from tests.gpu import frozen_counters, permute_counters, row_counters
 from tests.gpu.counters import (
     BY_INSTRUCTION,
     COPIED,
@@ -34,11 +35,14 @@ from tests.gpu.gemm_ladder import COPIES, LDS
 from tests.gpu.split_counters import compared
 from tests.kernel_cases import label
 
-SMALL: dict[ModuleType, list[tuple[str, ...]]] = {
-    permute_counters: [("f32", "5,60,60,3", "0,3,1,2"), ("u8", "20,18,16,14", "3,2,1,0")],
-    reduce_counters: [("max", "f32", "300,520", "0"), ("sum", "f16", "67108864", "0")],
-    norm_counters: [("softmax", "f16", "300,520", "0"), ("layer_norm", "bf16", "6,40,28,28", "0,2,3")],
-}
+SMALL: dict[str, tuple[Any, int, list[tuple[str, ...]]]] = {
+    "permutes": (permute_counters, 2, [("f32", "5,60,60,3", "0,3,1,2"), ("u8", "20,18,16,14", "3,2,1,0")]),
+    "reductions": (row_counters, 3, [("max", "f32", "300,520", "0"), ("sum", "f16", "67108864", "0")]),
+    "norms": (
+        row_counters, 2, [("softmax", "f16", "300,520", "0"), ("layer_norm", "bf16", "6,40,28,28", "0,2,3")]
+    ),
+}  # fmt: skip
+"""By the table: its module, launches, cases."""
 
 
 @pytest.mark.parametrize(
@@ -69,7 +73,7 @@ def test_a_table_without_rows_does_not_hold(capsys: pytest.CaptureFixture[str]) 
 def test_words_are_cases() -> None:
     assert cases_of(["f32", "8,8", "1", "f16", "4", "0"], 3) == [("f32", "8,8", "1"), ("f16", "4", "0")]
     assert ints("3,4") == (3, 4)
-    assert cases_of(words_of(SMALL[norm_counters]), 4) == SMALL[norm_counters]
+    assert cases_of(words_of(SMALL["norms"][2]), 4) == SMALL["norms"][2]
 
 
 Counts = Callable[..., list[dict[str, float]]]
@@ -85,28 +89,20 @@ def counted(add: int, seen: list[str]) -> Counts:
     return count
 
 
-@pytest.fixture
-def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module in SMALL:
-        monkeypatch.setattr(module, "require_gpu", lambda: SimpleNamespace(arch="sm_90"))
-    yield
-
-
-@pytest.mark.deep(only=("tests.gpu.permute_counters",))
-@pytest.mark.parametrize("module", SMALL, ids=lambda m: m.__name__)
-def test_a_table_has_a_row_of_every_access(
-    module: ModuleType, no_gpu: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.deep(only=("permutes",))
+@pytest.mark.parametrize("name", SMALL)
+def test_a_table_has_a_row_of_every_access(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All cases are launched by one process; counters that say nothing refute every prediction of sectors."""
-    words: list[str] = []
-    launches = {permute_counters: 2, reduce_counters: 3, norm_counters: 2}[module]
+    words, (module, launches, cases) = list[str](), SMALL[name]
     count = counted(0, words)
+    room = module.gpu if hasattr(module, "gpu") else module
+    monkeypatch.setattr(room, "require_gpu", lambda: SimpleNamespace(arch="sm_90"))
     monkeypatch.setattr(module, "count_launches", lambda *args: count(*args)[:launches])
-    rows = list(module.measure(SMALL[module]))
-    assert words[-len(SMALL[module][-1]) :] == list(SMALL[module][-1])
+    rows = list(module.measure(cases))
+    assert words[1] == "launch" and words[-len(cases[-1]) :] == list(cases[-1])
     assert {r.access for r in rows} >= {"ld.global", "st.global"}
     assert all(r.refuted for r in rows if r.unit == "sectors" and r.reason != COPIED)
-    assert len({r.label for r in rows}) >= len(SMALL[module])
+    assert len({r.label for r in rows}) >= len(cases)
 
 
 def test_only_copies_that_no_lane_makes_may_add_wavefronts() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import random
+import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.gpu.timing import medians_in_turn, timed_us, times_in_turn
+from tests.gpu import timing
+from tests.gpu.timing import Turns
 
 TAKES = {"fast": 2.0, "slow": 9000.0, "again": 2.0}
 """Microseconds of each contender."""
@@ -65,12 +67,12 @@ def contenders(gpu: Gpu) -> dict[str, Any]:
 
 
 def test_a_launch_stands_between_its_events_behind_a_read_and_a_wait(gpu: Gpu) -> None:
-    assert timed_us(lambda: gpu.run("fast"), gpu, 400) == pytest.approx(TAKES["fast"])
+    assert Turns(1, flush=gpu, cycles=400).us(lambda: gpu.run("fast")) == pytest.approx(TAKES["fast"])
     assert gpu.seen == ["read", "wait 400", "event", "fast", "event", "end"]
 
 
 def test_all_are_launched_in_each_round_in_orders_that_differ(gpu: Gpu) -> None:
-    times = times_in_turn(contenders(gpu), 8, gpu, random.Random(1))
+    times = Turns(8, flush=gpu).times(contenders(gpu))
     assert list(times) == list(TAKES) and {len(found) for found in times.values()} == {8}
     launched = [name for name in gpu.seen if name in TAKES]
     rounds = [tuple(launched[n : n + 3]) for n in range(0, 24, 3)]
@@ -78,6 +80,19 @@ def test_all_are_launched_in_each_round_in_orders_that_differ(gpu: Gpu) -> None:
 
 
 def test_what_is_slow_is_timed_once(gpu: Gpu) -> None:
-    times = times_in_turn(contenders(gpu), 5, gpu, random.Random(1), once_us=5000.0)
+    times = Turns(5, flush=gpu, once_us=5000.0).times(contenders(gpu))
     assert {name: len(found) for name, found in times.items()} == {"fast": 5, "slow": 1, "again": 5}
-    assert medians_in_turn(contenders(gpu), 3, gpu, random.Random(1)) == pytest.approx(TAKES)
+    assert Turns(3, flush=gpu).medians(contenders(gpu)) == pytest.approx(TAKES)
+
+
+def test_a_file_has_a_line_per_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "require_gpu", lambda: SimpleNamespace(name="a GPU"))
+    timing.write(tmp_path / "one", [{"m": 1}, {"m": 2}], "fitted", seed=3)
+    text = (tmp_path / "one").read_text()
+    assert json.loads(text) | {"date": ""} == {
+        "device": "a GPU",
+        "date": "",
+        "seed": 3,
+        "fitted": [{"m": 1}, {"m": 2}],
+    }
+    assert text.count("\n") == 4

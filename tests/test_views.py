@@ -5,6 +5,7 @@ The full runs are `python tests/bench/bench_views.py` and, on a GPU, `python -m 
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -202,7 +203,7 @@ def test_what_is_compiled_ahead_is_what_is_launched() -> None:
 
     with patch.object(plan_cache, "ready_sequence", keep):
         for n in range(30):
-            compiled((n, BOTH, 200, "sm_90a", FUNCTIONS))
+            compiled((n, "sm_90a", Namespace(library="both", most=200, functions=FUNCTIONS)))
     with patch("tests.hostgpu.called_of", count):
         for name, case in cases(0, 30, BOTH, 200):
             with simulated_gpu("sm_90a") as gpu:

@@ -44,21 +44,17 @@ Cases = Mapping[str, Callable[[], object]]
 def base_tree(revision: str = RELEASE) -> Path:
     """The folder with the library as it was at a revision; SystemExit(2) where the history lacks it."""
     git = ["git", "-C", str(ROOT)]
-    named = subprocess.run(
-        [*git, "rev-parse", "--short", f"{revision}^{{commit}}"], capture_output=True, text=True, check=False
-    )
+    words = [*git, "rev-parse", "--short", f"{revision}^{{commit}}"]
+    named = subprocess.run(words, capture_output=True, text=True, check=False)
     if named.returncode:
-        print(
-            f"revision {revision} is not in the history here; fetch it, or name another with --base",
-            file=sys.stderr,
-        )
+        said = f"revision {revision} is not in the history here; fetch it, or name another with --base"
+        print(said, file=sys.stderr)
         raise SystemExit(2)
     folder = ROOT / "build" / f"base-{named.stdout.strip()}"
     if not folder.exists():
-        packed = subprocess.run(
-            [*git, "archive", revision, "layoutalg", "codegen", "kernels"], capture_output=True, check=True
-        ).stdout
-        with tarfile.open(fileobj=BytesIO(packed)) as archive:
+        words = [*git, "archive", revision, "layoutalg", "codegen", "kernels"]
+        packed = subprocess.run(words, capture_output=True, check=True)
+        with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
             archive.extractall(folder, filter="data")
     return folder
 
@@ -120,9 +116,8 @@ class Side:
 def side(bench: str, tree: Path) -> Iterator[Side]:
     """A process for a tree, ended when the block ends."""
     words = [sys.executable, str(Path(__file__)), bench, str(tree)]
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tree
-    ) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, cwd=tree) as process:
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(process.pid, {max(os.sched_getaffinity(0))})
         try:
@@ -149,8 +144,7 @@ def compare(bench: str, revision: str, only: str = "") -> int:
         names = [name for name in then.cases if name in now.cases and only in name]
         if lost := [name for name in then.cases if name not in now.cases]:
             raise SystemExit(f"cases without a counterpart: {lost}")
-        ratios: dict[str, float] = {}
-        retimed = 0
+        ratios, retimed = dict[str, float](), 0
         print(f"{'microseconds':56}{'now':>12}{tree.name:>14}{'ratio':>8}")
         for name in names:
             times = max(1, round(1e-3 * ROUND_MS / max(then.seconds(name, 1), 1e-9)))
@@ -186,9 +180,8 @@ def judge(ratios: Mapping[str, float]) -> int:
 
 def options(parser: Any) -> None:
     """The options of a bench that can be compared."""
-    parser.add_argument(
-        "--base", nargs="?", const=RELEASE, metavar="REV", help="compare with an older tree: release 0.1.0"
-    )
+    text = "compare with an older tree: release 0.1.0"
+    parser.add_argument("--base", nargs="?", const=RELEASE, metavar="REV", help=text)
     parser.add_argument("--only", default="", metavar="TEXT", help="cases with this in their name")
 
 

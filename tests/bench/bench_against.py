@@ -20,7 +20,6 @@ Records are compared by the fields that both trees give them.  Differences are p
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import random
@@ -279,7 +278,6 @@ def group(pair: Pair) -> str:
 
 def main(base: str, seed: int, cases: int, kinds: list[str], shown_of_each: int) -> int:
     """Print counts, and examples of what is not equal; 1 if anything is different."""
-    sys.path.insert(0, str(ROOT))
     from tests.bench.against import base_tree
 
     words = [str(seed), str(cases), " ".join(kinds)]
@@ -308,12 +306,11 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["serve"]:
         serve(*sys.argv[2:6])
         raise SystemExit
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    sys.path.insert(0, str(ROOT))
+    from tests.bench.options import options
+
+    parser = options(__doc__, cases=2000)
     parser.add_argument("--base", default="HEAD", metavar="REV", help="the older tree")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--kind", action="append", default=[], help="calls of this kind alone; repeats")
     parser.add_argument("--shown", type=int, default=2, help="examples of each group")
     asked = parser.parse_args()

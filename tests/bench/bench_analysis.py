@@ -20,6 +20,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,10 @@ from layoutalg.synthesis import check_certificate, synthesize
 RUNS = 30
 SIZES = ((128, 64), (1 << 10, 1 << 10), (1 << 15, 1 << 15), (1 << 20, 1 << 20))
 CASES = (
-    ("ldmatrix.x4", "f16", 0, None),
-    ("ldmatrix.x4", "f16", 0, Swizzle(3, 3, 3)),
-    ("ldmatrix.x4", "f16", 8, None),
-    ("ldmatrix.x4", "f16", 8, Swizzle(3, 3, 3)),
-    ("ld.shared.b32@col", "f32", 1, None),
-    ("ld.global.b128", "f16", 0, None),
+    *(("ldmatrix.x4", "f16", pad, swizzle) for pad in (0, 8) for swizzle in (None, Swizzle(3, 3, 3))),
+    ("ld.shared.b32@col", "f32", 1, None), ("ld.global.b128", "f16", 0, None),
     ("ld.global.b16@col", "f16", 0, None),
-)
+)  # fmt: skip
 """(access, element, padding in elements, swizzle)."""
 
 SYNTHESES = (
@@ -75,42 +72,36 @@ def compare() -> None:
     theirs = importlib.import_module("tensor_layouts")
     tile, tv = Layout((128, 64), (64, 1)), Layout(((2, 128), 32), ((4096, 1), 128))
     composed = theirs.Layout(((2, 128), 32), ((32, 64), 1))
-    for op, name in (
-        ("ld.shared.b16", "per_group_bank_conflicts"),
-        ("ld.global.b16", "per_group_coalescing"),
-    ):
-        access = Access(op, tv, DTYPES["f16"])
-        count = getattr(importlib.import_module("tensor_layouts.analysis"), name)
-        ours = least_ms(lambda access=access: analyze(tile, access))  # type: ignore[misc]
-        other = least_ms(lambda count=count: count(composed, element_bytes=2))  # type: ignore[misc]
+    for op, name in (("shared", "per_group_bank_conflicts"), ("global", "per_group_coalescing")):
+        count, op = getattr(importlib.import_module("tensor_layouts.analysis"), name), f"ld.{op}.b16"
+        ours = least_ms(partial(analyze, tile, Access(op, tv, DTYPES["f16"])))
+        other = least_ms(partial(count, composed, element_bytes=2))
         print(f"{name:26} {other:8.2f}   {op:16} {ours:6.2f}   {other / ours:6.0f} times")
 
 
 def cases() -> dict[str, Callable[[], object]]:
-    """What is timed beside an older tree."""
+    """All that is timed beside an older tree."""
     out: dict[str, Callable[[], object]] = {}
     for spec, element, padding, swizzle in CASES:
         for shape in SIZES:
             tile = tile_of(shape, padding, swizzle)
             access = Access.of(spec, tile, DTYPES[element])
             what = f"{spec} {element}, {shape[0]} rows, padded {padding}, {swizzle or 'plain'}"
-            out[f"analyze {what}"] = lambda t=tile, a=access: analyze(t, a)  # type: ignore[misc]
-        out[f"Access.of {spec} {element}, padded {padding}, {swizzle or 'plain'}"] = (
-            lambda s=spec, t=tile, e=DTYPES[element]: Access.of(s, t, e)  # type: ignore[misc]
-        )
-    for op in ("ld.shared.b32", "ld.shared.b128", "ldmatrix.x4"):
-        for stride in (16, 144, 128):
-            offsets = [stride * lane for lane in range(32)]
-            out[f"wavefronts {op}, {stride} bytes apart"] = lambda o=op, x=offsets: wavefronts(o, x)  # type: ignore[misc]
-    for op in ("ld.global.b32", "ld.global.b128"):
-        for stride in (16, 144):
-            offsets = [stride * lane for lane in range(32)]
-            out[f"sectors {op}, {stride} bytes apart"] = lambda o=op, x=offsets: sectors(o, x)  # type: ignore[misc]
+            out[f"analyze {what}"] = partial(analyze, tile, access)
+        name = f"Access.of {spec} {element}, padded {padding}, {swizzle or 'plain'}"
+        out[name] = partial(Access.of, spec, tile, DTYPES[element])
+    for stride in (16, 144, 128):
+        offsets = [stride * lane for lane in range(32)]
+        for op in ("ld.shared.b32", "ld.shared.b128", "ldmatrix.x4"):
+            out[f"wavefronts {op}, {stride} bytes apart"] = partial(wavefronts, op, offsets)
+        for op in ("ld.global.b32", "ld.global.b128") if stride != 128 else ():
+            out[f"sectors {op}, {stride} bytes apart"] = partial(sectors, op, offsets)
     for shape, element, accesses in SYNTHESES:
         what = f"{shape} {element}, {', '.join(accesses)}"
-        found = synthesize(shape, accesses, element=element)
-        out[f"synthesize {what}"] = lambda s=shape, a=accesses, e=element: synthesize(s, a, element=e)  # type: ignore[misc]
-        out[f"check_certificate {what}"] = lambda f=found: check_certificate(f)  # type: ignore[misc]
+        out[f"synthesize {what}"] = partial(synthesize, shape, accesses, element=element)
+        out[f"check_certificate {what}"] = partial(
+            check_certificate, synthesize(shape, accesses, element=element)
+        )
     return out
 
 
@@ -128,21 +119,18 @@ def main() -> None:
         row, method = [], ""
         for shape in SIZES:
             tile = tile_of(shape, padding, swizzle)
-            access = Access.of(spec, tile, DTYPES[element])
-            method = analyze(tile, access).method
-            row.append(least_ms(lambda tile=tile, access=access: analyze(tile, access)))  # type: ignore[misc]
+            run = partial(analyze, tile, Access.of(spec, tile, DTYPES[element]))
+            method = run().method
+            row.append(least_ms(run))
         what = f"{spec} {element}, padded {padding}, {swizzle or 'no swizzle'}"
         print(what.ljust(52), *(f"{ms:7.2f}" for ms in row), f"  {method}")
     print()
     compare()
     print()
-    for tile_shape, element, accesses in SYNTHESES:
-        found = synthesize(tile_shape, accesses, element=element)
-        searching = least_ms(
-            lambda s=tile_shape, a=accesses, e=element: synthesize(s, a, element=e)  # type: ignore[misc]
-        )
-        checking = least_ms(lambda found=found: check_certificate(found))  # type: ignore[misc]
-        what = f"synthesize {tile_shape} {element}, {', '.join(accesses)}"
+    for shape, element, accesses in SYNTHESES:
+        search = partial(synthesize, shape, accesses, element=element)
+        searching, checking = least_ms(search), least_ms(partial(check_certificate, search()))
+        what = f"synthesize {shape} {element}, {', '.join(accesses)}"
         print(what.ljust(64), f"{searching:7.2f}   check {checking:6.2f}")
 
 

@@ -8,7 +8,6 @@ contest with a process that makes the folder first for every 4.  Exits 1 where a
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
@@ -17,17 +16,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.bench.options import options
 from tests.cache_faults import damage_by_kills, forged_reads, past_the_limit, random_case, wrong_reads
 
 
 def main() -> int:
     """Print the counts; 1 where any of them is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=1000)
-    given = parser.parse_args()
+    given = options(__doc__, cases=1000).parse_args()
     rng, wrong, kinds = random.Random(given.seed), [], Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)

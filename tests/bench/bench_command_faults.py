@@ -7,7 +7,6 @@ About a second of CPU per case.  Exits 1 where anything is wrong.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
@@ -16,17 +15,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.bench.options import options
 from tests.command_faults import prepare, random_run, wrong_end
 
 
 def main() -> int:
     """Print the counts; 1 where any of them is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=100)
-    given = parser.parse_args()
+    given = options(__doc__, cases=100).parse_args()
     rng, wrong, codes = random.Random(given.seed), 0, Counter[int]()
     with tempfile.TemporaryDirectory() as folder:
         prepare(Path(folder))

@@ -7,7 +7,6 @@ Prints counts by exit code; exits 1 if anything else came out.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import traceback
@@ -17,25 +16,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from layoutalg.explanation import OPERATIONS
+from tests.bench.options import options, tallied
 from tests.cli.test_cli_matrix import COMMANDS
 from tests.command import run
 
 EXTENTS = ("0", "1", "2", "3", "4", "7", "8", "16", "32", "64", "1099511627776", "n", "-1", "_", "")
 STRIDES = (
-    "0",
-    "1",
-    "2",
-    "-1",
-    "8",
-    "64",
-    "66",
-    "1@0",
-    "1@1",
-    "2@1@0",
-    "ld",
-    "99999999999999999999",
-    "_",
-    "x",
+    *("0", "1", "2", "-1", "8", "64", "66", "1@0", "1@1", "2@1@0", "ld", "99999999999999999999", "_", "x"),
 )
 
 
@@ -68,10 +55,7 @@ def layout(rng: random.Random) -> str:
 
 
 def main() -> int:
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--seed", type=int, default=1)
-    words.add_argument("--cases", type=int, default=400)
-    given = words.parse_args()
+    given = options(__doc__, cases=400).parse_args()
     rng, seen, names = random.Random(given.seed), Counter[str](), sorted(OPERATIONS)
     for _ in range(given.cases):
         text = layout(rng)
@@ -90,9 +74,7 @@ def main() -> int:
             if done.exit_code not in (0, 1, 2) or (done.exit_code == 2 and not done.output.strip()):
                 seen["WRONG"] += 1
                 print(*call, done.exit_code)
-    for what, count in sorted(seen.items()):
-        print(f"{count:8d}  {what}")
-    return int(seen["WRONG"] > 0)
+    return tallied(seen)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
     python tests/bench/bench_first_calls.py                     60 random problems per operation, of SEED
     python tests/bench/bench_first_calls.py --seed 7 --ops permute,rms_norm --count 20
-    python tests/bench/bench_first_calls.py --json OUT.json     each problem with its kernels
-    python tests/bench/bench_first_calls.py --plans OUT.json    what is printed for them, as digests
 
 The idea.  `ready_sequence` is run for an H200 without any cache, its parts timed: the choice of a plan, its
 programs, their texts, and NVRTC per kernel.  Times are of the processor, in milliseconds, of a process that
@@ -14,11 +12,8 @@ slowest of them, not for their sum: `waited` counts it so, and is what LIMIT_MS 
 
 from __future__ import annotations
 
-import argparse
 import functools
 import gc
-import hashlib
-import json
 import os
 import random
 import statistics
@@ -26,8 +21,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from math import prod
@@ -37,7 +32,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from layoutalg.codegen.gpu import Cubin, compile_cubin, compile_sequence, cubin_cache, preparation, to_cuda
+from layoutalg.codegen.gpu import compile_cubin, compile_sequence, cubin_cache, preparation, to_cuda
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import plan_cache
 from layoutalg.kernels.calls.product_api import prepare_matmul
@@ -48,11 +43,12 @@ from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, reduc
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests import norms, permutations, products, reductions
+from tests.bench.options import options
 from tests.hostgpu import HostGpu, planning_gpu
 
 ARCH, GPU = "sm_90a", "NVIDIA H200"
 """As `require_gpu` says them."""
-SEED, COUNT, LIMIT_MS = 2126, 60, 200.0
+SEED, COUNT, LIMIT_MS, WORST = 2126, 60, 200.0, 3
 PARTS = ("plan", "build", "print", "nvrtc")
 SUMS = ("sum", "max", "argmax", "var")
 
@@ -166,8 +162,6 @@ class Took:
     parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
     kernels: list[list[tuple[str, float]]] = field(default_factory=list)
     """Those of each sequence, which are compiled at a time."""
-    digest: str = ""
-    """Of the texts of all kernels, in order."""
 
     @property
     def cpu(self) -> float:
@@ -185,7 +179,6 @@ class Took:
 def clocked(took: Took) -> Iterator[None]:
     """Whatever is planned inside is timed by its parts; what is inside of another part counts there alone."""
     below = threading.local()
-    texts: list[str] = []
 
     def timed(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **options: Any) -> Any:
@@ -198,8 +191,6 @@ def clocked(took: Took) -> Iterator[None]:
                 took.parts[part] += own
             if part == "nvrtc":
                 took.kernels[-1].append((args[1], own))
-            if part == "print":
-                texts.append(made)
             return made
 
         return run
@@ -224,7 +215,6 @@ def clocked(took: Took) -> Iterator[None]:
         below.ms = 0.0
         yield
         took.parts["plan"] += 1e3 * (time.thread_time() - begin) - below.ms - before
-    took.digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def forget() -> None:
@@ -234,19 +224,12 @@ def forget() -> None:
             kept.cache_clear()
 
 
-def uncompiled(source: str, name: str, arch: str) -> Cubin:
-    """No machine code."""
-    return Cubin(name, arch, b"", 0, 0, 0, 0, "")
-
-
-def measured(op: str, seed: int, count: int, *, compiles: bool = True) -> list[Took]:
+def measured(op: str, seed: int, count: int) -> list[Took]:
     """So many problems of an operation, and one of another seed before."""
-    drawn = [OPS[op](random.Random(f"{op} {n}")) for n in (seed + 1, seed)]
+    before, drawn = (OPS[op](random.Random(f"{op} {n}")) for n in (seed + 1, seed))
     found: list[Took] = []
-    with planning_gpu(ARCH) as gpu, ExitStack() as stack:
-        if not compiles:
-            stack.enter_context(patch.object(cubin_cache, "compile_cubin", uncompiled))
-        for text, ready in (*islice(drawn[0], 1), *islice(drawn[1], count)):
+    with planning_gpu(ARCH) as gpu:
+        for text, ready in (*islice(before, 1), *islice(drawn, count)):
             call, took = ready(gpu), Took(text)
             try:
                 with clocked(took):
@@ -267,38 +250,23 @@ def row(op: str, found: list[Took]) -> str:
     return f"{op:18}" + "".join(f"{ms:8.1f}" for ms in numbers) + "".join(f"{x:8.0%}" for x in below)
 
 
-def main(args: list[str]) -> int:
+def main(args: list[str]) -> None:
     """Print the table, and what took longest."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seed", type=int, default=SEED)
+    parser = options(__doc__, seed=SEED)
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--ops", default=",".join(OPS))
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--plans", type=Path)
-    parser.add_argument("--worst", type=int, default=3)
     asked = parser.parse_args(args)
     os.environ["LAYOUTALG_CACHE"] = "off"
     heads = (*PARTS, "cpu", "most", "waited", "most", "cpu<0.2", "wai<0.2")
-    if not asked.plans:
-        print(f"{'ms, medians':18}" + "".join(f"{head:>8}" for head in heads))
-    rows: dict[str, list[Took]] = {}
+    print(f"{'ms, medians':18}" + "".join(f"{head:>8}" for head in heads))
     for op in asked.ops.split(","):
-        rows[op] = measured(op, asked.seed, asked.count, compiles=not asked.plans)
-        if asked.plans:
-            continue
-        print(row(op, rows[op]), flush=True)
-        for one in sorted(rows[op], key=lambda one: -one.waited)[: asked.worst]:
+        found = measured(op, asked.seed, asked.count)
+        print(row(op, found), flush=True)
+        for one in sorted(found, key=lambda one: -one.waited)[:WORST]:
             kernels = " ".join(f"{name}:{ms:.0f}" for some in one.kernels for name, ms in some)
             parts = " ".join(f"{part} {ms:.0f}" for part, ms in one.parts.items())
             print(f"    {one.waited:6.0f} of {one.cpu:.0f}  {parts} ({kernels})  {one.case}")
-    if asked.plans:
-        digests = {op: [[one.case, one.digest] for one in found] for op, found in rows.items()}
-        asked.plans.write_text(json.dumps(digests, indent=0), encoding="utf-8")
-    if asked.json:
-        found = {op: [asdict(one) for one in found] for op, found in rows.items()}
-        asked.json.write_text(json.dumps(found, indent=0), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -11,7 +11,6 @@ those of --wild are drawn without such a measure, and what of them is refused or
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
@@ -27,6 +26,7 @@ from layoutalg import AnyLayout, ComposedLayout, Layout, LayoutAlgError, Swizzle
 from layoutalg.layout import product
 from layoutalg.testing import check_index_function
 from tests import index_functions, random_layouts
+from tests.bench.options import options
 
 
 def wild(rng: random.Random) -> AnyLayout | None:
@@ -56,31 +56,29 @@ def judged(layout: AnyLayout, to: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=5000)
-    parser.add_argument("--seed", type=int, default=20261122)
+    parser = options(__doc__, seed=20261122, cases=5000)
     parser.add_argument("--compiled", type=int, default=0)
     parser.add_argument("--wild", action="store_true")
-    options = parser.parse_args()
-    rng = random.Random(options.seed)
+    given = parser.parse_args()
+    rng = random.Random(given.seed)
     counted: Counter[str] = Counter()
     start, cases = time.perf_counter(), 0
-    while cases < options.cases:
-        layout = wild(rng) if options.wild else index_functions.tile(rng)
+    while cases < given.cases:
+        layout = wild(rng) if given.wild else index_functions.tile(rng)
         if layout is None or size(layout) > index_functions.LIMIT:
             continue
         to = rng.choice(("c", "cuda", "python"))
         result = judged(layout, to)
         counted[result] += 1
-        if "same" not in result and not options.wild:
+        if "same" not in result and not given.wild:
             print(f"{result}: {layout}")
-        if cases < options.compiled:
+        if cases < given.compiled:
             check_index_function(layoutalg.code(layout, to, "at"), layout, "at")
         cases += 1
     for result, count in counted.most_common():
         print(f"{count:6} {result}")
     print(f"{cases} layouts, {time.perf_counter() - start:.0f} s")
-    lost = 0 if options.wild else sum(n for result, n in counted.items() if not result.startswith("same"))
+    lost = 0 if given.wild else sum(n for result, n in counted.items() if not result.startswith("same"))
     return 1 if counted["WRONG"] or lost else 0
 
 

@@ -7,7 +7,6 @@ Prints counts; exits 1 if any is wrong.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections import Counter
@@ -20,15 +19,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from layoutalg.errors import ParseError, ResourceError
 from layoutalg.notation import parse_index
 from tests import index_trees
+from tests.bench.options import options, tallied
 
 BATCH = 100
 """Expressions that are compiled at once."""
 
 
 def main() -> int:
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--seed", type=int, default=1)
-    words.add_argument("--cases", type=int, default=20000)
+    words = options(__doc__, cases=20000)
     words.add_argument("--compiled", type=int, default=400, help="how many are compiled as well")
     given = words.parse_args()
     rng, seen, lane = random.Random(given.seed), Counter[str](), np.arange(32)
@@ -54,9 +52,7 @@ def main() -> int:
         seen["compiled"] += accepted
         seen["WRONG: the compiler has something else"] += len(wrong)
         print(*wrong, sep="\n", end="")
-    for what, count in sorted(seen.items()):
-        print(f"{count:8d}  {what}")
-    return int(any(count for what, count in seen.items() if what.startswith("WRONG")))
+    return tallied(seen)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ differs, this tree does not compute a case that the older one did, or the time w
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -36,21 +35,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from layoutalg.codegen.gpu import (
-    Launchable,
-    ReadySequence,
-    current_stream,
-    device_empty,
-    gpu_status,
-    load_sequence,
-    random_bytes,
-    random_normal,
-    require_gpu,
-)
+from layoutalg.codegen import gpu
 from layoutalg.kernels.verification import verify
 from tests import kernel_adapter
 from tests.bench.against import RELEASE, base_tree
 from tests.bench.kernel_images import Pair, pairs, prepared
+from tests.bench.options import options
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "kernels"
@@ -79,7 +69,7 @@ Launch = Callable[[], None]
 # --- both trees' kernels on the same buffers -------------------------------------------------------------
 
 
-def sequence(side: Mapping[str, Any], folder: Path) -> ReadySequence:
+def sequence(side: Mapping[str, Any], folder: Path) -> gpu.ReadySequence:
     """One tree's launches of a case."""
     kernels, buffers = [], []
     for one in side["kernels"]:
@@ -87,22 +77,20 @@ def sequence(side: Mapping[str, Any], folder: Path) -> ReadySequence:
         image = (folder / f"{one['image']}.cubin").read_bytes()
         scalars = tuple((place, x) for place, x in enumerate(one["arguments"]) if not isinstance(x, str))
         x, y, z = one["grid"]
-        kernels.append(
-            Launchable(
-                one["name"], tuple((name, 1) for name in names), (x, y, z), one["threads"],
-                one["dynamic_bytes"], image, one["dependent"], scalars,
-            )
-        )  # fmt: skip
+        kernels.append(gpu.Launchable(
+            one["name"], tuple((name, 1) for name in names), (x, y, z), one["threads"], one["dynamic_bytes"],
+            image, one["dependent"], scalars,
+        ))  # fmt: skip
         buffers.append(tuple(names))
-    return ReadySequence(tuple(kernels), tuple(buffers), 0)
+    return gpu.ReadySequence(tuple(kernels), tuple(buffers), 0)
 
 
 def filled(nbytes: int, holds: str, seed: int) -> Any:
     """An array of bytes with random numbers of a type."""
     if holds not in NUMBERS:
-        return random_bytes(nbytes, seed)
+        return gpu.random_bytes(nbytes, seed)
     width = {"f64": 8, "f16": 2, "bf16": 2}.get(holds, 4)
-    return random_normal(nbytes // width, seed, holds).view("uint8")
+    return gpu.random_normal(nbytes // width, seed, holds).view("uint8")
 
 
 class Buffers:
@@ -120,7 +108,7 @@ class Buffers:
 
     def launches(self, side: Mapping[str, Any], folder: Path) -> list[Launch]:
         """One tree's launches of a case, on each set; its machine code is loaded anew."""
-        loaded, stream = load_sequence(sequence(side, folder)), current_stream()
+        loaded, stream = gpu.load_sequence(sequence(side, folder)), gpu.current_stream()
         addresses = [{name: int(x.data.ptr) for name, x in one.items()} for one in self.sets]
         return [partial(loaded, at, stream) for at in addresses]
 
@@ -159,7 +147,7 @@ class Clock:
 
         self.start, self.stop = cupy.cuda.Event(), cupy.cuda.Event()
         self.elapsed = cupy.cuda.get_elapsed_time
-        self.junk = device_empty((FLUSH_BYTES,), "uint8")
+        self.junk = gpu.device_empty((FLUSH_BYTES,), "uint8")
         self.flush(1)
         self.flush_ms = max(self.between(lambda: self.flush(4)) / 4, 1e-3)
 
@@ -277,7 +265,7 @@ class Table:
 
 def run(folder: Path, seconds: float) -> int:
     """Time all cases of a folder, for so many seconds at most.  Raises UnsupportedError without a GPU."""
-    status = require_gpu()
+    status = gpu.require_gpu()
     end, table, clock = time.monotonic() + seconds, Table(), Clock()
     found = pairs(folder)
     print(f"{status.name}, {len(found)} cases\n| case | base us | now us | base / now |\n|---|---:|---:|---|")
@@ -295,9 +283,8 @@ def run(folder: Path, seconds: float) -> int:
         table.row(pair, folder, clock, number % ALIKE == 0)
         free()
     if unasked:
-        print(
-            f"{len(unasked)} cases that the older tree does not compute: {'; '.join(x.case for x in unasked)}"
-        )
+        names = "; ".join(x.case for x in unasked)
+        print(f"{len(unasked)} cases that the older tree does not compute: {names}")
     return table.verdict()
 
 
@@ -331,34 +318,30 @@ def make(folder: Path, base: str, count: int, seed: int) -> None:
     equal = sum(pair.equal for pair in found)
     both = sum(not pair.raised for pair in found)
     nbytes = sum(path.stat().st_size for path in folder.iterdir())
-    print(
-        f"{both} cases of both trees, {equal} with equal machine code; {nbytes / 2**20:.1f} MiB in {folder}"
-    )
+    size = f"{nbytes / 2**20:.1f} MiB in {folder}"
+    print(f"{both} cases of both trees, {equal} with equal machine code; {size}")
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """See the module's text."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, seed=0)
     parser.add_argument("--prepare", type=Path, metavar="DIR", help="the first step alone, into a folder")
     parser.add_argument("--run", type=Path, metavar="DIR", help="the second step alone, from a folder")
     parser.add_argument("--base", default=RELEASE, metavar="REV", help="the older tree")
     parser.add_argument("--draw", type=int, default=0, metavar="N", help="further random cases")
-    parser.add_argument("--seed", type=int, default=0, help="of these")
     parser.add_argument("--seconds", type=float, default=420.0, help="for all that is timed")
     given = parser.parse_args(words)
     if given.prepare is not None or given.run is None:
         make(given.prepare or FOLDER, given.base, given.draw, given.seed)
     if given.run is not None:
-        if not gpu_status().available:
-            print(f"running kernels needs a GPU: {gpu_status().reason}", file=sys.stderr)
+        if not gpu.gpu_status().available:
+            print(f"running kernels needs a GPU: {gpu.gpu_status().reason}", file=sys.stderr)
             return 2
         return run(given.run, given.seconds)
     if given.prepare is None:
-        if gpu_status().available:
+        if gpu.gpu_status().available:
             return run(FOLDER, given.seconds)
-        print(f"nothing is timed: {gpu_status().reason}")
+        print(f"nothing is timed: {gpu.gpu_status().reason}")
     return 0
 
 

@@ -10,7 +10,6 @@ nested modes, the same function; what a form refuses is counted.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
@@ -20,17 +19,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests import notation_cases
+from tests.bench.options import options
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=5000)
-    parser.add_argument("--seed", type=int, default=20261123)
-    options = parser.parse_args()
-    rng = random.Random(options.seed)
+    given = options(__doc__, seed=20261123, cases=5000).parse_args()
+    rng = random.Random(given.seed)
     counted: dict[str, Counter[str]] = defaultdict(Counter)
     start = time.perf_counter()
-    for case in range(options.cases):
+    for case in range(given.cases):
         value = notation_cases.linear(rng) if case % 5 == 4 else notation_cases.layout(rng)
         element = rng.choice(notation_cases.ELEMENTS)
         for form in notation_cases.forms(value):
@@ -41,7 +38,7 @@ def main() -> int:
     for form, results in counted.items():
         wrong = sum(n for result, n in results.items() if result.startswith("WRONG"))
         print(f"{form:30} {results['same']:6} same {results['refused']:6} refused {wrong:4} wrong")
-    print(f"{options.cases} layouts, seed {options.seed}, {time.perf_counter() - start:.0f} s")
+    print(f"{given.cases} layouts, seed {given.seed}, {time.perf_counter() - start:.0f} s")
     return 1 if any(r.startswith("WRONG") for results in counted.values() for r in results) else 0
 
 

@@ -8,7 +8,6 @@ with 1 if there is one.  Case n of seed s is drawn from `random.Random(f"{s} {n}
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections import Counter
@@ -17,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.bench.options import options
 from tests.moves import plans, random_case, random_matrix, verdict
 
 SHOWN = 8
@@ -25,9 +25,7 @@ DRAWN = {"any": random_case, "matrices": random_matrix}
 
 def main() -> int:
     """Run the cases that are asked for, and count."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=1000)
+    parser = options(__doc__, cases=1000)
     parser.add_argument("--most", type=int, default=1500, help="elements of a case")
     parser.add_argument("--draw", choices=list(DRAWN), default="any")
     parser.add_argument("--arch", default="sm_90")

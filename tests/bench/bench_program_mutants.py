@@ -12,16 +12,16 @@ writes is made only once.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import sys
-import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.bench.bench_mutants import table
+from tests.bench.options import options
 from tests.mutants.language import GENERIC, swept
 from tests.mutants.statements import KINDS
 from tests.mutants.texts import CAUGHT, SAME, Listed, listed, programs
@@ -44,31 +44,9 @@ def of_the_list(names: list[str], jobs: int) -> int:
     return len(wrong)
 
 
-def of_statements(names: list[str], kinds: tuple[str, ...], jobs: int) -> int:
-    """The counts of mistakes in the printed programs, and the survivors."""
-    total: Counter[str] = Counter()
-    survivors: list[tuple[str, str]] = []
-    print(
-        f"{'program':18}{'mutants':>8}" + "".join(f"{c or 'survive':>9}" for c in GENERIC) + f"{'seconds':>9}"
-    )
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        runs = [(name, pool.submit(swept, name, kinds)) for name in names]
-        for name, run in runs:
-            started = time.perf_counter()
-            caught, left = run.result()
-            total += caught
-            counts = "".join(f"{caught[c]:9}" for c in GENERIC)
-            print(f"{name:18}{caught.total():8}{counts}{time.perf_counter() - started:9.1f}", flush=True)
-            survivors += [(f"{name}: {text}", why) for text, why in left]
-    print(f"{'all':18}{total.total():8}" + "".join(f"{total[c]:9}" for c in GENERIC))
-    for text, why in survivors:
-        print(f"{text}\n    {why or 'NO REASON IS KNOWN'}")
-    return sum(not why for _, why in survivors)
-
-
 def main() -> int:
     """Sweep, print, and say whether all is explained."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = options(__doc__, seed=None)
     parser.add_argument("--program", default="", help="a part of the names of the programs")
     parser.add_argument("--generic", action="store_true", help="mistakes at statements, not the list")
     parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of mistakes, with commas")
@@ -78,7 +56,10 @@ def main() -> int:
     names, kinds = [name for name in there if given.program in name], tuple(given.kinds.split(","))
     if not names or set(kinds) - set(KINDS):
         parser.error(f"the programs: {', '.join(programs())}; the kinds: {', '.join(KINDS)}")
-    wrong = of_statements(names, kinds, given.jobs) if given.generic else of_the_list(names, given.jobs)
+    if given.generic:
+        wrong = table("program", names, swept, (kinds,), GENERIC, given.jobs)
+    else:
+        wrong = of_the_list(names, given.jobs)
     return 1 if wrong else 0
 
 

@@ -9,7 +9,6 @@ The figures are processor time, the least of some runs; what earlier runs simpli
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import time
@@ -24,6 +23,7 @@ from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.language.tensor import coordinate_of
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.kernels.registry import FAMILIES
+from tests.bench.options import options
 from tests.kernel_cases import label
 
 ARCH = "sm_90a"
@@ -65,7 +65,7 @@ def once(build: Callable[[], LaunchSequence]) -> tuple[float, float]:
 
 def main() -> int:
     """See the module's text; 2 where no case is named so."""
-    parser = argparse.ArgumentParser(description="time the making of kernels' texts")
+    parser = options(__doc__, seed=None)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--only", metavar="PATTERN", default="", help="cases that a regular expression finds")
     given = parser.parse_args()

@@ -13,7 +13,6 @@ atheris stops at the first and exits with 77, its input in a file crash-... of t
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -33,6 +32,7 @@ with (
     if atheris and any(word.endswith("atheris") for word in sys.argv)
     else nullcontext()
 ):
+    from tests.bench.options import options
     from tests.option_fuzz import draw_words, outcome
     from tests.readers import READERS, check, draw_bytes
 
@@ -73,12 +73,11 @@ def by_hypothesis(names: Sequence[str], cases: int, seed: int) -> int:
     wrong = 0
     for name in names:
         runs = max(1, cases // RARE.get(name, 1))
-        found = hypothesis.settings(
-            max_examples=runs,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(hypothesis.HealthCheck),
-        )(hypothesis.seed(seed)(hypothesis.given(st.binary(max_size=60))(asked_of(name))))
+        quiet, drawn = list(hypothesis.HealthCheck), hypothesis.given(st.binary(max_size=60))
+        settings = hypothesis.settings(
+            max_examples=runs, deadline=None, database=None, suppress_health_check=quiet
+        )
+        found = settings(hypothesis.seed(seed)(drawn(asked_of(name))))
         try:
             found()
         except Exception as error:  # noqa: BLE001
@@ -119,13 +118,10 @@ def by_options(cases: int, seed: int) -> int:
 
 def main() -> int:
     """Fuzz as asked; 1 when anything is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, seed=0)
     parser.add_argument("--engine", choices=("random", "hypothesis", "atheris", "options"), default="random")
     parser.add_argument("--cases", type=int, default=2000, help="runs per reader, or command lines")
     parser.add_argument("--seconds", type=int, default=0, help="time of atheris, instead of --cases")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reader", action="append", choices=tuple(READERS), help="repeats; default: all")
     asked = parser.parse_args()
     names = asked.reader or list(READERS)

@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,17 +47,16 @@ def lines_there(path: Path) -> list[int]:
     """The numbers of all lines of a store, once for each line."""
     store = Store(path)
     store.add(record(10**9))  # what is torn is cut off first
-    return [int(r.key.problem) for r in Store(path).records().values()] + [
-        -1 for _ in range(path.read_bytes().count(b"\n") - 1 - len(store.records()))
-    ]
+    torn = path.read_bytes().count(b"\n") - 1 - len(store.records())
+    return [int(r.key.problem) for r in Store(path).records().values()] + [-1] * torn
 
 
 def add_to_sqlite(path: Path) -> Callable[[int], object]:
     """Add records, by number, to a table with an immediate transaction each."""
     table = sqlite3.connect(path, timeout=60, isolation_level=None)
-    table.execute("PRAGMA journal_mode=DELETE")
-    table.execute("PRAGMA synchronous=FULL")
-    table.execute("CREATE TABLE IF NOT EXISTS times (key TEXT PRIMARY KEY, ns REAL NOT NULL)")
+    rows = "CREATE TABLE IF NOT EXISTS times (key TEXT PRIMARY KEY, ns REAL NOT NULL)"
+    for text in ("PRAGMA journal_mode=DELETE", "PRAGMA synchronous=FULL", rows):
+        table.execute(text)
 
     def add(number: int) -> None:
         table.execute("BEGIN IMMEDIATE")
@@ -111,19 +111,12 @@ def trial(kind: str, path: Path, kills: int, seed: int = 0, wait_s: float = 0.02
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     KINDS[kind].open(path)(0)
-    said: set[int] = set()
-    rest = b""
+    text = bytearray()
 
     def drain() -> None:
-        nonlocal rest
-        try:
+        with suppress(BlockingIOError):
             while part := os.read(reading, 1 << 16):
-                rest += part
-                whole = len(rest) - len(rest) % SAID_BYTES
-                said.update(int(rest[i : i + SAID_BYTES]) for i in range(0, whole, SAID_BYTES))
-                rest = rest[whole:]
-        except BlockingIOError:
-            pass
+                text.extend(part)
 
     def begin(number: int) -> multiprocessing.process.BaseProcess:
         writer = fork.Process(target=_write, args=(kind, path, writing, number), daemon=True)
@@ -144,6 +137,7 @@ def trial(kind: str, path: Path, kills: int, seed: int = 0, wait_s: float = 0.02
     drain()
     os.close(reading)
     os.close(writing)
+    said = {int(text[i : i + SAID_BYTES]) for i in range(0, len(text) // SAID_BYTES * SAID_BYTES, SAID_BYTES)}
     there = Counter(KINDS[kind].there(path))
     repeated = sum(count - 1 for count in there.values()) + there[-1]
     return Found(kills, len(said), len(said - there.keys()), repeated, time.perf_counter() - start)

@@ -13,7 +13,6 @@ count one by one.  The exit code is 1 if anything is wrong.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests import addressing, synthesis_cases
+from tests.bench.options import options
 from tests.mutants import syntheses
 
 SHOWN = 20
@@ -29,10 +29,9 @@ SHOWN = 20
 
 def main(seed: int, cases: int) -> int:
     """Print one line for each sort of case; the number of wrong ones."""
-    failed = 0
     start = time.process_time()
     outcomes, wrong = synthesis_cases.mistakes(seed, cases)
-    failed += _report("questions", f"{cases}: {_counts(outcomes)}", wrong, start)
+    failed = _report("questions", f"{cases}: {_counts(outcomes)}", wrong, start)
     start = time.process_time()
     wrong = synthesis_cases.missed_rows(seed, max(1, cases // 2))
     failed += _report("rows of chunks", f"{max(1, cases // 2)}: a layout each", wrong, start)
@@ -56,8 +55,5 @@ def _report(what: str, counts: str, wrong: list[str], start: float) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=1000)
-    given = parser.parse_args()
+    given = options(__doc__, cases=1000).parse_args()
     sys.exit(1 if main(given.seed, given.cases) else 0)

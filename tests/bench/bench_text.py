@@ -11,7 +11,6 @@ Prints how many cases of each were wrong, the first of them, and exits 1 if ther
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from layoutalg.codegen.expr import to_c
 from layoutalg.errors import CompileError, MismatchError
 from layoutalg.testing import check_index_function
+from tests.bench.options import options
 from tests.ctext_cases import draw_case, draw_function, wrong
 from tests.domains import TRIALS
 from tests.guards import active_lanes
@@ -70,21 +70,15 @@ def guards(seed: str, cases: int) -> Iterator[str]:
 
 Part = Callable[[str, int], Iterator[str]]
 SHARES: dict[str, tuple[Part, float]] = {
-    "index expressions": (expressions, 5.0),
-    "index functions": (functions, 0.25),
-    **{f"edges of {name}": (partial(domains, name), 0.1) for name in TRIALS},
-    "guards": (guards, 2.0),
-}
+    "index expressions": (expressions, 5.0), "index functions": (functions, 0.25),
+    **{f"edges of {name}": (partial(domains, name), 0.1) for name in TRIALS}, "guards": (guards, 2.0),
+}  # fmt: skip
 """Each part, and its cases as a multiple of --cases."""
 
 
 def main() -> int:
     """Run every part; 1 if anything was wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=400)
+    parser = options(__doc__, cases=400)
     parser.add_argument("--only", default="", help="the parts whose names contain this")
     given = parser.parse_args()
     if not any(given.only in name for name in SHARES):

@@ -22,6 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from layoutalg.codegen.costs import Cost, Prediction, total_costs, traffic_by_access
+from tests.bench.options import options
 from tests.kernel_adapter import Launch, plan
 from tests.kernel_cases import drawn, label
 from tests.kernel_freeze import stored
@@ -84,11 +85,10 @@ def rows(asked: argparse.Namespace) -> Iterator[Row]:
 
 def main() -> int:
     """See the module's text."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--only", metavar="PATTERN", default="", help="a regular expression of labels")
     parser.add_argument("--shown", type=int, default=12, help="how many of the slowest cases are printed")
     parser.add_argument("--drawn", type=int, default=0, help="so many random cases instead of the stored")
-    parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     found = sorted(rows(asked), key=lambda r: -r.ms)
     for one in (*[r for r in found if r.verdict == "OTHER"], *found[: asked.shown]):

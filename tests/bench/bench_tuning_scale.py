@@ -10,7 +10,6 @@ timing, each assigned and reported; the store has one record a job, by whoever t
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import random
 import tempfile
@@ -58,26 +57,21 @@ def measured(folder: Path, count: int = 200) -> tuple[float, float]:
     return store.path.stat().st_size / count, (time.perf_counter() - start) / count
 
 
-def main(words: list[str] | None = None) -> None:
+PROBLEMS, TOP, BUILD_S, TIMING_S, BUILDERS_PER_GPU = 10_000, 8, 1.0, 3.0, 2
+
+
+def main() -> None:
     """Print a line for each number of GPUs."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--problems", type=int, default=10_000)
-    parser.add_argument("--top", type=int, default=8)
-    parser.add_argument("--build-s", type=float, default=1.0)
-    parser.add_argument("--timing-s", type=float, default=3.0)
-    parser.add_argument("--builders-per-gpu", type=int, default=2)
-    asked = parser.parse_args(words)
-    jobs = asked.problems * asked.top
+    jobs = PROBLEMS * TOP
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         size, add_s = measured(Path(folder))
     print(f"{jobs:,} jobs: a record takes {size:.0f} bytes, {jobs * size / 1e6:.0f} MB in all; "
           f"one writer at a time adds {1 / add_s:.0f} a second")  # fmt: skip
     for gpus in (1, 8, 64, 256, 1000):
-        p = planned(jobs, gpus, gpus * asked.builders_per_gpu, asked.build_s, asked.timing_s)
-        print(
-            f"{p.gpus:5} GPUs: {p.hours:8.2f} h, GPUs busy {p.busy:.2f}, {p.events_per_s:8.1f} events and "
-            f"{p.records_per_s:6.1f} records a second, {p.records_per_s * add_s:.2f} of one store"
-        )
+        p = planned(jobs, gpus, gpus * BUILDERS_PER_GPU, BUILD_S, TIMING_S)
+        rates = f"{p.events_per_s:8.1f} events and {p.records_per_s:6.1f} records a second"
+        store = f"{p.records_per_s * add_s:.2f} of one store"
+        print(f"{p.gpus:5} GPUs: {p.hours:8.2f} h, GPUs busy {p.busy:.2f}, {rates}, {store}")
 
 
 if __name__ == "__main__":

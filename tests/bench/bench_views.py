@@ -1,7 +1,7 @@
 """Who is right of random calls on random views, by the code of a GPU in the simulator.
 
     python tests/bench/bench_views.py --seed 0 --cases 2000
-    python tests/bench/bench_views.py --seed 0 --cases 500 --functions softmax layer_norm --jobs 2
+    python tests/bench/bench_views.py --seed 0 --cases 500 --functions softmax layer_norm
     python tests/bench/bench_views.py --seed 0 --cases 500 --numpy                  by the code of the CPU
 
 Prints, for each function, how many were right, refused for a reason that holds, and wrong; exit status 1 if
@@ -10,52 +10,35 @@ any was wrong.  Case n is drawn from the integer SEED + n, by tests/views.py.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.view_judge import Verdict, run_in_numpy, run_in_simulator
-from tests.views import EVERY, FUNCTIONS, Case, draw
-
-
-def decided(asked: tuple[int, int, tuple[str, ...], bool]) -> tuple[Case, Verdict]:
-    """The case of an integer, and what became of it."""
-    number, most, functions, on_cpu = asked
-    case = draw(number, most=most, functions=functions, library="numpy" if on_cpu else "host")
-    return case, run_in_numpy(case) if on_cpu else run_in_simulator(case)
+from tests.bench.options import options
+from tests.view_judge import run_in_numpy, run_in_simulator
+from tests.views import EVERY, FUNCTIONS, draw
 
 
 def main(args: list[str]) -> int:
     """See the module's text."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cases", type=int, default=1000)
+    parser = options(__doc__, seed=0, cases=1000)
     parser.add_argument("--most", type=int, default=3000, help="elements of an array")
     parser.add_argument("--functions", nargs="+", choices=EVERY, default=FUNCTIONS)
-    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--numpy", action="store_true", help="arrays on the CPU")
     asked = parser.parse_args(args)
-    numbers = range(asked.seed, asked.seed + asked.cases)
     functions = tuple(f for f in EVERY if f in asked.functions)
-    work = [(n, asked.most, functions, asked.numpy) for n in numbers]
-    counts: Counter[tuple[str, str]] = Counter()
-    refusals: Counter[str] = Counter()
-    start = time.perf_counter()
-    with ProcessPoolExecutor(asked.jobs) as pool:
-        decisions = pool.map(decided, work, chunksize=8) if asked.jobs > 1 else map(decided, work)
-        for case, verdict in decisions:
-            counts[case.function, verdict.kind] += 1
-            if verdict.kind == "refused":
-                refusals[verdict.why] += 1
-            if verdict.kind == "wrong":
-                print(f"case {case.seed}: {case}\n    {verdict.why}", flush=True)
+    library, run = ("numpy", run_in_numpy) if asked.numpy else ("host", run_in_simulator)
+    counts, refusals, start = Counter[tuple[str, str]](), Counter[str](), time.perf_counter()
+    for n in range(asked.seed, asked.seed + asked.cases):
+        case = draw(n, most=asked.most, functions=functions, library=library)  # type: ignore[arg-type]
+        verdict = run(case)
+        counts[case.function, verdict.kind] += 1
+        refusals.update([verdict.why] if verdict.kind == "refused" else [])
+        if verdict.kind == "wrong":
+            print(f"case {case.seed}: {case}\n    {verdict.why}", flush=True)
     print(f"{'':12}{'right':>8}{'refused':>8}{'wrong':>8}")
     for function in functions:
         print(f"{function:12}" + "".join(f"{counts[function, k]:8}" for k in ("right", "refused", "wrong")))

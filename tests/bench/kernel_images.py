@@ -62,16 +62,12 @@ def side(adapter: ModuleType, case: Case) -> tuple[dict[str, Any], list[bytes]]:
         return {"raised": f"{type(error).__name__}: {error}"}, []
     kernels = [
         {
-            "name": one.name,
-            "grid": list(one.grid),
-            "threads": one.threads,
-            "dynamic_bytes": one.dynamic_bytes,
-            "dependent": one.dependent,
-            "image": hashlib.sha256(one.image).hexdigest(),
+            **{name: getattr(one, name) for name in ("name", "threads", "dynamic_bytes", "dependent")},
+            "grid": list(one.grid), "image": hashlib.sha256(one.image).hexdigest(),
             "arguments": [SCRATCH.get(x, x) if isinstance(x, str) else x for x in launch.arguments],
         }
         for one, launch in zip(made, planned.launches, strict=True)
-    ]
+    ]  # fmt: skip
     buffers = {
         SCRATCH.get(name, name): [one.nbytes, one.holds, one.written] for name, one in planned.buffers.items()
     }
@@ -133,9 +129,8 @@ def asked(tree: Path, adapter: Path, folder: Path, cases: Sequence[Case]) -> Ite
             answered += 1
             yield json.loads(line)
     if process.returncode or answered != len(cases):
-        raise SystemExit(
-            f"{tree} answered {answered} of {len(cases)} cases, it ended with {process.returncode}"
-        )
+        ended = f"it ended with {process.returncode}"
+        raise SystemExit(f"{tree} answered {answered} of {len(cases)} cases, {ended}")
 
 
 def adapter_at(revision: str, folder: Path) -> Path:
@@ -175,13 +170,8 @@ def prepared(folder: Path, cases: Sequence[tuple[str, Case]], tree: Path, revisi
         base = asked(tree, adapter_at(revision, folder), folder, asked_for)
         now = asked(ROOT, ROOT / "tests" / "kernel_adapter.py", folder, asked_for)
         sides = zip(cases, list(base), list(now), strict=True)
-        write(
-            folder,
-            [
-                {"case": name, "asked": case, "base": then, "now": today}
-                for (name, case), then, today in sides
-            ],
-        )
+        names = ("case", "asked", "base", "now")
+        write(folder, [dict(zip(names, (*case, *both), strict=True)) for case, *both in sides])
     finally:
         os.umask(before)
 

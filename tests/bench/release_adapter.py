@@ -7,20 +7,21 @@ It imports that release's library alone: see kernel_images, which starts it with
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from layoutalg.codegen.arguments import launch_grid
 from layoutalg.codegen.prepare import dynamic_bytes, prepare
-from layoutalg.codegen.tile import Global, Kernel
-from layoutalg.kernels.chains import Chain, chain_of
+from layoutalg.codegen.tile import Global
+from layoutalg.kernels.chains import chain_of
 from layoutalg.kernels.families import FAMILIES
 from layoutalg.kernels.gemm_bench import GEMM_FAMILIES
 from layoutalg.kernels.gemm_launches import Launches, covering, launches
-from layoutalg.kernels.norm_modes import OPS, NormProblem, norm_problem
+from layoutalg.kernels.norm_modes import OPS, norm_problem
 from layoutalg.kernels.permute_modes import permute_problem
-from layoutalg.kernels.reduce_plan import FOLD, ReduceProblem, reduce_problem
+from layoutalg.kernels.reduce_plan import FOLD, reduce_problem
 from layoutalg.kernels.refinement import relayout_problem
 
 from layoutalg import ComposedLayout, Layout, Swizzle, parse
@@ -40,44 +41,19 @@ UNIT_BYTES = 16
 Case: TypeAlias = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Buffer:
-    """An array of a launch: its length, the type of its numbers ("": any bytes), whether it is written."""
+Buffer = namedtuple("Buffer", "nbytes holds written", defaults=("", False))
+"""An array of a launch: its length, the type of its numbers ("": any bytes), whether it is written."""
 
-    nbytes: int
-    holds: str = ""
-    written: bool = False
+Launch = namedtuple("Launch", "kernel arguments")
+"""A kernel, and its arguments in order: integers, or the names of buffers."""
 
+Planned = namedtuple("Planned", "launches buffers")
+"""How a case is computed."""
 
-@dataclass(frozen=True)
-class Launch:
-    """A kernel, and its arguments in order: integers, or the names of buffers."""
-
-    kernel: Kernel
-    arguments: tuple[int | str, ...]
-
-
-@dataclass(frozen=True)
-class Planned:
-    """How a case is computed."""
-
-    launches: tuple[Launch, ...]
-    buffers: dict[str, Buffer]
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A launch as the driver takes it, and what the assembler said of its code; `shared_bytes` are static."""
-
-    name: str
-    grid: tuple[int, int, int]
-    threads: int
-    dynamic_bytes: int
-    dependent: bool
-    registers: int
-    spill_bytes: int
-    shared_bytes: int
-    image: bytes
+Compiled = namedtuple(
+    "Compiled", "name grid threads dynamic_bytes dependent registers spill_bytes shared_bytes image"
+)
+"""A launch as the driver takes it, and what the assembler said of its code; `shared_bytes` are static."""
 
 
 def problem(family: str, **asked: Any) -> Any:
@@ -124,19 +100,17 @@ def compiled(launch: Launch) -> Compiled:
 # --- families ------------------------------------------------------------------------------------------
 
 
+def _moved(p: Any) -> dict[str, Buffer]:
+    """The buffers of moves: any bytes."""
+    elems = (("src", p.source_elems), ("dst", p.target_elems))
+    return {name: _buffer(n * p.element_bytes, written=name == "dst") for name, n in elems}
+
+
 def _matrix(name: str, p: MatrixProblem) -> Planned:
     family = FAMILIES[name]
-    config = family.configs(p, ARCH)[0]
-    given: dict[str, int | str] = {
-        "m": p.m, "n": p.n, "lds": p.lds, "ldd": p.ldd, "src": "src", "dst": "dst"
-    }  # fmt: skip
-    kernel = family.build(p, config)
-    buffers = {
-        "src": _buffer(p.source_elems * p.element_bytes),
-        "dst": _buffer(p.target_elems * p.element_bytes, written=True),
-    }
-    launch = Launch(kernel, tuple(given[q.name] for q in kernel.params))
-    return Planned((launch,), buffers)
+    kernel = family.build(p, family.configs(p, ARCH)[0])
+    given = {"m": p.m, "n": p.n, "lds": p.lds, "ldd": p.ldd, "src": "src", "dst": "dst"}
+    return Planned((Launch(kernel, tuple(given[q.name] for q in kernel.params)),), _moved(p))
 
 
 def _product(name: str, p: GemmProblem, step: str | None, splits: int | None) -> Planned:
@@ -164,39 +138,18 @@ def _product(name: str, p: GemmProblem, step: str | None, splits: int | None) ->
 
 
 def _tensor(name: str, p: Any, asked: Mapping[str, Any]) -> Planned:
-    if name in FOLD:
-        return _reduction(p)
-    if name in OPS:
-        return _norm(p, asked)
-    buffers = {
-        "src": _buffer(p.source_elems * p.element_bytes),
-        "dst": _buffer(p.target_elems * p.element_bytes, written=True),
-    }
-    return _chained(chain_of(p, ARCH), buffers)
-
-
-def _reduction(p: ReduceProblem) -> Planned:
-    buffers = {
-        "src": _buffer(p.axes.source_elems * p.axes.dtype.nbytes, p.axes.dtype.name),
-        "dst": _buffer(p.axes.target_elems * p.result.nbytes, written=True),
-    }
-    return _chained(chain_of(p, ARCH), buffers)
-
-
-def _norm(p: NormProblem, asked: Mapping[str, Any]) -> Planned:
-    element = p.dtype
-    elems = {
-        "src": p.axes.source_elems,
-        "dst": p.axes.target_elems,
-        **{name: p.axes.count + asked.get(f"{name}_offset", 0) for name in ("weight", "bias")},
-    }
-    buffers = {
-        name: _buffer(n * element.nbytes, element.name, written=name == "dst") for name, n in elems.items()
-    }
-    return _chained(chain_of(p, ARCH), buffers)
-
-
-def _chained(chain: Chain, buffers: dict[str, Buffer]) -> Planned:
+    """The chain of a reduction, a norm or a move."""
+    if name not in (*FOLD, *OPS):
+        buffers = _moved(p)
+    elif name in FOLD:
+        source = _buffer(p.axes.source_elems * p.axes.dtype.nbytes, p.axes.dtype.name)
+        buffers = {"src": source, "dst": _buffer(p.axes.target_elems * p.result.nbytes, written=True)}
+    else:
+        elems = {"src": p.axes.source_elems, "dst": p.axes.target_elems}
+        elems |= {x: p.axes.count + asked.get(f"{x}_offset", 0) for x in ("weight", "bias")}
+        sizes = {x: n * p.dtype.nbytes for x, n in elems.items()}
+        buffers = {x: _buffer(n, p.dtype.name, written=x == "dst") for x, n in sizes.items()}
+    chain = chain_of(p, ARCH)
     steps = tuple(Launch(*pair) for pair in zip(chain.kernels, chain.buffers, strict=True))
     buffers["partial"] = _buffer(chain.partial_bytes)
     return Planned(steps, _taken(buffers, steps))

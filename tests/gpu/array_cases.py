@@ -1,18 +1,11 @@
-"""Arrays of CuPy and PyTorch through the Python calls, their streams, the cache; prints what is wrong.
+"""Arrays of CuPy and PyTorch through the Python calls, their streams, threads and refusals.
 
-python -m tests.gpu.array_cases            check everything
-python -m tests.gpu.array_cases latency    how long a call takes: the first ones, those from disk, and then
+python -m tests.gpu.array_cases            print what is wrong
 """
 
 from __future__ import annotations
 
-import importlib
-import os
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -188,71 +181,8 @@ def wrong_refusals() -> Iterator[str]:
             yield f"an array {name} was not refused"
 
 
-def first_calls() -> None:
-    """Milliseconds of the first calls of a process."""
-    import cupy
-    import torch
-
-    x = torch.zeros((96, 80, 17), device="cuda")
-    cupy.zeros(1)
-    calls: dict[str, Callable[[], Any]] = {
-        "importing layoutalg.kernels": lambda: importlib.import_module("layoutalg.kernels"),
-        "the first call": lambda: layoutalg.permute(x, (2, 0, 1)),
-        "another permutation": lambda: layoutalg.permute(x[:, 1:], (2, 0, 1)),
-        "a third": lambda: layoutalg.permute(x[1:, :, 1:], (2, 0, 1)),
-        "a softmax": lambda: layoutalg.softmax(x, 1),
-        "a sum": lambda: layoutalg.reduce(x, "sum", 0),
-    }
-    torch.cuda.synchronize()
-    for what, call in calls.items():
-        begin = time.perf_counter()
-        call()
-        torch.cuda.synchronize()
-        print(f"{what}: {1e3 * (time.perf_counter() - begin):.1f} ms")
-
-
-def latencies() -> None:
-    """Milliseconds the first calls of two processes take, the second of which finds what the first has kept,
-    and microseconds a call that repeats another takes on the CPU side."""
-    import cupy
-    import torch
-
-    with tempfile.TemporaryDirectory() as folder:
-        for what in ("nothing is kept", "all is kept"):
-            print(f"a process for which {what}", flush=True)
-            command = [sys.executable, "-m", "tests.gpu.array_cases", "first"]
-            subprocess.run(command, env={**os.environ, "LAYOUTALG_CACHE": folder}, check=True)
-    x = torch.zeros((96, 80, 17), device="cuda")
-    z, to = cupy.zeros((96, 80, 17), "f4"), cupy.empty((17, 96, 80), "f4")
-    out = torch.empty((17, 96, 80), device="cuda")
-    calls: dict[str, Callable[[], Any]] = {
-        "permute, PyTorch": lambda: layoutalg.permute(x, (2, 0, 1)),
-        "permute, PyTorch, out": lambda: layoutalg.permute(x, (2, 0, 1), out),
-        "permute, CuPy": lambda: layoutalg.permute(z, (2, 0, 1)),
-        "permute, CuPy, out": lambda: layoutalg.permute(z, (2, 0, 1), to),
-        "softmax, PyTorch": lambda: layoutalg.softmax(x, 1),
-        "torch.softmax": lambda: torch.softmax(x, 1),
-        "sum, PyTorch": lambda: layoutalg.reduce(x, "sum", 1),
-        "torch.sum": lambda: torch.sum(x, 1),
-        "x.permute().contiguous()": lambda: x.permute(2, 0, 1).contiguous(),
-        "cupy.ascontiguousarray": lambda: cupy.ascontiguousarray(z.transpose(2, 0, 1)),
-    }
-    for name, call in calls.items():
-        samples = []
-        for _ in range(30):
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            for _ in range(20):
-                call()
-            samples.append((time.perf_counter() - begin) / 20)
-        print(f"{name}: {1e6 * statistics.median(samples):.1f} us a call")
-
-
-def main(args: list[str]) -> int:
+def main() -> int:
     """See the module's text."""
-    if args in (["latency"], ["first"]):
-        (latencies if args == ["latency"] else first_calls)()
-        return 0
     checks = (wrong_permutes, wrong_reductions, wrong_streams, wrong_threads, wrong_refusals)
     wrong = [w for find in checks for w in find()]
     print(*wrong, f"{len(wrong)} faults", sep="\n")
@@ -260,4 +190,4 @@ def main(args: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

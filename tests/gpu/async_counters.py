@@ -22,17 +22,15 @@ from layoutalg import codegen as cg
 from layoutalg.codegen.gpu import to_device
 from tests.codegen.test_hopper_show import SIZES, documented, given_for
 from tests.gpu.counters import BY_INSTRUCTION, Row, count_launches, table
+from tests.gpu.gemm_ladder import BY_TMA
 from tests.wgmma_programs import Case as Product
 from tests.wgmma_programs import cases, epilogue, multicast, one_block, operands, result, ring, ring_operands
 
 COUNTED = {
-    "TMA loads": ("smsp__sass_inst_executed_op_tma_ld.sum", "instructions"),
-    "TMA stores": ("smsp__sass_inst_executed_op_tma_st.sum", "instructions"),
-    "read by TMA": ("l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum", "bytes"),
-    "written by TMA": ("l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum", "bytes"),
-    "wgmma": ("sm__inst_executed_pipe_tensor_op_gmma.sum", "instructions"),
+    **{what: (BY_TMA[what], "instructions") for what in ("TMA loads", "TMA stores", "wgmma")},
+    "read by TMA": (BY_TMA["TMA in"], "bytes"), "written by TMA": (BY_TMA["TMA out"], "bytes"),
     "shared memory": (BY_INSTRUCTION, "wavefronts"),
-}
+}  # fmt: skip
 """What is compared: the metric of Nsight Compute, and its unit."""
 
 WAVEFRONT_BYTES = 128
@@ -41,10 +39,7 @@ WAVEFRONT_BYTES = 128
 SEED = 20261124
 """Of the sizes of more copies."""
 
-WHOLE = {
-    "tma_copy": {"m": 128, "n": 192},
-    "tma_transpose": {"m": 128, "n": 96},
-}
+WHOLE = {"tma_copy": {"m": 128, "n": 192}, "tma_transpose": {"m": 128, "n": 96}}
 """Sizes of whole boxes, where the documented ones stick out."""
 
 
@@ -95,11 +90,8 @@ def expected(case: Case) -> dict[str, int]:
     def of(prefix: str) -> int:
         return sum(count for name, count in counts.items() if name.startswith(prefix))
 
-    shared = sum(
-        access.total
-        for access in run.trace.totals()
-        if any(word in access.site.op for word in ("shared", "matrix"))
-    )
+    words = ("shared", "matrix")
+    shared = sum(a.total for a in run.trace.totals() if any(word in a.site.op for word in words))
     own = of("lds32_remote") // prod(case.kernel.cluster)  # of the block itself; a peer's are not counted
     return {
         "TMA loads": of("tma_load"), "TMA stores": of("tma_store"),

@@ -6,19 +6,18 @@ The kernels take the registers of a warp as words in memory, [lane][word], and g
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, CopyAtom, MMAAtom, Operand
+import numpy as np
+from numpy.typing import NDArray
+
+from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, CopyAtom, MMAAtom, Operand, places
 from layoutalg.dtype import DType
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 WARP_ATOMS = [
-    atom
-    for name, atom in MMA_ATOMS.items()
+    atom for name, atom in MMA_ATOMS.items()
     if not name.startswith(("SM90_64x", "SM90_SPARSE")) and atom.instructions == 1
-]
+]  # fmt: skip
 """Every mma that is one instruction of at most a warp."""
 
 OPERANDS: tuple[Operand, ...] = ("A", "B", "C")
@@ -30,15 +29,10 @@ typedef unsigned int u32; typedef unsigned short u16;
 """
 
 
-def word_count(atom: MMAAtom, operand: Operand) -> int:
-    """32-bit words of a lane's operand."""
-    return atom.registers(operand)
-
-
 def _operand(atom: MMAAtom, operand: Operand, hole: int) -> tuple[str, str, str]:
     """(declaration and loads from the address in %hole, use, stores to the address in %3)."""
     kind, width = {"f32": ("f32", 4), "f64": ("f64", 8)}.get(atom.dtype(operand).name, ("b32", 4))
-    names = [f"{operand.lower()}{i}" for i in range(4 * word_count(atom, operand) // width)]
+    names = [f"{operand.lower()}{i}" for i in range(4 * atom.registers(operand) // width)]
     loads = " ".join(f"ld.global.{kind} {x}, [%{hole}+{width * i}];" for i, x in enumerate(names))
     stores = " ".join(f"st.global.{kind} [%3+{width * i}], {x};" for i, x in enumerate(names))
     vector = names[0] if atom.threads == 1 else "{" + ", ".join(names) + "}"
@@ -51,7 +45,7 @@ def mma_source() -> str:
     for i, atom in enumerate(WARP_ATOMS):
         parts = [_operand(atom, operand, hole) for hole, operand in enumerate(OPERANDS)]
         (enter_a, a, _), (enter_b, b, _), (enter_c, c, leave) = parts
-        counts = [word_count(atom, operand) for operand in (*OPERANDS, "C")]
+        counts = [atom.registers(operand) for operand in (*OPERANDS, "C")]
         inputs = ", ".join(f'"l"({x} + threadIdx.x * {n})' for x, n in zip("abcd", counts, strict=True))
         ptx = f"{enter_a} {enter_b} {enter_c} {atom.ptx} {c}, {a}, {b}, {c}; {leave}"
         cases.append(f'    case {i}: asm volatile("{{{{ {ptx} }}}}" :: {inputs} : "memory"); break;')
@@ -100,14 +94,7 @@ def matrix_source() -> str:
 def _words(atom: CopyAtom) -> int:
     """Registers of a lane of a matrix instruction."""
     side = atom.dst_tv if atom.ptx.startswith("ldmatrix") else atom.src_tv
-    return len(side_bits(side)) // 32
-
-
-def side_bits(tv: Any) -> list[int]:
-    """The bits of thread 0."""
-    from layoutalg.atoms import places
-
-    return list(places(tv)[0])
+    return len(list(places(side)[0])) // 32
 
 
 def ask_mma(atom: MMAAtom, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
@@ -142,8 +129,6 @@ _FLOAT_CODES = {"e4m3": {0: 0, 1: 0x38, 2: 0x40}, "e5m2": {0: 0, 1: 0x3C, 2: 0x4
 
 def codes_of(values: NDArray[Any], element: DType) -> NDArray[Any]:
     """Integers from -2 to 3 as the bits of an element type, one uint64 each."""
-    import numpy as np
-
     whole = values.astype(np.int64)
     if element.name in _FLOAT_CODES:
         table = _FLOAT_CODES[element.name]
@@ -160,24 +145,18 @@ def codes_of(values: NDArray[Any], element: DType) -> NDArray[Any]:
 
 def pack(values: NDArray[Any], element: DType) -> NDArray[Any]:
     """(lanes, values) -> (lanes, words): the first value in the lowest bits, zeros above the last."""
-    import numpy as np
-
     codes = codes_of(values, element)
     if element.bits == 64:
         return np.ascontiguousarray(codes).view(np.uint32)
     per_word = 32 // element.bits
     padded = np.zeros((len(codes), -(-codes.shape[1] // per_word) * per_word), np.uint64)
     padded[:, : codes.shape[1]] = codes
-    grouped = padded.reshape(len(codes), -1, per_word) << (np.arange(per_word) * element.bits).astype(
-        np.uint64
-    )
-    words: NDArray[Any] = np.bitwise_or.reduce(grouped, axis=2).astype(np.uint32)
-    return words
+    shifts = (np.arange(per_word) * element.bits).astype(np.uint64)
+    words: NDArray[Any] = np.bitwise_or.reduce(padded.reshape(len(codes), -1, per_word) << shifts, axis=2)
+    return words.astype(np.uint32)
 
 
 def unpack(words: NDArray[Any], element: DType) -> NDArray[Any]:
     """(lanes, words) -> (lanes, values) of an accumulator."""
-    import numpy as np
-
     found: NDArray[Any] = np.ascontiguousarray(words).view(element.numpy_name)
     return found

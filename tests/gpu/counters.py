@@ -2,6 +2,9 @@
 
 python -m tests.gpu.counters                              the table of docs/measured.md
 python -m tests.gpu.counters transpose f32 4099 3077      one kernel
+python -m tests.gpu.counters launch transpose f32 4099 3077    launch it: what the profiler watches
+python -m tests.gpu.counters plain                        every type and configuration, small, on plain
+                                                          allocations: what a sanitizer watches
 """
 
 from __future__ import annotations
@@ -10,10 +13,10 @@ import csv
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Any, TypeAlias
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import Prediction, copied, total_costs, traffic
@@ -21,9 +24,11 @@ from layoutalg.codegen.gpu import require_gpu
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.rowwise import families as rowwise_cases
+from layoutalg.kernels import FAMILIES, Family, verify
+from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.model import tag_sectors
+from tests.gpu.timing import plainly
+from tests.sequences import MATRIX_OPS
 
 METRICS = {
     "ld.global": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sectors"),
@@ -41,6 +46,10 @@ BY_INSTRUCTION = "memory_l1_wavefronts_shared"
 
 TRAFFIC = (*(metric for metric, _ in METRICS.values()), *DRAM.values(), BY_INSTRUCTION)
 """All of these."""
+
+DTYPES = ("u8", "f16", "f32", "f64", "c128")
+SHAPES = ((256, 512, 0, 0), (131, 259, 0, 0), (140, 300, 20, 52), (1, 1, 0, 0))
+"""Of small launches: m, n, extra source columns, extra destination columns."""
 
 CASES = (
     ("transpose", "f32", 640, 640), ("transpose", "f16", 256, 384), ("transpose", "u8", 512, 704),
@@ -88,13 +97,9 @@ def cases_of(args: Sequence[str], words: int) -> list[Case]:
     return [tuple(args[at : at + words]) for at in range(0, len(args), words)]
 
 
-def bench_cases(ops: Collection[str]) -> tuple[Case, ...]:
-    """The cases of `layoutalg bench reduce` that are of some operations: (op, type, shape, axes)."""
-    return tuple(
-        (c.op, c.dtype, ",".join(map(str, c.shape)), ",".join(map(str, c.axes)))
-        for c in (*rowwise_cases.CASES, *rowwise_cases.random_cases())
-        if c.op in ops
-    )
+def text_of(numbers: Sequence[int]) -> str:
+    """The inverse of `ints`."""
+    return ",".join(map(str, numbers))
 
 
 def ints(text: str) -> tuple[int, ...]:
@@ -161,15 +166,27 @@ def accesses(
     a warp (see partial_warps): so it may be lower where the pipe's is not.
     """
     prediction = total_costs(traffic(kernel, {}, arch) for kernel in kernels)
+    tags = sum(copied(kernel, {}, 16, tag_sectors, arch) for kernel in kernels) or None
+    yield from compared(label, prediction, found, tags=tags, polls=polls, parts=True)
+
+
+def compared(
+    label: str, prediction: Prediction, found: Sequence[Mapping[str, float]],
+    *, quiet: bool = False, tags: int | None = None, polls: bool = False, parts: bool = False,
+) -> Iterator[Row]:  # fmt: skip
+    """A prediction beside the counters of its launches.
+
+    `quiet`: they have at most one block per multiprocessor, so that nothing is lost; `tags` are sectors that
+    copies look up, where they are known; `parts` of warps may load.
+    """
 
     def counted(metric: str) -> int:
         return sum(int(counters[metric]) for counters in found)
 
     moved_in = sum(cost.total for name, cost in prediction.items() if ":global" in name)
-    tags = sum(copied(kernel, {}, 16, tag_sectors, arch) for kernel in kernels) or None
     for access, (metric, unit) in METRICS.items():
         predicted = sum(cost.total for name, cost in prediction.items() if name.startswith(access))
-        reason = "" if unit == "sectors" else LOST
+        reason = "" if quiet or unit == "sectors" else LOST
         if access == "ld.global":
             predicted += moved_in if tags is None else tags
             reason = POLLS if polls else COPIED if moved_in and tags is None else ""
@@ -178,9 +195,27 @@ def accesses(
     shared = sum(cost.total for name, cost in prediction.items() if ".shared" in name)
     if shared and not moved_in:
         pipe = sum(counted(METRICS[name][0]) for name in ("ld.shared", "st.shared"))
-        lower = counted(BY_INSTRUCTION) < shared <= pipe
-        row = Row(label, "shared, by instruction", "wavefronts", shared, counted(BY_INSTRUCTION))
-        yield replace(row, reason=PARTIAL if lower else "")
+        lower = parts and counted(BY_INSTRUCTION) < shared <= pipe
+        by_instruction, reason = counted(BY_INSTRUCTION), PARTIAL if lower else ""
+        yield Row(label, "shared, by instruction", "wavefronts", shared, by_instruction, reason)
+
+
+def problem_of(name: str, dtype: str, m: str | int, n: str | int) -> tuple[Family, MatrixProblem, Any]:
+    """The family of a case, its problem, and the best configuration."""
+    family = FAMILIES[name]
+    problem = family.problem(int(m), int(n), dtype)
+    return family, problem, family.choose(problem, require_gpu().arch)
+
+
+def launch_small() -> int:
+    """Launch every family, type and configuration, small: full tiles, edges, narrow vectors and gaps."""
+    done = 0
+    for family, dtype, (m, n, more, past) in product((FAMILIES[x] for x in MATRIX_OPS), DTYPES, SHAPES):
+        problem = family.problem(m, n, dtype, n + more, (m if family.name == "transpose" else n) + past)
+        for config in family.configs(problem, require_gpu().arch):
+            verify(family, problem, config, target="gpu").require()
+            done += 1
+    return done
 
 
 def measure(name: str, dtype: str, m: int, n: int) -> list[Row]:
@@ -188,45 +223,14 @@ def measure(name: str, dtype: str, m: int, n: int) -> list[Row]:
 
     Raises UnsupportedError without ncu or a GPU.
     """
-    family = FAMILIES[name]
-    problem = family.problem(m, n, dtype)
-    arch = require_gpu().arch
-    config = family.configs(problem, arch)[0]
-    prediction = family.predict(problem, config)
+    family, problem, config = problem_of(name, dtype, m, n)
     sizes = {"m": m, "n": n, "lds": problem.lds, "ldd": problem.ldd}
     blocks, *_ = launch_grid(family.build(problem, config), sizes)
-    board = find_arch(arch).board
+    board = find_arch(require_gpu().arch).board
+    words = ("tests.gpu.counters", "launch", name, dtype, str(m), str(n))
+    found = count_launches(f"^(transpose|copy)_{dtype}$", TRAFFIC, *words, most=1)
     quiet = board is not None and blocks <= board.sms
-    found = counted(f"^(transpose|copy)_{dtype}$", "tests.gpu.launch", name, dtype, str(m), str(n))
-    return compared(f"{name} {problem}", prediction, found, quiet)
-
-
-def compared(label: str, prediction: Prediction, found: Mapping[str, float], quiet: bool) -> list[Row]:
-    """What is predicted of a launch beside its counters; `quiet`: of at most one block per multiprocessor."""
-
-    def total(prefix: str) -> int:
-        return sum(cost.total for op, cost in prediction.items() if prefix in op)
-
-    rows = []
-    for access, (metric, unit) in METRICS.items():
-        if total(access) or found[metric]:
-            reason = "" if quiet or unit == "sectors" else LOST
-            rows.append(Row(label, access, unit, total(access), int(found[metric]), reason))
-    if total(".shared"):
-        counts = total(".shared"), int(found[BY_INSTRUCTION])
-        rows.append(Row(label, "shared, by instruction", "wavefronts", *counts))
-    return rows
-
-
-def counted(kernel: str, module: str, *args: str) -> dict[str, int]:
-    """The counters of METRICS, and BY_INSTRUCTION, of one launch: see `count_metrics`."""
-    wanted = (*(metric for metric, _ in METRICS.values()), BY_INSTRUCTION)
-    return {name: int(value) for name, value in count_metrics(kernel, wanted, module, *args).items()}
-
-
-def count_metrics(kernel: str, metrics: Sequence[str], module: str, *args: str) -> dict[str, float]:
-    """Metrics of the first kernel of `count_launches`."""
-    return count_launches(kernel, metrics, module, *args, most=1)[0]
+    return list(compared(f"{name} {problem}", family.predict(problem, config), found, quiet=quiet))
 
 
 def count_launches(
@@ -268,6 +272,14 @@ def idle_most(one: Prediction, off: int) -> int:
 
 def main(args: list[str]) -> int:
     """Print the table; the exit status is 1 when a prediction differs from its counter."""
+    if args == ["plain"]:
+        plainly()
+        print(f"{launch_small()} launches correct")
+        return 0
+    if args[:1] == ["launch"]:
+        family, problem, config = problem_of(*args[1:])
+        verify(family, problem, config, target="gpu").require()
+        return 0
     cases = [(args[0], args[1], int(args[2]), int(args[3]))] if args else list(CASES)
     return table("kernel", (row for case in cases for row in measure(*case)))
 

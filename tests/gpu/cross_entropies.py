@@ -10,21 +10,18 @@ GB/s are of the bytes that must be read.
 
 from __future__ import annotations
 
-import json
 import random
 import sys
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 from layoutalg import ops
-from layoutalg.codegen.gpu import require_gpu
 from tests.gpu.counters import verdict
-from tests.gpu.timing import flush_buffer, medians_in_turn
+from tests.gpu.timing import Run, Turns, one_stream, write
 
 SHAPES = (
     (8192, 8192), (4096, 32000), (4096, 50257), (2048, 128256), (1024, 262144), (65536, 1024), (262144, 100)
 )  # fmt: skip
-ROUNDS = 11
 
 
 def right(count: int, seed: int = 2026) -> int:
@@ -60,59 +57,47 @@ def right(count: int, seed: int = 2026) -> int:
         if not close or got.dtype != kind or not torch.equal(got.nan_to_num(), again.nan_to_num()):
             wrong += 1
             off = (got.double().reshape(wanted.shape) - wanted).abs().max()
-            print(
-                f"{n}: {shape} {x.stride()} axis {axis} {kind} {reduction} {ignored}: off by {off}",
-                flush=True,
-            )
+            call = f"{shape} {x.stride()} axis {axis} {kind} {reduction} {ignored}"
+            print(f"{n}: {call}: off by {off}", flush=True)
     print(f"{count} calls, {wrong} other than PyTorch's")
     return wrong
 
 
-def times(out: Path) -> None:
+def times(out: str) -> None:
     """Write and print the medians of every shape and type."""
-    import cupy
     import torch
 
-    rng, rows = random.Random(20261123), []
-    flush = flush_buffer()
-    eager = torch.nn.functional.cross_entropy
-    stream = cupy.cuda.Stream(non_blocking=True)
-    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
-        for shape in SHAPES:
-            for kind in (torch.bfloat16, torch.float32):
-                x = torch.randn(shape, device="cuda").to(kind)
-                at = torch.randint(0, shape[1], shape[:1], device="cuda")
-                half = x.view(-1)[: x.numel() // 2]
-                goal = torch.empty_like(half)
-                torch._dynamo.reset()
-                compiled = torch.compile(eager, dynamic=False)
-                ours = ops.prepare("cross_entropy", x, target=at)
-                contenders: dict[str, Any] = {
-                    "ours": ours, "again": ours, "eager": lambda x=x, at=at: eager(x, at),
-                    "compiled": lambda x=x, at=at, run=compiled: run(x, at),
-                    "copy of half": lambda a=goal, b=half: a.copy_(b),
-                }  # fmt: skip
-                for run in contenders.values():
-                    run()
-                us = medians_in_turn(contenders, ROUNDS, flush, rng)
-                read = x.numel() * x.element_size()
-                row = {"shape": shape, "type": str(kind), **us, "GB/s": read / us["ours"] / 1e3}
-                rows.append(row)
-                print(
-                    f"{shape} {kind}: ours {us['ours']:.1f} us {row['GB/s']:.0f} GB/s, eager "
-                    f"{us['eager'] / us['ours']:.2f}, compiled {us['compiled'] / us['ours']:.2f}, copy "
-                    f"{us['copy of half'] / us['ours']:.2f}, again {us['again'] / us['ours']:.3f}",
-                    flush=True,
-                )
-    out.write_text(json.dumps(rows), encoding="utf-8")
+    rows, eager = list[dict[str, Any]](), torch.nn.functional.cross_entropy
+    with one_stream():
+        turns = Turns(11)
+        for shape, kind in product(SHAPES, (torch.bfloat16, torch.float32)):
+            x = torch.randn(shape, device="cuda").to(kind)
+            at = torch.randint(0, shape[1], shape[:1], device="cuda")
+            half = x.view(-1)[: x.numel() // 2]
+            goal = torch.empty_like(half)
+            torch._dynamo.reset()
+            compiled = torch.compile(eager, dynamic=False)
+            ours = ops.prepare("cross_entropy", x, target=at)
+            runs: dict[str, Run] = {
+                "ours": ours, "again": ours, "eager": lambda x=x, at=at: eager(x, at),  # type: ignore[misc]
+                "compiled": lambda x=x, at=at, run=compiled: run(x, at),  # type: ignore[misc]
+                "copy of half": lambda a=goal, b=half: a.copy_(b),  # type: ignore[misc]
+            }  # fmt: skip
+            for run in runs.values():
+                run()
+            us = turns.medians(runs)
+            rate = x.numel() * x.element_size() / us["ours"] / 1e3
+            rows.append({"shape": shape, "type": str(kind), **us, "GB/s": rate})
+            over = ", ".join(f"{name} {us[name] / us['ours']:.3f}" for name in runs if name != "ours")
+            print(f"{shape} {kind}: ours {us['ours']:.1f} us {rate:.0f} GB/s, {over}", flush=True)
+            write(out, rows)
 
 
 def main(args: list[str]) -> int:
     """See the module's text."""
-    require_gpu()
     if args[0] == "right":
         return verdict(right(int(args[1])), int(args[1]), "calls")
-    times(Path(args[1]))
+    times(args[1])
     return 0
 
 

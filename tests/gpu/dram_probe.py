@@ -12,24 +12,18 @@ those of SPAN less those of half of it: what the L2 held before, and dirty lines
 
 from __future__ import annotations
 
-import json
-import random
-import shutil
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from layoutalg.analysis import Access, DramReport, dram_of
-from layoutalg.codegen.gpu import require_gpu
 from layoutalg.dtype import dtype
 from layoutalg.indexing import code
 from layoutalg.layout import Layout, concat, flatten, modes, size
 from tests.gpu.counters import count_launches, verdict
-from tests.gpu.timing import flush_buffer, timed_us
+from tests.gpu.timing import Turns, flush_buffer, one_stream, write, write_lines
 
 SPAN = 1 << 30
 """Bytes of addresses that a pattern covers where it is timed and where DRAM is counted."""
@@ -45,18 +39,10 @@ MOST_OFF = 0.015
 GRANULARITY_LIMIT = 0x05
 """cudaLimitMaxL2FetchGranularity."""
 
-DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum")
-CACHES = (
-    "lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum",
-    "lts__t_sectors_srcunit_tex_op_read.sum", "lts__t_sectors_srcunit_tex_op_write.sum",
-    "lts__t_requests_srcunit_tex_op_read.sum", "lts__t_requests_srcunit_tex_op_write.sum",
-    "lts__t_sectors_srcunit_tex_lookup_miss.sum", "lts__t_sectors_srcunit_ltcfabric.sum",
-    "lts__t_requests_srcunit_ltcfabric.sum", "lts__t_tag_requests.sum", "lts__d_sectors_fill_device.sum",
-    "l1tex__m_xbar2l1tex_read_sectors.sum", "l1tex__m_l1tex2xbar_write_sectors.sum",
-    "l1tex__m_l1tex2xbar_write_bytes.sum", "l1tex__m_l1tex2xbar_req_cycles_active.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-)  # fmt: skip
-
+DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+CACHES = tuple(
+    f"lts__t_{what}_srcunit_tex_op_{way}.sum" for what in ("sectors", "requests") for way in ("read", "write")
+)
 
 ONCE = Layout(1, 0)
 
@@ -161,72 +147,56 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) {self.kernel}_{span.bit_le
 """
 
 
-def _patterns() -> list[Pattern]:
-    """What is asked, loads and stores of the same kinds first."""
-    out: list[Pattern] = []
+def _patterns() -> Iterator[Pattern]:
+    """All patterns, loads and stores of the same kinds first."""
     for op in ("ld", "st"):
-        full = f"{op}.global"
-        out += [
-            Pattern(f"{op}_contiguous", full, 16, Layout(32, 16), 512),
-            Pattern(f"{op}_half", full, 16, Layout((4, 8), (16, 128)), 1024),
-            Pattern(f"{op}_both_halves", full, 16, Layout((2, 2, 8), (16, 64, 128)), 1024),
-            Pattern(f"{op}_sector", full, 16, Layout((2, 16), (16, 128)), 2048),
-            Pattern(f"{op}_16_bytes", full, 16, Layout(32, 128), 4096),
-            Pattern(f"{op}_16_of_64", full, 16, Layout(32, 64), 2048),
-            Pattern(f"{op}_16_of_32", full, 16, Layout(32, 32), 1024),
-            Pattern(f"{op}_half_over_two", full, 16, Layout((4, 8), (16, 128)), 1024, first_bytes=32),
-            Pattern(f"{op}_half_of_256", full, 16, Layout((4, 8), (16, 256)), 2048),
-            Pattern(f"{op}_sector_of_96", full, 16, Layout((2, 16), (16, 96)), 1536),
-            Pattern(f"{op}_word_of_128", full, 4, Layout(32, 128), 4096),
-            Pattern(f"{op}_words_of_sector", full, 4, Layout((8, 4), (4, 128)), 512),
-            Pattern(f"{op}_rows_of_64_by_400", full, 4, Layout((16, 16), (4, 400)), 6400),
-            Pattern(f"{op}_words", full, 4, Layout(32, 4), 128),
-        ]
-    out += [
-        Pattern("st_lines_by_steps", "st.global", 16, Layout((2, 16), (16, 128)), 2048, Layout(4, 32)),
-        Pattern("st_sectors_by_steps", "st.global", 16, Layout(32, 128), 4096, Layout(8, 16), loose=True),
-        Pattern("st_halves_by_steps", "st.global", 16, Layout(32, 32), 1024, Layout(2, 16), loose=True),
-        Pattern("st_pairs", "st.global", 16, Layout((2, 16, 4), (16, 128, 32)), 2048),
-        Pattern(
-            "st_reversed",
-            "st.global",
-            16,
-            Layout((2,) * 7, (1024, 512, 256, 128, 64, 32, 16)),
-            2048,
-            loose=True,
-        ),
-        Pattern("st_interleaved", "st.global", 16, Layout((32, 4), (64, 16)), 2048, loose=True),
-        Pattern("st_words_off_by_16", "st.global", 4, Layout(32, 4), 128, first_bytes=16, loose=True),
-        Pattern("st_byte_of_128", "st.global", 1, Layout(32, 128), 4096),
-        Pattern("st_byte_of_32", "st.global", 1, Layout(32, 32), 1024),
-        Pattern("st_halfwords", "st.global", 2, Layout(32, 2), 64),
-        Pattern("st_pairs_of_words", "st.global", 8, Layout(32, 8), 256),
-        Pattern("ld_interleaved", "ld.global", 16, Layout((32, 4), (64, 16)), 2048),
-        Pattern("ld_lines_by_steps", "ld.global", 16, Layout((2, 16), (16, 128)), 2048, Layout(4, 32)),
-    ]
+        for name, nbytes, lanes, chunk in (
+            ("contiguous", 16, Layout(32, 16), 512), ("half", 16, Layout((4, 8), (16, 128)), 1024),
+            ("both_halves", 16, Layout((2, 2, 8), (16, 64, 128)), 1024),
+            ("sector", 16, Layout((2, 16), (16, 128)), 2048), ("16_bytes", 16, Layout(32, 128), 4096),
+            ("16_of_64", 16, Layout(32, 64), 2048), ("16_of_32", 16, Layout(32, 32), 1024),
+            ("half_over_two", 16, Layout((4, 8), (16, 128)), 1024),
+            ("half_of_256", 16, Layout((4, 8), (16, 256)), 2048),
+            ("sector_of_96", 16, Layout((2, 16), (16, 96)), 1536), ("word_of_128", 4, Layout(32, 128), 4096),
+            ("words_of_sector", 4, Layout((8, 4), (4, 128)), 512),
+            ("rows_of_64_by_400", 4, Layout((16, 16), (4, 400)), 6400), ("words", 4, Layout(32, 4), 128),
+        ):  # fmt: skip
+            first = 32 if name == "half_over_two" else 0
+            yield Pattern(f"{op}_{name}", f"{op}.global", nbytes, lanes, chunk, first_bytes=first)
     sector, half = Layout((2, 16), (16, 128)), Layout((4, 8), (16, 256))
-    for size_bytes in (128, 256):
-        op = f"ld.global.L2::{size_bytes}B"
-        name = f"ld_half_of_256_by_{size_bytes}"
-        out.append(Pattern(name, op, 16, half, 2048, loose=size_bytes == 256))
+    for name, nbytes, lanes, chunk, turns in (
+        ("st_lines_by_steps", 16, sector, 2048, Layout(4, 32)),
+        ("st_sectors_by_steps", 16, Layout(32, 128), 4096, Layout(8, 16)),
+        ("st_halves_by_steps", 16, Layout(32, 32), 1024, Layout(2, 16)),
+        ("st_pairs", 16, Layout((2, 16, 4), (16, 128, 32)), 2048, ONCE),
+        ("st_reversed", 16, Layout((2,) * 7, (1024, 512, 256, 128, 64, 32, 16)), 2048, ONCE),
+        ("st_interleaved", 16, Layout((32, 4), (64, 16)), 2048, ONCE),
+        ("st_words_off_by_16", 4, Layout(32, 4), 128, ONCE),
+        ("st_byte_of_128", 1, Layout(32, 128), 4096, ONCE), ("st_byte_of_32", 1, Layout(32, 32), 1024, ONCE),
+        ("st_halfwords", 2, Layout(32, 2), 64, ONCE), ("st_pairs_of_words", 8, Layout(32, 8), 256, ONCE),
+        ("ld_interleaved", 16, Layout((32, 4), (64, 16)), 2048, ONCE),
+        ("ld_lines_by_steps", 16, sector, 2048, Layout(4, 32)),
+    ):  # fmt: skip
+        first = 16 if name == "st_words_off_by_16" else 0
+        yield Pattern(name, f"{name[:2]}.global", nbytes, lanes, chunk, turns, first, loose=name in LOOSE)
+    for most in (128, 256):
+        name = f"ld_half_of_256_by_{most}"
+        yield Pattern(name, f"ld.global.L2::{most}B", 16, half, 2048, loose=name in LOOSE)
     for suffix, op in (
         ("64", "ld.global.L2::64B"), ("128", "ld.global.L2::128B"), ("256", "ld.global.L2::256B"),
         ("nc", "ld.global.nc"), ("unallocated", "ld.global.L1::no_allocate"),
         ("copied", "cp.async.cg.shared.global"), ("copied_128", "cp.async.cg.shared.global.L2::128B"),
     ):  # fmt: skip
-        out.append(Pattern(f"ld_sector_{suffix}", op, 16, sector, 2048))
-    for granularity in (32, 64, 128):
-        out.append(
-            Pattern(f"ld_sector_limit_{granularity}", "ld.global", 16, sector, 2048, granularity=granularity)
-        )
-        out.append(
-            Pattern(
-                f"st_16_limit_{granularity}", "st.global", 16, Layout(32, 128), 4096, granularity=granularity
-            )
-        )
-    return out
+        yield Pattern(f"ld_sector_{suffix}", op, 16, sector, 2048)
+    for limit in (32, 64, 128):
+        yield Pattern(f"ld_sector_limit_{limit}", "ld.global", 16, sector, 2048, granularity=limit)
+        yield Pattern(f"st_16_limit_{limit}", "st.global", 16, Layout(32, 128), 4096, granularity=limit)
 
 
+LOOSE = frozenset({
+    "st_sectors_by_steps", "st_halves_by_steps", "st_reversed", "st_interleaved", "st_words_off_by_16",
+    "ld_half_of_256_by_256",
+})  # fmt: skip
 PATTERNS: Mapping[str, Pattern] = {pattern.name: pattern for pattern in _patterns()}
 
 
@@ -260,11 +230,6 @@ class Launches:
         if cupy.cuda.runtime.deviceGetLimit(GRANULARITY_LIMIT) != wanted:
             cupy.cuda.runtime.deviceSetLimit(GRANULARITY_LIMIT, wanted)
 
-    def timed_us(self, pattern: Pattern) -> float:
-        """Microseconds of one launch, the host ahead, the L2 full of clean data."""
-        self.limit(pattern)
-        return timed_us(lambda: self.run(pattern, SPAN), self.flush, AHEAD_CYCLES)
-
 
 def launch(spans: Sequence[int], patterns: Sequence[Pattern]) -> None:
     """Launch every pattern at every span: what the profiler watches."""
@@ -279,48 +244,41 @@ def launch(spans: Sequence[int], patterns: Sequence[Pattern]) -> None:
     cupy.cuda.get_current_stream().synchronize()
 
 
-def times(out: Path) -> None:
+def times(out: str) -> None:
     """Write and print the median time of every pattern, and the useful bytes per second."""
-    import cupy
-    import torch
-
-    rng, patterns = random.Random(20261123), list(PATTERNS.values())
-    found: dict[str, list[float]] = {pattern.name: [] for pattern in patterns}
-    stream = cupy.cuda.Stream(non_blocking=True)
-    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
-        launches = Launches(patterns, [SPAN])
+    rows: list[dict[str, Any]] = []
+    with one_stream():
+        launches, turns = Launches(list(PATTERNS.values()), [SPAN]), Turns(ROUNDS, cycles=AHEAD_CYCLES)
         print(f"fetch granularity: {launches.granularity}", flush=True)
+
+        found: dict[str, list[float]] = {name: [] for name in PATTERNS}
         for turn in range(ROUNDS + 1):
-            for pattern in rng.sample(patterns, len(patterns)):
-                us = launches.timed_us(pattern)
+            for pattern in turns.rng.sample(list(PATTERNS.values()), len(PATTERNS)):
+                launches.limit(pattern)
+                us = turns.us(lambda p=pattern: launches.run(p, SPAN))  # type: ignore[misc]
                 if turn:  # the first loads the kernel
                     found[pattern.name].append(us)
-    rows: dict[str, dict[str, float]] = {}
-    for pattern in patterns:
-        us = median(found[pattern.name])
-        useful = size(pattern.layout(SPAN)) * pattern.width_bytes
-        rows[pattern.name] = {"us": us, "useful_bytes": useful, "gb_per_s": useful / us / 1e3}
-        print(f"{pattern.name:24} {us:9.1f} us {useful / us / 1e3:7.0f} GB/s", flush=True)
-    out.write_text(json.dumps({"granularity": launches.granularity, "rows": rows}), encoding="utf-8")
+    for name, pattern in PATTERNS.items():
+        us, useful = median(found[name]), size(pattern.layout(SPAN)) * pattern.width_bytes
+        rows.append({"name": name, "us": us, "useful_bytes": useful, "gb_per_s": useful / us / 1e3})
+        print(f"{name:24} {us:9.1f} us {useful / us / 1e3:7.0f} GB/s", flush=True)
+    write(out, rows, granularity=launches.granularity)
 
 
-def counters(out: Path, names: Sequence[str], metrics: Sequence[str], spans: Sequence[int]) -> int:
+def counters(out: str, names: Sequence[str], metrics: Sequence[str], spans: Sequence[int]) -> int:
     """Write counters: of the last span, less those of the first of two; the exit status."""
-    known = _known(metrics)
-    patterns = [PATTERNS[name] for name in names]
-    words = (",".join(map(str, spans)), *names)
-    seen = count_launches("^dram_probe_", known, "tests.gpu.dram_probe", "launch", *words)
+    patterns, words = [PATTERNS[name] for name in names], (",".join(map(str, spans)), *names)
+    seen = count_launches("^dram_probe_", metrics, "tests.gpu.dram_probe", "launch", *words)
     if len(seen) != len(patterns) * len(spans):
         raise SystemExit(f"{len(seen)} launches were counted, {len(patterns) * len(spans)} were made")
-    lines, wrong, judged = [], 0, 0
+    rows, wrong = list[dict[str, Any]](), 0
     for n, pattern in enumerate(patterns):
         *less, last = seen[n * len(spans) : (n + 1) * len(spans)]
         row = {name: last[name] - sum(one[name] for one in less) for name in last}
-        lines.append(json.dumps(described(pattern, spans) | row))
-        if set(DRAM) <= set(row):
-            wrong, judged = wrong + compared(pattern, spans, row), judged + 1
-    out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return verdict(wrong, judged, "patterns") if set(DRAM) <= set(metrics) else 0
+        rows.append(described(pattern, spans) | row)
+        wrong += metrics == DRAM and compared(pattern, spans, row)
+    write_lines(out, rows)
+    return verdict(wrong, len(rows), "patterns") if metrics == DRAM else 0
 
 
 def described(pattern: Pattern, spans: Sequence[int]) -> dict[str, Any]:
@@ -349,25 +307,16 @@ def compared(pattern: Pattern, spans: Sequence[int], row: Mapping[str, float]) -
     return refuted
 
 
-def _known(metrics: Sequence[str]) -> list[str]:
-    """Those of the metrics that this GPU has, as far as ncu says."""
-    ncu = shutil.which("ncu")
-    asked = [ncu or "ncu", "--query-metrics", "--chip", "gh100"]
-    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
-    return [metric for metric in metrics if metric.split(".")[0] in said] if said else list(metrics)
-
-
 def main(args: list[str]) -> int:
     """See the module's text."""
-    require_gpu()
     what, where, *names = args
     if what == "launch":
         launch([int(n) for n in where.split(",")], [PATTERNS[name] for name in names])
     elif what == "times":
-        times(Path(where))
+        times(where)
     else:
         metrics, spans = (DRAM, (SPAN // 2, SPAN)) if what == "counters" else (CACHES, (SMALL,))
-        return counters(Path(where), names or list(PATTERNS), metrics, spans)
+        return counters(where, names or list(PATTERNS), metrics, spans)
     return 0
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from layoutalg.codegen.gpu import device_array, median_times_ms, random_normal, require_gpu
+from layoutalg.codegen.gpu import median_times_ms
 from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm import GemmProblem, Sm80Config, gemm_problem
 from layoutalg.kernels.gemm.choice.heuristic import SM80
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
-from tests.gpu.gemm_launch import launcher, load_all
+from tests.gpu.gemm_launch import Product, launcher, load_all
 
 WHOLE, RAGGED = 4096, (4104, 4098, 4097, 1000)
 
@@ -24,28 +23,23 @@ WHOLE, RAGGED = 4096, (4104, 4098, 4097, 1000)
 def ways(p: GemmProblem) -> Iterator[Sm80Config]:
     """Every tile that fits; of whole tiles with edges and without."""
     for tile in SM80.tiles:
-        c = SM80.fitted(p, tile.config)
         for edges in (False, True):
+            c = replace(SM80.fitted(p, tile.config), edges=edges)
             try:
-                check_config(p, replace(c, edges=edges))
+                check_config(p, c)
             except LayoutAlgError:
                 continue
-            yield replace(c, edges=edges)
+            yield c
 
 
 def main() -> None:
     """See the module's text."""
-    require_gpu()
     for n in (WHOLE, *RAGGED):
         p = gemm_problem(n, n, n)
-        configs = list(ways(p))
-        a, b = random_normal(p.a_elems, 1, "f16"), random_normal(p.b_elems, 2, "f16")
-        d = device_array((n, n), a.dtype)
-        given = {"a": a, "b": b, "d": d, **scalar_words(p, "alpha", 1.0)}
-        loaded = load_all([(p, c) for c in configs])
-        runs = [[launcher(x, given)] for x in loaded]
-        inner = max(1, int(4e11 / p.flops))
-        for c, ms in zip(configs, median_times_ms(runs, rounds=20, inner=inner), strict=True):
+        configs, words = list(ways(p)), Product(p).words
+        runs = [[launcher(x, words)] for x in load_all([(p, c) for c in configs])]
+        times = median_times_ms(runs, rounds=20, inner=max(1, int(4e11 / p.flops)))
+        for c, ms in zip(configs, times, strict=True):
             edges = "edges" if c.edges else "whole"
             print(f"{p}  {c!s:22} {edges}  {ms:8.4f} ms  {p.flops / ms / 1e9:6.1f} TFLOP/s", flush=True)
 

@@ -15,25 +15,19 @@ whose GELU is the one by tanh.
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from math import exp, log
-from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 from typing import Any
 
 import layoutalg
-from layoutalg.codegen.gpu import in_processes, require_gpu
-from tests.gpu.timing import Run, times_in_turn
-
-ROUNDS = 9
-CALL_CYCLES = 400_000
-"""Cycles that the GPU waits before a call, 0.2 ms: a call may make copies and launch twice."""
+from layoutalg.codegen.gpu import in_processes
+from tests.gpu.timing import CALL_CYCLES, Run, Turns, shown, write
 
 WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336), (8192, 28672))
 """n and k of the layers of language models."""
@@ -59,14 +53,21 @@ class Case:
     activation: str = ""
     beta: float = 0
     tf32: bool = False
+    result: str = ""
+    """The type of the result, that of the operands by default."""
 
     def __str__(self) -> str:
-        batch = f"{self.batch} x " if self.batch else ""
-        parts = [f"{batch}{self.m} x {self.n} x {self.k}"]
-        parts += [f"A along {self.a_along}"] * (self.a_along != "k") + [f"B along {self.b_along}"] * (
-            self.b_along != "k"
-        )
-        return ", ".join(parts)
+        size = " x ".join(str(n) for n in (self.batch, self.m, self.n, self.k) if n)
+        along = (("A", self.a_along), ("B", self.b_along))
+        return ", ".join([size, *(f"{name} along {mode}" for name, mode in along if mode != "k")])
+
+    def empty(self) -> Any:
+        """An array for a result."""
+        import torch
+
+        shape = (*((self.batch,) if self.batch else ()), self.m, self.n)
+        kind = self.result or ("int32" if self.dtype == "int8" else self.dtype)
+        return torch.empty(shape, device="cuda", dtype=getattr(torch, kind))
 
 
 def _size(rng: random.Random, least: int, most: int, multiple: int = 8) -> int:
@@ -74,7 +75,10 @@ def _size(rng: random.Random, least: int, most: int, multiple: int = 8) -> int:
     return max(least, round(exp(rng.uniform(log(least), log(most))) / multiple) * multiple)
 
 
-def _sixteen_bits(dtype: str) -> Callable[[random.Random], Case]:
+Draw = Callable[[random.Random], Case]
+
+
+def _sixteen_bits(dtype: str) -> Draw:
     def draw(rng: random.Random) -> Case:
         rows = _size(rng, 16, 384) if rng.random() < 0.25 else _size(rng, 512, 12288)
         return Case(rows, _size(rng, 512, 12288), _size(rng, 512, 12288), dtype, b_along=rng.choice("kn"))
@@ -82,7 +86,7 @@ def _sixteen_bits(dtype: str) -> Callable[[random.Random], Case]:
     return draw
 
 
-def _few_rows(*rows: int) -> Callable[[random.Random], Case]:
+def _few_rows(*rows: int) -> Draw:
     def draw(rng: random.Random) -> Case:
         n, k = rng.choice(WEIGHTS)
         return Case(rng.choice(rows), n, k)
@@ -90,7 +94,7 @@ def _few_rows(*rows: int) -> Callable[[random.Random], Case]:
     return draw
 
 
-def _layer(activation: str = "", beta: float = 0) -> Callable[[random.Random], Case]:
+def _layer(activation: str = "", beta: float = 0) -> Draw:
     def draw(rng: random.Random) -> Case:
         n, k = rng.choice(LAYERS)
         return Case(_size(rng, 256, 16384, 64), n, k, bias=True, activation=activation, beta=beta)
@@ -98,23 +102,21 @@ def _layer(activation: str = "", beta: float = 0) -> Callable[[random.Random], C
     return draw
 
 
-def _typed(
-    dtype: str, a_along: str = "k", b_along: str = "n", most: int = 6000, tf32: bool = False
-) -> Callable[[random.Random], Case]:
+def _typed(dtype: str, a_along: str = "k", b_along: str = "n", most: int = 6000, tf32: bool = False) -> Draw:
     def draw(rng: random.Random) -> Case:
-        m, n, k = (_size(rng, 512, most) for _ in range(3))
+        m, n, k = (_size(rng, 512, most) for _ in "mnk")
         return Case(m, n, k, dtype, a_along, b_along, tf32=tf32)
 
     return draw
 
 
 def _odd(rng: random.Random) -> Case:
-    m, n, k = (_size(rng, 512, 8192, 1) | 1 for _ in range(3))
+    m, n, k = (_size(rng, 512, 8192, 1) | 1 for _ in "mnk")
     return Case(m, n, k, b_along=rng.choice("kn"))
 
 
 def _batched(rng: random.Random) -> Case:
-    m, n, k = (_size(rng, 64, 1024, 16) for _ in range(3))
+    m, n, k = (_size(rng, 64, 1024, 16) for _ in "mnk")
     return Case(m, n, k, batch=rng.choice((4, 16, 64)), b_along=rng.choice("kn"))
 
 
@@ -124,7 +126,7 @@ class Class:
 
     text: str
     count: int
-    draw: Callable[[random.Random], Case]
+    draw: Draw
     contenders: tuple[str, ...]
     alone: bool = False
 
@@ -182,10 +184,7 @@ def _operands(case: Case) -> dict[str, Any]:
             values = torch.randn(*shape, device="cuda", dtype=dtype)
         return values.mT if transposed else values
 
-    made = {
-        "a": drawn(case.m, case.k, case.a_along == "m"),
-        "b": drawn(case.k, case.n, case.b_along == "k"),
-    }
+    made = {"a": drawn(case.m, case.k, case.a_along == "m"), "b": drawn(case.k, case.n, case.b_along == "k")}
     if case.bias:
         made["bias"] = drawn(1, case.n, False)[0]
     if case.beta:
@@ -193,13 +192,9 @@ def _operands(case: Case) -> dict[str, Any]:
     return made
 
 
-def _options(case: Case) -> dict[str, Any]:
-    """What `ops.matmul` is told."""
-    return {
-        **({"activation": case.activation} if case.activation else {}),
-        **({"beta": case.beta} if case.beta else {}),
-        **({"tf32": True} if case.tf32 else {}),
-    }
+def _options(case: Case, *names: str) -> dict[str, Any]:
+    """The options of `ops.matmul` that a case has."""
+    return {name: getattr(case, name) for name in ("activation", "tf32", *names) if getattr(case, name)}
 
 
 def _added(made: dict[str, Any]) -> dict[str, Any]:
@@ -209,12 +204,8 @@ def _added(made: dict[str, Any]) -> dict[str, Any]:
 
 def _ours(case: Case, made: dict[str, Any]) -> Run:
     """A call into an array that is there already, as a caller in a loop has it."""
-    import torch
-
-    shape = (*((case.batch,) if case.batch else ()), case.m, case.n)
-    dtype = torch.int32 if case.dtype == "int8" else made["a"].dtype
-    out = torch.empty(shape, device="cuda", dtype=dtype)
-    return lambda: layoutalg.ops.matmul(made["a"], made["b"], out, **_added(made), **_options(case))
+    out = case.empty()
+    return lambda: layoutalg.ops.matmul(made["a"], made["b"], out, **_added(made), **_options(case, "beta"))
 
 
 def _padded(case: Case, made: dict[str, Any]) -> Run:
@@ -249,11 +240,12 @@ def _contender(name: str, case: Case, made: dict[str, Any]) -> Run:
 
     function = _eager(case, made)
     if name in BLAS:
-        shape = (*((case.batch,) if case.batch else ()), case.m, case.n)
-        out = torch.empty(shape, device="cuda", dtype=made["a"].dtype)
+        out = case.empty()
 
         def blas() -> Any:
             torch.backends.cuda.preferred_blas_library(name)
+            if case.result:
+                return torch.mm(made["a"], made["b"], out.dtype, out=out)
             return torch.matmul(made["a"], made["b"], out=out)
 
         return blas
@@ -269,39 +261,38 @@ def _contender(name: str, case: Case, made: dict[str, Any]) -> Run:
     return lambda: function(*made.values())
 
 
-def _compiled_here(case: Case) -> str:
+def compiled_here(case: Case) -> str:
     """Compile what a case launches into the cache; how it is computed, or why it is refused."""
     import torch
 
     made = _operands(case)
-    run = _ours(case, made)
-    run()
+    _ours(case, made)()
     torch.cuda.synchronize()
-    options = {name: x for name, x in _options(case).items() if name != "beta"}
-    return str(layoutalg.ops.plan_matmul(made["a"], made["b"], **_added(made), **options))
+    out = {"out": case.empty()} if case.result else {}
+    return str(layoutalg.ops.plan_matmul(made["a"], made["b"], **out, **_added(made), **_options(case)))
 
 
-def measured(group: Class, case: Case, flush: Any, rng: random.Random) -> dict[str, float]:
-    """Median microseconds of ours and of every contender of a case; SystemExit for a wrong result."""
+def runs_of(case: Case, contenders: Sequence[str], alone: bool = False) -> dict[str, Run]:
+    """Ours and the contenders of a case, launched twice; SystemExit where ours differs from the first."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = case.tf32
     torch.backends.cuda.preferred_blas_library("default")
     made = _operands(case)
     runs: dict[str, Run] = {"ours": _ours(case, made)}
-    runs |= {name: _contender(name, case, made) for name in group.contenders}
-    if group.alone:
+    runs |= {name: _contender(name, case, made) for name in contenders}
+    if alone:
         runs["product alone"] = lambda: torch.nn.functional.linear(made["a"], made["b"].mT)
     results: dict[str, Any] = {name: run() for name, run in runs.items()}
     torch.cuda.synchronize()
-    right, got = results[group.contenders[0]].double(), results["ours"].double()
+    right, got = results[contenders[0]].double(), results["ours"].double()
     worst = float((got - right).abs().max() / right.abs().max())
     if not worst <= TOLERANCE["float16" if case.tf32 else case.dtype]:
         raise SystemExit(f"{case}: differs by {worst:.3g} of the largest number")
     del results, right, got
     for run in runs.values():
         run()
-    return {name: median(us) for name, us in times_in_turn(runs, ROUNDS, flush, rng, CALL_CYCLES).items()}
+    return runs
 
 
 def summary(group: Class, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -317,43 +308,27 @@ def summary(group: Class, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]
         }  # fmt: skip
 
 
-def main(args: list[str]) -> int:
+def main(args: list[str]) -> None:
     """See the module's text."""
-    import torch
-
     if len(args) < 2 or not args[0].isdecimal() or set(args[2:]) - set(CLASSES):
         raise SystemExit(f"{__doc__}\nClasses: {', '.join(CLASSES)}")
-    seed, out, names = int(args[0]), Path(args[1]), args[2:] or list(CLASSES)
-    status, rng, flush = require_gpu(), random.Random(seed), torch.zeros(64 << 20, device="cuda")
+    seed, names, begin = int(args[0]), args[2:] or list(CLASSES), time.monotonic()
     work = [(name, case) for name in names for case in CLASSES[name].cases(name, seed)]
-    begin = time.monotonic()
-    ways = in_processes(_compiled_here, [case for _, case in work])
+    ways = in_processes(compiled_here, [case for _, case in work])
     print(f"{len(work)} products compiled in {time.monotonic() - begin:.0f} s", flush=True)
-    table: list[dict[str, Any]] = []
-    raw: dict[str, list[dict[str, Any]]] = {}
+    turns, table, rows = Turns(9, seed, CALL_CYCLES), list[dict[str, Any]](), list[dict[str, Any]]()
     for name in names:
-        rows = raw[name] = []
-        for (of, case), way in zip(work, ways, strict=True):
-            if of == name:
-                us = measured(CLASSES[name], case, flush, rng)
-                rows.append({"case": str(case), **asdict(case), "way": way, "us": us})
-                print(name, case, *(f"{key}={value:.1f}" for key, value in us.items()), way, flush=True)
-        for line in summary(CLASSES[name], rows):
+        own = [(case, way) for (of, case), way in zip(work, ways, strict=True) if of == name]
+        for case, way in own:
+            us = turns.medians(runs_of(case, CLASSES[name].contenders, CLASSES[name].alone))
+            rows.append({"name": name, "case": str(case), **asdict(case), "way": way, "us": us})
+            shown({"name": name, "case": case, **us, "way": way})
+        for line in summary(CLASSES[name], rows[-len(own) :]):
             table.append({"name": name, **line})
-            print(
-                "| {class} | {drawn} | {compared_with} | {mean:.3f} | {least:.2f} ({least_case}) |".format(
-                    **line
-                ),
-                flush=True,
-            )
-        record = {
-            "device": status.name, "date": time.strftime("%Y-%m-%d"), "seed": seed,
-            "command": f"python -m tests.gpu.everyday_products {seed} out.json",
-            "table": table, "rows": raw,
-        }  # fmt: skip
-        out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return 0
+            text = "| {class} | {drawn} | {compared_with} | {mean:.3f} | {least:.2f} ({least_case}) |"
+            print(text.format(**line), flush=True)
+        write(args[1], rows, seed=seed, table=table)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -26,18 +26,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from layoutalg.kernels.gemm.choice import sm90_time
 from layoutalg.kernels.gemm.choice.heuristic import SM90
-from layoutalg.kernels.gemm.choice.sm90_time import (
-    LAW,
-    Demand,
-    Law,
-    TileShape,
-    fixed_of,
-    law_ns,
-    sm90_demand,
-    tile_of,
-    tile_time,
-)
+from layoutalg.kernels.gemm.choice.sm90_time import LAW, Law
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm90Config
 
@@ -61,8 +52,8 @@ Row = Mapping[str, Any]
 class Times(NamedTuple):
     """What was timed, as arrays: what the law asks of each, nanoseconds, and the number of its problem."""
 
-    tiles: TileShape
-    demands: Demand
+    tiles: sm90_time.TileShape
+    demands: sm90_time.Demand
     ns: Any
     problem: Any
 
@@ -92,25 +83,23 @@ def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
     tiles, demands, ns, problem = [], [], [], []
     for number, row in enumerate(rows):
         p = gemm_problem(row["m"], row["n"], row["k"], "bf16")
-        demand_of, most = sm90_demand(p, SMS), near * min(row["choices"].values())
+        demand_of, most = sm90_time.sm90_demand(p, SMS), near * min(row["choices"].values())
         for text, us in row["choices"].items():
             c = config_named(p, text) if us <= most else None
             if c is not None:
-                tiles.append(tile_of(c))
-                demands.append(demand_of(fixed_of(c, p, c.splits), c.splits))
+                tiles.append(sm90_time.tile_of(c))
+                demands.append(demand_of(sm90_time.fixed_of(c, p, c.splits), c.splits))
                 ns.append(1e3 * us)
                 problem.append(number)
     return Times(
-        TileShape(*np.array(tiles, float).T),
-        Demand(*np.array(demands, float).T),
-        np.array(ns),
-        np.array(problem),
-    )
+        sm90_time.TileShape(*np.array(tiles, float).T), sm90_time.Demand(*np.array(demands, float).T),
+        np.array(ns), np.array(problem),
+    )  # fmt: skip
 
 
 def expected(times: Times, law: Law) -> Any:
     """Nanoseconds by the law."""
-    return law_ns(tile_time(times.tiles, law), times.demands, law)
+    return sm90_time.law_ns(sm90_time.tile_time(times.tiles, law), times.demands, law)
 
 
 def fitted(times: Times, first: Law = LAW) -> Law:

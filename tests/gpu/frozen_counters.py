@@ -19,24 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from layoutalg.arch import find_board
-from layoutalg.codegen.gpu import in_processes, require_gpu
+from layoutalg.codegen.gpu import in_processes
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.gemm.problem import GemmProblem
-from layoutalg.kernels.gemm.tiles import Config, SimtConfig
+from layoutalg.kernels.gemm import Config, GemmProblem, SimtConfig
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.move.problem import normalise
-from layoutalg.kernels.rowwise import NormProblem, ReduceProblem, plan_with
-from layoutalg.kernels.rowwise.programs.norm import plan
+from layoutalg.kernels.move import normalise
+from layoutalg.kernels.rowwise import NormProblem, ReduceProblem
 from tests import kernel_adapter
-from tests.bench import bench_kernels
-from tests.bench.kernel_images import pairs, side, store, write
-from tests.gpu import counters, norm_counters, permute_counters, reduce_counters, split_counters
-from tests.gpu.counters import TRAFFIC, Row, count_launches, table
+from tests.bench import bench_kernels, kernel_images
+from tests.gpu import counters, permute_counters, row_counters, split_counters
+from tests.gpu.counters import Row, count_launches
 from tests.gpu.gemm_ladder import ARRIVED, COPIES, LDS
 from tests.kernel_cases import label
 from tests.kernel_freeze import stored
 
-METRICS = (*TRAFFIC, ARRIVED, COPIES, LDS)
+METRICS = (*counters.TRAFFIC, ARRIVED, COPIES, LDS)
 KERNELS = "^(permute|reduce|softmax|layer_norm|rms_norm|transpose|copy|gemm)_"
 """Names of kernels of ours."""
 
@@ -51,11 +48,9 @@ def rows_of(asked: tuple[Case, Sequence[int], Found]) -> list[Row]:
     if isinstance(p, MatrixProblem):
         quiet = blocks[0] <= find_board(arch).sms
         (prediction,) = FAMILIES[case["family"]].costs(p, config, arch)
-        return counters.compared(name, prediction, found[0], quiet)
-    if isinstance(p, ReduceProblem):
-        return list(reduce_counters.compared(name, plan_with(p, config, arch), found, arch))
-    if isinstance(p, NormProblem):
-        return list(norm_counters.compared(name, plan(p, arch, config), found, arch))
+        return list(counters.compared(name, prediction, found, quiet=quiet))
+    if isinstance(p, ReduceProblem | NormProblem):
+        return list(row_counters.compared(name, p, config, found, arch))
     if isinstance(p, GemmProblem):
         return _product(name, p, config, found)
     made = permute_counters.plan_of(name, normalise(p), config, arch)
@@ -74,12 +69,12 @@ def _product(name: str, p: GemmProblem, way: Config, found: Found) -> list[Row]:
 
 def made(case: Case) -> tuple[dict[str, Any], list[bytes]]:
     """A case's launches as data, and their machine code."""
-    return side(kernel_adapter, case)
+    return kernel_images.side(kernel_adapter, case)
 
 
 def launch(folder: Path) -> None:
     """Launch every case of a folder once, on random numbers: what the profiler watches."""
-    for pair in pairs(folder):
+    for pair in kernel_images.pairs(folder):
         held = bench_kernels.Buffers(pair, 1)
         held.launches(pair.now, folder)[0]()
         del held
@@ -97,8 +92,8 @@ def measure(cases: Sequence[Case]) -> Iterator[Row]:
         folder = Path(name)
         for _, images in found:
             for image in images:
-                store(folder, image)
-        write(folder, records)
+                kernel_images.store(folder, image)
+        kernel_images.write(folder, records)
         seen = iter(count_launches(KERNELS, METRICS, "tests.gpu.frozen_counters", "launch", name))
     asked = []
     for case, one in both:
@@ -114,12 +109,8 @@ def main(args: list[str]) -> int:
     if args[:1] == ["launch"]:
         launch(Path(args[1]))
         return 0
-    require_gpu()
-    pattern = args[0] if args else ""
-    frozen = [one["case"] for one in stored()["cases"]]
-    cases = [case for case in frozen if re.search(pattern, label(case))]
-    rows = list(measure(cases))
-    return table("frozen case", rows)
+    cases = [one["case"] for one in stored()["cases"]]
+    return counters.table("frozen case", measure([c for c in cases if re.search("".join(args), label(c))]))
 
 
 if __name__ == "__main__":

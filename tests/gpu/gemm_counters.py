@@ -15,9 +15,9 @@ from layoutalg.kernels.ladder.gemm import TARGET, predict_step
 from tests.gpu.counters import verdict
 from tests.gpu.gemm_ladder import counters_table, held_table, launch_all, measure
 
-CASES: tuple[tuple[str, int, int, int], ...] = (
-    ("gemm-sm80", 512, 512, 512), ("gemm-sm80", 1024, 1024, 1024), ("gemm-sm80", 4096, 4096, 1024),
-    ("gemm-simt", 1024, 1024, 1024), ("gemm-simt", 4096, 4096, 1024),
+CASES = (
+    *(("gemm-sm80", sizes) for sizes in ((512, 512, 512), (1024, 1024, 1024), (4096, 4096, 1024))),
+    *(("gemm-simt", sizes) for sizes in ((1024, 1024, 1024), (4096, 4096, 1024))),
 )  # fmt: skip
 
 
@@ -35,18 +35,15 @@ def main(args: list[str]) -> int:
         p, config = chosen_way(family, *map(int, args[2:]))
         launch_all(family, p, [config])
         return 0
-    cases = list(CASES)
-    if args:
-        m, n, k = map(int, args[1:])
-        cases = [(args[0], m, n, k)]
     steps, counters = [], []
-    for name, m, n, k in cases:
+    given = ((args[0], tuple(map(int, args[1:]))),) if args else CASES
+    for name, sizes in given:
         family = find_family(name)
-        p, config = chosen_way(family, m, n, k)
+        p, config = chosen_way(family, *sizes)
         steps.append(predict_step(family, p, f"{p}, {config.tile_m}x{config.tile_n}x{config.tile_k}", config))
-        counters += measure("tests.gpu.gemm_counters", "launch", name, *map(str, (m, n, k)))
+        counters += measure("tests.gpu.gemm_counters", "launch", name, *map(str, sizes))
     tables = (counters_table(steps, counters), held_table(steps, counters))
-    return verdict(sum(wrong for wrong, _ in tables), sum(compared for _, compared in tables))
+    return verdict(sum(wrong for wrong, _ in tables), sum(of for _, of in tables))
 
 
 if __name__ == "__main__":

@@ -3,32 +3,28 @@
 python -m tests.gpu.gemm_launch gemm_sm80 f16 1024 1024 512      the best configuration
 python -m tests.gpu.gemm_launch gemm_simt f32 131 67 1029 3      the best one with k in 3 parts; more products
                                                                  follow behind a /
-python -m tests.gpu.gemm_launch all                              every type, storage, tile, step, and parts
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from layoutalg.codegen.gpu import (
-    CompiledSequence,
-    compile_sequence,
-    in_processes,
-    load_sequence,
-    require_gpu,
-    to_device,
-    to_host,
-)
+from layoutalg.codegen import gpu
+from layoutalg.kernels.baselines import torch_matmul
+from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.gemm import Config, GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.family import differs
 from layoutalg.kernels.gemm.launches import shared_launches
-from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
-from layoutalg.kernels.gemm.tiles import Config
 from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
 from tests.gemm_cases import arguments, expected
+from tests.gpu.timing import Run, plainly
 
 Way = tuple[GemmProblem, Config]
 
@@ -42,39 +38,71 @@ TYPES = {
 SHAPES = ((256, 256, 128), (1, 1, 1), (127, 257, 61), (200, 72, 136), (64, 8, 1024))
 
 
-def compiled_way(asked: tuple[Way, str]) -> CompiledSequence:
+def compiled_way(asked: tuple[Way, str]) -> gpu.CompiledSequence:
     """The launches of one way, compiled for an architecture."""
     (p, config), arch = asked
-    return compile_sequence(shared_launches(p, config, arch), arch)
+    return gpu.compile_sequence(shared_launches(p, config, arch), arch)
 
 
-def load_all(ways: Sequence[Way]) -> list[CompiledSequence]:
+def load_all(ways: Sequence[Way]) -> list[gpu.CompiledSequence]:
     """The launches of all ways, compiled by all cores."""
-    arch = require_gpu().arch
-    return in_processes(compiled_way, [(way, arch) for way in ways])
+    arch = gpu.require_gpu().arch
+    return gpu.in_processes(compiled_way, [(way, arch) for way in ways])
 
 
-def launcher(compiled: CompiledSequence, given: Mapping[str, Any]) -> Callable[[], None]:
+def launcher(compiled: gpu.CompiledSequence, given: Mapping[str, Any]) -> Run:
     """A launch on arrays and scalar words, by name."""
     scalars = {name: x for name, x in given.items() if isinstance(x, int)}
     arrays = {name: x for name, x in given.items() if name not in scalars}
-    return load_sequence(compiled.ready(scalars)).on_arrays(arrays)
+    return gpu.load_sequence(compiled.ready(scalars)).on_arrays(arrays)
+
+
+class Product:
+    """Normal random operands and results of a product on the GPU; `words` are what a launch takes."""
+
+    def __init__(self, p: GemmProblem, a: Any = None, b: Any = None) -> None:
+        self.p, element = p, p.operand.name
+        self.a = gpu.random_normal(p.a_elems, 1, element) if a is None else a
+        self.b = gpu.random_normal(p.b_elems, 2, element) if b is None else b
+        kind = gpu.random_normal(1, 0, p.result.name).dtype
+        self.d, self.expected = (gpu.device_array((p.m, p.n), kind) for _ in range(2))
+        arrays = (("a", self.a), ("b", self.b), ("d", self.d))
+        self.words: dict[str, Any] = {name: x.view(CARRIER[x.itemsize]) for name, x in arrays}
+        self.words |= scalar_words(p, "alpha", 1.0)
+
+    @cached_property
+    def cublas(self) -> Run:
+        """A launch of cuBLAS into `expected`, made once.  SystemExit without PyTorch."""
+        p = self.p
+        left = self.a.reshape(p.m, p.k) if p.a_major == "k" else self.a.reshape(p.k, p.m).T
+        right = self.b.reshape(p.n, p.k).T if p.b_major == "k" else self.b.reshape(p.k, p.n)
+        launch = torch_matmul(self.expected, left, right, p.operand.name)
+        if launch is None:
+            raise SystemExit("PyTorch is needed for cuBLAS")
+        launch()
+        return launch
+
+    def run(self, compiled: gpu.CompiledSequence, config: Config) -> Run:
+        """The launch of a way, made once and compared with cuBLAS.  SystemExit for a wrong result."""
+        import cupy
+
+        launch, _ = launcher(compiled, self.words), self.cublas
+        self.d.fill(0)
+        launch()
+        cupy.cuda.Device().synchronize()
+        if wrong := differs(self.d, self.expected, self.p):
+            raise SystemExit(f"{self.p} as {config!r}: {wrong}")
+        return launch
 
 
 def small_problems(name: str) -> Iterator[GemmProblem]:
     """Whole tiles, edges, single elements, both storages of both operands, with and without C."""
-    majors: tuple[Major, Major] = ("k", "mn")
-    for dtype, sums in TYPES[name]:
-        for m, n, k in SHAPES:
-            for a_major in majors:
-                for b_major in majors:
-                    if dtype in ("tf32", "s8") and "mn" in (a_major, b_major):
-                        continue
-                    extra = n % 2
-                    yield gemm_problem(
-                        m, n, k, dtype, accumulator=sums, a_major=a_major, b_major=b_major, ldd=n + extra,
-                        reads_c=bool(extra), bias=m > 200, activation="relu" if k > 1000 else "none",
-                    )  # fmt: skip
+    for (dtype, sums), (m, n, k), a, b in product(TYPES[name], SHAPES, ("k", "mn"), ("k", "mn")):
+        if dtype not in ("tf32", "s8") or "mn" not in (a, b):
+            yield gemm_problem(
+                m, n, k, dtype, accumulator=sums, a_major=a, b_major=b, ldd=n + n % 2,  # type: ignore[arg-type]
+                reads_c=bool(n % 2), bias=m > 200, activation="relu" if k > 1000 else "none",
+            )  # fmt: skip
 
 
 def small_ways(name: str, arch: str) -> Iterator[Way]:
@@ -82,8 +110,7 @@ def small_ways(name: str, arch: str) -> Iterator[Way]:
     for number, p in enumerate(small_problems(name)):
         found = CONFIGS[name](p, arch)
         most = max(found, key=lambda c: c.splits)
-        chosen = found if number == 0 else dict.fromkeys((*found[:2], most))
-        yield from ((p, config) for config in chosen)
+        yield from ((p, c) for c in (dict.fromkeys((*found[:2], most)) if number else found))
 
 
 def steps() -> Iterator[Way]:
@@ -99,34 +126,24 @@ def named_way(words: Sequence[str], arch: str) -> Way:
     return p, next(c for c in CONFIGS[name](p, arch) if not splits or c.splits == splits[0])
 
 
-def result(p: GemmProblem, config: Config, args: dict[str, Any], loaded: CompiledSequence) -> Any:
+def result(args: dict[str, Any], loaded: gpu.CompiledSequence) -> Any:
     """D after one launch."""
-    mine = {name: to_device(x) if isinstance(x, np.ndarray) else x for name, x in args.items()}
+    mine = {name: gpu.to_device(x) if isinstance(x, np.ndarray) else x for name, x in args.items()}
     launcher(loaded, mine)()
-    return to_host(mine["d"])
+    return gpu.to_host(mine["d"])
 
 
-def launch_all(ways: Sequence[Way]) -> None:
-    """One launch of each on small integers, compared with the definition bit by bit."""
-    for (p, config), loaded in zip(ways, load_all(ways), strict=True):
+def launch_all(ways: Sequence[Way], loaded: Sequence[gpu.CompiledSequence] = ()) -> int:
+    """One launch of each on small integers, compared with the definition bit by bit; how many."""
+    for (p, config), one in zip(ways, loaded or load_all(ways), strict=True):
         args = arguments(p, seed=5)
-        if result(p, config, args, loaded).tobytes() != expected(p, args).tobytes():
+        if result(args, one).tobytes() != expected(p, args).tobytes():
             raise SystemExit(f"wrong result: {p} with {config!r}")
-
-
-def main(args: list[str]) -> None:
-    """See the module's text."""
-    import cupy
-
-    cupy.cuda.set_allocator(None)  # one allocation an array, so that a sanitizer sees its ends
-    arch = require_gpu().arch
-    if args == ["all"]:
-        ways = [*(way for name in CONFIGS for way in small_ways(name, arch)), *steps()]
-        launch_all(ways)
-        print(f"{len(ways)} ways correct, {sum(c.splits > 1 for _, c in ways)} of them with parts")
-        return
-    launch_all([named_way(words.split(), arch) for words in " ".join(args).split("/")])
+    return len(ways)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    plainly()
+    launch_all(
+        [named_way(text.split(), gpu.require_gpu().arch) for text in " ".join(sys.argv[1:]).split("/")]
+    )

@@ -22,17 +22,11 @@ from tests.gpu.gemm_ladder import BY_TMA, JOINED, MOST_WARPS, launch_all, most_s
 
 FAMILY = find_family("gemm-sm90")
 
+UNITS = ("instructions", "instructions", "instructions", "bytes", "bytes", "sectors", "sectors")
 COUNTED: Mapping[str, tuple[str, str]] = {
-    "wgmma": (BY_TMA["wgmma"], "instructions"),
-    "TMA loads": (BY_TMA["TMA loads"], "instructions"),
-    "TMA stores": (BY_TMA["TMA stores"], "instructions"),
-    "TMA in": (BY_TMA["TMA in"], "bytes"),
-    "TMA out": (BY_TMA["TMA out"], "bytes"),
-    "shared wavefronts": (BY_INSTRUCTION, "wavefronts"),
-    "sectors stored": (METRICS["st.global"][0], "sectors"),
-    "L2 in": (BY_TMA["L2 in"], "sectors"),
-    "L2 out": (BY_TMA["L2 out"], "sectors"),
-}
+    **{what: (metric, unit) for (what, metric), unit in zip(BY_TMA.items(), UNITS, strict=True)},
+    "shared wavefronts": (BY_INSTRUCTION, "wavefronts"), "sectors stored": METRICS["st.global"],
+}  # fmt: skip
 """Each count of a Work: its metric and its unit."""
 
 REGISTERS = "launch__registers_per_thread"

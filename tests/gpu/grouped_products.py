@@ -1,7 +1,6 @@
 """Groups of rows by `ops.grouped_matmul`: right beside PyTorch, and timed beside what PyTorch has.
 
-python -m tests.gpu.grouped_products out.json           results, then times
-python -m tests.gpu.grouped_products out.json --right   results alone
+python -m tests.gpu.grouped_products out.json
 
 Right: random groups, some empty, some of one row, of a tile and a row more, in both orders of b and as many
 types as one launch takes; a result whose rows have room behind them keeps it.  Each group is compared with
@@ -15,32 +14,22 @@ equal, or drawn so that groups differ by a factor of ten.
 
 from __future__ import annotations
 
-import json
 import random
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import layoutalg
-from layoutalg.codegen.gpu import compile_sequence, in_processes, require_gpu
-from layoutalg.kernels.gemm import (
-    GemmProblem,
-    drawn_sizes,
-    gemm_problem,
-    group_words,
-    grouped,
-    scalar_words,
-)
+from layoutalg.codegen.gpu import compile_sequence, in_processes
+from layoutalg.kernels.gemm import drawn_sizes, gemm_problem, group_words, grouped, scalar_words
 from layoutalg.kernels.gemm.choice.heuristic import SM90
 from layoutalg.kernels.gemm.launches import called_launches
 from tests.gpu.gemm_launch import launcher
-from tests.gpu.hopper_products import CALL_CYCLES
-from tests.gpu.timing import timed_us
+from tests.gpu.timing import CALL_CYCLES, SEED, Run, Turns, shown, write
 
+Case = tuple[int, int, int, int, bool]
 CASES = tuple(
     (groups, rows, n, k, ragged)
     for groups, rows in ((4, 8192), (8, 4096), (32, 512), (64, 128), (64, 4))
@@ -56,15 +45,6 @@ LARGE = (
     ([1 << 19, 8, 1 << 19], 72, 72),
 )  # fmt: skip
 """Rows of each group, n and k past what kernels address in 32 bits, and past what one launch has."""
-
-Run = Callable[[], object]
-
-
-def drawn(rng: random.Random, groups: int, rows: int, *, ragged: bool) -> list[int]:
-    """Rows of each group, `groups * rows` together."""
-    if not ragged:
-        return [rows] * groups
-    return drawn_sizes(groups * rows, groups, rng)
 
 
 def operands(m: int, groups: int, n: int, k: int, kind: str = "bfloat16") -> tuple[Any, Any]:
@@ -99,7 +79,7 @@ def right(number: int) -> str:
     """What is wrong with a random product, or with one of LARGE, "" for nothing."""
     import torch
 
-    rng = random.Random(20261123 + number)
+    rng = random.Random(SEED + number)
     if number < len(LARGE):
         sizes, n, k = LARGE[number]
     else:
@@ -122,13 +102,14 @@ def right(number: int) -> str:
     return ""
 
 
-def by_threads(p: GemmProblem, sizes: Sequence[int], a: Any, b: Any, out: Any) -> Run | None:
+def by_threads(case: Case, sizes: Sequence[int], a: Any, b: Any, out: Any) -> Run | None:
     """The first choice with results by threads alone; None where it has them so."""
     import cupy
     import torch
 
-    config = SM90.configs(p)[0]
-    if config.through != "tma":
+    groups, rows, n, k, _ = case
+    p = grouped(gemm_problem(groups * rows, n, k, "bf16"), groups, n * k)
+    if (config := SM90.configs(p)[0]).through != "tma":
         return None
     config = replace(config, through="shared")
     given: dict[str, Any] = {
@@ -139,12 +120,12 @@ def by_threads(p: GemmProblem, sizes: Sequence[int], a: Any, b: Any, out: Any) -
     return launcher(compile_sequence(called_launches(p, config), "sm_90"), given)
 
 
-def measured(case: tuple[int, int, int, int, bool], flush: Any, rng: random.Random) -> dict[str, Any]:
+def measured(case: Case, turns: Turns) -> dict[str, Any]:
     """The medians of one case."""
     import torch
 
     groups, rows, n, k, ragged = case
-    sizes = drawn(rng, groups, rows, ragged=ragged)
+    sizes = drawn_sizes(groups * rows, groups, turns.rng) if ragged else [rows] * groups
     a, b = operands(groups * rows, groups, n, k)
     out, expected, other = (torch.empty(groups * rows, n, device="cuda", dtype=a.dtype) for _ in range(3))
     prepared = layoutalg.ops.prepare("grouped_matmul", a, out, b=b, sizes=sizes)
@@ -153,29 +134,25 @@ def measured(case: tuple[int, int, int, int, bool], flush: Any, rng: random.Rand
         "called": lambda: layoutalg.ops.grouped_matmul(a, b, sizes, out),
         "loop": lambda: one_by_one(a, b, sizes, expected),
     }  # fmt: skip
-    problem = grouped(gemm_problem(groups * rows, n, k, "bf16"), groups, n * k)
-    if (threads := by_threads(problem, sizes, a, b, other)) is not None:
+    if (threads := by_threads(case, sizes, a, b, other)) is not None:
         runs["threads"] = threads
     if hasattr(torch, "_grouped_mm"):
         ends = torch.tensor(sizes, device="cuda").cumsum(0).to(torch.int32)
-        runs["grouped_mm"] = lambda: torch._grouped_mm(a, b, offs=ends)
         try:
-            runs["grouped_mm"]()
+            torch._grouped_mm(a, b, offs=ends)
+            runs["grouped_mm"] = lambda: torch._grouped_mm(a, b, offs=ends)
         except RuntimeError as error:  # it is not public, and takes what it takes
             print(f"torch._grouped_mm of {case}: {error}", flush=True)
-            del runs["grouped_mm"]
     for run in runs.values():
         run()
     torch.cuda.synchronize()
     for got in (out, *([other] if "threads" in runs else [])):
-        if not differs(got, expected) < 0.02:
-            raise SystemExit(
-                f"{case}: differs from PyTorch by {differs(got, expected)} of its largest number"
-            )
+        if not (off := differs(got, expected)) < 0.02:
+            raise SystemExit(f"{case}: differs from PyTorch by {off} of its largest number")
     times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(11):
-        for name in rng.sample(list(runs), len(runs)):
-            times[name].append(timed_us(runs[name], flush, CALL_CYCLES * (4 if name == "loop" else 1)))
+    for _ in range(turns.rounds):
+        for name in turns.rng.sample(list(runs), len(runs)):
+            times[name].append(turns.us(runs[name], CALL_CYCLES * (4 if name == "loop" else 1)))
     us = {f"{name}_us": median(found) for name, found in times.items()}
     least = min(us.get("grouped_mm_us", us["loop_us"]), us["loop_us"])
     return {
@@ -186,36 +163,25 @@ def measured(case: tuple[int, int, int, int, bool], flush: Any, rng: random.Rand
     }  # fmt: skip
 
 
-def warmed(case: tuple[int, int, int, int, bool]) -> None:
+def warmed(case: Case) -> None:
     """Compile what a case needs into the cache."""
     groups, rows, n, k, _ = case
-    a, b = operands(groups * rows, groups, n, k)
-    layoutalg.ops.grouped_matmul(a, b, [rows] * groups)
-
-
-def write(path: Path, device: str, wrong: list[str], rows: list[dict[str, Any]]) -> None:
-    """Put what is known so far into a file, a line per case."""
-    text = json.dumps({"device": device, "date": time.strftime("%Y-%m-%d"), "wrong": wrong, "rows": rows})
-    path.write_text(text.replace('{"groups"', '\n{"groups"') + "\n", encoding="utf-8")
+    layoutalg.ops.grouped_matmul(*operands(groups * rows, groups, n, k), [rows] * groups)
 
 
 def main(args: list[str]) -> int:
     """See the module's text."""
-    import torch
-
-    status, rng = require_gpu(), random.Random(20261123)
-    wrong = [text for text in map(right, range(RIGHT)) if text]
+    wrong, rows = [text for text in map(right, range(RIGHT)) if text], list[dict[str, Any]]()
     print(*wrong or [f"{RIGHT} products are right"], sep="\n", flush=True)
-    rows: list[dict[str, Any]] = []
-    if not wrong and "--right" not in args:
-        in_processes(warmed, sorted({(*case[:4], False) for case in CASES}))
-        flush = torch.zeros(64 << 20, device="cuda")
-        for case in CASES:
-            rows.append(measured(case, flush, rng))
-            print(*(f"{x}={y:.4g}" if isinstance(y, float) else y for x, y in rows[-1].items()), flush=True)
-            write(Path(args[0]), status.name, wrong, rows)
-    write(Path(args[0]), status.name, wrong, rows)
-    return 1 if wrong else 0
+    if wrong:
+        return 1
+    in_processes(warmed, sorted({(*case[:4], False) for case in CASES}))
+    turns = Turns(11)
+    for case in CASES:
+        rows.append(measured(case, turns))
+        shown(rows[-1])
+        write(args[0], rows)
+    return 0
 
 
 if __name__ == "__main__":

@@ -9,14 +9,14 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from layoutalg.arch import SmemDescriptor, TensorMap, encode_descriptor
 from layoutalg.atoms import MMA_ATOMS
 from layoutalg.codegen.gpu import compile_cubin, encode_tensor_map
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAP_BYTES = 128
 """Size of a tensor map."""
@@ -89,10 +89,8 @@ def wgmma_source(n: int, a: str, b: str, accumulator: str, trans_a: bool, trans_
     immediates = "" if accumulator == "s32" else ", 1, 1"
     if a in ("f16", "bf16"):
         immediates += f", {int(trans_a)}, {int(trans_b)}"
-    instruction = (
-        f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.{accumulator}.{a}.{b} "
-        f"{{{registers}}}, %{count}, %{count + 1}, p{immediates};"
-    )
+    operands = f"{{{registers}}}, %{count}, %{count + 1}, p{immediates};"
+    instruction = f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.{accumulator}.{a}.{b} {operands}"
     ctype, constraint = ("int", "+r") if accumulator == "s32" else ("float", "+f")
     outputs = ", ".join(f'"{constraint}"(d[{i}])' for i in range(count))
     body = _WGMMA.replace("DTYPE", ctype).replace("COUNT", str(count)).replace("OUTPUTS", outputs)
@@ -138,26 +136,18 @@ def _function(source: str, name: str) -> ctypes.c_void_p:
 def _launch(function: ctypes.c_void_p, shared_bytes: int, arguments: Sequence[Any]) -> None:
     import cupy
 
-    pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
-    _check(
-        _driver().cuLaunchKernel(
-            function, 1, 1, 1, 128, 1, 1, shared_bytes, ctypes.c_void_p(0), pointers, ctypes.c_void_p(0)
-        )
-    )
+    pointers, none = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments)), ctypes.c_void_p(0)
+    launch = _driver().cuLaunchKernel
+    _check(launch(function, 1, 1, 1, 128, 1, 1, shared_bytes, none, pointers, none))
     cupy.cuda.Device().synchronize()
 
 
 def wgmma(
-    image: NDArray[Any],
-    a: SmemDescriptor,
-    b: SmemDescriptor,
-    n: int,
-    types: tuple[str, str, str],
+    image: NDArray[Any], a: SmemDescriptor, b: SmemDescriptor, n: int, types: tuple[str, str, str],
     transposed: tuple[bool, bool] = (False, False),
-) -> NDArray[Any]:
+) -> NDArray[Any]:  # fmt: skip
     """D (64 x n) of one wgmma whose descriptors address `image`, the bytes of shared memory from 0."""
     import cupy
-    import numpy as np
 
     accumulator, a_type, b_type = types
     function = _function(wgmma_source(n, a_type, b_type, accumulator, *transposed), "wgmma_probe")
@@ -165,17 +155,9 @@ def wgmma(
     padded[: len(image)] = image
     memory = cupy.asarray(padded)
     out = cupy.zeros((n // 2, 128), "int32" if accumulator == "s32" else "float32")
-    _launch(
-        function,
-        len(padded),
-        (
-            ctypes.c_uint64(memory.data.ptr),
-            ctypes.c_int(len(padded) // 16),
-            ctypes.c_uint64(encode_descriptor(a)),
-            ctypes.c_uint64(encode_descriptor(b)),
-            ctypes.c_uint64(out.data.ptr),
-        ),
-    )
+    count, descriptors = ctypes.c_int(len(padded) // 16), [encode_descriptor(a), encode_descriptor(b)]
+    start, *others = map(ctypes.c_uint64, (memory.data.ptr, *descriptors, out.data.ptr))
+    _launch(function, len(padded), (start, count, *others))
     values = out.get()
     held = MMA_ATOMS[f"SM90_64x{n}x16_F32F16F16_SS"].c_tv
     d = np.zeros(64 * n, values.dtype)
@@ -193,17 +175,7 @@ def tma_load(
     image = ctypes.create_string_buffer(encode_tensor_map(tensor_map, memory.data.ptr), MAP_BYTES)
     out = cupy.zeros(shared_bytes, "uint8")
     done = cupy.zeros(1, "int32")
-    _launch(
-        _function(tma_source(), "tma_probe"),
-        shared_bytes,
-        (
-            image,
-            ctypes.c_int(tensor_map.rank),
-            ctypes.c_int(offset_bytes),
-            ctypes.c_int(expected_bytes),
-            ctypes.c_int(shared_bytes // 16),
-            ctypes.c_uint64(out.data.ptr),
-            ctypes.c_uint64(done.data.ptr),
-        ),
-    )
+    numbers = map(ctypes.c_int, (tensor_map.rank, offset_bytes, expected_bytes, shared_bytes // 16))
+    places = map(ctypes.c_uint64, (out.data.ptr, done.data.ptr))
+    _launch(_function(tma_source(), "tma_probe"), shared_bytes, (image, *numbers, *places))
     return bool(done.get()[0]), out.get()

@@ -17,19 +17,14 @@ The list: https://github.com/deepseek-ai/DeepGEMM, tests/test_bf16.py.
 from __future__ import annotations
 
 import argparse
-import json
-import random
 import sys
-import time
-from collections.abc import Mapping
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-import layoutalg
-from layoutalg.codegen.gpu import in_processes, require_gpu
+from layoutalg.codegen.gpu import in_processes
 from layoutalg.codegen.gpu.monitor import Monitor, watching
-from tests.gpu.timing import Run, times_in_turn
+from tests.gpu.everyday_products import BLAS, Case, compiled_here, runs_of
+from tests.gpu.timing import CALL_CYCLES, Run, Turns, shown, write
 
 MODELS = (
     (2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048)
@@ -42,13 +37,7 @@ SIZES = (*SQUARES, *((m, n, k) for m in (128, 4096) for n, k in MODELS), *EVEN, 
 
 CALLED = (*SIZES, *ODD, *((1, n, k) for n, k in MODELS))
 
-CALL_CYCLES = 400_000
-"""What the GPU waits for before a call, which may make copies: 0.2 ms."""
-
 SUSTAINED_S = 0.5
-
-RESULT = {"bf16": "bfloat16", "f32": "float32"}
-"""PyTorch's names."""
 
 
 def sustained(run: Run, us: float, seconds: float, monitor: Monitor) -> tuple[float, float, float]:
@@ -68,118 +57,56 @@ def sustained(run: Run, us: float, seconds: float, monitor: Monitor) -> tuple[fl
     return ms * 1e3 / launches, watts, float(sm_mhz or "nan")
 
 
-def operands(m: int, n: int, k: int) -> tuple[Any, Any]:
-    """A, and B along k."""
-    import torch
-
-    torch.manual_seed(m + n + k)
-    a = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
-    return a, torch.randn(n, k, device="cuda", dtype=torch.bfloat16).T
-
-
-def warmed(asked: tuple[tuple[int, int, int], str]) -> str:
-    """Compile what a product needs into the cache; how it is computed."""
-    import torch
-
-    size, result = asked
-    a, b = operands(*size)
-    d = torch.empty(size[:2], device="cuda", dtype=getattr(torch, result))
-    layoutalg.ops.matmul(a, b, d)
-    torch.cuda.synchronize()
-    return str(layoutalg.ops.plan_matmul(a, b, d))
-
-
-def by_library(name: str, run: Run) -> Run:
-    """A launch of PyTorch by one of NVIDIA's libraries."""
-    import torch
-
-    def launch() -> None:
-        torch.backends.cuda.preferred_blas_library(name)
-        run()
-
-    return launch
-
-
-def measured(
-    size: tuple[int, int, int], result: str, flush: Any, rng: random.Random, monitor: Monitor, longer: bool
-) -> dict[str, Any]:
+def measured(case: Case, turns: Turns, monitor: Monitor, longer: bool) -> dict[str, Any]:
     """The medians of one product."""
-    import torch
-
-    (m, n, k), (a, b), into = size, operands(*size), getattr(torch, result)
-    d, expected = (torch.empty(m, n, device="cuda", dtype=into) for _ in range(2))
-
-    def ours() -> object:
-        return layoutalg.ops.matmul(a, b, d)
-
-    def theirs() -> object:
-        if into is a.dtype:
-            return torch.matmul(a, b, out=expected)
-        return torch.mm(a, b, into, out=expected)
-
-    runs: dict[str, Run] = {
-        "ours": ours, "cublas": by_library("cublas", theirs), "again": by_library("cublas", theirs),
-        "lt": by_library("cublaslt", theirs),
-    }  # fmt: skip
-    for run in runs.values():
-        run()
-    torch.cuda.synchronize()
-    worst = float((d.float() - expected.float()).abs().max() / expected.float().abs().max())
-    if not worst < 0.02:
-        raise SystemExit(f"{size}: differs from cuBLAS by {worst} of its largest number")
+    m, n, k, runs = case.m, case.n, case.k, runs_of(case, BLAS)
+    runs["again"] = runs["cublas"]
     times: dict[str, list[float]] = {name: [] for name in runs}
     clocks: list[float] = []
     for _ in range(9 if m * n * k > 1e12 else 15):
-        for name, (us_once,) in times_in_turn(runs, 1, flush, rng, CALL_CYCLES).items():
+        for name, (us_once,) in turns.times(runs, 1).items():
             times[name].append(us_once)
         clocks.append(float(monitor.read().sm_mhz or "nan"))
-    us: Mapping[str, float] = {name: median(found) for name, found in times.items()}
-    least, flops = min(us["cublas"], us["lt"]), 2 * m * n * k
+    us = {name: median(found) for name, found in times.items()}
+    least, flops = min(us["cublas"], us["cublaslt"]), 2 * m * n * k
     row = {
-        "m": m, "n": n, "k": k, "ours_us": us["ours"], "cublas_us": us["cublas"], "lt_us": us["lt"],
+        "m": m, "n": n, "k": k, "ours_us": us["ours"], "cublas_us": us["cublas"], "lt_us": us["cublaslt"],
         "ratio": us["cublas"] / us["ours"], "of_faster": least / us["ours"], "aa": us["again"] / us["cublas"],
         "tflops": flops / us["ours"] / 1e6, "sm_mhz": median(clocks),
     }  # fmt: skip
     if longer:
-        best = runs["lt" if us["lt"] < us["cublas"] else "cublas"]
+        best = runs[min(BLAS, key=us.__getitem__)]
         first, one, second = (
             sustained(run, us["ours"], seconds, monitor)
-            for run, seconds in ((best, SUSTAINED_S), (ours, 2 * SUSTAINED_S), (best, SUSTAINED_S))
+            for run, seconds in ((best, SUSTAINED_S), (runs["ours"], 2 * SUSTAINED_S), (best, SUSTAINED_S))
         )
-        vendor = (first[0] + second[0]) / 2
+        vendor_us, watts, mhz = ((x + y) / 2 for x, y in zip(first, second, strict=True))
         row |= {
-            "long_us": one[0], "long_vendor_us": vendor, "long_ratio": vendor / one[0],
-            "long_aa": first[0] / second[0], "watts": one[1], "vendor_watts": (first[1] + second[1]) / 2,
-            "long_mhz": one[2], "vendor_mhz": (first[2] + second[2]) / 2,
+            "long_us": one[0], "long_vendor_us": vendor_us, "long_ratio": vendor_us / one[0],
+            "long_aa": first[0] / second[0], "watts": one[1], "vendor_watts": watts, "long_mhz": one[2],
+            "vendor_mhz": mhz,
         }  # fmt: skip
     return row
 
 
-def main(args: list[str]) -> int:
+def main(args: list[str]) -> None:
     """See the module's text."""
-    import torch
-
     parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
+    parser.add_argument("out")
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--result", choices=("bf16", "f32"), default="bf16")
     parser.add_argument("--only", nargs="+", default=[",".join(map(str, size)) for size in CALLED])
     given = parser.parse_args(args)
-    status, rng, result = require_gpu(), random.Random(20261123), RESULT[given.result]
-    sizes = [(m, n, k) for m, n, k in (map(int, size.split(",")) for size in given.only)]
-    ways = dict(zip(sizes, in_processes(warmed, [(size, result) for size in sizes]), strict=True))
-    flush, rows = torch.zeros(64 << 20, device="cuda"), []
+    result = "float32" if given.result == "f32" else ""
+    sizes = ((m, n, k) for m, n, k in (map(int, size.split(",")) for size in given.only))
+    cases = [Case(m, n, k, result=result) for m, n, k in sizes]
+    turns, rows = Turns(1, cycles=CALL_CYCLES), list[dict[str, Any]]()
     with watching() as monitor:
-        for size in sizes:
-            row = {**measured(size, result, flush, rng, monitor, not given.cold), "way": ways[size]}
-            rows.append(row)
-            print(*(f"{x}={y:.4g}" if isinstance(y, float) else y for x, y in row.items()), flush=True)
-    text = json.dumps(
-        {"device": status.name, "date": time.strftime("%Y-%m-%d"), "result": given.result, "rows": rows}
-    )
-    given.out.write_text(text.replace('{"m"', '\n{"m"') + "\n", encoding="utf-8")
-    return 0
+        for case, way in zip(cases, in_processes(compiled_here, cases), strict=True):
+            rows.append({**measured(case, turns, monitor, not given.cold), "way": way})
+            shown(rows[-1])
+            write(given.out, rows, result=given.result)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

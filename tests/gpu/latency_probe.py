@@ -25,7 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass
+from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, require_gpu
 from layoutalg.codegen.instr import MMA_SYNC, find_mma
 from layoutalg.errors import CompileError
 
@@ -58,46 +58,34 @@ class Probe:
 
 
 def _arithmetic() -> Iterator[Probe]:
-    yield Probe(
-        "latency IMAD", "IMAD", "unsigned x = start, y = start | 1;",
-        'asm volatile("mad.lo.u32 %0, %0, %1, %1;" : "+r"(x) : "r"(y));', "x",
-    )  # fmt: skip
-    yield Probe(
-        "latency FFMA", "FFMA", "float x = start, y = start + 1;",
-        'asm volatile("fma.rn.f32 %0, %0, %1, %1;" : "+f"(x) : "f"(y));', "__float_as_uint(x)",
-    )  # fmt: skip
-    yield Probe(
-        "latency MUFU", "MUFU", "float x = start;",
-        'asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));', "__float_as_uint(x)",
-    )  # fmt: skip
-    yield Probe(
-        "latency SHFL", "SHFL", "unsigned x = threadIdx.x;",
-        'asm volatile("shfl.sync.bfly.b32 %0, %0, 1, 31, 0xffffffff;" : "+r"(x));', "x",
-    )  # fmt: skip
+    for opcode, before, ptx, register, after in (
+        ("IMAD", "unsigned x = start, y = start | 1;", "mad.lo.u32 %0, %0, %1, %1;", "r", "x"),
+        ("FFMA", "float x = start, y = start + 1;", "fma.rn.f32 %0, %0, %1, %1;", "f", "__float_as_uint(x)"),
+        ("MUFU", "float x = start;", "ex2.approx.ftz.f32 %0, %0;", "f", "__float_as_uint(x)"),
+        ("SHFL", "unsigned x = threadIdx.x;", "shfl.sync.bfly.b32 %0, %0, 1, 31, 0xffffffff;", "r", "x"),
+    ):  # fmt: skip
+        second = f' : "{register}"(y)' if "y" in before else ""
+        yield Probe(
+            f"latency {opcode}", opcode, before, f'asm volatile("{ptx}" : "+{register}"(x){second});', after
+        )
     yield Probe("latency BAR", "BAR", "unsigned x = start;", "__syncthreads();", "x")
 
 
 def _memory() -> Iterator[Probe]:
     base = "unsigned x = static_cast<unsigned>(__cvta_generic_to_shared(room));"
-    for bits, holes in ((32, ("%0",)), (64, ("%0", "t0")), (128, ("%0", "t0", "t1", "t2"))):
-        vector = "" if bits == 32 else f".v{bits // 32}"
-        given = holes[0] if bits == 32 else "{" + ", ".join(holes) + "}"
-        ptx = f"{{.reg .b32 t0, t1, t2; ld.volatile.shared{vector}.b32 {given}, [%0];}}"
+    for bits, vector, holes in ((32, "", "%0"), (64, ".v2", "{%0, t0}"), (128, ".v4", "{%0, t0, t1, t2}")):
+        ptx = f"{{.reg .b32 t0, t1, t2; ld.volatile.shared{vector}.b32 {holes}, [%0];}}"
         opcode = "LDS" if bits == 32 else f"LDS.{bits}"
         yield Probe(f"latency LDS.{bits}", opcode, base, f'asm volatile("{ptx}" : "+r"(x));', "x")
     for count in (1, 2, 4):
-        others = ["%0", *(f"t{i}" for i in range(count - 1))]
-        ptx = (
-            "{.reg .b32 t0, t1, t2; "
-            f"ldmatrix.sync.aligned.m8n8.x{count}.shared.b16 {{{', '.join(others)}}}, [%0];}}"
-        )
-        yield Probe(f"latency LDSM.{count}", "LDSM", base, f'asm volatile("{ptx}" : "+r"(x));', "x")
+        holes = ", ".join(["%0", *(f"t{i}" for i in range(count - 1))])
+        ptx = f"ldmatrix.sync.aligned.m8n8.x{count}.shared.b16 {{{holes}}}, [%0];"
+        chain = f'asm volatile("{{.reg .b32 t0, t1, t2; {ptx}}}" : "+r"(x));'
+        yield Probe(f"latency LDSM.{count}", "LDSM", base, chain, "x")
     for level, cache in (("L1", "ca"), ("L2", "cg"), ("DRAM", "cg")):
-        yield Probe(
-            f"latency LDG.{level}", "LDG", "unsigned long long x = data;",
-            f'asm volatile("ld.global.{cache}.u64 %0, [%0];" : "+l"(x));', "static_cast<unsigned>(x)",
-            level=level,
-        )  # fmt: skip
+        chain = f'asm volatile("ld.global.{cache}.u64 %0, [%0];" : "+l"(x));'
+        after = "static_cast<unsigned>(x)"
+        yield Probe(f"latency LDG.{level}", "LDG", "unsigned long long x = data;", chain, after, level=level)
 
 
 _MMAS = (
@@ -117,14 +105,11 @@ def _mma() -> Iterator[Probe]:
         fill = "".join(f"{x}[{i}] = start; " for x, n in (("a", a), ("b", b)) for i in range(n))
         second = "b[0]" if b == 1 else "b"
         for what, sets, warps in ((f"latency {opcode}", 1, 1), (f"interval {opcode}", 4, WARPS)):
-            held = f"{kind} d[{sets}][{c}] = {{}}; "
             total = " + ".join(f"d[{s}][{w}]" for s in range(sets) for w in range(c))
             after = f"__float_as_uint({total})" if kind == "float" else total
+            before = f"{fragments}{fill}{kind} d[{sets}][{c}] = {{}}; "
             call = f"{instr.name}(d[i % {sets}], a, {second});"
-            yield Probe(
-                what, opcode.partition(".")[0], fragments + fill + held, call, after, sm=mma.sm, warps=warps,
-                helper=instr.text,
-            )  # fmt: skip
+            yield Probe(what, opcode.partition(".")[0], before, call, after, mma.sm, warps, instr.text)
 
 
 def probes(sm: int) -> tuple[Probe, ...]:
@@ -203,31 +188,24 @@ def measure(p: Probe, arch: str) -> float:
     return least
 
 
-def main(args: list[str]) -> int:
+def main(args: list[str]) -> None:
     """See the module's text."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
-    asked = parser.parse_args(args)
     import cupy
 
-    from layoutalg.codegen.gpu import require_gpu
-
-    status = require_gpu()
-    arch = status.arch
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    asked, arch, rows = parser.parse_args(args), require_gpu().arch, list[str]()
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     source = f"tests/gpu/latency_probe.py on an {name}, {datetime.date.today().isoformat()}"
-    rows = []
     for p in probes(int(arch.removeprefix("sm_").removesuffix("a"))):
-        row = {
+        rows.append(json.dumps({
             "arch": arch.removesuffix("a"), "what": p.what, "value": round(measure(p, arch), 2),
             "provenance": "measured", "source": source,
-        }  # fmt: skip
-        rows.append(row)
-        print(json.dumps(row), flush=True)
+        }))  # fmt: skip
+        print(rows[-1], flush=True)
     if asked.json:
-        asked.json.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
-    return 0
+        asked.json.write_text("[\n" + ",\n".join(rows) + "\n]\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -32,12 +32,12 @@ from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.ladder.sm90 import work
 from layoutalg.layout import AnyLayout, Layout
 from tests.gpu.counters import count_launches, verdict
-from tests.gpu.gemm_ladder import launch_all
+from tests.gpu.gemm_ladder import BY_TMA, launch_all
 
 FAMILY = find_family("gemm-sm90")
 
-TMA_IN = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum"
-METRICS = (TMA_IN, TMA_IN.replace(".sum", ".max"), "lts__t_sectors_srcunit_tex_op_read.sum")
+TMA_IN = BY_TMA["TMA in"]
+METRICS = (TMA_IN, TMA_IN.replace(".sum", ".max"), BY_TMA["L2 in"])
 SECTOR_BYTES, MOST = 32, 1 << 13
 
 

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
+import numpy as np
+
 from layoutalg.arch import Arch
 from layoutalg.codegen.costs import Costs
 from layoutalg.kernels.move.gather import reads
-from layoutalg.kernels.move.misaligned import Index, block_base
+from layoutalg.kernels.move.misaligned import block_base
 from layoutalg.kernels.move.partition import Store
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
@@ -53,11 +55,8 @@ def block_classes(stage: Stage, unit_bytes: int = SECTOR_BYTES) -> tuple[BlockCl
         for key, (count, origins) in found.items():
             for t in tiles:
                 both = key.with_tile(t, units, NEAR_ELEMS + units[0])
-                known = grown.get(both)
-                if known is None:
-                    grown[both] = (count * t.count, (*origins, t.origin))
-                else:
-                    grown[both] = (known[0] + count * t.count, known[1])
+                known, first = grown.get(both, (0, (*origins, t.origin)))
+                grown[both] = (known + count * t.count, first)
         found = grown
     return tuple(BlockClass(count, origins) for count, origins in found.values())
 
@@ -152,17 +151,13 @@ def needed_wavefronts(x: Moves, c: PermuteConfig, arch: str | Arch = "sm_90") ->
     return total
 
 
-def _steps(work: int, threads: int, active: int = 0) -> tuple[Index, Any]:
-    """What each thread works on in every round, one row a warp instruction, and whether it does.
-
-    Of `threads` the first `active` work (0: all).
-    """
-    import numpy as np
-
-    active = active or threads
-    thread = np.arange(threads)
-    x = thread + active * np.arange(-(-work // active))[:, None]
-    return x.reshape(-1, 32), ((thread < active) & (x < work)).reshape(-1, 32)
+def _vectors(stage: Stage, origins: tuple[int, ...]) -> tuple[Store, Any]:
+    """The vectors of a block's runs, a row per warp instruction, and the lanes whose runs exist."""
+    thread, active = np.arange(stage.config.threads), stage.config.storing or stage.config.threads
+    x = thread + active * np.arange(-(-stage.stores // active))[:, None]
+    below = ((thread < active) & (x < stage.stores)).reshape(-1, 32)
+    vector = Store(stage, x.reshape(-1, 32), origins, block_base(stage, origins))
+    return vector, _holds(below, vector.part.exists)
 
 
 def _holds(active: Any, predicates: Any) -> Any:
@@ -171,23 +166,9 @@ def _holds(active: Any, predicates: Any) -> Any:
     return active
 
 
-def _spread(value: Index, like: Any) -> Any:
-    import numpy as np
-
-    return np.broadcast_to(value, like.shape)
-
-
-def _vectors(stage: Stage, origins: tuple[int, ...]) -> tuple[Store, Any]:
-    """The vectors of a block's runs, and the lanes whose runs exist."""
-    x, below = _steps(stage.stores, stage.config.threads, stage.config.storing)
-    vector = Store(stage, x, origins, block_base(stage, origins))
-    return vector, _holds(below, vector.part.exists)
-
-
 def _reads(stage: Stage, vector: Store, row: Any, costs: Costs) -> None:
-    import numpy as np
-
     for read in reads(stage):
-        active = np.any([_spread(_holds(row, vector.ends.exists(e)), row) for e in read.elements], axis=0)
-        place = stage.layout(_spread(vector.place(read.first), active) * active)
+        there = (np.broadcast_to(_holds(row, vector.ends.exists(e)), row.shape) for e in read.elements)
+        active = np.any([*there], axis=0)
+        place = stage.layout(np.broadcast_to(vector.place(read.first), active.shape) * active)
         costs.lanes(f"ld.shared.b{8 * read.nbytes}", "shared", place, active)

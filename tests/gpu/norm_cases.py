@@ -1,41 +1,36 @@
 """Random softmaxes and layer norms compiled by all cores and run on one GPU.
 
 python -m tests.gpu.norm_cases 600        as many cases, compared with NumPy within the stated bound
+python -m tests.gpu.norm_cases plain      sixty small ones on plain allocations, for a sanitizer
 """
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
-from layoutalg.codegen.gpu import (
-    Prepared,
-    in_processes,
-    load_prepared,
-    prepare,
-    require_gpu,
-    to_device,
-    to_host,
-)
+from layoutalg.codegen import gpu
 from layoutalg.codegen.program import Kernel
-from layoutalg.kernels.rowwise import NormConfig, NormLaunches, NormProblem
+from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.columns import rows_of, with_fold
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.programs.norm import plan
-from tests.gpu.counters import verdict
-from tests.norms import check, data, launch_all, random_problem, skewed_problem
+from tests import norms
+from tests.gpu import seeds
 
 MOST_ELEMS = 300_000
+Draw: TypeAlias = Callable[[int, str], tuple[NormProblem, NormConfig]]
 
 
 def case_of(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
     """The problem of a seed, and a configuration: of the plan, or read twice, and split, or as a stream."""
     rng = random.Random(seed)
-    some = skewed_problem if seed % 8 == 4 else random_problem
+    some = norms.skewed_problem if seed % 8 == 4 else norms.random_problem
     p = some(rng, MOST_ELEMS if seed % 2 else 5000)
     c = rng.choice(configs(p, arch)[: 1 if seed % 3 == 0 else None])
     if seed % 5 == 0:
@@ -61,48 +56,44 @@ def streams(p: NormProblem) -> list[tuple[int, int]]:
     return found
 
 
-def launches_of(seed: int, arch: str) -> NormLaunches:
-    """What computes the problem of a seed."""
-    p, c = case_of(seed, arch)
-    return plan(p, arch, c)
+def row_problem(rng: random.Random, n: int, rows: int, dtypes: Sequence[str]) -> NormProblem:
+    """Rows of about 2^n elements, up to so many of them, with and without weights and offsets."""
+    op, dtype = rng.choice(("softmax", "layer_norm", "rms_norm")), rng.choice(dtypes)
+    offset, n = rng.choice((0, 0, 3, 8)), n if rng.random() < 0.5 else n // 8 * 8
+    weight = op != "softmax" and rng.random() < 0.5
+    in_place = n % 8 == 0 and offset % 8 == 0 and rng.random() < 0.3
+    return norm_problem(
+        op, (max(1, min(rows, (1 << 21) // n)), n), 1, dtype, src_offset=offset, dst_offset=offset,
+        in_place=in_place, weight=weight, bias=op == "layer_norm",
+    )  # fmt: skip
 
 
-def compiled(case: tuple[int, str]) -> list[Prepared]:
+def compiled(draw: Draw, asked: tuple[int, str]) -> list[gpu.Prepared]:
     """The kernels of a seed's problem, for an architecture."""
-    seed, arch = case
-    return [prepare(kernel, arch) for kernel in launches_of(seed, arch).kernels]
+    p, c = draw(*asked)
+    return [gpu.prepare(kernel, asked[1]) for kernel in plan(p, asked[1], c).kernels]
 
 
-def wrong_cases(count: int, first: int = 0) -> Iterator[str]:
-    """Run the problems of `count` seeds; describe those whose result is not within the bound of NumPy's."""
-    arch = require_gpu().arch
-    seeds = range(first, first + count)
-    for seed, kernels in zip(seeds, in_processes(compiled, [(s, arch) for s in seeds]), strict=True):
-        try:
-            run(seed, arch, kernels)
-        except AssertionError as error:
-            yield f"seed {seed}: {error}, {case_of(seed, arch)[1]}"
-
-
-def run(seed: int, arch: str, kernels: Sequence[Prepared]) -> None:
-    """Launch the kernels of a seed's problem.  Raises AssertionError for a wrong result."""
-    launches = launches_of(seed, arch)
-    loaded = {k.name: load_prepared(one) for k, one in zip(launches.kernels, kernels, strict=True)}
-    d = data(launches.problem, seed)
+def run(draw: Draw, launches: int, seed: int, arch: str, kernels: Sequence[gpu.Prepared]) -> None:
+    """Launch a seed's kernels.  Raises AssertionError for a wrong result, or for other bits another time."""
+    p, c = draw(seed, arch)
+    made, d, first = plan(p, arch, c), norms.data(p, seed), None
+    loaded = {k.name: gpu.load_prepared(one) for k, one in zip(made.kernels, kernels, strict=True)}
 
     def launch(kernel: Kernel, args: dict[str, Any]) -> None:
         loaded[kernel.name](**args)
 
-    check(launches.problem, d, to_host(launch_all(launches, d, launch, to_device)))
+    for _ in range(launches):
+        got = gpu.to_host(norms.launch_all(made, replace(d), launch, gpu.to_device))
+        norms.check(p, d, got)
+        assert first is None or (got == first).all(), f"other bits the second time, {p}, {c}"
+        first = got
 
 
-def main(args: list[str]) -> int:
-    """See the module's text."""
-    count = int(args[0]) if args else 600
-    wrong = list(wrong_cases(count))
-    print(*wrong, sep="\n")
-    return verdict(len(wrong), count, "random norms")
+def wrong_cases(every: Sequence[int], draw: Draw = case_of, launches: int = 1) -> Iterator[str]:
+    """Run the problems of some seeds; describe those whose result is not within the bound of NumPy's."""
+    return seeds.wrong(partial(compiled, draw), partial(run, draw, launches), every)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(seeds.main(sys.argv[1:], wrong_cases, "random norms", 600, range(0, 120, 2)))

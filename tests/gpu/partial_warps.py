@@ -11,15 +11,13 @@ which the tool attributes to the instruction, and which is another number for so
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from layoutalg.codegen.gpu import require_gpu
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, count_launches
+from tests.gpu.timing import write_lines
 
 SEED, DRAWN, FEW = 20261123, 45, 6
 LANES = range(32)
@@ -65,11 +63,10 @@ def patterns() -> Iterator[Pattern]:
     rng = random.Random(SEED)
     for op, width in (("LDS128", 16), ("LDS64", 8)):
         for name, lanes in MASKS.items():
-            kinds = {"equal": 0, "in sequence": width, "in one bank": 128}
-            for kind, step in kinds.items():
-                yield _pattern(op, f"{name}, {kind}", {lane: step * n for n, lane in enumerate(lanes)})
-            pairs = {lane: width * (n // 2) for n, lane in enumerate(lanes)}
-            yield _pattern(op, f"{name}, equal in pairs", pairs)
+            kinds = (("equal", 0, 1), ("in sequence", width, 1), ("in one bank", 128, 1))
+            for kind, step, of in (*kinds, ("equal in pairs", width, 2)):
+                places = {lane: step * (n // of) for n, lane in enumerate(lanes)}
+                yield _pattern(op, f"{name}, {kind}", places)
         for _ in range(DRAWN):
             yield _drawn(rng, op, width, rng.randint(1, 31), rng.choice((1, 2, 3, 4, 8, 32)))
     for op, width in (("LDS32", 4), ("STS64", 8), ("STS128", 16)):
@@ -104,29 +101,21 @@ def launch() -> None:
     cupy.cuda.runtime.deviceSynchronize()
 
 
-def main(args: list[str]) -> int:
+def main(args: list[str]) -> None:
     """See the module's text."""
-    require_gpu()
     if args == ["launch"]:
         launch()
-        return 0
-    pipes = {"L": METRICS["ld.shared"][0], "S": METRICS["st.shared"][0]}
-    counted = count_launches(
-        "^probe_", (*pipes.values(), BY_INSTRUCTION), "tests.gpu.partial_warps", "launch"
-    )
-    rows = [
-        {
-            **p._asdict(),
-            "wavefronts": int(found[pipes[p.op[0]]]),
-            "by_instruction": int(found[BY_INSTRUCTION]),
-        }
-        for p, found in zip(patterns(), counted, strict=True)
-    ]
-    Path(args[0]).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    print(f"{len(rows)} patterns, by instruction another number in", end=" ")
-    print(sum(row["wavefronts"] != row["by_instruction"] for row in rows))
-    return 0
+        return
+    pipes, rows = {"L": METRICS["ld.shared"][0], "S": METRICS["st.shared"][0]}, list[dict[str, Any]]()
+    metrics = (*pipes.values(), BY_INSTRUCTION)
+    counted = count_launches("^probe_", metrics, "tests.gpu.partial_warps", "launch")
+    for p, found in zip(patterns(), counted, strict=True):
+        pipe, by_instruction = (int(found[metric]) for metric in (pipes[p.op[0]], BY_INSTRUCTION))
+        rows.append({**p._asdict(), "wavefronts": pipe, "by_instruction": by_instruction})
+    write_lines(args[0], rows)
+    apart = sum(row["wavefronts"] != row["by_instruction"] for row in rows)
+    print(f"{len(rows)} patterns, by instruction another number in {apart}")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -2,53 +2,36 @@
 
 python -m tests.gpu.peers rows out.json              softmaxes and norms of rows: ours, QuACK, eager, a copy
 python -m tests.gpu.peers permutes out.json          random tensors: ours, cuTENSOR, a copy
-python -m tests.gpu.peers ready                      compile what QuACK needs for `rows`; no GPU is needed
-                                                     where QUACK_ARCH is 90 and CUTE_DSL_ARCH sm_90a
 
 The peers are optional: where quack-kernels cannot be imported, or libcutensor.so.2 (the wheel cutensor-cu13,
 its folder in LD_LIBRARY_PATH) cannot be loaded, that is said, and the rest is measured.
 
 Rows are of 256 to 1,048,576 columns in tensors of 256 MB, without weights: both sides move the same bytes.
 Permutes are of the tensors that `tests.gpu.tune_permute` draws for a seed.  Times as
-in `tests.gpu.ragged_rows`: in turn, in an order drawn for every round, on normal numbers, after a read of
-256 MB that nobody writes, the host ahead of the GPU; ours runs twice, which says what repeats.  A ratio is
-the peer's time over ours.
+in `tests.gpu.row_bench`; ours runs twice, which says what repeats.  A ratio is the peer's time over ours.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
-import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from math import prod
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any, TypeAlias
 
-from layoutalg.codegen.gpu import (
-    current_stream,
-    device_copy,
-    gpu_status,
-    in_processes,
-    load_prepared,
-    load_sequence,
-    require_gpu,
-)
+from layoutalg.codegen import gpu
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.kernels import find_family
-from layoutalg.kernels.baselines import torch_reduction
-from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.cases import timed_cases
 from layoutalg.kernels.rowwise.families import Case
+from tests.gpu import row_bench
 from tests.gpu.counters import verdict
-from tests.gpu.ragged_rows import MOST_BYTES, NORMED, Bench, compiled_case, medians
-from tests.gpu.timing import flush_buffer
-from tests.gpu.tune_permute import Variant, variants_of
+from tests.gpu.moves import Moved, Variant
+from tests.gpu.timing import Run, Turns, as_torch, one_stream, write_lines
+from tests.gpu.tune_permute import variants_of
 
 ROW_BYTES = 256 << 20
 COLUMNS = (
@@ -63,26 +46,16 @@ QUACK_MOST = 524288
 DTYPES = ("f32", "bf16", "f16")
 PERMUTED = ("f64", "f32", "f16")
 SEED, TENSORS = 2027, 27
-EPS = 1e-5
 ROW_LIMIT, PERMUTE_LIMIT = 0.95, 0.98
 """Ratios below these are counted."""
 
-TORCH = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 TROUBLES = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What compilers and launches of a peer raise for what they do not take."""
+    ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError
+)  # fmt: skip
+"""Errors of compilers and launches of a peer for what they do not take."""
 
 TOLERANCE = {"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}
 
-Run: TypeAlias = Callable[[], object]
 Row: TypeAlias = dict[str, Any]
 
 
@@ -93,12 +66,12 @@ class PeerError(RuntimeError):
 # --- rows beside QuACK ---------------------------------------------------------------------------------
 
 
-def row_cases(columns: Sequence[int] = COLUMNS) -> Iterator[Case]:
+def row_cases() -> Iterator[Case]:
     """Softmaxes and norms of rows; of each type those of most columns are last."""
     for dtype in DTYPES:
-        for n in columns:
+        for n in COLUMNS:
             rows = ROW_BYTES // find_dtype(dtype).nbytes // n
-            yield from (Case(op, (rows, n), (1,), dtype) for op in NORMED)
+            yield from (Case(op, (rows, n), (1,), dtype) for op in row_bench.NORMED)
 
 
 class Quack:
@@ -106,83 +79,54 @@ class Quack:
 
     def __init__(self) -> None:
         self.norms, self.softmax = (import_module(f"quack.{name}") for name in ("rmsnorm", "softmax"))
-        self.types = import_module("quack.cute_dsl_utils").torch2cute_dtype_map
         self.troubles = (*TROUBLES, import_module("cutlass.base_dsl.common").DSLBaseError)
 
     def run(self, op: str, x: Any, out: Any) -> Run:
         """The launch of an operation along the last axis."""
         if op == "softmax":
             return lambda: self.softmax._softmax_fwd(x, out)
-        none, centred = None, op == "layer_norm"
-        return lambda: self.norms._rmsnorm_fwd(x, none, out, none, none, none, none, none, EPS, centred)
-
-    def ready(self, case: Case) -> str:
-        """Compile the kernel of a case into QuACK's cache of objects; what went wrong, or ""."""
-        import torch
-
-        kind, n = self.types[getattr(torch, TORCH[case.dtype])], case.shape[1]
-        options = (None, None, None, None, n, False, False, case.op == "layer_norm", False, 0.0)
-        try:
-            if case.op == "softmax":
-                self.softmax.Softmax.compile(kind, kind, n)
-            else:
-                self.norms._compile_rmsnorm_fwd(kind, kind, *options)
-        except self.troubles as error:
-            return f"{case}: {type(error).__name__}: {str(error)[:200]}"
-        return ""
+        options = (None, out, None, None, None, None, None, row_bench.EPS, op == "layer_norm")
+        return lambda: self.norms._rmsnorm_fwd(x, *options)
 
 
 class Rows:
     """Sources, targets and the peer, once for all cases."""
 
     def __init__(self, rounds: int) -> None:
-        import torch
-
-        self.bench, self.torch = Bench(rounds), torch
+        self.bench = row_bench.bench(rounds, seed=0, once_us=row_bench.SLOW_US)
         self.quack: Quack | None = None
         self.trouble = ""
         try:
             self.quack = Quack()
         except (ImportError, OSError, RuntimeError) as error:
             self.trouble = f"QuACK left out: {type(error).__name__}: {error}"
-        self.out = torch.empty(ROW_BYTES, dtype=torch.uint8, device="cuda")
+        self.out = gpu.device_empty((ROW_BYTES,), "u1")
 
-    def row(self, case: Case, config: str, compiled: Any) -> Row:
+    def row(self, case: Case, way: row_bench.Way) -> Row:
         """The times of a case, and what went wrong."""
-        family, bench, torch = find_family(case.op), self.bench, self.torch
-        p, kind = family.problem(*case[1:]), getattr(torch, TORCH[case.dtype])
-        elems, nbytes = prod(case.shape), prod(case.shape) * p.dtype.nbytes
-        src = bench.sources[case.dtype][:elems]
-        dst = bench.target[:nbytes].view(src.dtype)
-        ours = load_sequence(compiled.ready()).on_arrays({"src": src, "dst": dst})
-        wrong = family.bench.check(p, {"src": src, "dst": dst}, ours) if family.bench else ""
-        x = torch.as_tensor(src.view("uint8"), device="cuda").view(kind).reshape(case.shape)
-        y = torch.as_tensor(dst.view("uint8"), device="cuda").view(kind).reshape(case.shape)
-        out = self.out[:nbytes].view(kind).reshape(case.shape)
-        contenders: dict[str, Run] = {"ours": ours, "again": ours}
-        contenders["copy"] = device_copy(bench.target[:nbytes], src.view("u1"))
-        if eager := torch_reduction(case.op, src.reshape(case.shape), case.axes, case.dtype):
-            contenders["eager"] = eager
-        peer = self.trouble if case.shape[1] <= QUACK_MOST else "QuACK left out: takes minutes to compile"
-        if self.quack is not None and case.shape[1] <= QUACK_MOST:
+        src, dst, nbytes = self.bench.arrays(case)
+        x, y, out = (as_torch(z.view("u1")[:nbytes], case.dtype, case.shape) for z in (src, dst, self.out))
+        peer, more = self.trouble, dict[str, Run]()
+        if case.shape[1] > QUACK_MOST:
+            peer = "QuACK left out: takes minutes to compile"
+        elif self.quack is not None:
             run = self.quack.run(case.op, x, out)
             try:
                 run()
-                ours()
-                theirs, mine = (z[:64].float() for z in (out, y))
-                apart = float((theirs - mine).abs().nan_to_num(0).max())
-                contenders["quack"] = run
-                if apart > TOLERANCE[case.dtype]:
-                    peer = f"the results are {apart:.2g} apart"
-                nans = [int(z.isnan().sum()) for z in (theirs, mine)]
-                if any(nans):
-                    peer = f"of the first 64 rows QuACK's has {nans[0]} NaN, ours {nans[1]}"
+                more["quack"] = run
             except self.quack.troubles as error:
                 peer = f"{type(error).__name__}: {str(error)[:200]}"
-        us = medians(contenders, bench.rounds, bench.flush)
+        found = self.bench.timed(case, {"ours": way}, "ours", ["eager"], more)
+        if more:
+            theirs, mine = (z[:64].float() for z in (out, y))
+            apart = float((theirs - mine).abs().nan_to_num(0).max())
+            peer = f"the results are {apart:.2g} apart" if apart > TOLERANCE[case.dtype] else peer
+            nans = [int(z.isnan().sum()) for z in (theirs, mine)]
+            peer = f"of the first 64 rows QuACK's has {nans[0]} NaN, ours {nans[1]}" if any(nans) else peer
         return {
             "case": str(case), "op": case.op, "dtype": case.dtype, "columns": case.shape[1],
-            "config": config, "wrong": wrong, "peer": peer, **compared(us, "quack", p.moved_bytes, nbytes),
+            "config": repr(way.config), "wrong": found.wrong, "peer": peer,
+            **compared(found.us, "quack", row_bench.problem_of(case).moved_bytes, nbytes),
         }  # fmt: skip
 
 
@@ -191,9 +135,7 @@ def compared(us: dict[str, float], peer: str, moved: int, nbytes: int) -> Row:
     least = moved * us["copy"] / (2 * nbytes)
     found: Row = {"us": us, "aa": us["again"] / us["ours"], "share": least / us["ours"]}
     found |= {f"over {name}": us[name] / us["ours"] for name in (peer, "eager") if name in us}
-    if peer in us:
-        found["share of the peer"] = least / us[peer]
-    return found
+    return found | ({"share of the peer": least / us[peer]} if peer in us else {})
 
 
 def said(row: Row) -> str:
@@ -202,77 +144,51 @@ def said(row: Row) -> str:
     return f"{' '.join(numbers)} {row['us']['ours']:8.1f} us {row['case']}  {row['wrong']} {row['peer']}"
 
 
-def measured(
-    cases: Sequence[Any], one: Callable[[Any], Row], out: str, seconds: float, began: float
-) -> Iterator[Row]:
+def measured(cases: Sequence[Any], one: Callable[[Any], Row], asked: argparse.Namespace) -> list[Row]:
     """The rows of cases until the time is over; each is written when it is there."""
-    with Path(out).open("w", encoding="utf-8") as file:
-        for n, case in enumerate(cases):
-            if time.monotonic() - began > seconds:
-                print(f"{len(cases) - n} of {len(cases)} cases not begun after {seconds:.0f} s", flush=True)
-                return
-            row = one(case)
-            print(json.dumps(row), file=file, flush=True)
-            print(said(row), flush=True)
-            yield row
+    rows, began = list[Row](), time.monotonic()
+    for n, case in enumerate(cases):
+        if time.monotonic() - began > asked.seconds:
+            print(f"{len(cases) - n} of {len(cases)} cases not begun after {asked.seconds:.0f} s", flush=True)
+            break
+        rows.append(one(case))
+        write_lines(asked.out, rows)
+        print(said(rows[-1]), flush=True)
+    return rows
 
 
-def summary(rows: Iterable[Row], key: str, limit: float, of: str = "") -> Iterator[str]:
+def summary(rows: Iterable[Row], key: str, limit: float, of: str = "dtype") -> Iterator[str]:
     """Geometric mean, least and how many are below the limit, of all rows and of each kind of them."""
     found = [row for row in rows if key in row]
-    groups: dict[str, list[Row]] = {"all": found}
-    for row in found:
-        groups.setdefault(row[of] if of else row["dtype"], []).append(row)
-    for name, group in groups.items():
-        if group:
+    for name in ("all", *dict.fromkeys(row[of] for row in found)):
+        if group := [row for row in found if name in ("all", row[of])]:
             ratios = [row[key] for row in group]
             worst = min(group, key=lambda row: float(row[key]))
-            shares = [
-                f"{geometric_mean(row[k] for row in group):.3f}" for k in ("share", "share of the peer")
-            ]
+            means = (geometric_mean(row[k] for row in group) for k in ("share", "share of the peer"))
             yield (
                 f"{key}, {name}: {len(group)} cases, geometric mean {geometric_mean(ratios):.3f}, "
                 f"least {min(ratios):.3f} ({worst['case']}), {sum(r < limit for r in ratios)} below {limit}; "
-                f"shares of the copy {shares[0]} and {shares[1]}"
+                f"shares of the copy {' and '.join(f'{mean:.3f}' for mean in means)}"
             )
 
 
 def spread(rows: Sequence[Row]) -> str:
-    """What repeats: the second run of ours over the first."""
+    """The share that repeats: the second run of ours over the first."""
     aa = sorted(row["aa"] for row in rows)
     return f"ours again over ours: {aa[0]:.3f} to {aa[-1]:.3f}, middle {aa[len(aa) // 2]:.3f}" if aa else ""
 
 
 def rows_main(asked: argparse.Namespace) -> int:
     """Rows of all widths."""
-    import cupy
-    import torch
-
-    began, arch = time.monotonic(), require_gpu().arch
-    cases = [case for case in row_cases(asked.columns or COLUMNS) if case.dtype in asked.dtypes]
-    made = dict(zip(cases, in_processes(compiled_case, [(c, arch) for c in cases]), strict=True))
-    print(f"{len(made)} cases compiled after {time.monotonic() - began:.0f} s", flush=True)
-    stream = cupy.cuda.Stream(non_blocking=True)
-    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+    ways = dict(row_bench.compiled_ways((case, None) for case in row_cases()))
+    print(f"{len(ways)} cases compiled", flush=True)
+    with one_stream():
         bench = Rows(asked.rounds)
         print(bench.trouble or "QuACK is there", flush=True)
-        found = list(measured(cases, lambda c: bench.row(c, *made[c]), asked.out, asked.seconds, began))
-    print(*summary(found, "over quack", ROW_LIMIT, "op"), sep="\n")
-    print(*summary(found, "over quack", ROW_LIMIT, "dtype"), sep="\n")
-    print(spread(found), f"{time.monotonic() - began:.0f} s", sep="\n")
+        found = measured(list(ways), lambda c: bench.row(c, ways[c]), asked)
+    print(*(line for of in ("op", "dtype") for line in summary(found, "over quack", ROW_LIMIT, of)), sep="\n")
+    print(spread(found))
     return verdict(sum(bool(row["wrong"]) for row in found), len(found), "results")
-
-
-def ready_main(asked: argparse.Namespace) -> int:
-    """Fill QuACK's cache of objects.  With no GPU and no variables it would choose norms without clusters."""
-    if not gpu_status().available and not {"QUACK_ARCH", "CUTE_DSL_ARCH"} <= set(os.environ):
-        raise SystemExit("no GPU, and QUACK_ARCH and CUTE_DSL_ARCH do not say for which to compile")
-    cases = [case for case in row_cases(asked.columns or COLUMNS) if case.dtype in asked.dtypes]
-    quack = Quack()
-    for case in cases:
-        if case.shape[1] <= QUACK_MOST and (trouble := quack.ready(case)):
-            print(trouble, flush=True)
-    return 0
 
 
 # --- permutes beside cuTENSOR --------------------------------------------------------------------------
@@ -321,9 +237,8 @@ class CuTensor:
             "cutensorCreatePlanPreference", self.handle, ctypes.byref(preference), ctypes.c_int(_DEFAULT),
             ctypes.c_int(_NO_JIT),
         )  # fmt: skip
-        self.do(
-            "cutensorCreatePlan", self.handle, ctypes.byref(plan), operation, preference, ctypes.c_uint64(0)
-        )
+        size = ctypes.c_uint64(0)
+        self.do("cutensorCreatePlan", self.handle, ctypes.byref(plan), operation, preference, size)
         alpha = ctypes.c_double(1.0) if dtype == "f64" else ctypes.c_float(1.0)
         call, told = self.lib.cutensorPermute, ctypes.byref(alpha)
         from_, to, queue = ctypes.c_void_p(src), ctypes.c_void_p(dst), ctypes.c_void_p(stream)
@@ -350,98 +265,65 @@ class Permutes:
     """Buffers and the peer, once for all cases."""
 
     def __init__(self, rounds: int) -> None:
-        import torch
-
-        self.rounds, self.torch = rounds, torch
-        torch.manual_seed(1)
-        self.source, self.target = (
-            torch.empty(MOST_BYTES + 4096, device="cuda", dtype=torch.uint8) for _ in range(2)
-        )
-        self.flush = flush_buffer()
+        self.turns = Turns(rounds, 0, row_bench.AHEAD_CYCLES, row_bench.SLOW_US)
+        self.source, self.target = (gpu.device_empty((row_bench.MOST_BYTES + 4096,), "u1") for _ in range(2))
         self.trouble, self.peer = "", None
         try:
             self.peer = CuTensor()
         except (OSError, PeerError, AttributeError) as error:
             self.trouble = f"cuTENSOR left out: {error}"
 
-    def row(self, case: tuple[str, Any], made: Sequence[Variant]) -> Row:
+    def row(self, case: tuple[str, Any], v: Variant) -> Row:
         """The times of a case, and what went wrong."""
-        import cupy
-
         dtype, (shape, axes) = case
-        torch, used = self.torch, prod(shape) * find_dtype(dtype).nbytes
-        kind = getattr(torch, TORCH[dtype])
-        nbytes = -(-used // 16) * 16
-        source, target = (cupy.asarray(t)[:nbytes] for t in (self.source, self.target))
-        self.source[:used].view(kind).normal_()
-        word = {2: torch.int16, 4: torch.int32, 8: torch.int64}[find_dtype(dtype).nbytes]
-        tensor = self.source[:used].view(word).reshape(shape)
-        expected = tensor.permute(axes).contiguous().reshape(-1)
-        result = self.target[:used].view(word)
-        wrong = peer = config = ""
-        contenders: dict[str, Run] = {}
-        for v in made[:1]:
-            config, wide = repr(v.config), CARRIER[v.element_bytes]
-            ours = load_prepared(v.ready).launcher(src=source.view(wide), dst=target.view(wide))
-            result.zero_()
-            ours()
-            wrong = "" if torch.equal(result, expected) else "WRONG"
-            contenders = {"ours": ours, "again": ours}
-        contenders["copy"] = device_copy(target, source)
+        numbers = gpu.random_normal(prod(shape), 1, dtype).view("u1")
+        self.source[: numbers.size] = numbers
+        moved = Moved(*case, self.source, self.target)
+        ours, peer = moved.run(v), self.trouble
+        wrong = "" if moved.is_right(ours) else "WRONG"
+        runs: dict[str, Run] = {"ours": ours, "again": ours, "copy": moved.copy}
         if self.peer is not None:
             try:
-                run = self.peer.permute(
-                    dtype, shape, axes, self.target.data_ptr(), self.source.data_ptr(), current_stream()
-                )
-                result.zero_()
-                run()
-                torch.cuda.synchronize()
-                peer = "" if torch.equal(result, expected) else "cuTENSOR's result differs"
-                contenders["cutensor"] = run
+                places = (moved.target.data.ptr, moved.source.data.ptr)
+                run = self.peer.permute(dtype, shape, axes, *places, gpu.current_stream())
+                peer = "" if moved.is_right(run) else "cuTENSOR's result differs"
+                runs["cutensor"] = run
             except PeerError as error:
                 peer = str(error)
-        del expected
-        us = medians(contenders, self.rounds, self.flush)
+        for each in runs.values():
+            each()
+        us = self.turns.medians(runs)
         return {
             "case": f"{dtype} {shape} -> {axes}", "dtype": dtype, "rank": f"rank {len(shape)}",
-            "config": config, "wrong": wrong, "peer": peer or self.trouble,
-            **compared(us, "cutensor", 2 * used, nbytes),
+            "config": repr(v.config), "wrong": wrong, "peer": peer,
+            **compared(us, "cutensor", 2 * moved.used, moved.source.size),
         }  # fmt: skip
 
 
 def permutes_main(asked: argparse.Namespace) -> int:
     """Random tensors of all types."""
-    import cupy
-    import torch
-
-    began, arch = time.monotonic(), require_gpu().arch
-    cases = permute_cases([d for d in PERMUTED if d in asked.dtypes], asked.tensors, asked.seed)
-    made = dict(zip(cases, in_processes(variants_of, [(arch, 0, c) for c in cases]), strict=True))
-    print(f"{len(made)} cases compiled after {time.monotonic() - began:.0f} s", flush=True)
-    stream = cupy.cuda.Stream(non_blocking=True)
-    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+    arch = gpu.require_gpu().arch
+    cases = permute_cases(PERMUTED, TENSORS, SEED)
+    made = dict(zip(cases, gpu.in_processes(variants_of, [(arch, 0, c) for c in cases]), strict=True))
+    print(f"{len(made)} cases compiled", flush=True)
+    with one_stream():
         bench = Permutes(asked.rounds)
         print(bench.trouble or "cuTENSOR is there", flush=True)
-        found = list(measured(cases, lambda c: bench.row(c, made[c]), asked.out, asked.seconds, began))
-    print(*summary(found, "over cutensor", PERMUTE_LIMIT), sep="\n")
-    print(spread(found), f"{time.monotonic() - began:.0f} s", sep="\n")
+        found = measured(cases, lambda c: bench.row(c, made[c][0]), asked)
+    print(*summary(found, "over cutensor", PERMUTE_LIMIT), spread(found), sep="\n")
     return verdict(sum(bool(row["wrong"]) for row in found), len(found), "results")
 
 
-def main() -> int:
+def main(args: list[str]) -> int:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=("rows", "permutes", "ready"))
-    parser.add_argument("out", nargs="?", default="", help="a file of one JSON object per line")
-    parser.add_argument("--columns", type=int, nargs="*", default=[])
-    parser.add_argument("--dtypes", nargs="*", default=["f64", *DTYPES])
-    parser.add_argument("--tensors", type=int, default=TENSORS, help="of each type")
-    parser.add_argument("--seed", type=int, default=SEED, help="of the tensors that are permuted")
+    parser.add_argument("what", choices=("rows", "permutes"))
+    parser.add_argument("out", help="a file of one JSON object per line")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=600.0, help="no further case is begun after these")
-    asked = parser.parse_args()
-    return {"rows": rows_main, "permutes": permutes_main, "ready": ready_main}[asked.what](asked)
+    asked = parser.parse_args(args)
+    return (rows_main if asked.what == "rows" else permutes_main)(asked)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -2,88 +2,63 @@
 
 python -m tests.gpu.permute_cases 2000          as many cases, compared with NumPy
 python -m tests.gpu.permute_cases 500 1500      the last quarter of them
+python -m tests.gpu.permute_cases plain         sixty small ones, every configuration, for a sanitizer
 
-Every second case converts its elements to another type.
+Every second case converts its elements to another type; none of the small ones does.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import random
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from layoutalg.codegen.gpu import Prepared, load_prepared, prepare, require_gpu, to_device, to_host
+from layoutalg.codegen import gpu
 from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.move.plan import configs
-from layoutalg.kernels.move.problem import PermuteProblem, normalise, reference
-from layoutalg.kernels.move.programs.permute import build
-from tests.gpu.counters import verdict
-from tests.permutations import random_buffers, random_conversion, random_problem, same_numbers
+from layoutalg.kernels.move import PermuteProblem, build_permute, normalise, permute_configs, reference
+from tests import permutations
+from tests.gpu import seeds
 
 MOST_ELEMS = 300_000
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A random problem and one of its kernels, ready to load."""
-
-    seed: int
-    problem: PermuteProblem
-    ready: Prepared
+def problem_of(seed: int, small: bool) -> PermuteProblem:
+    """The problem of a seed."""
+    draw = permutations.random_conversion if seed % 2 and not small else permutations.random_problem
+    return draw(random.Random(seed), 4000 if small else MOST_ELEMS)
 
 
-def compiled(seed: int, arch: str) -> Compiled:
-    """The problem of a seed, and the kernel of one of its configurations."""
-    rng = random.Random(seed)
-    p = (random_conversion if seed % 2 else random_problem)(rng, MOST_ELEMS)
-    x = normalise(p)
-    return Compiled(seed, p, prepare(build(x, rng.choice(configs(x, arch))), arch))
+def compiled(small: bool, asked: tuple[int, str]) -> list[gpu.Prepared]:
+    """The kernel of one of the configurations of a seed's problem; of a small one of all."""
+    seed, arch = asked
+    x = normalise(problem_of(seed, small))
+    configs = list(permute_configs(x, arch))
+    chosen = configs if small else [random.Random(~seed).choice(configs)]
+    return [gpu.prepare(build_permute(x, c), arch) for c in chosen]
 
 
-def wrong_cases(count: int, first: int = 0) -> Iterator[str]:
-    """Run the problems of `count` seeds; describe those whose result is not NumPy's."""
-    arch = require_gpu().arch
-    seeds = range(first, first + count)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
-        for case in pool.map(compiled, seeds, [arch] * count, chunksize=4):
-            if not _right(case):
-                yield f"seed {case.seed}: {case.problem}"
+def run(small: bool, seed: int, arch: str, kernels: Sequence[gpu.Prepared]) -> None:
+    """Launch a seed's kernels.  Raises AssertionError for a result that is not NumPy's."""
+    p = problem_of(seed, small)
+    x, (src, old) = normalise(p), permutations.random_buffers(p, seed)
+    expected, sides = reference(p, src, old), ((src, x.element_bytes), (old, x.result_bytes))
+    for kernel in kernels:  # of small ones a sanitizer sees each element's end
+        from_, to = (seeds.on_gpu(array, CARRIER[n], n if small else 16) for array, n in sides)
+        gpu.load_prepared(kernel)(src=from_, dst=to)
+        result: Any = gpu.to_host(to.view("uint8"))[: old.nbytes]
+        if p.result:
+            assert permutations.same_numbers(result.view(expected.dtype), expected, p.result.name), p
+        else:
+            assert (result == expected.view("uint8")).all(), p
 
 
-def _right(case: Compiled) -> bool:
-    p = case.problem
-    x, (src, old) = normalise(p), random_buffers(p, case.seed)
-    expected = reference(p, src, old)
-    on_gpu = _aligned(src, x.element_bytes), _aligned(old, x.result_bytes)
-    load_prepared(case.ready)(src=on_gpu[0], dst=on_gpu[1])
-    result = to_host(on_gpu[1].view("uint8"))[: old.nbytes]
-    if p.result:
-        return same_numbers(result.view(expected.dtype), expected, p.result.name)
-    return bool((result == expected.view("uint8")).all())
-
-
-def _aligned(array: Any, size: int) -> Any:
-    """The bytes of an array on the GPU, as elements of `size` bytes, padded to 16."""
-    import numpy
-
-    raw = numpy.zeros(-(-array.nbytes // 16) * 16, dtype="uint8")
-    raw[: array.nbytes] = array.view("uint8")
-    return to_device(raw).view(CARRIER[size])
-
-
-def main(args: list[str]) -> int:
-    """See the module's text."""
-    count, first = (*map(int, args), *(2000, 0)[len(args) :])
-    wrong = list(wrong_cases(count, first))
-    print(*wrong, sep="\n")
-    return verdict(len(wrong), count, "random permutes")
+def wrong_cases(every: Sequence[int], small: bool = False) -> Iterator[str]:
+    """Run the problems of some seeds; describe those whose result is not NumPy's."""
+    return seeds.wrong(partial(compiled, small), partial(run, small), every)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    small = sys.argv[1:] == ["plain"]
+    sys.exit(seeds.main(sys.argv[1:], partial(wrong_cases, small=small), "random permutes", 2000, range(60)))

@@ -9,12 +9,9 @@ layout is drawn from five strata; its accesses cover full and partial warps, 1 t
 
 from __future__ import annotations
 
-import csv
 import random
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -31,14 +28,11 @@ from layoutalg.dtype import DTYPES, DType
 from layoutalg.errors import AlignmentError, LayoutAlgError, UnsupportedError
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, product, size
-from tests.gpu.counters import verdict
+from tests.gpu.counters import METRICS, count_launches, verdict
 
 COUNT, SEED = 200, 20261121
 STRATA = ("plain", "padded", "not a power of two", "swizzled", "swizzled with carries")
-COUNTERS = {
-    "st": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-    "ld": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-}
+COUNTERS = {way: METRICS[f"{way}.shared"][0] for way in ("st", "ld")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,28 +158,16 @@ def launch_all() -> None:
             raise SystemExit(f"{probe.name} gives a wrong result: {probe}")
 
 
-def counted() -> dict[tuple[str, str], int]:
-    """Wavefronts by (kernel, metric), from one ncu run over all launches."""
-    ncu = shutil.which("ncu")
-    if ncu is None:
-        raise UnsupportedError("hardware counters need Nsight Compute: ncu is not on PATH")
-    command = [
-        ncu, "--csv", "--clock-control", "none", "--cache-control", "none",
-        "--metrics", ",".join(COUNTERS.values()), "--kernel-name", "regex:^probe_",
-        sys.executable, "-m", "tests.gpu.probe", "launch",
-    ]  # fmt: skip
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode:
-        raise RuntimeError(f"ncu failed:\n{run.stdout[-4000:]}\n{run.stderr[-4000:]}")
-    lines = csv.DictReader(run.stdout[run.stdout.index('"ID"') :].splitlines())
-    return {(r["Kernel Name"], r["Metric Name"]): int(r["Metric Value"].replace(",", "")) for r in lines}
-
-
-def rows(found: dict[tuple[str, str], int]) -> Iterator[tuple[Probe, str, SharedReport, int]]:
-    """(probe, way, prediction, measured wavefronts) of every access."""
-    for probe in probes():
+def rows(found: Iterable[Mapping[str, float]]) -> Iterator[tuple[Probe, str, SharedReport, int]]:
+    """(probe, way, prediction, measured wavefronts) of every access, of the counters of all launches."""
+    for probe, counts in zip(probes(), found, strict=True):
         for way, metric in COUNTERS.items():
-            yield probe, way, predicted(probe, way), found[probe.name, metric]
+            yield probe, way, predicted(probe, way), int(counts[metric])
+
+
+def counted() -> list[dict[str, float]]:
+    """The counters of all launches, from one ncu run."""
+    return count_launches("^probe_", tuple(COUNTERS.values()), "tests.gpu.probe", "launch")
 
 
 def main(args: list[str]) -> int:
@@ -194,22 +176,18 @@ def main(args: list[str]) -> int:
         launch_all()
         return 0
     table: dict[str, list[int]] = {s: [0, 0, 0, 0, 0] for s in STRATA}
-    wrong = 0
     for probe, way, report, measured in rows(counted()):
-        line = table[probe.stratum]
-        line[0] += 1
-        line[1] += report.total == measured
-        line[2] += not report.conflict_free
-        line[3] += measured
-        line[4] += report.method != "enumerated"
-        if report.total != measured:
-            wrong += 1
+        equal, closed = int(report.total == measured), int(report.method != "enumerated")
+        more = (1, equal, not report.conflict_free, measured, closed)
+        table[probe.stratum] = [a + b for a, b in zip(table[probe.stratum], more, strict=True)]
+        if not equal:
             print(f"{probe.name} {way}: {report.total} predicted, {measured} counted: {probe}")
     print("| layouts | accesses | equal | with conflicts | wavefronts counted | in closed form |")
     print("|---|---:|---:|---:|---:|---:|")
     for stratum, line in table.items():
         print(f"| {stratum} | {' | '.join(map(str, line))} |")
-    return verdict(wrong, sum(line[0] for line in table.values()), "accesses")
+    count, equal, *_ = map(sum, zip(*table.values(), strict=True))
+    return verdict(count - equal, count, "accesses")
 
 
 if __name__ == "__main__":

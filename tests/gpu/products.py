@@ -12,17 +12,12 @@ tests/products.py.  PyTorch has no strides below 0 and CuPy no bfloat16: what on
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import os
 import sys
-import tempfile
-import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 
 from layoutalg.errors import LayoutAlgError
-from tests.gpu.counters import verdict
-from tests.gpu.views import Cupy, Torch, context_is_lost, gpu_arch
+from tests.gpu import views
+from tests.gpu.timing import plainly
 from tests.hostgpu import planning_gpu
 from tests.products import Case, draw, run
 from tests.view_judge import Arrays, Host
@@ -41,22 +36,24 @@ def case_of(n: int, most: int) -> tuple[str, Case]:
     return "cupy" if backwards or n % 2 else "torch", case
 
 
-def compiled(asked: tuple[int, int, str]) -> None:
+def compiled(work: tuple[int, str, argparse.Namespace]) -> None:
     """Plan and compile what the case of an integer launches; what it raises is seen when it runs."""
-    number, most, arch = asked
+    number, arch, asked = work
     with planning_gpu(arch) as gpu:
         try:
-            run(case_of(number, most)[1], Host(gpu))
+            run(case_of(number, asked.most)[1], Host(gpu))
         except (LayoutAlgError, AttributeError, TypeError):
             return
 
 
-def run_all(seed: int, count: int, most: int) -> int:
+def run_all(asked: argparse.Namespace) -> int:
     """Run the cases; print those that are wrong, and return how many there are."""
-    libraries: dict[str, Arrays] = {"cupy": Cupy(), "torch": Torch()}
+    if asked.compiled:
+        plainly()
+    libraries: dict[str, Arrays] = {"cupy": views.Cupy(), "torch": views.Torch()}
     wrong, counts = 0, Counter[tuple[str, str]]()
-    for n in range(seed, seed + count):
-        name, case = case_of(n, most)
+    for n in range(asked.seed, asked.seed + asked.cases):
+        name, case = case_of(n, asked.most)
         counts[name, case.kind] += 1
         try:
             why = run(case, libraries[name])
@@ -65,8 +62,8 @@ def run_all(seed: int, count: int, most: int) -> int:
         if why:
             wrong += 1
             print(f"{name}, {case}\n    {why}", flush=True)
-        if context_is_lost():
-            print(f"the context is lost after {n + 1 - seed} cases", flush=True)
+        if views.context_is_lost():
+            print(f"the context is lost at case {n}", flush=True)
             return wrong
     for (name, kind), times in sorted(counts.items()):
         print(f"{name} {kind}: {times}")
@@ -76,39 +73,8 @@ def run_all(seed: int, count: int, most: int) -> int:
 
 def main(args: list[str]) -> int:
     """See the module's text."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cases", type=int, default=300)
-    parser.add_argument("--most", type=int, default=150, help="m, n and k at most")
-    parser.add_argument("--jobs", type=int, default=min(16, len(os.sched_getaffinity(0))))
-    parser.add_argument("--memcheck", type=int, default=0, help="cases to run under compute-sanitizer")
-    parser.add_argument("--compiled", action="store_true", help="run what is compiled already")
-    asked = parser.parse_args(args)
-    if asked.compiled:
-        import cupy
-
-        cupy.cuda.set_allocator(None)  # an allocation per array
-        return verdict(run_all(asked.seed, asked.cases, asked.most), asked.cases, "products")
-    count = asked.memcheck or asked.cases
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["LAYOUTALG_CACHE"] = folder
-        begin = time.perf_counter()
-        work = [(n, asked.most, gpu_arch()) for n in range(asked.seed, asked.seed + count)]
-        with ProcessPoolExecutor(asked.jobs, multiprocessing.get_context("spawn")) as pool:
-            for _ in pool.map(compiled, work, chunksize=4):
-                pass
-        print(f"compiled in {time.perf_counter() - begin:.0f} s", flush=True)
-        if asked.memcheck:
-            from tests.gpu.tools import sanitize
-
-            os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
-            given = ("--seed", str(asked.seed), "--cases", str(count), "--most", str(asked.most))
-            print(sanitize("memcheck", "tests.gpu.products", "--compiled", *given))
-            return 0
-        begin = time.perf_counter()
-        wrong = run_all(asked.seed, count, asked.most)
-        print(f"ran in {time.perf_counter() - begin:.0f} s")
-    return verdict(wrong, count, "products")
+    asked = views.options(__doc__, 300, 150, "m, n and k at most").parse_args(args)
+    return views.compiled_and_run(asked, compiled, run_all, "tests.gpu.products")
 
 
 if __name__ == "__main__":

@@ -5,63 +5,51 @@ python -m tests.gpu.relayouts 200        as many pairs of layouts, all their pla
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import sys
-from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from layoutalg.codegen.gpu import Cubin, compile_cubin, load_cubin, require_gpu, to_cuda, to_device, to_host
+import numpy as np
+
+from layoutalg.codegen import gpu
 from layoutalg.codegen.program import Kernel
 from layoutalg.registers import Conversion, convert_layout
-from tests.gpu.counters import verdict
-from tests.relayouts import as_words, expected_words, known_bits, random_pair, random_tile, relayout_kernel
+from tests import relayouts
+from tests.gpu import seeds
 
 ELEMENTS = ("u8", "f16", "f32", "f64", "c128")
+Made = tuple[Conversion, list[tuple[str, Kernel, gpu.Cubin]]]
 
 
-def compiled(seed: int, arch: str) -> list[tuple[int, Conversion, str, Kernel, Cubin]]:
-    """The kernels of all plans of a random conversion."""
-    found = convert_layout(*random_pair(seed), ELEMENTS[seed % len(ELEMENTS)], arch)
-    kernels = [(plan.kind, relayout_kernel(found, plan.kind)) for plan in (found.plan, *found.alternatives)]
-    return [
-        (seed, found, kind, kernel, compile_cubin(to_cuda(kernel, arch), kernel.name, arch))
-        for kind, kernel in kernels
-    ]
+def compiled(asked: tuple[int, str]) -> Made:
+    """A random conversion, and the kernels of all its plans."""
+    seed, arch = asked
+    found = convert_layout(*relayouts.random_pair(seed), ELEMENTS[seed % len(ELEMENTS)], arch)
+    made = (
+        (plan.kind, relayouts.relayout_kernel(found, plan.kind)) for plan in (found.plan, *found.alternatives)
+    )
+    return found, [(kind, k, gpu.compile_cubin(gpu.to_cuda(k, arch), k.name, arch)) for kind, k in made]
 
 
-def is_right(found: Conversion, kernel: Kernel, cubin: Cubin, seed: int) -> bool:
-    """One launch, compared with the definition."""
-    import numpy as np
-
+def run(seed: int, arch: str, made: Made) -> None:
+    """A launch of every plan.  Raises AssertionError for a result that is not the definition's."""
+    found, plans = made
     bits = found.element.bits
-    tile = random_tile(found.src, bits, seed)
-    expected = expected_words(found.src, found.dst, tile, bits)
-    src: Any = to_device(np.ascontiguousarray(as_words(tile, bits)).ravel())
-    dst = to_device(np.zeros(expected.size, np.uint32))
-    load_cubin(kernel, cubin, "")(src=src, dst=dst)
-    mask = known_bits(1 << found.places.in_bits["register"], bits)
-    return bool(((to_host(dst).reshape(expected.shape) ^ expected) & mask == 0).all())
+    tile = relayouts.random_tile(found.src, bits, seed)
+    expected = relayouts.expected_words(found.src, found.dst, tile, bits)
+    src: Any = gpu.to_device(np.ascontiguousarray(relayouts.as_words(tile, bits)).ravel())
+    mask = relayouts.known_bits(1 << found.places.in_bits["register"], bits)
+    for kind, kernel, cubin in plans:
+        dst = gpu.to_device(np.zeros(expected.size, np.uint32))
+        gpu.load_cubin(kernel, cubin, "")(src=src, dst=dst)
+        right = ((gpu.to_host(dst).reshape(expected.shape) ^ expected) & mask == 0).all()
+        assert right, f"{found.src} to {found.dst} by {kind}"
 
 
-def main(args: list[str]) -> int:
-    """See the module's text."""
-    count = int(args[0]) if args else 200
-    arch = require_gpu().arch
-    right: Counter[str] = Counter()
-    wrong = []
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
-        for plans in pool.map(compiled, range(count), [arch] * count, chunksize=4):
-            for seed, found, kind, kernel, cubin in plans:
-                if is_right(found, kernel, cubin, seed):
-                    right[kind] += 1
-                else:
-                    wrong.append(f"seed {seed}: {found.src} to {found.dst} by {kind}")
-    print(*wrong, f"of {count} random pairs: {dict(right)}", sep="\n")
-    return verdict(len(wrong), right.total() + len(wrong), "plans")
+def wrong_cases(every: Sequence[int]) -> Iterator[str]:
+    """Run the pairs of some seeds; describe those that a plan does not convert."""
+    return seeds.wrong(compiled, run, every)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(seeds.main(sys.argv[1:], wrong_cases, "random pairs", 200, ()))

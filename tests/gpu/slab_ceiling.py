@@ -20,30 +20,19 @@ slab of f32 and one of bf16 of as many bytes are one case.
 
 from __future__ import annotations
 
-import json
-import random
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 from layoutalg import Layout
 from layoutalg import codegen as cg
+from layoutalg.codegen import gpu
 from layoutalg.codegen.expr import Expr
-from layoutalg.codegen.gpu import (
-    Prepared,
-    device_copy,
-    device_empty,
-    in_processes,
-    load_prepared,
-    prepare,
-    random_normal,
-    require_gpu,
-)
 from layoutalg.codegen.instr import STG_WHOLE
 from layoutalg.errors import ResourceError
-from tests.gpu.timing import flush_buffer, medians_in_turn
+from tests.gpu.timing import Turns, one_stream, shown, write
 
 BOX_BYTES, VECTOR_BYTES = 8 << 10, 16
 BOXES = {1: 28, 2: 14, 3: 9}
@@ -51,7 +40,7 @@ BOXES = {1: 28, 2: 14, 3: 9}
 
 MOST_ELEMS, MOST_TURNS = 1 << 29, 1 << 12
 MODES = ("once", "refilled", "tma", "tma refilled")
-ROUNDS = 9
+ROUNDS, NBYTES = 9, 512 << 20
 
 
 @dataclass(frozen=True)
@@ -180,56 +169,36 @@ class SlabCopy:
         return k.build()
 
 
-def program(way: Way) -> cg.Program:
-    """The program of a way."""
+def ready(way: Way) -> gpu.Prepared:
+    """The program of a way, compiled."""
     made = SlabCopy(way)
-    return made.by_tma() if way.mode.startswith("tma") else made.by_lanes()
+    return gpu.prepare(made.by_tma() if way.mode.startswith("tma") else made.by_lanes(), "sm_90a")
 
 
-def ready(way: Way) -> Prepared:
-    """The same, compiled."""
-    return prepare(program(way), "sm_90a")
-
-
-def ways(clusters: tuple[int, ...] = (1, 2, 4, 8, 16)) -> Iterator[Way]:
+def ways(clusters: tuple[int, ...]) -> Iterator[Way]:
     """All ways that are measured."""
-    for width in (512, 256, 128, 64):
-        for cluster in clusters:
-            for blocks in BOXES:
-                for mode in MODES:
-                    if mode.startswith("tma"):
-                        yield Way(mode, width, cluster, blocks, 32)
-                    else:
-                        yield Way(mode, width, cluster, blocks, 512 if blocks == 1 else 256)
+    for width, cluster, blocks, mode in product((512, 256, 128, 64), clusters, BOXES, MODES):
+        threads = 32 if mode.startswith("tma") else 512 if blocks == 1 else 256
+        yield Way(mode, width, cluster, blocks, threads)
 
 
-def whole_columns(way: Way, resident: int, nbytes: int) -> int:
-    """Columns in f32 of a tensor of about so many bytes, whose slabs fill the GPU a whole number of times."""
-    turns = max(1, round(nbytes / (way.rows * way.width * resident)))
-    return turns * resident * way.width // 4
-
-
-def measured(
-    way: Way, loaded: Any, columns: int, arrays: Any, flush: Any, rng: random.Random
-) -> dict[str, Any]:
-    """The share of a plain copy that a way has, of a tensor with so many columns."""
-    import cupy
-
-    elems, resident = way.rows * columns, loaded.active_clusters
+def measured(way: Way, loaded: gpu.Loaded, arrays: tuple[Any, Any], turns: Turns) -> dict[str, Any]:
+    """The share of a plain copy that a way has, of slabs that fill the GPU a whole number of times."""
+    resident = loaded.active_clusters
+    slabs = resident * max(1, round(NBYTES / (way.rows * way.width * resident)))
+    columns = slabs * way.width // 4
+    elems = way.rows * columns
     x, y = arrays[0][:elems], arrays[1][:elems]
-    slabs = columns * 4 // way.width
-    clusters = min(resident, slabs)
     given = {"columns": columns, "x": x, "y": y}
     if "clusters" in [p.name for p in loaded.kernel.params]:
-        given |= {"clusters": clusters, "turns": -(-slabs // clusters)}
+        given |= {"clusters": resident, "turns": slabs // resident}
     y.fill(0)
     run = loaded.launcher(**given)
     run()
     if not bool((x == y).all()):
         raise SystemExit(f"{way}: wrong copy")
-    copy = device_copy(y, x)
-    us = medians_in_turn({"ours": run, "copy": copy, "again": copy}, ROUNDS, flush, rng)
-    cupy.cuda.Device().synchronize()
+    copy = gpu.device_copy(y, x)
+    us = turns.medians({"ours": run, "copy": copy, "again": copy})
     return asdict(way) | {
         "rows": way.rows, "columns": columns, "resident": resident, "us": us["ours"],
         "gbps": 8 * elems / us["ours"] / 1e3, "copy_gbps": 8 * elems / us["copy"] / 1e3,
@@ -237,33 +206,24 @@ def measured(
     }  # fmt: skip
 
 
-def main(args: list[str]) -> int:
+def main(args: list[str]) -> None:
     """See the module's text."""
-    import cupy
-    import torch
-
-    require_gpu()
-    rng, nbytes = random.Random(20261123), 512 << 20
     every = list(ways(tuple(map(int, args[1:])) or (1, 2, 4, 8, 16)))
-    made = in_processes(ready, every)
+    made, rows = gpu.in_processes(ready, every), list[dict[str, Any]]()
     print("compiled", len(made), flush=True)
-    stream, rows = cupy.cuda.Stream(non_blocking=True), []
-    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
-        flush = flush_buffer()
-        arrays = random_normal(nbytes * 5 // 16, 1, "f32"), device_empty((nbytes * 5 // 16,), "f4")
+    with one_stream():
+        turns, elems = Turns(ROUNDS), NBYTES * 5 // 16
+        arrays = gpu.random_normal(elems, 1, "f32"), gpu.device_empty((elems,), "f4")
         for way, one in zip(every, made, strict=True):
             try:
-                loaded = load_prepared(one)
+                loaded = gpu.load_prepared(one)
             except ResourceError as error:
                 print(way, error, flush=True)
                 continue
-            columns = whole_columns(way, loaded.active_clusters, nbytes)
-            rows.append(measured(way, loaded, columns, arrays, flush, rng))
-            shown = (f"{x}={y:.4g}" if isinstance(y, float) else f"{x}={y}" for x, y in rows[-1].items())
-            print(*shown, flush=True)
-            Path(args[0]).write_text(json.dumps(rows), encoding="utf-8")
-    return 0
+            rows.append(measured(way, loaded, arrays, turns))
+            shown(rows[-1])
+            write(args[0], rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -1,25 +1,16 @@
-"""Products of any size, batch and alignment on a GPU, beside float64: seeded, by the way that matmul chooses.
-
-python -m tests.gpu.test_any_size 400 7        so many cases from a seed, with what computed them
-"""
+"""Products of any size, batch and alignment on a GPU, beside float64, by the way that matmul chooses."""
 
 from __future__ import annotations
 
 import random
-import sys
-from collections import Counter
 from math import prod
 from typing import Any
 
-import pytest
-
 import layoutalg
-from layoutalg.codegen.gpu import gpu_status
-from tests.gpu.counters import verdict
 from tests.gpu.test_matmul import close
+from tests.gpu.tools import STATUS, needs_gpu
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 CASES = 240
 ODD = (1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65)
@@ -32,11 +23,8 @@ def laid_out(rng: random.Random, shape: tuple[int, ...], dtype: Any) -> Any:
     import torch
 
     *batch, rows, columns = shape
-    turned, pad, start = (
-        rng.random() < 0.4,
-        rng.choice([0, 0, 0, 1, 3, 8, 40]),
-        rng.choice([0, 0, 0, 1, 4, 8]),
-    )
+    turned, pad = rng.random() < 0.4, rng.choice([0, 0, 0, 1, 3, 8, 40])
+    start = rng.choice([0, 0, 0, 1, 4, 8])
     high, wide = (columns, rows) if turned else (rows, columns)
     if batch and rng.random() < 0.2:  # one for all
         return laid_out(rng, (rows, columns), dtype).expand(shape)
@@ -105,22 +93,3 @@ def test_random_products_are_those_of_float64() -> None:
     served = {family for _, family in found}
     if STATUS.arch.startswith("sm_90"):
         assert {"gemv", "gemm-simt", "gemm-sm80", "gemm-sm90", "gemm-sm90 from copies"} <= served, served
-
-
-def main(args: list[str]) -> int:
-    """See the module's text."""
-    count, seed = (int(x) for x in (*args, "400", "0")[:2])
-    counts: Counter[str] = Counter()
-    failures = 0
-    for n in range(seed, seed + count):
-        why, family = wrong(n)
-        counts[family] += 1
-        if why:
-            failures += 1
-            print(why, flush=True)
-    print(dict(counts))
-    return verdict(failures, count, "products")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

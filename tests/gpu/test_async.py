@@ -12,15 +12,13 @@ import numpy as np
 import pytest
 
 from layoutalg import codegen as cg
-from layoutalg.codegen.gpu import gpu_status, to_device, to_host
+from layoutalg.codegen.gpu import to_device, to_host
 from tests import hopper_programs
 from tests.codegen.test_hopper_show import SIZES, documented, given_for
+from tests.gpu.tools import needs_hopper
 from tests.hopper_programs import arguments, expected
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(
-    not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
-)
+pytestmark = needs_hopper
 
 RIGHT = ("scaled", "ring", "reduction", "shared_tile", "exchange", "persistent", "pushed", "handed", "uneven")
 

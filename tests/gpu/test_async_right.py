@@ -8,13 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status, load, to_device, to_host
+from layoutalg.codegen.gpu import load, to_device, to_host
 from tests.async_clusters import RIGHT
+from tests.gpu.tools import needs_hopper
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(
-    not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
-)
+pytestmark = needs_hopper
 
 
 @pytest.mark.parametrize("name", list(RIGHT))

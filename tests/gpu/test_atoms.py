@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 
 from layoutalg.atoms import CopyAtom, MMAAtom, hold, run_copy, run_mma
-from layoutalg.codegen.gpu import gpu_status
 from tests.gpu.atoms import MATRIX_ATOMS, OPERANDS, WARP_ATOMS, ask_matrix, ask_mma, pack, unpack
+from tests.gpu.tools import needs_hopper
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(
-    not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
-)
+pytestmark = needs_hopper
 
 
 @pytest.mark.parametrize("atom", WARP_ATOMS, ids=str)

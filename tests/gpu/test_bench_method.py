@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status, watching
+from layoutalg.codegen.gpu import watching
 from layoutalg.kernels import find_family
 from layoutalg.kernels.bench import LATER_HALF, Method, Timed, benchmark
-from tests.gpu.tools import alone
+from tests.gpu.tools import alone, needs_gpu
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 
 def test_the_gpu_is_read() -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status
 from layoutalg.kernels.gemm.problem import gemm_problem, matrices, scalar_words
 from tests.gemm_cases import arguments, packed, unpacked
 from tests.gpu.gemm_launch import CONFIGS, launch_all, load_all, result, small_ways, steps
-from tests.gpu.tools import sanitize
+from tests.gpu.tools import STATUS, needs_gpu, sanitize
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 UNIT = {"f16": 2.0**-11, "bf16": 2.0**-8, "tf32": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
 """Unit roundoff of operands; sums are f32 (f64 for f64)."""
@@ -49,7 +47,7 @@ def test_random_numbers_are_within_the_error_bound(
     args["d"][:] = ~np.zeros_like(args["d"])
     choices = CONFIGS[name](p, STATUS.arch)
     config = next((c for c in choices if c.splits > 1), choices[0]) if parts else choices[0]
-    found = unpacked(result(p, config, args, load_all([(p, config)])[0]), p.result.name).reshape(m, n)
+    found = unpacked(result(args, load_all([(p, config)])[0]), p.result.name).reshape(m, n)
     a, b = matrices(p, unpacked(args["a"], dtype), unpacked(args["b"], dtype))
     exact, magnitude = a @ b, np.abs(a) @ np.abs(b)
     sums = UNIT["f64" if dtype == "f64" else "f32"]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status, load, to_cuda
+from layoutalg.codegen.gpu import load, to_cuda
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.matrix import arguments, buffers
-from tests.gpu.tools import counters, sanitize
+from tests.gpu.tools import STATUS, counters, needs_gpu, sanitize
 from tests.sequences import MATRIX_OPS
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 DTYPES = ("u8", "f16", "f32", "f64", "c128")
 SIZES = ((1, 1), (1, 1000), (1000, 1), (127, 257), (509, 1021), (1024, 2048), (2049, 1031))
@@ -67,7 +66,7 @@ def test_a_launch_with_foreign_arguments_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", ["memcheck", "racecheck", "synccheck"])
 def test_the_sanitizer_is_silent(kind: str) -> None:
-    assert "launches correct" in sanitize(kind, "tests.gpu.launch", "all")
+    assert "launches correct" in sanitize(kind, "tests.gpu.counters", "plain")
 
 
 def test_predictions_equal_the_hardware_counters() -> None:

@@ -7,33 +7,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from layoutalg import arch
 from layoutalg.algebra import tile_to_shape
-from layoutalg.arch import (
-    HOPPER_MODES,
-    SWIZZLE_MODES,
-    Major,
-    SmemDescriptor,
-    SwizzleMode,
-    TensorMap,
-    atom_layout,
-)
-from layoutalg.codegen.gpu import encode_tiled, gpu_status
+from layoutalg.arch import Major, SmemDescriptor, SwizzleMode, TensorMap
+from layoutalg.codegen.gpu import encode_tiled
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 from layoutalg.legality import canonical_layout, check_tma, check_wgmma
 from tests.gpu.hopper import FILL, tma_load, wgmma
+from tests.gpu.tools import needs_hopper
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(
-    not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
-)
+pytestmark = needs_hopper
 DATA = Path(__file__).parents[1] / "data"
 SHARED_BYTES = 96 * 1024
 OTHER_BYTES = 8 * 1024
@@ -51,8 +41,6 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 def encoded(element: str, values: NDArray[Any]) -> NDArray[Any]:
     """Small non-negative integers as the bytes of an element type."""
-    import numpy as np
-
     typed: NDArray[Any]
     if element == "e4m3":
         table = {0: 0}
@@ -72,8 +60,6 @@ def addresses_read(
     element: str, descriptor: SmemDescriptor, operand: str, shape: tuple[int, int], major: Major
 ) -> NDArray[Any]:
     """The byte address that wgmma reads for every element of an operand: the other is unit vectors."""
-    import numpy as np
-
     element_bytes, (mn, k) = dtype(element).nbytes, shape
     n = mn if operand == "B" else k
     units = np.zeros((64 if operand == "B" else n, k))
@@ -112,15 +98,13 @@ def test_what_wgmma_reads() -> None:
 
 
 def test_what_tma_writes() -> None:
-    import numpy as np
-
     for row in rows("h200_tma_writes"):
         element, dims = dtype(row["element"]), row["dims"]
         last = sum((n - 1) * d for n, d in zip(dims[1:], row["strides_bytes"], strict=True))
         words = np.arange((last + dims[0] * element.nbytes) // 2, dtype=np.uint16)
         tensor_map = TensorMap(
             element, tuple(dims), tuple(row["strides_bytes"]), tuple(row["box"]),
-            tuple(row["element_strides"]), mode=SWIZZLE_MODES[row["mode"]],
+            tuple(row["element_strides"]), mode=arch.SWIZZLE_MODES[row["mode"]],
         )  # fmt: skip
         expected = 16 * len(row["chunks"])
         arrived, memory = tma_load(words.view(np.uint8), tensor_map, row["address"], expected, 16 * 1024)
@@ -140,23 +124,21 @@ def test_what_the_driver_takes() -> None:
     for row in rows("h200_tensor_maps"):
         tensor_map = TensorMap(
             dtype(row["element"]), tuple(row["dims"]), tuple(row["strides_bytes"]), tuple(row["box"]),
-            tuple(row["element_strides"]), row["interleave_bytes"], SWIZZLE_MODES[row["mode"]],
+            tuple(row["element_strides"]), row["interleave_bytes"], arch.SWIZZLE_MODES[row["mode"]],
             nan_fill=row["nan_fill"],
         )  # fmt: skip
         assert encode_tiled(tensor_map, memory.data.ptr + row["address"])[0] == row["status"], row
 
 
 @pytest.mark.parametrize("major", ["K", "MN"])
-@pytest.mark.parametrize("mode", HOPPER_MODES, ids=str)
+@pytest.mark.parametrize("mode", arch.HOPPER_MODES, ids=str)
 def test_a_product_from_checked_layouts(mode: SwizzleMode, major: Major) -> None:
     """D = A B of whole tiles: operands laid out by `tile_to_shape`, every descriptor from `check_wgmma`."""
-    import numpy as np
-
     k, rng = 64, np.random.default_rng(3)
     image = np.zeros(64 * 1024, np.uint8)
     matrices, operands = [], []
     for name, rows_, base in (("A", 64, 1024), ("B", 128, 17 * 1024)):
-        tile = tile_to_shape(atom_layout(f"Layout_{major}_{mode.atom}_Atom", "f16"), (rows_, k))
+        tile = tile_to_shape(arch.atom_layout(f"Layout_{major}_{mode.atom}_Atom", "f16"), (rows_, k))
         values = rng.integers(-8, 9, (rows_, k)).astype(np.float16)
         memory = image[base : base + 2 * rows_ * k].view(np.float16)
         for crd in np.ndindex(rows_, k):
@@ -174,8 +156,6 @@ def test_a_product_from_checked_layouts(mode: SwizzleMode, major: Major) -> None
 
 def test_a_copy_that_is_refused_lands_elsewhere() -> None:
     """The pattern rule, seen: a 128-byte swizzle from address 128 is not the layout moved by 128 bytes."""
-    import numpy as np
-
     tensor = Layout((8, 64), (64, 1))
     source = np.arange(8 * 64, dtype=np.uint16)
     assert check_tma(tensor, (8, 64), "f16", mode=128, shared_alignment_bytes=128).broken == ("tma.pattern",)

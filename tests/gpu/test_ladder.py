@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status
 from layoutalg.kernels import FAMILIES, verify
-from tests.gpu.tools import counters
+from tests.gpu.tools import counters, needs_gpu
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 TYPES = {"gemm-sm75": ("f16",), "gemm-sm80": ("f16", "bf16", "tf32", "s8"), "gemm-simt": ("f32", "f64")}
 

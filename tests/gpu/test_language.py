@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from layoutalg import codegen as cg
-from layoutalg.codegen.gpu import gpu_status, to_device, to_host
+from layoutalg.codegen.gpu import to_device, to_host
 from layoutalg.kernels import FAMILIES, verify
+from tests.gpu.tools import needs_gpu
 from tests.mutants.texts import finding, listed
 
-pytestmark = pytest.mark.skipif(not gpu_status().available, reason="needs a GPU")
+pytestmark = needs_gpu
 
 SEED = 20261122
 GPU_MUTANTS = [m for m in listed() if m.verdict == "gpu"]

@@ -11,10 +11,11 @@ import pytest
 
 from layoutalg.codegen.gpu import gpu_status
 from tests.command import answer
+from tests.gpu.tools import needs_gpu
 from tests.launchers import SOFTMAX, TRANSPOSE, linked
 from tests.nvcc import needs_nvcc
 
-pytestmark = pytest.mark.skipif(not gpu_status().available, reason="needs a GPU")
+pytestmark = needs_gpu
 
 SEED = 20261123
 

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 import layoutalg
-from layoutalg.codegen.gpu import gpu_status
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
-from tests.gpu.tools import tool
+from tests.gpu.tools import needs_gpu, tool
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 KINDS = ("float32", "float16", "bfloat16", "float64")
 

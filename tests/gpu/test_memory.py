@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status
-from tests.gpu.tools import counters
+from tests.gpu.tools import counters, needs_gpu
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 
 def test_memory_moves_what_is_predicted(tmp_path: Path) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status
-from tests.gpu.tools import counters, sanitize
+from tests.gpu.tools import counters, needs_gpu, sanitize
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 
 def test_2000_random_permutes_equal_numpy() -> None:
     from tests.gpu.permute_cases import wrong_cases
 
-    assert list(wrong_cases(2000)) == []
+    assert list(wrong_cases(range(2000))) == []
 
 
 def test_arrays_of_two_libraries_on_their_streams() -> None:
@@ -40,7 +38,7 @@ def test_formats_of_relayout() -> None:
 
 @pytest.mark.parametrize("kind", ["memcheck", "racecheck", "synccheck"])
 def test_the_sanitizer_is_silent(kind: str) -> None:
-    assert "launches correct" in sanitize(kind, "tests.gpu.permute_launch", "all")
+    assert "launches correct" in sanitize(kind, "tests.gpu.permute_cases", "plain")
 
 
 def test_predictions_equal_the_hardware_counters() -> None:

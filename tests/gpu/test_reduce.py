@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from layoutalg.codegen.gpu import gpu_status
-from tests.gpu.tools import counters, sanitize
+from tests.gpu.tools import counters, needs_gpu, sanitize
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 
 def test_600_random_reductions_are_within_the_bound() -> None:
     from tests.gpu.reduce_cases import wrong_cases
 
-    assert list(wrong_cases(600)) == []
+    assert list(wrong_cases(range(600))) == []
 
 
 @pytest.mark.parametrize("kind", ["memcheck", "racecheck", "synccheck"])
 def test_the_sanitizer_is_silent(kind: str) -> None:
-    assert "launches correct" in sanitize(kind, "tests.gpu.reduce_launch", "all")
+    assert "launches correct" in sanitize(kind, "tests.gpu.reduce_cases", "plain")
 
 
 def test_predicted_sectors_equal_the_hardware_counters() -> None:
     counters()
-    from tests.gpu.reduce_counters import SMALL, measure
+    from tests.gpu.row_counters import SMALL, measure
 
-    assert [str(row) for row in measure(SMALL) if row.refuted] == []
+    assert [str(row) for row in measure(SMALL["reductions"]) if row.refuted] == []
 
 
 def test_300_random_calls_of_each_fold_are_their_definition() -> None:

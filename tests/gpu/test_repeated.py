@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from layoutalg import ops
-from layoutalg.codegen.gpu import gpu_status
+from tests.gpu.tools import needs_gpu
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 
 def test_addresses_come_and_go() -> None:

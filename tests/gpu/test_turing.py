@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
-from layoutalg.codegen.gpu import gpu_status
+from tests.gpu.tools import needs_gpu
 from tests.gpu.turing import check
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+pytestmark = needs_gpu
 
 
 def test_the_ptx_of_sm_75_gives_the_definition() -> None:

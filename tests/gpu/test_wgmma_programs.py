@@ -13,53 +13,35 @@ import pytest
 
 from layoutalg import codegen as cg
 from layoutalg.arch import Major
-from layoutalg.codegen.gpu import gpu_status, to_device, to_host
+from layoutalg.codegen.gpu import to_device, to_host
 from layoutalg.codegen.program import Kernel
-from tests.wgmma_programs import (
-    Case,
-    all_pairs,
-    cases,
-    epilogue,
-    expected,
-    multicast,
-    numbers,
-    one_block,
-    operands,
-    result,
-    ring,
-    ring_operands,
-    wide,
-)
+from tests import wgmma_programs as programs
+from tests.gpu.tools import needs_hopper
+from tests.wgmma_programs import Case, expected
 
-STATUS = gpu_status()
-pytestmark = pytest.mark.skipif(
-    not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
-)
-EVERY = list(dict.fromkeys([*cases(), *all_pairs()]))
+pytestmark = needs_hopper
+EVERY = list(dict.fromkeys([*programs.cases(), *programs.all_pairs()]))
 
 
 @pytest.mark.parametrize("case", EVERY, ids=str)
 def test_a_product_is_right(case: Case) -> None:
-    a, b = operands(case)
-    d = to_device(result(case))
-    cg.launch(one_block(case), {"a": to_device(a.stored), "b": to_device(b.stored), "d": d})
+    a, b = programs.operands(case)
+    d = to_device(programs.result(case))
+    cg.launch(programs.one_block(case), {"a": to_device(a.stored), "b": to_device(b.stored), "d": d})
     assert (to_host(d) == expected(a, b)).all()
 
 
 RINGS: dict[str, Callable[[], Kernel]] = {
-    "2": lambda: ring(2),
-    "3": lambda: ring(3, lag=1),
-    "4": lambda: ring(4, lag=1, registers=(40, 232)),
-    "5": lambda: ring(5, lag=2),
-    "multicast": multicast,
-}
+    "2": lambda: programs.ring(2), "3": lambda: programs.ring(3, lag=1), "5": lambda: programs.ring(5, lag=2),
+    "4": lambda: programs.ring(4, lag=1, registers=(40, 232)), "multicast": programs.multicast,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RINGS)
 @pytest.mark.parametrize("sizes", [(256, 128, 64), (512, 384, 448), (2048, 1024, 1024)], ids=str)
 def test_a_ring_of_boxes_is_right(name: str, sizes: tuple[int, int, int]) -> None:
     m, n, depth = sizes
-    a, b = ring_operands(m, n, depth)
+    a, b = programs.ring_operands(m, n, depth)
     d = to_device(np.zeros((m, n), np.float32))
     given: dict[str, Any] = {"a": to_device(a.stored), "b": to_device(b.stored), "d": d}
     kernel = RINGS[name]()
@@ -70,15 +52,15 @@ def test_a_ring_of_boxes_is_right(name: str, sizes: tuple[int, int, int]) -> Non
 
 @pytest.mark.parametrize("columns", [64, 128])
 def test_an_epilogue_by_stmatrix_and_tma_is_right(columns: int) -> None:
-    a, b = operands(Case("f16", "f16", "f32", n=columns))
+    a, b = programs.operands(Case("f16", "f16", "f32", n=columns))
     d = to_device(np.zeros((64, columns), np.float16))
-    cg.launch(epilogue(columns), {"a": to_device(a.stored), "b": to_device(b.stored), "d": d})
+    cg.launch(programs.epilogue(columns), {"a": to_device(a.stored), "b": to_device(b.stored), "d": d})
     assert (to_host(d) == expected(a, b)).all()
 
 
 @pytest.mark.parametrize("major", ["K", "MN"])
 def test_several_instructions_along_every_mode_are_right(major: Major) -> None:
-    a, b = numbers("f16", (128, 128), 1, turned=major == "MN"), numbers("f16", (128, 128), 2)
+    a, b = (programs.numbers("f16", (128, 128), n, turned=n == 1 and major == "MN") for n in (1, 2))
     d = to_device(np.zeros((128, 128), np.float32))
-    cg.launch(wide(major), {"a": to_device(a.stored), "b": to_device(b.stored), "d": d})
+    cg.launch(programs.wide(major), {"a": to_device(a.stored), "b": to_device(b.stored), "d": d})
     assert (to_host(d) == expected(a, b)).all()

@@ -8,17 +8,28 @@ clock that drifts meets all of them alike.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import random
-from collections.abc import Callable, Hashable, Mapping
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf
+from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-AHEAD_CYCLES = 60_000
-"""What the GPU waits for before a launch, so that the host is ahead of it."""
+from layoutalg.codegen.gpu import require_gpu
+
+AHEAD_CYCLES, CALL_CYCLES = 60_000, 400_000
+"""The GPU waits so long before a launch, so that the host is ahead of it; before a call of an operation,
+which may make copies and launch twice, 0.2 ms."""
 
 FLUSH_ELEMS = 64 << 20
 """Elements of 4 bytes that are read before a launch: several times what an L2 holds."""
+
+SEED = 20261123
+"""Of the order of contenders, where a study has none of its own."""
 
 Run = Callable[[], object]
 Name = TypeVar("Name", bound=Hashable)
@@ -31,46 +42,104 @@ def flush_buffer() -> Any:
     return cupy.zeros(FLUSH_ELEMS, "f4")
 
 
-def timed_us(run: Run, flush: Any, cycles: int = AHEAD_CYCLES) -> float:
-    """Microseconds of one launch on a cold L2."""
+@dataclass
+class Turns:
+    """`rounds` in which each contender is launched once; what takes `once_us` or longer is timed once."""
+
+    rounds: int
+    seed: int = SEED
+    cycles: int = AHEAD_CYCLES
+    once_us: float = inf
+    flush: Any = field(default_factory=flush_buffer)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+
+    def us(self, run: Run, cycles: int = 0) -> float:
+        """Microseconds of one launch on a cold L2."""
+        import cupy
+        import torch
+
+        before, after = cupy.cuda.Event(), cupy.cuda.Event()
+        self.flush.sum()
+        torch.cuda._sleep(cycles or self.cycles)
+        before.record()
+        run()
+        after.record()
+        after.synchronize()
+        return float(cupy.cuda.get_elapsed_time(before, after)) * 1e3
+
+    def times(self, runs: Mapping[Name, Run], rounds: int = 0) -> dict[Name, list[float]]:
+        """Microseconds of each in every round."""
+        times: dict[Name, list[float]] = {name: [] for name in runs}
+        for _ in range(rounds or self.rounds):
+            for name in self.rng.sample(list(runs), len(runs)):
+                if not times[name] or times[name][0] < self.once_us:
+                    times[name].append(self.us(runs[name]))
+        return times
+
+    def medians(self, runs: Mapping[Name, Run], rounds: int = 0) -> dict[Name, float]:
+        """The median of the microseconds of each."""
+        return {name: median(us) for name, us in self.times(runs, rounds).items()}
+
+
+@contextlib.contextmanager
+def one_stream() -> Iterator[None]:
+    """Launches of CuPy and PyTorch go to one stream, which waits for no other."""
     import cupy
     import torch
 
-    before, after = cupy.cuda.Event(), cupy.cuda.Event()
-    flush.sum()
-    torch.cuda._sleep(cycles)
-    before.record()
-    run()
-    after.record()
-    after.synchronize()
-    return float(cupy.cuda.get_elapsed_time(before, after)) * 1e3
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+        yield
 
 
-def times_in_turn(
-    runs: Mapping[Name, Run],
-    rounds: int,
-    flush: Any,
-    rng: random.Random,
-    cycles: int = AHEAD_CYCLES,
-    once_us: float = inf,
-) -> dict[Name, list[float]]:
-    """Microseconds of each in every round; what takes `once_us` or longer is timed in the first alone."""
-    times: dict[Name, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name in rng.sample(list(runs), len(runs)):
-            if not times[name] or times[name][0] < once_us:
-                times[name].append(timed_us(runs[name], flush, cycles))
-    return times
+def free() -> None:
+    """Give the memory of a case back."""
+    import cupy
+    import torch
+
+    cupy.get_default_memory_pool().free_all_blocks()
+    torch.cuda.empty_cache()
 
 
-def medians_in_turn(
-    runs: Mapping[Name, Run],
-    rounds: int,
-    flush: Any,
-    rng: random.Random,
-    cycles: int = AHEAD_CYCLES,
-    once_us: float = inf,
-) -> dict[Name, float]:
-    """The median of the microseconds of each, launched in turn."""
-    found = times_in_turn(runs, rounds, flush, rng, cycles, once_us)
-    return {name: median(times) for name, times in found.items()}
+def plainly() -> None:
+    """Give each array an allocation of its own, so that a sanitizer sees its ends."""
+    import cupy
+
+    cupy.cuda.set_allocator(None)
+
+
+def torch_type(name: str) -> Any:
+    """PyTorch's type of an element."""
+    import torch
+
+    widths = {"f": "float", "u": "uint", "s": "int"}
+    return torch.bfloat16 if name == "bf16" else getattr(torch, widths[name[0]] + name[1:])
+
+
+def as_torch(x: Any, dtype: str, shape: Sequence[int]) -> Any:
+    """The bytes of an array of CuPy as a tensor."""
+    import torch
+
+    return torch.as_tensor(x.view("u1"), device="cuda").view(torch_type(dtype)).reshape(tuple(shape))
+
+
+def shown(row: Mapping[str, Any], *without: str) -> None:
+    """Print what a row has, by name."""
+    items = (
+        (name, f"{x:.4g}" if isinstance(x, float) else x) for name, x in row.items() if name not in without
+    )
+    print(*(f"{name}={x}" for name, x in items), flush=True)
+
+
+def write(path: str | Path, rows: Sequence[Mapping[str, Any]], name: str = "rows", **more: Any) -> None:
+    """Put what is known so far into a file, a line per row, with the device and the date."""
+    head = {"device": require_gpu().name, "date": time.strftime("%Y-%m-%d"), **more}
+    lines = ",\n".join(map(json.dumps, rows))
+    Path(path).write_text(f"{json.dumps(head)[:-1]}, {json.dumps(name)}: [\n{lines}\n]}}\n", encoding="utf-8")
+
+
+def write_lines(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The same without a head: a JSON object per line."""
+    Path(path).write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The CUDA toolkit's tools that tests run other processes under; a driver and CuPy come without them."""
+"""Marks of tests that need a GPU, and tools of the CUDA toolkit that they run other processes under."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ import subprocess
 import sys
 
 import pytest
+
+from layoutalg.codegen.gpu import gpu_status
+
+STATUS = gpu_status()
+needs_gpu = pytest.mark.skipif(not STATUS.available, reason=f"needs a GPU: {STATUS.reason}")
+needs_hopper = pytest.mark.skipif(
+    not STATUS.arch.startswith("sm_90"), reason=f"needs a Hopper GPU: {STATUS.reason or STATUS.name}"
+)
 
 
 def tool(name: str) -> str:

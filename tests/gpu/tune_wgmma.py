@@ -18,7 +18,6 @@ tests.gpu.fit_wgmma fits the law to what this writes, and judges it.
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 import time
@@ -26,32 +25,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import inf
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from layoutalg.codegen.gpu import (
-    CompiledSequence,
-    compile_sequence,
-    device_array,
-    in_processes,
-    random_normal,
-    require_gpu,
-)
+from layoutalg.codegen.gpu import CompiledSequence, compile_sequence, in_processes, require_gpu
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels.baselines import torch_matmul
-from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
 from layoutalg.kernels.gemm.choice.heuristic import SM90, offered_splits
 from layoutalg.kernels.gemm.choice.sm90_time import sm90_clock
 from layoutalg.kernels.gemm.choice.tables import deepest
-from layoutalg.kernels.gemm.family import differs
 from layoutalg.kernels.gemm.launches import called_launches
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
-from tests.gpu.gemm_launch import launcher
+from tests.gpu.gemm_launch import Product
 from tests.gpu.hopper_products import SIZES
-from tests.gpu.timing import flush_buffer, times_in_turn
+from tests.gpu.timing import Run, Turns, one_stream, write
 
 SEEDS = {
     "fitted": 20261501, "few": 20261124, "near": 20261126, "fresh-few": 20261125, "study": 20261404,
@@ -86,29 +73,24 @@ def _rounded(line: int, size: float) -> int:
     return line * max(1, round(size / line))
 
 
-def _any(rng: random.Random, line: int, kind: int) -> tuple[int, int, int]:
+def _any(rng: random.Random, line: int, kind: int) -> tuple[int, ...]:
     """Of any shape, with few rows, near a square."""
     near = 2 ** rng.uniform(9, 13)
-    sizes = [
-        near * 2 ** rng.uniform(-1, 1) if kind == 2 else 2 ** rng.uniform(6, 8 if kind == 1 else 14),
-        near * 2 ** rng.uniform(-1, 1) if kind == 2 else 2 ** rng.uniform(8, 14),
-        near * 2 ** rng.uniform(-1, 1) if kind == 2 else 2 ** rng.uniform(7, 14),
-    ]
-    m, n, k = (_rounded(line, size) for size in sizes)
-    return m, n, k
+    ranges = ((6, 8 if kind == 1 else 14), (8, 14), (7, 14))
+    sizes = (near * 2 ** rng.uniform(-1, 1) if kind == 2 else 2 ** rng.uniform(*ends) for ends in ranges)
+    return tuple(_rounded(line, size) for size in sizes)
 
 
-def _few(rng: random.Random, line: int, kind: int) -> tuple[int, int, int]:
+def _few(rng: random.Random, line: int, kind: int) -> tuple[int, ...]:
     """64 to 256 rows, nearly a third of them 128."""
     rows = max(64, _rounded(line, 2 ** rng.uniform(6, 8)))
     n, k = (_rounded(line, 2 ** rng.uniform(8, most)) for most in (15, 14))
     return 128 if rng.random() < 0.3 else rows, n, k
 
 
-def _near(rng: random.Random, line: int, kind: int) -> tuple[int, int, int]:
+def _near(rng: random.Random, line: int, kind: int) -> tuple[int, ...]:
     """1024 to 8192 each."""
-    m, n, k = (_rounded(line, 2 ** rng.uniform(10, 13)) for _ in range(3))
-    return m, n, k
+    return tuple(_rounded(line, 2 ** rng.uniform(10, 13)) for _ in range(3))
 
 
 def grid(p: GemmProblem) -> Iterator[Sm90Config]:
@@ -138,6 +120,13 @@ def compiled(asked: tuple[GemmProblem, Sm90Config]) -> str:
     return ""
 
 
+def compile_all(asked: Iterator[tuple[GemmProblem, Sm90Config]]) -> None:
+    """Compile the kernels of all ways into the cache, each once; print what is refused."""
+    kinds = {tuple(map(id, called_launches(*way).kernels)): way for way in asked}
+    refused = [why for why in in_processes(compiled, list(kinds.values())) if why]
+    print(f"{len(kinds)} kernels", *refused, sep="\n", flush=True)
+
+
 def tried(p: GemmProblem) -> tuple[Sm90Config, ...]:
     """The choices that are not expected to be far behind the first, the offered ones before others."""
     offered, clock = SM90.timed(p)[0], sm90_clock(p, 132)
@@ -147,13 +136,13 @@ def tried(p: GemmProblem) -> tuple[Sm90Config, ...]:
     return tuple(sorted(near, key=lambda c: c not in own)[:MOST])
 
 
-def ready(p: GemmProblem, config: Sm90Config, given: dict[str, Any]) -> Any:
-    """A launch, by kernels that other problems have too."""
+def ready(p: GemmProblem, config: Sm90Config) -> CompiledSequence:
+    """The launches of a way, by kernels that other problems have too."""
     sequence = called_launches(p, config)
     kernels = tuple(map(id, sequence.kernels))
     if kernels not in SEEN:
         SEEN[kernels] = sequence, compile_sequence(sequence, "sm_90")
-    return launcher(replace(SEEN[kernels][1], sequence=sequence), given)
+    return replace(SEEN[kernels][1], sequence=sequence)
 
 
 SHARED = [("cluster_m", 1), *(("cluster_" + x, n) for x, n in product("mn", (2, 4))),
@@ -161,83 +150,48 @@ SHARED = [("cluster_m", 1), *(("cluster_" + x, n) for x, n in product("mn", (2, 
 """Clusters of the grid."""
 
 SEEN: dict[tuple[int, ...], tuple[Any, CompiledSequence]] = {}
-"""What is loaded of kernels, by their places in memory, which are held here."""
+"""Kernels that are compiled, by their places in memory, which are held here."""
 
 
-def measured(p: GemmProblem, flush: Any, rng: random.Random) -> dict[str, Any]:
+def measured(p: GemmProblem, turns: Turns) -> dict[str, Any]:
     """The medians of cuBLAS and of the choices, in microseconds."""
-    import cupy
-
-    a, b = random_normal(p.a_elems, 1, "bf16"), random_normal(p.b_elems, 2, "bf16")
-    d, expected = (device_array((p.m, p.n), random_normal(1, 0, "bf16").dtype) for _ in range(2))
-    given = {x: y.view(CARRIER[y.itemsize]) for x, y in (("a", a), ("b", b), ("d", d))}
-    given |= scalar_words(p, "alpha", 1.0)
-    cublas = torch_matmul(expected, a.reshape(p.m, p.k), b.reshape(p.n, p.k).T, "bf16")
-    if cublas is None:
-        raise SystemExit("PyTorch is needed for cuBLAS")
-    cublas()
-    runs = {"cublas": cublas, "again": cublas}
-    for config in tried(p):
-        run = ready(p, config, given)
-        d.fill(0)
-        run()
-        cupy.cuda.Device().synchronize()
-        if wrong := differs(d, expected, p):
-            raise SystemExit(f"{p} as {config!r}: {wrong}")
-        runs[str(config)] = run
-    times: dict[str, list[float]] = {name: [] for name in runs}
-
-    def rounds(count: int, names: list[str]) -> None:
-        for name, found in times_in_turn({name: runs[name] for name in names}, count, flush, rng).items():
-            times[name] += found
-
-    rounds(2, list(runs))
-    best = min(min(found) for name, found in times.items() if name not in ("cublas", "again"))
-    near = [name for name, found in times.items() if min(found) <= LATE * best]
-    rounds(ROUNDS, [*{"cublas", "again"}.union(near)])
+    on_gpu = Product(p)
+    runs: dict[str, Run] = {"cublas": on_gpu.cublas, "again": on_gpu.cublas}
+    runs |= {str(config): on_gpu.run(ready(p, config), config) for config in tried(p)}
+    times = turns.times(runs, 2)
+    least = {name: min(found) for name, found in times.items()}
+    best = min(us for name, us in least.items() if name not in ("cublas", "again"))
+    near = {
+        name: run for name, run in runs.items() if least[name] <= LATE * best or name in ("cublas", "again")
+    }
+    for name, found in turns.times(near).items():
+        times[name] += found
     us = {name: float(f"{median(found):.4g}") for name, found in times.items()}
     vendor = {"cublas_us": us.pop("cublas"), "again_us": us.pop("again")}
     return {"m": p.m, "n": p.n, "k": p.k, **vendor, "choices": us}
 
 
-def main(args: list[str]) -> int:
+def main(args: list[str]) -> None:
     """See the module's text."""
-    import cupy
-    import torch
-
-    which, out, began = args[0], Path(args[1]), time.perf_counter()
-    enough = float(args[2]) if args[2:] else inf
-    status, rng = require_gpu(), random.Random(1)
+    which, began = args[0], time.perf_counter()
+    enough, timed = float(args[2]) if args[2:] else inf, list[dict[str, Any]]()
+    require_gpu()
     problems = [gemm_problem(*size, "bf16") for size in drawn(which)]
-    kinds: dict[tuple[int, ...], tuple[GemmProblem, Sm90Config]] = {}
-    for p in problems:
-        for config in tried(p):
-            kinds.setdefault(tuple(map(id, called_launches(p, config).kernels)), (p, config))
-    refused = [why for why in in_processes(compiled, list(kinds.values())) if why]
-    print(f"{len(kinds)} kernels, {time.perf_counter() - began:.0f} s", *refused, sep="\n", flush=True)
-    flush, stream, timed = flush_buffer(), cupy.cuda.Stream(non_blocking=True), []
-    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+    compile_all((p, config) for p in problems for config in tried(p))
+    with one_stream():
+        turns = Turns(ROUNDS, 1)
         for p in problems:
             if time.perf_counter() - began > enough:
                 break
-            row = measured(p, flush, rng)
-            timed.append(row)
-            out.write_text(text_of(status.name, which, timed), encoding="utf-8")
-            us, first = row["choices"], str(SM90.configs(p)[0])
+            timed.append(measured(p, turns))
+            write(args[1], timed, which)
+            us, first = timed[-1]["choices"], str(SM90.configs(p)[0])
             best = min(us, key=us.__getitem__)
             print(
-                f"{p}: of cuBLAS {row['cublas_us'] / us[best]:.3f} by {best}; first {first} "
-                f"{us[best] / us[first]:.3f} of it; {time.perf_counter() - began:.0f} s",
-                flush=True,
-            )
-    return 0
-
-
-def text_of(device: str, which: str, found: list[dict[str, Any]]) -> str:
-    """What was measured so far, a problem per line."""
-    text = json.dumps({"device": device, "date": time.strftime("%Y-%m-%d"), which: found})
-    return text.replace('{"m"', '\n{"m"') + "\n"
+                f"{p}: of cuBLAS {timed[-1]['cublas_us'] / us[best]:.3f} by {best}; first {first} "
+                f"{us[best] / us[first]:.3f} of it; {time.perf_counter() - began:.0f} s", flush=True,
+            )  # fmt: skip
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

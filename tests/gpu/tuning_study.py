@@ -3,7 +3,6 @@
 python -m tests.gpu.tuning_study products 40 60 out.json     60 s, from the first that out.json lacks
 python -m tests.gpu.tuning_study movers 40 60 out.json
 python -m tests.gpu.tuning_study products 15:40 60 more.json    others than the first 15
-python -m tests.gpu.tuning_study report out.json             the shares, of what was timed before
 
 All are all legal candidates: those that a search looks at in its order, at most BY_RANK, and at most
 AT_RANDOM others.  Choices run in turn, in an order drawn anew for each round, on a cold L2, the host ahead.
@@ -18,39 +17,25 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from math import prod
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any, NamedTuple
 
-from layoutalg.codegen.gpu import (
-    compile_sequence,
-    device_array,
-    in_processes,
-    load_prepared,
-    prepare,
-    random_bytes,
-    random_normal,
-    require_gpu,
-)
-from layoutalg.errors import LayoutAlgError
+from layoutalg.codegen.gpu import compile_sequence, in_processes, require_gpu
 from layoutalg.kernels import find_family
-from layoutalg.kernels.baselines import torch_matmul
-from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.choice.heuristic import SM90
-from layoutalg.kernels.gemm.family import differs, way
+from layoutalg.kernels.gemm.family import way
 from layoutalg.kernels.gemm.launches import called_launches
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.move import normalise, permute_problem
 from layoutalg.kernels.move.cases import Case, timed_cases
-from layoutalg.kernels.move.problem import normalise, permute_problem
-from layoutalg.kernels.move.programs.permute import build
-from tests.gpu.gemm_launch import launcher
-from tests.gpu.timing import flush_buffer, times_in_turn
-from tests.gpu.tune_permute import TORCH, Variant
+from tests.gpu.gemm_launch import Product
+from tests.gpu.moves import Moved, Variant, variants
+from tests.gpu.timing import Run, Turns, free, one_stream, write
 from tests.gpu.tune_permute import drawn as drawn_movers
-from tests.gpu.tune_wgmma import compiled, drawn
+from tests.gpu.tune_wgmma import compile_all, drawn
 
 SEED = 20261404
 """Of the movers, and of what is drawn at random; the products are `drawn("study")`."""
@@ -58,8 +43,6 @@ SEED = 20261404
 BY_RANK, AT_RANDOM = {"products": 64, "movers": 32}, {"products": 64, "movers": 16}
 TOPS = (1, 2, 4, 8, 16)
 ROUNDS, AGAIN = 6, 7
-
-Run = Callable[[], Any]
 
 
 class Study(NamedTuple):
@@ -73,9 +56,9 @@ class Study(NamedTuple):
     vendor: Run
 
 
-def row_of(study: Study, flush: Any, rng: random.Random) -> dict[str, Any]:
+def row_of(study: Study, turns: Turns) -> dict[str, Any]:
     """Medians of both halves of the rounds, and of the choices again, twice."""
-    times = list(times_in_turn(dict(enumerate(study.runs)), ROUNDS, flush, rng).values())
+    times = list(turns.times(dict(enumerate(study.runs))).values())
     first, second = ([median(own[half::2]) for own in times] for half in (0, 1))
 
     def fastest(n: int) -> int:
@@ -85,7 +68,7 @@ def row_of(study: Study, flush: Any, rng: random.Random) -> dict[str, Any]:
     chosen[0] = fastest(len(first))
     distinct = sorted(set(chosen.values()))
     twice = dict(enumerate([study.vendor, *(study.runs[k] for k in distinct)]))
-    again = times_in_turn(twice, 2 * AGAIN, flush, rng)
+    again = turns.times(twice, 2 * AGAIN)
     both = [[median(own[half::2]) for half in (0, 1)] for own in again.values()]
     return {
         "problem": study.problem, "offered": study.offered, "by_rank": study.by_rank, "names": study.names,
@@ -108,93 +91,45 @@ def ways(p: GemmProblem) -> tuple[list[Any], int, int]:
 
 def products(sizes: Sequence[tuple[int, int, int]]) -> Iterator[Study]:
     """Studies of matrix products by gemm-sm90; every result is compared with cuBLAS."""
-    import cupy
-
     problems = [gemm_problem(*size, "bf16") for size in sizes]
-    kinds: dict[tuple[int, ...], tuple[GemmProblem, Any]] = {}
+    compile_all((p, config) for p in problems for config in ways(p)[0])
     for p in problems:
-        for config in ways(p)[0]:
-            kinds.setdefault(tuple(map(id, called_launches(p, config).kernels)), (p, config))
-    print(*filter(None, in_processes(compiled, list(kinds.values()))), f"{len(kinds)} kernels", sep="\n")
-    for p in problems:
-        a, b = random_normal(p.a_elems, 1, "bf16"), random_normal(p.b_elems, 2, "bf16")
-        d, expected = (device_array((p.m, p.n), a.dtype) for _ in range(2))
-        given = {x: y.view(CARRIER[y.itemsize]) for x, y in (("a", a), ("b", b), ("d", d))}
-        given |= scalar_words(p, "alpha", 1.0)
-        cublas = torch_matmul(expected, a.reshape(p.m, p.k), b.reshape(p.n, p.k).T, "bf16")
-        if cublas is None:
-            raise SystemExit("PyTorch is needed for cuBLAS")
-        cublas()
-        configs, offered, by_rank = ways(p)
-        runs = []
-        for config in configs:
-            run = launcher(compile_sequence(called_launches(p, config), "sm_90"), given)
-            d.fill(0)
-            run()
-            cupy.cuda.Device().synchronize()
-            if wrong := differs(d, expected, p):
-                raise SystemExit(f"{p} as {config!r}: {wrong}")
-            runs.append(run)
-        yield Study(str(p), list(map(way, configs)), runs, offered, by_rank, cublas)
-
-
-# --- movers --------------------------------------------------------------------------------------------
+        (configs, offered, by_rank), on_gpu = ways(p), Product(p)
+        runs = [on_gpu.run(compile_sequence(called_launches(p, c), "sm_90"), c) for c in configs]
+        yield Study(str(p), list(map(way, configs)), runs, offered, by_rank, on_gpu.cublas)
 
 
 def mover(asked: tuple[str, tuple[str, Case]]) -> tuple[list[Variant], int, int]:
     """The configurations of a permutation, compiled: by rank, then others; how many the family offers."""
-    arch, (dtype, (shape, axes)) = asked
-    p, family = permute_problem(shape, axes, dtype), find_family("permute")
-    x, rng = normalise(p), random.Random(f"{SEED} {dtype} {shape} {axes}")
-    offered = family.configs(p, arch)
-    by_rank = list(islice(family.searched(p, arch), BY_RANK["movers"]))
-    others = [c for c in drawn_movers(x, rng, 2 * AT_RANDOM["movers"], arch) if c not in by_rank]
-    made: list[Variant] = []
-    ranks = 0
-    for place, c in enumerate([*by_rank, *others[: AT_RANDOM["movers"]]]):
-        try:
-            made.append(Variant(c, x.element_bytes, prepare(build(x, c), arch)))
-        except LayoutAlgError as error:
-            print(f"{dtype} {shape} {axes} {c}: {error}", flush=True)
-        else:
-            ranks += place < len(by_rank)
-    return made, len(offered), ranks
+    arch, (dtype, case) = asked
+    p, family = permute_problem(*case, dtype), find_family("permute")
+    rng = random.Random(f"{SEED} {dtype} {case[0]} {case[1]}")
+    by_rank = variants(dtype, case, list(islice(family.searched(p, arch), BY_RANK["movers"])), arch)
+    known = {v.config for v in by_rank}
+    others = [c for c in drawn_movers(normalise(p), rng, 2 * AT_RANDOM["movers"], arch) if c not in known]
+    made = [*by_rank, *variants(dtype, case, others[: AT_RANDOM["movers"]], arch)]
+    return made, len(family.configs(p, arch)), len(by_rank)
 
 
 def movers(cases: Sequence[tuple[str, Case]]) -> Iterator[Study]:
     """Studies of permutations; every result is compared with PyTorch's, and the vendor is its copy."""
-    import cupy
-    import torch
-
     arch = require_gpu().arch
     every = in_processes(mover, [(arch, case) for case in cases])
     print(f"{sum(len(made) for made, _, _ in every)} kernels", flush=True)
-    for (dtype, (shape, axes)), (made, offered, ranks) in zip(cases, every, strict=True):
-        p = permute_problem(shape, axes, dtype)
-        used = prod(shape) * p.element_bytes
-        nbytes = -(-used // 16) * 16
-        source, target = random_bytes(nbytes, 1), cupy.empty(nbytes, "uint8")
-        kind = getattr(torch, TORCH[p.element_bytes])
-        tensor = torch.as_tensor(source, device="cuda")[:used].view(kind).reshape(shape)
-        expected = tensor.permute(axes).contiguous().reshape(-1).view(torch.uint8)
-        moved = torch.empty_like(tensor.permute(axes), memory_format=torch.contiguous_format)
-        runs: list[Run] = []
+    for (dtype, case), (made, offered, ranks) in zip(cases, every, strict=True):
+        moved, runs = Moved(dtype, case), list[Run]()
         for v in made:
-            wide = CARRIER[v.element_bytes]
-            run = load_prepared(v.ready).launcher(src=source.view(wide), dst=target.view(wide))
-            target.fill(0)
-            run()
-            if not torch.equal(torch.as_tensor(target, device="cuda")[:used], expected):
-                raise SystemExit(f"{p} as {v.config!r}: the result is not PyTorch's")
-            runs.append(run)
+            runs.append(moved.run(v))
+            if not moved.is_right(runs[-1]):
+                raise SystemExit(f"{moved.p} as {v.config!r}: the result is not PyTorch's")
         names = [f"{v.config.way} {v.config.tile}" for v in made]
 
-        def vendor(moved: Any = moved, tensor: Any = tensor, axes: tuple[int, ...] = axes) -> object:
-            return moved.copy_(tensor.permute(axes))
+        def vendor(moved: Moved = moved, axes: Any = case[1]) -> object:
+            return moved.expected.copy_(moved.tensor.permute(axes))
 
-        yield Study(f"{dtype} {shape} -> {axes}", names, runs, offered, ranks, vendor)
-        del source, target, tensor, expected, moved, runs
-        cupy.get_default_memory_pool().free_all_blocks()
+        yield Study(f"{dtype} {case[0]} -> {case[1]}", names, runs, offered, ranks, vendor)
+        del moved, runs, vendor
+        free()
 
 
 # --- shares --------------------------------------------------------------------------------------------
@@ -218,12 +153,14 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
             f"n = {n:2}: {geometric_mean(judged):.4f} of the fastest of all, least {min(judged):.3f}; by the "
             f"times that chose {geometric_mean(same):.4f}, of those offered {geometric_mean(offered):.4f}"
         )
-    over = {n: [geometric_mean(row["vendor_us"]) / geometric_mean(row["again_us"][str(row["chosen"][n])])
-                for row in rows] for n in ("1", "0")}  # fmt: skip
-    lines.append(
-        f"the library over the first {geometric_mean(over['1']):.3f}, over the fastest of all "
-        f"{geometric_mean(over['0']):.3f}"
-    )
+
+    def over(n: str) -> float:
+        again = (geometric_mean(row["again_us"][str(row["chosen"][n])]) for row in rows)
+        return geometric_mean(
+            geometric_mean(row["vendor_us"]) / us for row, us in zip(rows, again, strict=True)
+        )
+
+    lines.append(f"the library over the first {over('1'):.3f}, over the fastest of all {over('0'):.3f}")
     apart = [abs(a / b - 1) for row in rows for a, b in row["again_us"].values()]
     halves = [abs(a / b - 1) for row in rows for a, b in zip(row["first_us"], row["second_us"], strict=True)]
     lines.append(
@@ -233,42 +170,28 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main(args: list[str]) -> int:
+def main(args: list[str]) -> None:
     """See the module's text."""
     kind, *more = args
-    if kind == "report":
-        read = (json.loads(Path(name).read_text(encoding="utf-8"))["rows"] for name in more)
-        print(report([row for rows in read for row in rows]))
-        return 0
-    import cupy
-    import torch
-
     first, _, last = more[0].rpartition(":")
     start, count = int(first or 0), int(last)
     end, out = time.monotonic() + float(more[1]), Path(more[2])
-    status, rng = require_gpu(), random.Random(1)
     rows = json.loads(out.read_text(encoding="utf-8"))["rows"] if out.is_file() else []
-    flush, stream = flush_buffer(), cupy.cuda.Stream(non_blocking=True)
     studies = products(drawn("study")[start + len(rows) : count]) if kind == "products" else None
-    with stream, torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+    with one_stream():
+        turns = Turns(ROUNDS, 1)
         for study in studies or movers(timed_cases(SEED, count)[start + len(rows) :]):
-            rows.append(row_of(study, flush, rng))
-            text = json.dumps(
-                {"device": status.name, "kind": kind, "date": time.strftime("%Y-%m-%d"), "rows": rows}
-            )
-            out.write_text(text.replace('{"problem"', '\n{"problem"') + "\n", encoding="utf-8")
-            row, left = rows[-1], end - time.monotonic()
-            best = row["chosen"]["0"]
+            rows.append(row_of(study, turns))
+            write(out, rows, kind=kind)
+            row, best = rows[-1], rows[-1]["chosen"]["0"]
             print(
                 f"{row['problem']}: {len(row['names'])} candidates, fastest {row['names'][best]}, "
-                f"number {best}, {left:.0f} s left",
-                flush=True,
-            )
+                f"number {best}, {end - time.monotonic():.0f} s left", flush=True,
+            )  # fmt: skip
             if time.monotonic() > end:
                 break
     print(report(rows))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

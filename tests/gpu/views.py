@@ -22,13 +22,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from tests.gpu.counters import verdict
+from tests.gpu.timing import plainly
 from tests.hostgpu import CARRIERS, Bytes, planning_gpu
 from tests.view_judge import FAULTS, Arrays, Host, Verdict, arrays_of, call, contents, run
 from tests.views import EVERY, FUNCTIONS, GUARD_BYTES, Array, Case, Placed, draw
@@ -112,9 +113,8 @@ class Unguarded:
     def view(self, held: Any, placed: Placed, kind: str) -> Any:
         """An array in it."""
         start = placed.start - GUARD_BYTES
-        return self.library.view(
-            held, Placed(placed.shape, placed.strides, start, placed.allocation), kind
-        )  # fmt: skip
+        moved = Placed(placed.shape, placed.strides, start, placed.allocation)
+        return self.library.view(held, moved, kind)
 
     def read(self, held: Any) -> Bytes:
         """All bytes, those that are not there as they would be."""
@@ -136,10 +136,10 @@ def cases(
         yield library, draw(n, most=most, functions=functions, library=library)
 
 
-def compiled(asked: tuple[int, tuple[Name, ...], int, str, tuple[str, ...]]) -> None:
+def compiled(work: tuple[int, str, argparse.Namespace]) -> None:
     """Plan and compile what the case of an integer launches; what it raises is seen when it runs."""
-    number, libraries, most, arch, functions = asked
-    ((_, case),) = cases(number, 1, libraries, most, functions)
+    number, arch, asked = work
+    ((_, case),) = cases(number, 1, libraries_of(asked), asked.most, tuple(asked.functions))
     with planning_gpu(arch) as gpu:
         library = Host(gpu)
         held = {name: library.place(raw) for name, raw in contents(case).items()}
@@ -149,37 +149,23 @@ def compiled(asked: tuple[int, tuple[Name, ...], int, str, tuple[str, ...]]) -> 
             return
 
 
-def compile_all(
-    seed: int, count: int, libraries: tuple[Name, ...], most: int, arch: str, jobs: int,
-    functions: tuple[str, ...],
-) -> None:  # fmt: skip
-    """Fill the folder of compiled kernels, by processes."""
-    work = [(n, libraries, most, arch, functions) for n in range(seed, seed + count)]
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        for _ in pool.map(compiled, work, chunksize=4):
-            pass
-
-
-def run_all(
-    seed: int, count: int, libraries: tuple[Name, ...], most: int, functions: tuple[str, ...], *,
-    guarded: bool,
-) -> int:  # fmt: skip
+def run_all(asked: argparse.Namespace) -> int:
     """Run the cases here; print what became of them, and return how many were wrong."""
     made: dict[str, Arrays] = {"cupy": Cupy(), "torch": Torch()}
-    if not guarded:
-        import cupy
-
-        cupy.cuda.set_allocator(None)  # one allocation an array
+    if asked.compiled:
+        plainly()
         made = {name: Unguarded(library) for name, library in made.items()}
+    libraries, count = libraries_of(asked), asked.cases
+    drawn = cases(asked.seed, count, libraries, asked.most, tuple(asked.functions))
     counts: Counter[tuple[str, str]] = Counter()
     refusals: Counter[str] = Counter()
-    for n, (name, case) in enumerate(cases(seed, count, libraries, most, functions)):
-        verdict = run_one(case, made[name])
-        counts[name, verdict.kind] += 1
-        if verdict.kind == "refused":
-            refusals[verdict.why] += 1
-        if verdict.kind == "wrong":
-            print(f"{name} case {case.seed}: {case}\n    {verdict.why}", flush=True)
+    for n, (name, case) in enumerate(drawn):
+        found = run_one(case, made[name])
+        counts[name, found.kind] += 1
+        if found.kind == "refused":
+            refusals[found.why] += 1
+        if found.kind == "wrong":
+            print(f"{name} case {case.seed}: {case}\n    {found.why}", flush=True)
         if context_is_lost():
             print(f"the context is lost after {n + 1} cases", flush=True)
             break
@@ -188,7 +174,7 @@ def run_all(
     for why, times in refusals.most_common():
         print(f"{times} refused: {why}")
     done = sum(counts.values())
-    wrong = sum(times for (_, kind), times in counts.items() if kind == "wrong") + count - done
+    wrong: int = sum(times for (_, kind), times in counts.items() if kind == "wrong") + count - done
     print(f"{wrong} of {count} cases on views are wrong; {done} ran in one process")
     return wrong
 
@@ -212,36 +198,55 @@ def context_is_lost() -> bool:
     return False
 
 
-def main(args: list[str]) -> int:
-    """See the module's text."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def libraries_of(asked: argparse.Namespace) -> tuple[Name, ...]:
+    """The libraries that are asked for."""
+    return tuple(name for name in BOTH if asked.library in (name, "both"))
+
+
+def options(text: str | None, cases: int, most: int, what: str) -> argparse.ArgumentParser:
+    """The options of a run of random cases."""
+    parser = argparse.ArgumentParser(description=text)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--most", type=int, default=MOST_ELEMS, help="elements of an array")
-    parser.add_argument("--library", choices=(*BOTH, "both"), default="both")
+    parser.add_argument("--cases", type=int, default=cases)
+    parser.add_argument("--most", type=int, default=most, help=what)
     parser.add_argument("--jobs", type=int, default=min(16, len(os.sched_getaffinity(0))))
     parser.add_argument("--memcheck", type=int, default=0, help="cases to run under compute-sanitizer")
-    parser.add_argument("--unguarded", action="store_true", help="run what is compiled already")
+    parser.add_argument("--compiled", action="store_true", help="run what is compiled already")
+    return parser
+
+
+def compiled_and_run(
+    asked: argparse.Namespace, compiled: Callable[[tuple[int, str, argparse.Namespace]], None],
+    run_all: Callable[[argparse.Namespace], int], module: str, *words: str,
+) -> int:  # fmt: skip
+    """Compile the cases by processes into a folder, and run them, here or under memcheck; the exit status."""
+    if asked.compiled:
+        return verdict(run_all(asked), asked.cases, "cases")
+    asked.cases = asked.memcheck or asked.cases
+    with tempfile.TemporaryDirectory() as os.environ["LAYOUTALG_CACHE"]:
+        begin, arch = time.perf_counter(), gpu_arch()
+        work = [(n, arch, asked) for n in range(asked.seed, asked.seed + asked.cases)]
+        with ProcessPoolExecutor(asked.jobs, multiprocessing.get_context("spawn")) as pool:
+            list(pool.map(compiled, work, chunksize=4))
+        print(f"compiled in {time.perf_counter() - begin:.0f} s", flush=True)
+        if asked.memcheck:
+            from tests.gpu.tools import sanitize
+
+            os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+            given = ("--seed", str(asked.seed), "--cases", str(asked.cases), "--most", str(asked.most))
+            print(sanitize("memcheck", module, "--compiled", *given, *words))
+            return 0
+        return verdict(run_all(asked), asked.cases, "cases")
+
+
+def main(args: list[str]) -> int:
+    """See the module's text."""
+    parser = options(__doc__, 1000, MOST_ELEMS, "elements of an array")
+    parser.add_argument("--library", choices=(*BOTH, "both"), default="both")
     parser.add_argument("--functions", nargs="+", choices=EVERY, default=FUNCTIONS)
     asked = parser.parse_args(args)
-    functions = tuple(asked.functions)
-    libraries = BOTH if asked.library == "both" else (asked.library,)
-    count = asked.memcheck or asked.cases
-    if asked.unguarded:
-        wrong = run_all(asked.seed, count, libraries, asked.most, functions, guarded=False)
-        return verdict(wrong, count, "views")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["LAYOUTALG_CACHE"] = folder
-        begin = time.perf_counter()
-        compile_all(asked.seed, count, libraries, asked.most, gpu_arch(), asked.jobs, functions)
-        print(f"compiled in {time.perf_counter() - begin:.0f} s", flush=True)
-        begin = time.perf_counter()
-        if asked.memcheck:
-            print(memcheck(asked.seed, count, asked.library, asked.most, functions))
-            return 0
-        wrong = run_all(asked.seed, count, libraries, asked.most, functions, guarded=True)
-        print(f"ran in {time.perf_counter() - begin:.0f} s")
-    return verdict(wrong, count, "views")
+    words = ("--library", asked.library, "--functions", *asked.functions)
+    return compiled_and_run(asked, compiled, run_all, "tests.gpu.views", *words)
 
 
 def gpu_arch() -> str:
@@ -249,15 +254,6 @@ def gpu_arch() -> str:
     from layoutalg.codegen.gpu import require_gpu
 
     return require_gpu().arch
-
-
-def memcheck(seed: int, count: int, library: str, most: int, functions: tuple[str, ...]) -> str:
-    """What the cases print under memcheck, which must find nothing."""
-    from tests.gpu.tools import sanitize
-
-    os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
-    given = ("--seed", str(seed), "--cases", str(count), "--library", library, "--most", str(most))
-    return sanitize("memcheck", "tests.gpu.views", "--unguarded", *given, "--functions", *functions)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ All that fits is ranked by the time that a model gives it:
     issue      instructions of all warps: of vectors and their elements, and of what threads exchange
     waiting    waves of blocks x what a block takes alone
 
-Notes.  `tests/gpu/norm_ways` times all of them; RATES are fitted to its times on one H200.  They choose among
-candidates: of 17 problems the way that the model chooses has 0.95 of the fastest in the mean, 0.85 at least.
+Notes.  RATES are fitted to times of all that fits on one H200.  They choose among candidates: of 17 problems
+the way that the model chooses has 0.95 of the fastest in the mean, 0.85 at least.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class HeldRates:
 
 
 RATES = HeldRates()
-"""Fitted to 527 times of norm_ways on one H200, 2026-11-23."""
+"""Fitted to 527 times on one H200, 2026-11-23."""
 
 
 def registers(s: HeldColumns) -> int:

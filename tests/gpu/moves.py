@@ -1,0 +1,65 @@
+"""Permutes on one GPU: a source, PyTorch's result, and configurations whose results are compared with it."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+from layoutalg.codegen import gpu
+from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.move import PermuteConfig, build_permute, normalise, permute_problem
+from layoutalg.kernels.move.cases import Case
+from tests.gpu.timing import Run, as_torch
+
+WORDS = {1: "u8", 2: "s16", 4: "s32", 8: "s64"}
+"""Elements by their bytes, as PyTorch moves them."""
+
+
+class Variant(NamedTuple):
+    """A configuration of a case, ready to load."""
+
+    config: PermuteConfig
+    element_bytes: int
+    ready: gpu.Prepared
+
+
+def variants(dtype: str, case: Case, configs: list[PermuteConfig], arch: str) -> list[Variant]:
+    """Configurations of a case, compiled; those that cannot be are printed."""
+    x, found = normalise(permute_problem(*case, dtype)), list[Variant]()
+    for c in configs:
+        try:
+            found.append(Variant(c, x.element_bytes, gpu.prepare(build_permute(x, c), arch)))
+        except LayoutAlgError as error:
+            print(f"{dtype} {case} {c}: {error}", flush=True)
+    return found
+
+
+class Moved:
+    """Buffers of a permute in whole units; the source is random bytes, or what `source` holds."""
+
+    def __init__(self, dtype: str, case: Case, source: Any = None, target: Any = None) -> None:
+        self.p, (shape, axes) = permute_problem(*case, dtype), case
+        self.used, kind = prod(shape) * self.p.element_bytes, WORDS[self.p.element_bytes]
+        nbytes = -(-self.used // 16) * 16
+        self.source = gpu.random_bytes(nbytes, 1) if source is None else source[:nbytes]
+        self.target = gpu.device_empty((nbytes,), "u1") if target is None else target[:nbytes]
+        self.tensor = as_torch(self.source[: self.used], kind, shape)
+        self.result = as_torch(self.target[: self.used], kind, (-1,))
+        self.expected = self.tensor.permute(axes).contiguous()
+        self.copy = gpu.device_copy(self.target, self.source)
+
+    def is_right(self, run: Run) -> bool:
+        """Whether a launch gives PyTorch's result."""
+        import torch
+
+        self.target.fill(0)
+        run()
+        torch.cuda.synchronize()
+        return bool(torch.equal(self.result, self.expected.reshape(-1)))
+
+    def run(self, v: Variant) -> Run:
+        """The launch of a configuration."""
+        wide = CARRIER[v.element_bytes]
+        launcher = gpu.load_prepared(v.ready).launcher
+        return launcher(src=self.source.view(wide), dst=self.target.view(wide))
