@@ -291,7 +291,10 @@ class _Reading:
             why = f"{kernel.name} is not read to its end: {error.message}"
             self.notes.append(why)
             self.unfollowed[Unfollowed(kernel.line, why)] = None
-            reader.trying = 0
+            for touch in reader.touches:  # a loop that was left may come to each of them again
+                touch.why = touch.why or why
+            kernel = replace(kernel, root=None, why=why)
+            reader.reached, reader.seen, reader.trying = set(), set(), 0  # what was tried is not told
         for declared in reader.shared.values():
             first = self.shared.setdefault(declared.key, declared)
             first.references = tuple(sorted({*first.references, *declared.references}))

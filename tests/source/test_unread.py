@@ -123,3 +123,23 @@ __global__ void k(float* p, int n) {
     assert set(read_kernel(text.replace("block_max<float>(step)", "1"), 32, sets={"n": 2}).wanted) == {
         "WIDE", "STEPS", "PITCH",
     }  # fmt: skip
+
+
+def test_a_kernel_that_is_not_read_to_its_end_has_no_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that was left may have come to an access again."""
+    monkeypatch.setattr("layoutalg.source.machine.MOST_STEPS", 60)
+    text = (
+        """\
+__device__ void put(float* p) { p[threadIdx.x] = 1; }
+__global__ void k(float* p, const int* q) {
+  for (int i = 0; i < q[0]; ++i) { p[threadIdx.x] = 1; }
+  int n = 1; """
+        + "n = n * 2 + 1;" * 20
+        + """
+  put(p);
+}
+"""
+    )
+    reading = read_kernel(text, 32)
+    assert {a.line for a in reading.memory} >= {1, 3} and not any(a.read for a in reading.memory)
+    assert all("not read to its end" in str(a.why) for a in reading.memory if not a.op)
