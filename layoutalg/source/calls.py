@@ -11,6 +11,7 @@ from layoutalg.source.front import (
     Node,
     Type,
     address,
+    leaves,
     memory_operations,
     statements,
     takes_values,
@@ -328,6 +329,9 @@ class Calls(Expressions):
             return
         if op.split(".")[0] in _COPIES and len(operands) == 2:
             names[operands[0]] = names.get(operands[1], LOADED)
+            return
+        if leaves(instruction):
+            self.refuse(node, op, "", "what is executed after it is not followed")
             return
         if not touches_memory(instruction):
             return

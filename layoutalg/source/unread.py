@@ -145,7 +145,9 @@ class Unread(State):
     def names_memory(self, node: Node) -> bool:
         """Whether memory, a pointer, an object that may hold one, or a function is named below a node."""
         for inner in node.walk():
-            if inner.kind in ("call", "construct", "asm", "this"):
+            if inner.kind in ("call", "asm", "this"):
+                return True
+            if inner.kind == "construct" and self.touches_memory(self.kernel.functions.get(inner.value)):
                 return True
             if inner.kind == "name":
                 declared = self.declaration(inner.value)
@@ -159,11 +161,12 @@ class Unread(State):
         return False
 
     def touches_memory(self, constructor: Function | None) -> bool:
-        """Whether the body of a constructor names memory, a pointer or a function."""
+        """Whether the body of a constructor, or an initializer of it, names memory, a pointer or a function."""
         if constructor is None or constructor.body is None:
             return False
         return self.names_memory(constructor.body) or any(
-            inner.kind in ("other", "subscript", "unary") for inner in constructor.body.walk()
+            inner.kind in ("other", "subscript") or (inner.kind, inner.value) == ("unary", "*")
+            for inner in constructor.body.walk()
         )
 
 
@@ -244,9 +247,26 @@ def _functions(parsed: Parsed, kernel: Kernel) -> set[str]:
 
 def _read_functions(kernel: Kernel, reached: Collection[str]) -> set[str]:
     """The functions that were read, and the destructors of objects, which are not."""
-    kinds = {d.type.name.rpartition("::")[2] for d in kernel.declarations.values() if d.type.kind == "record"}
-    destructors = {f"~{re.split('<', kind)[0].removeprefix('const ').strip()}" for kind in kinds}
+    destructors = {f"~{re.split('<', kind)[0].rpartition('::')[2].strip()}" for kind in _objects(kernel)}
     return {kernel.name.rpartition("::")[2], *reached, *destructors}
+
+
+def _objects(kernel: Kernel) -> set[str]:
+    """The names of the records of which a kernel may have an object: variables, temporaries, parts of both."""
+    waiting = [d.type for d in kernel.declarations.values()]
+    for function in kernel.functions.values():
+        nodes = function.body.walk() if function.body is not None else ()
+        waiting += [n.type for n in nodes if n.kind in ("construct", "call", "init") and n.type is not None]
+    found: dict[str, None] = {}
+    while waiting:
+        kind = waiting.pop()
+        while kind.kind == "array" and kind.to is not None:
+            kind = kind.to
+        name = kind.name.removeprefix("const ")
+        if kind.kind == "record" and name not in found:
+            found[name] = None
+            waiting += [*kind.bases, *(part for _, _, part in kind.fields)]
+    return set(found)
 
 
 def _numbers(parsed: Parsed, kernel: Kernel) -> set[str]:

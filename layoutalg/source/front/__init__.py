@@ -25,7 +25,7 @@ from layoutalg.source.front.parsing import (
     Type,
     parse_cuda,
 )
-from layoutalg.source.front.ptx import Instruction, address, memory_operations, statements, touches_memory
+from layoutalg.source.front.ptx import Instruction, address, leaves, memory_operations, statements, touches_memory
 from layoutalg.source.front.shim import takes_values
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "Site",
     "Type",
     "address",
+    "leaves",
     "memory_operations",
     "parse_cuda",
     "statements",

@@ -86,6 +86,11 @@ def library() -> Any:
     return lib
 
 
+def _expressions(cursor: Any) -> list[Any]:
+    """The expressions that are right below a declaration."""
+    return [child for child in cursor.get_children() if child.kind.is_expression()]
+
+
 class Dump:
     """The tables of one translation unit.
 
@@ -103,6 +108,7 @@ class Dump:
         self._type_numbers: dict[str, int] = {}
         self._decl_numbers: dict[tuple[int, str, int], int] = {}
         self._waiting: list[tuple[int, Any]] = []
+        self._makers: list[tuple[int, Any, list[Any]]] = []
         self._files: dict[str, bytes] = dict(texts)
         self._nodes = 0
         self._asms: dict[int, int] = {}
@@ -141,10 +147,40 @@ class Dump:
             for field in whole.get_fields():
                 bits = field.get_field_offsetof()
                 fields.append([field.spelling, bits // 8 if bits >= 0 else -1, self.type_of(field.type)])
-            entry |= {"kind": "record", "fields": fields}
+            declared = whole.get_declaration()
+            bases = [c.type for c in declared.get_children() if c.kind == _K.CXX_BASE_SPECIFIER]
+            entry |= {"kind": "record", "fields": fields, "bases": [self.type_of(base) for base in bases]}
+            self.types[number] = entry
+            entry["maker"] = self._maker(declared, [*bases, *(field.type for field in whole.get_fields())])
         else:
             entry |= {"kind": "void" if kind == _T.VOID else "other"}
         self.types[number] = entry
+        return number
+
+    def _maker(self, declared: Any, parts: list[Any]) -> int:
+        """The number of a function that does what a record does wherever an object of it is made; or -1.
+
+        It holds the initializers of the members and the constructors of bases and members without one.
+        """
+        inits = [e for c in declared.get_children() if c.kind == _K.FIELD_DECL for e in _expressions(c)]
+        made = []
+        for part in parts:
+            whole = part.get_canonical()
+            while whole.kind == _T.CONSTANTARRAY:
+                whole = whole.element_type.get_canonical()
+            if whole.kind != _T.RECORD:
+                continue
+            number = self.type_of(whole)
+            given = [c for c in whole.get_declaration().get_children() if c.kind == _K.CONSTRUCTOR]
+            default = next((c for c in given if c.is_default_constructor() and not c.is_default_method()), None)
+            maker = (self.types[number] or {}).get("maker", -1) if default is None else self.function_of(default)
+            if maker >= 0:
+                made.append(["construct", 0, 0, number, maker, []])
+        if not inits and not made:
+            return -1
+        number = len(self.decls)
+        self.decls.append({"name": declared.spelling, "function": True})
+        self._makers.append((number, declared, [*inits, *made]))
         return number
 
     def decl_of(self, cursor: Any) -> int:
@@ -195,7 +231,16 @@ class Dump:
 
     def finish(self) -> None:
         """Dump the bodies of all functions that were called."""
-        while self._waiting:
+        while self._waiting or self._makers:
+            if self._makers:
+                number, cursor, parts = self._makers.pop()
+                below = [self.node(part) if isinstance(part, cindex.Cursor) else part for part in parts]
+                self.functions[number] = {
+                    "name": cursor.spelling, "line": cursor.location.line, "parameters": [], "result": -1,
+                    "body": ["block", cursor.location.line, 0, -1, None, below], "method": True,
+                    "constructor": True,
+                }  # fmt: skip
+                continue
             number, cursor = self._waiting.pop()
             children = list(cursor.get_children())
             body = next((c for c in children if c.kind == _K.COMPOUND_STMT), None)
@@ -206,10 +251,24 @@ class Dump:
                 "line": cursor.location.line,
                 "parameters": [self.decl_of(c) for c in children if c.kind == _K.PARM_DECL],
                 "result": self.type_of(cursor.result_type) if cursor.result_type.kind != _T.INVALID else -1,
-                "body": None if body is None else self.node(body),
+                "body": self._constructor(cursor, body) if cursor.kind == _K.CONSTRUCTOR else
+                None if body is None else self.node(body),
                 "method": cursor.kind in (_K.CXX_METHOD, _K.CONSTRUCTOR, _K.CONVERSION_FUNCTION),
                 "constructor": cursor.kind == _K.CONSTRUCTOR,
             }
+
+    def _constructor(self, cursor: Any, body: Any) -> Any:
+        """The body of a constructor, its initializers and those of the members in front; None of a copy."""
+        if cursor.is_copy_constructor() or cursor.is_move_constructor():
+            return None if body is None else self.node(body)
+        kind = self.type_of(cursor.semantic_parent.type)
+        maker = self.types[kind].get("maker", -1)
+        place = [cursor.location.line, cursor.location.column]
+        parts = [] if maker < 0 else [["construct", *place, kind, maker, []]]
+        if body is not None:
+            parts += [self.node(init) for init in _expressions(cursor)]
+            parts.append(self.node(body))
+        return ["block", *place, -1, None, parts] if parts else None
 
     # --- nodes ------------------------------------------------------------------------------------------
 

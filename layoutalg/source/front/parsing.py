@@ -36,6 +36,8 @@ class Type:
     """A type: `kind` is int, float, pointer, reference, array, record, void or other.
 
     `to` is what a pointer points at or an array has `extent` of; `fields` are (name, byte offset, type).
+    `bases` are a record's; `maker` is the number of the function that says what its members and bases do
+    where an object is made, -1 where they do nothing.
     """
 
     kind: str
@@ -47,6 +49,8 @@ class Type:
     extent: int = 0
     to: Type | None = None
     fields: tuple[tuple[str, int, Type], ...] = ()
+    bases: tuple[Type, ...] = ()
+    maker: int = -1
 
 
 @dataclass(slots=True, eq=False)
@@ -315,6 +319,7 @@ def _types(raw: list[Any]) -> list[Type]:
         made[number] = Type(
             entry["kind"], entry["name"], entry["bytes"], entry["align"], entry.get("signed", False),
             entry.get("bool", False), entry.get("extent", 0), to, fields,
+            tuple(map(make, entry.get("bases", ()))), entry.get("maker", -1),
         )  # fmt: skip
         return made[number]
 
