@@ -303,6 +303,9 @@ class Expressions(Unread):
             and node.type is not None
             and (given[0].type.name.replace("const ", "") == name)
         ):
+            if self.touches_memory(self.kernel.functions.get(node.value)):
+                self.fence()
+                self.refuse(node, f"construct {name}", "", f"what the copy of {name} does is not read")
             return self.value(given[0])
         found = [self.handed(child, "") for child in given]
         if name == "dim3":

@@ -17,12 +17,12 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.source.counting import Cost, Launch, cost_of, lane_variables, sum_of
-from layoutalg.source.front import Declaration, Function, Kernel, Node, Parsed, Type, parse_cuda
+from layoutalg.source.front import Declaration, Function, Kernel, Node, Parsed, Type, parse_cuda, takes_values
 from layoutalg.source.joined import joined_rows
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import ZERO, add, constant, variable
-from layoutalg.source.unread import NEVER_REACHED, untold
+from layoutalg.source.unread import NEVER_REACHED, SILENT, destructor, objects, untold
 from layoutalg.source.values import Address, Array, Number, Real, Record, Unknown, Value, blank, number
 
 _WHOLE = 1024
@@ -410,11 +410,18 @@ class _Reading:
 
     def _unfollowed(self, kernel: Kernel, names: Collection[str]) -> None:
         """Tell of what may do more than is listed, and of statements taken out of which no access is told."""
+        told = {(a.line, a.column) for a in self.accesses if not a.read}
         for function in kernel.functions.values():
             if function.body is not None and function.name in names:
                 for node in function.body.walk():
                     if what := _not_followed(node):
                         self.unfollowed[Unfollowed(node.line, f"{what} is not followed")] = None
+                    elif (name := _foreign(kernel, node)) and (node.line, node.column) not in told:
+                        self.unfollowed[Unfollowed(node.line, f"what {name} does is not in the file")] = None
+        for kind in objects(kernel):
+            if kind.ends:
+                why = f"what {destructor(kind)} does is not in the file"
+                self.unfollowed[Unfollowed(kernel.line, why)] = None
         unread = [a.line for a in self.accesses if not a.read]
         for one in self.parsed.removed:
             if one.function in names and not any(one.first <= at <= one.last for at in unread):
@@ -432,6 +439,17 @@ def _not_followed(node: Node) -> str:
         node.value.isidentifier() and not node.value.endswith(("_EXPR", "_STMT"))
     )
     return "" if plain else f"a part that the reader has no form for ({node.value})"
+
+
+def _foreign(kernel: Kernel, node: Node) -> str:
+    """What a node calls where that is neither in the text nor a function of CUDA's headers; or ""."""
+    if node.kind not in ("call", "construct"):
+        return ""
+    number = node.value if node.kind == "construct" else node.value["function"]
+    function = kernel.functions.get(number)
+    if function is None or not function.foreign or takes_values(function.name) or function.name in SILENT:
+        return ""
+    return function.name
 
 
 MOST_TOLD = 8

@@ -247,26 +247,31 @@ def _functions(parsed: Parsed, kernel: Kernel) -> set[str]:
 
 def _read_functions(kernel: Kernel, reached: Collection[str]) -> set[str]:
     """The functions that were read, and the destructors of objects, which are not."""
-    destructors = {f"~{re.split('<', kind)[0].rpartition('::')[2].strip()}" for kind in _objects(kernel)}
+    destructors = {destructor(kind) for kind in objects(kernel)}
     return {kernel.name.rpartition("::")[2], *reached, *destructors}
 
 
-def _objects(kernel: Kernel) -> set[str]:
-    """The names of the records of which a kernel may have an object: variables, temporaries, parts of both."""
+def destructor(kind: Type) -> str:
+    """The name of a record's destructor."""
+    return f"~{re.split('<', kind.name.removeprefix('const '))[0].rpartition('::')[2].strip()}"
+
+
+def objects(kernel: Kernel) -> list[Type]:
+    """The records of which a kernel may have an object: variables, temporaries, parts of both."""
     waiting = [d.type for d in kernel.declarations.values()]
     for function in kernel.functions.values():
         nodes = function.body.walk() if function.body is not None else ()
         waiting += [n.type for n in nodes if n.kind in ("construct", "call", "init") and n.type is not None]
-    found: dict[str, None] = {}
+    found: dict[str, Type] = {}
     while waiting:
         kind = waiting.pop()
         while kind.kind == "array" and kind.to is not None:
             kind = kind.to
         name = kind.name.removeprefix("const ")
         if kind.kind == "record" and name not in found:
-            found[name] = None
+            found[name] = kind
             waiting += [*kind.bases, *(part for _, _, part in kind.fields)]
-    return set(found)
+    return list(found.values())
 
 
 def _numbers(parsed: Parsed, kernel: Kernel) -> set[str]:

@@ -83,12 +83,19 @@ def library() -> Any:
         function.argtypes, function.restype = [ctypes.c_void_p], result
     lib.clang_Cursor_getVarDeclInitializer.argtypes = [cindex.Cursor]
     lib.clang_Cursor_getVarDeclInitializer.restype = cindex.Cursor
+    lib.clang_getSpecializedCursorTemplate.argtypes = [cindex.Cursor]
+    lib.clang_getSpecializedCursorTemplate.restype = cindex.Cursor
     return lib
 
 
 def _expressions(cursor: Any) -> list[Any]:
     """The expressions that are right below a declaration."""
     return [child for child in cursor.get_children() if child.kind.is_expression()]
+
+
+def _is_there(cursor: Any) -> bool:
+    """Whether a function has a body in the text, or is the compiler's own."""
+    return cursor.is_default_method() or cursor.get_definition() is not None
 
 
 class Dump:
@@ -147,22 +154,34 @@ class Dump:
             for field in whole.get_fields():
                 bits = field.get_field_offsetof()
                 fields.append([field.spelling, bits // 8 if bits >= 0 else -1, self.type_of(field.type)])
-            declared = whole.get_declaration()
-            bases = [c.type for c in declared.get_children() if c.kind == _K.CXX_BASE_SPECIFIER]
+            below = self._members(whole)
+            bases = [c.type for c in below if c.kind == _K.CXX_BASE_SPECIFIER]
             entry |= {"kind": "record", "fields": fields, "bases": [self.type_of(base) for base in bases]}
+            entry["ends"] = any(c.kind == _K.DESTRUCTOR and not _is_there(c) for c in below)
             self.types[number] = entry
-            entry["maker"] = self._maker(declared, [*bases, *(field.type for field in whole.get_fields())])
+            parts = [*bases, *(field.type for field in whole.get_fields())]
+            entry["maker"] = self._maker(whole.get_declaration(), below, parts)
         else:
             entry |= {"kind": "void" if kind == _T.VOID else "other"}
         self.types[number] = entry
         return number
 
-    def _maker(self, declared: Any, parts: list[Any]) -> int:
+    def _members(self, given: Any) -> list[Any]:
+        """What a record declares; of an instance, where that is empty, what its template does."""
+        declared = given.get_declaration()
+        below = list(declared.get_children())
+        if not below:
+            template = self.lib.clang_getSpecializedCursorTemplate(declared)
+            template._tu = declared._tu
+            below = list(template.get_children())
+        return below
+
+    def _maker(self, declared: Any, below: list[Any], parts: list[Any]) -> int:
         """The number of a function that does what a record does wherever an object of it is made; or -1.
 
         It holds the initializers of the members and the constructors of bases and members without one.
         """
-        inits = [e for c in declared.get_children() if c.kind == _K.FIELD_DECL for e in _expressions(c)]
+        inits = [e for c in below if c.kind == _K.FIELD_DECL for e in _expressions(c)]
         made = []
         for part in parts:
             whole = part.get_canonical()
@@ -171,7 +190,7 @@ class Dump:
             if whole.kind != _T.RECORD:
                 continue
             number = self.type_of(whole)
-            given = [c for c in whole.get_declaration().get_children() if c.kind == _K.CONSTRUCTOR]
+            given = [c for c in self._members(whole) if c.kind == _K.CONSTRUCTOR]
             default = next((c for c in given if c.is_default_constructor() and not c.is_default_method()), None)
             maker = (self.types[number] or {}).get("maker", -1) if default is None else self.function_of(default)
             if maker >= 0:
@@ -238,7 +257,7 @@ class Dump:
                 self.functions[number] = {
                     "name": cursor.spelling, "line": cursor.location.line, "parameters": [], "result": -1,
                     "body": ["block", cursor.location.line, 0, -1, None, below], "method": True,
-                    "constructor": True,
+                    "constructor": True, "foreign": False,
                 }  # fmt: skip
                 continue
             number, cursor = self._waiting.pop()
@@ -255,7 +274,17 @@ class Dump:
                 None if body is None else self.node(body),
                 "method": cursor.kind in (_K.CXX_METHOD, _K.CONSTRUCTOR, _K.CONVERSION_FUNCTION),
                 "constructor": cursor.kind == _K.CONSTRUCTOR,
+                "foreign": self._foreign(cursor),
             }
+
+    def _foreign(self, cursor: Any) -> bool:
+        """Whether a function is neither in the text nor one that CUDA's headers declare."""
+        if _is_there(cursor):
+            return False
+        place = cursor.location.file
+        known = place is not None and place.name.endswith("/shim.cuh")
+        any_result = "layoutalg_any" in cursor.result_type.spelling
+        return not known or (any_result and not cursor.spelling.startswith("operator"))
 
     def _constructor(self, cursor: Any, body: Any) -> Any:
         """The body of a constructor, its initializers and those of the members in front; None of a copy."""

@@ -37,7 +37,7 @@ class Type:
 
     `to` is what a pointer points at or an array has `extent` of; `fields` are (name, byte offset, type).
     `bases` are a record's; `maker` is the number of the function that says what its members and bases do
-    where an object is made, -1 where they do nothing.
+    where an object is made, -1 where they do nothing; `ends` says that the body of its destructor is not there.
     """
 
     kind: str
@@ -51,6 +51,7 @@ class Type:
     fields: tuple[tuple[str, int, Type], ...] = ()
     bases: tuple[Type, ...] = ()
     maker: int = -1
+    ends: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -116,7 +117,7 @@ class Declaration:
 
 @dataclass(slots=True, eq=False)
 class Function:
-    """A function with its body, None where it is only declared."""
+    """A function with its body, None where it is only declared; `foreign` is one of which nothing is known."""
 
     name: str
     line: int
@@ -125,6 +126,7 @@ class Function:
     method: bool
     constructor: bool
     result: Type | None = None
+    foreign: bool = False
 
 
 class Site(NamedTuple):
@@ -285,6 +287,7 @@ def _kernel(one: Any) -> Kernel:
             f["method"],
             f["constructor"],
             types[f["result"]] if f["result"] >= 0 else None,
+            f["foreign"],
         )
         for number, f in one["functions"].items()
     }
@@ -320,6 +323,7 @@ def _types(raw: list[Any]) -> list[Type]:
             entry["kind"], entry["name"], entry["bytes"], entry["align"], entry.get("signed", False),
             entry.get("bool", False), entry.get("extent", 0), to, fields,
             tuple(map(make, entry.get("bases", ()))), entry.get("maker", -1),
+            entry.get("ends", False),
         )  # fmt: skip
         return made[number]
 

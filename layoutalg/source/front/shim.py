@@ -76,6 +76,7 @@ template <class T> struct enable_if<true, T> { using type = T; };
 template <bool C, class T = void> using enable_if_t = typename enable_if<C, T>::type;
 }
 typedef struct CUstream_st* cudaStream_t; typedef int cudaError_t;
+typedef unsigned long long cudaTextureObject_t, cudaSurfaceObject_t;
 struct layoutalg_any {
     template <class T> __host__ __device__ operator T() const;
     template <class T> __host__ __device__ layoutalg_any& operator=(const T&);
@@ -110,6 +111,7 @@ struct dim3 { unsigned x, y, z;
     };
 """
 
+_COMPLEX = "typedef float2 cuFloatComplex, cuComplex; typedef double2 cuDoubleComplex;"
 _FUNCTIONS = """
 extern const __device__ uint3 threadIdx, blockIdx; extern const __device__ dim3 blockDim, gridDim;
 constexpr int warpSize = 32;
@@ -245,6 +247,7 @@ def _reals() -> str:
                 given = ", ".join([kind] * count)
                 lines.append(f"__host__ __device__ {kind} {name}{suffix}({given});")
             lines.append(f"__host__ __device__ float {name}({', '.join(['float'] * count)});")
+            lines.append(f"namespace std {{ using ::{name}; using ::{name}f; }}")
         for name in _FAST[count].split():
             lines.append(f"__host__ __device__ float {name}({', '.join(['float'] * count)});")
     lines += [f"__host__ __device__ int {name}(float);" for name in _TO_INTEGER]
@@ -260,13 +263,17 @@ def shim_text() -> str:
     >>> "struct __attribute__((aligned(16))) float4" in shim_text()
     True
     """
-    return f"{_WORDS}{_vectors()}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
+    vectors = f"{_vectors()}\n{_COMPLEX}"
+    return f"{_WORDS}{vectors}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
 
 
 _OTHER_REALS = (
     "isnan isinf isfinite signbit ldexp scalbn ilogb logb remainder hypot rhypot norm3d norm4d tgamma lgamma "
     "sinpi cospi tanpi normcdf erfcx erfinv erfcinv asinh acosh atanh llrint lround llround roundf nextafter "
-    "fdim sinpif cospif min max abs labs llabs umin umax clock clock64 printf assert"
+    "fdim sinpif cospif min max abs labs llabs umin umax clock clock64 printf assert "
+    "hceil hcos hexp hexp10 hexp2 hfloor hlog hlog10 hlog2 hrcp hrint hrsqrt hsin hsqrt htanh htrunc "
+    "h2ceil h2cos h2exp h2exp10 h2exp2 h2floor h2log h2log10 h2log2 h2rcp h2rint h2rsqrt h2sin h2sqrt h2tanh "
+    "h2trunc"
 )
 _MEMORY_NAMES = re.compile(
     r"__(ld|st|pipeline_memcpy|cvta|builtin_(mem|str|nontemporal|prefetch|assume_aligned|arm|nvvm)|atomic|"
