@@ -328,11 +328,11 @@ class Expressions(Unread):
         parts = [self.value(child) for child in node.children if child is not None]
         if kind is None:
             return UNSET
-        if kind.kind == "record" and len(parts) < len(kind.fields) + len(kind.bases):
-            if self.touches_memory(self.kernel.functions.get(kind.maker)):
-                self.fence()
-                what = f"what the initializers of {kind.name} do is not read"
-                self.refuse(node, f"construct {kind.name}", "", what)
+        left_out = kind.kind == "record" and len(parts) < len(kind.fields) + len(kind.bases)
+        if left_out and self.touches_memory(self.kernel.functions.get(kind.maker)):
+            self.fence()
+            what = f"what the initializers of {kind.name} do is not read"
+            self.refuse(node, f"construct {kind.name}", "", what)
         if kind.kind == "record" and not isinstance(blank(kind), Real):
             members: dict[str, Value] = {}
             for i, (name, _, t) in enumerate(kind.fields):

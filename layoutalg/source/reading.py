@@ -22,7 +22,7 @@ from layoutalg.source.joined import joined_rows
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import ZERO, add, constant, variable
-from layoutalg.source.unread import NEVER_REACHED, SILENT, destructor, objects, untold
+from layoutalg.source.unread import LEFT_OUT, NEVER_REACHED, SILENT, destructor, objects, untold
 from layoutalg.source.values import Address, Array, Number, Real, Record, Unknown, Value, blank, number
 
 _WHOLE = 1024
@@ -248,6 +248,8 @@ class _Reading:
                 self._unread(kernel)
             else:
                 self._read(kernel, kernel.root)
+        for name, line in self.parsed.hidden:
+            self.unfollowed[Unfollowed(line, f"the kernel {name} is not read: {self._hidden(line)}")] = None
         unused = [n for n in self.given if n not in self.used]
         if unused:
             known = sorted(
@@ -255,6 +257,9 @@ class _Reading:
                 | set(self.parsed.unknown)
             )
             raise UnknownNameError("name to set", unused[0], known)
+        self.accesses = [  # of another function of that name, which is read
+            a for a in self.accesses if a.why != LEFT_OUT or (a.line, a.column) not in self.seen
+        ]
         self.accesses.sort(key=lambda a: (a.line, a.column))
         for name in self.parsed.unknown:
             self.wanted.setdefault(name)
@@ -264,6 +269,13 @@ class _Reading:
             tuple(self.touches), tuple(self.unread), tuple(self.shared.values()), tuple(self.together),
             frozenset(self.seen), tuple(sorted(self.unfollowed)),
         )  # fmt: skip
+
+    def _hidden(self, line: int) -> str:
+        """Why a kernel of the text is not one of the front end."""
+        removed = next((r for r in self.parsed.removed if r.first <= line <= r.last), None)
+        if removed is None:
+            return "it is left out by the preprocessor"
+        return f"line {removed.line}, column {removed.column}: {removed.why}"
 
     def _unread(self, kernel: Kernel) -> None:
         """A kernel that is not read: all that its text may touch is told."""
@@ -418,6 +430,10 @@ class _Reading:
                         self.unfollowed[Unfollowed(node.line, f"{what} is not followed")] = None
                     elif (name := _foreign(kernel, node)) and (node.line, node.column) not in told:
                         self.unfollowed[Unfollowed(node.line, f"what {name} does is not in the file")] = None
+        for other in kernel.others:
+            options = ", ".join(map(_to_set, kernel.template, other.split(", ")))
+            why = f"the instance {kernel.name}<{other}> is not read: {options}"
+            self.unfollowed[Unfollowed(kernel.line, why)] = None
         for kind in objects(kernel):
             if kind.ends:
                 why = f"what {destructor(kind)} does is not in the file"
@@ -439,6 +455,11 @@ def _not_followed(node: Node) -> str:
         node.value.isidentifier() and not node.value.endswith(("_EXPR", "_STMT"))
     )
     return "" if plain else f"a part that the reader has no form for ({node.value})"
+
+
+def _to_set(name: str, value: str) -> str:
+    """The option that gives a template parameter a value."""
+    return f"--set {name}={value}"
 
 
 def _foreign(kernel: Kernel, node: Node) -> str:

@@ -161,7 +161,7 @@ class Unread(State):
         return False
 
     def touches_memory(self, constructor: Function | None) -> bool:
-        """Whether the body of a constructor, or an initializer of it, names memory, a pointer or a function."""
+        """Whether a constructor's body or initializers name memory, a pointer or a function."""
         if constructor is None or constructor.body is None:
             return False
         return self.names_memory(constructor.body) or any(
@@ -172,6 +172,9 @@ class Unread(State):
 
 # --- the census -----------------------------------------------------------------------------------------
 
+
+LEFT_OUT = "the preprocessor leaves it out, or no call that is followed executes it"
+"""Why an access is not read that the front end does not have."""
 
 NEVER_REACHED = "it is never reached"
 """Why an access has no counts where no thread comes to it: nothing is left to be read."""
@@ -300,7 +303,7 @@ def _why(parsed: Parsed, kernel: Kernel, site: Site, in_tree: bool) -> str:
         return f"when {site.function}() is executed is not followed"
     if in_tree:
         return NEVER_REACHED
-    return "it is left out by the preprocessor, or of another instance of the template"
+    return LEFT_OUT
 
 
 def _error(removed: Removed) -> str:

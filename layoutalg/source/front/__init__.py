@@ -25,7 +25,14 @@ from layoutalg.source.front.parsing import (
     Type,
     parse_cuda,
 )
-from layoutalg.source.front.ptx import Instruction, address, leaves, memory_operations, statements, touches_memory
+from layoutalg.source.front.ptx import (
+    Instruction,
+    address,
+    leaves,
+    memory_operations,
+    statements,
+    touches_memory,
+)
 from layoutalg.source.front.shim import takes_values
 
 __all__ = [

@@ -191,8 +191,12 @@ class Dump:
                 continue
             number = self.type_of(whole)
             given = [c for c in self._members(whole) if c.kind == _K.CONSTRUCTOR]
-            default = next((c for c in given if c.is_default_constructor() and not c.is_default_method()), None)
-            maker = (self.types[number] or {}).get("maker", -1) if default is None else self.function_of(default)
+            default = next(
+                (c for c in given if c.is_default_constructor() and not c.is_default_method()), None
+            )
+            maker = (
+                (self.types[number] or {}).get("maker", -1) if default is None else self.function_of(default)
+            )
             if maker >= 0:
                 made.append(["construct", 0, 0, number, maker, []])
         if not inits and not made:
@@ -270,8 +274,11 @@ class Dump:
                 "line": cursor.location.line,
                 "parameters": [self.decl_of(c) for c in children if c.kind == _K.PARM_DECL],
                 "result": self.type_of(cursor.result_type) if cursor.result_type.kind != _T.INVALID else -1,
-                "body": self._constructor(cursor, body) if cursor.kind == _K.CONSTRUCTOR else
-                None if body is None else self.node(body),
+                "body": self._constructor(cursor, body)
+                if cursor.kind == _K.CONSTRUCTOR
+                else None
+                if body is None
+                else self.node(body),
                 "method": cursor.kind in (_K.CXX_METHOD, _K.CONSTRUCTOR, _K.CONVERSION_FUNCTION),
                 "constructor": cursor.kind == _K.CONSTRUCTOR,
                 "foreign": self._foreign(cursor),

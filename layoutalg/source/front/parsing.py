@@ -37,7 +37,7 @@ class Type:
 
     `to` is what a pointer points at or an array has `extent` of; `fields` are (name, byte offset, type).
     `bases` are a record's; `maker` is the number of the function that says what its members and bases do
-    where an object is made, -1 where they do nothing; `ends` says that the body of its destructor is not there.
+    where an object is made, -1 where they do nothing; `ends` says that its destructor's body is not there.
     """
 
     kind: str
@@ -117,7 +117,7 @@ class Declaration:
 
 @dataclass(slots=True, eq=False)
 class Function:
-    """A function with its body, None where it is only declared; `foreign` is one of which nothing is known."""
+    """A function with its body, None where it is only declared; of a `foreign` one nothing is known."""
 
     name: str
     line: int
@@ -161,7 +161,10 @@ class Removed(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Kernel:
-    """A kernel of the text; `root` is None where `why` says why it is not read."""
+    """A kernel of the text; `root` is None where `why` says why it is not read.
+
+    Of a template, `others` are the arguments of the instances in the text that are not read.
+    """
 
     name: str
     line: int
@@ -172,6 +175,7 @@ class Kernel:
     root: Function | None
     declarations: Mapping[int, Declaration] = field(default_factory=dict)
     functions: Mapping[int, Function] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -181,6 +185,7 @@ class Parsed:
     `removed` is what was taken out for its errors; `unknown` are names that are declared nowhere and for
     which a value helps, `defined` those of the given values that the preprocessor took.  `numbers` are the
     names that the text declares as plain numbers, `functions` those of its device functions with a body.
+    `hidden` are kernels of the text, and their lines, that the front end does not have.
     """
 
     kernels: tuple[Kernel, ...]
@@ -192,6 +197,7 @@ class Parsed:
     headers: tuple[str, ...]
     numbers: frozenset[str]
     functions: frozenset[str]
+    hidden: tuple[tuple[str, int], ...] = ()
 
 
 def parse_cuda(
@@ -251,6 +257,7 @@ def _parsed(found: Any) -> Parsed:
     return Parsed(
         kernels, tuple(found["names"]), sites, removed, tuple(found["unknown"]), tuple(found["defined"]),
         tuple(found["headers"]), frozenset(found["numbers"]), frozenset(found["functions"]),
+        tuple((name, line) for name, line in found["hidden"]),
     )  # fmt: skip
 
 
@@ -295,7 +302,7 @@ def _kernel(one: Any) -> Kernel:
         for inner in function.body.walk() if function.body is not None else ():
             if inner.kind == "name" and declarations[inner.value].space == "shared":
                 declarations[inner.value].references += ((inner.line, inner.column),)
-    return Kernel(*head, functions[one["root"]], declarations, functions)
+    return Kernel(*head, functions[one["root"]], declarations, functions, tuple(one["others"]))
 
 
 def _written(raw: Any) -> Written | None:

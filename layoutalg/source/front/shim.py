@@ -229,6 +229,9 @@ _FAST = {
     2: "__powf __fdividef __fadd_rn __fmul_rn __fsub_rn __fdiv_rn",
     3: "__fmaf_rn",
 }
+_HALVES = "ceil cos exp exp10 exp2 floor log log10 log2 rcp rint rsqrt sin sqrt tanh trunc"
+"""Of half with an h in front, of half2 with h2."""
+
 _TO_INTEGER = (
     "__float2int_rn",
     "__float2int_rd",
@@ -251,6 +254,8 @@ def _reals() -> str:
         for name in _FAST[count].split():
             lines.append(f"__host__ __device__ float {name}({', '.join(['float'] * count)});")
     lines += [f"__host__ __device__ int {name}(float);" for name in _TO_INTEGER]
+    for name in _HALVES.split():
+        lines.append(f"__device__ __half h{name}(__half); __device__ __half2 h2{name}(__half2);")
     lines.append(
         "__host__ __device__ float __int_as_float(int); __host__ __device__ float __int2float_rn(int);"
     )
@@ -270,10 +275,7 @@ def shim_text() -> str:
 _OTHER_REALS = (
     "isnan isinf isfinite signbit ldexp scalbn ilogb logb remainder hypot rhypot norm3d norm4d tgamma lgamma "
     "sinpi cospi tanpi normcdf erfcx erfinv erfcinv asinh acosh atanh llrint lround llround roundf nextafter "
-    "fdim sinpif cospif min max abs labs llabs umin umax clock clock64 printf assert "
-    "hceil hcos hexp hexp10 hexp2 hfloor hlog hlog10 hlog2 hrcp hrint hrsqrt hsin hsqrt htanh htrunc "
-    "h2ceil h2cos h2exp h2exp10 h2exp2 h2floor h2log h2log10 h2log2 h2rcp h2rint h2rsqrt h2sin h2sqrt h2tanh "
-    "h2trunc"
+    "fdim sinpif cospif min max abs labs llabs umin umax clock clock64 printf assert"
 )
 _MEMORY_NAMES = re.compile(
     r"__(ld|st|pipeline_memcpy|cvta|builtin_(mem|str|nontemporal|prefetch|assume_aligned|arm|nvvm)|atomic|"
@@ -296,7 +298,8 @@ def takes_values(name: str) -> bool:
 def _numeric_names() -> frozenset[str]:
     words = " ".join((*_REALS.values(), *_FAST.values(), _OTHER_REALS, *_TO_INTEGER)).split()
     made = (f"make_{name}{count}" for name, _, _ in _SCALARS for count in range(1, 5))
-    return frozenset({*words, *(f"{word}f" for word in words), *made})
+    halves = (f"{front}{word}" for word in _HALVES.split() for front in ("h", "h2"))
+    return frozenset({*words, *(f"{word}f" for word in words), *made, *halves})
 
 
 def unknown_function(name: str) -> str:
