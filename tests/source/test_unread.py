@@ -156,7 +156,8 @@ OUT_OF_SIGHT = (
 )  # fmt: skip
 IN_SIGHT = (
     "s[threadIdx.x] = sizeof(s[threadIdx.x * 32]);", "decltype(s[threadIdx.x * 32] + 0) a = 1; s[3] = a;",
-    "Plain a; Plain b{}; Plain c(3); s[threadIdx.x] = a.x + b.x + c.x;", "v = std::sqrt(v) + float(hexp(h) + hsqrt(h));",
+    "Plain a; Plain d{}; Plain c(3); s[threadIdx.x] = a.x + d.x + c.x;",
+    "v = std::sqrt(v) + float(hexp(h) + hsqrt(h));",
     'asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(b) : "r"(b));',
     "cuFloatComplex z = make_float2(1.f, 2.f); v = z.x;",
 )  # fmt: skip
