@@ -125,6 +125,8 @@ def read_limit(
     left, relation, right = found.groups()
     if left not in quantities:
         raise UnknownNameError("quantity of a limit", left, quantities)
+    if right == left:
+        raise ParseError(f"{said!r} compares {left} with itself, and says nothing of it", text=text)
     if right in quantities:
         return Limit(said, line, left, relation, right)
     number = _NUMBER.fullmatch(right)

@@ -296,7 +296,7 @@ def read_baseline(text: str, label: str = "the baseline") -> dict[str, dict[str,
     one with --write-baseline
     """
     try:
-        read = json.loads(text)
+        read = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise ParseError(f"{label} is not JSON: {printable(str(error))}") from None
     if not isinstance(read, dict) or read.get("schema") != BASELINE_SCHEMA:
@@ -310,6 +310,15 @@ def read_baseline(text: str, label: str = "the baseline") -> dict[str, dict[str,
         name: {key: _number(label, name, key, value) for key, value in numbers.items()}
         for name, numbers in checks.items()
     }
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are there once; raises ValueError for two of a name, of which one would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for n, (name, _) in enumerate(pairs) if name in dict(pairs[:n]))
+        raise ValueError(f"the key {twice[:80]!r} is there twice")
+    return found
 
 
 def load_baseline(path: Path) -> dict[str, dict[str, Number]]:

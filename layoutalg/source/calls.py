@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from layoutalg.errors import UnsupportedError
 from layoutalg.source.expressions import Expressions
 from layoutalg.source.front import (
     Function,
@@ -11,6 +12,7 @@ from layoutalg.source.front import (
     Node,
     Type,
     address,
+    leaves,
     memory_operations,
     statements,
     takes_values,
@@ -67,9 +69,6 @@ _BY_VALUE = frozenset({*SILENT, *_REASONS, "memcpy", "memmove", "memset"})
 
 _CHANGING = ("+=", "-=", "*=", "/=", "++", "--", "[]")
 """Ends of the names of operators that may change their object."""
-
-_JUMPS = frozenset({"bra", "brx", "call", "ret", "exit"})
-"""Instructions behind which another one than the next may follow."""
 
 
 class Calls(Expressions):
@@ -437,7 +436,12 @@ class Calls(Expressions):
         for value in names.values():
             self.lose(arrays_in(value), Unknown("an asm statement has its address"))
         predicates: dict[str, Condition] = {}
-        if any(i.opcode.split(".")[0] in _JUMPS for i in found):
+        if any(map(leaves, found)):
+            opcodes = {i.opcode.split(".")[0] for i in found}
+            if opcodes & {"exit", "ret"}:  # which threads come to the accesses behind it?
+                raise UnsupportedError(f"line {node.line}: asm that ends threads is not followed")
+            if "call" in opcodes:
+                self.refuse(node, "call", "", "what is executed by a call in asm is not followed")
             with self.under(Unknown("a jump in an asm statement")):
                 for instruction in found:
                     self._instruction(node, instruction, names, predicates)

@@ -351,6 +351,7 @@ class Expressions(Places):
             and (given[0].type.name.replace("const ", "") == name)
         ):
             return self.value(given[0])
+        self._made(node)
         made = self.constructed(node) if name != "dim3" else None
         if made is not None:
             return made
@@ -372,6 +373,14 @@ class Expressions(Places):
             return REAL
         return blank(node.type)
 
+    def _made(self, node: Node) -> None:
+        """Tell of initializers of members and bases that are not followed."""
+        if node.type is not None and node.type.makes:
+            self.fence()
+            what = f"what initializers in {node.type.name} do is not read"
+            self.refuse(node, f"construct {node.type.name}", "", what)
+            self.stray(Unknown(what))
+
     def _listed(self, node: Node) -> Value:
         """The value of a list in braces; where the front end has more in it than values, it is not known."""
         kind = node.type
@@ -381,6 +390,8 @@ class Expressions(Places):
             return UNSET
         if kind.kind in ("int", "pointer", "float"):
             return converted(parts[0], kind) if parts else number(0, kind)
+        if len(parts) < len(kind.fields):
+            self._made(node)
         wanted: list[Type] = []
         if kind.kind == "record":
             wanted = [t for _, _, t in kind.fields][: 1 if kind.union else None]

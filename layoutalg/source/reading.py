@@ -17,11 +17,11 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.source.costs import Cost, Launch, cost_of, joined_rows, lane_variables, sum_of
-from layoutalg.source.front import Declaration, Function, Kernel, Node, Parsed, Type, parse_cuda
+from layoutalg.source.front import Declaration, Function, Kernel, Node, Parsed, Type, parse_cuda, takes_values
 from layoutalg.source.loops import Reader
 from layoutalg.source.machine import Touch
 from layoutalg.source.terms import ZERO, add, constant, variable
-from layoutalg.source.unread import NEVER_REACHED, untold
+from layoutalg.source.unread import LEFT_OUT, NEVER_REACHED, SILENT, destructor, objects, untold
 from layoutalg.source.values import Address, Array, Number, Real, Record, Unknown, Value, blank, number
 
 _WHOLE = 1024
@@ -247,6 +247,8 @@ class _Reading:
                 self._unread(kernel)
             else:
                 self._read(kernel, kernel.root)
+        for name, line in self.parsed.hidden:
+            self.unfollowed[Unfollowed(line, f"the kernel {name} is not read: {self._hidden(line)}")] = None
         unused = [n for n in self.given if n not in self.used]
         if unused:
             known = sorted(
@@ -254,6 +256,9 @@ class _Reading:
                 | set(self.parsed.unknown)
             )
             raise UnknownNameError("name to set", unused[0], known)
+        self.accesses = [  # of another function of that name, which is read
+            a for a in self.accesses if a.why != LEFT_OUT or (a.line, a.column) not in self.seen
+        ]
         self.accesses.sort(key=lambda a: (a.line, a.column))
         for name in self.parsed.unknown:
             self.wanted.setdefault(name)
@@ -263,6 +268,13 @@ class _Reading:
             tuple(self.touches), tuple(self.unread), tuple(self.shared.values()), tuple(self.together),
             frozenset(self.seen), tuple(sorted(self.unfollowed)),
         )  # fmt: skip
+
+    def _hidden(self, line: int) -> str:
+        """Why a kernel of the text is not one of the front end."""
+        removed = next((r for r in self.parsed.removed if r.first <= line <= r.last), None)
+        if removed is None:
+            return "it is left out by the preprocessor"
+        return f"line {removed.line}, column {removed.column}: {removed.why}"
 
     def _unread(self, kernel: Kernel) -> None:
         """A kernel that is not read: all that its text may touch is told."""
@@ -418,11 +430,22 @@ class _Reading:
 
     def _unfollowed(self, kernel: Kernel, names: Collection[str]) -> None:
         """Tell of what may do more than is listed, and of statements taken out of which no access is told."""
+        told = {(a.line, a.column) for a in self.accesses if not a.read}
         for function in kernel.functions.values():
             if function.body is not None and function.name in names:
                 for node in function.body.walk():
                     if what := _not_followed(node):
                         self.unfollowed[Unfollowed(node.line, f"{what} is not followed")] = None
+                    elif (name := _foreign(kernel, node)) and (node.line, node.column) not in told:
+                        self.unfollowed[Unfollowed(node.line, f"what {name} does is not in the file")] = None
+        for other in kernel.others:
+            options = ", ".join(map(_to_set, kernel.template, other.split(", ")))
+            why = f"the instance {kernel.name}<{other}> is not read: {options}"
+            self.unfollowed[Unfollowed(kernel.line, why)] = None
+        for kind in objects(kernel):
+            if kind.ends:
+                why = f"when {destructor(kind.name)} is executed is not followed"
+                self.unfollowed[Unfollowed(kernel.line, why)] = None
         unread = [a.line for a in self.accesses if not a.read]
         for one in self.parsed.removed:
             if one.function in names and not any(one.first <= at <= one.last for at in unread):
@@ -438,6 +461,22 @@ def _not_followed(node: Node) -> str:
         node.value.isidentifier() and not node.value.endswith(("_EXPR", "_STMT"))
     )
     return "" if plain else f"a part that the reader has no form for ({node.value})"
+
+
+def _to_set(name: str, value: str) -> str:
+    """The option that gives a template parameter a value."""
+    return f"--set {name}={value}"
+
+
+def _foreign(kernel: Kernel, node: Node) -> str:
+    """What a node calls where that is neither in the text nor a function of CUDA's headers; or ""."""
+    if node.kind not in ("call", "construct"):
+        return ""
+    number = node.value if node.kind == "construct" else node.value["function"]
+    function = kernel.functions.get(number)
+    if function is None or not function.foreign or takes_values(function.name) or function.name in SILENT:
+        return ""
+    return function.name
 
 
 MOST_TOLD = 8

@@ -145,7 +145,9 @@ class Unread(State):
     def names_memory(self, node: Node) -> bool:
         """Whether memory, a pointer, an object that may hold one, or a function is named below a node."""
         for inner in node.walk():
-            if inner.kind in ("call", "construct", "asm", "this"):
+            if inner.kind in ("call", "asm", "this"):
+                return True
+            if inner.kind == "construct" and self.touches_memory(self.kernel.functions.get(inner.value)):
                 return True
             if inner.kind == "name":
                 declared = self.declaration(inner.value)
@@ -159,16 +161,20 @@ class Unread(State):
         return False
 
     def touches_memory(self, constructor: Function | None) -> bool:
-        """Whether the body of a constructor names memory, a pointer or a function."""
+        """Whether a constructor's body or initializers name memory, a pointer or a function."""
         if constructor is None or constructor.body is None:
             return False
         return self.names_memory(constructor.body) or any(
-            inner.kind in ("other", "subscript", "unary") for inner in constructor.body.walk()
+            inner.kind in ("other", "subscript") or (inner.kind, inner.value) == ("unary", "*")
+            for inner in constructor.body.walk()
         )
 
 
 # --- the census -----------------------------------------------------------------------------------------
 
+
+LEFT_OUT = "the preprocessor leaves it out, or no call that is followed executes it"
+"""Why an access is not read that the front end does not have."""
 
 NEVER_REACHED = "it is never reached"
 """Why an access has no counts where no thread comes to it: nothing is left to be read."""
@@ -251,9 +257,33 @@ def _functions(parsed: Parsed, kernel: Kernel) -> set[str]:
 
 def _read_functions(kernel: Kernel, reached: Collection[str]) -> set[str]:
     """The functions that were read, and the destructors of objects, which are not."""
-    kinds = {d.type.name.rpartition("::")[2] for d in kernel.declarations.values() if d.type.kind == "record"}
-    destructors = {f"~{re.split('<', kind)[0].removeprefix('const ').strip()}" for kind in kinds}
+    destructors = {
+        destructor(name) for kind in objects(kernel) for name in (kind.name, *kind.bases, *kind.others)
+    }
     return {kernel.name.rpartition("::")[2], *reached, *destructors}
+
+
+def destructor(name: str) -> str:
+    """The name of the destructor of a record of this name."""
+    return f"~{re.split('<', name.removeprefix('const '))[0].rpartition('::')[2].strip()}"
+
+
+def objects(kernel: Kernel) -> list[Type]:
+    """The records of which a kernel may have an object: variables, temporaries, parts of both."""
+    waiting = [d.type for d in kernel.declarations.values()]
+    for function in kernel.functions.values():
+        nodes = function.body.walk() if function.body is not None else ()
+        waiting += [n.type for n in nodes if n.kind in ("construct", "call", "init") and n.type is not None]
+    found: dict[str, Type] = {}
+    while waiting:
+        kind = waiting.pop()
+        while kind.kind == "array" and kind.to is not None:
+            kind = kind.to
+        name = kind.name.removeprefix("const ")
+        if kind.kind == "record" and name not in found:
+            found[name] = kind
+            waiting += [part for _, _, part in kind.fields]
+    return list(found.values())
 
 
 def _numbers(parsed: Parsed, kernel: Kernel) -> set[str]:
@@ -282,7 +312,7 @@ def _why(parsed: Parsed, kernel: Kernel, site: Site, in_tree: bool) -> str:
         return f"when {site.function}() is executed is not followed"
     if in_tree:
         return NEVER_REACHED
-    return "it is left out by the preprocessor, or of another instance of the template"
+    return LEFT_OUT
 
 
 def _error(removed: Removed) -> str:

@@ -208,3 +208,15 @@ __global__ void k(const float4* x, float* y) { __shared__ float4 s[32]; s[thread
     ]
     said = " ".join(run("kernel", place, "--block", "32").stdout.split())
     assert f"Note: line 4, ld.shared.b32 s: {note}." in said
+
+
+def test_fixes_claim_nothing_of_what_is_not_followed_or_not_executed(tmp_path: Path) -> None:
+    body = "__global__ void k() {{ __shared__ float s[1024]; s[threadIdx.x] = 1; {} }}"
+    for rest, said in (
+        ("absent(threadIdx.x);", "No bank conflict is in the 1 of 1 accesses that were read."),
+        ("if (blockIdx.x == 1) s[threadIdx.x * 32] = 1;", "accesses that block (0,0,0) executes"),
+    ):
+        result = run("kernel", written(tmp_path, body.format(rest)), "--block", "32", "--fix")
+        assert said in result.stdout and "No shared array has" not in result.stdout
+    parts = answer("kernel", written(tmp_path, body.format("absent(3);")), "--block", "32")["unfollowed"]
+    assert parts == [{"line": 1, "why": "what absent does is not in the file"}]

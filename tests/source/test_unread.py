@@ -143,3 +143,93 @@ __global__ void k(float* p, const int* q) {
     reading = read_kernel(text, 32)
     assert {a.line for a in reading.memory} >= {1, 3} and not any(a.read for a in reading.memory)
     assert all("not read to its end" in str(a.why) for a in reading.memory if not a.op)
+
+
+HIDING = """\
+__shared__ float s[1024];
+struct Init { float x; __device__ Init() : x(s[threadIdx.x * 32]) {} };
+struct InitN { float x; __device__ InitN(int i) : x(s[i * 32]) {} };
+struct Member { float x = s[threadIdx.x * 32]; float y = 0; };
+template <class T> struct MemberT { T x = s[threadIdx.x * 32]; };
+struct Base { float x; __device__ Base() { x = s[threadIdx.x * 32]; } };
+struct Derived : Base {}; struct Holder { Base base; };
+struct Ends { __device__ ~Ends() { s[threadIdx.x * 32] = 1; } };
+struct EndsToo : Ends {}; struct EndsPart { Ends part; };
+struct Copied { int i; __device__ Copied(int j) : i(j) {}
+  __device__ Copied(const Copied& o) : i(o.i) { s[0] = 1; } };
+struct Absent { float x; __device__ Absent(); __device__ float get(); __device__ Absent operator-(Absent); };
+struct AbsentEnd { float x; __device__ ~AbsentEnd(); };
+__device__ void absent(); __device__ int number(int i); template <class F> __device__ void apply(F f);
+"""
+MADE = ("Init a;", "InitN a(threadIdx.x);", "Member a;", "Member a{};", "MemberT<float> a;", "Derived a;",
+        "Holder a;")  # fmt: skip
+OUT_OF_SIGHT = (
+    "Ends();", "EndsToo a;", "EndsPart a;", "Copied a(3); Copied b = a;", "Absent a;",
+    "AbsentEnd a{1};", "absent();", "int i = number(3);", "MACRO_OF_A_HEADER(threadIdx.x);",
+    "apply([&](int i) { s[i * 32] = 1; });",
+    'asm volatile("{ UP: st.shared.f32 [%0], %1; bra UP; }" :: "r"(b), "f"(1.f));',
+    'asm volatile("call put, (%0);" :: "r"(1));',
+    'asm volatile("tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %1, %0, 0;" :: "r"(1), "l"(2l));',
+    'asm volatile("tex.1d.v4.f32.s32 {%0, %0, %0, %0}, [%1, {%2}];" : "=f"(v) : "l"(t), "r"(3));',
+)  # fmt: skip
+IN_SIGHT = (
+    "s[threadIdx.x] = sizeof(s[threadIdx.x * 32]);", "decltype(s[threadIdx.x * 32] + 0) a = 1; s[3] = a;",
+    "Plain a; Plain d{}; Plain c(3); s[threadIdx.x] = a.x + d.x + c.x;",
+    "v = std::sqrt(v) + float(hexp(h) + hsqrt(h));",
+    'asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(b) : "r"(b));',
+    "cuFloatComplex z = make_float2(1.f, 2.f); v = z.x;",
+)  # fmt: skip
+
+
+def hiding(bodies: tuple[str, ...]) -> tuple[KernelReading, int]:
+    """Statements that touch no pointer, each in a kernel and a line of its own, and the line before them."""
+    head = HIDING + "struct Plain { float x = 2.f; __device__ Plain(int i = 1) : x(-i) {} };\n"
+    start = "__global__ void k{n}(unsigned b, float v, cudaTextureObject_t t, __half h) {{ {body} }}"
+    kernels = [start.format(n=n, body=body) for n, body in enumerate(bodies)]
+    return read_kernel(head + "\n".join(kernels), 32), head.count("\n")
+
+
+def test_what_initializers_destructors_and_absent_functions_do_is_told() -> None:
+    reading, before = hiding(OUT_OF_SIGHT)
+    destructors = {HIDING[: HIDING.index(f"struct {name} ")].count("\n") + 1 for name in ("Ends",)}
+    told = {a.line for a in reading.memory if not a.read} | {part.line for part in reading.unfollowed}
+    for n, body in enumerate(OUT_OF_SIGHT):
+        here = {before + n + 1} | (destructors if "Ends" in body else set())
+        assert here & told, body
+
+
+@each("body", MADE)
+def test_what_is_done_where_an_object_is_made_is_read_or_told(body: str) -> None:
+    reading, _ = hiding((body,))
+    assert reading.unfollowed or any(not a.read or (a.ways or 1) > 1 for a in reading.memory), body
+
+
+def test_what_is_in_sight_is_not_told() -> None:
+    reading, _ = hiding(IN_SIGHT)
+    assert not reading.unfollowed and not [a for a in reading.memory if not a.read]
+
+
+def test_kernels_and_instances_that_are_not_read_are_told() -> None:
+    text = """\
+__global__ void k(float* p) { p[threadIdx.x] = 1; }
+#ifdef OTHER
+__global__ void hidden(float* p) { p[threadIdx.x * 32] = 1; }
+#endif
+__global__ void refused(NoSuchType t, float* p) { p[threadIdx.x * 32] = 1; }
+template <int N> __global__ void many(float* p) { p[threadIdx.x * N] = 1; }
+template __global__ void many<1>(float*); template __global__ void many<32>(float*);
+template <int N> __global__ void special(float* p) { p[threadIdx.x] = 1; }
+template <> __global__ void special<8>(float* p) { p[threadIdx.x * 8] = 1; }
+void start() { special<1><<<1, 32>>>(0); }
+"""
+    reading = read_kernel(text, 32)
+    assert [part.line for part in reading.unfollowed] == [3, 5, 6]
+    assert "the instance many<32> is not read: --set N=32" in [part.why for part in reading.unfollowed]
+    assert [(a.line, a.total) for a in reading.memory] == [(1, 4), (6, 4), (8, 4), (9, 32)]
+    assert not read_kernel(text, 32, kernel="k").unfollowed
+    assert not read_kernel(text, 32, kernel="many", sets={"N": 32}).unfollowed
+
+
+def test_two_kernels_of_one_name_are_both_read() -> None:
+    text = "__global__ void k(float* p) { p[0] = 1; }\n__global__ void k(double* p) { p[1] = 1; }"
+    assert [(a.line, a.read) for a in read_kernel(text, 32).memory] == [(1, True), (2, True)]

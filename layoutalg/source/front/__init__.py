@@ -5,6 +5,7 @@
     parsing    parse_cuda, and the records that a tree is made of
     child      the process: supplies missing headers and declarations, removes statements with errors
     dump       libclang's tree in plain lists
+    cursors    facts on parts of that tree
     asm_text   the parts of an asm statement
     census     the second grammar: every site that may touch memory
     names      names that are declared as numbers, and open ones that --set may help with
@@ -26,7 +27,14 @@ from layoutalg.source.front.parsing import (
     Type,
     parse_cuda,
 )
-from layoutalg.source.front.ptx import Instruction, address, memory_operations, statements, touches_memory
+from layoutalg.source.front.ptx import (
+    Instruction,
+    address,
+    leaves,
+    memory_operations,
+    statements,
+    touches_memory,
+)
 from layoutalg.source.front.shim import takes_values
 
 __all__ = [
@@ -40,6 +48,7 @@ __all__ = [
     "Site",
     "Type",
     "address",
+    "leaves",
     "memory_operations",
     "parse_cuda",
     "statements",

@@ -34,6 +34,9 @@ _STATEMENTS = frozenset(
         "enum_specifier", "namespace_alias_definition", "asm_statement", "ERROR",
     }
 )  # fmt: skip
+_UNEVALUATED = frozenset({"sizeof_expression", "alignof_expression", "decltype", "noexcept"})
+"""Whose operands are not executed."""
+
 _NAMES = frozenset({"identifier", "field_identifier", "operator_name", "destructor_name"})
 _NO_ACCESS = frozenset(
     {
@@ -60,14 +63,15 @@ class Site(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function's name, the bytes of its body with its braces, whether its head names the device, and the
-    text of its parameters."""
+    """A function's name, the bytes of its body with its braces, whether its head names the device, the text
+    of its parameters, and whether its head says that it is a kernel."""
 
     name: str
     start: int
     end: int
     device: bool
     parameters: str = ""
+    kernel: bool = False
 
 
 class Census:
@@ -103,6 +107,8 @@ class Census:
                 called = node.child_by_field_name("function")
                 if called is not None and self.said(called) in self.macros:
                     continue
+            if node.type in _UNEVALUATED:
+                continue
             waiting += reversed(node.children)
 
     def nodes(self, kind: str) -> Iterator[Any]:
@@ -130,7 +136,7 @@ class Census:
         if said.startswith("~") and not device:
             said = ""
         parameters = head.partition(said)[2] if said else head
-        return Function(said, body.start_byte, body.end_byte, device, parameters)
+        return Function(said, body.start_byte, body.end_byte, device, parameters, "__global__" in head)
 
     def sites(self) -> list[Site]:
         """What may touch memory in the bodies of functions.  At most MOST_SITES."""

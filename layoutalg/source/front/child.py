@@ -38,6 +38,9 @@ _FLAGS = (
     "-Xclang", "-fnative-half-arguments-and-returns", "-Xclang", "-fnative-half-type",
 )  # fmt: skip
 _K = cindex.CursorKind
+_UNDEFINED = "is used but not defined in this translation unit"
+"""Of a function without a body that is given a lambda: an error of linking, and its call is read like any."""
+
 _ABSOLUTE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]/[^\n]*", re.MULTILINE)
 """Headers by their place on this machine: none of the user's text reads those."""
 
@@ -112,7 +115,10 @@ class Parser:
         """The unit without errors that can be taken out; raises ValueError with the error that cannot."""
         for _ in range(ROUNDS):
             unit = self.parse(tail)
-            errors = [d for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Error]
+            errors = [
+                d for d in unit.diagnostics
+                if d.severity >= cindex.Diagnostic.Error and _UNDEFINED not in d.spelling
+            ]  # fmt: skip
             if not errors:
                 return unit
             self.fresh, self.just = [], set()
@@ -231,7 +237,9 @@ def instances_in(text: str, name: str) -> list[str]:
     ['128, 8', 'BM']
     """
     pattern = rf"\b{re.escape(name)}\s*<([\w\s,:]+)>\s*(?:<<<|\()"
-    return list(dict.fromkeys(" ".join(m.split()) for m in re.findall(pattern, text)))
+    special = re.compile(r"template\s*<\s*>[^;{}]*\Z")  # a kernel by itself
+    found = [m for m in re.finditer(pattern, text) if special.search(text[: m.start()]) is None]
+    return list(dict.fromkeys(" ".join(m[1].split()) for m in found))
 
 
 def qualified(cursor: Any) -> str:
@@ -245,10 +253,10 @@ def qualified(cursor: Any) -> str:
     return "::".join(reversed(names))
 
 
-def instance(parser: Parser, kernel: Any) -> tuple[Any, str]:
-    """(the definition to read, why there is none) of a kernel; of a template, its instance."""
+def instance(parser: Parser, kernel: Any) -> tuple[Any, str, list[str]]:
+    """(the definition to read, why there is none, arguments of other instances) of a kernel or a template."""
     if kernel.kind == _K.FUNCTION_DECL:
-        return kernel, ""
+        return kernel, "", []
     parameters = template_parameters(kernel)
     names = [p["name"] for p in parameters]
     given = [n for n in names if n in parser.sets]
@@ -258,13 +266,15 @@ def instance(parser: Parser, kernel: Any) -> tuple[Any, str]:
         last = max([i for i, n in enumerate(names) if n in given], default=-1)
         if all(n in given for n in names[: last + 1]) and all(p["default"] for p in parameters[last + 1 :]):
             tries.append(", ".join(parser.sets[n] for n in names[: last + 1]))
-    if not tries:
+    plain = bool(tries)
+    if len(given) < len(names):
         for text in instances_in(parser.given.decode("utf-8", "replace"), kernel.spelling):
             words = text.split(", ") if ", " in text else text.split(",")
             for i, n in enumerate(names[: len(words)]):
                 words[i] = parser.sets.get(n, words[i])
-            tries.append(", ".join(words))
-    for arguments in tries[:8]:
+            tries.append(", ".join(word.strip() for word in words))
+    tries = list(dict.fromkeys(tries))
+    for arguments in tries[: 1 if plain else 8]:
         tail = f"void layoutalg_use() {{ auto p = &{qualified(kernel)}<{arguments}>; }}\n"
         try:
             unit = parser.settled(tail)
@@ -275,12 +285,12 @@ def instance(parser: Parser, kernel: Any) -> tuple[Any, str]:
                 for inner in cursor.walk_preorder():
                     target = inner.referenced if inner.kind == _K.DECL_REF_EXPR else None
                     if target is not None and target.kind == _K.FUNCTION_DECL and target.is_definition():
-                        return target, ""
+                        return target, "", [other for other in tries if other != arguments]
     missing = [p["name"] for p in parameters if not p["default"] and p["name"] not in given]
     if not missing:
-        return None, f"its template arguments do not make an instance: {', '.join(given)}"
+        return None, f"its template arguments do not make an instance: {', '.join(given)}", []
     wanted = ", ".join(f"--set {n}=VALUE" for n in missing)
-    return None, f"template parameters of {kernel.spelling} are not known: {wanted}"
+    return None, f"template parameters of {kernel.spelling} are not known: {wanted}", []
 
 
 def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -296,9 +306,10 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
             continue
         where = kernel.location.line
         extent = [kernel.extent.start.line, kernel.extent.end.line]
-        found, why = instance(parser, kernel)
+        found, why, others = instance(parser, kernel)
         one: dict[str, Any] = {"name": name, "line": where, "extent": extent, "why": why, "root": -1}
         one["template"] = template_parameters(kernel)
+        one["others"] = others
         one["parameters"] = [c.spelling for c in kernel.get_children() if c.kind == _K.PARM_DECL]
         if found is not None:
             dump = Dump({parser.path: parser.text}, parser.path)
@@ -312,6 +323,13 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
             }
         out["kernels"].append(one)
     census = parser.census
+    extents = [range(k.extent.start.line, k.extent.end.line + 1) for k in kernels]
+    kernel_lines = [(f.name, census.text.count(b"\n", 0, f.start) + 1) for f in census.functions if f.kernel]
+    out["hidden"] = [
+        [name, line]
+        for name, line in kernel_lines
+        if wanted in (None, name) and not any(line in extent for extent in extents)
+    ]
     every, numbers = declared_names(census)
     out["sites"] = census.sites()
     out["removed"] = [each | _of_statement(census, each) for each in parser.removed]

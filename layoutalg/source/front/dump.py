@@ -18,6 +18,7 @@ from typing import Any
 from clang import cindex
 
 from layoutalg.source.front.asm_text import ASM, in_macro, sections
+from layoutalg.source.front.cursors import has_value, head, is_made_plainly, is_plain, is_there, same_place
 
 _K = cindex.CursorKind
 _T = cindex.TypeKind
@@ -93,6 +94,8 @@ def library() -> Any:
                          ("getAsDouble", ctypes.c_double), ("dispose", None)):  # fmt: skip
         function = getattr(lib, f"clang_EvalResult_{name}")
         function.argtypes, function.restype = [ctypes.c_void_p], result
+    lib.clang_getSpecializedCursorTemplate.argtypes = [cindex.Cursor]
+    lib.clang_getSpecializedCursorTemplate.restype = cindex.Cursor
     lib.clang_isVirtualBase.argtypes = [cindex.Cursor]
     lib.clang_isVirtualBase.restype = ctypes.c_uint
     lib.clang_Cursor_getVarDeclInitializer.argtypes = [cindex.Cursor]
@@ -135,11 +138,9 @@ class Dump:
         self.types.append(None)
         kind = whole.kind
         entry: dict[str, Any] = {
-            "name": key,
-            "bytes": max(whole.get_size(), 0),
-            "align": max(whole.get_align(), 1),
+            "name": key, "bytes": max(whole.get_size(), 0), "align": max(whole.get_align(), 1),
             "const": whole.is_const_qualified(),
-        }
+        }  # fmt: skip
         if kind in _INTEGERS:
             entry |= {"kind": "int", "signed": _INTEGERS[kind], "bool": kind == _T.BOOL}
         elif kind == _T.ENUM:
@@ -164,15 +165,18 @@ class Dump:
         """The fields of a struct, those of its first base in front: names, offsets, widths of bit-fields."""
         declared = whole.get_declaration()
         definition = declared.get_definition() or declared
-        fields: list[Any] = []
-        narrow: dict[str, int] = {}
-        bases: list[str] = []
-        others: list[str] = []
+        fields, narrow = list[Any](), dict[str, int]()
+        bases, others = list[str](), list[str]()
         parts = list(definition.get_children())
-        filled = any(_has_value(part) for part in parts if part.kind == _K.FIELD_DECL)
+        filled = any(has_value(part) for part in parts if part.kind == _K.FIELD_DECL)
+        written = parts or self._of_template(declared)  # an instance of a template has no children
+        makes = any(p.kind == _K.FIELD_DECL and not is_plain(p) for p in written)
+        ends = any(p.kind == _K.DESTRUCTOR and not p.is_default_method() for p in written)
         for number, base in enumerate(p for p in parts if p.kind == _K.CXX_BASE_SPECIFIER):
             above = self.types[self.type_of(base.type)] or {"name": "", "bases": (), "fields": ()}
             names = [above["name"], *above.get("bases", ())]
+            ends = ends or above.get("ends", False)
+            makes = makes or self._is_made_by_code(base.type)
             if number or self.lib.clang_isVirtualBase(base) or any(p.is_virtual_method() for p in parts):
                 others += names
                 continue
@@ -183,6 +187,11 @@ class Dump:
         for field in whole.get_fields():
             bits = field.get_field_offsetof()
             fields.append([field.spelling, bits // 8 if bits >= 0 else -1, self.type_of(field.type)])
+            held = self.types[fields[-1][2]]
+            while held is not None and held["kind"] == "array":
+                held = self.types[held["to"]]
+            ends = ends or (held is not None and held.get("ends", False))
+            makes = makes or self._is_made_by_code(field.type)
             if field.is_bitfield():
                 narrow[field.spelling] = field.get_bitfield_width()
         twice = {name for name, _, _ in fields if [f[0] for f in fields].count(name) > 1}
@@ -192,10 +201,27 @@ class Dump:
             "bases": bases,
             "others": others,
             "union": definition.kind == _K.UNION_DECL,
-            "ends": any(p.kind == _K.DESTRUCTOR and not p.is_default_method() for p in parts),
+            "ends": ends,
+            "makes": makes,
             "plain": not (filled or bases or others or twice or any(not f[0] for f in fields))
             and not any(p.kind in (_K.UNION_DECL, _K.STRUCT_DECL) and p.is_anonymous() for p in parts),
         }
+
+    def _of_template(self, declared: Any) -> list[Any]:
+        """What the template declares that a record is an instance of."""
+        template = self.lib.clang_getSpecializedCursorTemplate(declared)
+        template._tu = declared._tu
+        return list(template.get_children())
+
+    def _is_made_by_code(self, given: Any) -> bool:
+        """Whether an object of a type that is made without arguments executes more than plain numbers."""
+        whole = given.get_canonical()
+        while whole.kind == _T.CONSTANTARRAY:
+            whole = whole.element_type.get_canonical()
+        if whole.kind != _T.RECORD:
+            return False
+        entry = self.types[self.type_of(whole)]
+        return entry is None or bool(entry.get("makes")) or not is_made_plainly(whole.get_declaration())
 
     def decl_of(self, cursor: Any) -> int:
         """The number of a variable's declaration in `decls`."""
@@ -266,6 +292,7 @@ class Dump:
                 "body": None if body is None else self.node(body),
                 "method": cursor.kind in (_K.CXX_METHOD, _K.CONSTRUCTOR, _K.CONVERSION_FUNCTION),
                 "constructor": cursor.kind == _K.CONSTRUCTOR,
+                "foreign": self._foreign(cursor),
             }
 
     def _initializers(self, children: list[Any]) -> list[Any]:
@@ -279,6 +306,15 @@ class Dump:
                 found.append([name or "", self.node(child)])
                 name = None
         return found
+
+    def _foreign(self, cursor: Any) -> bool:
+        """Whether a function is neither in the text nor one that CUDA's headers declare."""
+        if is_there(cursor):
+            return False
+        place = cursor.location.file
+        known = place is not None and place.name.endswith("/shim.cuh")
+        any_result = "layoutalg_any" in cursor.result_type.spelling
+        return not known or (any_result and not cursor.spelling.startswith("operator"))
 
     # --- nodes ------------------------------------------------------------------------------------------
 
@@ -331,7 +367,7 @@ class Dump:
         if kind == _K.DECL_REF_EXPR:
             return self._name(cursor, place, number)
         if kind in _CASTS and len(children) == 1:
-            if kind == _K.UNEXPOSED_EXPR and not _same_place(cursor, children[0]):
+            if kind == _K.UNEXPOSED_EXPR and not same_place(cursor, children[0]):
                 return ["other", *place, number, kind.name, self._below(children)]
             named = kind.name
             if kind not in (_K.UNEXPOSED_EXPR, _K.PAREN_EXPR) and self._is_place(children[0]):
@@ -502,7 +538,7 @@ class Dump:
             first += 1
         if first == 0 and len(children) > 2:
             text, at = self._file(cursor.extent.start), cursor.extent.start.offset
-            inside = _head(text, at) if text[at : at + 2] == b"if" else b""
+            inside = head(text, at) if text[at : at + 2] == b"if" else b""
             first = int(b";" in inside if inside else children[0].type.get_canonical().kind != _T.BOOL)
         parts = [self.node(c) for c in children]
         if first:
@@ -562,27 +598,3 @@ class Dump:
         number = self._asms.get(start.offset, 0)
         self._asms[start.offset] = number + 1
         return found[number % len(found)] if found else None
-
-
-def _has_value(field: Any) -> bool:
-    """Whether a field is given a value where it is declared."""
-    given = [c for c in field.get_children() if c.kind.is_expression()]
-    return len(given) > int(field.is_bitfield())
-
-
-def _same_place(outer: Any, inner: Any) -> bool:
-    """Whether two expressions are written at the same place: what the front end adds has no text."""
-    a, b = outer.extent, inner.extent
-    return (a.start.offset, a.end.offset) == (b.start.offset, b.end.offset) or not a.start.file
-
-
-def _head(text: bytes, at: int) -> bytes:
-    """What stands between the brackets that follow a place."""
-    first = text.find(b"(", at)
-    depth = 0
-    for end in range(first, len(text)):
-        c = text[end : end + 1]
-        depth += (c == b"(") - (c == b")")
-        if depth == 0:
-            return text[first + 1 : end]
-    return b""

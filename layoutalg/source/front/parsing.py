@@ -41,7 +41,8 @@ class Type:
     `to` is what a pointer points at or an array has `extent` of; `fields` are (name, byte offset, type),
     those of the first base in front, and `narrow` has the widths of bit-fields.  `bases` are the names of
     bases at the object's own address, `others` of those behind it.  `plain`: all members are in `fields`,
-    and none has a value of its own.  `ends`: a destructor runs at the end of its life.
+    and none has a value of its own.  `ends`: a destructor runs at the end of its life; `makes`: to
+    make one executes more than plain numbers that is not in a constructor's text.
     """
 
     kind: str
@@ -59,6 +60,7 @@ class Type:
     others: tuple[str, ...] = ()
     union: bool_ = False
     ends: bool_ = False
+    makes: bool_ = False
     plain: bool_ = True
 
 
@@ -125,7 +127,7 @@ class Declaration:
 
 @dataclass(slots=True, eq=False)
 class Function:
-    """A function with its body, None where it is only declared.
+    """A function with its body, None where it is only declared; of a `foreign` one nothing is known.
 
     `copies` are the variables that a lambda copied, `inits` what a constructor gives to its members.
     """
@@ -140,6 +142,7 @@ class Function:
     copies: tuple[int, ...] = ()
     inits: tuple[tuple[str, Node], ...] = ()
     extent: tuple[int, int] = (0, 0)
+    foreign: bool = False
 
 
 class Site(NamedTuple):
@@ -175,7 +178,10 @@ class Removed(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Kernel:
-    """A kernel of the text; `root` is None where `why` says why it is not read."""
+    """A kernel of the text; `root` is None where `why` says why it is not read.
+
+    Of a template, `others` are the arguments of the instances in the text that are not read.
+    """
 
     name: str
     line: int
@@ -186,6 +192,7 @@ class Kernel:
     root: Function | None
     declarations: Mapping[int, Declaration] = field(default_factory=dict)
     functions: Mapping[int, Function] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -195,6 +202,7 @@ class Parsed:
     `removed` is what was taken out for its errors; `unknown` are names that are declared nowhere and for
     which a value helps, `defined` those of the given values that the preprocessor took.  `numbers` are the
     names that the text declares as plain numbers, `functions` those of its device functions with a body.
+    `hidden` are kernels of the text, and their lines, that the front end does not have.
     """
 
     kernels: tuple[Kernel, ...]
@@ -206,6 +214,7 @@ class Parsed:
     headers: tuple[str, ...]
     numbers: frozenset[str]
     functions: frozenset[str]
+    hidden: tuple[tuple[str, int], ...] = ()
 
 
 def parse_cuda(
@@ -273,6 +282,7 @@ def _parsed(found: Any) -> Parsed:
     return Parsed(
         kernels, tuple(found["names"]), sites, removed, tuple(found["unknown"]), tuple(found["defined"]),
         tuple(found["headers"]), frozenset(found["numbers"]), frozenset(found["functions"]),
+        tuple((name, line) for name, line in found["hidden"]),
     )  # fmt: skip
 
 
@@ -312,6 +322,7 @@ def _kernel(one: Any) -> Kernel:
             tuple(f["copies"]),
             tuple((name, made) for name, raw in f["inits"] if (made := node(raw)) is not None),
             (f["extent"][0], f["extent"][1]),
+            f["foreign"],
         )
         for number, f in one["functions"].items()
     }
@@ -319,7 +330,7 @@ def _kernel(one: Any) -> Kernel:
         for inner in function.body.walk() if function.body is not None else ():
             if inner.kind == "name" and declarations[inner.value].space == "shared":
                 declarations[inner.value].references += ((inner.line, inner.column),)
-    return Kernel(*head, functions[one["root"]], declarations, functions)
+    return Kernel(*head, functions[one["root"]], declarations, functions, tuple(one["others"]))
 
 
 def _written(raw: Any) -> Written | None:
@@ -347,7 +358,8 @@ def _types(raw: list[Any]) -> list[Type]:
             entry["kind"], entry["name"], entry["bytes"], entry["align"], entry.get("signed", False),
             entry.get("bool", False), entry.get("extent", 0), to, fields, entry["const"],
             entry.get("narrow", {}), tuple(entry.get("bases", ())), tuple(entry.get("others", ())),
-            entry.get("union", False), entry.get("ends", False), entry.get("plain", True),
+            entry.get("union", False), entry.get("ends", False), entry.get("makes", False),
+            entry.get("plain", True),
         )  # fmt: skip
         return made[number]
 

@@ -30,6 +30,12 @@ _NO_ACCESS = (
     "cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all", "cp.async.bulk.commit_group",
     "cp.async.bulk.wait_group",
 )  # fmt: skip
+_TENSOR_MEMORY = ("tcgen05.ld", "tcgen05.st", "tcgen05.shift", "tcgen05.dealloc")
+"""Instructions whose address in brackets is one of tensor memory."""
+
+_LEAVES = frozenset({"bra", "brx", "call", "exit", "ret"})
+"""Instructions after which another one than the next may be executed."""
+
 _BITS = re.compile(r"\.[busf](\d+)$")
 
 
@@ -72,6 +78,7 @@ def statements(text: str) -> list[Instruction]:
 
 
 def _statement(text: str) -> Instruction | None:
+    text = re.sub(r"^(?:[\w$%]+\s*:(?!:)\s*)+", "", text)  # labels
     match = re.match(r"(?:@(!?)([\w%$]+)\s+)?([A-Za-z][\w.:]*)\s*(.*)", text)
     if match is None or text.startswith("."):
         return None
@@ -97,9 +104,20 @@ def address(operand: str) -> tuple[str, int] | None:
 
 
 def touches_memory(instruction: Instruction) -> bool:
-    """Whether it is one of those that touch memory."""
+    """Whether it may touch shared or global memory: a known one, or any that has an address in brackets."""
     op = instruction.opcode
-    return op.startswith(_MEMORY) and not op.startswith(_NO_ACCESS)
+    if op.startswith((*_NO_ACCESS, *_TENSOR_MEMORY)):
+        return False
+    return op.startswith(_MEMORY) or any("[" in operand for operand in instruction.operands)
+
+
+def leaves(instruction: Instruction) -> bool:
+    """Whether another instruction than the next may be executed after it.
+
+    >>> leaves(statements("@p bra.uni DONE;")[0]), leaves(statements("DONE: add.u32 a, a, 1;")[0])
+    (True, False)
+    """
+    return instruction.opcode.split(".")[0] in _LEAVES
 
 
 def memory_operations(instruction: Instruction) -> tuple[Operation, ...]:

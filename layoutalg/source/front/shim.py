@@ -75,6 +75,7 @@ template <class T> struct enable_if<true, T> { using type = T; };
 template <bool C, class T = void> using enable_if_t = typename enable_if<C, T>::type;
 }
 typedef struct CUstream_st* cudaStream_t; typedef int cudaError_t;
+typedef unsigned long long cudaTextureObject_t, cudaSurfaceObject_t;
 struct layoutalg_any {
     template <class T> __host__ __device__ operator T() const;
     template <class T> __host__ __device__ layoutalg_any& operator=(const T&);
@@ -109,6 +110,7 @@ struct dim3 { unsigned x, y, z;
     };
 """
 
+_COMPLEX = "typedef float2 cuFloatComplex, cuComplex; typedef double2 cuDoubleComplex;"
 _FUNCTIONS = """
 extern const __device__ uint3 threadIdx, blockIdx; extern const __device__ dim3 blockDim, gridDim;
 constexpr int warpSize = 32;
@@ -226,6 +228,9 @@ _FAST = {
     2: "__powf __fdividef __fadd_rn __fmul_rn __fsub_rn __fdiv_rn",
     3: "__fmaf_rn",
 }
+_HALVES = "ceil cos exp exp10 exp2 floor log log10 log2 rcp rint rsqrt sin sqrt tanh trunc"
+"""Of half with an h in front, of half2 with h2."""
+
 _TO_INTEGER = (
     "__float2int_rn",
     "__float2int_rd",
@@ -244,9 +249,12 @@ def _reals() -> str:
                 given = ", ".join([kind] * count)
                 lines.append(f"__host__ __device__ {kind} {name}{suffix}({given});")
             lines.append(f"__host__ __device__ float {name}({', '.join(['float'] * count)});")
+            lines.append(f"namespace std {{ using ::{name}; using ::{name}f; }}")
         for name in _FAST[count].split():
             lines.append(f"__host__ __device__ float {name}({', '.join(['float'] * count)});")
     lines += [f"__host__ __device__ int {name}(float);" for name in _TO_INTEGER]
+    for name in _HALVES.split():
+        lines.append(f"__device__ __half h{name}(__half); __device__ __half2 h2{name}(__half2);")
     lines.append(
         "__host__ __device__ float __int_as_float(int); __host__ __device__ float __int2float_rn(int);"
     )
@@ -260,7 +268,8 @@ def shim_text(arch: int = 900) -> str:
     True
     """
     named = f"#undef __CUDA_ARCH__\n#define __CUDA_ARCH__ {arch}\n"
-    return f"{named}{_WORDS}{_vectors()}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
+    vectors = f"{_vectors()}\n{_COMPLEX}"
+    return f"{named}{_WORDS}{vectors}{_NARROW}{_FUNCTIONS}".replace("LAYOUTALG_REALS", _reals())
 
 
 _OTHER_REALS = (
@@ -289,7 +298,8 @@ def takes_values(name: str) -> bool:
 def _numeric_names() -> frozenset[str]:
     words = " ".join((*_REALS.values(), *_FAST.values(), _OTHER_REALS, *_TO_INTEGER)).split()
     made = (f"make_{name}{count}" for name, _, _ in _SCALARS for count in range(1, 5))
-    return frozenset({*words, *(f"{word}f" for word in words), *made})
+    halves = (f"{front}{word}" for word in _HALVES.split() for front in ("h", "h2"))
+    return frozenset({*words, *(f"{word}f" for word in words), *made, *halves})
 
 
 def unknown_function(name: str) -> str:

@@ -103,7 +103,9 @@ def read_extents(name: str, text: str) -> tuple[int, ...]:
 def _without_conflicts(reading: KernelReading) -> str:
     """What may be said where no access that was read has conflicts."""
     read, memory = sum(a.read for a in reading.memory), len(reading.memory)
-    if read == memory:
+    if reading.grid is None and any(a.read and not a.instructions for a in reading.memory):
+        return "No bank conflict is in the accesses that block (0,0,0) executes; --grid counts other blocks."
+    if read == memory and not reading.unfollowed:
         return "No shared array has bank conflicts."
     return f"No bank conflict is in the {read} of {memory} accesses that were read."
 
@@ -142,6 +144,7 @@ def _fields(source: str, reading: KernelReading, notes: tuple[str, ...]) -> dict
         | {"source": source, "kernels": list(reading.kernels), "arch": reading.arch}
         | {"block": list(reading.block), "grid": None if reading.grid is None else list(reading.grid)}
         | {"accesses": [_access(a) for a in reading.accesses]}
+        | {"unfollowed": [part._asdict() for part in reading.unfollowed]}
         | {"wanted": list(reading.wanted), "notes": [*reading.notes, *notes]}
     )
 
@@ -177,7 +180,9 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     for a in unread:
         why = f"not read: {a.why}" if a.reached else a.why
         parts.append(f"line {a.line}, column {a.column}: {_named(a)}{why}.")
-    if unread:
+    unfollowed = [part for part in reading.unfollowed if part.why not in reading.notes]
+    parts += [f"line {part.line}: {part.why}." for part in unfollowed]
+    if unread or unfollowed:
         parts.append("")
     said = f"{len(rows)} of {len(reading.memory)} accesses are read"
     if never := sum(not a.reached for a in unread):
@@ -186,6 +191,8 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
     if registers:
         said += f"; {registers} more are to arrays in registers"
     parts.append(f"{said}.")
+    if reading.unfollowed:
+        parts.append("Some parts are not followed, and there may be more accesses than these.")
     if reading.wanted:
         parts.append(f"More is read with --set for {', '.join(reading.wanted)}.")
     noted = [f"line {a.line}, {a.op} {a.array}: {a.note}" for a in reading.memory if a.note]

@@ -1,0 +1,71 @@
+"""Facts on cursors of libclang: functions with a body, members with values, expressions of plain numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clang import cindex
+
+_K = cindex.CursorKind
+
+
+def is_there(cursor: Any) -> bool:
+    """Whether a function has a body in the text, or is the compiler's own."""
+    return cursor.is_default_method() or cursor.get_definition() is not None
+
+
+_PLAIN = frozenset(
+    {
+        _K.INTEGER_LITERAL, _K.FLOATING_LITERAL, _K.CXX_BOOL_LITERAL_EXPR, _K.CHARACTER_LITERAL,
+        _K.CXX_NULL_PTR_LITERAL_EXPR, _K.UNEXPOSED_EXPR, _K.PAREN_EXPR, _K.BINARY_OPERATOR, _K.MEMBER_REF,
+        _K.CSTYLE_CAST_EXPR, _K.CXX_STATIC_CAST_EXPR, _K.CXX_FUNCTIONAL_CAST_EXPR, _K.INIT_LIST_EXPR,
+        _K.COMPOUND_STMT, _K.PARM_DECL, _K.TYPE_REF, _K.NAMESPACE_REF, _K.TEMPLATE_REF,
+    }
+)  # fmt: skip
+"""Kinds of which an initializer may be that touches no memory and calls nothing."""
+
+
+def is_plain(declared: Any) -> bool:
+    """Whether what initializes a member, or is done by a constructor, is made of plain numbers."""
+    for inner in list(declared.walk_preorder())[1:]:
+        if inner.kind == _K.DECL_REF_EXPR and inner.referenced is not None:
+            if inner.referenced.kind in (_K.PARM_DECL, _K.ENUM_CONSTANT_DECL, _K.TEMPLATE_NON_TYPE_PARAMETER):
+                continue
+            return False
+        if inner.kind == _K.UNARY_OPERATOR and next(inner.get_tokens(), None) is not None:
+            if next(inner.get_tokens()).spelling in ("-", "+", "~", "!"):
+                continue
+            return False
+        if inner.kind not in _PLAIN and not inner.kind.is_attribute():
+            return False
+    return True
+
+
+def is_made_plainly(record: Any) -> bool:
+    """Whether the record's own constructor without arguments, if there is one, sets plain numbers alone."""
+    own = (c for c in record.get_children() if c.kind == _K.CONSTRUCTOR and not c.is_default_method())
+    return all(is_plain(c) for c in own if c.is_default_constructor())
+
+
+def has_value(field: Any) -> bool:
+    """Whether a field is given a value where it is declared."""
+    given = [c for c in field.get_children() if c.kind.is_expression()]
+    return len(given) > int(field.is_bitfield())
+
+
+def same_place(outer: Any, inner: Any) -> bool:
+    """Whether two expressions are written at the same place: what the front end adds has no text."""
+    a, b = outer.extent, inner.extent
+    return (a.start.offset, a.end.offset) == (b.start.offset, b.end.offset) or not a.start.file
+
+
+def head(text: bytes, at: int) -> bytes:
+    """What stands between the brackets that follow a place."""
+    first = text.find(b"(", at)
+    depth = 0
+    for end in range(first, len(text)):
+        c = text[end : end + 1]
+        depth += (c == b"(") - (c == b")")
+        if depth == 0:
+            return text[first + 1 : end]
+    return b""
