@@ -33,6 +33,7 @@ from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
 from layoutalg.optional import import_trouble, loaded
+from layoutalg.tools import end_with_parent
 
 UNFIT_S = 2.0
 """How long a worker that cannot do a job holds its answer, so that others take the next ones."""
@@ -135,10 +136,12 @@ def visible_devices(gpus: int, environ: dict[str, str] | None = None) -> list[st
 
 
 def _see_none() -> None:
+    end_with_parent()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def _see_one(devices: Any) -> None:
+    end_with_parent()
     os.environ["CUDA_VISIBLE_DEVICES"] = devices.get(timeout=60)
 
 

@@ -61,6 +61,7 @@ from layoutalg.kernels.tuning.keys import (
     text_digest,
 )
 from layoutalg.kernels.tuning.store import Store
+from layoutalg.tools import end_with_parent
 
 Place: TypeAlias = "tuple[str, str, str, str, str, str]"
 """What takes the times, GPU, display driver, CUDA of the driver and of the runtime, version of the library:
@@ -510,6 +511,7 @@ def _in_child(job: Job, built: Built) -> _Taken | str:
 
 def _serve(pipe: Connection) -> None:
     """Take times, one job after another, until the worker is gone."""
+    end_with_parent()
     with contextlib.suppress(EOFError, OSError):
         while True:
             pipe.send("ready")

@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from layoutalg import __version__
 from layoutalg.cli.refusals import INTERRUPTED, UNANSWERED, refuse
+from layoutalg.cli.signals import Signals, ending_signals
 from layoutalg.cli.streams import checked_streams
 from layoutalg.errors import printable
 
@@ -28,9 +29,9 @@ _SHOWN = 300
 def main() -> NoReturn:
     """Run the command on sys.argv and exit with its code."""
     code = INTERRUPTED
-    words = sys.argv[1:]
+    words, signals = sys.argv[1:], Signals()
     try:
-        with checked_streams() as out, warnings.catch_warnings():
+        with checked_streams() as out, ending_signals(signals), warnings.catch_warnings():
             warnings.showwarning = _warn
             code = _run(words)
             sys.stdout.flush()
@@ -40,7 +41,7 @@ def main() -> NoReturn:
                 refuse([word for word in words if word != "--json"], "OSError", said)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    sys.exit(code)
+    sys.exit(128 + signals.number if signals.number and code == INTERRUPTED else code)
 
 
 def _run(words: Sequence[str]) -> int:
