@@ -104,15 +104,15 @@ def local_engine(gpus: int = 1, builders: int | None = None, *, on_gpus: bool = 
     spawn = multiprocessing.get_context("spawn")
 
     def builders_of() -> Executor:
-        return ProcessPoolExecutor(cores, spawn, _see_none)
+        return ProcessPoolExecutor(cores, spawn, end_with_parent, (f"{__name__}:_see_none",))
 
     def timers_of() -> Executor:
         if not on_gpus:
-            return ProcessPoolExecutor(gpus, spawn, _see_none)
+            return ProcessPoolExecutor(gpus, spawn, end_with_parent, (f"{__name__}:_see_none",))
         devices = spawn.Queue()
         for device in visible_devices(gpus):
             devices.put(device)
-        return ProcessPoolExecutor(gpus, spawn, _see_one, (devices,))
+        return ProcessPoolExecutor(gpus, spawn, end_with_parent, (f"{__name__}:_see_one", devices))
 
     engine = Engine(builders_of(), timers_of(), gpus, builders_of, timers_of)
     try:
@@ -136,12 +136,10 @@ def visible_devices(gpus: int, environ: dict[str, str] | None = None) -> list[st
 
 
 def _see_none() -> None:
-    end_with_parent()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def _see_one(devices: Any) -> None:
-    end_with_parent()
     os.environ["CUDA_VISIBLE_DEVICES"] = devices.get(timeout=60)
 
 

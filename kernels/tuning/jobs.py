@@ -483,7 +483,8 @@ def _in_child(job: Job, built: Built) -> _Taken | str:
     if not _CHILDREN:
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=_serve, args=(theirs,), daemon=True)
+        asked = (f"{__name__}:_serve", theirs)
+        process = spawn.Process(target=end_with_parent, args=asked, daemon=True)
         process.start()
         theirs.close()
         _CHILDREN.append((process, ours))
@@ -511,7 +512,6 @@ def _in_child(job: Job, built: Built) -> _Taken | str:
 
 def _serve(pipe: Connection) -> None:
     """Take times, one job after another, until the worker is gone."""
-    end_with_parent()
     with contextlib.suppress(EOFError, OSError):
         while True:
             pipe.send("ready")

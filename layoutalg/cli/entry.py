@@ -33,7 +33,7 @@ def main() -> NoReturn:
     try:
         with checked_streams() as out, ending_signals(signals), warnings.catch_warnings():
             warnings.showwarning = _warn
-            code = _run(words)
+            code = _run(words, signals)
             sys.stdout.flush()
             if out.trouble:
                 code = UNANSWERED
@@ -44,7 +44,7 @@ def main() -> NoReturn:
     sys.exit(128 + signals.number if signals.number and code == INTERRUPTED else code)
 
 
-def _run(words: Sequence[str]) -> int:
+def _run(words: Sequence[str], signals: Signals) -> int:
     """The exit code of the command; what is not foreseen is said."""
     try:
         from layoutalg.cli.app import app
@@ -53,6 +53,8 @@ def _run(words: Sequence[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except Exception as error:  # noqa: BLE001 - whatever it is, it is not an answer
+        if signals.number:  # Python itself makes other errors of an interrupt, as while a class is made
+            return INTERRUPTED
         refuse(words, type(error).__name__, _sentence(error))
         return UNANSWERED
     return 0
