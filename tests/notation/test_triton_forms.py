@@ -105,7 +105,7 @@ def test_blocked_is_tiles_of_registers_lanes_and_warps(seed: int) -> None:
 
 
 def test_a_blocked_encoding_larger_than_its_tensor_keeps_one_register_per_element() -> None:
-    """As to_linear_layout of Triton 3.9.0 has it; earlier ones have two bases (0, 0) of registers in front."""
+    """As to_linear_layout of Triton 3.9.0 has it; before, two bases (0, 0) of registers stood in front."""
     found = read(BLOCKED.format([2, 4], [4, 8], [2, 1], [1, 0]), 16, 1)
     assert dict(found.ins)["register"] == ((1, 0),)
     assert dict(found.ins)["lane"] == ((0, 0), (0, 0), (0, 0), (2, 0), (4, 0)), "lanes hold copies"
