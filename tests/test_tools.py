@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 
 from layoutalg import tools
 from layoutalg.tools import run_tool
+from tests.ending_faults import MARK, alive
 
 ROOT = Path(__file__).parents[1]
 
@@ -111,13 +114,89 @@ def test_the_users_own_limits_stay() -> None:
     assert run.stdout.split() == ["1000000", "5"], run.stderr
 
 
-def test_what_outlives_a_killed_parent_ends_by_its_own_time() -> None:
-    busy = ["sh", "-c", "while :; do :; done", "busy-after-its-parent"]
-    code = f"from layoutalg.tools import run_tool; run_tool({busy!r}, timeout_s=1)"
+def killed(code: str, begun: Path) -> None:
+    """Start a process, and kill it as soon as a file is there."""
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
-    while not running("busy-after-its-parent"):
+    while not begun.exists():
         assert parent.poll() is None
         time.sleep(0.01)
     parent.kill()
     parent.wait()
-    assert gone("busy-after-its-parent")
+
+
+def test_a_killed_parent_takes_its_tools_with_it(tmp_path: Path) -> None:
+    """One that waits, which no limit on CPU time ends, and its child."""
+    busy = ["sh", "-c", f"sleep 300.75 & : >{tmp_path}/begun; wait"]
+    killed(f"from layoutalg.tools import run_tool; run_tool({busy!r}, timeout_s=60)", tmp_path / "begun")
+    assert gone("300.75")
+
+
+def test_a_killed_parent_takes_its_folders_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of its own, and what a tool writes for itself."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    begun = tmp_path.with_name("begun")
+    tool = ["sh", "-c", f"mktemp; : >{begun}; sleep 300.875"]
+    code = (
+        "from layoutalg.tools import private_folder, run_tool; "
+        f"(private_folder() / 'file').touch(); run_tool({tool!r}, timeout_s=60)"
+    )
+    killed(code, begun)
+    begun.unlink()
+    assert gone("300.875")
+    for _ in range(100):
+        if not list(tmp_path.iterdir()):
+            return
+        time.sleep(0.05)
+    raise AssertionError(list(tmp_path.rglob("*")))
+
+
+def test_a_tool_does_not_begin_without_its_guard() -> None:
+    """A parent that is killed before the guard knows of a tool has started nothing but a line of sh."""
+    ran = subprocess.run(
+        ["sh", "-c", tools._LIMITED, "sh", "any", "5", "echo", "begun"], stdin=subprocess.DEVNULL, check=False
+    )
+    assert ran.returncode
+
+
+def test_a_folder_that_was_removed_is_made_anew() -> None:
+    for _ in range(2):
+        folder = tools.private_folder()
+        assert folder.parent.stat().st_mode & 0o777 == 0o700
+        shutil.rmtree(folder.parent)
+
+
+def test_a_copy_of_a_process_has_folders_of_its_own() -> None:
+    """It ends without those of the process that it is a copy of."""
+    folder = tools.private_folder()
+    code = (
+        "import os; from layoutalg.tools import private_folder; one = private_folder()\n"
+        "if os.fork() == 0: raise SystemExit(private_folder().parent == one.parent)\n"
+        "print(os.waitstatus_to_exitcode(os.wait()[1]), one.is_dir())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (run.stdout, run.stderr) == ("0 True\n", "")
+    folder.rmdir()
+
+
+@pytest.mark.deep
+def test_a_worker_ends_with_its_parent(tmp_path: Path) -> None:
+    """Processes of a pool wait for work for ever where their owner was killed."""
+    (tmp_path / "owner.py").write_text(
+        "import pathlib, time\n"
+        "from layoutalg.codegen.gpu import in_processes\n"
+        "def work(n):\n    pathlib.Path(f'begun{n}').touch(); time.sleep(300)\n"
+        "if __name__ == '__main__': in_processes(work, range(2))\n"
+    )
+    mark = secrets.token_hex(8)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), MARK: mark}
+    parent = subprocess.Popen([sys.executable, "owner.py"], cwd=tmp_path, env=environment)
+    while not (tmp_path / "begun0").exists():
+        assert parent.poll() is None
+        time.sleep(0.01)
+    parent.kill()
+    parent.wait()
+    for _ in range(200):
+        if not alive(mark):
+            return
+        time.sleep(0.05)
+    raise AssertionError("a worker is alive")

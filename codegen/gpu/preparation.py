@@ -41,6 +41,7 @@ from layoutalg.codegen.program import (
     walk,
 )
 from layoutalg.errors import ArgumentTypeError
+from layoutalg.tools import end_with_parent
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -109,11 +110,14 @@ def prepare_all(kernels: Sequence[Kernel], arch: str) -> tuple[Prepared, ...]:
     if threads <= 1:
         return tuple(prepare(kernel, arch) for kernel in kernels)
     with ThreadPoolExecutor(threads) as pool:
-        started = [
-            pool.submit(_compiled, kernel, to_cuda(kernel, arch), kernel_target(kernel, arch))
-            for kernel in kernels
-        ]
-        return tuple(one.result() for one in started)
+        try:
+            started = [
+                pool.submit(_compiled, kernel, to_cuda(kernel, arch), kernel_target(kernel, arch))
+                for kernel in kernels
+            ]
+            return tuple(one.result() for one in started)
+        finally:  # after an error, or an interrupt, nobody waits for the others
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _compiled(kernel: Kernel, text: str, target: str) -> Prepared:
@@ -152,7 +156,8 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> l
     processes = min(len(work), len(os.sched_getaffinity(0)))
     if processes <= 1:
         return [function(item) for item in work]
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, spawn, end_with_parent) as pool:
         return list(pool.map(function, work))
 
 

@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -47,7 +46,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from layoutalg.errors import CompileError, UnsupportedError
-from layoutalg.tools import run_tool
+from layoutalg.tools import run_tool, scratch
 
 CLASSES: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -265,8 +264,8 @@ def disassemble(image: bytes, *, encodings: bool = False) -> str:
 @lru_cache(maxsize=4)
 def _disassembled(tool: str, words: tuple[str, ...], image: bytes) -> str:
     """What a tool prints of an image; the last few are asked for again, to be counted and to be timed."""
-    with tempfile.TemporaryDirectory(prefix="layoutalg-") as folder:
-        path = Path(folder) / "kernel.cubin"
+    with scratch() as folder:
+        path = folder / "kernel.cubin"
         path.write_bytes(image)
         try:
             run = run_tool([tool, *words, str(path)], timeout_s=_TIMEOUT_S)

@@ -33,6 +33,7 @@ from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
 from layoutalg.optional import import_trouble, loaded
+from layoutalg.tools import end_with_parent
 
 UNFIT_S = 2.0
 """How long a worker that cannot do a job holds its answer, so that others take the next ones."""
@@ -103,15 +104,15 @@ def local_engine(gpus: int = 1, builders: int | None = None, *, on_gpus: bool = 
     spawn = multiprocessing.get_context("spawn")
 
     def builders_of() -> Executor:
-        return ProcessPoolExecutor(cores, spawn, _see_none)
+        return ProcessPoolExecutor(cores, spawn, end_with_parent, (f"{__name__}:_see_none",))
 
     def timers_of() -> Executor:
         if not on_gpus:
-            return ProcessPoolExecutor(gpus, spawn, _see_none)
+            return ProcessPoolExecutor(gpus, spawn, end_with_parent, (f"{__name__}:_see_none",))
         devices = spawn.Queue()
         for device in visible_devices(gpus):
             devices.put(device)
-        return ProcessPoolExecutor(gpus, spawn, _see_one, (devices,))
+        return ProcessPoolExecutor(gpus, spawn, end_with_parent, (f"{__name__}:_see_one", devices))
 
     engine = Engine(builders_of(), timers_of(), gpus, builders_of, timers_of)
     try:

@@ -61,6 +61,7 @@ from layoutalg.kernels.tuning.keys import (
     text_digest,
 )
 from layoutalg.kernels.tuning.store import Store
+from layoutalg.tools import end_with_parent
 
 Place: TypeAlias = "tuple[str, str, str, str, str, str]"
 """What takes the times, GPU, display driver, CUDA of the driver and of the runtime, version of the library:
@@ -482,7 +483,8 @@ def _in_child(job: Job, built: Built) -> _Taken | str:
     if not _CHILDREN:
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=_serve, args=(theirs,), daemon=True)
+        asked = (f"{__name__}:_serve", theirs)
+        process = spawn.Process(target=end_with_parent, args=asked, daemon=True)
         process.start()
         theirs.close()
         _CHILDREN.append((process, ours))

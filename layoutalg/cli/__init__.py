@@ -3,7 +3,8 @@ bench, chart, sass, occupancy, roofline, l2, registers, pipeline, draw, glossary
 
 Every command answers with tables, or with `--json` as one JSON object that follows
 layoutalg/schema/output.json, and exits 0 when it answered or the check passed, 1 when the checked property
-fails, 2 on bad input, 3 when there is no answer for another reason, 130 on an interrupt.
+fails, 2 on bad input, 3 when there is no answer for another reason, 128 + n when signal n (INT, TERM or HUP)
+ended it.
 
     entry         main: the entry point of the console script, and the exit code of unexpected errors
     app           the list of commands, ADD A COMMAND HERE; how expected errors are shown
@@ -17,6 +18,7 @@ fails, 2 on bad input, 3 when there is no answer for another reason, 130 on an i
     output        tables, one JSON object, files written whole or not at all
     refusals      errors in one sentence on stderr or one JSON object; exit codes
     completions   values that the shell completes
+    signals       what ends the command from outside
     streams       standard output and error: every byte is written, or the reason why not is reported
 """
 

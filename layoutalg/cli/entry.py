@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from layoutalg import __version__
 from layoutalg.cli.refusals import INTERRUPTED, UNANSWERED, refuse
+from layoutalg.cli.signals import Signals, ending_signals
 from layoutalg.cli.streams import checked_streams
 from layoutalg.errors import printable
 
@@ -28,11 +29,11 @@ _SHOWN = 300
 def main() -> NoReturn:
     """Run the command on sys.argv and exit with its code."""
     code = INTERRUPTED
-    words = sys.argv[1:]
+    words, signals = sys.argv[1:], Signals()
     try:
-        with checked_streams() as out, warnings.catch_warnings():
+        with checked_streams() as out, ending_signals(signals), warnings.catch_warnings():
             warnings.showwarning = _warn
-            code = _run(words)
+            code = _run(words, signals)
             sys.stdout.flush()
             if out.trouble:
                 code = UNANSWERED
@@ -40,10 +41,10 @@ def main() -> NoReturn:
                 refuse([word for word in words if word != "--json"], "OSError", said)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    sys.exit(code)
+    sys.exit(128 + signals.number if signals.number and code == INTERRUPTED else code)
 
 
-def _run(words: Sequence[str]) -> int:
+def _run(words: Sequence[str], signals: Signals) -> int:
     """The exit code of the command; what is not foreseen is said."""
     try:
         from layoutalg.cli.app import app
@@ -52,6 +53,8 @@ def _run(words: Sequence[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except Exception as error:  # noqa: BLE001 - whatever it is, it is not an answer
+        if signals.number:  # Python itself makes other errors of an interrupt, as while a class is made
+            return INTERRUPTED
         refuse(words, type(error).__name__, _sentence(error))
         return UNANSWERED
     return 0

@@ -20,7 +20,7 @@ FAILED, BAD_INPUT, UNANSWERED, INTERRUPTED = 1, 2, 3, 130
 
 EXIT_CODES = (
     "Exit codes: 0 answered or passed, 1 the checked property fails, 2 bad input, 3 no answer for another "
-    "reason (a full disk, too little memory, a defect), 130 interrupted."
+    "reason (a full disk, too little memory, a defect), 130 interrupted (143 by TERM, 129 by HUP)."
 )
 
 COMMANDS = (

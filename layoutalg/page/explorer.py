@@ -25,7 +25,7 @@ from pathlib import Path
 
 from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.page.document import explore_html
-from layoutalg.tools import run_tool
+from layoutalg.tools import run_tool, scratch
 
 PYODIDE = "314.0.7"
 """The version of the npm package that the page was tried with."""
@@ -91,15 +91,13 @@ def _core(given: Path | None) -> dict[str, bytes]:
         return {name: (given / name).read_bytes() for name in CORE}
     if given is not None:
         return _unpacked(given.read_bytes(), str(given))
-    with tempfile.TemporaryDirectory() as place:
+    with scratch() as place:
+        pack = ["npm", "pack", f"pyodide@{PYODIDE}", "--ignore-scripts", "--pack-destination", str(place)]
         try:
-            ran = run_tool(
-                ["npm", "pack", f"pyodide@{PYODIDE}", "--ignore-scripts", "--pack-destination", place],
-                timeout_s=300,
-            )
+            ran = run_tool(pack, timeout_s=300)
         except TimeoutError as error:
             raise UnsupportedError(f"npm pack pyodide@{PYODIDE} gave {error}; {_WHERE}") from None
-        archives = list(Path(place).glob("*.tgz"))
+        archives = list(place.glob("*.tgz"))
         if ran.status or len(archives) != 1:
             said = ran.said.splitlines()[-1] if ran.said else "nothing"
             raise UnsupportedError(f"npm pack pyodide@{PYODIDE} ended with {ran.status} ({said}); {_WHERE}")

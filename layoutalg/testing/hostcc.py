@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
-from layoutalg.tools import run_tool
+from layoutalg.tools import private_folder, run_tool
 
 Language: TypeAlias = Literal["c", "c++"]
 
@@ -114,7 +114,7 @@ def build_shared(
     """
     compiler = find_compiler(language)
     chain = _TOOLCHAINS[language]
-    folder = Path(tempfile.mkdtemp(prefix="layoutalg-"))
+    folder = private_folder()
     text, product = folder / f"source{chain.suffix}", folder / "product.so"
     text.write_text(source, encoding="utf-8")
     command = [*compiler, chain.standard, "-O1", "-w", "-fPIC", "-shared", *flags]
@@ -129,9 +129,13 @@ def build_shared(
 
 
 def _refused(source: Path, command: Sequence[str], log: str) -> CompileError:
-    """The error for a failed compile: the log is kept beside the source, the first complaint quoted."""
+    """The error for a failed compile: source and log in a folder that stays, the first complaint quoted."""
+    folder, before = Path(tempfile.mkdtemp(prefix="layoutalg-")), source.parent
+    source = Path(shutil.copy(source, folder))
+    ran, log = (text.replace(str(before), str(folder)) for text in (shlex.join(command), log))
+    shutil.rmtree(before)
     kept = source.with_suffix(".log")
-    kept.write_text(f"$ {shlex.join(command)}\n{log}", encoding="utf-8")
+    kept.write_text(f"$ {ran}\n{log}", encoding="utf-8")
     lines = log.strip().splitlines() or ["no message"]
     first = next((line for line in lines if "error" in line), lines[0]).replace(f"{source}:", "line ")
     return CompileError(

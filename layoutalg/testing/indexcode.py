@@ -43,7 +43,7 @@ from layoutalg.testing.cuda_shim import (
 from layoutalg.testing.hostcc import build_shared
 from layoutalg.testing.index_table import C_RUNNER, PYTHON_RUNNER, TABLE, TAIL
 from layoutalg.testing.triton_text import with_numbers
-from layoutalg.tools import run_tool
+from layoutalg.tools import private_folder, run_tool
 
 _NAME = re.compile(
     r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*(<[ ]*-?\w+([ ]*,[ ]*-?\w+)*[ ]*>)?(::[A-Za-z_]\w*)?\Z", re.ASCII
@@ -122,13 +122,13 @@ class IndexCode:
 
     def _written(self, source: str) -> Path:
         """The text of Python in a private folder."""
-        product = Path(tempfile.mkdtemp(prefix="layoutalg-")) / "source.py"
+        product = private_folder() / "source.py"
         product.write_text(with_numbers(source), encoding="utf-8")
         return product
 
     def _built(self, source: str, choices: dict[int, tuple[int, ...]], folders: Sequence[Path]) -> Path:
         """The shared object: with the shim's types, else with CUDA's own headers where they are installed."""
-        spot = Path(tempfile.mkdtemp(prefix="layoutalg-"))
+        spot = private_folder()
         try:
             first, last = spot / "cuda", spot / "other"
             for folder in (first, last):

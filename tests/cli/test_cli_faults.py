@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 from layoutalg.cli import app as app_module
 from layoutalg.cli import entry
 from layoutalg.cli.refusals import COMMANDS, EXIT_CODES, UNANSWERED
+from layoutalg.cli.signals import Signals
 from layoutalg.cli.streams import Output
 from layoutalg.errors import printable
 from tests.command import run, validator
@@ -95,7 +98,7 @@ def test_what_is_unforeseen_is_one_sentence_and_exit_code_3(
 
     monkeypatch.setattr(app_module, "app", broken)
     words = ["analyze", "4:1"] + ["--json"] * as_json
-    assert entry._run(words) == UNANSWERED == 3
+    assert entry._run(words, Signals()) == UNANSWERED == 3
     out, err = capsys.readouterr()
     if as_json:
         payload = json.loads(out)
@@ -150,6 +153,49 @@ def test_an_interrupt_while_importing_is_quiet(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_a_class_is_made_is_one(number: signal.Signals, tmp_path: Path) -> None:
+    """Python makes a RuntimeError of what comes up in __set_name__; the exit code is that of the signal."""
+    interrupting = (
+        "import os, signal",
+        "class Field:",
+        f"    def __set_name__(self, *names): os.kill(os.getpid(), {int(number)}); [0] * 10",
+        "class Row: field = Field()",
+    )
+    (tmp_path / "typer.py").write_text("\n".join(interrupting))
+    done = subprocess.run(
+        [sys.executable, "-c", "from layoutalg.cli import main; main()", "--version"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
+
+
+def test_a_signal_ends_a_command_that_hears_none(tmp_path: Path) -> None:
+    """As a library does that compiles for minutes: here, what catches the interrupt and goes on."""
+    deaf = (
+        "import os, signal",
+        "from layoutalg.cli import signals",
+        "signals.GRACE_S = 0.1",
+        "import threading, time",
+        "def hear_none(): time.sleep(60)",
+        "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()",
+        "try: hear_none()",
+        "except KeyboardInterrupt: hear_none()",
+    )
+    (tmp_path / "typer.py").write_text("\n".join(deaf))
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", "from layoutalg.cli import main; main()", "--version"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        check=False,
+    )
+    assert done.returncode == 128 + signal.SIGTERM and time.monotonic() - begun < 30
 
 
 def test_what_controls_a_terminal_is_shown_as_an_escape() -> None:

@@ -10,7 +10,8 @@ a register, a lane, a warp or a block.  So each is a list of deals:
     shared       offsets along order[0], then order[1] with the phase XORed into the columns, then the rest
 
 What the tensor is larger than the tile is dealt to further registers (or offsets), in the tile's order; what
-it is smaller, the same element is held several times: those bits get the image 0, the largest first.
+it is smaller, the same element is held several times: those bits get the image 0, the largest first.  Of
+blocked and of slice those bits of a register are left out.
 
 >>> blocked((1, 2), (2, 2), (1, 1), (1, 0), (2, 8)).columns_of("register", "lane")
 (2, 8, 4, 1)
@@ -18,7 +19,7 @@ it is smaller, the same element is held several times: those bits get the image 
 Sources.  Triton, include/triton/Dialect/TritonGPU/IR/TritonGPUAttrDefs.td and
 lib/Dialect/TritonGPU/IR/LinearLayoutConversions.cpp (toLinearLayout of each attribute,
 combineCtaCgaWithShape, ensureLayoutNotSmallerThan and NotLargerThan, nvmmaSharedToLinearLayout) and
-getTMABlockShape.
+getTMABlockShape, as of version 3.9.0; before it, blocked kept registers that hold what another one holds.
 """
 
 from __future__ import annotations
@@ -157,7 +158,10 @@ def _reversed(rank: int, *, rows: bool = True) -> Ints:
 def blocked(
     per_thread: Ints, threads: Ints, warps: Ints, order: Ints, shape: Ints, blocks: Blocks = Blocks()
 ) -> LinearLayout:
-    """#ttg.blocked: registers, lanes and warps in tiles, the dimension order[0] first.  Raises ShapeError."""
+    """#ttg.blocked: registers, lanes and warps in tiles, the dimension order[0] first.
+
+    Registers that hold what another one holds are left out, as Triton does from 3.9 on.  Raises ShapeError.
+    """
     rank = len(order)
     check_shape(shape, rank)
     check_order(order, rank)
@@ -168,7 +172,13 @@ def blocked(
     deal = Deal(rank, DISTRIBUTED, order)
     for name, counts in (("register", per_thread), ("lane", threads), ("warp", warps)):
         deal.give_all(name, counts, order)
-    return deal.made(shape, blocks)
+    return _without_copies(deal.made(shape, blocks))
+
+
+def _without_copies(found: LinearLayout) -> LinearLayout:
+    """The map without bits of a register that change nothing."""
+    ins = {name: [b for b in bases if name != "register" or any(b)] for name, bases in found.ins}
+    return LinearLayout(ins, found.outs)
 
 
 def _mma_tile(deal: Deal, tile: Ints, width: int, order: Ints) -> None:
@@ -271,12 +281,8 @@ def slice_of(parent: Callable[[Ints], LinearLayout], dim: int, shape: Ints) -> L
     if not 0 <= dim <= len(shape):
         raise ShapeError(f"a slice along dimension {dim} of a tensor of rank {len(shape) + 1}")
     whole = parent((*shape[:dim], 1, *shape[dim:]))
-    ins: dict[str, list[Ints]] = {}
-    for name, bases in whole.ins:
-        ins[name] = [(*b[:dim], *b[dim + 1 :]) for b in bases]
-        if name == "register":
-            ins[name] = [b for b in ins[name] if any(b)]
-    return LinearLayout(ins, [(f"dim{i}", extent) for i, extent in enumerate(shape)])
+    ins = {name: [(*b[:dim], *b[dim + 1 :]) for b in bases] for name, bases in whole.ins}
+    return _without_copies(LinearLayout(ins, [(f"dim{i}", extent) for i, extent in enumerate(shape)]))
 
 
 # --- shared ----------------------------------------------------------------------------------------------
