@@ -20,7 +20,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -169,6 +169,9 @@ def judged(
     Where not all was looked at, a limit that is broken has failed if more can only break it further.
     """
     why = broken_limit(limit, quantities, properties, subject)
+    if why and scope.missed and not scope.gap and not _stays_broken(limit, quantities):
+        # What is allowed to be missed may be what the limit wants.
+        scope = replace(scope, gaps=(f"{scope.missed} of the {scope.what} are not read: {why}",))
     answer = verdict(scope, broken=bool(why) and (not scope.gap or _stays_broken(limit, quantities)))
     return answer, f"undecided: {scope.gap}" if answer == "undecided" else why
 
