@@ -45,7 +45,7 @@ def test_without_clusters_rows_are_read_as_before() -> None:
     assert configs(norm_problem("softmax", (128, 1 << 21), 1, "f32"))[0].hold == "global"
 
 
-MEASURED = json.loads((Path(__file__).parents[1] / "data" / "long_rows.json").read_text(encoding="utf-8"))
+MEASURED = json.loads((Path(__file__).parents[2] / "data" / "long_rows.json").read_text(encoding="utf-8"))
 """Every way of keeping long rows, timed: those of which the model's numbers are, drawn ones, and few rows."""
 
 

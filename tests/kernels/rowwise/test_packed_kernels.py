@@ -25,8 +25,8 @@ from layoutalg.kernels.rowwise import (
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.kernels.rowwise.schedule import Hold
-from tests.kernels.test_reduce_family import agree as reduction_agrees
-from tests.kernels.test_reduce_family import run as run_reduction
+from tests.kernels.rowwise.test_reduce_family import agree as reduction_agrees
+from tests.kernels.rowwise.test_reduce_family import run as run_reduction
 from tests.mutants import planting
 from tests.norms import check, data, launch_all
 from tests.reductions import random_numbers

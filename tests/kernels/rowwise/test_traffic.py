@@ -27,7 +27,7 @@ from layoutalg.kernels.rowwise.norm_plan import configs
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.model import tag_sectors
-from tests.kernels.test_reduce_family import run
+from tests.kernels.rowwise.test_reduce_family import run
 from tests.norms import data, launch_all, random_problem
 from tests.reductions import random_numbers, random_plan, random_reduction
 from tests.sweeps import each, first
