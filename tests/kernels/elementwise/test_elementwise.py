@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from typing import Any
@@ -42,6 +43,20 @@ def test_any_strides_agree_with_the_definition(op: str, dtype: str) -> None:
         report = verify(family, p, rng.choice(family.configs(p)), seed=rng.randrange(99))
         assert report.passed, report
         assert any(c.name.startswith("accesses, ") for c in report.checks)
+
+
+def test_formulas_by_hand() -> None:
+    """Of NumPy's numbers: the definitions of torch, gelu by its tangent."""
+    x, root = np.array([-3.0, -0.5, 0.0, 1.0, 20.0]), math.sqrt(2 / math.pi)
+    by_hand = {
+        "relu": [max(v, 0.0) for v in x],
+        "gelu": [v / 2 * (1 + math.tanh(root * (v + 0.044715 * v**3))) for v in x],
+        "silu": [v / (1 + math.exp(-v)) for v in x],
+        "add": [2 * v for v in x],
+    }
+    assert set(by_hand) == set(FORMULAS)
+    for op, formula in FORMULAS.items():
+        np.testing.assert_allclose(formula.numbers(*[x] * len(formula.inputs)), by_hand[op], 1e-12)
 
 
 def test_places_by_definition() -> None:

@@ -18,13 +18,6 @@ from tests.permutations import random_problem
 from tests.sweeps import each
 
 
-def test_sectors_of_an_aligned_transpose_are_ideal() -> None:
-    x = normalise(permute_problem((4096, 4096), (1, 0), "f16"))
-    found = traffic(build(x, configs(x)[0]), {})
-    for op in ("cp.async.16:global", "st.global.b128"):
-        assert found[op].total == found[op].ideal == 4096 * 4096 * 2 // 32
-
-
 def test_copies_bring_whole_sectors_once_and_halves_twice() -> None:
     """Rows of whole sectors cost what loads cost; rows from halves on cost a sector per lane."""
     for columns, apart in ((64, 1), (68, 1.5)):

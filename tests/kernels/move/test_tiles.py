@@ -13,11 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layoutalg.analysis import wavefronts
 from layoutalg.arch import find_arch
+from layoutalg.codegen.program import lower
+from layoutalg.codegen.sim import simulate
+from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.move.cases import CASES, random_cases
+from layoutalg.kernels.move.certificate import _accesses, certify
 from layoutalg.kernels.move.misaligned import block_base
 from layoutalg.kernels.move.partition import Load, Store, block_origins
-from layoutalg.kernels.move.plan import TILE_BYTES, best
+from layoutalg.kernels.move.plan import TILE_BYTES, best, configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
+from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import (
     even_part,
@@ -30,10 +37,10 @@ from layoutalg.kernels.move.tiles import (
     tile_bytes,
     tiles,
 )
-from tests.permutations import random_problem
+from layoutalg.synthesis import check_certificate
+from tests.kernels.move.test_stage import holding
+from tests.permutations import random_buffers, random_problem
 from tests.sweeps import each
-
-SMS = 132
 
 
 @given(st.integers(1, 2000), st.integers(0, 300), st.sampled_from((32, 64, 128)))
@@ -41,22 +48,22 @@ def test_units_of_a_run_follow_from_where_it_can_start(nbytes: int, start: int, 
     assert mean_units(nbytes, start, unit) == mean_units_enumerated(nbytes, start, unit)
 
 
-def holding(x: Any, predicates: Any) -> Any:
-    return np.all([np.ones(len(x), bool), *(np.broadcast_to(p, x.shape) for p in predicates)], axis=0)
+def loads(stage: Stage, block: int) -> tuple[Any, Any]:
+    """The rows of a block's chunks, and the bytes of the source where they start."""
+    origins = block_origins(stage, block)
+    chunk = Load(stage, np.arange(stage.loads), origins, block_base(stage, origins))
+    there = holding(chunk.x, chunk.exists)
+    return chunk.x[there] // stage.chunks, np.broadcast_to(chunk.source, chunk.x.shape)[there] * stage.size
 
 
 def counted_units(stage: Stage, unit: int) -> tuple[int, int]:
     """Units that the rows, and the runs, of all tiles touch, one by one."""
     loaded = stored = 0
     for block in range(stage.blocks):
-        origins = block_origins(stage, block)
-        base = block_base(stage, origins)
-        chunk = Load(stage, np.arange(stage.loads), origins, base)
-        there = holding(chunk.x, chunk.exists)
-        first = np.broadcast_to(chunk.source, chunk.x.shape)[there] * stage.size
-        row = chunk.x[there] // stage.chunks
+        row, first = loads(stage, block)
         loaded += len({(r, b // unit) for r, b in zip(row.tolist(), first.tolist(), strict=True)})
-        vector = Store(stage, np.arange(stage.stores), origins, base)
+        origins = block_origins(stage, block)
+        vector = Store(stage, np.arange(stage.stores), origins, block_base(stage, origins))
         touched: set[tuple[int, int]] = set()
         for e in range(stage.config.vec):
             there = holding(vector.x, (*vector.part.exists, *vector.ends.exists(e)))
@@ -85,24 +92,16 @@ def test_units_of_a_tensor_are_nearly_those_that_are_counted(
 ) -> None:
     """The law takes every start for as frequent, and counts the chunks at a tensor's edges as whole."""
     x = normalise(permute_problem(shape, axes, dtype))
-    wide, tile = 16 // x.element_bytes, tile[: x.rank]
-    config = PermuteConfig("staged", tile, 256, wide, wide, align=align // x.element_bytes)
-    stage = Stage(x, config)
-    loaded, stored = counted_units(stage, unit)
-    assert loaded_units(stage, unit) == pytest.approx(loaded, rel=0.06)
-    assert stored_units(stage, unit) == pytest.approx(stored, rel=0.06)
+    wide, at = 16 // x.element_bytes, align // x.element_bytes
+    stage = Stage(x, PermuteConfig("staged", tile[: x.rank], 256, wide, wide, align=at))
+    wanted = pytest.approx(counted_units(stage, unit), rel=0.06)
+    assert (loaded_units(stage, unit), stored_units(stage, unit)) == wanted
 
 
 @lru_cache(maxsize=4)
-def loaded(stage: Stage) -> list[np.ndarray[Any, Any]]:
+def loaded(stage: Stage) -> list[Any]:
     """The bytes at which each block's chunks start."""
-    found = []
-    for block in range(stage.blocks):
-        origins = block_origins(stage, block)
-        chunk = Load(stage, np.arange(stage.loads), origins, block_base(stage, origins))
-        first = np.broadcast_to(chunk.source, chunk.x.shape)[holding(chunk.x, chunk.exists)]
-        found.append(first * stage.size)
-    return found
+    return [loads(stage, block)[1] for block in range(stage.blocks)]
 
 
 def counted_fills(stage: Stage, unit: int, near: int) -> int:
@@ -159,7 +158,7 @@ def test_tiles_fit_their_modes_and_shared_memory(seed: int) -> None:
 
 def test_small_problems_are_cut_for_all_multiprocessors() -> None:
     x = normalise(permute_problem((1024, 512), (1, 0), "f32"))
-    assert Stage(x, best(x)).blocks >= SMS
+    assert Stage(x, best(x)).blocks >= 132
 
 
 @each("dtype", ["f64", "f32", "f16", "u8"], sample=1)
@@ -187,3 +186,55 @@ def test_even_parts_cover_the_mode(step: int) -> None:
     for extent in range(1, 300):
         part = even_part(extent, 64, step)
         assert part == extent if extent <= 64 else part % step == 0 and part <= 64
+
+
+# --- what is claimed of a layout: not to be beaten -----------------------------------------------------
+
+PROBLEMS = [(case, dtype) for case in (*CASES, *random_cases()[:9]) for dtype in ("u8", "f16", "f32")]
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((64, 64), "f32"), ((64, 48), "f16"), ((33, 47), "u8")])
+def test_claims_are_what_a_block_costs(shape: tuple[int, int], dtype: str) -> None:
+    """One block moves everything."""
+    p = permute_problem(shape, (1, 0), dtype)
+    x = normalise(p)
+    c = PermuteConfig("staged", tuple(m.extent for m in x.modes), 128, 16 // x.element_bytes, 4)
+    src, dst = random_buffers(p, 0)
+    run = simulate(lower(build(x, c)), {"src": src, "dst": dst})
+    for claim in certify(x, c).claims:
+        assert run.trace.total(claim.op)[1:] == (claim.wavefronts, claim.ideal)
+
+
+@each(("case", "dtype"), PROBLEMS, ids=str, sample=4)
+def test_every_tile_of_the_bench_has_a_claim_that_holds(
+    case: tuple[tuple[int, ...], tuple[int, ...]], dtype: str
+) -> None:
+    x = normalise(permute_problem(*case, dtype))
+    c = configs(x)[0]
+    if c.way == "direct":
+        with pytest.raises(UnsupportedError, match="a direct move has no tile"):
+            certify(x, c)
+        return
+    found = certify(x, c)
+    for claim in found.claims:
+        assert claim.ideal <= claim.least <= claim.wavefronts
+    if found.synthesis is not None:
+        check_certificate(found.synthesis)
+        free = all(claim.wavefronts == claim.ideal for claim in found.claims)
+        assert found.synthesis.certificate.conflict_free == free
+        assert free or all(claim.is_least for claim in found.claims)
+
+
+def test_no_placement_of_whole_chunks_takes_less_than_the_least() -> None:
+    """Random placements of the chunks of a tile, its reads counted by the definition."""
+    x = normalise(permute_problem((33554432, 2), (1, 0), "u8"))
+    c = configs(x)[0]
+    read, rng = certify(x, c).claims[1], np.random.default_rng(0)
+    assert read.least > read.ideal
+    _, (op, places, _) = _accesses(Stage(x, c))
+    warps = places.reshape(-1, 32)[:64]
+    chosen = read.wavefronts / (places.size // 32) * len(warps)
+    for _ in range(10):
+        chunks = rng.permutation(int(places.max()) // 16 + 1)
+        total = sum(wavefronts(op, (chunks[w // 16] * 16 + w % 16).tolist()) for w in warps)
+        assert total >= chosen
