@@ -4,6 +4,7 @@ else is written, and accesses cost what is read off the programs."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,47 +12,54 @@ import numpy as np
 from layoutalg.codegen.costs import sequence_traffic
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.arguments import launch_grid
-from layoutalg.codegen.program import SCRATCH, LaunchSequence, is_dynamic, printed_sequence
+from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, is_dynamic, printed_sequence
 from layoutalg.codegen.program.checks import check as check_program
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels.move.problem import PermuteProblem, reference
-from layoutalg.kernels.rowwise import NormProblem, plan_with, reduced
-from layoutalg.kernels.rowwise.trials import reduction_bound
+from layoutalg.kernels.rowwise import NormProblem, plan_with
 from layoutalg.kernels.verification import traced_costs
-from tests import norms
+from tests import norms, reductions
 from tests.hostshim import run_cuda_text
 from tests.permutations import random_buffers, same_numbers
-from tests.reductions import decoded, outputs, random_numbers
 from tests.sequences import family_of
 
 Way = Literal["block", "warp", "text"]
 """In the simulator with all warps in step or one at a time, or as text on the host."""
 
-UNTOUCHED = 0x5A5A
-
 
 def agree(
-    p: Any, c: Any = None, seed: int = 1, way: Way = "block", *, special: bool = True, arch: str = "sm_90"
-) -> Any:
-    """Run a configuration, the best when None, and assert what the module's text says; the destination."""
+    p: Any, c: Any = None, seed: int = 1, way: Way = "block", *, d: Any = None, special: bool = True,
+    arch: str = "sm_90", change: Callable[[Kernel], Kernel] | None = None,
+) -> Any:  # fmt: skip
+    """Run a configuration, the best when None, and assert what the module's text says; the destination.
+
+    `d` is given data: norms.Data, or the numbers of a source that is reduced.  `change` plants a mistake in
+    every kernel; costs are then not compared.
+    """
     family = family_of(p)
     c = family.choose(p, arch) if c is None else c
     sequence = family.launches(p, c, arch)
-    given, judge = trial(p, c, seed, special=special)
-    for kernel in sequence.kernels:
-        check_program(kernel, arch)
+    given, judge = trial(p, c, seed, special if d is None else d)
+    if change is not None:
+        sequence = replace(sequence, kernels=tuple(map(change, sequence.kernels)))
+    elif way != "text":
+        for kernel in sequence.kernels:
+            check_program(kernel, arch)
     if way == "text":
         on_host(sequence, given)
     else:
         runs = simulate_sequence(printed_sequence(sequence), given, group=way, seed=seed)
         costs = [dict(one) for one in sequence_traffic(sequence, {}, arch)]
-        assert [traced_costs([run.trace]) for run in runs] == costs, (str(p), c)
+        assert change or [traced_costs([run.trace]) for run in runs] == costs, (str(p), c)
     judge(given["dst"])
     return given["dst"]
 
 
-def trial(p: Any, c: Any, seed: int, *, special: bool = True) -> tuple[dict[str, Any], Callable[[Any], None]]:
-    """The buffers of a problem, and what asserts that a destination is right."""
+def trial(p: Any, c: Any, seed: int, d: Any = True) -> tuple[dict[str, Any], Callable[[Any], None]]:
+    """The buffers of a problem, and what asserts that a destination is right.
+
+    `d` is what a norm or a reduction is given, or whether some numbers of a norm are infinite or NaN.
+    """
     if isinstance(p, PermuteProblem):
         src, old = random_buffers(p, seed)
         wanted = reference(p, src, old)
@@ -62,22 +70,12 @@ def trial(p: Any, c: Any, seed: int, *, special: bool = True) -> tuple[dict[str,
 
         return {"src": src.copy(), "dst": old.copy()}, moved
     if isinstance(p, NormProblem):
-        d = norms.data(p, seed, special=special)
-        given = {"src": d.src.copy(), "dst": d.old.copy(), "weight": d.weight, "bias": d.bias}
-        return given, lambda new: norms.check(p, d, new)
-    bits, values = random_numbers(p.axes.source_elems, p.axes.dtype.name, seed)
-    behind = np.full(-bits.nbytes % 16 // bits.itemsize, -1).astype(bits.dtype)  # NaN, read and not used
-    untouched = np.full(p.axes.target_elems, UNTOUCHED, f"u{p.result.nbytes}")
-
-    def near(new: Any) -> None:
-        error = np.abs(outputs(p, decoded(new, p.result.name)) - reduced(p, values))
-        bound = reduction_bound(p, plan_with(p, c).additions, values)
-        assert (error <= bound).all(), (str(p), c, float((error - bound).max()))
-        rest = new.copy()
-        outputs(p, rest)[...] = UNTOUCHED
-        assert (rest == untouched).all(), f"{p} writes between the results"
-
-    return {"src": np.append(bits, behind), "dst": untouched.copy()}, near
+        mine = norms.data(p, seed, special=d) if isinstance(d, bool) else d
+        given = {"src": mine.src.copy(), "dst": mine.old.copy(), "weight": mine.weight, "bias": mine.bias}
+        return given, lambda new: norms.check(p, mine, new)
+    src, old, values = reductions.data(p, seed, None if isinstance(d, bool) else d)
+    additions = plan_with(p, c).additions
+    return {"src": src, "dst": old}, lambda new: reductions.check(p, additions, values, new)
 
 
 def on_host(sequence: LaunchSequence, given: Mapping[str, Any]) -> None:

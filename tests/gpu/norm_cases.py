@@ -9,7 +9,6 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 from layoutalg.codegen.gpu import (
@@ -23,11 +22,10 @@ from layoutalg.codegen.gpu import (
 )
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.rowwise import NormConfig, NormLaunches, NormProblem
-from layoutalg.kernels.rowwise.columns import rows_of, with_fold
-from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.norm_plan import configs
 from layoutalg.kernels.rowwise.programs.norm import plan
 from tests.gpu.counters import verdict
-from tests.norms import check, data, launch_all, random_problem, skewed_problem
+from tests.norms import check, data, launch_all, random_problem, skewed_problem, streams
 
 MOST_ELEMS = 300_000
 
@@ -48,17 +46,6 @@ def case_of(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
         staged = rng.choice([0, 2 * depth]) if vec * p.dtype.nbytes >= 4 else 0
         c = NormConfig(vec, side, 128 // side, "global", depth, splits, staged, width=width)
     return p, c
-
-
-def streams(p: NormProblem) -> list[tuple[int, int]]:
-    """Vectors and columns of the streams that a problem has."""
-    form, found = form_of(p), []
-    for (inside, _), fold in product(rows_of(form), (1, 2, 3, 4, 8, 24)):
-        s = with_fold(form, inside, fold)
-        vecs = (vec for vec in (8, 4, 2, 1) if s and vec * p.dtype.nbytes <= 16 and s.has_vectors(vec))
-        if s and (vec := next(vecs, 0)):
-            found.append((vec, s.width))
-    return found
 
 
 def launches_of(seed: int, arch: str) -> NormLaunches:

@@ -41,6 +41,7 @@ def test_less_than_half_of_the_tiles_are_timed_for_the_best(monkeypatch: pytest.
     counts = []
     for ask in (best, configs):
         timed.clear()
+        ask.cache_clear()
         for x in problems:
             ask(x)
         counts.append(len(timed))

@@ -1,52 +1,50 @@
-"""Plans by hand: vector widths, who shares an output, when there are two passes; and what is refused."""
+"""Plans of reductions: vectors, who shares an output, when there are two passes; and the model of times."""
 
 from __future__ import annotations
 
-import math
+from itertools import product
+from math import prod
+from typing import Any
 
 import pytest
 
-from layoutalg.errors import NotInjectiveError, ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.kernels.rowwise import ReduceConfig, axes_problem, plan_with, plans, reduce_problem
+from layoutalg.kernels.rowwise import ReduceConfig, plan_with, plans, reduce_problem
 from layoutalg.kernels.rowwise.problems import normalise
-from layoutalg.kernels.rowwise.reduce_model import Rates
-from layoutalg.kernels.rowwise.reduce_plan import Pass, configs, refusals
+from layoutalg.kernels.rowwise.reduce_model import Rates, pass_us, resident
+from layoutalg.kernels.rowwise.reduce_plan import configs, refusals
 from tests.sweeps import each
 
-
-def first(shape: tuple[int, ...], axes: int | tuple[int, ...], dtype: str = "f32") -> Pass:
-    return plans(reduce_problem(shape, axes, "sum", dtype))[0].passes[0]
+RATES = Rates()
 
 
 @each(
     ("shape", "axes", "dtype", "vec"),
     [
-        ((8192, 8192), 1, "f32", 4),
-        ((8192, 8192), 0, "bf16", 8),
-        ((8191, 8193), 1, "f16", 8),
-        ((8191, 8193), 0, "f16", 8),
-        ((8191, 13), 0, "f16", 1),
-        ((8192, 8196), 0, "f16", 4),
-        ((1000, 3), 1, "f32", 1),
-        ((1000, 33), 1, "f32", 1),
-        ((1000, 20), 1, "f32", 4),
+        ((8192, 8192), 1, "f32", 4), ((8192, 8192), 0, "bf16", 8), ((8191, 8193), 1, "f16", 8),
+        ((8191, 8193), 0, "f16", 8), ((8191, 13), 0, "f16", 1), ((8192, 8196), 0, "f16", 4),
+        ((1000, 3), 1, "f32", 1), ((1000, 33), 1, "f32", 1), ((1000, 20), 1, "f32", 4),
     ],
-)
+)  # fmt: skip
 def test_the_width_of_loads(shape: tuple[int, int], axes: int, dtype: str, vec: int) -> None:
     """Of those from global memory: runs that are copied have another."""
     found = (plan.passes[0].config for plan in plans(reduce_problem(shape, axes, "sum", dtype)))
     assert next(c for c in found if not c.packed).vec == vec
 
 
-def test_long_sums_of_few_outputs_take_two_passes() -> None:
-    for shape, axes in (((1 << 26,), 0), ((65536, 1024), 0), ((4, 1 << 22), 1)):
-        plan = plans(reduce_problem(shape, axes, "sum", "f32"))[0]
-        outputs = math.prod(shape) // math.prod(shape[k] for k in (axes,))
-        assert len(plan.passes) == 2
-        assert plan.workspace_elems == plan.passes[0].config.splits * outputs
-        assert plan.passes[1].form.count == plan.passes[0].config.splits
-    for shape, axes in (((8192, 8192), 1), ((256, 256), 1), ((65536, 1024), 1)):
-        assert len(plans(reduce_problem(shape, axes, "sum", "f32"))[0].passes) == 1
+@each(
+    ("shape", "axis", "passes"),
+    [
+        ((1 << 26,), 0, 2), ((65536, 1024), 0, 2), ((4, 1 << 22), 1, 2), ((8192, 8192), 1, 1),
+        ((256, 256), 1, 1), ((65536, 1024), 1, 1),
+    ],
+)  # fmt: skip
+def test_long_sums_of_few_outputs_take_two_passes(shape: tuple[int, ...], axis: int, passes: int) -> None:
+    plan = plans(reduce_problem(shape, axis, "sum", "f32"))[0]
+    assert len(plan.passes) == passes
+    if passes == 2:
+        splits = plan.passes[0].config.splits
+        assert plan.workspace_elems == splits * prod(shape) // shape[axis]
+        assert plan.passes[1].form.count == splits
 
 
 def test_the_second_pass_carries_operation_factor_and_type() -> None:
@@ -56,36 +54,29 @@ def test_the_second_pass_carries_operation_factor_and_type() -> None:
     assert (two.op, two.element.name, two.result.name, two.factor) == ("mean", "f32", "f16", 2.0**-12)
 
 
-def test_what_broadcasts_is_a_factor() -> None:
-    def factor(op: str) -> float:
-        p = reduce_problem((8, 5, 16), (0, 2), op, "f32", src=(0, 16, 1))
-        assert str(plans(p)[0].passes[0].form) == "R 16:1, K 5:16->1"
-        return plans(p)[0].passes[0].factor
-
-    assert (factor("sum"), factor("mean"), factor("max")) == (8.0, 1 / 16, 1.0)
+@each(("op", "factor"), [("sum", 8.0), ("mean", 1 / 16), ("max", 1.0)])
+def test_what_broadcasts_is_a_factor(op: str, factor: float) -> None:
+    one = plans(reduce_problem((8, 5, 16), (0, 2), op, "f32", src=(0, 16, 1)))[0].passes[0]
+    assert (str(one.form), one.factor) == ("R 16:1, K 5:16->1", factor)
 
 
 def test_sums_round_rarely() -> None:
-    """The bound of an output of n elements is far from n u."""
-    for shape, axes in (
-        ((8192, 8192), 1),
-        ((8192, 8192), 0),
-        ((1 << 26,), 0),
-        ((64, 256, 56, 56), (0, 2, 3)),
-    ):
+    """The bound of an output of n elements is far from n u; maxima do not round."""
+    shapes: list[tuple[Any, Any]] = [
+        ((8192, 8192), 1), ((8192, 8192), 0), ((1 << 26,), 0), ((64, 256, 56, 56), (0, 2, 3))
+    ]  # fmt: skip
+    for shape, axes in shapes:
         assert plans(reduce_problem(shape, axes, "sum", "f32"))[0].additions <= 300
     assert plans(reduce_problem((8192, 8192), 1, "max", "f32"))[0].additions == 0
 
 
 def test_blocks_fit_the_hardware() -> None:
-    for shape in ((7, 3), (1000, 3), (3, 1000), (1, 1), (64, 33, 5), (100_000, 2), (2, 100_000)):
-        for axes in (0, 1):
-            for element in ("f32", "f16"):
-                p = reduce_problem(shape, axes, "sum", element)
-                for c in configs(normalise(p.axes), p.axes.dtype, Rates()):
-                    assert c.threads % 32 == 0 and 32 <= c.threads <= 1024
-                    assert all(n & (n - 1) == 0 for n in (c.lanes_per_row, c.groups_per_row))
-                    assert c.lanes_per_row <= 32
+    shapes = ((7, 3), (1000, 3), (3, 1000), (1, 1), (64, 33, 5), (100_000, 2), (2, 100_000))
+    for shape, axes, element in product(shapes, (0, 1), ("f32", "f16")):
+        p = reduce_problem(shape, axes, "sum", element)
+        for c in configs(normalise(p.axes), p.axes.dtype, RATES):
+            assert c.threads % 32 == 0 and 32 <= c.threads <= 1024 and c.lanes_per_row <= 32
+            assert all(n & (n - 1) == 0 for n in (c.lanes_per_row, c.groups_per_row))
 
 
 @each(
@@ -108,26 +99,42 @@ def test_a_candidate_that_is_dropped_says_why(
     assert not set(found) & {plan.passes[0].config for plan in plans(p)}
 
 
-def test_what_cannot_be_reduced_is_refused_by_name() -> None:
-    with pytest.raises(UnknownNameError, match="reduction"):
-        reduce_problem((2, 3), 0, "product", "f32")
-    with pytest.raises(UnsupportedError, match="u8"):
-        reduce_problem((2, 3), 0, "mean", "u8")
-    with pytest.raises(UnsupportedError, match="bf16"):
-        reduce_problem((2, 3), 0, "sum", "f16", result="bf16")
-    with pytest.raises(ShapeError, match="axis 2"):
-        reduce_problem((2, 3), 2, "sum", "f32")
-    with pytest.raises(NotInjectiveError):
-        reduce_problem((2, 3), 1, "sum", "f32", dst=(0, 0))
+# --- the model of a launch -----------------------------------------------------------------------------
 
 
-def test_sums_of_nothing() -> None:
-    assert reduce_problem((4, 0), 1, "sum", "f16").of_nothing == 0.0
-    assert math.isnan(reduce_problem((4, 0), 1, "mean", "f16").of_nothing or 0.0)
-    assert reduce_problem((4, 3), 1, "mean", "f16").of_nothing is None
-    assert reduce_problem((0, 3), 1, "max", "f16").empty
-    with pytest.raises(ShapeError, match="no elements"):
-        reduce_problem((4, 0), 1, "max", "f16")
-    with pytest.raises(ShapeError, match="nothing to launch"):
-        plans(reduce_problem((4, 0), 1, "sum", "f16"))
-    assert axes_problem((4, 0), 1, "f16").source_elems == 1
+def us(shape: tuple[int, ...], axis: int, dtype: str, config: ReduceConfig | None = None) -> float:
+    """Microseconds that a plan, the best one unless one is given, is expected to take."""
+    p = reduce_problem(shape, axis, "sum", dtype)
+    return (plan_with(p, config) if config else plans(p)[0]).predicted_us
+
+
+def test_what_takes_longer() -> None:
+    """Bytes, a block that waits alone, warps of short rows, and threads of long ones."""
+    assert us((8192, 8192), 1, "f32") == pytest.approx(8192 * 8192 * 4 / RATES.memory, rel=0.1)
+    alone = plan_with(reduce_problem((1 << 22,), 0, "sum", "f32"), ReduceConfig(4, 32, 1, 32, 8)).passes[0]
+    assert pass_us(alone, RATES) > 32 * RATES.latency_us > 3 * (1 << 24) / RATES.memory
+    wide, narrow = (ReduceConfig(1, fast, 256 // fast, 1, 33 // fast + 1, 2) for fast in (32, 4))
+    assert us((1 << 21, 33), 1, "f32", narrow) < us((1 << 21, 33), 1, "f32", wide)
+    wide, narrow = ReduceConfig(8, 16, 16, 1, 1, 4), ReduceConfig(8, 1, 256, 1, 4)
+    assert us((1 << 20, 128), 1, "f16", wide) < us((1 << 20, 128), 1, "f16", narrow)
+    assert [resident(ReduceConfig(4, 32, 1, n, 8), RATES) for n in (32, 1)] == [2, 32]
+
+
+@each(
+    ("shape", "axis", "dtype", "config", "measured"),
+    [
+        ((8192, 8192), 1, "f32", ReduceConfig(4, 32, 1, 8, 4), 64.0),
+        ((8192, 8192), 0, "f32", ReduceConfig(4, 1, 8, 128, 8), 65.6),
+        ((8192, 8192), 0, "f32", ReduceConfig(4, 1, 32, 8, 8), 138.5),
+        ((8192, 8192), 0, "f16", ReduceConfig(8, 1, 8, 64, 8), 36.9),
+        ((65536, 1024), 1, "f16", ReduceConfig(8, 32, 8, 1, 4, 2), 34.2),
+        ((1024, 65536), 0, "f16", ReduceConfig(8, 1, 64, 4, 8), 45.7),
+        ((8191, 8193), 1, "f32", ReduceConfig(4, 32, 1, 8, 4), 63.5),
+        ((8191, 8193), 0, "f16", ReduceConfig(1, 1, 64, 16, 16), 40.0),
+    ],
+)
+def test_the_model_knows_measured_times(
+    shape: tuple[int, ...], axis: int, dtype: str, config: ReduceConfig, measured: float
+) -> None:
+    """Microseconds of the first pass on an H200."""
+    assert us(shape, axis, dtype, config) == pytest.approx(measured, rel=0.12)

@@ -95,8 +95,8 @@ TOO_LONG = (
 )
 
 
-@pytest.mark.parametrize("mode", [0, 1])
-@pytest.mark.parametrize("p", TOO_LONG, ids=str)
+@each("mode", [0, 1])
+@each("p", TOO_LONG, ids=str)
 def test_a_walk_past_an_extent_is_refused_when_it_is_built(p: Any, mode: int) -> None:
     """As if the tensor were one row, or one vector, shorter than the walk."""
     made = Block.tensor

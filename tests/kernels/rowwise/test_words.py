@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.instr import FOLDS, absorb, butterfly, finish, fold
-from layoutalg.codegen.program import is_dynamic, printed_sequence
+from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import (
     ArgumentTypeError,
@@ -24,13 +24,14 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels import FAMILIES, verify
-from layoutalg.kernels.elements import words_of
+from layoutalg.kernels.elements import whole_units, words_of
 from layoutalg.kernels.rowwise import INTEGERS, plans, reduce_problem, reduced
 from layoutalg.kernels.rowwise.families import sequence_of
-from layoutalg.kernels.rowwise.reduce_plan import ReducePlan, plan_with
+from layoutalg.kernels.rowwise.reduce_plan import plan_with
 from layoutalg.ops import prepare, reduce
-from tests.hostshim import run_cuda_text
+from tests.agreement import on_host
 from tests.sweeps import each
+from tests.tiers import first_tier
 
 OF_FLOATS = ("min", "prod", "argmax", "argmin", "var", "logsumexp")
 OF_INTEGERS = ("sum", "max", "min", "prod", "argmax", "argmin")
@@ -48,76 +49,42 @@ def numbers(rng: np.random.Generator, count: int, kind: str, op: str) -> np.ndar
     return np.asarray(1 + np.tanh(x) / 64 if op == "prod" else x).astype(NUMPY[kind])
 
 
-def buffers(plan: ReducePlan, x: np.ndarray) -> dict[str, Any]:
-    """The buffers of a plan's launches, in whole units."""
-    width = plan.problem.result.nbytes
-    src = np.zeros(-(-x.nbytes // 16) * 16, "u1")
-    src[: x.nbytes] = x.view("u1")
-    dst = np.full(-(-plan.problem.axes.target_elems * width // 16) * 16, 255, "u1")
-    made = {"src": src.view(f"u{x.itemsize}"), "dst": dst.view(f"u{width}")}
-    if plan.workspace_elems:
-        made["scratch"] = np.zeros(4 * plan.workspace_elems + 16, "u1")
-    return made
-
-
-@pytest.mark.deep
-@each(
-    ("op", "kind"),
-    [("argmax", "f32"), ("var", "f32"), ("logsumexp", "f32"), ("sum", "s8"), ("argmin", "s64")],
-)
-def test_the_printed_text_computes_the_bits_of_the_simulator(op: str, kind: str) -> None:
-    """Rows that start anywhere, columns, and splits: by the host's compiler and by the effects."""
-    check_text(op, kind)
-
-
 @pytest.mark.deep
 @each(("op", "kind"), CASES)
-def test_every_printed_text_computes_the_bits_of_the_simulator(op: str, kind: str) -> None:
-    check_text(op, kind)
-
-
-def check_text(op: str, kind: str) -> None:
-    rng = np.random.default_rng(CASES.index((op, kind)))
+def test_the_printed_text_computes_the_bits_of_the_simulator(op: str, kind: str) -> None:
+    """Rows that start anywhere, columns, and splits: by the host's compiler and by the effects."""
     shape, axes, splits = random.Random(f"{op} {kind}").choice(
         [((5, 67), (1,), 1), ((40, 6), (0,), 1), ((2, 4200), (1,), 3)]
     )
     p = reduce_problem(shape, axes, op, kind)
-    plan = next((plan for plan in plans(p) if plan.passes[0].config.splits == 1), plans(p)[0])
-    if splits > 1:
-        whole = [q for q in plans(p) if q.passes[0].rounds >= 2]
-        c = (whole or [plan])[0].passes[0].config
-        plan = plan_with(p, type(c)(**{f: getattr(c, f) for f in c.__slots__} | {"splits": splits}))
-    x = numbers(rng, int(np.prod(shape)), kind, op)
-    sequence = printed_sequence(sequence_of(plan, "sm_80"))
-    seen, ran = buffers(plan, x), buffers(plan, x)
-    simulate_sequence(sequence, seen, trace=False)
-    for kernel, names in zip(sequence_of(plan, "sm_80").kernels, sequence.buffers, strict=True):
-        dynamic = kernel.shared_bytes if is_dynamic(kernel) else 0
-        shape_of = launch_grid(kernel, {}), (kernel.threads, 1, 1)
-        run_cuda_text(to_cuda(kernel), kernel.name, *shape_of, [ran[name] for name in names], dynamic)
-    count, result = p.axes.target_elems, "f4" if p.result.name == "f32" else f"u{p.result.nbytes}"
-    got, wanted = (b["dst"].view(result)[:count] for b in (ran, seen))
+    found = [plan for plan in plans(p) if plan.passes[0].rounds >= 2 or splits == 1] or [plans(p)[0]]
+    c = next((plan for plan in found if plan.passes[0].config.splits == 1), found[0]).passes[0].config
+    plan = plan_with(p, replace(c, splits=splits)) if splits > 1 else plan_with(p, c)
+    x, width = numbers(np.random.default_rng(CASES.index((op, kind))), prod(shape), kind, op), p.result.nbytes
+    dst = np.full(-(-p.axes.target_elems * width // 16) * 16, 255, "u1").view(f"u{width}")
+    seen, ran = ({"src": whole_units(x), "dst": dst.copy()} for _ in range(2))
+    sequence = sequence_of(plan, "sm_80")
+    simulate_sequence(printed_sequence(sequence), seen, trace=False)
+    on_host(sequence, ran)
+    got, wanted = (b["dst"].view("f4" if p.result.name == "f32" else dst.dtype) for b in (ran, seen))
+    got, wanted = got[: p.axes.target_elems], wanted[: p.axes.target_elems]
     if p.is_exact:
-        assert (got == wanted).all()
-        assert (wanted == words_of(reduced(p, x).ravel(), p.result.name).view(result)).all()
+        exact = words_of(reduced(p, x).ravel(), p.result.name).view(got.dtype)
+        assert (got == wanted).all() and (wanted == exact).all()
     else:
         np.testing.assert_allclose(got, wanted, rtol=2e-6, atol=1e-6)
 
 
-@each("op", ["argmax", "sum", "var"], sample=1)
-def test_a_family_of_them_verifies(op: str) -> None:
-    family = FAMILIES[op]
-    p = family.problem((3, 70), (1,), "f32" if op == "var" else "s16")
-    verify(family, p, family.configs(p)[-1]).require()
+HALVES = [(op, kind) for kind in ("f16", "bf16") for op in OF_FLOATS]
 
 
-@pytest.mark.deep
-@each(("op", "kind"), [*CASES, *((op, "f16") for op in OF_FLOATS), *((op, "bf16") for op in OF_FLOATS)])
-def test_all_configurations_verify(op: str, kind: str) -> None:
+@each(("op", "kind"), [("argmax", "s16"), ("sum", "s16"), *CASES, *HALVES], sample=1)
+def test_configurations_verify(op: str, kind: str) -> None:
     family, rng = FAMILIES[op], random.Random(f"{op} {kind}")
-    for one in family.verified:
+    for one in family.verified if not first_tier() else [{"shape": (3, 70), "axes": (1,)}]:
         p = family.problem(**one, dtype=kind)
-        for c in rng.sample(family.configs(p), min(3, len(family.configs(p)))):
+        found = family.configs(p)
+        for c in [found[-1]] if first_tier() else rng.sample(found, min(3, len(found))):
             verify(family, p, c).require()
 
 
@@ -211,43 +178,32 @@ def test_reductions_are_numpys(op: str, dtype: str, simulate: bool) -> None:
                 np.testing.assert_allclose(found, wanted.astype(dtype), rtol=2e-3 if dtype == "f2" else 1e-5)
 
 
-def test_an_index_among_several_axes_counts_by_rows() -> None:
+@each("simulate", [False, True])
+def test_reductions_that_are_special_are_numpys(simulate: bool) -> None:
+    """Indices among several axes count by rows, broadcast elements as often as they stand, integers wrap."""
     x = np.random.default_rng(1).integers(0, 50, (4, 5, 6)).astype("i2")
     for axes in ((0, 2), (1, 2), None):
         kept = [k for k in range(3) if axes is not None and k not in axes]
         turned = x.transpose(*kept, *(k for k in range(3) if k not in kept))
         flat = turned.reshape(*(x.shape[k] for k in kept), -1)
-        for simulate in (False, True):
-            np.testing.assert_array_equal(reduce(x, "argmin", axes, simulate=simulate), flat.argmin(-1))
-
-
-def test_broadcast_elements_count_as_often_as_they_stand() -> None:
-    x = np.broadcast_to(np.array([[3], [-2]], "i4"), (2, 5))
-    y = np.broadcast_to(np.array([[1.5], [-2]], "f4"), (2, 5))
-    for simulate in (False, True):
-        for op in ("sum", "prod", "argmax", "max"):
-            np.testing.assert_array_equal(reduce(x, op, 1, simulate=simulate), numpy_of(op, x, 1))
-        for op in ("prod", "var", "logsumexp", "argmin"):
-            wanted = numpy_of(op, y, (0, 1) if op != "argmin" else None)
-            np.testing.assert_allclose(reduce(y, op, None, simulate=simulate), wanted, rtol=1e-6)
-
-
-def test_ddof_is_numpys() -> None:
-    x = np.random.default_rng(2).standard_normal((3, 7)).astype("f4")
+        np.testing.assert_array_equal(reduce(x, "argmin", axes, simulate=simulate), flat.argmin(-1))
+    x, y = (
+        np.broadcast_to(np.array(v, kind), (2, 5)) for v, kind in (([[3], [-2]], "i4"), ([[1.5], [-2]], "f4"))
+    )
+    for op in ("sum", "prod", "argmax", "max"):
+        np.testing.assert_array_equal(reduce(x, op, 1, simulate=simulate), numpy_of(op, x, 1))
+    for op in ("prod", "var", "logsumexp", "argmin"):
+        wanted = numpy_of(op, y, (0, 1) if op != "argmin" else None)
+        np.testing.assert_allclose(reduce(y, op, None, simulate=simulate), wanted, rtol=1e-6)
+    z = np.random.default_rng(2).standard_normal((3, 7)).astype("f4")
     for ddof in (0, 1, 6, 7, 9):
-        for simulate in (False, True):
-            found = reduce(x, "var", 1, ddof=ddof, simulate=simulate)
-            with np.errstate(all="ignore"), pytest.warns() if ddof >= 7 else np.errstate():
-                wanted = x.astype("f8").var(1, ddof=ddof)
-            np.testing.assert_allclose(found, wanted, rtol=1e-5)
-
-
-def test_integers_wrap_as_numpys_do() -> None:
-    x = np.array([2**62, 2**62, 2**62], "i8")
+        with np.errstate(all="ignore"), pytest.warns() if ddof >= 7 else np.errstate():
+            wanted = z.astype("f8").var(1, ddof=ddof)
+        np.testing.assert_allclose(reduce(z, "var", 1, ddof=ddof, simulate=simulate), wanted, rtol=1e-5)
+    large = np.array([2**62, 2**62, 2**62], "i8")
     with np.errstate(over="ignore"):
         for op in ("sum", "prod"):
-            for simulate in (False, True):
-                assert int(reduce(x, op, simulate=simulate)) == int(getattr(x, op)())
+            assert int(reduce(large, op, simulate=simulate)) == int(getattr(large, op)())
 
 
 def test_of_nothing() -> None:
@@ -262,7 +218,7 @@ def test_of_nothing() -> None:
     assert reduce(np.zeros((0, 2), "i4"), "argmax", 1).shape == (0,)
 
 
-X, I8 = np.ones((2, 3), "f4"), np.ones((2, 3), "i1")
+X, I8, WHOLE = np.ones((2, 3), "f4"), np.ones((2, 3), "i1"), np.zeros(64, "i8")
 
 
 @each(
@@ -284,15 +240,10 @@ X, I8 = np.ones((2, 3), "f4"), np.ones((2, 3), "i1")
             lambda: reduce(np.broadcast_to(np.zeros(1, "i1"), (1 << 31,)), "argmax"),
             ResourceError, "elements that argmax counts: 2147483648 asked",
         ),
+        (lambda: reduce(WHOLE[:40].reshape(4, 10), "sum", 1, out=WHOLE[38:42]), ArgumentTypeError, "overlap"),
         (lambda: prepare("argmax", X, np.zeros(2, "i8"), axes=2), ShapeError, "axis 2"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_reduced_is_refused_by_name(call: Any, error: type[LayoutAlgError], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
-
-
-def test_a_part_of_out_that_overlaps_is_refused() -> None:
-    whole = np.zeros(64, "i8")
-    with pytest.raises(ArgumentTypeError, match="overlap"):
-        reduce(whole[:40].reshape(4, 10), "sum", 1, out=whole[38:42])

@@ -6,8 +6,8 @@ import random
 from contextlib import suppress
 from itertools import product
 from math import prod
+from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -20,6 +20,7 @@ from layoutalg.kernels.rowwise.norm_plan import configs
 from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, packed_walk, ranked, slabs_of, wavefronts
 from layoutalg.kernels.rowwise.problems import normalise
 from layoutalg.kernels.rowwise.walk import Tiling
+from tests.kernels.rowwise.definition import of_problem
 from tests.sweeps import each
 
 
@@ -49,19 +50,12 @@ Place = tuple[int, int, int]
 """Where an element is in the source and in the destination, and where its weight is."""
 
 
-def groups_of(p: AxesProblem) -> set[frozenset[Place]]:
-    """The elements that are reduced together, by definition."""
-    kept = [k for k in range(len(p.shape)) if k not in p.axes]
-    inner = tuple(p.shape[k] for k in p.axes)
-    found: dict[tuple[int, ...], set[Place]] = {}
-    for crd in product(*map(range, p.shape)):
-        source, target = (
-            start + sum(i * d for i, d in zip(crd, strides, strict=True))
-            for start, strides in ((p.src_offset, p.src), (p.dst_offset, p.dst))
-        )
-        weight = int(np.ravel_multi_index(tuple(crd[k] for k in p.axes), inner))
-        found.setdefault(tuple(crd[k] for k in kept), set()).add((source, target, weight))
-    return {frozenset(one) for one in found.values()}
+def drawn_walk(seed: int) -> tuple[AxesProblem, PackedWalk] | None:
+    """A drawn tensor with its walk, None where it has no runs."""
+    p, tiling = drawn(random.Random(seed))
+    with suppress(LayoutAlgError):
+        return p, packed_walk(normalise(p, weighted=True), tiling, both=True)
+    return None
 
 
 def copied(w: PackedWalk, tile: int) -> dict[int, tuple[int, int]]:
@@ -100,24 +94,18 @@ def taken(w: PackedWalk) -> list[list[Place]]:
 
 @each("seed", range(150), sample=16)
 def test_every_group_is_taken_once(seed: int) -> None:
-    p, tiling = drawn(random.Random(seed))
-    try:
-        w = packed_walk(normalise(p, weighted=True), tiling, both=True)
-    except LayoutAlgError:
-        return
-    found = taken(w)
-    assert {frozenset(one) for one in found} == groups_of(p)
-    assert sum(map(len, found)) == prod(p.shape)
+    if case := drawn_walk(seed):
+        p, w = case
+        found, wanted = taken(w), dict[Any, set[Place]]()
+        for e in of_problem(p):
+            wanted.setdefault(e.group, set()).add(e[1:])
+        assert {frozenset(one) for one in found} == {frozenset(one) for one in wanted.values()}
+        assert sum(map(len, found)) == prod(p.shape)
 
 
 def test_most_of_the_drawn_tensors_have_runs_and_some_of_them_shifted_ones() -> None:
-    found = []
-    for seed in range(150):
-        p, tiling = drawn(random.Random(seed))
-        with suppress(LayoutAlgError):
-            found.append(packed_walk(normalise(p, weighted=True), tiling, both=True).shifted)
-    assert len(found) >= 60, len(found)
-    assert sum(found) >= 8, sum(found)
+    found = [case[1].shifted for seed in range(150) if (case := drawn_walk(seed))]
+    assert len(found) >= 60 and sum(found) >= 8
 
 
 @given(
@@ -158,7 +146,7 @@ def test_wavefronts_of_the_model_are_those_of_the_analysis(places: list[int], nb
     assert wavefronts(offsets, nbytes) == counted
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "axes", "src", "dst", "error", "message"),
     [
         ((64, 10), 1, (12, 1), (12, 1), UnsupportedError, "groups do not lie in slabs"),
@@ -177,16 +165,20 @@ def test_what_has_no_runs_is_refused_by_name(
         packed_walk(form, Tiling(dtype("f32"), 1, 32, 1), both=True)
 
 
-def test_other_places_in_a_unit_take_narrower_units() -> None:
-    for apart, unit in ((4, 4), (2, 2), (1, 1)):
-        form = normalise(axes_problem((64, 10), 1, "f32", dst_offset=apart, keeps=True))
-        assert packed_walk(form, Tiling(dtype("f32"), 1, 32, 1), both=True).unit == unit
-    form = normalise(axes_problem((64, 10), 1, "f16", dst_offset=1, keeps=True))
+@each(("element", "apart", "unit"), [("f32", 4, 4), ("f32", 2, 2), ("f32", 1, 1), ("f16", 1, None)])
+def test_other_places_in_a_unit_take_narrower_units(element: str, apart: int, unit: int | None) -> None:
+    form, tiling = (
+        normalise(axes_problem((64, 10), 1, element, dst_offset=apart, keeps=True)),
+        Tiling(dtype(element), 1, 32, 1),
+    )
+    if unit is not None:
+        assert packed_walk(form, tiling, both=True).unit == unit
+        return
     with pytest.raises(UnsupportedError, match="different places of a unit"):
-        packed_walk(form, Tiling(dtype("f16"), 1, 32, 1), both=True)
+        packed_walk(form, tiling, both=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("op", "shape", "axes", "element", "us", "chosen"),
     [
         ("layer_norm", (22, 8, 491, 243), (0, 3), "f32", 95.2, False),
