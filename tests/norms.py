@@ -18,7 +18,7 @@ from layoutalg.kernels.rowwise import NormLaunches, NormProblem, arguments, norm
 from layoutalg.kernels.rowwise.columns import rows_of, with_fold
 from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.kernels.rowwise.trials import norm_bound
-from tests.strides import drawn_strides
+from tests.strides import drawn_order, drawn_shape, drawn_strides
 
 Array = np.ndarray[Any, Any]
 
@@ -27,12 +27,7 @@ def random_problem(rng: random.Random, most: int) -> NormProblem:
     """A problem of at most `most` elements, a few dozen at least if rank allows it."""
     if most >= SKEWED_ROWS * 9 and rng.random() < 0.1:
         return skewed_problem(rng, most)
-    shape: list[int] = []
-    for _ in range(rng.randint(1, 5)):
-        room = most // prod(shape)
-        shape.append(rng.choice([1, 2, 3, 5, 8, 16, 31, 32, 64, 100, 128, 257, 1000, rng.randint(1, 300)]))
-        shape[-1] = max(1, min(shape[-1], room))
-    rng.shuffle(shape)
+    shape = drawn_shape(rng, most, range(1, 6))
     axes = rng.sample(range(len(shape)), rng.randint(1, len(shape)))
     dtype = rng.choice(["f32", "f16", "bf16"])
     op = rng.choice(["softmax", "layer_norm"])
@@ -54,10 +49,7 @@ def random_problem(rng: random.Random, most: int) -> NormProblem:
 
 
 def _strides(rng: random.Random, shape: list[int]) -> tuple[tuple[int, ...], int]:
-    order = list(range(len(shape)))[::-1]
-    if rng.random() < 0.3:
-        rng.shuffle(order)
-    return drawn_strides(rng, shape, order, wild=rng.random() < 0.4)
+    return drawn_strides(rng, shape, drawn_order(rng, range(len(shape)), 0.3), wild=rng.random() < 0.4)
 
 
 SKEWED_ROWS = 130

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 from layoutalg.kernels.elements import agrees, bits_of, numbers_of
@@ -22,37 +21,21 @@ from layoutalg.kernels.rowwise import (
 )
 from layoutalg.kernels.rowwise.trials import reduction_bound
 from layoutalg.kernels.rowwise.unaligned import SkewedSums
-from tests.strides import drawn_strides
-
-DTYPES = {"f32": 4, "f16": 2, "bf16": 2}
-SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 48, 63, 64, 65, 96, 100, 127, 128, 129, 200, 255, 257)
+from tests.strides import drawn_order, drawn_shape, drawn_strides
 
 
 def random_axes(rng: random.Random, most: int, *, keeps: bool = False) -> AxesProblem:
     """A problem of up to `most` elements: half of them dense, the others with gaps and offsets."""
-    dtype = rng.choice(list(DTYPES))
-    rank = rng.choice((1, 2, 2, 2, 3, 3, 4, 5, 6, 8))
-    shape: list[int] = []
-    for _ in range(rank):
-        left = most // max(1, prod(shape))
-        shape.append(rng.choice([n for n in SIZES if n <= left] or [1]))
-    rng.shuffle(shape)
-    axes = tuple(k for k in range(rank) if rng.random() < 0.5)
+    dtype = rng.choice(("f32", "f16", "bf16"))
+    shape = drawn_shape(rng, most, (1, 2, 2, 2, 3, 3, 4, 5, 6, 8))
+    modes = range(len(shape))
+    axes = tuple(k for k in modes if rng.random() < 0.5)
     wild = rng.random() < 0.5
-    src, src_low = drawn_strides(rng, shape, _order(rng, rank, wild=wild), wild=wild, broadcast=0.1)
-    kept = _order(rng, rank, wild=wild, skip=() if keeps else axes)
-    dst, dst_low = drawn_strides(rng, shape, kept, wild=wild)
-    places = 16 // DTYPES[dtype]
-    offsets = [low + (rng.randrange(places) if wild else 0) for low in (src_low, dst_low)]
-    return axes_problem(tuple(shape), axes, dtype, src, dst, *offsets, keeps=keeps)
-
-
-def _order(rng: random.Random, rank: int, *, wild: bool, skip: tuple[int, ...] = ()) -> list[int]:
-    """Modes by stride, the last fastest or in a random order."""
-    order = [k for k in reversed(range(rank)) if k not in skip]
-    if wild and rng.random() < 0.6:
-        rng.shuffle(order)
-    return order
+    src, src_low = drawn_strides(rng, shape, drawn_order(rng, modes, 0.6 * wild), wild=wild, broadcast=0.1)
+    kept = [k for k in modes if keeps or k not in axes]
+    dst, dst_low = drawn_strides(rng, shape, drawn_order(rng, kept, 0.6 * wild), wild=wild)
+    starts = (low + (rng.randrange(4 if dtype == "f32" else 8) if wild else 0) for low in (src_low, dst_low))
+    return axes_problem(tuple(shape), axes, dtype, src, dst, *starts, keeps=keeps)
 
 
 def random_reduction(rng: random.Random, most: int) -> ReduceProblem:
