@@ -105,11 +105,10 @@ def data(p: NormProblem, seed: int, *, special: bool = True) -> Data:
     if p.in_place:
         old = src.copy()
     shape = tuple(a.shape[k] for k in a.axes)
-    extra = [whole_units(bits_of(rng.standard_normal(prod(shape)), element)) for _ in range(2)]
+    weight, bias = (whole_units(bits_of(rng.standard_normal(prod(shape)), element)) for _ in range(2))
     seen = strided(numbers_of(src, element), a.shape, a.src, a.src_offset)
-    return Data(
-        src, old, *extra, seen, *(numbers_of(v, element)[: prod(shape)].reshape(shape) for v in extra)
-    )
+    w, b = (numbers_of(bits, element)[: prod(shape)].reshape(shape) for bits in (weight, bias))
+    return Data(src, old, weight, bias, seen, w, b)
 
 
 def check(p: NormProblem, d: Data, got: Array) -> None:

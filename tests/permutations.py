@@ -32,11 +32,8 @@ def _problem(rng: random.Random, most: int, dtype: str, result: str | None) -> P
     wild, modes = rng.random() < 0.5, range(len(shape))
     src, src_low = drawn_strides(rng, shape, drawn_order(rng, modes, 0.8), wild=wild, broadcast=0.15)
     dst, dst_low = drawn_strides(rng, shape, drawn_order(rng, modes, 0.8), wild=wild)
-    places = [16 // find_dtype(element).nbytes for element in (dtype, result or dtype)]
-    starts = (
-        low + (rng.randrange(n) if wild else 0) for low, n in zip((src_low, dst_low), places, strict=True)
-    )
-    return move_problem(tuple(shape), dtype, src, dst, *starts, result=result)
+    at, to = (rng.randrange(16 // find_dtype(one).nbytes) if wild else 0 for one in (dtype, result or dtype))
+    return move_problem(tuple(shape), dtype, src, dst, src_low + at, dst_low + to, result=result)
 
 
 def random_buffers(p: PermuteProblem, seed: int) -> tuple[Any, Any]:

@@ -39,7 +39,7 @@ from tests.sweeps import each
 BATCH = 20
 
 
-def configs_of(p: PermuteProblem) -> list[PermuteConfig]:
+def configs_of(p: PermuteProblem) -> tuple[PermuteConfig, ...]:
     return configs(normalise(p))
 
 
@@ -181,7 +181,7 @@ def _with_a_lead(rng: random.Random) -> tuple[Any, Stage] | None:
     for k in reversed(range(rank)):
         dst[k], step = step, step * shape[axes[k]]
         step += rng.choice((0, 0, -step % 4, -step % 16, 3))
-    starts = {"src_offset": rng.choice((0, 4)), "dst_offset": rng.choice((0, 1, 3, 8))}
+    starts: dict[str, Any] = {"src_offset": rng.choice((0, 4)), "dst_offset": rng.choice((0, 1, 3, 8))}
     x = normalise(p := permute_problem(shape, axes, dtype, dst=tuple(dst), **starts))
     if x.element_bytes != size or np.prod(shape) > 4000:
         return None

@@ -102,7 +102,7 @@ ODD = permute_problem((31, 63, 127, 255), (3, 1, 0, 2), "f16")
 
 
 def staged(*tile: int, **more: Any) -> PermuteConfig:
-    return PermuteConfig("staged", tile, **{"threads": 256, "chunk": 8, "vec": 4, **more})  # type: ignore[arg-type]
+    return PermuteConfig("staged", tile, **{"threads": 256, "chunk": 8, "vec": 4, **more})
 
 
 @each(

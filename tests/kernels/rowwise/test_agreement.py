@@ -42,7 +42,7 @@ OPS = ("softmax", "layer_norm", "rms_norm")
 Case = tuple[Any, Any]
 
 
-def parameters(rng: random.Random, op: str) -> dict[str, bool]:
+def parameters(rng: random.Random, op: str) -> dict[str, Any]:
     """A weight and a bias, where an operation has them."""
     return {
         "weight": op != "softmax" and rng.random() < 0.5,
