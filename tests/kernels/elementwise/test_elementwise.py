@@ -65,7 +65,7 @@ def test_places_by_definition() -> None:
         assert places(p, side).tolist() == [[i * a + j * b for j in range(3)] for i in range(2)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("strides", "dst", "vec", "why"),
     [
         ([(64, 1), (64, 1)], None, 8, ""),
@@ -109,7 +109,7 @@ def test_an_exact_map_has_to_be_exact() -> None:
     assert not expected.allowed.any() and np.isnan(expected.values).any()
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "error", "text"),
     [
         (("sinc", (4,)), UnknownNameError, "relu, gelu, silu, add"),
