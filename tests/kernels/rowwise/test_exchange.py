@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -22,9 +23,10 @@ from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import Hold, walk_of
 from layoutalg.kernels.rowwise.unaligned import MaskedRows, SkewedColumns
 from layoutalg.kernels.rowwise.walk import Walk
+from layoutalg.kernels.verification import copied
+from tests.agreement import trial
 from tests.mutants import planting
 from tests.mutants.ordering import mutants
-from tests.norms import check, data
 from tests.sweeps import each
 
 Group = Literal["block", "warp"]
@@ -153,53 +155,36 @@ def test_every_block_gets_what_all_have(shape: tuple[int, ...], order: tuple[Gro
 
 # --- each step is needed -------------------------------------------------------------------------------
 
-Trial = Callable[[], tuple[dict[str, Any], Callable[[], bool]]]
-"""Makes the buffers of a launch, and what says that they hold the right result afterwards."""
+Trial = Callable[[], tuple[dict[str, Any], Callable[[Any], object]]]
+"""Makes the buffers of a launch, and what asserts that a destination is right."""
 
 ORDERS: list[tuple[Group, int]] = [("block", 0), ("warp", 1), ("warp", 3)]
 
 
-def survives(kernel: Kernel, trial: Trial, orders: list[tuple[Group, int]] = ORDERS) -> bool:
+def survives(kernel: Kernel, made: Trial, orders: list[tuple[Group, int]] = ORDERS) -> bool:
     """Whether the simulator and the results find nothing wrong with a kernel in any order of its warps."""
     for group, seed in orders:
-        args, right = trial()
+        given, judge = made()
+        args = arguments(kernel, **given)
         try:
             simulate(printed(kernel), args, group=group, seed=seed, trace=False)
-        except LayoutAlgError:
-            return False
-        if not right():
+            judge(given["dst"])
+        except (LayoutAlgError, AssertionError):
             return False
     return True
 
 
 def gathering(*shape: int) -> Trial:
     """The trial of an exchange."""
-
-    def trial() -> tuple[dict[str, Any], Callable[[], bool]]:
-        src, wanted = arrays(*shape)
-        dst = np.full(wanted.size, np.nan, "f4")
-        return {"src": src.reshape(-1), "dst": dst}, lambda: np.array_equal(dst, wanted)
-
-    return trial
+    src, wanted = arrays(*shape)
+    args = {"src": src.reshape(-1), "dst": np.full(wanted.size, np.nan, "f4")}
+    return lambda: (copied(args), partial(np.testing.assert_array_equal, wanted))
 
 
 def computing(p: NormProblem, *, words: int = 0) -> Trial:
     """The trial of a norm by one kernel, with so many words of scratch memory, which are 0."""
-
-    def trial() -> tuple[dict[str, Any], Callable[[], bool]]:
-        d = data(p, 1, special=False)
-        dst, partial = d.old.copy(), np.zeros(words, np.float32)
-
-        def right() -> bool:
-            try:
-                check(p, d, dst)
-            except AssertionError:
-                return False
-            return True
-
-        return {"src": d.src.copy(), "dst": dst, **({"partial": partial} if words else {})}, right
-
-    return trial
+    given, judge = trial(p, None, 1, False)
+    return lambda: (copied({**given, "partial": np.zeros(words, np.float32)}), judge)
 
 
 EQUAL = {
@@ -220,9 +205,9 @@ def in_a_cluster() -> tuple[Kernel, Trial]:
 
 @each("made", [lambda: (gathered(2, 2), gathering(2, 2)), in_a_cluster])
 def test_what_orders_the_blocks_of_a_cluster_is_needed(made: Callable[[], tuple[Kernel, Trial]]) -> None:
-    kernel, trial = made()
+    kernel, right = made()
     every = list(mutants(kernel))
-    assert {m.label for m in every if survives(m.kernel, trial, [("warp", 1)])} == EQUAL and len(every) > 20
+    assert {m.label for m in every if survives(m.kernel, right, [("warp", 1)])} == EQUAL and len(every) > 20
 
 
 @pytest.mark.deep
@@ -248,8 +233,8 @@ def test_the_barrier_of_resident_blocks_is_needed_as_it_is(op: str, rows: int, a
     found = plan(p, config=together(2, 2, 1, 64, at_once))
     tried = [m for m in mutants(found.kernels[1]) if "grid_sync" in m.label]
     assert any("no grid_sync" in m.label for m in tried) and any("fewer" in m.label for m in tried)
-    trial = computing(p, words=found.workspace_elems)
-    assert not [m.label for m in tried if survives(m.kernel, trial, [("block", 0)])]
+    right = computing(p, words=found.workspace_elems)
+    assert not [m.label for m in tried if survives(m.kernel, right, [("block", 0)])]
 
 
 def test_without_the_clearing_kernel_the_counter_is_wrong_and_what_stays_is_not_read_again() -> None:

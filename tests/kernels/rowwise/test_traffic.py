@@ -12,7 +12,7 @@ import pytest
 from layoutalg.codegen.costs import copied, traffic
 from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cuda
 from layoutalg.codegen.program import Kernel
-from layoutalg.codegen.sim import simulate
+from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise.cluster import moved_bytes
 from layoutalg.kernels.rowwise.memory import FOUND_BYTES
@@ -23,7 +23,8 @@ from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.kernels.rowwise.schedule import walk_of
 from layoutalg.kernels.rowwise.walk import touched_share
 from layoutalg.model import tag_sectors
-from tests.norms import data, launch_all
+from tests.agreement import trial
+from tests.sequences import family_of
 from tests.sweeps import each
 
 
@@ -79,18 +80,15 @@ def test_tags_of_copies_are_those_that_were_counted_on_an_h200() -> None:
     sample=2,
 )
 def test_tags_of_copies_are_those_of_the_trace(p: Any, c: NormConfig) -> None:
-    launches, traced = plan(p, config=c), list[int]()
-
-    def run(kernel: Kernel, args: dict[str, Any]) -> None:
-        trace, sides = simulate(kernel, args).trace, dict[int, dict[str, Any]]()
+    sequence, traced = family_of(p).launches(p, c, "sm_90"), 0
+    for trace in (run.trace for run in simulate_sequence(sequence, trial(p, c, 1)[0])):
+        sides = dict[int, dict[str, Any]]()
         for site in trace.sites:
             if site.op.startswith("cp.async.16"):
                 sides.setdefault(site.statement, {})[site.space] = trace.instructions(site)
         for source, target in ((one["global"], one["shared"]) for one in sides.values()):
-            traced.append(int(tag_sectors(source.addresses, target.addresses, source.active).sum()))
-
-    launch_all(launches, data(p, 1), run, lambda a: a)
-    assert sum(traced) == sum(copied(kernel, {}, 16, tag_sectors) for kernel in launches.kernels) > 0
+            traced += int(tag_sectors(source.addresses, target.addresses, source.active).sum())
+    assert traced == sum(copied(kernel, {}, 16, tag_sectors) for kernel in sequence.kernels) > 0
 
 
 @each(
