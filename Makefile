@@ -69,7 +69,7 @@ lint: $(VENV)/.installed-dev
 pytest: $(VENV)/.tried-peers
 	$(FIRST)
 
-# Of a room, a room in a room, or a module at the top: tests/kernels/test_move*.py are those of kernels/move.
+# Of a room, a room in a room (a folder, or files with its name as a prefix), or a module at the top.
 OF_ROOM = $(wildcard $(addprefix layoutalg/,$(ROOM) $(ROOM).py) tests/$(ROOM) tests/$(dir $(ROOM))test_$(notdir $(ROOM))*.py)
 
 pytest-room: $(VENV)/.tried-peers

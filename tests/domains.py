@@ -34,17 +34,14 @@ from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.move.problem import reference as permuted
 from layoutalg.kernels.move.programs.permute import build as build_permute
-from layoutalg.kernels.rowwise import reduced
 from layoutalg.kernels.rowwise.families import sequence_of as sequence_of_passes
 from layoutalg.kernels.rowwise.norm_plan import configs as norm_configs
 from layoutalg.kernels.rowwise.programs.norm import plan as plan_norm
-from layoutalg.kernels.rowwise.trials import reduction_bound
 from layoutalg.notation import parse_index
-from tests import norms
+from tests import norms, reductions
 from tests.gemm_cases import arguments, expected
 from tests.hostshim import run_cuda_text
 from tests.permutations import random_buffers, random_problem
-from tests.reductions import decoded, outputs, random_numbers, random_plan, random_reduction
 
 Values = dict[str, int]
 Run = Callable[[Kernel, Mapping[str, Any]], None]
@@ -313,23 +310,22 @@ def permute_trial(rng: random.Random, draws: int) -> list[str]:
 
 def reduce_trial(rng: random.Random, draws: int) -> list[str]:
     """A reduction, of one pass or two."""
-    p = random_reduction(rng, 2000)
-    plan = random_plan(rng, p)
+    p = reductions.random_reduction(rng, 2000)
+    plan = reductions.random_plan(rng, p)
     kernels = sequence_of_passes(plan, "sm_90").kernels
     wrong = [fault for kernel in kernels for fault in misstated(kernel, rng)]
     for seed in range(draws):
-        units = -(-p.axes.source_elems // 8) * 8  # whole ones are read
-        bits, values = random_numbers(units, p.axes.dtype.name, seed)
+        src, old, values = reductions.data(p, seed)
         for way, run in RUNS.items():
-            old = np.full(p.axes.target_elems, 0x5A5A, f"u{p.result.nbytes}")
+            got = old.copy()
             work = np.zeros(max(1, plan.workspace_elems), "u4")
-            buffers = [bits, work, old] if len(kernels) > 1 else [bits, old]
+            buffers = [src, work, got] if len(kernels) > 1 else [src, got]
             for n, kernel in enumerate(kernels):
                 run(kernel, {"src": buffers[n], "dst": buffers[n + 1]})
-            error = np.abs(outputs(p, decoded(old, p.result.name)) - reduced(p, values))
-            outputs(p, old)[...] = 0x5A5A
-            if (error > reduction_bound(p, plan.additions, values)).any() or (old != 0x5A5A).any():
-                wrong.append(f"{p}, the {way}")
+            try:
+                reductions.check(p, plan.additions, values, got)
+            except AssertionError as error:
+                wrong.append(f"the {way}: {error}")
     return wrong
 
 

@@ -5,32 +5,29 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from layoutalg.codegen.instr import decode, encode
 from layoutalg.codegen.program import Kernel
+from layoutalg.kernels.elements import agrees, bits_of, numbers_of, whole_units
 from layoutalg.kernels.move.problem import strided
 from layoutalg.kernels.rowwise import NormLaunches, NormProblem, arguments, norm_problem, normed
+from layoutalg.kernels.rowwise.columns import rows_of, with_fold
+from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.kernels.rowwise.trials import norm_bound
+from tests.strides import drawn_order, drawn_shape, drawn_strides
 
 Array = np.ndarray[Any, Any]
-UNIT_BYTES = 16
-CARRIER = {2: np.uint16, 4: np.uint32}
 
 
 def random_problem(rng: random.Random, most: int) -> NormProblem:
     """A problem of at most `most` elements, a few dozen at least if rank allows it."""
     if most >= SKEWED_ROWS * 9 and rng.random() < 0.1:
         return skewed_problem(rng, most)
-    shape: list[int] = []
-    for _ in range(rng.randint(1, 5)):
-        room = most // prod(shape)
-        shape.append(rng.choice([1, 2, 3, 5, 8, 16, 31, 32, 64, 100, 128, 257, 1000, rng.randint(1, 300)]))
-        shape[-1] = max(1, min(shape[-1], room))
-    rng.shuffle(shape)
+    shape = drawn_shape(rng, most, range(1, 6))
     axes = rng.sample(range(len(shape)), rng.randint(1, len(shape)))
     dtype = rng.choice(["f32", "f16", "bf16"])
     op = rng.choice(["softmax", "layer_norm"])
@@ -51,6 +48,10 @@ def random_problem(rng: random.Random, most: int) -> NormProblem:
     )  # fmt: skip
 
 
+def _strides(rng: random.Random, shape: list[int]) -> tuple[tuple[int, ...], int]:
+    return drawn_strides(rng, shape, drawn_order(rng, range(len(shape)), 0.3), wild=rng.random() < 0.4)
+
+
 SKEWED_ROWS = 130
 
 
@@ -68,19 +69,15 @@ def skewed_problem(rng: random.Random, most: int) -> NormProblem:
     )  # fmt: skip
 
 
-def _strides(rng: random.Random, shape: list[int]) -> tuple[tuple[int, ...], int]:
-    """Strides of a tensor that may be permuted, padded and turned round, and the offset of coordinate 0."""
-    order = list(range(len(shape)))[::-1]
-    if rng.random() < 0.3:
-        rng.shuffle(order)
-    pad = rng.choice([0, 0, 0, 1, 8])
-    strides, step, low = [0] * len(shape), 1, 0
-    for n, k in enumerate(order):
-        turned = rng.random() < 0.05
-        strides[k] = -step if turned else step
-        low += (shape[k] - 1) * step if turned else 0
-        step = step * shape[k] + (pad if n == 0 else 0)
-    return tuple(strides), low
+def streams(p: NormProblem) -> list[tuple[int, int]]:
+    """Vectors and columns of the streams that a problem has."""
+    form, found = form_of(p), []
+    for (inside, _), fold in product(rows_of(form), (1, 2, 3, 4, 8, 24)):
+        s = with_fold(form, inside, fold)
+        vecs = (vec for vec in (8, 4, 2, 1) if s and vec * p.dtype.nbytes <= 16 and s.has_vectors(vec))
+        if s and (vec := next(vecs, 0)):
+            found.append((vec, s.width))
+    return found
 
 
 @dataclass(frozen=True)
@@ -96,22 +93,6 @@ class Data:
     b: Array
 
 
-def pack_elements(values: Array, element: str) -> Array:
-    """Bits of values, as elements, rounded to the nearest; in whole 16-byte units."""
-    size = 4 if element == "f32" else 2
-    padded = np.zeros(-(-values.size // (UNIT_BYTES // size)) * (UNIT_BYTES // size))
-    padded[: values.size] = values.ravel()
-    with np.errstate(all="ignore"):
-        bits: Array = encode(padded[None, :], element)[0].view(CARRIER[size])
-    return bits
-
-
-def values_of(bits: Array, element: str) -> Array:
-    """The values of elements, as float64."""
-    values: Array = decode(np.ascontiguousarray(bits).view(np.uint32)[None, :], element)[0]
-    return values
-
-
 def data(p: NormProblem, seed: int, *, special: bool = True) -> Data:
     """Random data; of a softmax, some elements are infinite or NaN."""
     rng, element, a = np.random.default_rng(seed), str(p.dtype), p.axes
@@ -120,29 +101,22 @@ def data(p: NormProblem, seed: int, *, special: bool = True) -> Data:
         at = rng.random(x.shape) < 3 / x.size
         x[at] = rng.choice([np.inf, -np.inf, np.nan], int(at.sum()))
         x[rng.random(x.shape) < 0.3] = -np.inf
-    src, old = pack_elements(x, element), pack_elements(rng.standard_normal(a.target_elems), element)
+    src, old = (whole_units(bits_of(v, element)) for v in (x, rng.standard_normal(a.target_elems)))
     if p.in_place:
         old = src.copy()
     shape = tuple(a.shape[k] for k in a.axes)
-    w, b = (pack_elements(rng.standard_normal(prod(shape)), element) for _ in range(2))
-    seen = strided(values_of(src, element), a.shape, a.src, a.src_offset)
-    first = slice(0, prod(shape))
-    return Data(
-        src, old, w, b, seen, values_of(w, element)[first].reshape(shape),
-        values_of(b, element)[first].reshape(shape),
-    )  # fmt: skip
+    weight, bias = (whole_units(bits_of(rng.standard_normal(prod(shape)), element)) for _ in range(2))
+    seen = strided(numbers_of(src, element), a.shape, a.src, a.src_offset)
+    w, b = (numbers_of(bits, element)[: prod(shape)].reshape(shape) for bits in (weight, bias))
+    return Data(src, old, weight, bias, seen, w, b)
 
 
 def check(p: NormProblem, d: Data, got: Array) -> None:
     """Compare a destination buffer with the definition, and what lies between its elements with the old."""
     element, a = str(p.dtype), p.axes
     wanted = normed(p, d.x, d.w, d.b)
-    found = strided(values_of(got, element), a.shape, a.dst, a.dst_offset)
-    bad = ~(np.abs(found - wanted) <= norm_bound(p, d.x, wanted, d.w, d.b)) & ~(
-        np.isnan(found) & np.isnan(wanted)
-    )
-    with np.errstate(all="ignore"):
-        bad &= ~((found == wanted) | (np.isinf(found) & (np.abs(wanted) > 65504) & (element == "f16")))
+    found = strided(numbers_of(got, element), a.shape, a.dst, a.dst_offset)
+    bad = ~agrees(found, wanted, norm_bound(p, d.x, wanted, d.w, d.b), element)
     if bad.any():
         at = tuple(int(i[0]) for i in np.nonzero(bad))
         raise AssertionError(f"{p}: {int(bad.sum())} wrong, at {at}: {found[at]} for {wanted[at]}")

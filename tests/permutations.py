@@ -4,44 +4,15 @@
 from __future__ import annotations
 
 import random
-from math import prod
 from typing import Any
 
 from layoutalg.codegen.instr import CONVERTED, converted
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.problem import PermuteProblem, move_problem
-from tests.strides import drawn_strides
+from tests.strides import drawn_order, drawn_shape, drawn_strides
 
 WIDTHS = {"u8": 1, "f16": 2, "f32": 4, "f64": 8, "c128": 16}
-SIZES = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    7,
-    8,
-    12,
-    16,
-    17,
-    24,
-    31,
-    32,
-    48,
-    63,
-    64,
-    65,
-    96,
-    100,
-    127,
-    128,
-    129,
-    200,
-    255,
-    256,
-    257,
-)
 
 
 def random_problem(rng: random.Random, most: int) -> PermuteProblem:
@@ -57,28 +28,12 @@ def random_conversion(rng: random.Random, most: int) -> PermuteProblem:
 
 
 def _problem(rng: random.Random, most: int, dtype: str, result: str | None) -> PermuteProblem:
-    rank = rng.choice((1, 2, 2, 3, 3, 4, 5, 6, 8))
-    shape: list[int] = []
-    for _ in range(rank):
-        left = most // max(1, prod(shape))
-        shape.append(rng.choice([n for n in SIZES if n <= left] or [1]))
-    rng.shuffle(shape)
-    wild = rng.random() < 0.5
-    src, src_low = drawn_strides(rng, shape, _order(rng, rank), wild=wild, broadcast=0.15)
-    dst, dst_low = drawn_strides(rng, shape, _order(rng, rank), wild=wild)
-    places = [16 // find_dtype(element).nbytes for element in (dtype, result or dtype)]
-    offsets = [
-        low + (rng.randrange(n) if wild else 0) for low, n in zip((src_low, dst_low), places, strict=True)
-    ]
-    return move_problem(tuple(shape), dtype, src, dst, offsets[0], offsets[1], result=result)
-
-
-def _order(rng: random.Random, rank: int) -> list[int]:
-    """The modes by stride: most often in a random order."""
-    order = list(range(rank))
-    if rng.random() < 0.8:
-        rng.shuffle(order)
-    return order
+    shape = drawn_shape(rng, most, (1, 2, 2, 3, 3, 4, 5, 6, 8))
+    wild, modes = rng.random() < 0.5, range(len(shape))
+    src, src_low = drawn_strides(rng, shape, drawn_order(rng, modes, 0.8), wild=wild, broadcast=0.15)
+    dst, dst_low = drawn_strides(rng, shape, drawn_order(rng, modes, 0.8), wild=wild)
+    at, to = (rng.randrange(16 // find_dtype(one).nbytes) if wild else 0 for one in (dtype, result or dtype))
+    return move_problem(tuple(shape), dtype, src, dst, src_low + at, dst_low + to, result=result)
 
 
 def random_buffers(p: PermuteProblem, seed: int) -> tuple[Any, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from math import prod
 from typing import Any
 
-from layoutalg.codegen.instr import decode, encode
+from layoutalg.kernels.elements import agrees, bits_of, numbers_of
+from layoutalg.kernels.move.problem import strided
 from layoutalg.kernels.rowwise import (
     AxesProblem,
     ReduceConfig,
@@ -17,39 +17,25 @@ from layoutalg.kernels.rowwise import (
     plan_with,
     plans,
     reduce_problem,
+    reduced,
 )
+from layoutalg.kernels.rowwise.trials import reduction_bound
 from layoutalg.kernels.rowwise.unaligned import SkewedSums
-from tests.strides import drawn_strides
-
-DTYPES = {"f32": 4, "f16": 2, "bf16": 2}
-SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 48, 63, 64, 65, 96, 100, 127, 128, 129, 200, 255, 257)
+from tests.strides import drawn_order, drawn_shape, drawn_strides
 
 
 def random_axes(rng: random.Random, most: int, *, keeps: bool = False) -> AxesProblem:
     """A problem of up to `most` elements: half of them dense, the others with gaps and offsets."""
-    dtype = rng.choice(list(DTYPES))
-    rank = rng.choice((1, 2, 2, 2, 3, 3, 4, 5, 6, 8))
-    shape: list[int] = []
-    for _ in range(rank):
-        left = most // max(1, prod(shape))
-        shape.append(rng.choice([n for n in SIZES if n <= left] or [1]))
-    rng.shuffle(shape)
-    axes = tuple(k for k in range(rank) if rng.random() < 0.5)
+    dtype = rng.choice(("f32", "f16", "bf16"))
+    shape = drawn_shape(rng, most, (1, 2, 2, 2, 3, 3, 4, 5, 6, 8))
+    modes = range(len(shape))
+    axes = tuple(k for k in modes if rng.random() < 0.5)
     wild = rng.random() < 0.5
-    src, src_low = drawn_strides(rng, shape, _order(rng, rank, wild=wild), wild=wild, broadcast=0.1)
-    kept = _order(rng, rank, wild=wild, skip=() if keeps else axes)
-    dst, dst_low = drawn_strides(rng, shape, kept, wild=wild)
-    places = 16 // DTYPES[dtype]
-    offsets = [low + (rng.randrange(places) if wild else 0) for low in (src_low, dst_low)]
-    return axes_problem(tuple(shape), axes, dtype, src, dst, *offsets, keeps=keeps)
-
-
-def _order(rng: random.Random, rank: int, *, wild: bool, skip: tuple[int, ...] = ()) -> list[int]:
-    """Modes by stride, the last fastest or in a random order."""
-    order = [k for k in reversed(range(rank)) if k not in skip]
-    if wild and rng.random() < 0.6:
-        rng.shuffle(order)
-    return order
+    src, src_low = drawn_strides(rng, shape, drawn_order(rng, modes, 0.6 * wild), wild=wild, broadcast=0.1)
+    kept = [k for k in modes if keeps or k not in axes]
+    dst, dst_low = drawn_strides(rng, shape, drawn_order(rng, kept, 0.6 * wild), wild=wild)
+    starts = (low + (rng.randrange(4 if dtype == "f32" else 8) if wild else 0) for low in (src_low, dst_low))
+    return axes_problem(tuple(shape), axes, dtype, src, dst, *starts, keeps=keeps)
 
 
 def random_reduction(rng: random.Random, most: int) -> ReduceProblem:
@@ -81,35 +67,40 @@ def random_plan(rng: random.Random, p: ReduceProblem) -> ReducePlan:
     return plan_with(p, replace(c, splits=rng.randint(1, min(5, rounds)) if rounds else 1))
 
 
-def random_numbers(elems: int, dtype: str, seed: int) -> Any:
-    """Normal numbers as words of a type, and their float64 values: (bits, values)."""
+UNTOUCHED = 0x5A5A
+
+
+def data(p: ReduceProblem, seed: int, numbers: Any = None) -> tuple[Any, Any, Any]:
+    """The words of a source of normal numbers or given ones and of a destination, and the source's values.
+
+    Behind the source are NaN up to a whole unit, which are read and not used.
+    """
     import numpy
 
-    values = numpy.random.default_rng(seed).standard_normal(-(-elems // 2) * 2)
-    bits = encode(values[None, :], dtype)[0]
-    carrier = {4: "u4", 2: "u2"}[DTYPES[dtype]]
-    return bits.view(carrier)[:elems].copy(), decode(bits[None, :], dtype)[0][:elems]
+    element = p.axes.dtype.name
+    if numbers is None:
+        numbers = numpy.random.default_rng(seed).standard_normal(p.axes.source_elems)
+    src = bits_of(numbers, element)
+    behind = numpy.full(-src.nbytes % 16 // src.itemsize, -1).astype(src.dtype)
+    old = numpy.full(p.axes.target_elems, UNTOUCHED, f"u{p.result.nbytes}")
+    return numpy.append(src, behind), old, numbers_of(src, element)
 
 
-def decoded(bits: Any, dtype: str) -> Any:
-    """The float64 values of words of a type."""
+def check(p: ReduceProblem, additions: int, values: Any, got: Any) -> None:
+    """Compare a destination with the definition, and what lies between its results with what it was."""
     import numpy
 
-    padded = numpy.zeros(-(-len(bits) // 2) * 2, bits.dtype)
-    padded[: len(bits)] = bits
-    return decode(padded.view("u4")[None, :], dtype)[0][: len(bits)]
-
-
-def strided_view(buffer: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
-    """A tensor inside a flat buffer."""
-    import numpy
-
-    steps = tuple(d * buffer.itemsize for d in strides)
-    return numpy.lib.stride_tricks.as_strided(buffer[offset:], shape, steps)
+    with numpy.errstate(all="ignore"):
+        wanted, bound = reduced(p, values), reduction_bound(p, additions, values)
+    found = outputs(p, numbers_of(got, p.result.name))
+    assert agrees(found, wanted, bound, p.result.name).all(), f"{p}: {found} for {wanted}"
+    rest = got.copy()
+    outputs(p, rest)[...] = UNTOUCHED
+    assert (rest == UNTOUCHED).all(), f"{p} writes between the results"
 
 
 def outputs(p: ReduceProblem, buffer: Any) -> Any:
     """The outputs inside a destination buffer, in the shape of the kept modes."""
     x = p.axes
     kept = [k for k in range(len(x.shape)) if k not in x.axes]
-    return strided_view(buffer, x.kept_shape, tuple(x.dst[k] for k in kept), x.dst_offset)
+    return strided(buffer, x.kept_shape, tuple(x.dst[k] for k in kept), x.dst_offset)

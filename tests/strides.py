@@ -1,9 +1,33 @@
-"""Random strides of random tensors: with gaps, broadcast and turned round modes."""
+"""Random tensors: shapes, and strides with gaps, broadcast and turned round modes."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from math import prod
+
+SIZES = (
+    1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 48, 63, 64, 65, 96, 100, 127, 128, 129, 200, 255, 256, 257,
+    1000,
+)  # fmt: skip
+
+
+def drawn_shape(rng: random.Random, most: int, ranks: Sequence[int]) -> list[int]:
+    """Extents of at most `most` elements, of one of some ranks."""
+    shape: list[int] = []
+    for _ in range(rng.choice(ranks)):
+        left = most // prod(shape)
+        shape.append(rng.choice([n for n in SIZES if n <= left] or [1]))
+    rng.shuffle(shape)
+    return shape
+
+
+def drawn_order(rng: random.Random, modes: Sequence[int], shuffled: float) -> list[int]:
+    """Modes by stride: the last one fastest, or a share of them in a random order."""
+    order = list(reversed(modes))
+    if rng.random() < shuffled:
+        rng.shuffle(order)
+    return order
 
 
 def drawn_strides(

@@ -153,9 +153,7 @@ def test_parts_that_are_not_followed_leave_limits_undecided(
     assert outcome(tmp_path, kernel(body, top), "ways <= 1", "unread <= 1").status == "passed"
 
 
-def test_a_reading_that_ends_early_answers_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reading_that_ends_early_answers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("layoutalg.source.machine.MOST_STEPS", 40)
     body = "s[threadIdx.x] = 1.f;" + "n = n * 2 + 1;" * 20 + "put();"
     top = "__shared__ float far[2048]; __device__ void put() { far[threadIdx.x * 32] = 1.f; }"

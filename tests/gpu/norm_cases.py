@@ -11,14 +11,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any, TypeAlias
 
 from layoutalg.codegen import gpu
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
-from layoutalg.kernels.rowwise.columns import rows_of, with_fold
-from layoutalg.kernels.rowwise.norm_plan import configs, form_of
+from layoutalg.kernels.rowwise.norm_plan import configs
 from layoutalg.kernels.rowwise.programs.norm import plan
 from tests import norms
 from tests.gpu import seeds
@@ -37,23 +35,12 @@ def case_of(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
         staged = rng.choice([0, 2 * c.depth]) if c.vec * p.dtype.nbytes >= 4 else 0
         splits = rng.choice([1, 2, 5])
         c = replace(c, hold="global", staged=staged, splits=splits, cluster=1, turns=0, resident=0, width=0)
-    elif seed % 4 == 0 and (found := streams(p)):
+    elif seed % 4 == 0 and (found := norms.streams(p)):
         vec, width = rng.choice(found)
         side, depth, splits = rng.choice([4, 8, 16]), rng.choice([2, 4, 8]), rng.choice([1, 2, 5])
         staged = rng.choice([0, 2 * depth]) if vec * p.dtype.nbytes >= 4 else 0
         c = NormConfig(vec, side, 128 // side, "global", depth, splits, staged, width=width)
     return p, c
-
-
-def streams(p: NormProblem) -> list[tuple[int, int]]:
-    """Vectors and columns of the streams that a problem has."""
-    form, found = form_of(p), []
-    for (inside, _), fold in product(rows_of(form), (1, 2, 3, 4, 8, 24)):
-        s = with_fold(form, inside, fold)
-        vecs = (vec for vec in (8, 4, 2, 1) if s and vec * p.dtype.nbytes <= 16 and s.has_vectors(vec))
-        if s and (vec := next(vecs, 0)):
-            found.append((vec, s.width))
-    return found
 
 
 def row_problem(rng: random.Random, n: int, rows: int, dtypes: Sequence[str]) -> NormProblem:

@@ -13,14 +13,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from layoutalg.codegen import gpu
-from layoutalg.kernels.rowwise import ReducePlan, plans, reduced
+from layoutalg.kernels.elements import whole_units
+from layoutalg.kernels.rowwise import ReducePlan, plans
 from layoutalg.kernels.rowwise.programs.reduce import build
-from layoutalg.kernels.rowwise.trials import reduction_bound
 from tests import reductions
 from tests.gpu import seeds
 
 MOST_ELEMS = 300_000
-UNTOUCHED = 0x5A5A
 
 
 def compiled(asked: tuple[int, str]) -> tuple[ReducePlan, list[gpu.Prepared]]:
@@ -37,17 +36,15 @@ def run(seed: int, arch: str, made: tuple[ReducePlan, Sequence[gpu.Prepared]]) -
     plan, kernels = made
     p = plan.problem
     what = f"{p} as {[one.config for one in plan.passes]}"
-    bits, values = reductions.random_numbers(p.axes.source_elems, p.axes.dtype.name, seed)
-    old = np.full(p.axes.target_elems, UNTOUCHED, f"u{p.result.nbytes}")
+    src, old, values = reductions.data(p, seed)
     between = [gpu.to_device(np.zeros(plan.workspace_elems, "u4"))] if plan.workspace_elems else []
-    chain = [seeds.on_gpu(bits, bits.dtype), *between, seeds.on_gpu(old, old.dtype)]
+    chain = [gpu.to_device(src), *between, gpu.to_device(whole_units(old))]
     for n, kernel in enumerate(kernels):
         gpu.load_prepared(kernel)(src=chain[n], dst=chain[n + 1])
-    got = gpu.to_host(chain[-1])[: len(old)].copy()
-    error = np.abs(reductions.outputs(p, reductions.decoded(got, p.result.name)) - reduced(p, values))
-    assert (error <= reduction_bound(p, plan.additions, values)).all(), what
-    reductions.outputs(p, got)[...] = UNTOUCHED
-    assert (got == UNTOUCHED).all(), f"{what} writes elsewhere"
+    try:
+        reductions.check(p, plan.additions, values, gpu.to_host(chain[-1])[: len(old)])
+    except AssertionError as error:
+        raise AssertionError(f"{what}: {error}") from error
 
 
 def wrong_cases(every: Sequence[int]) -> Iterator[str]:

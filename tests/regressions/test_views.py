@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import layoutalg
-from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, ArgumentTypeError, NotInjectiveError, ShapeError
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.norm_plan import form_of
-from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from tests.norms import check, data, launch_all
+from tests.agreement import agree
 from tests.sweeps import each
 from tests.view_judge import run_in_simulator
 from tests.views import GUARD_BYTES, Case, Placed
@@ -49,14 +45,7 @@ def test_a_norm_of_rows_in_reversed_order(
     starts: tuple[int, int],
 ) -> None:
     """Vectors were taken to lie alike where the lowest elements did, which coordinate 0 is not there."""
-    p = norm_problem(op, shape, axes, element, src, dst, *starts)
-    d = data(p, 3)
-
-    def on_host(x: Any) -> Any:
-        return x
-
-    launches = plan(p)
-    check(p, d, launch_all(launches, d, lambda kernel, args: simulate(kernel, args, trace=False), on_host))
+    agree(norm_problem(op, shape, axes, element, src, dst, *starts), None, 3)
 
 
 def test_coordinate_0_of_a_reversed_mode_is_not_the_lowest_element() -> None:

@@ -1,0 +1,155 @@
+"""tiled_copy and transpose: layouts that cover the tile, swizzles without conflicts, and what is built."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from layoutalg.analysis import SharedReport, analyze
+from layoutalg.codegen.program import Do, Let, MemRef, Shared, lower, walk
+from layoutalg.codegen.program.checks import check
+from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.matrix import MatrixProblem
+from layoutalg.kernels.move.matrix_plan import (
+    TransposeConfig,
+    accesses,
+    copy_configs,
+    load_copy,
+    row_copy,
+    store_copy,
+    tile_accesses,
+    transpose_configs,
+)
+from layoutalg.kernels.move.programs.matrix import build_transpose, copy_problem, transpose_problem
+from layoutalg.kernels.registry import find_family
+from layoutalg.layout import Layout, product
+from layoutalg.synthesis import check_certificate, synthesize
+from tests.sweeps import each
+
+WIDTHS = {"u8": 1, "f16": 2, "f32": 4, "f64": 8, "c128": 16}
+LEADING = ((4096, 4096), (4097, 4097), (4096, 4097), (4098, 4100))
+
+
+@functools.cache
+def every_config() -> list[tuple[MatrixProblem, TransposeConfig]]:
+    problems = (transpose_problem(4096, 4096, dtype, *both) for dtype in WIDTHS for both in LEADING)
+    return [(p, c) for p in problems for c in transpose_configs(p)]
+
+
+def best(*asked: Any) -> TransposeConfig:
+    """The configuration of a transpose."""
+    return transpose_configs(transpose_problem(*asked))[0]
+
+
+def covers(tv: Any, c: Any) -> bool:
+    """Whether the threads of a partitioned tile visit every element once."""
+    everything = list(range(c.tile_m * c.tile_n))
+    return bool(product(tv[0].shape) == c.threads and sorted(tv(i) for i in everything) == everything)
+
+
+def every_copy() -> Iterator[tuple[MatrixProblem, Any]]:
+    """The configurations of copies of all widths and some leading dimensions."""
+    for dtype in WIDTHS:
+        for leading in (4096, 4097, 4100):
+            p = copy_problem(4096, 4096, dtype, leading, leading)
+            yield from ((p, c) for c in copy_configs(p))
+
+
+@each(("p", "c"), every_copy, ids=str)
+def test_the_layout_of_a_copy_visits_every_element_once(p: MatrixProblem, c: Any) -> None:
+    assert covers(row_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_m, c.tile_n))), c)
+
+
+@each(("p", "c"), every_config, ids=str, sample=18)
+def test_both_layouts_of_a_transpose_visit_every_element_once(p: MatrixProblem, c: TransposeConfig) -> None:
+    assert covers(load_copy(c, p.dtype).tidfrg("src", Layout((c.tile_m, c.tile_n))), c)
+    assert covers(store_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_n, c.tile_m))), c)
+
+
+@each(("p", "c"), every_config, ids=str)
+def test_every_configuration_is_free_of_bank_conflicts(p: MatrixProblem, c: TransposeConfig) -> None:
+    for access in tile_accesses(c, p.dtype):
+        report = analyze(c.layout, access)
+        assert isinstance(report, SharedReport)
+        assert report.conflict_free and report.method == "f2"
+        assert analyze(c.layout, access, method="enumerated").total == report.total  # type: ignore[union-attr]
+
+
+def test_the_swizzle_carries_a_certificate() -> None:
+    p, c = transpose_problem(4096, 4096, "f32"), best(4096, 4096, "f32")
+    pattern = tile_accesses(c, p.dtype)
+    found = synthesize((c.tile_n, c.tile_m), pattern, element="f32", order="row", form="single")
+    assert found.layout == c.layout and check_certificate(found)
+
+
+@each(("dtype", "size"), WIDTHS.items())
+def test_wide_problems_move_16_bytes_a_lane_in_ideal_sectors(dtype: str, size: int) -> None:
+    """And what is left of the thread in a shared address of a full tile is one hoisted name."""
+    c = best(16384, 16384, dtype)
+    assert (c.src_vec * size, c.dst_vec * size, c.tile_m * size, c.tile_n * size) == (16, 16, 256, 256)
+    for name, made in (("transpose", transpose_problem), ("tiled_copy", copy_problem)):
+        family, p = find_family(name), made(4096, 4096, dtype)
+        for config in family.configs(p) if name == "tiled_copy" else (family.choose(p),):
+            assert all(cost.total == cost.ideal for cost in family.predict(p, config).values())
+    kernel = lower(build_transpose(transpose_problem(4096, 4096, dtype), best(4096, 4096, dtype)))
+    bases = [s.var.name for s in kernel.body if isinstance(s, Let) and s.var.name.startswith("lane")]
+    found = [
+        str(arg.index) for s in walk(kernel.body) if isinstance(s, Do) for arg in s.args
+        if isinstance(arg, MemRef) and isinstance(arg.buffer, Shared)
+    ]  # fmt: skip
+    assert found and len(bases) == 2
+    assert all("tid" not in at and sum(at.count(base) for base in bases) == 1 for at in found)
+
+
+def test_what_is_chosen() -> None:
+    edges = [best(1000, 1000, "f16"), best(1000, 999, "f16", 1000, 1000), best(999, 1000, "f16", 1000, 1000)]
+    assert [c.edges for c in (*edges, best(999, 999, "f16"))] == [
+        "vectors",
+        "elements",
+        "elements",
+        "vectors",
+    ]
+    assert best(600, 600, "u8").tile_m < best(16384, 16384, "u8").tile_m
+    vectors = best(1000, 1001, "f16")
+    assert (vectors.src_vec, vectors.dst_vec) == (1, 8)
+    assert copy_configs(copy_problem(64, 64, "f32", 64, 66))[0].vec == 2  # the narrower side's
+    ops = [access.op for _, access in accesses(best(4096, 4096, "u8"), find_family("transpose").problem(
+        4096, 4096, "u8").dtype)]  # fmt: skip
+    assert ops == ["ld.global.b128", "st.shared.b32", "ld.shared.b128", "st.global.b128"]
+
+
+@each(
+    ("leading", "dtype", "arch", "ways"),
+    [
+        (64, "f32", "sm_80", ["registers", "cp.async"]), (64, "f32", "sm_75", ["registers"]),
+        (65, "u8", "sm_90", ["registers"]), (65, "f32", "sm_90", ["registers", "cp.async"]),
+    ],
+)  # fmt: skip
+def test_asynchronous_copies_need_sm_80_and_four_bytes(
+    leading: int, dtype: str, arch: str, ways: list[str]
+) -> None:
+    assert [c.via for c in copy_configs(copy_problem(64, 64, dtype, leading, leading), arch)] == ways
+
+
+@each("arch", ["sm_75", "sm_80", "sm_90"])
+@each("leading", [4096, 4097, 4100], sample=2)
+@each("dtype", WIDTHS, sample=1)
+def test_every_transpose_passes_the_grammar(dtype: str, leading: int, arch: str) -> None:
+    p = transpose_problem(4096, 4096, dtype, leading, leading)
+    for c in transpose_configs(p, arch):
+        check(build_transpose(p, c), arch)
+
+
+def test_parameters_are_multiples_of_their_vectors_and_the_header_predicts() -> None:
+    p = transpose_problem(1000, 2000, "f16")
+    params = build_transpose(p, transpose_configs(p)[0]).params
+    assert {v.name: v.multiple for v in params if hasattr(v, "multiple")} == dict.fromkeys(
+        ("m", "n", "lds", "ldd"), 8
+    )
+    notes = "\n".join(build_transpose(transpose_problem(4096, 4096, "f32"), best(4096, 4096, "f32")).notes)
+    assert "Sw<" in notes and "st.shared.b32     128 instructions    128 wavefronts (ideal 128)" in notes
+    with pytest.raises(UnsupportedError, match="elements of 4 bits"):
+        transpose_problem(8, 8, "u4")

@@ -1,0 +1,249 @@
+"""Reductions of values of several words: indices, integers, variances, logarithms of sums."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutalg.codegen.instr import FOLDS, absorb, butterfly, finish, fold
+from layoutalg.codegen.program import printed_sequence
+from layoutalg.codegen.sim import simulate_sequence
+from layoutalg.errors import (
+    ArgumentTypeError,
+    LayoutAlgError,
+    ResourceError,
+    ShapeError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from layoutalg.kernels import FAMILIES, verify
+from layoutalg.kernels.elements import whole_units, words_of
+from layoutalg.kernels.rowwise import INTEGERS, plans, reduce_problem, reduced
+from layoutalg.kernels.rowwise.families import sequence_of
+from layoutalg.kernels.rowwise.reduce_plan import plan_with
+from layoutalg.ops import prepare, reduce
+from tests.agreement import on_host
+from tests.sweeps import each
+from tests.tiers import first_tier
+
+OF_FLOATS = ("min", "prod", "argmax", "argmin", "var", "logsumexp")
+OF_INTEGERS = ("sum", "max", "min", "prod", "argmax", "argmin")
+CASES = [(op, "f32") for op in OF_FLOATS] + [(op, kind) for op in OF_INTEGERS for kind in INTEGERS]
+NUMPY = {"f32": "f4", "f16": "f2", "s8": "i1", "u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8"}
+
+
+def numbers(rng: np.random.Generator, count: int, kind: str, op: str) -> np.ndarray:
+    """Elements with ties, NaN and infinities; of products, near 1."""
+    if kind in INTEGERS:
+        ends = np.iinfo(NUMPY[kind])
+        wild = rng.integers(ends.min, ends.max, count, NUMPY[kind], endpoint=True)
+        return np.where(rng.random(count) < 0.5, wild, rng.integers(0, 3, count)).astype(NUMPY[kind])
+    x = np.round(rng.standard_normal(count) * 2) if op.startswith("arg") else rng.standard_normal(count)
+    return np.asarray(1 + np.tanh(x) / 64 if op == "prod" else x).astype(NUMPY[kind])
+
+
+@pytest.mark.deep
+@each(("op", "kind"), CASES)
+def test_the_printed_text_computes_the_bits_of_the_simulator(op: str, kind: str) -> None:
+    """Rows that start anywhere, columns, and splits: by the host's compiler and by the effects."""
+    shape, axes, splits = random.Random(f"{op} {kind}").choice(
+        [((5, 67), (1,), 1), ((40, 6), (0,), 1), ((2, 4200), (1,), 3)]
+    )
+    p = reduce_problem(shape, axes, op, kind)
+    found = [plan for plan in plans(p) if plan.passes[0].rounds >= 2 or splits == 1] or [plans(p)[0]]
+    c = next((plan for plan in found if plan.passes[0].config.splits == 1), found[0]).passes[0].config
+    plan = plan_with(p, replace(c, splits=splits)) if splits > 1 else plan_with(p, c)
+    x, width = numbers(np.random.default_rng(CASES.index((op, kind))), prod(shape), kind, op), p.result.nbytes
+    dst = np.full(-(-p.axes.target_elems * width // 16) * 16, 255, "u1").view(f"u{width}")
+    seen, ran = ({"src": whole_units(x), "dst": dst.copy()} for _ in range(2))
+    sequence = sequence_of(plan, "sm_80")
+    simulate_sequence(printed_sequence(sequence), seen, trace=False)
+    on_host(sequence, ran)
+    got, wanted = (b["dst"].view("f4" if p.result.name == "f32" else dst.dtype) for b in (ran, seen))
+    got, wanted = got[: p.axes.target_elems], wanted[: p.axes.target_elems]
+    if p.is_exact:
+        exact = words_of(reduced(p, x).ravel(), p.result.name).view(got.dtype)
+        assert (got == wanted).all() and (wanted == exact).all()
+    else:
+        np.testing.assert_allclose(got, wanted, rtol=2e-6, atol=1e-6)
+
+
+HALVES = [(op, kind) for kind in ("f16", "bf16") for op in OF_FLOATS]
+
+
+@each(("op", "kind"), [("argmax", "s16"), ("sum", "s16"), *CASES, *HALVES], sample=1)
+def test_configurations_verify(op: str, kind: str) -> None:
+    family, rng = FAMILIES[op], random.Random(f"{op} {kind}")
+    for one in family.verified if not first_tier() else [{"shape": (3, 70), "axes": (1,)}]:
+        p = family.problem(**one, dtype=kind)
+        found = family.configs(p)
+        for c in [found[-1]] if first_tier() else rng.sample(found, min(3, len(found))):
+            verify(family, p, c).require()
+
+
+# --- the folds -----------------------------------------------------------------------------------------
+
+
+def value(name: str, element: str, way: str, x: np.ndarray, first: int = 0) -> np.ndarray:
+    """Words of one value of all elements of each row."""
+    d = np.tile(np.array([FOLDS[name].neutral], np.uint32), (len(x), 1))
+    at = np.full((len(x), 1), first, np.uint32)
+    made: np.ndarray = absorb(name, element, way, x.size // len(x), 1).effect(
+        None, None, 1, d, x.view(np.uint32), at, 0 * at + 1
+    )
+    return made
+
+
+NONE = np.zeros((1, 1), np.uint32)
+
+FLOAT = st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 3e38, 1e-42, 2.5])
+
+
+@given(st.lists(FLOAT, min_size=4, max_size=4), st.lists(FLOAT, min_size=4, max_size=4), st.booleans())
+def test_an_index_is_numpys_in_any_order(a: list[float], b: list[float], least: bool) -> None:
+    way, find = ("min", np.argmin) if least else ("max", np.argmax)
+    left, right = (value("arg", "f32", way, np.array([x], "f4"), 4 * n) for n, x in enumerate((a, b)))
+    join = fold("arg", 2, 2).effect
+    for one, other in ((left, right), (right, left)):
+        found = finish("arg", "s64", 1).effect(None, None, join(None, None, one, other), NONE)
+        assert found.tolist() == [[int(find(np.array(a + b))), 0]]
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=2), st.sampled_from(["max", "min"]))
+def test_an_index_of_64_bit_integers_is_numpys(x: list[int], way: str) -> None:
+    words = value("arg_s64", "s64", way, np.array([x], "i8"))
+    found = finish("arg_s64", "s64", 1).effect(None, None, words, NONE)
+    assert found.tolist() == [[int((np.argmax if way == "max" else np.argmin)(np.array(x))), 0]]
+
+
+def test_a_butterfly_joins_lanes() -> None:
+    x = np.random.default_rng(0).standard_normal((32, 1)).astype("f4")
+    d = value("arg", "f32", "max", x)
+    d[:, 0] = ~np.arange(32, dtype=np.uint32)
+    for mask in (1, 2, 4, 8, 16):
+        d = butterfly("arg", 2).effect(None, None, mask, d)
+    assert set((~d[:, 0]).tolist()) == {int(x.argmax())}
+
+
+def test_the_moments_of_one_element_that_is_no_number_are_none() -> None:
+    for x, wanted in ((3.0, 0.0), (np.inf, np.nan), (np.nan, np.nan)):
+        found = reduce(np.array([[x]], "f4"), "var", 1, simulate=True)
+        np.testing.assert_array_equal(found, [np.float32(wanted)])
+
+
+# --- calls ---------------------------------------------------------------------------------------------
+
+
+def numpy_of(op: str, x: np.ndarray, axes: Any, **rest: Any) -> np.ndarray:
+    if op == "logsumexp":
+        wide = x.astype("f8")
+        most = wide.max(axis=axes, keepdims=True)
+        base = np.where(np.isfinite(most), most, 0)
+        with np.errstate(all="ignore"):
+            total = np.log(np.exp(wide - base).sum(axis=axes, keepdims=True)) + base
+        return np.asarray(total if rest.get("keepdims") else total.squeeze(axes))
+    wide = x.astype("f8" if x.dtype.kind == "f" else "i8")
+    with np.errstate(all="ignore"):
+        return np.asarray(getattr(wide, op)(axis=axes, **rest))
+
+
+@each("op", [*OF_FLOATS, "sum", "max"], sample=2)
+@each("dtype", ["f4", "f2", "u1", "i1", "i2", "i4", "i8"])
+@each("simulate", [False, True])
+def test_reductions_are_numpys(op: str, dtype: str, simulate: bool) -> None:
+    if dtype[0] != "f" and op in ("var", "logsumexp"):
+        return
+    rng = np.random.default_rng(5)
+    kind = {v: k for k, v in NUMPY.items()}[dtype]
+    x = numbers(rng, 3 * 14 * 5, kind, op).reshape(3, 14, 5)
+    if op in ("argmax", "argmin", "logsumexp", "min") and dtype[0] == "f":
+        x[0, 3] = np.nan
+        x[1, :, 2] = -np.inf
+        x[2, 5, 1] = np.inf
+    for axes in (1,) if simulate else (0, 1, -1):
+        for view in (x[::-1, ::2],) if simulate else (x, x[::-1, ::2], x.transpose(2, 0, 1)):
+            found = reduce(view, op, axes, keepdims=axes == 1, simulate=simulate)
+            wanted = numpy_of(op, view, axes, keepdims=axes == 1)
+            if dtype[0] != "f" or op.startswith("arg"):
+                np.testing.assert_array_equal(found, wanted.astype(found.dtype))
+                assert found.dtype == (np.int64 if op in ("argmax", "argmin", "sum", "prod") else x.dtype)
+            else:
+                np.testing.assert_allclose(found, wanted.astype(dtype), rtol=2e-3 if dtype == "f2" else 1e-5)
+
+
+@each("simulate", [False, True])
+def test_reductions_that_are_special_are_numpys(simulate: bool) -> None:
+    """Indices among several axes count by rows, broadcast elements as often as they stand, integers wrap."""
+    x = np.random.default_rng(1).integers(0, 50, (4, 5, 6)).astype("i2")
+    for axes in ((0, 2), (1, 2), None):
+        kept = [k for k in range(3) if axes is not None and k not in axes]
+        turned = x.transpose(*kept, *(k for k in range(3) if k not in kept))
+        flat = turned.reshape(*(x.shape[k] for k in kept), -1)
+        np.testing.assert_array_equal(reduce(x, "argmin", axes, simulate=simulate), flat.argmin(-1))
+    x, y = (
+        np.broadcast_to(np.array(v, kind), (2, 5)) for v, kind in (([[3], [-2]], "i4"), ([[1.5], [-2]], "f4"))
+    )
+    for op in ("sum", "prod", "argmax", "max"):
+        np.testing.assert_array_equal(reduce(x, op, 1, simulate=simulate), numpy_of(op, x, 1))
+    for op in ("prod", "var", "logsumexp", "argmin"):
+        wanted = numpy_of(op, y, (0, 1) if op != "argmin" else None)
+        np.testing.assert_allclose(reduce(y, op, None, simulate=simulate), wanted, rtol=1e-6)
+    z = np.random.default_rng(2).standard_normal((3, 7)).astype("f4")
+    for ddof in (0, 1, 6, 7, 9):
+        with np.errstate(all="ignore"), pytest.warns() if ddof >= 7 else np.errstate():
+            wanted = z.astype("f8").var(1, ddof=ddof)
+        np.testing.assert_allclose(reduce(z, "var", 1, ddof=ddof, simulate=simulate), wanted, rtol=1e-5)
+    large = np.array([2**62, 2**62, 2**62], "i8")
+    with np.errstate(over="ignore"):
+        for op in ("sum", "prod"):
+            assert int(reduce(large, op, simulate=simulate)) == int(getattr(large, op)())
+
+
+def test_of_nothing() -> None:
+    f, i = np.zeros((2, 0), "f4"), np.zeros((2, 0), "i4")
+    assert reduce(f, "prod", 1).tolist() == [1, 1] and reduce(i, "prod", 1).tolist() == [1, 1]
+    assert reduce(i, "sum", 1).dtype == np.int64 and reduce(f, "logsumexp", 1).tolist() == [-np.inf] * 2
+    with pytest.warns(RuntimeWarning, match="var of nothing"):
+        assert np.isnan(reduce(f, "var", 1)).all()
+    for op in ("min", "argmax", "argmin"):
+        with pytest.raises(ShapeError, match="no elements"):
+            reduce(i, op, 1)
+    assert reduce(np.zeros((0, 2), "i4"), "argmax", 1).shape == (0,)
+
+
+X, I8, WHOLE = np.ones((2, 3), "f4"), np.ones((2, 3), "i1"), np.zeros(64, "i8")
+
+
+@each(
+    ("call", "error", "text"),
+    [
+        (lambda: reduce(X, "median"), UnknownNameError, "argmax"),
+        (lambda: reduce(I8, "mean"), UnsupportedError, "mean of int8 elements: float32, float16"),
+        (lambda: reduce(I8, "var"), UnsupportedError, "var of int8"),
+        (lambda: reduce(I8.astype("u4"), "sum"), UnsupportedError, "sum of uint32 elements: .*int64"),
+        (lambda: reduce(I8, "sum", dtype="i4"), UnsupportedError, "results of int8 as int32: int64 is"),
+        (lambda: reduce(X, "argmax", dtype="f4"), UnsupportedError, "int64 is accepted"),
+        (lambda: reduce(X, "argmax", 1, out=np.zeros(2, "i4")), ArgumentTypeError, "out may hold int64"),
+        (lambda: reduce(X, "argmax", (1, 1)), ShapeError, "name one mode twice"),
+        (lambda: reduce(X, "sum", ddof=1), UnsupportedError, "sum has no ddof"),
+        (lambda: reduce(X, "var", ddof=-1), ShapeError, "ddof of var is -1"),
+        (lambda: reduce(X, "var", ddof=1.0), ArgumentTypeError, "ddof is 1.0"),  # type: ignore[arg-type]
+        (lambda: reduce(X, "var", ddof=True), ArgumentTypeError, "ddof is True"),
+        (
+            lambda: reduce(np.broadcast_to(np.zeros(1, "i1"), (1 << 31,)), "argmax"),
+            ResourceError, "elements that argmax counts: 2147483648 asked",
+        ),
+        (lambda: reduce(WHOLE[:40].reshape(4, 10), "sum", 1, out=WHOLE[38:42]), ArgumentTypeError, "overlap"),
+        (lambda: prepare("argmax", X, np.zeros(2, "i8"), axes=2), ShapeError, "axis 2"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_reduced_is_refused_by_name(call: Any, error: type[LayoutAlgError], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
