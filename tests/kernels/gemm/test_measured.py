@@ -2,7 +2,7 @@
 
 tests/data/gemm_choice_*.json holds the times of every choice, and of cuBLAS, as tests/gpu/tune_gemm.py
 measured them on an H200: on problems to which the model's numbers were fitted, and on fresh ones; those of
-wgmma are in test_gemm_fit.  Choices by stream-K were offered later and are
+wgmma are in test_fit.  Choices by stream-K were offered later and are
 left out.
 """
 
@@ -20,7 +20,7 @@ from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.family import way
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 FAMILIES: dict[str, tuple[Callable[[int, int, int], GemmProblem], Any]] = {
     "simt": (lambda m, n, k: gemm_problem(m, n, k, "f32", b_major="mn"), SIMT),
     "sm80": (lambda m, n, k: gemm_problem(m, n, k, "f16"), SM80),

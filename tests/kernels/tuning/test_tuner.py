@@ -31,7 +31,7 @@ from layoutalg.kernels.tuning import (
     tune,
 )
 from layoutalg.kernels.tuning.jobs import unslowed
-from tests.kernels.tuning_faults import by_rank, faulty, slow, unfit_first
+from tests.kernels.tuning.faults import by_rank, faulty, slow, unfit_first
 
 PLACE = model_place("sm_90")
 SIZES = (256, 512, 768, 1024)

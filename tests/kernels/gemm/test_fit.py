@@ -17,7 +17,7 @@ from layoutalg.kernels.gemm.choice.sm90_time import LAW, Law, expected_sm90_ns
 from layoutalg.kernels.gemm.problem import gemm_problem
 from tests.gpu.fit_wgmma import config_named, expected, fitted, shares, text_of, times_of
 
-DATA = Path(__file__).parents[1] / "data" / "gemm_choice_sm90.json"
+DATA = Path(__file__).parents[2] / "data" / "gemm_choice_sm90.json"
 RNG = random.Random(20261124)
 
 Rows = list[dict[str, Any]]

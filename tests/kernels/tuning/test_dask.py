@@ -15,8 +15,8 @@ import pytest
 
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.tuning import Record, Store, Summary, cluster_engine, tune
-from tests.kernels.test_tuning import ALL, jobs
-from tests.kernels.tuning_faults import only_elsewhere, slow, unfit_first
+from tests.kernels.tuning.faults import only_elsewhere, slow, unfit_first
+from tests.kernels.tuning.test_tuner import ALL, jobs
 
 distributed = pytest.importorskip("distributed", reason="pip install 'layoutalg[tune]' brings it")
 

@@ -18,7 +18,7 @@ from layoutalg.kernels.gemm.programs.sm90 import build
 from layoutalg.kernels.gemm.programs.streamk import block_count
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config, shared_bytes
-from tests.kernels.test_gemm_epilogue_steps import computed
+from tests.kernels.gemm.test_epilogue_steps import computed
 from tests.sweeps import each
 
 SMALL = Sm90Config(64, 64, 3, 1)

@@ -17,8 +17,8 @@ from layoutalg.kernels.gemm.choice import heuristic
 from layoutalg.kernels.gemm.problem import BatchMode
 from tests import products
 from tests.hostgpu import simulated_gpu
-from tests.kernels.test_product_api import arrays
-from tests.kernels.test_product_plan import form
+from tests.kernels.calls.test_product_api import arrays
+from tests.kernels.calls.test_product_plan import form
 from tests.sweeps import each
 from tests.view_judge import Host
 

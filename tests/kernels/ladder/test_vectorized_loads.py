@@ -14,7 +14,7 @@ from layoutalg.kernels.gemm.tiles import SimtConfig, operand_tile
 from layoutalg.kernels.ladder.counters import vectorized_loads
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from layoutalg.layout import Layout
-from tests.kernels.test_ladder_counters import launched
+from tests.kernels.ladder.test_counters import launched
 
 ACROSS = replace(LADDER["v2"], order="turned")
 ALIKE = replace(LADDER["v4"], order="matrix")

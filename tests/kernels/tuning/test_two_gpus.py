@@ -22,8 +22,8 @@ from layoutalg.kernels.tuning import (
     tune,
     tuner,
 )
-from tests.kernels.test_tuning import ALL, jobs
-from tests.kernels.tuning_faults import only_second_gpu, unfit_gpu, unfit_second_gpu
+from tests.kernels.tuning.faults import only_second_gpu, unfit_gpu, unfit_second_gpu
+from tests.kernels.tuning.test_tuner import ALL, jobs
 
 
 @pytest.fixture(autouse=True)

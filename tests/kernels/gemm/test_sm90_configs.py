@@ -14,7 +14,7 @@ from layoutalg.kernels.gemm.choice.tables import SM90_TILES
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
-from tests.kernels.test_gemm_epilogue_steps import computed
+from tests.kernels.gemm.test_epilogue_steps import computed
 
 OPTIONS = ("through", "a_major", "b_major", "result", "dtype", "activation", "parts")
 

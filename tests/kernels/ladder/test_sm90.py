@@ -120,7 +120,7 @@ def test_lines_are_counted_as_byte_by_byte(seed: int) -> None:
     assert (shared.sectors, shared.zeros) == brute(shared)
 
 
-COUNTED = json.loads((Path(__file__).parents[1] / "data" / "h200_multicast.json").read_text(encoding="utf-8"))
+COUNTED = json.loads((Path(__file__).parents[2] / "data" / "h200_multicast.json").read_text(encoding="utf-8"))
 
 
 @each("row", COUNTED["boxes"], sample=95)
@@ -140,7 +140,7 @@ def test_products_whose_clusters_share_rows_count_what_an_h200_counted(number: i
 @pytest.mark.deep
 def test_every_row_of_the_page_is_what_is_predicted() -> None:
     """The cycles, the bound and the share of each step in docs/hopper_wgmma.md."""
-    page = (Path(__file__).parents[2] / "docs" / "hopper_wgmma.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "hopper_wgmma.md").read_text(encoding="utf-8")
     cells = r" \| ([\d,]+)" * 4
     rows = re.findall(rf"^\| (\d+ [^|]+?) \| [^|]+{cells} \| (\w+) \| (\d+) % \|", page, re.M)
     assert len(rows) == 11

@@ -19,7 +19,7 @@ from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig, build, vect
 from layoutalg.kernels.gemm.launches import called_launches, launches
 from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.verification import compare, copied
-from tests.kernels.test_gemm_sm90_batch import placed, right
+from tests.kernels.gemm.test_sm90_batch import placed, right
 from tests.sweeps import each
 
 CASES: dict[str, tuple[GemmProblem, GemvConfig]] = {

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from layoutalg.kernels.tuning import Store, Summary, cluster_engine, tune
-from tests.kernels.test_tuning import ALL, jobs
-from tests.kernels.tuning_faults import always_wrong, faulty, only_on_another_node, slow, unfit_node
+from tests.kernels.tuning.faults import always_wrong, faulty, only_on_another_node, slow, unfit_node
+from tests.kernels.tuning.test_tuner import ALL, jobs
 
 ray = pytest.importorskip("ray", reason="pip install ray brings it")
 

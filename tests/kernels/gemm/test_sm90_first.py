@@ -17,7 +17,7 @@ from layoutalg.kernels.ladder import effects, predict_steps, wgmma
 from layoutalg.kernels.ladder.sm90 import held
 from layoutalg.kernels.ladder.wgmma import WgmmaStep
 from layoutalg.model import occupancy_of
-from tests.kernels.test_gemm_epilogue_steps import computed
+from tests.kernels.gemm.test_epilogue_steps import computed
 from tests.sweeps import each
 
 FAMILY = find_family("gemm-sm90")

@@ -22,7 +22,7 @@ from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER, SimtStep, S
 from tests.gemm_cases import arguments
 from tests.sweeps import each, first
 
-SOURCES = Path(__file__).parents[1] / "data" / "sources" / "expected.json"
+SOURCES = Path(__file__).parents[2] / "data" / "sources" / "expected.json"
 WIDE = SimtStep(64, 64, 8, 8, 4, 4)
 DOUBLE = SimtStep(
     32, 64, 8, 4, 4, 4, run_m=2, run_n=2, a_vector=2, b_vector=2, fragment=2, pad=2, result_vec=2
