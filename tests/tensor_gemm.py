@@ -43,12 +43,7 @@ def host_run(
     grid = launch_grid(lowered, {k: v for k, v in args.items() if isinstance(v, int)})
     shared = lowered.shared_bytes if is_dynamic(lowered) else 0
     run_cuda_text(
-        print_kernel(lowered),
-        lowered.name,
-        grid,
-        (lowered.threads,),
-        list(args.values()),
-        shared,
-        order=order,
-    )
+        print_kernel(lowered), lowered.name, grid, (lowered.threads,), list(args.values()),
+        shared, order=order,
+    )  # fmt: skip
     return fresh["d"]

@@ -278,10 +278,8 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
         f"{rooms['rowwise']}.torch_wrong_indices": gpu.wrong_indices,
         f"{rooms['rowwise']}.device_copy": gpu.noted("copy"),
         f"{rooms['rowwise']}.torch_reduction": gpu.noted("torch"),
-        f"{losses}.random_normal": gpu.normal,
-        f"{losses}.device_empty": np.zeros,
-        f"{losses}.to_device": np.asarray,
-        f"{losses}.device_copy": gpu.noted("copy"),
+        f"{losses}.random_normal": gpu.normal, f"{losses}.device_empty": np.zeros,
+        f"{losses}.to_device": np.asarray, f"{losses}.device_copy": gpu.noted("copy"),
         f"{losses}.torch_cross_entropy": gpu.noted("torch"),
         f"{losses}.torch_loss_difference": gpu.loss_difference,
         f"{rooms['elementwise']}.random_normal": gpu.normal,
@@ -289,13 +287,12 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
         f"{rooms['elementwise']}.device_copy": gpu.noted("copy"),
         f"{rooms['elementwise']}.torch_map": gpu.noted("torch"),
         f"{rooms['elementwise']}.to_host": np.asarray,
-        f"{rooms['gemm']}.random_normal": gpu.normal,
-        f"{rooms['gemm']}.device_array": np.zeros,
+        f"{rooms['gemm']}.random_normal": gpu.normal, f"{rooms['gemm']}.device_array": np.zeros,
         f"{rooms['gemm']}.torch_matmul": gpu.matmul,
         f"{rooms['gemm']}.torch_group_matmuls": gpu.group_matmuls,
         f"{rooms['gemm']}.torch_grouped_mm": gpu.noted("grouped_mm"),
         f"{rooms['gemm']}.largest_difference": gpu.apart,
-    }
+    }  # fmt: skip
     for name, value in replaced.items():
         monkeypatch.setattr(name, value)
     bench_rowwise = __import__(rooms["rowwise"], fromlist=["_long_sum"])

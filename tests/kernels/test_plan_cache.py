@@ -15,14 +15,7 @@ from typing import Any
 import pytest
 
 import layoutalg
-from layoutalg.codegen.gpu import (
-    Prepared,
-    ReadySequence,
-    compile_cubin,
-    compile_sequence,
-    cubin_cache,
-    launchable,
-)
+from layoutalg.codegen import gpu
 from layoutalg.codegen.instr import LDG, STG, Instr, updated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
@@ -43,7 +36,7 @@ SPLIT = norm_problem("softmax", (1, 1 << 24), 1, "f32")
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "cubins"
-    cubin_cache._warned.clear()
+    gpu.cubin_cache._warned.clear()
 
 
 @pytest.fixture
@@ -51,7 +44,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Problems that were planned."""
     seen: list[str] = []
 
-    compile_one = compile_sequence
+    compile_one = gpu.compile_sequence
 
     def counted(sequence: Any, arch: str) -> Any:
         seen.append(sequence.kernels[0].name)
@@ -61,7 +54,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def ready(p: Any, arch: str, folder: Path | None) -> ReadySequence:
+def ready(p: Any, arch: str, folder: Path | None) -> gpu.ReadySequence:
     """The best plan of a problem, from a folder."""
     return plan_cache.ready_sequence(family_of(p).name, p, arch, folder)
 
@@ -75,7 +68,7 @@ def key_of(p: Any, arch: str) -> str:
 
 def test_a_plan_comes_back_as_it_was_and_is_planned_once(folder: Path, planned: list[str]) -> None:
     first, second = (ready(SPLIT, "sm_90a", folder) for _ in range(2))
-    made = compile_sequence(launches_of(SPLIT, "sm_90a"), "sm_90a").ready()
+    made = gpu.compile_sequence(launches_of(SPLIT, "sm_90a"), "sm_90a").ready()
     assert first == second == made and len(made.kernels) == 2 and made.scratch_bytes > 0
     assert planned == ["softmax_f32_clear"]
 
@@ -98,7 +91,7 @@ def test_what_the_gpu_does_not_fit_is_planned_with_smaller_clusters(
     p = norm_problem("softmax", (512, 262144), 1, "f32")
     tried: list[int] = []
 
-    def loaded(most: int, sequence: ReadySequence) -> None:
+    def loaded(most: int, sequence: gpu.ReadySequence) -> None:
         tried.append(sequence.kernels[0].cluster[0])
         if tried[-1] > most:
             raise ResourceError("blocks per cluster", tried[-1], most)
@@ -120,7 +113,7 @@ def test_a_gpu_that_keeps_fewer_blocks_gets_another_way(
     """Where not all blocks of a launch are resident, two launches that need not wait."""
     p, tried = norm_problem("softmax", (1, 1 << 26), 1, "f32"), []
 
-    def loaded(sequence: ReadySequence) -> None:
+    def loaded(sequence: gpu.ReadySequence) -> None:
         tried.append([kernel.cooperative for kernel in sequence.kernels])
         if any(tried[-1]):
             raise ResourceError("blocks that are resident", 264, 100)
@@ -168,17 +161,17 @@ def test_an_entry_of_other_fields_is_planned_again(
 ) -> None:
     p = problem_of("permute", (6, 40), (1, 0), "f32")
     first, key = ready(p, "sm_80", folder), key_of(p, "sm_80")
-    entry = cubin_cache.fetch_entry(folder, key)
+    entry = gpu.cubin_cache.fetch_entry(folder, key)
     assert entry is not None
-    cubin_cache.store_entry(folder, key, {**entry[0], **change}, entry[1])
+    gpu.cubin_cache.store_entry(folder, key, {**entry[0], **change}, entry[1])
     assert ready(p, "sm_80", folder) == first and len(planned) == 2
 
 
 def test_an_entry_whose_code_is_cut_is_planned_again(folder: Path, planned: list[str]) -> None:
     first, key = ready(SPLIT, "sm_80", folder), key_of(SPLIT, "sm_80")
-    entry = cubin_cache.fetch_entry(folder, key)
+    entry = gpu.cubin_cache.fetch_entry(folder, key)
     assert entry is not None
-    cubin_cache.store_entry(folder, key, entry[0], entry[1][:-1])
+    gpu.cubin_cache.store_entry(folder, key, entry[0], entry[1][:-1])
     assert ready(SPLIT, "sm_80", folder) == first and len(planned) == 2
 
 
@@ -248,13 +241,9 @@ def step(constant: int) -> Applied:
 def with_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     first = next(iter(FAMILIES.values()))
     family = replace(
-        first,
-        name="applied",
-        launches=applied,
-        shared=None,
-        called=None,
+        first, name="applied", launches=applied, shared=None, called=None,
         candidates=lambda p, arch: [Candidate(None)],
-    )
+    )  # fmt: skip
     monkeypatch.setattr(plan_cache, "FAMILIES", {"applied": family})
 
 
@@ -277,9 +266,9 @@ def test_kernels_with_an_instruction_of_a_user_are_found_by_their_text(
 
     def counted(source: str, name: str, arch: str) -> Any:
         compiled.append(source)
-        return compile_cubin(source, name, arch)
+        return gpu.compile_cubin(source, name, arch)
 
-    monkeypatch.setattr(cubin_cache, "compile_cubin", counted)
+    monkeypatch.setattr(gpu.cubin_cache, "compile_cubin", counted)
     assert plan_key("applied", step(1), "sm_90a") is None
     for n in (1, 2, 1, 2):
         plan_cache.ready_sequence("applied", step(n), "sm_90a", folder)
@@ -352,8 +341,8 @@ def test_tensor_maps_and_clusters_are_kept_with_a_sequence() -> None:
     """And a map whose fields are of other kinds is no map."""
     kernel = copy_program(Boxes((40, 9), (64, 8), mode="128B"), 2)
     cubin: Any = SimpleNamespace(image=b"code")
-    one = launchable(Prepared(kernel, "the text", cubin))
-    ready = ReadySequence((one, replace(one, image=b"other")), (("src", "dst"),) * 2, 0)
+    one = gpu.launchable(gpu.Prepared(kernel, "the text", cubin))
+    ready = gpu.ReadySequence((one, replace(one, image=b"other")), (("src", "dst"),) * 2, 0)
     packed, image = plan_cache._packed(ready)
     assert plan_cache._unpacked(json.loads(json.dumps(packed)), image) == ready
     assert one.maps and one.cluster == (2, 1, 1) and one.source == "the text"

@@ -52,16 +52,12 @@ def definition(a: Any, b: Any, sizes: Sequence[int]) -> Any:
 
 
 CASES: dict[str, dict[str, Any]] = {
-    "rows of n": {"k": 40, "n": 72},
-    "rows of k": {"k": 40, "n": 72, "by_k": True},
-    "odd k": {"k": 41, "n": 24},
-    "odd n": {"k": 40, "n": 71, "by_k": True},
-    "one column": {"k": 24, "n": 1, "by_k": True},
-    "float32": {"k": 24, "n": 24, "dtype": "f4"},
-    "int8": {"k": 24, "n": 24, "dtype": "i1"},
-    "no k": {"k": 0, "n": 24},
+    "rows of n": {"k": 40, "n": 72}, "rows of k": {"k": 40, "n": 72, "by_k": True},
+    "odd k": {"k": 41, "n": 24}, "odd n": {"k": 40, "n": 71, "by_k": True},
+    "one column": {"k": 24, "n": 1, "by_k": True}, "float32": {"k": 24, "n": 24, "dtype": "f4"},
+    "int8": {"k": 24, "n": 24, "dtype": "i1"}, "no k": {"k": 0, "n": 24},
     "no n": {"k": 24, "n": 0},
-}
+}  # fmt: skip
 
 
 @each("name, simulate", [(name, simulate) for name in CASES for simulate in (False, True)], sample=6)

@@ -120,13 +120,10 @@ def test_sizes_of_a_class_have_the_same_kernels(dtype: str) -> None:
 
 @pytest.mark.deep(
     only=(
-        "size0-choice0-bf16-sm_90",
-        "size0-choice1-f32-sm_90",
-        "size1-choice1-f32-sm_90",
-        "size2-choice0-bf16-sm_90",
-        "size2-choice1-f32-sm_90",
+        "size0-choice0-bf16-sm_90", "size0-choice1-f32-sm_90", "size1-choice1-f32-sm_90",
+        "size2-choice0-bf16-sm_90", "size2-choice1-f32-sm_90",
     )
-)
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("choice", "dtype", "arch"), [(SM80, "bf16", "sm_90"), (SIMT, "f32", "sm_90"), (SM75, "f16", "sm_75")]
 )

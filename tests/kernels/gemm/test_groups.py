@@ -14,19 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layoutalg.codegen import compile as compile_program
+from layoutalg.codegen import program
 from layoutalg.codegen.expr import Le, Lt, Var, as_expr, evaluate
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import (
-    For,
-    If,
-    Kernel,
-    LaunchSequence,
-    Let,
-    Roles,
-    Stmt,
-    printed,
-    printed_sequence,
-)
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels import find_family, verify
@@ -68,17 +58,19 @@ RAGGED = (65, 0, 1, 64, 100)
 SIZES = st.lists(st.integers(0, 300), min_size=1, max_size=MOST_TOGETHER)
 
 
-def computed(sequence: LaunchSequence, given: dict[str, Any], words: dict[str, int]) -> Any:
+def computed(sequence: program.LaunchSequence, given: dict[str, Any], words: dict[str, int]) -> Any:
     """D's buffer as printed programs leave it in the simulator."""
     memory = given | {"d": given["d"].copy()} | words
     simulate_sequence(sequence, memory, trace=False)
     return memory["d"]
 
 
-def by_few(p: GemmProblem, c: Sm90Config, of: Any = called_launches) -> LaunchSequence:
+def by_few(p: GemmProblem, c: Sm90Config, of: Any = called_launches) -> program.LaunchSequence:
     """The launch of a few blocks."""
     sequence = of(p, c)
-    return printed_sequence(replace(sequence, scalars=(*sequence.scalars, ("blocks", BLOCKS * c.cluster))))
+    return program.printed_sequence(
+        replace(sequence, scalars=(*sequence.scalars, ("blocks", BLOCKS * c.cluster)))
+    )
 
 
 WAYS = ("tma", "shared")
@@ -121,7 +113,7 @@ def test_the_closed_form_finds_the_tiles_of_the_definition(sizes: list[int], hig
             if isinstance(p, Var)
         }
         for s in body.body:
-            assert isinstance(s, Let)
+            assert isinstance(s, program.Let)
             env[s.var] = evaluate(s.value, env)
         group, begin, end = (evaluate(x, env) for x in found)
         assert (group, begin, min(end, begin + high)) == tile
@@ -179,15 +171,11 @@ def test_what_is_simulated_is_the_definition(name: str) -> None:
 @each(
     "config",
     [
-        replace(ONE, cluster_m=2),
-        replace(ONE, cluster_n=2),
-        replace(ONE, panel=1),
-        Sm90Config(128, 64, 2),
-        Sm90Config(64, 64, 2, pingpong=True),
-        Sm90Config(256, 48, 2),
+        replace(ONE, cluster_m=2), replace(ONE, cluster_n=2), replace(ONE, panel=1),
+        Sm90Config(128, 64, 2), Sm90Config(64, 64, 2, pingpong=True), Sm90Config(256, 48, 2),
         Sm90Config(192, 80, 2, 3),
     ],
-)
+)  # fmt: skip
 def test_clusters_panels_and_turns_compute_groups(config: Sm90Config, through: str) -> None:
     assert right(RAGGED, problem(RAGGED, 136, 72), config, through=through)
 
@@ -260,17 +248,17 @@ def test_buffers_reach_to_the_last_group() -> None:
 # --- mutants -------------------------------------------------------------------------------------------
 
 
-def changed(body: tuple[Stmt, ...], at: str, value: Any) -> tuple[Stmt, ...]:
+def changed(body: tuple[program.Stmt, ...], at: str, value: Any) -> tuple[program.Stmt, ...]:
     """Statements where the value of every `let` of a name is another."""
-    found: list[Stmt] = []
+    found: list[program.Stmt] = []
     for s in body:
         match s:
-            case Let(var, old) if var.name == at:
-                found.append(Let(var, value(old)))
-            case For() | If():
+            case program.Let(var, old) if var.name == at:
+                found.append(program.Let(var, value(old)))
+            case program.For() | program.If():
                 found.append(replace(s, body=changed(s.body, at, value)))
-            case Roles(parts):
-                found.append(Roles(tuple(replace(r, body=changed(r.body, at, value)) for r in parts)))
+            case program.Roles(parts):
+                found.append(program.Roles(tuple(replace(r, body=changed(r.body, at, value)) for r in parts)))
             case _:
                 found.append(s)
     return tuple(found)
@@ -310,12 +298,14 @@ class Mutated:
         self.c = leaving(self.p, ONE, through)
         self.sequence = by_few(self.p, self.c)
 
-    def right(self, words: Mapping[str, int] = MappingProxyType({}), kernel: Kernel | None = None) -> bool:
+    def right(
+        self, words: Mapping[str, int] = MappingProxyType({}), kernel: program.Kernel | None = None
+    ) -> bool:
         """Whether another kernel, or other words, compute the definition."""
         sequence = self.sequence
         try:
             if kernel is not None:
-                sequence = replace(sequence, kernels=(printed(kernel),))
+                sequence = replace(sequence, kernels=(program.printed(kernel),))
             return np.array_equal(computed(sequence, self.given, {**self.words, **words}), self.d)
         except LayoutAlgError:
             return False
@@ -344,17 +334,19 @@ def test_every_mistake_in_the_search_is_seen(g: int) -> None:
     assert silent == ({("end", "one more")} if g == 3 else set())  # of the last group: rows end with D
 
 
-def with_ends(body: tuple[Stmt, ...], kind: type[Le | Lt], value: Any) -> tuple[Stmt, ...]:
+def with_ends(body: tuple[program.Stmt, ...], kind: type[Le | Lt], value: Any) -> tuple[program.Stmt, ...]:
     """Statements where what is asked of the end of a box, by <= for TMA and by < for threads, is another."""
-    found: list[Stmt] = []
+    found: list[program.Stmt] = []
     for s in body:
         match s:
-            case If(condition) if type(condition) is kind and "end" in str(condition):
+            case program.If(condition) if type(condition) is kind and "end" in str(condition):
                 found.append(replace(s, condition=value(condition)))
-            case For() | If():
+            case program.For() | program.If():
                 found.append(replace(s, body=with_ends(s.body, kind, value)))
-            case Roles(parts):
-                found.append(Roles(tuple(replace(r, body=with_ends(r.body, kind, value)) for r in parts)))
+            case program.Roles(parts):
+                found.append(
+                    program.Roles(tuple(replace(r, body=with_ends(r.body, kind, value)) for r in parts))
+                )
             case _:
                 found.append(s)
     return tuple(found)

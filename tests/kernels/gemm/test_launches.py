@@ -13,11 +13,7 @@ from layoutalg.codegen.gpu import compile_sequence
 from layoutalg.codegen.program import SCRATCH, Global, check_argument
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
-from layoutalg.kernels.gemm.launches import (
-    covering,
-    launches,
-    shared_launches,
-)
+from layoutalg.kernels.gemm.launches import covering, launches, shared_launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config
 

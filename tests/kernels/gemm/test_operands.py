@@ -28,10 +28,7 @@ SM80_CONFIGS = {
     **SM80_LADDER, **{f"tile {i}": tile.config for i, tile in enumerate(SM80.tiles)},
     "narrow": Sm80Config(64, 64, 32, 2, 2, 2, via="registers", a_bytes=2, b_bytes=4),
 }  # fmt: skip
-SIMT_CONFIGS = {
-    **SIMT_LADDER,
-    **{f"tile {i}": tile.config for i, tile in enumerate(SIMT.tiles)},
-}
+SIMT_CONFIGS = {**SIMT_LADDER, **{f"tile {i}": tile.config for i, tile in enumerate(SIMT.tiles)}}
 
 
 def copied(plan: OperandPlan) -> Any:

@@ -112,13 +112,10 @@ PLAIN_END = named_epilogue(reads_c=False, bias=False, activation="none")
 TENSOR, PLAIN = Sm80Step(64, 64, 32, 2, 2, 2, result_vec=2), SimtStep(64, 64, 16, 8, 4, 4)
 EPILOGUES = [*product((False, True), (False, True), ("none", "relu"))]
 CONFIGS: dict[str, tuple[str, Config]] = {
-    "f16": ("f16", TENSOR),
-    "direct": ("f16", replace(TENSOR, epilogue="direct")),
-    "bf16, parts": ("bf16", replace(TENSOR, splits=2)),
-    "s8": ("s8", replace(TENSOR, tile_k=64)),
-    "f32": ("f32", PLAIN),
-    "f32, parts": ("f32", replace(PLAIN, splits=2)),
-}
+    "f16": ("f16", TENSOR), "direct": ("f16", replace(TENSOR, epilogue="direct")),
+    "bf16, parts": ("bf16", replace(TENSOR, splits=2)), "s8": ("s8", replace(TENSOR, tile_k=64)),
+    "f32": ("f32", PLAIN), "f32, parts": ("f32", replace(PLAIN, splits=2)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", first(2, CONFIGS))

@@ -21,13 +21,7 @@ def test_the_ladder_has_the_eight_versions_and_the_steps_after_them() -> None:
 
 @pytest.mark.parametrize(
     ("name", "threads", "order"),
-    [
-        ("v1", 1024, "k"),
-        ("v2", 1024, "k"),
-        ("v5", 256, "mn"),
-        ("v8", 256, "mn"),
-        ("wide", 256, "mn"),
-    ],
+    [("v1", 1024, "k"), ("v2", 1024, "k"), ("v5", 256, "mn"), ("v8", 256, "mn"), ("wide", 256, "mn")],
 )
 def test_threads_and_orders(name: str, threads: int, order: str) -> None:
     c = LADDER[name]

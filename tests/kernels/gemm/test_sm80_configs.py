@@ -73,13 +73,10 @@ def test_what_is_chosen_for_an_architecture_is_built_for_it(arch: str) -> None:
 @each(
     ("dtype", "arch", "rows", "k"),
     [
-        ("f64", "sm_90", 16, 4),
-        ("f64", "sm_80", 8, 4),
-        ("s8", "sm_80", 16, 0),
-        ("s4", "sm_80", 16, 0),
-        ("b1", "sm_90", 16, 0),
+        ("f64", "sm_90", 16, 4), ("f64", "sm_80", 8, 4), ("s8", "sm_80", 16, 0),
+        ("s4", "sm_80", 16, 0), ("b1", "sm_90", 16, 0),
     ],
-)
+)  # fmt: skip
 def test_other_types_are_offered_tiles(dtype: str, arch: str, rows: int, k: int) -> None:
     found = SM80.configs(gemm_problem(4096, 4096, 4096, dtype), arch)
     assert {(c.mma_m, c.mma_k) for c in found} == {(rows, k)} and found[0].tile_m * found[0].tile_n > 64 * 64

@@ -100,15 +100,10 @@ def test_an_architecture_without_the_instructions_is_refused() -> None:
 @each(
     ("dtype", "mma_m", "first"),
     [
-        ("s8", 8, 75),
-        ("s8", 16, 80),
-        ("s4", 8, 75),
-        ("s4", 16, 80),
-        ("b1", 16, 80),
-        ("f64", 8, 80),
-        ("f64", 16, 90),
+        ("s8", 8, 75), ("s8", 16, 80), ("s4", 8, 75), ("s4", 16, 80), ("b1", 16, 80),
+        ("f64", 8, 80), ("f64", 16, 90),
     ],
-)
+)  # fmt: skip
 def test_an_mma_is_refused_where_no_tensor_core_has_it(dtype: str, mma_m: Literal[16, 8], first: int) -> None:
     p = gemm_problem(256, 256, 1024, dtype)
     size = p.operand.nbytes
@@ -124,23 +119,20 @@ def test_an_mma_is_refused_where_no_tensor_core_has_it(dtype: str, mma_m: Litera
 @each(
     ("options", "error", "text"),
     [
-        ({"dtype": "s4", "k": 33}, ShapeError, "k = 33 of s4: rows are whole bytes, multiples of 2"),
+        ({"dtype": "s4", "k": 33}, ShapeError,
+         "k = 33 of s4: rows are whole bytes, multiples of 2"),
         ({"dtype": "u4", "k": 32, "ldb": 35}, ShapeError, "ldb = 35 of u4"),
-        ({"dtype": "b1", "k": 100}, ShapeError, "k = 100 of b1: rows are whole bytes, multiples of 8"),
-        (
-            {"dtype": "s4", "k": 32, "a_major": "mn"},
-            UnsupportedError,
-            "2 elements of s4 share a byte along k",
-        ),
-        (
-            {"dtype": "b1", "k": 32, "arithmetic": "or"},
-            UnsupportedError,
-            "'or': 'and' and 'xor' are accepted",
-        ),
-        ({"dtype": "s8", "k": 32, "arithmetic": "xor"}, UnsupportedError, "of s8: bits alone have a choice"),
+        ({"dtype": "b1", "k": 100}, ShapeError,
+         "k = 100 of b1: rows are whole bytes, multiples of 8"),
+        ({"dtype": "s4", "k": 32, "a_major": "mn"}, UnsupportedError,
+         "2 elements of s4 share a byte along k"),
+        ({"dtype": "b1", "k": 32, "arithmetic": "or"}, UnsupportedError,
+         "'or': 'and' and 'xor' are accepted"),
+        ({"dtype": "s8", "k": 32, "arithmetic": "xor"}, UnsupportedError,
+         "of s8: bits alone have a choice"),
     ],
     ids=lambda x: str(x)[:40],
-)
+)  # fmt: skip
 def test_what_cuts_bytes_is_named(options: dict[str, Any], error: type[LayoutAlgError], text: str) -> None:
     with pytest.raises(error, match=text):
         gemm_problem(64, 64, **options)

@@ -254,18 +254,15 @@ def without_last_barrier(s: Any) -> tuple[Any, ...]:
 
 
 MISTAKES: dict[str, tuple[int, Any]] = {
-    "a wrong first step": (0, later("first")),
-    "a dropped step": (0, later("end", -1)),
+    "a wrong first step": (0, later("first")), "a dropped step": (0, later("end", -1)),
     "shares of another length": (0, later("share")),
-    "a tile of the line too far": (0, later("at_line")),
-    "another tile": (0, later("tile")),
-    "parts into D": (0, always_whole),
-    "a dropped part": (1, later("count", -1)),
+    "a tile of the line too far": (0, later("at_line")), "another tile": (0, later("tile")),
+    "parts into D": (0, always_whole), "a dropped part": (1, later("count", -1)),
     "the first part is dropped": (1, later("opens")),
     "parts of another length": (1, later("share")),
     "the last tile is dropped": (1, later("left", -1)),
     "another place in D": (1, later("first_column")),
-}
+}  # fmt: skip
 
 
 @cache

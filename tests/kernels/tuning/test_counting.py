@@ -222,9 +222,7 @@ def reported(profiler: Profiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("some_gpu")
-def test_a_number_that_differs_fails_the_command(
-    reported: Callable[..., Path],
-) -> None:
+def test_a_number_that_differs_fails_the_command(reported: Callable[..., Path]) -> None:
     first, second, third = launches()
     other = third | {"sectors stored": third["sectors stored"] + 4}
     asked = reported(first, second, other)
@@ -247,9 +245,7 @@ def test_a_number_that_differs_fails_the_command(
 
 
 @pytest.mark.usefixtures("some_gpu")
-def test_equal_numbers_pass_and_bytes_of_memory_are_not_compared(
-    reported: Callable[..., Path],
-) -> None:
+def test_equal_numbers_pass_and_bytes_of_memory_are_not_compared(reported: Callable[..., Path]) -> None:
     reported(*[one | {"bytes read": 1} for one in launches()])
     told = run(*WORDS)
     said = " ".join(told.output.split())

@@ -11,18 +11,7 @@ from typing import Any
 import pytest
 
 from layoutalg.errors import MismatchError, ParseError, ResourceError
-from layoutalg.kernels import FAMILIES, plan_cache, plan_matmul
-from layoutalg.kernels.tuning import (
-    Record,
-    build,
-    choose,
-    current_lock,
-    jobs_of,
-    lock_of,
-    lock_text,
-    model_place,
-    read_lock,
-)
+from layoutalg.kernels import FAMILIES, plan_cache, plan_matmul, tuning
 from layoutalg.kernels.tuning import lockfile as module
 from tests.command import refusal, run
 
@@ -30,19 +19,19 @@ TRANSPOSE = FAMILIES["transpose"]
 P = TRANSPOSE.problem(512, 512, "f32")
 
 
-def records(family: str = "transpose", problem: Any = P, place: Any = None) -> list[Record]:
+def records(family: str = "transpose", problem: Any = P, place: Any = None) -> list[tuning.Record]:
     """Records by which the second candidate is fastest."""
-    jobs = list(jobs_of(family, [problem], "sm_90", place or model_place("sm_90"), top=2))
-    made = [job.record(build(job).kernel, times_ns=(9.0 - job.rank,)) for job in jobs]
+    jobs = list(tuning.jobs_of(family, [problem], "sm_90", place or tuning.model_place("sm_90"), top=2))
+    made = [job.record(tuning.build(job).kernel, times_ns=(9.0 - job.rank,)) for job in jobs]
     assert len({r.key.config for r in made}) == 2
     return made
 
 
 @pytest.fixture
-def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[list[Record]], Path]]:
-    def write(own: list[Record]) -> Path:
+def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[list[tuning.Record]], Path]]:
+    def write(own: list[tuning.Record]) -> Path:
         path = tmp_path / "layoutalg.lock"
-        path.write_text(lock_text(lock_of(own)))
+        path.write_text(tuning.lock_text(tuning.lock_of(own)))
         monkeypatch.setenv("LAYOUTALG_LOCK", str(path))
         module._read_once.cache_clear()
         return path
@@ -53,23 +42,30 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
 def test_a_lock_is_what_was_written_and_the_same_bytes_again(tmp_path: Path) -> None:
     own = records()
-    text = lock_text(lock_of(own))
-    assert text == lock_text(lock_of(own[::-1]))
+    text = tuning.lock_text(tuning.lock_of(own))
+    assert text == tuning.lock_text(tuning.lock_of(own[::-1]))
     path = tmp_path / "lock"
     path.write_text(text)
-    assert read_lock(path).choices == lock_of(own).choices and lock_text(read_lock(path)) == text
+    assert (
+        tuning.read_lock(path).choices == tuning.lock_of(own).choices
+        and tuning.lock_text(tuning.read_lock(path)) == text
+    )
 
 
-def test_the_locked_configuration_goes_before_the_cost_model(named: Callable[[list[Record]], Path]) -> None:
+def test_the_locked_configuration_goes_before_the_cost_model(
+    named: Callable[[list[tuning.Record]], Path],
+) -> None:
     first, second, *_ = TRANSPOSE.configs(P)
-    assert choose(TRANSPOSE, P, "sm_90") == (first, "cost model")
+    assert tuning.choose(TRANSPOSE, P, "sm_90") == (first, "cost model")
     named(records())
-    assert choose(TRANSPOSE, P, "sm_90") == (second, "lock file (model times on sm_90)")
+    assert tuning.choose(TRANSPOSE, P, "sm_90") == (second, "lock file (model times on sm_90)")
     other = TRANSPOSE.problem(1024, 512, "f32")
-    assert choose(TRANSPOSE, other, "sm_90")[1] == "cost model"
+    assert tuning.choose(TRANSPOSE, other, "sm_90")[1] == "cost model"
 
 
-def test_kernels_on_disk_are_those_of_the_lock(named: Callable[[list[Record]], Path], tmp_path: Path) -> None:
+def test_kernels_on_disk_are_those_of_the_lock(
+    named: Callable[[list[tuning.Record]], Path], tmp_path: Path
+) -> None:
     def images() -> list[bytes]:
         return [
             k.image for k in plan_cache.ready_sequence("transpose", P, "sm_90", tmp_path / "kept").kernels
@@ -80,7 +76,7 @@ def test_kernels_on_disk_are_those_of_the_lock(named: Callable[[list[Record]], P
     assert images() != by_model and images() == images()
 
 
-def test_a_command_says_where_a_choice_came_from(named: Callable[[list[Record]], Path]) -> None:
+def test_a_command_says_where_a_choice_came_from(named: Callable[[list[tuning.Record]], Path]) -> None:
     problem = TRANSPOSE.problem(64, 64, "f32")
     named(records(problem=problem))
     assert (
@@ -89,7 +85,7 @@ def test_a_command_says_where_a_choice_came_from(named: Callable[[list[Record]],
     )
 
 
-def test_a_product_says_where_its_choice_came_from(named: Callable[[list[Record]], Path]) -> None:
+def test_a_product_says_where_its_choice_came_from(named: Callable[[list[tuning.Record]], Path]) -> None:
     import numpy
 
     x = numpy.ones((512, 512), "f2")
@@ -107,19 +103,19 @@ def test_a_product_says_where_its_choice_came_from(named: Callable[[list[Record]
 
 def test_a_mismatch_is_refused_by_name() -> None:
     own = records()
-    lock = lock_of(own)
+    lock = tuning.lock_of(own)
     with pytest.raises(MismatchError, match="was made for sm_90, this is sm_80"):
         lock.chosen(TRANSPOSE, P, "sm_80")
-    changed = lock_of([replace(r, key=replace(r.key, kernel="0" * 64)) for r in own])
+    changed = tuning.lock_of([replace(r, key=replace(r.key, kernel="0" * 64)) for r in own])
     with pytest.raises(MismatchError, match="with the kernels 000000000000, this version makes"):
         changed.chosen(TRANSPOSE, P, "sm_90")
-    gone = lock_of([replace(r, key=replace(r.key, config="0" * 64)) for r in own])
+    gone = tuning.lock_of([replace(r, key=replace(r.key, config="0" * 64)) for r in own])
     with pytest.raises(MismatchError, match="does not offer: tune again"):
         gone.chosen(TRANSPOSE, P, "sm_90")
 
 
 def test_times_of_a_gpu_hold_on_that_gpu() -> None:
-    lock = lock_of(records(place=("gpu", "NVIDIA H200", "580.95", "13.0", "13.0", "0.1.0")))
+    lock = tuning.lock_of(records(place=("gpu", "NVIDIA H200", "580.95", "13.0", "13.0", "0.1.0")))
     assert lock.chosen(TRANSPOSE, P, "sm_90", "NVIDIA H200") == TRANSPOSE.configs(P)[1]
     with pytest.raises(MismatchError, match="made for NVIDIA H200, this is NVIDIA H100"):
         lock.chosen(TRANSPOSE, P, "sm_90", "NVIDIA H100")
@@ -131,8 +127,8 @@ def test_records_of_several_places_do_not_mix() -> None:
     with pytest.raises(
         MismatchError, match=r"records of 2 places do not mix: model, sm_80, .*; model, sm_90"
     ):
-        lock_of(mixed)
-    assert lock_of(mixed, "sm_90").gpu == "sm_90"
+        tuning.lock_of(mixed)
+    assert tuning.lock_of(mixed, "sm_90").gpu == "sm_90"
 
 
 @pytest.mark.parametrize(
@@ -147,22 +143,22 @@ def test_records_of_several_places_do_not_mix() -> None:
     ],
 )
 def test_what_is_no_lock_is_refused_and_not_passed_over(
-    named: Callable[[list[Record]], Path], change: Callable[[str], str], said: str
+    named: Callable[[list[tuning.Record]], Path], change: Callable[[str], str], said: str
 ) -> None:
     path = named(records())
     path.write_text(change(path.read_text()))
     with pytest.raises(ParseError, match=said):
-        current_lock()
+        tuning.current_lock()
     assert refusal("generate", "transpose", "--m", "64", "--n", "64")[0] == "ParseError"
 
 
 def test_a_lock_that_is_absent_or_too_large_is_refused(
-    named: Callable[[list[Record]], Path], monkeypatch: pytest.MonkeyPatch
+    named: Callable[[list[tuning.Record]], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = named(records())
     monkeypatch.setattr(module, "MOST_BYTES", 10)
     with pytest.raises(ResourceError, match="bytes of the lock"):
-        current_lock()
+        tuning.current_lock()
     path.unlink()
     with pytest.raises(FileNotFoundError):
-        current_lock()
+        tuning.current_lock()

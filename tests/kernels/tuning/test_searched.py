@@ -11,19 +11,8 @@ from typing import Any
 
 import pytest
 
-from layoutalg.kernels import FAMILIES, find_family
+from layoutalg.kernels import FAMILIES, find_family, tuning
 from layoutalg.kernels.identity import data_digest
-from layoutalg.kernels.tuning import (
-    Lock,
-    Store,
-    build,
-    choose,
-    jobs_of,
-    lock_of,
-    lock_text,
-    model_place,
-    read_lock,
-)
 from layoutalg.kernels.verification import verify
 from tests.sweeps import first
 
@@ -84,14 +73,10 @@ def test_every_family_can_be_searched(name: str) -> None:
 
 @pytest.mark.deep(
     only=(
-        "permute-arguments1-0",
-        "permute-arguments3-0",
-        "transpose-arguments5-0",
-        "transpose-arguments7-0",
-        "transpose-arguments8-0",
-        "transpose-arguments15-1",
+        "permute-arguments1-0", "permute-arguments3-0", "transpose-arguments5-0",
+        "transpose-arguments7-0", "transpose-arguments8-0", "transpose-arguments15-1",
     )
-)
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("name", "arguments", "number"),
     first(16, [(name, arguments, n) for n in range(24) for name, arguments in PROBLEMS]),
@@ -109,16 +94,18 @@ def test_what_is_searched_is_right(name: str, arguments: dict[str, Any], number:
 @pytest.mark.parametrize(("name", "arguments"), PROBLEMS[::4], ids=str)
 def test_a_lock_chooses_any_of_them(name: str, arguments: dict[str, Any], tmp_path: Path) -> None:
     family, problem, found = searched(name, arguments)
-    place = model_place("sm_90")
-    jobs = list(jobs_of(name, [problem], "sm_90", place, top=1000))
+    place = tuning.model_place("sm_90")
+    jobs = list(tuning.jobs_of(name, [problem], "sm_90", place, top=1000))
     assert [job.config for job in jobs] == found and [job.rank for job in jobs] == [*range(len(found))]
     for job in (jobs[0], jobs[len(family.configs(problem))], jobs[len(jobs) // 2], jobs[-1]):
         path = tmp_path / f"{job.rank}"
-        kernel = build(job).kernel
-        assert Store(path.with_suffix(".jsonl")).add(job.record(kernel, times_ns=(2.0,)))
+        kernel = tuning.build(job).kernel
+        assert tuning.Store(path.with_suffix(".jsonl")).add(job.record(kernel, times_ns=(2.0,)))
         lock_file = path.with_suffix(".lock")
-        lock_file.write_text(lock_text(lock_of(Store(path.with_suffix(".jsonl")).records().values())))
-        assert read_lock(lock_file).chosen(family, problem, "sm_90") == job.config
+        lock_file.write_text(
+            tuning.lock_text(tuning.lock_of(tuning.Store(path.with_suffix(".jsonl")).records().values()))
+        )
+        assert tuning.read_lock(lock_file).chosen(family, problem, "sm_90") == job.config
 
 
 def test_a_call_runs_what_a_search_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,11 +113,11 @@ def test_a_call_runs_what_a_search_has_found(monkeypatch: pytest.MonkeyPatch) ->
     from layoutalg.kernels.tuning import lockfile
 
     family, problem, _ = searched(*PROBLEMS[0])
-    job = list(jobs_of(family.name, [problem], "sm_90", model_place("sm_90"), top=16))[-1]
-    lock: Lock = lock_of([job.record(build(job).kernel, times_ns=(2.0,))])
+    job = list(tuning.jobs_of(family.name, [problem], "sm_90", tuning.model_place("sm_90"), top=16))[-1]
+    lock: tuning.Lock = tuning.lock_of([job.record(tuning.build(job).kernel, times_ns=(2.0,))])
     assert job.config not in family.configs(problem)
     monkeypatch.setattr(lockfile, "current_lock", lambda: lock)
-    assert choose(family, problem, "sm_90") == (job.config, "lock file (model times on sm_90)")
+    assert tuning.choose(family, problem, "sm_90") == (job.config, "lock file (model times on sm_90)")
 
 
 @pytest.mark.parametrize("name", MOVERS)
@@ -143,8 +130,8 @@ def test_what_is_planned_without_a_search_makes_none_of_it(name: str) -> None:
 
     family = replace(find_family(name), further=further)
     problem = family.problem(**family.verified[0])
-    lock = lock_of([])
+    lock = tuning.lock_of([])
     assert lock.chosen(family, problem, "sm_90") is None
-    assert choose(family, problem, "sm_90") == (family.configs(problem)[0], "cost model")
+    assert tuning.choose(family, problem, "sm_90") == (family.configs(problem)[0], "cost model")
     assert len(list(islice(family.searched(problem), len(family.configs(problem))))) and not made
     assert next(islice(family.searched(problem), len(family.configs(problem)), None)) and made

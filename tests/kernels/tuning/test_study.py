@@ -11,19 +11,7 @@ from statistics import median
 import pytest
 
 from layoutalg.errors import MismatchError, ResourceError
-from layoutalg.kernels.tuning import (
-    SLOW,
-    VERIFIED,
-    Key,
-    Record,
-    Store,
-    boards_of,
-    fitted_rates,
-    lock_of,
-    shares,
-    t4_results,
-    without,
-)
+from layoutalg.kernels import tuning
 from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK
 from tests.command import answer, refusal, run
 from tests.engines import lasting_engines
@@ -31,9 +19,9 @@ from tests.engines import lasting_engines
 
 def record(
     problem: int, rank: int, ns: float, counters: dict[str, float] | None = None, gpu: str = "sm_90"
-) -> Record:
-    key = Key("sum", f"{problem:064}", f"{rank:064}", "k" * 64, "model", gpu, "", "", "", "0.1.0")
-    return Record(key, f"problem {problem}", f"way {rank}", rank, (ns,), counters or {})
+) -> tuning.Record:
+    key = tuning.Key("sum", f"{problem:064}", f"{rank:064}", "k" * 64, "model", gpu, "", "", "", "0.1.0")
+    return tuning.Record(key, f"problem {problem}", f"way {rank}", rank, (ns,), counters or {})
 
 
 def test_shares_are_those_of_the_enumerated_search() -> None:
@@ -44,24 +32,24 @@ def test_shares_are_those_of_the_enumerated_search() -> None:
         product = 1.0
         for each in times:
             product *= min(each) / min(each[:n])
-        assert shares(own, (n,))[n] == pytest.approx(product ** (1 / 7))
+        assert tuning.shares(own, (n,))[n] == pytest.approx(product ** (1 / 7))
     with pytest.raises(MismatchError, match="no record of the store has times"):
-        shares([])
+        tuning.shares([])
 
 
 def test_problems_whose_first_candidates_failed_are_left_out_and_counted() -> None:
     failed = replace(record(1, 0, 1.0), times_ns=(), failure="no answer")
     own = [failed, record(1, 1, 9.0), record(2, 0, 4.0), record(2, 1, 2.0)]
-    assert shares(own, (1, 2)) == {1: 0.5, 2: pytest.approx(1.0)}
-    assert [without(own, n) for n in (1, 2)] == [1, 0]
-    assert shares([failed, record(1, 1, 9.0)], (1,)) == {1: 0.0}
+    assert tuning.shares(own, (1, 2)) == {1: 0.5, 2: pytest.approx(1.0)}
+    assert [tuning.without(own, n) for n in (1, 2)] == [1, 0]
+    assert tuning.shares([failed, record(1, 1, 9.0)], (1,)) == {1: 0.0}
 
 
 def test_verifications_are_no_times() -> None:
-    own = [replace(record(1, 0, 9.0), key=replace(record(1, 0, 9.0).key, timing=VERIFIED))]
+    own = [replace(record(1, 0, 9.0), key=replace(record(1, 0, 9.0).key, timing=tuning.VERIFIED))]
     with pytest.raises(MismatchError, match="no record of the store has times"):
-        shares(own)
-    assert not lock_of(own).choices
+        tuning.shares(own)
+    assert not tuning.lock_of(own).choices
 
 
 def test_rates_are_found_again_within_the_noise_that_was_added() -> None:
@@ -71,7 +59,7 @@ def test_rates_are_found_again_within_the_noise_that_was_added() -> None:
         counters = {name: draw.uniform(1, 4) * 500 / rate for name, rate in rates.items()}
         exact = sum(rate * counters[name] for name, rate in rates.items())
         own.append(record(p, 0, exact * draw.uniform(0.99, 1.01), counters))
-    fit = fitted_rates(own)
+    fit = tuning.fitted_rates(own)
     assert all(fit.rates[name] == pytest.approx(rate, rel=0.05) for name, rate in rates.items())
     assert 0 < fit.median_error < fit.worst_error < 0.03 and (fit.records, fit.problems) == (30, 30)
 
@@ -81,16 +69,16 @@ def test_no_rate_is_negative_and_too_few_problems_are_refused() -> None:
         record(p, 0, 1000.0 / p, {"launches": 1.0, "sectors": float(p), "wavefronts": 0.0})
         for p in range(1, 9)
     ]
-    assert all(rate >= 0 for rate in fitted_rates(own).rates.values())
+    assert all(rate >= 0 for rate in tuning.fitted_rates(own).rates.values())
     with pytest.raises(ResourceError, match="parts of the problems of a fit"):
-        fitted_rates(own[:4])
+        tuning.fitted_rates(own[:4])
     with pytest.raises(MismatchError, match="2 places do not mix"):
-        fitted_rates([*own, record(1, 0, 5.0, gpu="sm_80")])
+        tuning.fitted_rates([*own, record(1, 0, 5.0, gpu="sm_80")])
 
 
 def test_results_are_those_of_the_format() -> None:
-    failed = Record(record(1, 1, 1.0).key, "problem 1", "way 1", 1, failure="no answer")
-    good, bad = t4_results([record(1, 0, 2e6), failed])["results"]
+    failed = tuning.Record(record(1, 1, 1.0).key, "problem 1", "way 1", 1, failure="no answer")
+    good, bad = tuning.t4_results([record(1, 0, 2e6), failed])["results"]
     assert good["measurements"] == [{"name": "time", "value": 2.0, "unit": "ms"}]
     assert (good["invalidity"], bad["invalidity"], bad["correctness"]) == ("correct", "runtime", 0)
     assert good["times"]["runtimes"] == [2.0] and bad["measurements"] == []
@@ -100,7 +88,7 @@ def test_results_are_those_of_the_format() -> None:
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     counters = {"launches": 1.0, "sectors": 9.0, "wavefronts": 0.0}
-    Store(Path("a.jsonl")).add_all(
+    tuning.Store(Path("a.jsonl")).add_all(
         record(p, r, 100.0 * p + r, counters) for p in range(1, 7) for r in range(3)
     )
     return tmp_path / "a.jsonl"
@@ -145,40 +133,40 @@ def test_what_is_not_understood_is_refused(store: Path, words: tuple[str, ...], 
     assert refusal("tune", *words)[0] == error
 
 
-def copied(board: str, config: int, rate: float, held: float = 0.0, failure: str = "") -> Record:
-    key = Key(
+def copied(board: str, config: int, rate: float, held: float = 0.0, failure: str = "") -> tuning.Record:
+    key = tuning.Key(
         "sum", "a" * 64, f"{config:064}", "d" * 64, "gpu", "NVIDIA H200", "580", "13.0", "13.0", "0.1.0"
     )
     counters = {CALIBRATION: rate, HELD_BACK: held, "torch ns": 3000.0}
     times = () if failure else (2000.0 + config, 2100.0 + config, 1990.0 + config)
-    return Record(key, "64 x 64 <f32>", f"way {config}", config, times, counters, failure, board)
+    return tuning.Record(key, "64 x 64 <f32>", f"way {config}", config, times, counters, failure, board)
 
 
 @pytest.fixture
-def boards() -> list[Record]:
+def boards() -> list[tuning.Record]:
     """Three boards, of which one is slow and one had one slow copy, and a failure."""
     own = [copied("GPU-a", n, 4000.0) for n in range(5)] + [copied("GPU-b", n, 4010.0) for n in range(5, 9)]
     own += [copied("GPU-b", 9, 3000.0, 0.5), copied("GPU-c", 10, 3500.0), copied("GPU-c", 11, 3600.0)]
     return [*own, replace(copied("", 12, 4000.0, failure="no answer <b>"), counters={})]
 
 
-def test_slow_boards_and_slow_copies_are_told_by_the_median_of_the_model(boards: list[Record]) -> None:
-    found = boards_of(boards)
+def test_slow_boards_and_slow_copies_are_told_by_the_median_of_the_model(boards: list[tuning.Record]) -> None:
+    found = tuning.boards_of(boards)
     names = ("GPU-a", "GPU-b", "GPU-c")
     middles = {name: median(r.counters[CALIBRATION] for r in boards if r.board == name) for name in names}
     of_model = median(middles.values())
     assert [(b.name, b.median, b.of_model) for b in found] == [(n, m, of_model) for n, m in middles.items()]
     assert [b.is_slow for b in found] == [False, False, True]
-    expected = {r.key.digest for r in boards if r.board and r.counters[CALIBRATION] < SLOW * of_model}
+    expected = {r.key.digest for r in boards if r.board and r.counters[CALIBRATION] < tuning.SLOW * of_model}
     assert set().union(*(b.slow for b in found)) == expected and len(expected) == 3
     assert [b.held_back for b in found] == [0.0, 0.1, 0.0]
 
 
 def test_the_command_flags_slow_boards_and_writes_a_page_that_loads_nothing(
-    boards: list[Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    boards: list[tuning.Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Store(Path("a.jsonl")).add_all(boards)
+    tuning.Store(Path("a.jsonl")).add_all(boards)
     shown = answer("tune", "show", "a.jsonl", "--html", "a.html")
     assert shown["numbers"] == {"slow_boards": 1, "slow_results": 3} and shown["output"] == "a.html"
     assert [(row["rank"], row["board"]) for row in shown["rows"] if row["slow"]] == [

@@ -10,46 +10,35 @@ from pathlib import Path
 import pytest
 
 from layoutalg.errors import MismatchError, ResourceError, ShapeError
-from layoutalg.kernels import FAMILIES, find_family
+from layoutalg.kernels import FAMILIES, find_family, tuning
 from layoutalg.kernels.family import Expected
 from layoutalg.kernels.identity import data_digest
-from layoutalg.kernels.tuning import (
-    SIMULATOR,
-    Engine,
-    Store,
-    Summary,
-    build,
-    by_verification,
-    cases_of,
-    random_case,
-    tune,
-)
 from tests.command import answer, refusal, run
 from tests.engines import lasting_engines
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
+def engine() -> Iterator[tuning.Engine]:
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
-        yield Engine(one, other, 1)
+        yield tuning.Engine(one, other, 1)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_has_random_cases_that_are_those_of_their_seeds(name: str) -> None:
-    drawn = [random_case(find_family(name), seed) for seed in range(5)]
-    again = [random_case(find_family(name), seed) for seed in range(5)]
+    drawn = [tuning.random_case(find_family(name), seed) for seed in range(5)]
+    again = [tuning.random_case(find_family(name), seed) for seed in range(5)]
     assert [(str(p), data_digest(c)) for p, c in drawn] == [(str(p), data_digest(c)) for p, c in again]
     assert len({str(p) for p, _ in drawn}) > 1
 
 
-def test_a_sweep_runs_what_the_store_lacks(tmp_path: Path, engine: Engine) -> None:
+def test_a_sweep_runs_what_the_store_lacks(tmp_path: Path, engine: tuning.Engine) -> None:
     path = tmp_path / "v.jsonl"
-    sweep = list(cases_of("relu", 5, seed=3, store=path))
+    sweep = list(tuning.cases_of("relu", 5, seed=3, store=path))
     assert [job.seed for job in sweep] == [3, 4, 5, 6, 7]
-    assert tune(sweep[1:3], engine, Store(path)) == Summary(timed=2)
-    assert tune(sweep, engine, Store(path)) == Summary(timed=3, known=2)
-    found = list(Store(path).records().values())
-    assert {r.key.place for r in found} == {SIMULATOR} and all(r.counters["checks"] > 3 for r in found)
+    assert tuning.tune(sweep[1:3], engine, tuning.Store(path)) == tuning.Summary(timed=2)
+    assert tuning.tune(sweep, engine, tuning.Store(path)) == tuning.Summary(timed=3, known=2)
+    found = list(tuning.Store(path).records().values())
+    assert {r.key.place for r in found} == {tuning.SIMULATOR} and all(r.counters["checks"] > 3 for r in found)
     assert all(r.counters["sectors"] > 0 for r in found), "predicted counters are recorded beside"
     assert sorted(r.config.rpartition(" ")[2] for r in found) == list("34567")
 
@@ -57,13 +46,13 @@ def test_a_sweep_runs_what_the_store_lacks(tmp_path: Path, engine: Engine) -> No
 def test_a_case_that_is_wrong_is_a_failure_that_names_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
     from layoutalg.kernels.tuning import sweep
 
-    (job,) = cases_of("relu", 1)
+    (job,) = tuning.cases_of("relu", 1)
     wrong = replace(
         find_family("relu"), expected=lambda p, c, given: _off(find_family("relu").expected(p, c, given))
     )
     monkeypatch.setattr(sweep, "find_family", lambda name: wrong)
     with pytest.raises(MismatchError, match=r"relu of .* on the simulator: result"):
-        by_verification(job, build(job))
+        tuning.by_verification(job, tuning.build(job))
 
 
 def _off(expected: Expected) -> Expected:
@@ -82,8 +71,10 @@ def test_the_command_reports_a_failing_case_with_its_seed(
     assert answer(*words)["random"] | {"store": ""} == {
         "cases": 2, "seed": 8, "passed": 2, "failed": 0, "known": 0, "left": 0, "store": "",
     }  # fmt: skip
-    (job,) = cases_of("relu", 1, seed=10)
-    Store(Path("v.jsonl")).add(job.record(build(job).kernel, failure="MismatchError: 3 is not 4"))
+    (job,) = tuning.cases_of("relu", 1, seed=10)
+    tuning.Store(Path("v.jsonl")).add(
+        job.record(tuning.build(job).kernel, failure="MismatchError: 3 is not 4")
+    )
     told = run("verify", "relu", "--random", "3", "--seed", "8", "--store", "v.jsonl")
     said = " ".join(told.output.split())
     assert told.exit_code == 1 and "2 passed, 1 failed; 3 were in v.jsonl before. FAILED." in said
@@ -95,7 +86,7 @@ def test_the_command_reports_a_failing_case_with_its_seed(
 def test_what_is_no_sweep_is_refused() -> None:
     for count, seed, error in ((0, 0, ResourceError), (10**8, 0, ResourceError), (1, -1, ShapeError)):
         with pytest.raises(error):
-            next(cases_of("relu", count, seed=seed))
+            next(tuning.cases_of("relu", count, seed=seed))
     assert refusal("verify", "relu", "--random", "3", "--shape", "3,4")[0] == "UnsupportedError"
     assert refusal("verify", "relus", "--random", "3")[0] == "UnknownNameError"
     assert refusal("verify", "relu", "--random", "3", "--workers", "0")[0] == "ResourceError"
