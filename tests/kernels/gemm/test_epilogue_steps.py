@@ -27,6 +27,7 @@ from layoutalg.kernels.gemm.epilogue import (
 from layoutalg.kernels.gemm.family import EPSILON, LEAST
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
+from layoutalg.kernels.gemm.programs import build_sm80
 from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from tests.gemm_cases import packed, unpacked
 from tests.sweeps import each, first
@@ -179,3 +180,8 @@ def test_a_problem_takes_an_epilogue_or_its_parts() -> None:
         gemm_problem(8, 8, 8, "s8", activation="gelu")
     p = gemm_problem(8, 8, 8, epilogue=FULL)
     assert (p.reads_c, p.bias, p.activation) == (True, True, "gelu")
+
+
+def test_without_beta_c_is_no_argument() -> None:
+    kernel = build_sm80(gemm_problem(64, 64, 32), TENSOR)
+    assert not {"c", "beta", "ldc", "bias"} & {p.name for p in kernel.params}

@@ -60,6 +60,16 @@ def test_an_element_lies_where_its_major_says(a_major: str, b_major: str) -> Non
         ({"result": "f64"}, UnsupportedError, "a result of f64 from f16: f16 and f32 are accepted"),
         ({"a_major": "m"}, UnsupportedError, "a_major = 'm': 'k' and 'mn' are accepted"),
         ({"activation": "swish"}, UnsupportedError, "activation 'swish'"),
+        ({"dtype": "s4", "k": 33}, ShapeError, "k = 33 of s4: rows are whole bytes, multiples of 2"),
+        ({"dtype": "u4", "k": 32, "ldb": 35}, ShapeError, "ldb = 35 of u4"),
+        ({"dtype": "b1", "k": 100}, ShapeError, "k = 100 of b1: rows are whole bytes, multiples of 8"),
+        ({"dtype": "s4", "k": 32, "a_major": "mn"}, UnsupportedError, "2 elements of s4 share a byte"),
+        (
+            {"dtype": "b1", "k": 32, "arithmetic": "or"},
+            UnsupportedError,
+            "'or': 'and' and 'xor' are accepted",
+        ),
+        ({"dtype": "s8", "arithmetic": "xor"}, UnsupportedError, "of s8: bits alone have a choice"),
     ],
     ids=lambda x: str(x) if isinstance(x, dict) else "",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -75,16 +76,9 @@ def drawn(rng: random.Random) -> tuple[GemmProblem, GemvConfig]:
     return p, rng.choice(found)
 
 
-@each("seed", range(8), sample=3)
+@each("seed", range(158), sample=2)
 def test_random_products_are_the_definition(seed: int) -> None:
     p, c = drawn(random.Random(20261123 + seed))
-    assert right(p, c, seed=seed), (p, c)
-
-
-@pytest.mark.deep
-@each("seed", range(150))
-def test_many_random_products_are_the_definition(seed: int) -> None:
-    p, c = drawn(random.Random(300_000 + seed))
     assert right(p, c, seed=seed), (p, c)
 
 
@@ -131,12 +125,11 @@ def test_a_kernel_serves_all_products_of_its_rows() -> None:
 
 def test_few_rows_are_computed_at_the_speed_of_memory() -> None:
     """Of a B that no cache holds, the model expects 0.75 of the board's bandwidth or more."""
-    for dtype, nbytes in (("bf16", 2), ("f16", 2), ("f32", 4)):
-        for major in ("k", "mn"):
-            for m in (1, 4):
-                p = gemm_problem(m, 8192, 8192, dtype, b_major=major)
-                ns, family, _ = expected_family(p)
-                assert family == "gemv" and ns < 8192 * 8192 * nbytes / 4.8 / 0.75
+    orders: Any = ("k", "mn")
+    for dtype, major, m in product(("bf16", "f16", "f32"), orders, (1, 4)):
+        p = gemm_problem(m, 8192, 8192, dtype, b_major=major)
+        ns, family, _ = expected_family(p)
+        assert family == "gemv" and ns < 8192 * 8192 * p.operand.nbytes / 4.8 / 0.75
     assert expected_family(gemm_problem(64, 8192, 8192))[1] == "gemm-sm90"
     assert vector(gemm_problem(1, 8, 9)) == 1
 

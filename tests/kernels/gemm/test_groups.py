@@ -46,6 +46,7 @@ from layoutalg.kernels.sizes import buffer_bytes
 from tests.gemm_cases import grouped_arguments as operands
 from tests.gemm_cases import grouped_expected as expected
 from tests.gemm_cases import grouped_problem as problem
+from tests.mutants.planting import rewrite
 from tests.sweeps import each, first
 
 ONE = Sm90Config(64, 64, 2, 1)
@@ -160,10 +161,7 @@ def test_what_is_simulated_is_the_definition(name: str) -> None:
     sizes, options = CASES[name]
     p = problem(sizes, **options)
     for through in WAYS[name == "odd rows of d" :]:  # TMA stores rows of whole 16 bytes
-        if through == "shared":
-            assert right(sizes, p, ONE)
-        else:
-            assert right(sizes, p, ONE, through=through)
+        assert right(sizes, p, ONE, through="" if through == "shared" else through)
 
 
 @pytest.mark.deep
@@ -248,20 +246,15 @@ def test_buffers_reach_to_the_last_group() -> None:
 # --- mutants -------------------------------------------------------------------------------------------
 
 
-def changed(body: tuple[program.Stmt, ...], at: str, value: Any) -> tuple[program.Stmt, ...]:
-    """Statements where the value of every `let` of a name is another."""
-    found: list[program.Stmt] = []
-    for s in body:
-        match s:
-            case program.Let(var, old) if var.name == at:
-                found.append(program.Let(var, value(old)))
-            case program.For() | program.If():
-                found.append(replace(s, body=changed(s.body, at, value)))
-            case program.Roles(parts):
-                found.append(program.Roles(tuple(replace(r, body=changed(r.body, at, value)) for r in parts)))
-            case _:
-                found.append(s)
-    return tuple(found)
+def changed(kernel: program.Kernel, at: str, value: Any) -> program.Kernel:
+    """The kernel where the value of every `let` of a name is another."""
+
+    def change(s: program.Stmt) -> tuple[program.Stmt, ...]:
+        return (
+            (replace(s, value=value(s.value)),) if isinstance(s, program.Let) and s.var.name == at else (s,)
+        )
+
+    return rewrite(kernel, change)
 
 
 def as_less(condition: Any) -> Any:
@@ -329,27 +322,19 @@ def test_every_mistake_in_the_search_is_seen(g: int) -> None:
         (name, wrong)
         for name in ("group", "begin", "opens", "end")
         for wrong in WRONG
-        if one.right(kernel=replace(kernel, body=changed(kernel.body, f"{name}_{g}", WRONG[wrong])))
+        if one.right(kernel=changed(kernel, f"{name}_{g}", WRONG[wrong]))
     }
     assert silent == ({("end", "one more")} if g == 3 else set())  # of the last group: rows end with D
 
 
-def with_ends(body: tuple[program.Stmt, ...], kind: type[Le | Lt], value: Any) -> tuple[program.Stmt, ...]:
-    """Statements where what is asked of the end of a box, by <= for TMA and by < for threads, is another."""
-    found: list[program.Stmt] = []
-    for s in body:
-        match s:
-            case program.If(condition) if type(condition) is kind and "end" in str(condition):
-                found.append(replace(s, condition=value(condition)))
-            case program.For() | program.If():
-                found.append(replace(s, body=with_ends(s.body, kind, value)))
-            case program.Roles(parts):
-                found.append(
-                    program.Roles(tuple(replace(r, body=with_ends(r.body, kind, value)) for r in parts))
-                )
-            case _:
-                found.append(s)
-    return tuple(found)
+def with_ends(kernel: program.Kernel, kind: type[Le | Lt], value: Any) -> program.Kernel:
+    """The kernel where what is asked of the end of a box, by <= for TMA and by < for threads, is another."""
+
+    def change(s: program.Stmt) -> tuple[program.Stmt, ...]:
+        its = isinstance(s, program.If) and type(s.condition) is kind and "end" in str(s.condition)
+        return (replace(s, condition=value(s.condition)),) if its else (s,)  # type: ignore[union-attr, call-arg]
+
+    return rewrite(kernel, change)
 
 
 BOXED = (63, 65, 64, 128, 1)
@@ -369,11 +354,7 @@ def test_every_mistake_in_what_leaves_by_tma_is_seen(kind: Any) -> None:
     one = Mutated(BOXED, "tma")
     kernel = called_launches(one.p, one.c).kernels[0]
     assert one.right() and one.right(kernel=kernel)
-    silent = {
-        wrong
-        for wrong, value in ASKED.items()
-        if one.right(kernel=replace(kernel, body=with_ends(kernel.body, kind, value)))
-    }
+    silent = {wrong for wrong, value in ASKED.items() if one.right(kernel=with_ends(kernel, kind, value))}
     assert not silent
 
 
@@ -436,15 +417,14 @@ def test_blocks_are_enough_for_every_group() -> None:
 
 def test_what_cannot_be_grouped_is_refused_by_name() -> None:
     one = gemm_problem(256, 256, 64)
-    p = grouped(one, 4, 256 * 64)
-    with pytest.raises(UnsupportedError, match="in 4 groups: groups of rows are computed by gemm-sm90"):
+    p, many = (grouped(one, groups, 256 * 64) for groups in (4, MOST_TOGETHER + 1))
+    with pytest.raises(UnsupportedError, match=r"in 4 groups: .*gemm-sm90"):
         check_config(p, Sm80Config(128, 128, 64, 2, 2, 3))
-    with pytest.raises(ResourceError, match="groups of a launch: 65 asked, the limit is 64"):
-        many = grouped(one, MOST_TOGETHER + 1, 256 * 64)
+    with pytest.raises(ResourceError, match="65 asked, the limit is 64"):
         check_config(many, SM90.fitted(many, ONE))
-    with pytest.raises(ShapeError, match="groups = 0: a positive integer"):
-        grouped(one, 0, 64)
-    with pytest.raises(ShapeError, match="step = 64: a B has 16384 elements"):
-        grouped(one, 2, 64)
-    with pytest.raises(ShapeError, match="those of a batch"):
-        grouped(p, 2, 1 << 20)
+    for of, groups, step, said in (
+        (one, 0, 64, "groups = 0"), (one, 2, 64, "step = 64: a B has 16384"),
+        (p, 2, 1 << 20, "those of a batch"),
+    ):  # fmt: skip
+        with pytest.raises(ShapeError, match=said):
+            grouped(of, groups, step)

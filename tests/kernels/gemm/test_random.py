@@ -7,23 +7,21 @@ from dataclasses import replace
 from math import gcd
 from typing import Any, Literal
 
-import numpy as np
 import pytest
 
-from layoutalg.codegen.program import SCRATCH, lower
-from layoutalg.codegen.sim import simulate
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.gemm.launches import covering, launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm.tiles import Order, SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
-from tests.gemm_cases import arguments, expected
+from tests.gemm_cases import arguments, expected, simulated
 from tests.sweeps import first
 
 MAJORS: tuple[Major, Major] = ("k", "mn")
 VIA: tuple[Literal["cp.async"], Literal["registers"]] = ("cp.async", "registers")
 ORDERS: tuple[Order, ...] = ("mn", "mn", "matrix", "turned")
+GROUPS: tuple[Literal["block"], Literal["warp"]] = ("block", "warp")
 FRAGMENTS: tuple[Literal[1], Literal[2]] = (1, 2)
 
 
@@ -102,9 +100,6 @@ def test_a_random_product_is_exact(family: str, seed: int) -> None:
         break
     built_for = covering(p, c) if rng.random() < 0.5 else p
     one = launches(built_for, replace(c, splits=min(2, c.splits)))
-    args, mine = arguments(p, seed), sequence_of(p, c, one.kernels)
-    d, sums = args["d"].copy(), np.full(mine.scratch_bytes, 255, "u1")
-    steps = mine.arguments({**args, "d": d, SCRATCH: sums})
-    for kernel, given in zip(one.kernels, steps, strict=True):
-        simulate(lower(kernel), given, trace=False, group="warp" if seed % 2 else "block", seed=seed)
+    args, group = arguments(p, seed), GROUPS[seed % 2]
+    d, _ = simulated(sequence_of(p, c, one.kernels), args, group=group, seed=seed)
     assert d.tobytes() == expected(p, args).tobytes(), (p, c)

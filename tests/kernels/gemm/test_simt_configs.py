@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,10 +12,13 @@ from hypothesis import strategies as st
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm.choice.heuristic import SIMT
+from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.programs.simt import build
-from layoutalg.kernels.gemm.validate import check_config
-from tests.simt import run
+from layoutalg.kernels.gemm.tiles import operand_tile
+from layoutalg.kernels.gemm.validate import check_config, multiples
+from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
+from tests.gemm_cases import arguments, expected, simulated
 from tests.sweeps import each
 
 extents = st.integers(1, 9000)
@@ -51,8 +56,8 @@ def test_every_tile_multiplies(number: int) -> None:
     chosen = next(
         x for x in SIMT.configs(p) if (x.tile_m, x.tile_n, x.thread_m) == (c.tile_m, c.tile_n, c.thread_m)
     )
-    done = run(p, chosen)
-    np.testing.assert_array_equal(done.got, done.expected)
+    args = arguments(p)
+    np.testing.assert_array_equal(simulated(launches(p, chosen), args)[0], expected(p, args))
 
 
 def test_large_products_take_the_tile_with_the_most_reuse_and_small_ones_many_blocks() -> None:
@@ -69,3 +74,40 @@ def test_other_types_are_refused() -> None:
     p: GemmProblem = gemm_problem(64, 64, 64, "f16")
     with pytest.raises(UnsupportedError, match="f32 and f64"):
         SIMT.configs(p)
+
+
+LARGE = gemm_problem(1024, 1024, 1024, "f32", b_major="mn")
+
+
+def test_the_ladder_has_the_eight_versions_and_the_steps_after_them() -> None:
+    assert list(LADDER)[:8] == [f"v{i}" for i in range(1, 9)]
+    assert len(LADDER) == 13
+
+
+@pytest.mark.parametrize(
+    ("name", "threads", "order"),
+    [("v1", 1024, "k"), ("v2", 1024, "k"), ("v5", 256, "mn"), ("v8", 256, "mn"), ("wide", 256, "mn")],
+)
+def test_threads_and_orders(name: str, threads: int, order: str) -> None:
+    c = LADDER[name]
+    assert (c.threads, c.order) == (threads, order)
+
+
+def test_the_stored_order_decides_who_is_turned() -> None:
+    turned = {
+        name: tuple(operand_tile(LARGE, config, side).turned for side in ("a", "b"))
+        for name, config in {
+            **LADDER,
+            "turned": replace(LADDER["v2"], order="turned"),
+            "matrix": replace(LADDER["v2"], order="matrix"),
+        }.items()
+        if name in ("v2", "v4", "v7", "turned", "matrix")
+    }
+    assert turned == {
+        "v2": (False, True), "v4": (True, False), "v7": (True, False), "turned": (True, True),
+        "matrix": (False, False),
+    }  # fmt: skip
+
+
+def test_sizes_are_multiples_of_the_tile_without_edges() -> None:
+    assert multiples(LARGE, LADDER["v8"]) == (128, 128, 8)

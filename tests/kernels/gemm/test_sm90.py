@@ -72,11 +72,8 @@ def drawn(rng: random.Random) -> tuple[GemmProblem, Any]:
             "activation": rng.choice(["none", "relu", "silu"]), "result": rng.choice([None, "f32"]),
         }  # fmt: skip
         a, b = (k if asked["a_major"] == "k" else m), (k if asked["b_major"] == "k" else n)
-        lead = {
-            "lda": -(-a // 8) * 8 + 8 * rng.randint(0, 2),
-            "ldb": -(-b // 8) * 8,
-            "ldd": n + rng.randint(0, 9),
-        }
+        lead = {"lda": -(-a // 8) * 8 + 8 * rng.randint(0, 2), "ldb": -(-b // 8) * 8}
+        lead["ldd"] = n + rng.randint(0, 9)
         p = gemm_problem(m, n, k, rng.choice(["f16", "bf16"]), **(asked | lead))
         base = Sm90Config(
             64 * (c := rng.choice([1, 1, 2, 3])), rng.choice([16, 48, 64, 128]), rng.randint(2, 4), c
@@ -97,17 +94,10 @@ def drawn(rng: random.Random) -> tuple[GemmProblem, Any]:
         return p, found
 
 
-@pytest.mark.deep(only=("0", "1", "2", "8"))
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.deep(but=("3", "4", "5", "6", "7", "9", "10", "11"))
+@pytest.mark.parametrize("seed", [*range(12), *range(900_000, 900_200)])
 def test_random_products_are_the_definition(seed: int) -> None:
     p, c = drawn(random.Random(20261123 + seed))
-    assert right(p, c, seed), (p, c)
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("seed", range(200))
-def test_many_random_products_are_the_definition(seed: int) -> None:
-    p, c = drawn(random.Random(910000 + seed))
     assert right(p, c, seed), (p, c)
 
 

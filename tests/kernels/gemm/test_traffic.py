@@ -7,103 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, traffic_by_access
-from layoutalg.codegen.program import SCRATCH, lower
-from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem, mma_of, scalar_words
-from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm90Config
+from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
+from layoutalg.kernels.gemm.tiles import Config, SimtConfig
 from layoutalg.kernels.ladder.gemm import multiplies
-from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER, SimtStep, Sm80Step
-from tests.gemm_cases import arguments
-from tests.sweeps import each, first
+from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER, SimtStep
+from tests.sweeps import each
 
 SOURCES = Path(__file__).parents[2] / "data" / "sources" / "expected.json"
 WIDE = SimtStep(64, 64, 8, 8, 4, 4)
-DOUBLE = SimtStep(
-    32, 64, 8, 4, 4, 4, run_m=2, run_n=2, a_vector=2, b_vector=2, fragment=2, pad=2, result_vec=2
-)
-SMALL = Sm80Step(64, 64, 32, 2, 2, 3, panel=2)
-
-
-def simt_case(c: SimtConfig, dtype: str, a: Major, b: Major) -> tuple[GemmProblem, SimtConfig]:
-    p = gemm_problem(
-        c.tile_m, c.tile_n, 2 * c.tile_k, dtype, a_major=a, b_major=b, reads_c=True, bias=True,
-        ldd=c.tile_n + 8,
-    )  # fmt: skip
-    return p, c
-
-
-CASES: dict[str, tuple[GemmProblem, Config]] = {
-    **{name: simt_case(c, "f32", "k", "mn") for name, c in SIMT_LADDER.items() if name != "v3"},
-    "both turned": simt_case(WIDE, "f32", "k", "k"),
-    "none turned": simt_case(WIDE, "f32", "mn", "mn"),
-    "a turned through registers": simt_case(replace(WIDE, turn="registers", edges=True), "f32", "k", "mn"),
-    "doubles": simt_case(DOUBLE, "f64", "k", "mn"),
-    "straight": simt_case(replace(WIDE, via="global"), "f32", "mn", "k"),
-    "TN": (gemm_problem(128, 64, 96), SMALL),
-    "NT with C and bias": (
-        gemm_problem(64, 128, 64, a_major="mn", b_major="mn", reads_c=True, bias=True), SMALL
-    ),
-    "one fragment": (gemm_problem(64, 64, 64), Sm80Step(64, 64, 32, 2, 2, 2, fragments=1)),
-    "two buffers": (gemm_problem(64, 64, 96), Sm80Step(64, 64, 32, 2, 2, 2, via="registers")),
-    "tf32": (gemm_problem(64, 64, 64, "tf32"), Sm80Step(64, 64, 16, 2, 2, 2, result_vec=4)),
-    "tf32 NT": (
-        gemm_problem(64, 64, 64, "tf32", a_major="mn", b_major="mn"),
-        Sm80Step(64, 64, 16, 2, 2, 2, result_vec=4),
-    ),
-    "f64": (gemm_problem(64, 64, 32, "f64"), Sm80Step(64, 64, 16, 2, 2, 2, result_vec=2, mma_k=4)),
-    "s4": (gemm_problem(64, 64, 256, "s4"), Sm80Step(64, 64, 64, 2, 2, 2, result_vec=4)),
-    "s8": (gemm_problem(64, 64, 128, "s8"), Sm80Step(64, 64, 64, 2, 2, 2, result_vec=4)),
-    **{name: (gemm_problem(256, 128, 64), c) for name, c in list(SM80_LADDER.items())[:3]},
-    "ragged": (gemm_problem(60, 72, 40, ldd=76), replace(SMALL, edges=True, result_vec=4)),
-    "ragged without tensor cores": (
-        gemm_problem(60, 68, 30, "f32"), replace(WIDE, edges=True, a_vector=2, b_vector=2)
-    ),
-    "parts": (gemm_problem(64, 128, 256), Sm80Step(64, 64, 32, 2, 2, 3, splits=3)),
-    "parts with C, bias, relu": (
-        gemm_problem(64, 65, 64, "bf16", reads_c=True, bias=True, activation="relu", ldd=67, ldc=80),
-        Sm80Step(64, 64, 32, 2, 2, 2, edges=True, result_vec=1, splits=3),
-    ),
-    "parts of integers": (
-        gemm_problem(64, 64, 256, "s8", bias=True), Sm80Step(64, 64, 64, 2, 2, 2, splits=2, result_vec=4)
-    ),
-    "parts, f32": (gemm_problem(64, 64, 96, "f32", b_major="mn"), SimtStep(64, 64, 16, 8, 4, 4, splits=4)),
-    "parts, f64": (
-        gemm_problem(64, 32, 64, "f64", b_major="mn", reads_c=True),
-        replace(DOUBLE, tile_m=64, tile_n=32, tile_k=16, thread_m=8, thread_n=2, splits=2),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", first(12, CASES))
-def test_traffic_is_what_the_simulator_traces(name: str) -> None:
-    p, c = CASES[name]
-    runs = traced(p, c)
-    for run, predicted in zip(runs, costs(p, c), strict=True):
-        sites = run.trace.sites
-        seen = {site.op: Cost(*run.trace.total(site.op)) for site in sites if run.trace.total(site.op)[0]}
-        assert predicted == seen
-    done = runs[0].executed
-    assert not isinstance(c, Sm90Config)
-    if isinstance(c, SimtConfig):
-        each_of = c.thread_m * c.thread_n
-        products = each_of * sum(n for op, counts in done.items() if op.startswith("fma") for n in counts)
-    else:
-        products = sum(done[mma_of(p, c).name])
-    if not name.startswith("ragged") and not c.edges:
-        assert products == multiplies(p, c)
-
-
-def traced(p: GemmProblem, c: Config) -> list[Simulation]:
-    """All launches in the simulator."""
-    one, args = launches(p, c), arguments(p)
-    taken = one.arguments({**args, SCRATCH: np.zeros(one.scratch_bytes, "u1")})
-    return [simulate(lower(kernel), mine) for kernel, mine in zip(one.kernels, taken, strict=True)]
 
 
 def costs(p: GemmProblem, c: Config) -> tuple[Prediction, ...]:
