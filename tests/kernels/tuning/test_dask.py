@@ -37,8 +37,7 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[Any]:
 
 
 @pytest.mark.deep
-def test_a_killed_worker_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "times.jsonl"
+def test_a_killed_worker_loses_nothing_and_repeats_nothing(path: Path, tmp_path: Path) -> None:
     with cluster(tmp_path) as made:
         killed: list[int] = []
 
@@ -64,16 +63,14 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(tmp_path: Path) -> No
 
 
 @pytest.mark.deep
-def test_what_fails_is_tried_again_by_another_worker(tmp_path: Path) -> None:
-    path = tmp_path / "times.jsonl"
+def test_what_fails_is_tried_again_by_another_worker(path: Path, tmp_path: Path) -> None:
     asked = jobs(path, 3, only_elsewhere, (256,))
     with cluster(tmp_path) as made, cluster_engine(made.scheduler_address, on_gpus=False) as engine:
         assert tune(asked, engine, Store(path)) == Summary(timed=3, retried=3)
 
 
 @pytest.mark.deep
-def test_a_worker_that_cannot_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "times.jsonl"
+def test_a_worker_that_cannot_is_named_and_the_rest_goes_on(path: Path, tmp_path: Path) -> None:
     asked = jobs(path, 3, unfit_first)
     with cluster(tmp_path) as made, cluster_engine(made.scheduler_address, on_gpus=False) as engine:
         summary = tune(asked, engine, Store(path))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -29,13 +27,6 @@ from tests.command import answer, refusal, run
 from tests.engines import lasting_engines
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    """Threads in place of processes: only the child that checks is one."""
-    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
-        yield Engine(one, other, 1)
-
-
 def test_blocks_begin_at_the_same_seeds_whatever_is_asked() -> None:
     blocks = [(job.config.first, job.config.count) for job in laws_of(1200, seed=300)]
     assert blocks == [(300, MOST_SEEDS - 300), (500, 500), (1000, 500)]
@@ -43,8 +34,7 @@ def test_blocks_begin_at_the_same_seeds_whatever_is_asked() -> None:
     assert len(names) == 4, "a longer fuzz has the whole blocks of a shorter one"
 
 
-def test_a_fuzz_runs_what_the_store_lacks(tmp_path: Path, engine: Engine) -> None:
-    path = tmp_path / "laws.jsonl"
+def test_a_fuzz_runs_what_the_store_lacks(path: Path, engine: Engine) -> None:
     assert tune(laws_of(510, seed=490, store=path), engine, Store(path)) == Summary(timed=2)
     assert tune(laws_of(520, seed=490, store=path), engine, Store(path)) == Summary(timed=1, known=2)
     found = list(Store(path).records().values())
@@ -80,9 +70,8 @@ def test_a_case_that_fails_names_its_seed_and_the_rest_is_checked(monkeypatch: p
 
 
 def test_another_algebra_is_checked_again(
-    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "laws.jsonl"
     assert tune(laws_of(5, store=path), engine, Store(path)) == Summary(timed=1)
     monkeypatch.setattr(fuzz, "algebra_digest", lambda: "0" * 64)
     assert tune(laws_of(5, store=path), engine, Store(path)) == Summary(timed=1)
@@ -96,22 +85,20 @@ def test_the_text_of_every_room_below_the_laws_counts(tmp_path: Path) -> None:
     assert fuzz.algebra_digest() == text_digest([code_id(package / room) for room in fuzz.ROOMS])
 
 
-def test_a_budget_leaves_blocks_for_the_next_time(tmp_path: Path, engine: Engine) -> None:
-    path = tmp_path / "laws.jsonl"
+def test_a_budget_leaves_blocks_for_the_next_time(path: Path, engine: Engine) -> None:
     assert tune(laws_of(1500, store=path), engine, Store(path), budget_s=0) == Summary(left=3)
 
 
 @pytest.mark.deep
-def test_processes_check_blocks_beside_each_other(tmp_path: Path) -> None:
-    path = tmp_path / "laws.jsonl"
+def test_processes_check_blocks_beside_each_other(path: Path) -> None:
     with local_engine(2, 1, on_gpus=False) as engine:
         assert tune(laws_of(2000, store=path), engine, Store(path)) == Summary(timed=4)
 
 
 @pytest.mark.deep
 @lasting_engines()
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("here")
+def test_the_command() -> None:
     words = ("verify", "algebra", "--random", "30", "--seed", "7", "--store", "v.jsonl")
     told = run(*words)
     said = " ".join(told.output.split())
@@ -142,10 +129,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @lasting_engines()
-def test_cases_in_which_no_law_was_compared_do_not_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("here")
+def test_cases_in_which_no_law_was_compared_do_not_pass() -> None:
     (job,) = laws_of(3)
     built = read_algebra(job)
     empty = {**built.counters, "cases": 3.0, "held": 0.0, "undefined": 3.0}

@@ -30,8 +30,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_search_by_ray_records_all_and_what_takes_its_worker_with_it_is_a_failure(tmp_path: Path) -> None:
-    path = tmp_path / "times.jsonl"
+def test_a_search_by_ray_records_all_and_what_takes_its_worker_with_it_is_a_failure(path: Path) -> None:
     killing = [replace(jobs(path, 1, faulty, (1280,))[0], rank=5)]
     with cluster_engine("ray", on_gpus=False) as engine:
         assert tune(jobs(path), engine, Store(path)) == Summary(timed=ALL)
@@ -57,8 +56,7 @@ def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.mark.usefixtures("two_nodes")
-def test_what_fails_on_a_node_is_tried_again_on_another(tmp_path: Path) -> None:
-    path = tmp_path / "times.jsonl"
+def test_what_fails_on_a_node_is_tried_again_on_another(path: Path) -> None:
     with cluster_engine("ray", on_gpus=False) as engine:
         asked = jobs(path, 3, only_on_another_node, (256,))
         assert tune(asked, engine, Store(path)) == Summary(timed=3, retried=3)
@@ -70,8 +68,7 @@ def test_what_fails_on_a_node_is_tried_again_on_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("two_nodes")
-def test_a_node_that_cannot_is_named_and_the_other_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "times.jsonl"
+def test_a_node_that_cannot_is_named_and_the_other_goes_on(path: Path) -> None:
     nodes = {one["NodeID"] for one in ray.nodes()}
     with cluster_engine("ray", on_gpus=False) as engine:
         summary = tune(jobs(path, 3, unfit_node), engine, Store(path))
@@ -80,10 +77,9 @@ def test_a_node_that_cannot_is_named_and_the_other_goes_on(tmp_path: Path) -> No
 
 
 def test_what_waits_for_a_node_that_has_gone_is_made_by_those_that_are_left(
-    two_nodes: Any, tmp_path: Path
+    two_nodes: Any, path: Path
 ) -> None:
     """The second attempt has to be on the second node, which leaves before it can begin."""
-    path = tmp_path / "times.jsonl"
     with cluster_engine("ray", on_gpus=False) as engine:
         (gone,) = {one["NodeID"] for one in ray.nodes()} - {ray.get_runtime_context().get_node_id()}
         waiting = engine.timers_on
@@ -103,8 +99,7 @@ def test_what_waits_for_a_node_that_has_gone_is_made_by_those_that_are_left(
 
 
 @pytest.mark.usefixtures("cluster")
-def test_of_one_node_the_second_attempt_is_by_any_of_its_workers(tmp_path: Path) -> None:
-    path = tmp_path / "times.jsonl"
+def test_of_one_node_the_second_attempt_is_by_any_of_its_workers(path: Path) -> None:
     with cluster_engine("ray", on_gpus=False) as engine:
         assert engine.elsewhere(ray.get_runtime_context().get_node_id()) == frozenset()
         asked = jobs(path, 1, always_wrong, (256,))

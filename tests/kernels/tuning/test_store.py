@@ -15,16 +15,12 @@ from layoutalg.errors import ParseError, ResourceError
 from layoutalg.kernels.tuning import Key, Record, Store, record_fields, record_of, salvaged
 from layoutalg.kernels.tuning import store as module
 from tests.bench.bench_stores import KINDS, trial
+from tests.sweeps import each
 
 
 def record(number: int, ns: float = 5.0, gpu: str = "sm_90", failure: str = "") -> Record:
     key = Key("sum", f"{number:064}", "c" * 64, "k" * 64, "model", gpu, "", "", "", "0.1.0")
     return Record(key, f"problem {number}", "by rows", number, () if failure else (ns,), {"a": 1.0}, failure)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "times.jsonl"
 
 
 def test_a_key_is_recorded_once_and_the_first_stays(path: Path) -> None:
@@ -43,27 +39,6 @@ def test_a_record_is_what_was_written(path: Path) -> None:
     assert [record_of(record_fields(r)) for r in given] == given
 
 
-@pytest.mark.parametrize("left", [1, 2, 60, 200, 500])
-def test_what_is_left_of_a_line_is_named_cut_off_and_kept_beside(path: Path, left: int) -> None:
-    Store(path).add(record(1))
-    whole = path.read_bytes()
-    Store(path).add(record(2))
-    torn = path.read_bytes()[len(whole) :][:left]
-    path.write_bytes(whole + torn)
-    reader = Store(path)
-    assert list(reader.records().values()) == [record(1)] and reader.torn_bytes == len(torn)
-    assert reader.add(record(2)) and Store(path).torn_bytes == 0
-    assert len(Store(path).records()) == 2
-    assert Path(f"{path}.torn").read_bytes() == torn + b"\n"
-
-
-@pytest.mark.parametrize("left", [0, 1, 20, 54])
-def test_a_header_that_is_cut_short_is_written_again(path: Path, left: int) -> None:
-    Store(path).add(record(1))
-    path.write_bytes(path.read_bytes()[:left])
-    assert Store(path).add(record(1)) and len(Store(path).records()) == 1
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -71,9 +46,6 @@ def test_a_header_that_is_cut_short_is_written_again(path: Path, left: int) -> N
         (lambda data: data[:-9] + b"\n", "line 3 of it: it is not JSON"),
         (lambda data: data + b"[" * 70000 + b"\n", "line 4 of it: it is not JSON"),
         (lambda data: data + b"{}\n", "line 4 of it: it has not the fields record and sha256"),
-        (lambda data: data.replace(b'"version": 2', b'"version": 3'), "version 3: version 2 is read"),
-        (lambda data: b"some text of a user's", "is not a store of timings"),
-        (lambda data: b"some text\n" + data, "is not a store of timings"),
     ],
 )
 def test_what_is_damaged_is_refused_by_its_line_and_stays_as_it_is(
@@ -96,18 +68,6 @@ def test_the_other_lines_of_a_damaged_store_are_saved(path: Path) -> None:
     assert salvaged(path) == ([record(1), record(3)], [3])
 
 
-def test_fields_of_other_kinds_are_no_record() -> None:
-    good = record_fields(record(1))
-    changes: tuple[dict[str, object], ...] = (
-        {"rank": "first"}, {"times_ns": []}, {"times_ns": [-1.0]}, {"failure": "both"}, {"key": {}},
-    )  # fmt: skip
-    for bad in changes:
-        with pytest.raises(ParseError, match="a record has"):
-            record_of({**good, **bad})
-    with pytest.raises(ParseError, match="a record has"):
-        record_of({**good, "key": {**good["key"], "timing": "guess"}})
-
-
 def test_what_is_too_large_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ResourceError, match="bytes of a record"):
         Store(path).add(record(1, failure="x" * module.MOST_LINE_BYTES))
@@ -115,16 +75,6 @@ def test_what_is_too_large_is_refused(path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module, "MOST_BYTES", path.stat().st_size + 10)
     with pytest.raises(ResourceError, match="bytes of the store"):
         Store(path).add(record(2))
-    monkeypatch.setattr(module, "MOST_BYTES", 10)
-    with pytest.raises(ResourceError, match="bytes of the store"):
-        Store(path).records()
-
-
-def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"not a regular file|Is a directory"):
-        Store(tmp_path).records()
-    with pytest.raises(OSError, match="not a regular file"):
-        Store(Path("/dev/null")).records()
 
 
 def _fill(path: Path) -> None:
@@ -155,13 +105,7 @@ def test_a_full_disk_leaves_the_store_as_it_was(path: Path) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("kind", KINDS)
-def test_killed_writers_lose_and_repeat_nothing(kind: str, tmp_path: Path) -> None:
-    found = trial(kind, tmp_path / "store", 20)
-    assert found.said > 20 and (found.lost, found.repeated) == (0, 0)
-
-
-@pytest.mark.deep
-def test_two_hundred_kills(tmp_path: Path) -> None:
-    found = trial("lines", tmp_path / "store", 200, seed=1)
-    assert found.said > 200 and (found.lost, found.repeated) == (0, 0)
+@each(("kind", "kills", "seed"), [*((kind, 20, 0) for kind in KINDS), ("lines", 200, 1)])
+def test_killed_writers_lose_and_repeat_nothing(kind: str, kills: int, seed: int, tmp_path: Path) -> None:
+    found = trial(kind, tmp_path / f"{kind} {kills}", kills, seed=seed)
+    assert found.said > kills and (found.lost, found.repeated) == (0, 0)

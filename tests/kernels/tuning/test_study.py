@@ -85,13 +85,12 @@ def test_results_are_those_of_the_format() -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def store(here: Path) -> Path:
     counters = {"launches": 1.0, "sectors": 9.0, "wavefronts": 0.0}
     tuning.Store(Path("a.jsonl")).add_all(
         record(p, r, 100.0 * p + r, counters) for p in range(1, 7) for r in range(3)
     )
-    return tmp_path / "a.jsonl"
+    return here / "a.jsonl"
 
 
 def test_the_command_shows_merges_exports_locks_fits_and_replays(store: Path) -> None:
@@ -185,10 +184,8 @@ def test_the_command_flags_slow_boards_and_writes_a_page_that_loads_nothing(
 
 @pytest.mark.deep
 @lasting_engines()
-def test_a_search_is_told_line_by_line_where_nobody_looks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("here")
+def test_a_search_is_told_line_by_line_where_nobody_looks() -> None:
     words = ("tune", "transpose", "--sizes", "64", "--dtype", "f32", "--timing", "model", "--top", "2")
     result = run(*words)
     assert sorted(result.stderr.splitlines()) == [

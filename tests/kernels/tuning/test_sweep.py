@@ -31,8 +31,7 @@ def test_every_family_has_random_cases_that_are_those_of_their_seeds(name: str) 
     assert len({str(p) for p, _ in drawn}) > 1
 
 
-def test_a_sweep_runs_what_the_store_lacks(tmp_path: Path, engine: tuning.Engine) -> None:
-    path = tmp_path / "v.jsonl"
+def test_a_sweep_runs_what_the_store_lacks(path: Path, engine: tuning.Engine) -> None:
     sweep = list(tuning.cases_of("relu", 5, seed=3, store=path))
     assert [job.seed for job in sweep] == [3, 4, 5, 6, 7]
     assert tuning.tune(sweep[1:3], engine, tuning.Store(path)) == tuning.Summary(timed=2)
@@ -63,10 +62,8 @@ def _off(expected: Expected) -> Expected:
 
 @pytest.mark.deep
 @lasting_engines()
-def test_the_command_reports_a_failing_case_with_its_seed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("here")
+def test_the_command_reports_a_failing_case_with_its_seed() -> None:
     words = ("verify", "relu", "--random", "2", "--seed", "8", "--store", "v.jsonl")
     assert answer(*words)["random"] | {"store": ""} == {
         "cases": 2, "seed": 8, "passed": 2, "failed": 0, "known": 0, "left": 0, "store": "",

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -43,18 +43,6 @@ def jobs(
 ) -> list[Job]:
     problems = [find_family("transpose").problem(n, n, "f32") for n in sizes]
     return list(jobs_of("transpose", problems, "sm_90", PLACE, top=top, store=path, take=take, **more))
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "times.jsonl"
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    """Threads in place of processes: only the child that takes times is one."""
-    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
-        yield Engine(one, other, 1)
 
 
 @pytest.mark.deep

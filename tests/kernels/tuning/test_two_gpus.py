@@ -21,9 +21,8 @@ def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.deep
-def test_one_that_cannot_is_named_and_the_other_takes_all(tmp_path: Path) -> None:
+def test_one_that_cannot_is_named_and_the_other_takes_all(path: Path) -> None:
     """However long the other takes for each: the search does not end while somebody works."""
-    path = tmp_path / "times.jsonl"
     with tuning.local_engine(2, 1) as engine:
         summary = tuning.tune(jobs(path, 3, unfit_second_gpu), engine, tuning.Store(path))
     assert (summary.timed, summary.failed, summary.retried, summary.left) == (ALL, 0, 0, 0)
@@ -34,9 +33,9 @@ def test_one_that_cannot_is_named_and_the_other_takes_all(tmp_path: Path) -> Non
 
 
 def test_a_search_goes_on_while_one_works_however_many_the_other_turns_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, begun = tmp_path / "times.jsonl", threading.Event()
+    begun = threading.Event()
     turned: list[tuning.Job] = []
 
     def attempt(job: tuning.Job, made: tuning.Built, last: bool) -> tuning.tuner._Attempt:
@@ -57,8 +56,7 @@ def test_a_search_goes_on_while_one_works_however_many_the_other_turns_away(
 
 @pytest.mark.deep
 @pytest.mark.parametrize("top", [1, pytest.param(3, marks=pytest.mark.deep)])
-def test_where_both_cannot_both_are_named_and_nothing_is_recorded(tmp_path: Path, top: int) -> None:
-    path = tmp_path / "times.jsonl"
+def test_where_both_cannot_both_are_named_and_nothing_is_recorded(path: Path, top: int) -> None:
     with tuning.local_engine(2, 1) as engine, pytest.raises(UnsupportedError) as refused:
         tuning.tune(jobs(path, top, unfit_gpu, (256, 512)), engine, tuning.Store(path))
     said = str(refused.value)
@@ -83,12 +81,11 @@ def test_where_none_is_there_the_refusal_is_the_workers_own(monkeypatch: pytest.
 
 @pytest.mark.deep
 def test_a_single_job_that_the_same_worker_gets_again_and_again_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of four workers one is ever asked: jobs that are turned away are counted too."""
     monkeypatch.setattr(tuning.tuner, "UNFIT_S", 0.0)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    path = tmp_path / "times.jsonl"
     refused = pytest.raises(UnsupportedError, match="no worker can take these times")
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other, refused:
         tuning.tune(jobs(path, 1, unfit_gpu, (256,)), tuning.Engine(one, other, 4), tuning.Store(path))
@@ -96,9 +93,8 @@ def test_a_single_job_that_the_same_worker_gets_again_and_again_ends(
 
 @pytest.mark.deep
 def test_jobs_that_are_turned_away_cost_none_of_them_an_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "times.jsonl"
     with tuning.local_engine(2, 1) as engine:
         assert tuning.tune(jobs(path, 1, unfit_second_gpu), engine, tuning.Store(path)).retried == 0
         again = tuning.tune(jobs(path, 1), engine, tuning.Store(path))
