@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -84,32 +84,37 @@ def test_scalars_of_a_call_are_kept_with_the_plan(folder: Path, planned: list[st
     assert len(planned) == 1
 
 
-def test_what_the_gpu_does_not_fit_is_planned_with_smaller_clusters(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def loading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], None]]:
+    """Replaces what loads a sequence on a GPU, for plans of a folder that is empty at first."""
+    monkeypatch.setattr(plan_cache, "require_gpu", lambda: SimpleNamespace(arch="sm_90a", name=""))
+    monkeypatch.setattr(plan_cache, "cache_folder", lambda: folder)
+
+    def by(loaded: Any) -> None:
+        monkeypatch.setattr(plan_cache, "load_sequence", loaded)
+        plan_cache.sequence_on_gpu.cache_clear()
+
+    yield by
+    plan_cache.sequence_on_gpu.cache_clear()
+
+
+def test_what_the_gpu_does_not_fit_is_planned_with_smaller_clusters(loading: Callable[[Any], None]) -> None:
     """A GPU that fits clusters of 5 blocks gets the best plan of at most 5; one that fits none, of none."""
-    p = norm_problem("softmax", (512, 262144), 1, "f32")
-    tried: list[int] = []
+    p, tried = norm_problem("softmax", (512, 262144), 1, "f32"), list[int]()
 
     def loaded(most: int, sequence: gpu.ReadySequence) -> None:
         tried.append(sequence.kernels[0].cluster[0])
         if tried[-1] > most:
             raise ResourceError("blocks per cluster", tried[-1], most)
 
-    monkeypatch.setattr(plan_cache, "require_gpu", lambda: SimpleNamespace(arch="sm_90a", name=""))
-    monkeypatch.setattr(plan_cache, "cache_folder", lambda: folder)
     for most, last in ((16, 16), (5, 4), (1, 1)):
         tried.clear()
-        monkeypatch.setattr(plan_cache, "load_sequence", partial(loaded, most))
-        plan_cache.sequence_on_gpu.cache_clear()
+        loading(partial(loaded, most))
         plan_cache.sequence_on_gpu("softmax", p, 0)
         assert tried[-1] == last and len(tried) <= 2
-    plan_cache.sequence_on_gpu.cache_clear()
 
 
-def test_a_gpu_that_keeps_fewer_blocks_gets_another_way(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_that_keeps_fewer_blocks_gets_another_way(loading: Callable[[Any], None]) -> None:
     """Where not all blocks of a launch are resident, two launches that need not wait."""
     p, tried = norm_problem("softmax", (1, 1 << 26), 1, "f32"), []
 
@@ -118,61 +123,51 @@ def test_a_gpu_that_keeps_fewer_blocks_gets_another_way(
         if any(tried[-1]):
             raise ResourceError("blocks that are resident", 264, 100)
 
-    monkeypatch.setattr(plan_cache, "require_gpu", lambda: SimpleNamespace(arch="sm_90a", name=""))
-    monkeypatch.setattr(plan_cache, "cache_folder", lambda: folder)
-    monkeypatch.setattr(plan_cache, "load_sequence", loaded)
     for _ in range(2):
         tried.clear()
-        plan_cache.sequence_on_gpu.cache_clear()
+        loading(loaded)
         plan_cache.sequence_on_gpu("softmax", p, 0)
         assert tried == [[False, True], [False, False]]
-    plan_cache.sequence_on_gpu.cache_clear()
+
+
+PERMUTE = problem_of("permute", (6, 40), (1, 0), "f32")
 
 
 def test_without_a_folder_everything_is_planned(planned: list[str]) -> None:
-    p = problem_of("permute", (6, 40), (1, 0), "f32")
-    assert ready(p, "sm_80", None) == ready(p, "sm_80", None)
+    assert ready(PERMUTE, "sm_80", None) == ready(PERMUTE, "sm_80", None)
     assert planned == ["permute_b32"] * 2
 
 
 def test_a_damaged_entry_is_planned_again(folder: Path, planned: list[str]) -> None:
-    p = problem_of("permute", (6, 40), (1, 0), "f32")
-    first = ready(p, "sm_80", folder)
-    path = folder / key_of(p, "sm_80")
+    first = ready(PERMUTE, "sm_80", folder)
+    path = folder / key_of(PERMUTE, "sm_80")
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert ready(p, "sm_80", folder) == first and path.read_bytes() == whole
+    assert ready(PERMUTE, "sm_80", folder) == first and path.read_bytes() == whole
     assert len(planned) == 2
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"kernels": None}, {"kernels": [{}]}, {"buffers": [["src", 1]]}, {"buffers": []},
-        {"scratch_bytes": "0"}, {"kernels": [1]},
-        {"kernels": [{"name": "k", "pointers": [5], "grid": [1, 1, 1], "threads": 32, "shared_bytes": 0,
-                      "image_bytes": 0}]},
-        {"kernels": [{"name": "k", "pointers": [], "grid": [1, 1, 1], "threads": 32, "shared_bytes": 0,
-                      "image_bytes": 0, "dependent": False, "scalars": [[0]]}]},
-    ],
+NO_KERNEL = {
+    "name": "k", "pointers": [], "grid": [1, 1, 1], "threads": 32, "shared_bytes": 0,
+    "image_bytes": 0,
+}  # fmt: skip
+CHANGES: tuple[dict[str, Any], ...] = (
+    {}, {"kernels": None}, {"kernels": [{}]}, {"buffers": [["src", 1]]}, {"buffers": []},
+    {"scratch_bytes": "0"}, {"kernels": [1]}, {"kernels": [{**NO_KERNEL, "pointers": [5]}]},
+    {"kernels": [{**NO_KERNEL, "dependent": False, "scalars": [[0]]}]},
 )  # fmt: skip
-def test_an_entry_of_other_fields_is_planned_again(
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_entry_of_other_fields_or_of_less_code_is_planned_again(
     folder: Path, planned: list[str], change: dict[str, Any]
 ) -> None:
-    p = problem_of("permute", (6, 40), (1, 0), "f32")
+    p = PERMUTE if change else SPLIT
     first, key = ready(p, "sm_80", folder), key_of(p, "sm_80")
     entry = gpu.cubin_cache.fetch_entry(folder, key)
     assert entry is not None
-    gpu.cubin_cache.store_entry(folder, key, {**entry[0], **change}, entry[1])
+    gpu.cubin_cache.store_entry(folder, key, {**entry[0], **change}, entry[1] if change else entry[1][:-1])
     assert ready(p, "sm_80", folder) == first and len(planned) == 2
-
-
-def test_an_entry_whose_code_is_cut_is_planned_again(folder: Path, planned: list[str]) -> None:
-    first, key = ready(SPLIT, "sm_80", folder), key_of(SPLIT, "sm_80")
-    entry = gpu.cubin_cache.fetch_entry(folder, key)
-    assert entry is not None
-    gpu.cubin_cache.store_entry(folder, key, entry[0], entry[1][:-1])
-    assert ready(SPLIT, "sm_80", folder) == first and len(planned) == 2
 
 
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path: Path, planned: list[str]) -> None:
