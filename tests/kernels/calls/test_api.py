@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -73,36 +74,22 @@ def test_arrays_go_through_the_simulator_where_that_is_asked_for(monkeypatch: py
         transpose(large, simulate=1)  # type: ignore[arg-type]
 
 
-def test_negative_axes_count_from_the_end() -> None:
-    x = np.arange(24).reshape(2, 3, 4)
-    assert np.array_equal(permute(x, (-1, 0, 1)), x.transpose(2, 0, 1))
-
-
-def test_transpose_reverses() -> None:
-    x = np.arange(24, dtype="u1").reshape(2, 3, 4)
-    assert np.array_equal(transpose(x), x.T)
+def test_axes_views_and_out_are_numpys() -> None:
+    x, view = (
+        np.arange(24, dtype="u1").reshape(2, 3, 4),
+        np.arange(600, dtype="f4").reshape(20, 30)[::-2, 3:17:3],
+    )
+    assert np.array_equal(permute(x, (-1, 0, 1)), x.transpose(2, 0, 1)) and np.array_equal(transpose(x), x.T)
     assert np.array_equal(transpose(x, (1, 0, 2)), x.transpose(1, 0, 2))
-
-
-def test_views_are_read_where_they_are() -> None:
-    x = np.arange(600, dtype="f4").reshape(20, 30)[::-2, 3:17:3]
-    assert np.array_equal(permute(x, (1, 0)), x.T)
-
-
-def test_out_is_written_and_returned() -> None:
-    x, out = np.arange(12, dtype="f4").reshape(3, 4), np.zeros((4, 6), "f4")[:, ::2]
-    assert permute(x, (1, 0), out) is out
-    assert np.array_equal(out, x.T)
+    assert np.array_equal(permute(view, (1, 0)), view.T)
+    y, out = np.arange(12, dtype="f4").reshape(3, 4), np.zeros((4, 6), "f4")[:, ::2]
+    assert permute(y, (1, 0), out) is out and np.array_equal(out, y.T)
+    assert np.array_equal(permute(Wrapped(y), (1, 0)), y.T)  # as of another library
 
 
 def test_an_empty_array_is_a_no_op() -> None:
     assert permute(np.zeros((3, 0, 2)), (2, 1, 0)).shape == (2, 0, 3)
     assert transpose(np.zeros((0,))).shape == (0,)
-
-
-def test_other_libraries_arrays_are_understood() -> None:
-    x = np.arange(12, dtype="f4").reshape(3, 4)
-    assert np.array_equal(permute(Wrapped(x), (1, 0)), x.T)
 
 
 def test_relayout_moves_between_formats() -> None:
@@ -115,29 +102,33 @@ def test_relayout_moves_between_formats() -> None:
     assert np.array_equal(relayout(y, blocked, nhwc), x)
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    x = np.zeros((3, 4), "f4")
-    with pytest.raises(ShapeError, match=r"axes \(0, 0\) are not a permutation"):
-        permute(x, (0, 0))
-    with pytest.raises(ShapeError, match=r"out has shape \(3, 4\); the result has \(4, 3\)"):
-        permute(x, (1, 0), np.zeros((3, 4), "f4"))
-    with pytest.raises(ArgumentTypeError, match="out holds float64, x float32"):
-        permute(x, (1, 0), np.zeros((4, 3), "f8"))
-    with pytest.raises(ArgumentTypeError, match="list is no array"):
-        permute([1, 2], (0,))
-    with pytest.raises(UnsupportedError, match="device of DLPack kind 10"):
-        permute(Elsewhere(), (0,))
-    with pytest.raises(UnsupportedError, match="elements of type"):
-        permute(np.zeros((2, 2), "S3"), (1, 0))
-    with pytest.raises(UnsupportedError, match="elements of type object"):
-        permute(np.zeros((2, 2), object), (1, 0))
-    for wrong in ([12], "12:1", 12, None):
-        with pytest.raises(ArgumentTypeError, match=r"src is .*: a layout is needed"):
-            relayout(x, wrong, Layout(12))  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match="takes a contiguous buffer"):
-        relayout(x.T, Layout(12), Layout(12))
-    with pytest.raises(ShapeError, match="needs 24 elements; its buffer has 12"):
-        relayout(x, Layout(24), Layout(24))
+X = np.zeros((3, 4), "f4")
+
+
+@each(
+    ("error", "said", "call"),
+    [
+        (ShapeError, r"axes \(0, 0\) are not a permutation", lambda: permute(X, (0, 0))),
+        (ShapeError, r"out has shape \(3, 4\)", lambda: permute(X, (1, 0), np.zeros((3, 4), "f4"))),
+        (ShapeError, "takes a contiguous buffer", lambda: relayout(X.T, Layout(12), Layout(12))),
+        (ShapeError, "needs 24 elements; its buffer has 12", lambda: relayout(X, Layout(24), Layout(24))),
+        (ArgumentTypeError, "out holds float64, x float32", lambda: permute(X, (1, 0), X.T.astype("f8"))),
+        (ArgumentTypeError, "list is no array", lambda: permute([1, 2], (0,))),
+        (UnsupportedError, "device of DLPack kind 10", lambda: permute(Elsewhere(), (0,))),
+        (UnsupportedError, "elements of type", lambda: permute(np.zeros((2, 2), "S3"), (1, 0))),
+        (UnsupportedError, "elements of type object", lambda: permute(np.zeros((2, 2), object), (1, 0))),
+    ],
+    ids=lambda x: str(x)[:40],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(error: Any, said: str, call: Callable[[], Any]) -> None:
+    with pytest.raises(error, match=said):
+        call()
+
+
+@each("wrong", [[12], "12:1", 12, None])
+def test_a_layout_is_needed(wrong: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"src is .*: a layout is needed"):
+        relayout(X, wrong, Layout(12))
 
 
 def test_out_of_another_type_is_refused_and_a_view_of_it_is_not() -> None:

@@ -11,15 +11,7 @@ import numpy as np
 import pytest
 
 import layoutalg
-from layoutalg import ops
-from layoutalg.errors import (
-    ArgumentTypeError,
-    LayoutAlgError,
-    NotInjectiveError,
-    ResourceError,
-    ShapeError,
-    UnsupportedError,
-)
+from layoutalg import errors, ops
 from layoutalg.kernels import plan_cache
 from layoutalg.kernels.calls import grouped_api
 from layoutalg.kernels.calls.grouped_api import MOST_GROUPS, grouped_matmul, plan_grouped_matmul
@@ -212,41 +204,37 @@ def test_plans_say_what_is_launched() -> None:
         assert str(other).startswith(f"{other.groups} groups on {other.arch}: a matmul for each, for ")
 
 
-REFUSED: dict[str, tuple[Any, type[LayoutAlgError], str]] = {
-    "too few rows": ([65, 0, 1, 63], ShapeError, "sizes are 129 rows together; a has 130"),
-    "too few groups": ([65, 0, 65], ShapeError, "sizes are of 3 groups; b has 4 matrices, one per group"),
-    "negative": ([65, -1, 1, 65], ShapeError, r"sizes\[1\] = -1: 0 rows or more are needed"),
-    "fractions": ([65, 0.5, 0, 64.5], ArgumentTypeError, "an integer per group is needed"),
-    "a number": (130, ArgumentTypeError, "sizes are 130: an integer per group is needed"),
-}
+A, B = made(SIZES, 16, 24)
+SQUARE = np.zeros((130, 16), "f2")
+REFUSED: dict[type[errors.LayoutAlgError], list[tuple[str, tuple[Any, ...]]]] = {
+    errors.ShapeError: [
+        ("129 rows together; a has 130", (A, B, [65, 0, 1, 63])),
+        ("of 3 groups; b has 4 matrices", (A, B, [65, 0, 65])), (r"sizes\[1\] = -1", (A, B, [65, -1, 1, 65])),
+        (r"\(m, k\) and \(groups, k, n\)", (A, B[0], SIZES)),
+        ("16 along a's last mode and 15 along the second of b", (A, B[:, 1:], SIZES)),
+    ],
+    errors.ArgumentTypeError: [
+        ("an integer per group", (A, B, [65, 0.5, 0, 64.5])), ("sizes are 130: an integer", (A, B, 130)),
+        ("both must be of one type", (A, B.astype("f4"), SIZES)),
+        ("out overlaps a", (SQUARE, np.zeros((4, 16, 16), "f2"), SIZES, SQUARE)),
+    ],
+    errors.NotInjectiveError: [("one place for two coordinates", (A, B, SIZES, np.broadcast_to(np.zeros((1, 24), "f2"), (130, 24))))],
+    errors.ResourceError: [
+        ("groups of a product", (A, np.broadcast_to(B[:1], (MOST_GROUPS + 1, 16, 24)), SIZES))
+    ],
+}  # fmt: skip
 
 
-@each("name", REFUSED)
-def test_sizes_are_refused_by_name(name: str) -> None:
-    sizes, error, text = REFUSED[name]
-    a, b = made(SIZES, 16, 24)
+@each(("error", "text", "given"), [(error, *row) for error, rows in REFUSED.items() for row in rows])
+def test_sizes_and_arrays_are_refused_by_name(error: Any, text: str, given: Any) -> None:
     with pytest.raises(error, match=text):
-        grouped_matmul(a, b, sizes)
+        grouped_matmul(*given)
 
 
-def test_arrays_are_refused_by_name() -> None:
-    a, b = made(SIZES, 16, 24)
-    with pytest.raises(ShapeError, match=r"\(m, k\) and \(groups, k, n\) are multiplied"):
-        grouped_matmul(a, b[0], SIZES)
-    with pytest.raises(ShapeError, match="16 along a's last mode and 15 along the second of b"):
-        grouped_matmul(a, b[:, 1:], SIZES)
-    with pytest.raises(ArgumentTypeError, match="both must be of one type"):
-        grouped_matmul(a, b.astype("f4"), SIZES)
-    with pytest.raises(ArgumentTypeError, match="out overlaps a"):
-        square = np.zeros((130, 16), "f2")
-        grouped_matmul(square, np.zeros((4, 16, 16), "f2"), SIZES, square)
-    with pytest.raises(NotInjectiveError):
-        grouped_matmul(a, b, SIZES, np.broadcast_to(np.zeros((1, 24), "f2"), (130, 24)))
-    with pytest.raises(ResourceError, match="groups of a product"):
-        grouped_matmul(a, np.broadcast_to(b[:1], (MOST_GROUPS + 1, 16, 24)), SIZES)
-    with simulated_gpu("sm_90") as gpu, pytest.raises(UnsupportedError, match="copy=True moves it first"):
-        x, w = on_gpu(gpu, a, "float16"), on_gpu(gpu, np.repeat(b, 2, 2), "float16")
+def test_what_no_kernel_reads_is_copied_unless_that_is_refused_and_no_k_has_no_plan() -> None:
+    with simulated_gpu("sm_90") as gpu, pytest.raises(errors.UnsupportedError, match="copy=True moves it"):
+        x, w = on_gpu(gpu, A, "float16"), on_gpu(gpu, np.repeat(B, 2, 2), "float16")
         apart = HostArray(gpu.device, w.raw, 0, w.dtype, (4, 16, 24), (1536, 96, 4))
         grouped_matmul(x, apart, SIZES, copy=False)
-    with pytest.raises(ShapeError, match="has no elements to add up"):
-        plan_grouped_matmul(a[:, :0], b[:, :0])
+    with pytest.raises(errors.ShapeError, match="has no elements to add up"):
+        plan_grouped_matmul(A[:, :0], B[:, :0])

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
 
+from layoutalg import errors
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.errors import (
-    ArgumentTypeError,
-    LayoutAlgError,
-    NotInjectiveError,
-    ResourceError,
-    ShapeError,
-    UnsupportedError,
-)
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.calls.arrays import MOST_SIMULATED, View, form_of
 from layoutalg.kernels.calls.product_api import MOST_PRODUCTS, _compute, chunks, matmul
@@ -36,15 +30,20 @@ NUMPY = tuple(kind for kind in products.KINDS if kind != "bfloat16")
 @each("seed", range(300))
 def test_random_products_are_their_definition(seed: int) -> None:
     case = products.draw(seed, kinds=NUMPY)
-    wrong = products.run(case, Numpy())
-    assert not wrong, f"{case}: {wrong}"
+    assert not (wrong := products.run(case, Numpy())), f"{case}: {wrong}"
 
 
 @each("seed", range(100), sample=4)
 def test_random_products_are_their_definition_in_the_simulator(seed: int) -> None:
     case = products.draw(seed, kinds=NUMPY, most=24, most_elems=8000)
-    wrong = products.run(case, Numpy(), simulate=True)
-    assert not wrong, f"{case}: {wrong}"
+    assert not (wrong := products.run(case, Numpy(), simulate=True)), f"{case}: {wrong}"
+
+
+@each("seed", range(40), sample=4)
+def test_random_products_are_their_definition_by_the_code_of_a_gpu(seed: int) -> None:
+    case = products.draw(seed, most=30, most_elems=8000)
+    with simulated_gpu("sm_90") as gpu:
+        assert not (wrong := products.run(case, Host(gpu))), f"{case}: {wrong}"
 
 
 @pytest.mark.parametrize("modes", [1, 2, 3])
@@ -59,19 +58,10 @@ def test_kernels_for_any_batch_address_all_of_it(modes: int, dtype: str) -> None
     assert f"batch_at{modes - 1}" in to_cuda(kernel)
 
 
-@each("seed", range(40), sample=4)
-def test_random_products_are_their_definition_by_the_code_of_a_gpu(seed: int) -> None:
-    case = products.draw(seed, most=30, most_elems=8000)
-    with simulated_gpu("sm_90") as gpu:
-        wrong = products.run(case, Host(gpu))
-    assert not wrong, f"{case}: {wrong}"
-
-
 def test_the_judge_sees_what_is_wrong() -> None:
     """A result that is off, and a byte beside one that is written."""
-    case = next(
-        c for c in map(products.draw, range(100)) if "out" in c.arrays and c.shape and 0 not in c.shape
-    )
+    drawn = map(products.draw, range(100))
+    case = next(c for c in drawn if "out" in c.arrays and c.shape and 0 not in c.shape)
     made = products.make(case)
     exact, _ = products.expected(case, made)
     right = products.bits(exact, case.result)
@@ -86,18 +76,12 @@ def test_the_judge_sees_what_is_wrong() -> None:
 
 def arrays(gpu: HostGpu, *shapes: tuple[int, ...], kind: str = "float32") -> list[HostArray]:
     """Dense arrays of ones on a GPU that is host memory."""
-    found = []
+    found, size = [], products.NBYTES[kind]
     for shape in shapes:
-        found.append(
-            gpu.array(allocation(8 * int(np.prod(shape, dtype=int)) + 16), 0, kind, shape, dense(shape, kind))
-        )
+        strides = tuple(size * prod(shape[i + 1 :]) for i in range(len(shape)))
+        found.append(gpu.array(allocation(8 * prod(shape) + 16), 0, kind, shape, strides))
         found[-1].fill(1)
     return found
-
-
-def dense(shape: tuple[int, ...], kind: str) -> tuple[int, ...]:
-    size = products.NBYTES[kind]
-    return tuple(size * int(np.prod(shape[i + 1 :], dtype=int)) for i in range(len(shape)))
 
 
 # --- numpy.matmul's shapes -----------------------------------------------------------------------------
@@ -136,7 +120,7 @@ def test_what_numpy_refuses_is_refused(a: tuple[int, ...], b: tuple[int, ...]) -
     x, y = np.ones(a, "f4"), np.ones(b, "f4")
     with pytest.raises(ValueError):
         np.matmul(x, y)
-    with pytest.raises(ShapeError) as raised:
+    with pytest.raises(errors.ShapeError) as raised:
         matmul(x, y)
     if a and b:
         assert f"a has shape {a}, b {b}: " in str(raised.value)
@@ -240,10 +224,8 @@ def test_more_products_than_a_launch_has_are_several_launches() -> None:
         at = {x: n // 4 for x, n in further.items()}
         for i, j in ((0, 0), (first.extent - 1, second.extent - 1)):
             d = at["d"] + i * first.d + j * second.d
-            assert (at["a"] + i * first.a, at["b"] + j * second.b) == (
-                d // 70_000 * 900,
-                d % 70_000 // 16 * 8,
-            )
+            places_of_d = d // 70_000 * 900, d % 70_000 // 16 * 8
+            assert (at["a"] + i * first.a, at["b"] + j * second.b) == places_of_d
         places.add(at["d"])
     assert len(places) == len(found)
 
@@ -272,151 +254,92 @@ def test_what_no_kernel_reads_is_copied_unless_that_is_refused(name: str, make: 
         x = gpu.array(raw, 0, "float32", (6, 6), (24, 4))
         step = gpu.array(raw, 1024, "float32", (6, 6), (96, 8))
         apart = gpu.array(raw, 2048, "float32", (6,), (8,))
-        with pytest.raises(UnsupportedError, match=rf"{name} of f32 has shape .* copy=True moves it first"):
+        with pytest.raises(
+            errors.UnsupportedError, match=rf"{name} of f32 has shape .* copy=True moves it first"
+        ):
             make(matmul, x, apart, step)
         make(lambda *given, copy, **rest: matmul(*given, **rest), x, apart, step)
         turned = gpu.array(raw, 1024, "float32", (6, 6), (4, 24))
         assert matmul(turned, turned, copy=False).shape == (6, 6)
 
 
-REFUSALS: list[tuple[type[LayoutAlgError], str, Callable[[], Any]]] = [
-    (ArgumentTypeError, "list is no array", lambda: matmul([[1.0]], X)),
-    (
-        ArgumentTypeError,
-        "a holds float32, b float64: both must be of one type, such as float64",
-        lambda: matmul(X, X.astype("f8")),
-    ),
-    (
-        ArgumentTypeError,
-        "a holds float16, b int8: both must be of one type, such as float16",
-        lambda: matmul(X.astype("f2"), S8),
-    ),
-    (
-        UnsupportedError,
-        "a holds int16 elements, .* convert it to float32 first",
-        lambda: matmul(X.astype("i2"), X),
-    ),
-    (
-        UnsupportedError,
-        "b holds complex64 elements, .* to float32, part by part, first",
-        lambda: matmul(X, X.astype("c8")),
-    ),
-    (UnsupportedError, "a holds bool elements, .* convert it to int8 first", lambda: matmul(X > 0, X)),
-    (UnsupportedError, "a holds >f4 elements", lambda: matmul(X.astype(">f4"), X)),
-    (ShapeError, "a has no modes", lambda: matmul(X[0, 0, ...], X)),
-    (
-        ShapeError,
-        r"a has shape \(6, 5\), b \(6, 6\): 5 along a's last mode and 6 along the last but one of b",
-        lambda: matmul(X[:, :5], X),
-    ),
-    (
-        ShapeError,
-        r"their batches \(2,\) and \(3,\) do not broadcast",
-        lambda: matmul(np.ones((2, 4, 4), "f4"), np.ones((3, 4, 4), "f4")),
-    ),
-    (ShapeError, r"out has shape \(6, 5\); the product has \(6, 6\)", lambda: matmul(X, X, X[:, :5].copy())),
-    (
-        ArgumentTypeError,
-        "out holds float64; this product of float32 is float32",
-        lambda: matmul(X, X, X.astype("f8")),
-    ),
-    (
-        ArgumentTypeError,
-        "out holds float16; this product of float16 is float32",
-        lambda: matmul(X.astype("f2"), X.astype("f2"), X.astype("f2"), out_dtype="f32"),
-    ),
-    (ArgumentTypeError, "out is read-only", lambda: matmul(X, X, READ_ONLY)),
-    (ArgumentTypeError, "out overlaps a: ", lambda: matmul(X, X.copy(), X)),
-    (ArgumentTypeError, "out overlaps b: ", lambda: matmul(X[:3].copy(), X, X[3:])),
-    (
-        ArgumentTypeError,
-        "out overlaps c: .*; c may be out itself",
-        lambda: (lambda d: matmul(X, X, d[1:], beta=1, c=d[:-1]))(np.ones((7, 6), "f4")),
-    ),
-    (
-        NotInjectiveError,
-        "one place for two coordinates",
-        lambda: matmul(X, X, np.lib.stride_tricks.as_strided(np.zeros(6, "f4"), (6, 6), (0, 4))),
-    ),
-    (ArgumentTypeError, "c is given and beta is 0", lambda: matmul(X, X, c=X)),
-    (ArgumentTypeError, "beta is 2 and no c is given", lambda: matmul(X, X, beta=2)),
-    (
-        ArgumentTypeError,
-        "c holds float64, the result float32",
-        lambda: matmul(X, X, c=X.astype("f8"), beta=1),
-    ),
-    (
-        ShapeError,
-        r"c has shape \(5, 6\), which does not broadcast to the product's \(6, 6\)",
-        lambda: matmul(X, X, c=X[:5], beta=1),
-    ),
-    (
-        ShapeError,
-        r"bias has shape \(4,\); \(6,\) adds a number per column of the 5 x 6 product, \(5, 1\) one per row",
-        lambda: matmul(X[:5], X, bias=X[0, :4]),
-    ),
-    (
-        ArgumentTypeError,
-        "bias holds float32, the result float16",
-        lambda: matmul(X.astype("f2"), X.astype("f2"), bias=X[0]),
-    ),
-    (ArgumentTypeError, "alpha is '2': a number is needed", lambda: matmul(X, X, alpha="2")),  # type: ignore[arg-type]
-    (ArgumentTypeError, r"alpha is \[2\]: a number is needed", lambda: matmul(X, X, alpha=[2])),  # type: ignore[arg-type]
-    (ShapeError, "alpha is 0.5: s8 has integer sums", lambda: matmul(S8, S8, alpha=0.5)),
-    (UnsupportedError, "activation 'tanh'", lambda: matmul(X, X, activation="tanh")),
-    (ArgumentTypeError, "activation is 3: a name or None", lambda: matmul(X, X, activation=3)),  # type: ignore[arg-type]
-    (UnsupportedError, "gelu of s32", lambda: matmul(S8, S8, activation="gelu")),
-    (
-        UnsupportedError,
-        "a product of float32 as float16: float32 is accepted",
-        lambda: matmul(X, X, out_dtype="f2"),
-    ),
-    (
-        UnsupportedError,
-        "a product of int8 as int8: int32 is accepted",
-        lambda: matmul(S8, S8, out_dtype=np.int8),
-    ),
-    (ArgumentTypeError, "dtype 'what': a type such as 'float32'", lambda: matmul(X, X, out_dtype="what")),
-    (UnsupportedError, "tf32 of float64 elements", lambda: matmul(X.astype("f8"), X.astype("f8"), tf32=True)),
-    (ArgumentTypeError, "tf32 is 1: True or False", lambda: matmul(X, X, tf32=1)),  # type: ignore[arg-type]
-    (
-        ResourceError,
-        f"the limit is {MOST_SIMULATED}",
-        lambda: matmul(np.ones((300, 300), "f4"), np.ones((300, 2), "f4"), simulate=True),
-    ),
-]
+F2, F8 = X.astype("f2"), X.astype("f8")
+ONTO_ITSELF = np.lib.stride_tricks.as_strided(np.zeros(6, "f4"), (6, 6), (0, 4))
+SEVEN = np.ones((7, 6), "f4")
+
+REFUSALS: dict[type[errors.LayoutAlgError], list[tuple[str, tuple[Any, ...], dict[str, Any]]]] = {
+    errors.ArgumentTypeError: [
+        ("list is no array", ([[1.0]], X), {}), ("float32, b float64: .* such as float64", (X, F8), {}),
+        ("float16, b int8: .* such as float16", (F2, S8), {}),
+        ("out holds float64; this product of float32 is float32", (X, X, F8), {}),
+        ("out holds float16; this product of float16 is float32", (F2, F2, F2), {"out_dtype": "f32"}),
+        ("out is read-only", (X, X, READ_ONLY), {}), ("out overlaps a: ", (X, X.copy(), X), {}),
+        ("out overlaps b: ", (X[:3].copy(), X, X[3:]), {}),
+        ("out overlaps c: .*; c may be out itself", (X, X, SEVEN[1:]), {"beta": 1, "c": SEVEN[:-1]}),
+        ("c is given and beta is 0", (X, X), {"c": X}), ("beta is 2 and no c is given", (X, X), {"beta": 2}),
+        ("c holds float64, the result float32", (X, X), {"c": F8, "beta": 1}),
+        ("bias holds float32, the result float16", (F2, F2), {"bias": X[0]}),
+        ("alpha is '2': a number", (X, X), {"alpha": "2"}),
+        (r"alpha is \[2\]: a number", (X, X), {"alpha": [2]}),
+        ("activation is 3: a name or None", (X, X), {"activation": 3}), ("tf32 is 1", (X, X), {"tf32": 1}),
+        ("dtype 'what': a type such as 'float32'", (X, X), {"out_dtype": "what"}),
+    ],
+    errors.UnsupportedError: [
+        ("a holds int16 .* convert it to float32 first", (X.astype("i2"), X), {}),
+        ("b holds complex64 .* to float32, part by part, first", (X, X.astype("c8")), {}),
+        ("a holds bool .* convert it to int8 first", (X > 0, X), {}),
+        ("a holds >f4 elements", (X.astype(">f4"), X), {}),
+        ("activation 'tanh'", (X, X), {"activation": "tanh"}),
+        ("gelu of s32", (S8, S8), {"activation": "gelu"}),
+        ("of float32 as float16: float32 is accepted", (X, X), {"out_dtype": "f2"}),
+        ("of int8 as int8: int32 is accepted", (S8, S8), {"out_dtype": np.int8}),
+        ("tf32 of float64 elements", (F8, F8), {"tf32": True}),
+    ],
+    errors.ShapeError: [
+        ("a has no modes", (X[0, 0, ...], X), {}),
+        (r"\(6, 5\), b \(6, 6\): 5 along a's last mode and 6 along the last but one of b", (X[:, :5], X), {}),
+        (r"\(2,\) and \(3,\) do not broadcast", (np.ones((2, 4, 4), "f4"), np.ones((3, 4, 4), "f4")), {}),
+        (r"out has shape \(6, 5\); the product has \(6, 6\)", (X, X, X[:, :5].copy()), {}),
+        (r"c has shape \(5, 6\), which .* the product's \(6, 6\)", (X, X), {"c": X[:5], "beta": 1}),
+        (r"\(4,\); \(6,\) adds a number per column of the 5 x 6 product, \(5, 1\) one per row", (X[:5], X),
+         {"bias": X[0, :4]}),
+        ("alpha is 0.5: s8 has integer sums", (S8, S8), {"alpha": 0.5}),
+    ],
+    errors.NotInjectiveError: [("one place for two coordinates", (X, X, ONTO_ITSELF), {})],
+    errors.ResourceError: [
+        (f"the limit is {MOST_SIMULATED}", (np.ones((300, 300), "f4"), np.ones((300, 2), "f4")),
+         {"simulate": True})
+    ],
+}  # fmt: skip
 
 
-@each(("kind", "said", "call"), REFUSALS)
-def test_what_a_product_cannot_take_is_refused(
-    kind: type[Exception], said: str, call: Callable[[], Any]
-) -> None:
+@each(
+    ("kind", "said", "given", "options"), [(kind, *row) for kind, rows in REFUSALS.items() for row in rows],
+    ids=lambda x: str(x)[:40],
+)  # fmt: skip
+def test_what_a_product_cannot_take_is_refused(kind: Any, said: str, given: Any, options: Any) -> None:
     with pytest.raises(kind, match=said):
-        call()
+        matmul(*given, **options)
 
 
 def test_arrays_of_several_devices_and_libraries_are_refused() -> None:
     with simulated_gpu("sm_80") as gpu, simulated_gpu("sm_80") as other:
         (x,), (y,) = arrays(gpu, (6, 6)), arrays(other, (6, 6))
         for left, right in ((x, X), (X, x), (x, y)):
-            with pytest.raises(ArgumentTypeError, match=r"b is .*, a .*: both must be of one library"):
+            with pytest.raises(errors.ArgumentTypeError, match=r"b is .*, a .*: both must be of one library"):
                 matmul(left, right)
-        with pytest.raises(ArgumentTypeError, match=r"out is .*, a .*: both must be"):
+        with pytest.raises(errors.ArgumentTypeError, match=r"out is .*, a .*: both must be"):
             matmul(x, x, np.zeros((6, 6), "f4"))
     with simulated_gpu("sm_80") as gpu:
         (x,) = arrays(gpu, (6, 6))
-        with pytest.raises(ArgumentTypeError, match="simulate=True is for arrays on the CPU"):
+        with pytest.raises(errors.ArgumentTypeError, match="simulate=True is for arrays on the CPU"):
             matmul(x, x, simulate=True)
 
 
 def test_an_architecture_without_the_instruction_is_named() -> None:
     with planning_gpu("sm_75") as gpu:
-        (x,) = arrays(gpu, (16, 16), kind="bfloat16")
-        with pytest.raises(UnsupportedError, match="needs sm_80; sm_75 does not have it"):
-            matmul(x, x)
-        (y,) = arrays(gpu, (16, 16))
-        assert matmul(y, y).shape == (16, 16)
-        (half,) = arrays(gpu, (16, 16), kind="float16")
-        assert matmul(half, half).shape == (16, 16)  # by gemm-sm75
-        with pytest.raises(UnsupportedError, match="needs sm_80; sm_75 does not have it"):
-            matmul(y, y, tf32=True)
+        (x,), (y,), (half,) = (arrays(gpu, (16, 16), kind=k) for k in ("bfloat16", "float32", "float16"))
+        assert matmul(y, y).shape == matmul(half, half).shape == (16, 16)  # halves by gemm-sm75
+        for refused, options in ((x, {}), (y, {"tf32": True})):
+            with pytest.raises(errors.UnsupportedError, match="needs sm_80; sm_75 does not have it"):
+                matmul(refused, refused, **options)
