@@ -13,8 +13,7 @@ from layoutalg.codegen.instr import decode, encode
 from layoutalg.codegen.printing.cuda import print_kernel
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, is_dynamic, lower
 from layoutalg.codegen.sim import Simulation, simulate
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
-from layoutalg.kernels.gemm.work.groups import grouped
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem, grouped, matrices, scalar_words
 from tests.hostshim import run_cuda_text
 
 CARRIER = {"f16": "u2", "bf16": "u2", "tf32": "u4", "f32": "u4", "f64": "u8", "s8": "u1", "s32": "u4"}

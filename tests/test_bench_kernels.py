@@ -97,10 +97,8 @@ def test_other_machine_code_of_equal_results_passes_where_it_is_faster(
     asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(bounded(plan(TRANSPOSE)), 0.4))
     status, gpu = asked.run(monkeypatch)
     out = capsys.readouterr().out
-    assert status == 0
-    assert "| turned | 500.00 | 400.00 | 1.250 A/A 1.000 |" in out
-    assert "1 timed: 1.250 to 1.250, 0 under 0.98" in out
-    assert "geometric mean of all 1.2500" in out
+    assert status == 0 and "| turned | 500.00 | 400.00 | 1.250 A/A 1.000 |" in out
+    assert "1 timed: 1.250 to 1.250, 0 under 0.98" in out and "geometric mean of all 1.2500" in out
     assert len(gpu.launched) >= 3 * bench_kernels.ROUNDS
 
 
@@ -112,9 +110,7 @@ def test_a_slower_kernel_is_timed_again_and_fails(
     asked.add("turned", asked.side(plan(TRANSPOSE), 0.6), asked.side(bounded(plan(TRANSPOSE)), 0.625))
     status, gpu = asked.run(monkeypatch)
     out = capsys.readouterr().out
-    assert status == 1
-    assert "0.960 A/A 1.000 first 0.960 |" in out
-    assert "slower: turned: 0.960" in out
+    assert status == 1 and "0.960 A/A 1.000 first 0.960 |" in out and "slower: turned: 0.960" in out
     assert len(gpu.launched) >= 3 * bench_kernels.ROUNDS + 2 * 13
 
 
@@ -124,8 +120,7 @@ def test_other_results_fail(
     wrong = plan(COPY)
     asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(wrong, 0.5))
     status, _ = asked.run(monkeypatch)
-    assert status == 1
-    assert "bytes of the results differ" in capsys.readouterr().out
+    assert status == 1 and "bytes of the results differ" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -156,8 +151,7 @@ def test_equal_machine_code_counts_as_one_and_is_timed_beside_itself(
         asked.add(name, asked.side(plan(case), 0.5), asked.side(plan(case), 0.5))
     status, _ = asked.run(monkeypatch)
     out = capsys.readouterr().out
-    assert status == 0
-    assert out.count("equal, A/A 1.000") == 3
+    assert status == 0 and out.count("equal, A/A 1.000") == 3
     assert "A/A of 3: 1.000 to 1.000, mean 1.0000" in out
     assert "3 with equal machine code; geometric mean of all 1.0000" in out
 
@@ -181,16 +175,14 @@ def test_a_case_that_this_tree_lost_fails_and_one_that_is_new_does_not(
     assert asked.run(monkeypatch)[0] == 0
     assert "1 cases that the older tree does not compute: new" in capsys.readouterr().out
     asked.add("lost", asked.side(plan(COPY), 0.5), {"raised": "KeyError: 'x'"})
-    assert asked.run(monkeypatch)[0] == 1
-    assert "lost: now: KeyError: 'x'" in capsys.readouterr().out
+    assert asked.run(monkeypatch)[0] == 1 and "lost: now: KeyError: 'x'" in capsys.readouterr().out
 
 
 def test_what_there_was_no_time_for_fails(
     asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(bounded(plan(TRANSPOSE)), 0.4))
-    assert asked.run(monkeypatch, -1.0)[0] == 1
-    assert "1 cases were not timed" in capsys.readouterr().out
+    assert asked.run(monkeypatch, -1.0)[0] == 1 and "1 cases were not timed" in capsys.readouterr().out
 
 
 @pytest.mark.deep
@@ -202,14 +194,9 @@ def test_both_steps_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytes
     folder = tmp_path / "kernels"
     kernel_images.prepared(folder, cases, kernel_images.ROOT, "any")
     turned, total, none, again = pairs(folder)
-    assert turned.equal
-    assert total.equal
-    assert again.base == turned.base
-    assert not none.equal
-    assert none.raised.startswith("base: ShapeError: m = 0")
-    assert not none.only_before
-    assert len([*folder.glob("*.cubin")]) == 3
-    assert folder.stat().st_mode & 0o77 == 0
+    assert turned.equal and total.equal and again.base == turned.base and not none.equal
+    assert none.raised.startswith("base: ShapeError: m = 0") and not none.only_before
+    assert len([*folder.glob("*.cubin")]) == 3 and folder.stat().st_mode & 0o77 == 0
     assert all(path.stat().st_mode & 0o77 == 0 for path in folder.iterdir())
     (folder / "mine.txt").touch()
     with pytest.raises(SystemExit, match="is not empty"):
@@ -233,8 +220,7 @@ def test_without_a_gpu_the_second_step_says_so(tmp_path: Path, capsys: pytest.Ca
 def test_the_process_of_a_tree_imports_that_tree(tmp_path: Path) -> None:
     command = [sys.executable, str(Path(kernel_images.__file__)), str(tmp_path), "no adapter", str(tmp_path)]
     ran = subprocess.run(command, input="[]", capture_output=True, text=True, check=False)
-    assert ran.returncode == 1
-    assert f"not from {tmp_path}" in ran.stderr
+    assert ran.returncode == 1 and f"not from {tmp_path}" in ran.stderr
 
 
 def test_the_frozen_cases_and_further_ones_are_asked_for_once() -> None:

@@ -415,8 +415,7 @@ def test_a_row_has_what_was_read_while_each_contender_ran(standin: Standin) -> N
     ours, cublas = found.run.conditions["ours"], found.run.conditions["cublas"]
     assert [ours.sm_mhz, cublas.sm_mhz] == [(1999, 1999, 1999), (1998, 1998, 1998)]
     assert (ours.names, ours.held_back, cublas.names, cublas.held_back) == ((), 0, ("power cap",), 1)
-    assert not ours.memory_mhz and found.run.unread == ""
-    assert found.run.joules == {"ours": 2.0, "cublas": 2.0}
+    assert not ours.memory_mhz and found.run.unread == "" and found.run.joules == {"ours": 2.0, "cublas": 2.0}
     assert found.per_joule("ours") == 2 * 64**3 / 2.0
     assert standin.counts == [250, 1000, 125, 500]  # a second of 1 ms and of 2 ms each, behind a quarter
 

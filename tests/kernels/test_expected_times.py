@@ -13,8 +13,7 @@ from layoutalg.codegen import instr
 from layoutalg.codegen.costs import STATED, traffic, uncounted, unstated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.errors import LayoutAlgError, UnsupportedError
-from layoutalg.kernels import FAMILIES, plan_grouped_matmul, plan_matmul
-from layoutalg.kernels.family import Family
+from layoutalg.kernels import FAMILIES, Family, plan_grouped_matmul, plan_matmul
 from layoutalg.kernels.tuning import Job, build, check_modelled, fitted_rates, jobs_of, model_place
 from layoutalg.kernels.tuning.jobs import by_model, counters_of, modelled_ns
 from layoutalg.kernels.tuning.keys import called_sequence

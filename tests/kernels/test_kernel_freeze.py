@@ -35,8 +35,7 @@ def needs_the_same_compiler() -> None:
 
 def test_the_file_has_every_case_of_the_bench_and_those_drawn() -> None:
     drawn_cases = drawn(STORED["seed"], STORED["drawn"])
-    assert len(drawn_cases) == 60
-    assert len({case["family"] for case in drawn_cases}) == 11
+    assert len(drawn_cases) == 60 and len({case["family"] for case in drawn_cases}) == 11
     assert [label(one["case"]) for one in CASES] == [label(case) for case in (*benched(), *drawn_cases)]
 
 
@@ -108,8 +107,7 @@ def test_another_prediction_fails_and_one_that_was_refused_may_be_made() -> None
 def test_a_case_that_raises_is_a_difference() -> None:
     before = {"case": {"family": "softmax", "shape": [2, 3], "axes": [7], "dtype": "f32"}}
     (found,) = freeze.compared([before], code=False)
-    assert found.fails
-    assert found.now.startswith("ShapeError: axis 7")
+    assert found.fails and found.now.startswith("ShapeError: axis 7")
 
 
 def test_some_cases_are_written_and_the_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,8 +116,7 @@ def test_some_cases_are_written_and_the_others_stay(tmp_path: Path, monkeypatch:
     line = next(line for line in text.splitlines() if '"max","shape":[1216,1696]' in line)
     monkeypatch.setattr(freeze, "STORED", tmp_path / "stored.json")
     freeze.STORED.write_text(text.replace(line, line.replace('"spill_bytes":0', '"spill_bytes":4')))
-    assert freeze.main(["--write", "--only", only]) == 0
-    assert freeze.STORED.read_text(encoding="utf-8") == text
+    assert freeze.main(["--write", "--only", only]) == 0 and freeze.STORED.read_text(encoding="utf-8") == text
 
 
 def test_the_hot_loop_of_what_multiplies_nothing_has_the_most_accesses() -> None:
@@ -136,6 +133,5 @@ def test_the_hot_loop_of_what_multiplies_nothing_has_the_most_accesses() -> None
                 /*0060*/   EXIT ;
     """)
     loop = freeze.hot_loop(function)
-    assert len(loop) == 5
-    assert freeze.memory_classes(loop) == {"LDG.128": 1, "STS.64": 1}
+    assert len(loop) == 5 and freeze.memory_classes(loop) == {"LDG.128": 1, "STS.64": 1}
     assert freeze.hot_loop(parse_sass("        .text.k:\n        /*0000*/   EXIT ;")[0]) == ()

@@ -15,13 +15,11 @@ from typing import Any
 import pytest
 
 import layoutalg
-from layoutalg.codegen import gpu
-from layoutalg.codegen.instr import LDG, STG, Instr, updated
+from layoutalg.codegen import LDG, STG, Instr, gpu, updated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
 from layoutalg.errors import ResourceError
-from layoutalg.kernels import FAMILIES, plan_cache
-from layoutalg.kernels.family import Candidate, Family
+from layoutalg.kernels import FAMILIES, Candidate, Family, plan_cache
 from layoutalg.kernels.gemm.problem import scalar_words
 from layoutalg.kernels.identity import code_id
 from layoutalg.kernels.plan_cache import plan_key
@@ -134,8 +132,7 @@ PERMUTE = problem_of("permute", (6, 40), (1, 0), "f32")
 
 
 def test_without_a_folder_everything_is_planned(planned: list[str]) -> None:
-    assert ready(PERMUTE, "sm_80", None) == ready(PERMUTE, "sm_80", None)
-    assert planned == ["permute_b32"] * 2
+    assert ready(PERMUTE, "sm_80", None) == ready(PERMUTE, "sm_80", None) and planned == ["permute_b32"] * 2
 
 
 def test_a_damaged_entry_is_planned_again(folder: Path, planned: list[str]) -> None:
@@ -143,8 +140,7 @@ def test_a_damaged_entry_is_planned_again(folder: Path, planned: list[str]) -> N
     path = folder / key_of(PERMUTE, "sm_80")
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert ready(PERMUTE, "sm_80", folder) == first and path.read_bytes() == whole
-    assert len(planned) == 2
+    assert ready(PERMUTE, "sm_80", folder) == first and path.read_bytes() == whole and len(planned) == 2
 
 
 NO_KERNEL = {

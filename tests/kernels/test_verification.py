@@ -17,9 +17,8 @@ from layoutalg.errors import MismatchError, ShapeError, SimulationError, Unsuppo
 from layoutalg.kernels import FAMILIES, Family, verification, verify
 from layoutalg.kernels.elements import bits_of
 from layoutalg.kernels.family import Expected
+from layoutalg.kernels.gemm import GemmProblem, Sm80Config, gemm_problem, matrices, scalar_words
 from layoutalg.kernels.gemm.family import ALPHA, BETA, definition, operands
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
-from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS

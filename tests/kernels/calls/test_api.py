@@ -50,8 +50,7 @@ def test_permute_is_numpys(shape: tuple[int, ...], dtype: str, simulate: bool) -
     x = rng.integers(0, 100, shape).astype(dtype)
     axes = tuple(rng.permutation(len(shape)).tolist())
     y = permute(x, axes, simulate=simulate)
-    assert y.dtype == x.dtype and y.flags.c_contiguous
-    assert np.array_equal(y, x.transpose(axes))
+    assert y.dtype == x.dtype and y.flags.c_contiguous and np.array_equal(y, x.transpose(axes))
 
 
 def test_arrays_go_through_the_simulator_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,8 +97,7 @@ def test_relayout_moves_between_formats() -> None:
     x = np.arange(5376, dtype="u2")
     expected = x.reshape(2, 6, 7, 2, 32).transpose(0, 3, 1, 2, 4).ravel()
     y = layoutalg.relayout(x.reshape(2, 6, 7, 64), nhwc, blocked)
-    assert np.array_equal(y, expected)
-    assert np.array_equal(relayout(y, blocked, nhwc), x)
+    assert np.array_equal(y, expected) and np.array_equal(relayout(y, blocked, nhwc), x)
 
 
 X = np.zeros((3, 4), "f4")
@@ -165,9 +163,7 @@ def test_more_elements_than_memory_are_refused() -> None:
     st.sampled_from([1, 2, 4, 8, 16]),
     st.tuples(st.integers(0, 15), st.integers(0, 15)),
 )
-def test_problems_in_bytes_move_the_bytes(
-    modes: list[tuple[int, int]], itemsize: int, starts: tuple[int, int]
-) -> None:
+def test_problems_in_bytes_move_the_bytes(modes: Any, itemsize: int, starts: tuple[int, int]) -> None:
     """`problem_of` against its definition: every byte of every element goes to its place."""
     shape = tuple(n for n, _ in modes)
     src = tuple(d for _, d in modes)

@@ -218,7 +218,9 @@ REFUSED: dict[type[errors.LayoutAlgError], list[tuple[str, tuple[Any, ...]]]] = 
         ("both must be of one type", (A, B.astype("f4"), SIZES)),
         ("out overlaps a", (SQUARE, np.zeros((4, 16, 16), "f2"), SIZES, SQUARE)),
     ],
-    errors.NotInjectiveError: [("one place for two coordinates", (A, B, SIZES, np.broadcast_to(np.zeros((1, 24), "f2"), (130, 24))))],
+    errors.NotInjectiveError: [
+        ("one place for two", (A, B, SIZES, np.broadcast_to(np.zeros((1, 24), "f2"), (130, 24))))
+    ],
     errors.ResourceError: [
         ("groups of a product", (A, np.broadcast_to(B[:1], (MOST_GROUPS + 1, 16, 24)), SIZES))
     ],

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from layoutalg.kernels.calls.product_api import matmul
-from layoutalg.kernels.calls.reduce_api import reduce, softmax
+from layoutalg.kernels.calls import matmul, reduce, softmax
 from tests.sweeps import each
 
 NUMPY: dict[str, Callable[..., Any]] = {"sum": np.sum, "max": np.max, "mean": np.mean}

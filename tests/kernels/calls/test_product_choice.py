@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.calls import product_choice
+from layoutalg.kernels.calls import plan_matmul, product_choice
 from layoutalg.kernels.calls.product_choice import copy_ns, ways
 from layoutalg.kernels.calls.product_plan import Copy, find_product, paddable, plan_of
-from layoutalg.kernels.calls.product_report import plan_matmul
 from layoutalg.kernels.gemm.choice import heuristic
 from layoutalg.kernels.gemm.problem import BatchMode
 from tests import products
@@ -82,8 +81,7 @@ def test_copies_keep_the_order_of_an_operand_and_broadcast_products_only_once() 
 
 def test_starts_and_steps_between_vectors_are_odd_too() -> None:
     a, b = form((64, 64), kind="float16"), form((64, 64), kind="float16")
-    assert paddable(find_product(a, b), {}) == ()
-    assert paddable(find_product(a, b), {"b": 2}) == ("b",)
+    assert paddable(find_product(a, b), {}) == () and paddable(find_product(a, b), {"b": 2}) == ("b",)
     stepped = find_product(form((3, 64, 64), (4100, 64, 1), "float16"), form((3, 64, 64), kind="float16"))
     assert paddable(stepped, {}) == ("a",)
     assert paddable(find_product(form((64, 63)), form((63, 64))), {}) == ()  # float32: no tensor cores

@@ -82,5 +82,4 @@ def test_what_makes_no_product_is_refused(
 
 def test_a_problem_is_a_value() -> None:
     assert gemm_problem(1, 2, 3) == gemm_problem(1, 2, 3, "f16", accumulator="f32")
-    assert isinstance(hash(gemm_problem(1, 2, 3)), int)
-    assert isinstance(gemm_problem(1, 2, 3), GemmProblem)
+    assert isinstance(hash(gemm_problem(1, 2, 3)), int) and isinstance(gemm_problem(1, 2, 3), GemmProblem)

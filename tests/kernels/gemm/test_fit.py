@@ -52,8 +52,7 @@ def test_one_configuration_and_arrays_of_them_have_one_law() -> None:
     p = gemm_problem(rows[0]["m"], rows[0]["n"], rows[0]["k"], "bf16")
     for text, us in rows[0]["choices"].items():
         c = config_named(p, text)
-        assert c is not None and str(c) == text
-        assert expected_sm90_ns(p, c, 132) == pytest.approx(1e3 * us)
+        assert c is not None and str(c) == text and expected_sm90_ns(p, c, 132) == pytest.approx(1e3 * us)
 
 
 @pytest.mark.deep
@@ -83,8 +82,7 @@ def test_first_choices_against_all_that_were_timed(part: str, problems: int) -> 
     found = shares(times_of(measured()[part], np.inf), LAW)
     assert len(found) == problems
     first, _, _, eight, _ = (list(own) for own in zip(*found, strict=True))
-    assert geometric_mean(first) >= 0.95 and min(first) >= 0.85
-    assert geometric_mean(eight) >= 0.99
+    assert geometric_mean(first) >= 0.95 and min(first) >= 0.85 and geometric_mean(eight) >= 0.99
 
 
 @pytest.mark.parametrize("part", ["fresh", "fresh few"])

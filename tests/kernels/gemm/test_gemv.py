@@ -14,11 +14,10 @@ from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.gemm.choice.heuristic import expected_family
+from layoutalg.kernels.gemm import BatchMode, GemmProblem, expected_family, gemm_problem
 from layoutalg.kernels.gemm.family import operands
 from layoutalg.kernels.gemm.gemv import GEMV, MOST_ROWS, GemvConfig, build, vector
 from layoutalg.kernels.gemm.launches import called_launches, launches
-from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.verification import compare, copied
 from tests.kernels.gemm.test_sm90_batch import placed, right
 from tests.sweeps import each
@@ -54,8 +53,7 @@ CASES: dict[str, tuple[GemmProblem, GemvConfig]] = {
 @each("name", CASES, sample=3)
 def test_what_is_simulated_is_the_definition(name: str) -> None:
     p, c = CASES[name]
-    assert right(p, c)
-    assert right(p, c, of=called_launches)
+    assert right(p, c) and right(p, c, of=called_launches)
 
 
 def drawn(rng: random.Random) -> tuple[GemmProblem, GemvConfig]:

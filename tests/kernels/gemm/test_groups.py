@@ -20,12 +20,11 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels import find_family, verify
+from layoutalg.kernels.gemm import BatchMode, GemmProblem, Sm80Config, Sm90Config, gemm_problem
 from layoutalg.kernels.gemm.choice.heuristic import SM90, expected_family
 from layoutalg.kernels.gemm.choice.tables import SM90_TILES
 from layoutalg.kernels.gemm.launches import called_launches, called_problem, launches, shared_launches
-from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.programs.streamk import block_count
-from layoutalg.kernels.gemm.tiles import Sm80Config, Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.gemm.work.groups import (
     BOX_ROWS,
@@ -117,8 +116,7 @@ def test_the_closed_form_finds_the_tiles_of_the_definition(sizes: list[int], hig
             assert isinstance(s, program.Let)
             env[s.var] = evaluate(s.value, env)
         group, begin, end = (evaluate(x, env) for x in found)
-        assert (group, begin, min(end, begin + high)) == tile
-        assert evaluate(groups.tiles, env) == len(tiles)
+        assert (group, begin, min(end, begin + high)) == tile and evaluate(groups.tiles, env) == len(tiles)
 
 
 @given(SIZES)
@@ -137,8 +135,7 @@ def test_equal_and_drawn_sizes_are_all_rows(m: int, groups: int, seed: int) -> N
 
 def test_words_beyond_the_sizes_name_no_tiles() -> None:
     words = group_words([64, 1], 64)
-    assert room_for(2) == 4
-    assert [words[f"opens{g}"] for g in (1, 2, 3, 4)] == [1, 2, 2, 2]
+    assert room_for(2) == 4 and [words[f"opens{g}"] for g in (1, 2, 3, 4)] == [1, 2, 2, 2]
     assert [words[f"begin{g}"] for g in range(5)] == [0, 64, 65, 65, 65]
 
 
@@ -367,8 +364,7 @@ def test_sizes_and_numbers_of_groups_share_a_kernel() -> None:
         called_launches(grouped(gemm_problem(m, 256, 512), groups, 256 * 512), c).kernels
         for m, groups in ((512, 5), (4000, 8), (512, 9))
     ]
-    assert kernels[0] == kernels[1] != kernels[2]
-    assert compile_program(kernels[0][0]).spill_bytes == 0
+    assert kernels[0] == kernels[1] != kernels[2] and compile_program(kernels[0][0]).spill_bytes == 0
 
 
 LARGE = {

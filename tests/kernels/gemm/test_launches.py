@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from layoutalg.codegen.gpu import compile_sequence
 from layoutalg.codegen.program import SCRATCH, Global, check_argument
 from layoutalg.errors import ResourceError
+from layoutalg.kernels.gemm import Config, GemmProblem, SimtConfig, Sm80Config, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.launches import covering, launches, shared_launches
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config
 
 SPLIT: tuple[tuple[GemmProblem, Config], ...] = (
     (gemm_problem(64, 128, 256), Sm80Config(64, 64, 32, 2, 2, 3, splits=3)),

@@ -48,12 +48,10 @@ def losses(family: str, part: str) -> list[float]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_first_choice_is_within_3_percent_of_exhaustive_choice(family: str) -> None:
     found = losses(family, "fitted")
-    assert len(found) >= 20
-    assert max(found) <= 0.03 and fmean(found) <= 0.01
+    assert len(found) >= 20 and max(found) <= 0.03 and fmean(found) <= 0.01
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_first_choice_is_good_on_problems_it_was_not_fitted_to(family: str) -> None:
     found = losses(family, "fresh")
-    assert len(found) == 10
-    assert fmean(found) <= 0.01 and max(found) <= 0.05
+    assert len(found) == 10 and fmean(found) <= 0.01 and max(found) <= 0.05

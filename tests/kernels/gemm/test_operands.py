@@ -12,11 +12,10 @@ from layoutalg.analysis import Access, SharedReport, analyze
 from layoutalg.decide import is_bijective
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm import Major, SimtConfig, Sm80Config, gemm_problem, mma_of
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
-from layoutalg.kernels.gemm.problem import Major, gemm_problem, mma_of
 from layoutalg.kernels.gemm.programs import simt, sm80
 from layoutalg.kernels.gemm.programs.mainloop import OperandPlan
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER
 from layoutalg.layout import Layout

@@ -12,9 +12,8 @@ from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Let
 from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.kernels.gemm import Sm80Config, gemm_problem
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.gemm.work import splitk
 from layoutalg.kernels.ladder.steps import SimtStep
 

@@ -15,13 +15,12 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
+from layoutalg.kernels.gemm import Config, GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.epilogue import ARITHMETIC, Output, named_epilogue
 from layoutalg.kernels.gemm.launches import launches, sequence_of
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.programs import simt as gemm_simt
 from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
-from layoutalg.kernels.gemm.tiles import Config
 from layoutalg.kernels.gemm.work.splitk import part_problem
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from tests.gemm_cases import arguments, expected, simulated, taken

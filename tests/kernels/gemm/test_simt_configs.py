@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem, operand_tile
 from layoutalg.kernels.gemm.choice.heuristic import SIMT
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.programs.simt import build
-from layoutalg.kernels.gemm.tiles import operand_tile
 from layoutalg.kernels.gemm.validate import check_config, multiples
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from tests.gemm_cases import arguments, expected, simulated
@@ -66,8 +65,7 @@ def test_large_products_take_the_tile_with_the_most_reuse_and_small_ones_many_bl
         return c.tile_m * c.tile_n
 
     sizes = [first(n) for n in (128, 512, 1024, 4096)]
-    assert sizes == sorted(sizes)
-    assert sizes[-1] == 128 * 256
+    assert sizes == sorted(sizes) and sizes[-1] == 128 * 256
 
 
 def test_other_types_are_refused() -> None:
@@ -80,8 +78,7 @@ LARGE = gemm_problem(1024, 1024, 1024, "f32", b_major="mn")
 
 
 def test_the_ladder_has_the_eight_versions_and_the_steps_after_them() -> None:
-    assert list(LADDER)[:8] == [f"v{i}" for i in range(1, 9)]
-    assert len(LADDER) == 13
+    assert list(LADDER)[:8] == [f"v{i}" for i in range(1, 9)] and len(LADDER) == 13
 
 
 @pytest.mark.parametrize(

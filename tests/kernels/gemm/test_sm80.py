@@ -8,18 +8,16 @@ from typing import Any, Literal
 
 import pytest
 
-from layoutalg.codegen.expr import Const, Expr, Select, Var, children, substitute, variables
-from layoutalg.codegen.expr.trees import rebuild
+from layoutalg.codegen.expr import Const, Expr, Select, Var, children, rebuild, substitute, variables
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.program import Do, For, Kernel, Let, Stmt, check_argument, lower, printed
 from layoutalg.codegen.program.lowering import map_arg
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ShapeError, SimulationError, UnsupportedError
+from layoutalg.kernels.gemm import Sm75Config, gemm_problem
 from layoutalg.kernels.gemm.choice.heuristic import SM75, SM80
 from layoutalg.kernels.gemm.choice.tables import SM75_TILES
-from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.programs.sm80 import build
-from layoutalg.kernels.gemm.tiles import Sm75Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.ladder.steps import SM75_LADDER, Sm80Step
 from tests.gemm_cases import arguments, expected, host_run, taken

@@ -39,8 +39,7 @@ def test_large_problems_take_large_tiles_and_small_ones_many() -> None:
         SM80.configs(gemm_problem(8192, 8192, 8192))[0],
         SM80.configs(gemm_problem(512, 512, 512))[0],
     )
-    assert large.tile_m * large.tile_n == 128 * 256
-    assert small.tile_m * small.tile_n <= 64 * 128
+    assert large.tile_m * large.tile_n == 128 * 256 and small.tile_m * small.tile_n <= 64 * 128
     assert not large.edges and SM80.configs(gemm_problem(8191, 8192, 8192))[0].edges
 
 

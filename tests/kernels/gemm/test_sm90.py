@@ -11,12 +11,11 @@ import pytest
 
 from layoutalg.codegen import compile as compile_program
 from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm import BatchMode, GemmProblem, Sm90Config, gemm_problem
 from layoutalg.kernels.gemm.choice.heuristic import SM90
 from layoutalg.kernels.gemm.choice.tables import SM90_TILES
-from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.programs.sm90 import build
 from layoutalg.kernels.gemm.programs.streamk import block_count
-from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config, shared_bytes
 from tests.kernels.gemm.test_epilogue_steps import computed
 from tests.sweeps import each

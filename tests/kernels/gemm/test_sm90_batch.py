@@ -151,8 +151,7 @@ def test_a_batch_shares_a_kernel_with_every_batch_of_its_kind() -> None:
     )
     c = SM90.fitted(dense, Sm90Config(128, 128, 4))
     kernels = [called_launches(p, c).kernels for p in (dense, other, shared)]
-    assert kernels[0] == kernels[1] != kernels[2]
-    assert compile_program(kernels[0][0]).spill_bytes == 0
+    assert kernels[0] == kernels[1] != kernels[2] and compile_program(kernels[0][0]).spill_bytes == 0
 
 
 def test_tiles_of_all_products_are_counted() -> None:

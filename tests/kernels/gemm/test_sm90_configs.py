@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
 from layoutalg.kernels.gemm.choice.heuristic import SM90
 from layoutalg.kernels.gemm.choice.tables import SM90_TILES
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
 from tests.kernels.gemm.test_epilogue_steps import computed
 

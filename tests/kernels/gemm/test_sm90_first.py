@@ -71,10 +71,8 @@ def test_cycles_by_hand() -> None:
     """128 x 256 x 64: 8 wgmma of 128 cycles, each reads 10,240 bytes, and 49,152 bytes come."""
     step = steps()["10 one tile for both"]
     found = step.cycles
-    assert found["tensor"] == 8 * 128
-    assert found["L1"] == 8 * 10240 / 128 + 49152 / 128
-    assert found["L2"] == 49152 / 64
-    assert found["results"] == 128 * 256 * 2 / 128 / 16
+    assert found["tensor"] == 8 * 128 and found["L1"] == 8 * 10240 / 128 + 49152 / 128
+    assert found["L2"] == 49152 / 64 and found["results"] == 128 * 256 * 2 / 128 / 16
     assert step.least_cycles == 1024 + 32 and step.bound == "tensor"
     assert step.flops_per_cycle == 4096 * 1024 / 1056
 
@@ -110,18 +108,15 @@ def test_the_ladder_ends_with_the_choice() -> None:
     """Of the problem on which steps are compared: the same program, whichever name the configuration has."""
     last, p = list(FAMILY.steps.values())[-1], FAMILY.problem(FAMILY.bench.steps_size)
     chosen = FAMILY.choose(p, "sm_90")
-    assert FAMILY.way(last) == FAMILY.way(chosen)
-    assert FAMILY.build(p, last) == FAMILY.build(p, chosen)
+    assert FAMILY.way(last) == FAMILY.way(chosen) and FAMILY.build(p, last) == FAMILY.build(p, chosen)
 
 
 @pytest.mark.deep
 def test_the_last_step_by_hand() -> None:
     """256 x 128 in pairs beside: 16 wgmma of 64 cycles, each of which reads 6,144 bytes; half of A comes."""
     step = list(steps().values())[-1]
-    assert step.cycles["tensor"] == 16 * 64
-    assert step.cycles["L1"] == 16 * 6144 / 128 + 49152 / 128
-    assert step.cycles["L2"] == (128 + 128) * 128 / 64
-    assert step.bound == "L1"
+    assert step.cycles["tensor"] == 16 * 64 and step.cycles["L1"] == 16 * 6144 / 128 + 49152 / 128
+    assert step.cycles["L2"] == (128 + 128) * 128 / 64 and step.bound == "L1"
     found = effects(steps()["10 one tile for both"], step)
     assert set(found) == {"wgmma", "shared wavefronts", "L2 in"}
     assert found["wgmma"] == 2 and found["L2 in"] == pytest.approx(2 / 3)

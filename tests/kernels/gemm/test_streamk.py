@@ -20,14 +20,13 @@ from layoutalg.codegen.program import For, If, Let, printed
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.config_fields import difference
+from layoutalg.kernels.gemm import BatchMode, Config, GemmProblem, Sm80Config, Sm90Config, gemm_problem
 from layoutalg.kernels.gemm.choice import heuristic as choices
 from layoutalg.kernels.gemm.choice.heuristic import expected_ns
 from layoutalg.kernels.gemm.choice.suggest import check_or_suggest, suggest_config
 from layoutalg.kernels.gemm.choice.tables import SM80_TILES, SM90_TILES, Sums, Tile
 from layoutalg.kernels.gemm.launches import called_launches, launches
-from layoutalg.kernels.gemm.problem import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.programs.streamk import each_unit
-from layoutalg.kernels.gemm.tiles import Config, Sm80Config, Sm90Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.gemm.work.units import WorkUnit, part_count, share_of, slot_count, work_units
 from tests.gemm_cases import arguments, expected, packed
@@ -281,8 +280,7 @@ def spoilt(family: str) -> tuple[GemmProblem, Any, Any]:
 def test_mistakes_are_found(mistake: str, family: str) -> None:
     (p, kernels, one), (number, change) = spoilt(family), MISTAKES[mistake]
     wrong = rewrite(kernels[number], change)
-    assert wrong != kernels[number]
-    assert differs(p, one, number, wrong)
+    assert wrong != kernels[number] and differs(p, one, number, wrong)
 
 
 def test_a_missing_barrier_between_tiles_is_found() -> None:

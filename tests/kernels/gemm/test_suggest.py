@@ -11,12 +11,11 @@ import pytest
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels.config_fields import difference
+from layoutalg.kernels.gemm import GemmProblem, Major, SimtConfig, Sm80Config, gemm_problem
 from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.choice.suggest import check_or_suggest, suggest_config
-from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm.programs import simt as gemm_simt
 from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
 from tests.sweeps import first
 
 EXTENTS = (1, 2, 7, 8, 13, 64, 100, 127, 128, 250, 1000, 1024)

@@ -11,9 +11,8 @@ import pytest
 
 from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, traffic_by_access
 from layoutalg.errors import ShapeError
+from layoutalg.kernels.gemm import Config, GemmProblem, SimtConfig, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import Config, SimtConfig
 from layoutalg.kernels.ladder.gemm import multiplies
 from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER, SimtStep
 from tests.sweeps import each

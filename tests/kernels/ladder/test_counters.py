@@ -6,10 +6,9 @@ from typing import Literal
 
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program import Kernel
+from layoutalg.kernels.gemm import Config, GemmProblem, SimtConfig, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.choice.heuristic import SIMT
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import Config, SimtConfig
 from layoutalg.kernels.ladder.counters import copied_lines, copied_words, counted, vectorized_loads
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from layoutalg.kernels.ladder.steps import Sm80Step

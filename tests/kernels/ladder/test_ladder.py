@@ -37,8 +37,7 @@ def test_machine_code_multiplies_what_the_program_says(family: str) -> None:
 @pytest.mark.parametrize("family", ["gemm-sm80", "gemm-simt"])
 def test_machine_code_loads_fragments_as_the_program_says_unless_merged(family: str) -> None:
     merged = {name for name, step in steps(family).items() if step.merged != 1}
-    assert merged == ({"v2"} if family == "gemm-simt" else set())
-    assert steps("gemm-simt")["v2"].merged > 1
+    assert merged == ({"v2"} if family == "gemm-simt" else set()) and steps("gemm-simt")["v2"].merged > 1
 
 
 def test_three_idle_loads_stand_before_every_group_of_copies() -> None:
@@ -55,8 +54,7 @@ def test_cycles_of_a_pass_by_hand() -> None:
     found = step.cycles
     assert found["tensor"] == 2 * 256 * 128 * 64 / FLOPS_PER_CYCLE["f16.k8"]
     assert found["L1"] == 8 * 32 * 4 + (3072 * 16 // 128) + (3072 * 16 // 128)
-    assert found["L2"] == 3072 * 16 / 64
-    assert found["issue"] == 8 * sum(step.loop.values()) / 4
+    assert found["L2"] == 3072 * 16 / 64 and found["issue"] == 8 * sum(step.loop.values()) / 4
     assert found["DRAM"] < found["L2"] and step.bound == max(found, key=lambda what: found[what])
     assert step.flops_per_cycle == 2 * 256 * 128 * 64 / found[step.bound]
 
@@ -76,8 +74,7 @@ def test_rows_of_64_bytes_make_shared_memory_the_bound() -> None:
 def test_the_swizzle_takes_away_an_eight_way_conflict_and_nothing_else() -> None:
     before, after = steps("gemm-sm80")["2 vectors"], steps("gemm-sm80")["3 swizzle"]
     assert (before.ways["ldmatrix.x4"], after.ways["ldmatrix.x4"]) == (8, 1)
-    assert set(effects(before, after)) == {"shared wavefronts"}
-    assert before.bound == "L1"
+    assert set(effects(before, after)) == {"shared wavefronts"} and before.bound == "L1"
 
 
 def test_lowering_leaves_one_instruction_of_a_swizzled_address() -> None:
@@ -110,8 +107,7 @@ def test_counts_add_up_the_accesses() -> None:
 def test_occupancy_and_reuse_follow_registers_and_order() -> None:
     step = steps("gemm-simt")["v8"]
     assert step.occupancy.arch == ARCH and step.occupancy.registers_per_thread == step.cubin.registers
-    assert step.occupancy.blocks_per_sm == 2 and 1 < step.reuse < 2 * step.blocks
-    assert step.intensity == 32
+    assert step.occupancy.blocks_per_sm == 2 and 1 < step.reuse < 2 * step.blocks and step.intensity == 32
 
 
 def test_a_step_there_is_not_is_refused() -> None:

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.costs import Costs, Prediction, traffic
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.programs.simt import tiled_mma
-from layoutalg.kernels.gemm.tiles import SimtConfig, operand_tile
+from layoutalg.kernels.gemm import GemmProblem, SimtConfig, gemm_problem, operand_tile, tiled_mma
 from layoutalg.kernels.ladder.counters import vectorized_loads
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from layoutalg.layout import Layout

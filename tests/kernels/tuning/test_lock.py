@@ -54,9 +54,7 @@ def test_a_lock_is_what_was_written_and_the_same_bytes_again(tmp_path: Path) -> 
     )
 
 
-def test_the_locked_configuration_goes_before_the_cost_model(
-    named: Callable[[list[tuning.Record]], Path],
-) -> None:
+def test_the_locked_configuration_goes_before_the_cost_model(named: Any) -> None:
     first, second, *_ = TRANSPOSE.configs(P)
     assert tuning.choose(TRANSPOSE, P, "sm_90") == (first, "cost model")
     named(records())
@@ -65,9 +63,7 @@ def test_the_locked_configuration_goes_before_the_cost_model(
     assert tuning.choose(TRANSPOSE, other, "sm_90")[1] == "cost model"
 
 
-def test_kernels_on_disk_are_those_of_the_lock(
-    named: Callable[[list[tuning.Record]], Path], tmp_path: Path
-) -> None:
+def test_kernels_on_disk_are_those_of_the_lock(named: Any, tmp_path: Path) -> None:
     def images() -> list[bytes]:
         ready = plan_cache.ready_sequence("transpose", P, "sm_90", tmp_path / "kept")
         return [k.image for k in ready.kernels]
@@ -129,9 +125,7 @@ def test_records_of_several_places_do_not_mix() -> None:
     ("change", "said"),
     [(lambda text: text[:-20], "is not a lock file"), (lambda text: "[" * 100000, "is not a lock file")],
 )
-def test_what_is_no_lock_is_refused_and_not_passed_over(
-    named: Callable[[list[tuning.Record]], Path], change: Callable[[str], str], said: str
-) -> None:
+def test_what_is_no_lock_is_refused_and_not_passed_over(named: Any, change: Any, said: str) -> None:
     path = named(records())
     path.write_text(change(path.read_text()))
     with pytest.raises(ParseError, match=said):
@@ -139,9 +133,7 @@ def test_what_is_no_lock_is_refused_and_not_passed_over(
     assert refusal("generate", "transpose", "--m", "64", "--n", "64")[0] == "ParseError"
 
 
-def test_a_lock_that_is_absent_or_too_large_is_refused(
-    named: Callable[[list[tuning.Record]], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_is_absent_or_too_large_is_refused(named: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     path = named(records())
     monkeypatch.setattr(module, "MOST_BYTES", 10)
     with pytest.raises(ResourceError, match="bytes of the lock"):

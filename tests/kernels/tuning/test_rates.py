@@ -48,15 +48,12 @@ def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[tuning.Rat
 
 @pytest.mark.deep
 @pytest.mark.parametrize("name", ["sectors", "wavefronts"])
-def test_candidates_are_ranked_as_the_numbers_of_the_file_say(
-    name: str, use: Callable[[tuning.Rates], Path]
-) -> None:
+def test_candidates_are_ranked_as_the_numbers_of_the_file_say(name: str, use: Any) -> None:
     use(rates(**{name: 1.0}))
     every = FAMILY.configs(PROBLEM)
     by_definition = min(every, key=lambda c: (counters(c)[name], every.index(c)))
     config, source = tuning.choose(FAMILY, PROBLEM, "sm_90")
-    assert config == by_definition
-    assert source == "fitted rates (model times on sm_90, median error 25.0%)"
+    assert config == by_definition and source == "fitted rates (model times on sm_90, median error 25.0%)"
     searched = list(FAMILY.searched(PROBLEM))[:MOST_RANKED]
     jobs = list(tuning.jobs_of("permute", [PROBLEM], "sm_90", tuning.model_place("sm_90"), top=len(searched)))
     assert [counters(job.config)[name] for job in jobs] == sorted(counters(c)[name] for c in searched)
@@ -85,18 +82,14 @@ def test_sectors_and_wavefronts_choose_differently_and_the_environment_alone_bri
         ({"library": "0.0.9"}, "were fitted with layoutalg 0.0.9, this is "),
     ],
 )
-def test_rates_of_another_gpu_or_version_are_refused_by_name(
-    change: dict[str, Any], said: str, use: Callable[[tuning.Rates], Path]
-) -> None:
+def test_rates_of_another_gpu_or_version_are_refused_by_name(change: Any, said: str, use: Any) -> None:
     path = use(replace(rates(sectors=1.0), **change))
     with pytest.raises(MismatchError, match=said) as caught:
         tuning.choose(FAMILY, PROBLEM, "sm_90", "NVIDIA H200")
     assert str(path) in str(caught.value)
 
 
-def test_rates_of_another_gpu_are_refused_where_a_plan_by_them_is_kept(
-    tmp_path: Path, use: Callable[[tuning.Rates], Path]
-) -> None:
+def test_rates_of_another_gpu_are_refused_where_a_plan_by_them_is_kept(tmp_path: Path, use: Any) -> None:
     """Hosts with GPUs of one architecture share a folder of plans."""
     use(replace(rates(sectors=1.0), timing="gpu", gpu="NVIDIA H100"))
     folder = tmp_path / "cubins"

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from layoutalg.kernels import FAMILIES, find_family, tuning
+from layoutalg.kernels import FAMILIES, find_family, tuning, verify
 from layoutalg.kernels.identity import data_digest
-from layoutalg.kernels.verification import verify
 from tests.sweeps import first
 
 MOVERS = ("permute", "transpose", "tiled_copy")
@@ -51,9 +50,7 @@ def searched(name: str, arguments: dict[str, Any], arch: str = "sm_90") -> tuple
     ("arch", "name", "arguments"),
     first(8, [(arch, *one) for arch in ("sm_90", "sm_75") for one in (*LARGE, *PROBLEMS)]),
 )
-def test_a_search_begins_with_what_is_planned_and_goes_on(
-    arch: str, name: str, arguments: dict[str, Any]
-) -> None:
+def test_a_search_begins_with_what_is_planned_and_goes_on(arch: str, name: str, arguments: Any) -> None:
     family, problem, found = searched(name, arguments, arch)
     planned = family.configs(problem, arch)
     assert found[0] == family.choose(problem, arch) and tuple(found[: len(planned)]) == planned

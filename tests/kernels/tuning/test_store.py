@@ -28,14 +28,12 @@ def test_a_key_is_recorded_once_and_the_first_stays(path: Path) -> None:
     assert one.add(record(1)) and other.add(record(2)) and not other.add(record(1, 7.0))
     assert not one.add(record(2, 7.0)) and one.add(record(1, gpu="sm_80"))
     assert [r.ns for r in Store(path).records().values()] == [5.0, 5.0, 5.0]
-    assert path.read_bytes().count(b"\n") == 4
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes().count(b"\n") == 4 and stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_a_record_is_what_was_written(path: Path) -> None:
     given = [record(1, 1 / 3), record(2, failure="no answer within 5 s\nand \x1b more")]
-    assert Store(path).add_all([*given, *given]) == 2
-    assert list(Store(path).records().values()) == given
+    assert Store(path).add_all([*given, *given]) == 2 and list(Store(path).records().values()) == given
     assert [record_of(record_fields(r)) for r in given] == given
 
 

@@ -65,8 +65,7 @@ def test_what_fails_costs_an_attempt_and_is_recorded_when_it_fails_again(path: P
     with local_engine(1, 1) as engine:
         assert tune(asked, engine, Store(path)) == Summary(timed=2, failed=4, retried=5)
     found = {r.rank: r.failure for r in Store(path).records().values()}
-    assert found[0] == found[4] == ""
-    assert found[1] == "no answer within 1 s"
+    assert found[0] == found[4] == "" and found[1] == "no answer within 1 s"
     assert found[2] == f"its process ended with {-signal.SIGSEGV}"
     assert found[3] == "MismatchError: the result is not the libraries': 3 is not 4"
     assert "its worker was lost: BrokenProcessPool" in found[5]
@@ -75,8 +74,7 @@ def test_what_fails_costs_an_attempt_and_is_recorded_when_it_fails_again(path: P
 @pytest.mark.deep
 def test_a_failure_is_a_result(path: Path, engine: Engine) -> None:
     job = replace(jobs(path)[0], config="no configuration")
-    assert build(job).failure
-    assert tune([job], engine, Store(path)) == Summary(failed=1)
+    assert build(job).failure and tune([job], engine, Store(path)) == Summary(failed=1)
     wrong = [replace(one, rank=3, take=faulty) for one in jobs(path, 1)[:1]]
     assert tune(wrong, engine, Store(path)) == Summary(failed=1, retried=1)
     assert tune(wrong, engine, Store(path)) == Summary(known=1)
