@@ -27,7 +27,6 @@ from layoutalg.kernels.gemm.epilogue import (
 )
 from layoutalg.kernels.gemm.family import EPSILON, LEAST
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.gemm.programs import build_sm80
 from tests.gemm_cases import packed, unpacked
 from tests.sweeps import each, first
 
@@ -180,6 +179,7 @@ def test_a_problem_takes_an_epilogue_or_its_parts() -> None:
     assert (p.reads_c, p.bias, p.activation) == (True, True, "gelu")
 
 
-def test_without_beta_c_is_no_argument() -> None:
-    kernel = build_sm80(gemm_problem(64, 64, 32), TENSOR)
+@each("way", ["f16", "f32"])
+def test_without_beta_c_is_no_argument(way: str) -> None:
+    (kernel,) = launches(gemm_problem(64, 64, 32, way), WAYS[way][1]).kernels
     assert not {"c", "beta", "ldc", "bias"} & {p.name for p in kernel.params}
