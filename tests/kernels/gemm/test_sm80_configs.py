@@ -11,24 +11,28 @@ from hypothesis import strategies as st
 from layoutalg.analysis import Access, analyze
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES
-from layoutalg.kernels.gemm.choice.heuristic import SM80
+from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.problem import Major, gemm_problem
 from layoutalg.kernels.gemm.programs.sm80 import operand_plan
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.layout import Layout
 from tests.sweeps import each
 
-MAJORS: tuple[Major, Major] = ("k", "mn")
-MAJOR = st.sampled_from(MAJORS)
-EXTENT = st.integers(1, 600)
+MAJOR = st.sampled_from(("k", "mn"))
+EXTENT = st.integers(1, 9000)
 
 
-@given(EXTENT, EXTENT, EXTENT, MAJOR, MAJOR, st.sampled_from(("f16", "bf16")), st.booleans())
-def test_every_problem_of_16_bits_has_a_configuration(
-    m: int, n: int, k: int, a_major: Major, b_major: Major, dtype: str, reads_c: bool
+@given(
+    EXTENT, EXTENT, EXTENT, MAJOR, MAJOR, st.sampled_from(("f16", "bf16", "f32", "f64")), st.integers(0, 5),
+    st.booleans(),
+)  # fmt: skip
+def test_every_problem_has_a_configuration_that_fits(
+    m: int, n: int, k: int, a: Major, b: Major, dtype: str, more: int, reads_c: bool
 ) -> None:
-    p = gemm_problem(m, n, k, dtype, a_major=a_major, b_major=b_major, reads_c=reads_c)
-    found = SM80.configs(p)
+    lead = {"lda": (k if a == "k" else m) + more, "ldb": (k if b == "k" else n) + more, "ldd": n + more}
+    p = gemm_problem(m, n, k, dtype, a_major=a, b_major=b, reads_c=reads_c, **lead)
+    choice: Any = SIMT if dtype in ("f32", "f64") else SM80
+    found = choice.configs(p)
     assert found
     for config in found:
         check_config(p, config)

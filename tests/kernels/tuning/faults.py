@@ -37,22 +37,17 @@ def faulty(job: Job, built: Built) -> Times:
     return by_rank(job, built)
 
 
+def _worker() -> str:
+    """The node of a Ray cluster, or the process of another engine."""
+    return os.environ.get("RAY_RAYLET_PID") or str(os.getppid())
+
+
 def only_elsewhere(job: Job, built: Built) -> Times:
     """The worker that is first asked for a configuration fails at it, however often it tries."""
     mark = Path(f"{job.store}.{job.rank}.first")
     if not mark.exists():
-        mark.write_text(str(os.getppid()))
-    if mark.read_text() == str(os.getppid()):
-        raise RuntimeError("this board is broken")
-    return by_rank(job, built)
-
-
-def only_on_another_node(job: Job, built: Built) -> Times:
-    """The node of a Ray cluster that is first asked for a configuration fails at it, in whichever process."""
-    mark, node = Path(f"{job.store}.{job.rank}.node"), os.environ["RAY_RAYLET_PID"]
-    if not mark.exists():
-        mark.write_text(node)
-    if mark.read_text() == node:
+        mark.write_text(_worker())
+    if mark.read_text() == _worker():
         raise RuntimeError("this board is broken")
     return by_rank(job, built)
 
@@ -64,28 +59,15 @@ def always_wrong(job: Job, built: Built) -> Times:
     raise MismatchError("the result is not the libraries': 3 is not 4")
 
 
-def unfit_node(job: Job, built: Built) -> Times:
-    """The node of a Ray cluster that is asked first is unfit for all."""
-    mark, node = Path(f"{job.store}.unfit"), os.environ["RAY_RAYLET_PID"]
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        mark.write_text(node)
-    while not mark.read_text():
-        pass
-    if mark.read_text() == node:
-        raise UnfitWorkerError("it has no GPU")
-    return by_rank(job, built)
-
-
 def unfit_first(job: Job, built: Built) -> Times:
     """The worker that is asked first is unfit for all."""
     mark = Path(f"{job.store}.unfit")
     with contextlib.suppress(FileExistsError):
         os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        mark.write_text(str(os.getppid()))
+        mark.write_text(_worker())
     while not mark.read_text():
         pass
-    if mark.read_text() == str(os.getppid()):
+    if mark.read_text() == _worker():
         raise UnfitWorkerError("it has no GPU")
     return by_rank(job, built)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from layoutalg.kernels.tuning import Store, Summary, cluster_engine, tune
-from tests.kernels.tuning.faults import always_wrong, faulty, only_on_another_node, slow, unfit_node
+from tests.kernels.tuning.faults import always_wrong, faulty, only_elsewhere, slow, unfit_first
 from tests.kernels.tuning.test_tuner import ALL, jobs
 
 ray = pytest.importorskip("ray", reason="pip install ray brings it")
@@ -58,7 +58,7 @@ def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.mark.usefixtures("two_nodes")
 def test_what_fails_on_a_node_is_tried_again_on_another(path: Path) -> None:
     with cluster_engine("ray", on_gpus=False) as engine:
-        asked = jobs(path, 3, only_on_another_node, (256,))
+        asked = jobs(path, 3, only_elsewhere, (256,))
         assert tune(asked, engine, Store(path)) == Summary(timed=3, retried=3)
         wrong = jobs(path, 3, always_wrong, (512,))
         assert tune(wrong, engine, Store(path)) == Summary(failed=3, retried=3)
@@ -71,7 +71,7 @@ def test_what_fails_on_a_node_is_tried_again_on_another(path: Path) -> None:
 def test_a_node_that_cannot_is_named_and_the_other_goes_on(path: Path) -> None:
     nodes = {one["NodeID"] for one in ray.nodes()}
     with cluster_engine("ray", on_gpus=False) as engine:
-        summary = tune(jobs(path, 3, unfit_node), engine, Store(path))
+        summary = tune(jobs(path, 3, unfit_first), engine, Store(path))
     assert (summary.timed, summary.failed, summary.retried) == (ALL, 0, 0)
     assert list(summary.unfit.values()) == ["it has no GPU"] and set(summary.unfit) < nodes
 
