@@ -45,7 +45,7 @@ from layoutalg.kernels.sizes import buffer_bytes
 from tests.gemm_cases import grouped_arguments as operands
 from tests.gemm_cases import grouped_expected as expected
 from tests.gemm_cases import grouped_problem as problem
-from tests.mutants.planting import rewrite
+from tests.mutants.planting import rewrite, with_let
 from tests.sweeps import each, first
 
 ONE = Sm90Config(64, 64, 2, 1)
@@ -243,29 +243,11 @@ def test_buffers_reach_to_the_last_group() -> None:
 # --- mutants -------------------------------------------------------------------------------------------
 
 
-def changed(kernel: program.Kernel, at: str, value: Any) -> program.Kernel:
-    """The kernel where the value of every `let` of a name is another."""
-
-    def change(s: program.Stmt) -> tuple[program.Stmt, ...]:
-        return (
-            (replace(s, value=value(s.value)),) if isinstance(s, program.Let) and s.var.name == at else (s,)
-        )
-
-    return rewrite(kernel, change)
-
-
-def as_less(condition: Any) -> Any:
-    """a < b where a <= b was asked."""
-    assert isinstance(condition, Le)
-    return Lt(condition.a, condition.b)
-
-
 WRONG: dict[str, Any] = {
-    "one tile late": lambda old: replace(old, condition=as_less(old.condition)),
-    "never": lambda old: old.b,
-    "always": lambda old: old.a,
+    "one tile late": lambda old: replace(old, condition=Lt(old.condition.a, old.condition.b)),
+    "never": lambda old: old.b, "always": lambda old: old.a,
     "one more": lambda old: replace(old, a=old.a + 1),
-}
+}  # fmt: skip
 """Mistakes in what is selected for a group."""
 
 WITH_EMPTY, FULL = (65, 0, 66, 1), (65, 66, 67, 70)
@@ -319,7 +301,7 @@ def test_every_mistake_in_the_search_is_seen(g: int) -> None:
         (name, wrong)
         for name in ("group", "begin", "opens", "end")
         for wrong in WRONG
-        if one.right(kernel=changed(kernel, f"{name}_{g}", WRONG[wrong]))
+        if one.right(kernel=with_let(kernel, f"{name}_{g}", WRONG[wrong]))
     }
     assert silent == ({("end", "one more")} if g == 3 else set())  # of the last group: rows end with D
 

@@ -30,7 +30,7 @@ from layoutalg.kernels.gemm.programs.streamk import each_unit
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.gemm.work.units import WorkUnit, part_count, share_of, slot_count, work_units
 from tests.gemm_cases import arguments, expected, packed
-from tests.mutants.planting import rewrite
+from tests.mutants.planting import rewrite, with_let
 from tests.sweeps import each, first
 
 COUNTS = st.integers(1, 60), st.integers(1, 20), st.integers(1, 20)
@@ -234,17 +234,17 @@ def test_equal_calls_give_equal_bits() -> None:
 
 def later(name: str, by: int = 1) -> Any:
     """A mistake: a value that has a name is one more."""
+    return lambda kernel: with_let(kernel, name, lambda old: old + by if by > 0 else minus(old, -by))
+
+
+def always_whole(kernel: Any) -> Any:
+    """A mistake: parts of tiles go to D."""
 
     def change(s: Any) -> tuple[Any, ...]:
-        wrong = isinstance(s, Let) and s.var.name == name
-        return (replace(s, value=s.value + by if by > 0 else minus(s.value, -by)) if wrong else s,)
+        its = isinstance(s, If) and s.orelse and str(s.condition).startswith("unit_steps")
+        return s.body if its else (s,)
 
-    return change
-
-
-def always_whole(s: Any) -> tuple[Any, ...]:
-    """A mistake: parts of tiles go to D."""
-    return s.body if isinstance(s, If) and s.orelse and str(s.condition).startswith("unit_steps") else (s,)
+    return rewrite(kernel, change)
 
 
 def without_last_barrier(s: Any) -> tuple[Any, ...]:
@@ -279,7 +279,7 @@ def spoilt(family: str) -> tuple[GemmProblem, Any, Any]:
 )
 def test_mistakes_are_found(mistake: str, family: str) -> None:
     (p, kernels, one), (number, change) = spoilt(family), MISTAKES[mistake]
-    wrong = rewrite(kernels[number], change)
+    wrong = change(kernels[number])
     assert wrong != kernels[number] and differs(p, one, number, wrong)
 
 
