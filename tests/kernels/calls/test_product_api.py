@@ -340,6 +340,6 @@ def test_an_architecture_without_the_instruction_is_named() -> None:
     with planning_gpu("sm_75") as gpu:
         (x,), (y,), (half,) = (arrays(gpu, (16, 16), kind=k) for k in ("bfloat16", "float32", "float16"))
         assert matmul(y, y).shape == matmul(half, half).shape == (16, 16)  # halves by gemm-sm75
-        for refused, options in ((x, {}), (y, {"tf32": True})):
+        for refused, tf32 in ((x, False), (y, True)):
             with pytest.raises(errors.UnsupportedError, match="needs sm_80; sm_75 does not have it"):
-                matmul(refused, refused, **options)
+                matmul(refused, refused, tf32=tf32)

@@ -311,7 +311,7 @@ def with_ends(kernel: program.Kernel, kind: type[Le | Lt], value: Any) -> progra
 
     def change(s: program.Stmt) -> tuple[program.Stmt, ...]:
         its = isinstance(s, program.If) and type(s.condition) is kind and "end" in str(s.condition)
-        return (replace(s, condition=value(s.condition)),) if its else (s,)  # type: ignore[union-attr, call-arg]
+        return (replace(s, condition=value(s.condition)),) if its else (s,)  # type: ignore[union-attr]
 
     return rewrite(kernel, change)
 

@@ -29,7 +29,11 @@ EXTENT = st.integers(1, 9000)
 def test_every_problem_has_a_configuration_that_fits(
     m: int, n: int, k: int, a: Major, b: Major, dtype: str, more: int, reads_c: bool
 ) -> None:
-    lead = {"lda": (k if a == "k" else m) + more, "ldb": (k if b == "k" else n) + more, "ldd": n + more}
+    lead: dict[str, Any] = {
+        "lda": (k if a == "k" else m) + more,
+        "ldb": (k if b == "k" else n) + more,
+        "ldd": n + more,
+    }
     p = gemm_problem(m, n, k, dtype, a_major=a, b_major=b, reads_c=reads_c, **lead)
     choice: Any = SIMT if dtype in ("f32", "f64") else SM80
     found = choice.configs(p)
@@ -39,10 +43,7 @@ def test_every_problem_has_a_configuration_that_fits(
 
 
 def test_large_problems_take_large_tiles_and_small_ones_many() -> None:
-    large, small = (
-        SM80.configs(gemm_problem(8192, 8192, 8192))[0],
-        SM80.configs(gemm_problem(512, 512, 512))[0],
-    )
+    large, small = (SM80.configs(gemm_problem(n, n, n))[0] for n in (8192, 512))
     assert large.tile_m * large.tile_n == 128 * 256 and small.tile_m * small.tile_n <= 64 * 128
     assert not large.edges and SM80.configs(gemm_problem(8191, 8192, 8192))[0].edges
 

@@ -63,7 +63,7 @@ HUGE = 10**400
 RECORDS: dict[str, Callable[[dict[str, Any]], object]] = {
     **{f"a time of {str(ns)[:9]}": setting("times_ns", 0, to=ns)
        for ns in (HUGE, 1e300, float("nan"), 0, -5.0, True)},
-    **{f"times {ns}": setting("times_ns", to=ns) for ns in (5.0, [])},
+    "times of one number": setting("times_ns", to=5.0), "no times": setting("times_ns", to=[]),
     **{f"a rank of {str(n)[:9]}": setting("rank", to=n) for n in (-1, HUGE, True, "first")},
     **{f"a counter of {str(n)[:9]}": setting("counters", "sectors", to=n)
        for n in (float("inf"), -HUGE, "5")},
