@@ -186,12 +186,9 @@ def _multiplied(rng: random.Random) -> Case:
 
 
 ROOMS: Mapping[str, Callable[[random.Random], Case]] = {
-    "sums": lambda rng: _rowwise(SUMS, rng),
-    "norms": lambda rng: _rowwise(NORMS, rng),
-    "moves": _moved,
-    "maps": _mapped,
-    "products": _multiplied,
-}
+    "sums": lambda rng: _rowwise(SUMS, rng), "norms": lambda rng: _rowwise(NORMS, rng),
+    "moves": _moved, "maps": _mapped, "products": _multiplied,
+}  # fmt: skip
 """What draws the problems of a room."""
 
 

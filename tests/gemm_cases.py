@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.instr import decode, encode
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
-from layoutalg.kernels.gemm.work.groups import grouped
+from layoutalg.codegen.printing.cuda import print_kernel
+from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, is_dynamic, lower
+from layoutalg.codegen.sim import Simulation, simulate
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem, grouped, matrices, scalar_words
+from tests.hostshim import run_cuda_text
 
 CARRIER = {"f16": "u2", "bf16": "u2", "tf32": "u4", "f32": "u4", "f64": "u8", "s8": "u1", "s32": "u4"}
 ALPHA, BETA = 2, 3
@@ -31,7 +35,8 @@ def unpacked(bits: Any, name: str) -> Any:
 
 
 def arguments(p: GemmProblem, seed: int = 0, most: int = 2) -> dict[str, Any]:
-    """Every argument a kernel of the problem may take: small integers, on which all sums are exact."""
+    """Every argument a kernel of the problem may take: small integers, on which all sums are exact; all bits
+    of D are set."""
     rng = np.random.default_rng(seed)
 
     def draw(elems: int, name: str) -> Any:
@@ -44,7 +49,7 @@ def arguments(p: GemmProblem, seed: int = 0, most: int = 2) -> dict[str, Any]:
         **scalar_words(p, "alpha", ALPHA), **scalar_words(p, "beta", BETA),
         "a": draw(p.a_elems, p.operand.name), "b": draw(p.b_elems, p.operand.name),
         "c": draw((p.m - 1) * p.ldc + p.n, p.result.name), "bias": draw(p.n, p.result.name),
-        "d": draw((p.m - 1) * p.ldd + p.n, p.result.name),
+        "d": np.full(((p.m - 1) * p.ldd + p.n) * p.result.nbytes, 255, "u1").view(CARRIER[p.result.name]),
     }  # fmt: skip
 
 
@@ -52,6 +57,34 @@ def taken(kernel: Any, args: dict[str, Any]) -> dict[str, Any]:
     """The arguments that a kernel takes, with a copy of D."""
     names = {q.name for q in kernel.params}
     return {name: x.copy() if name == "d" else x for name, x in args.items() if name in names}
+
+
+def simulated(
+    one: LaunchSequence, args: dict[str, Any], *, group: Literal["block", "warp"] = "block", seed: int = 0,
+    trace: bool = False, change: Any = lower,
+) -> tuple[Any, list[Simulation]]:  # fmt: skip
+    """The bits of D behind launches that are simulated as they are lowered, and the simulations; the
+    workspace has all bits set."""
+    given = {**args, "d": args["d"].copy(), SCRATCH: np.full(one.scratch_bytes, 255, "u1")}
+    runs = [
+        simulate(change(kernel), mine, group=group, seed=seed, trace=trace)
+        for kernel, mine in zip(one.kernels, one.arguments(given), strict=True)
+    ]
+    return given["d"], runs
+
+
+def host_run(
+    lowered: Kernel, args: dict[str, Any], *, order: Literal["forward", "reverse"] = "forward"
+) -> Any:
+    """The bits of D after the host has run a kernel's text."""
+    fresh = taken(lowered, args)
+    grid = launch_grid(lowered, {k: v for k, v in fresh.items() if isinstance(v, int)})
+    shared, given = (
+        lowered.shared_bytes if is_dynamic(lowered) else 0,
+        [fresh[q.name] for q in lowered.params],
+    )
+    run_cuda_text(print_kernel(lowered), lowered.name, grid, (lowered.threads,), given, shared, order=order)
+    return fresh["d"]
 
 
 def factors(p: GemmProblem, args: dict[str, Any]) -> tuple[Any, Any]:
@@ -80,13 +113,13 @@ def expected(p: GemmProblem, args: dict[str, Any]) -> Any:
         total += unpacked(args["bias"], p.result.name)
     if p.activation == "relu":
         total = np.maximum(total, 0)
-    d = unpacked(args["d"], p.result.name)
-    _rows(d, p.m, p.n, p.ldd)[...] = total
-    return packed(d, p.result.name)
+    d = args["d"].copy()
+    _rows(d, p.m, p.n, p.ldd)[...] = packed(total.ravel(), p.result.name).reshape(p.m, p.n)
+    return d
 
 
 def _rows(flat: Any, m: int, n: int, leading: int) -> Any:
-    return np.lib.stride_tricks.as_strided(flat, (m, n), (leading * 8, 8))
+    return np.lib.stride_tricks.as_strided(flat, (m, n), (leading * flat.itemsize, flat.itemsize))
 
 
 def grouped_problem(sizes: Sequence[int], n: int, k: int, dtype: str = "bf16", **options: Any) -> GemmProblem:

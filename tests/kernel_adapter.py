@@ -24,8 +24,7 @@ from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.program import Global, Kernel, dynamic_bytes
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, Family
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, scalar_words
-from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move.problem import PermuteProblem, relayout_problem
@@ -41,21 +40,6 @@ ALPHA, BETA = 1.0, 2.0
 
 UNIT_BYTES = 16
 """Buffers are whole units."""
-
-RENAMED: Mapping[str, str] = {
-    "rows_per_block": "kept", "threads_per_row": "sharing", "lanes_per_row": "fast", "groups_per_row": "slow",
-    "rows_per_thread": "outs",
-}  # fmt: skip
-"""Fields of configurations that had other names when choices were stored."""
-
-OPTIONS = ("weave", "ahead", "fragments", "order", "swizzled", "epilogue")
-"""Fields of all products when choices were stored, and now of steps of ladders alone; "spread" is gone."""
-
-LATER = {
-    "schedule": "data_parallel", "single": False, "lowered": True, "mma_m": 16, "turns": 0, "packed": False,
-    "cluster": 1, "resident": 0, "width": 0,
-}  # fmt: skip
-"""Fields of products, steps, norms and folds that came after choices were stored, as all had them then."""
 
 Case: TypeAlias = Mapping[str, Any]
 
@@ -175,17 +159,9 @@ def _family(name: str) -> Family:
 
 def _choice(p: Any, config: Any) -> dict[str, Any]:
     if isinstance(p, ReduceProblem):
-        return {"passes": [_stored(one.config) for one in plan_with(p, config, ARCH).passes]}
-    found = _stored(config)
-    if isinstance(config, SimtConfig | Sm80Config):
-        options = {x: plain(getattr(config, x)) for x in OPTIONS if hasattr(config, x)}
-        return {**found, **options, **({"spread": 1} if isinstance(config, SimtConfig) else {})}
+        return {"passes": [plain(one.config) for one in plan_with(p, config, ARCH).passes]}
+    found: dict[str, Any] = plain(config)
     return found
-
-
-def _stored(config: Any) -> dict[str, Any]:
-    """The fields of a configuration, but for those that came later and are as all had them."""
-    return {x: value for x, value in plain(config).items() if value != LATER.get(x, ...)}
 
 
 def _predicted(family: Family, p: Any, config: Any) -> Any:
@@ -226,7 +202,7 @@ def _buffers(p: Any) -> dict[str, Buffer]:
 def plain(value: Any) -> Any:
     """A configuration as JSON: records by field, layouts and swizzles as text."""
     if is_dataclass(value):
-        return {RENAMED.get(f.name, f.name): plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple | list):
         return [plain(x) for x in value]
     return value if isinstance(value, bool | int | float) else str(value)

@@ -89,13 +89,9 @@ def _products() -> Iterator[Case]:
 def _square(family: Family, size: int) -> Case:
     p = family.problem(size)
     return {
-        "family": family.name,
-        "m": size,
-        "n": size,
-        "k": size,
-        "dtype": p.operand.name,
+        "family": family.name, "m": size, "n": size, "k": size, "dtype": p.operand.name,
         "b_major": p.b_major,
-    }
+    }  # fmt: skip
 
 
 # --- random cases --------------------------------------------------------------------------------------

@@ -29,16 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from layoutalg.codegen.gpu import (
-    SassFunction,
-    SassInstruction,
-    count_classes,
-    disassemble,
-    in_processes,
-    main_loop,
-    parse_sass,
-    version,
-)
+from layoutalg.codegen import gpu
 from layoutalg.model import occupancy_of
 from layoutalg.testing import Scope, verdict
 from tests.kernel_adapter import ARCH, Case, Compiled, Planned, compiled, plan
@@ -61,7 +52,7 @@ _WIDTH = re.compile(r"\.(U8|S8|U16|S16|64|128|[24])(?=\.|$)")
 _BACK = re.compile(r"^BRA\b.*(?:`\((?P<label>\.L_\w+)\)|\b0x(?P<address>[0-9a-f]+))")
 
 
-def memory_class(instruction: SassInstruction) -> str:
+def memory_class(instruction: gpu.SassInstruction) -> str:
     """Opcode and width of an access; of ldmatrix, how many matrices, and whether they are transposed.
 
     >>> [memory_class(SassInstruction(0, text)) for text in ("LDG.E.128.CONSTANT R4, [R2]", "STS R1, R2",
@@ -74,16 +65,16 @@ def memory_class(instruction: SassInstruction) -> str:
     return f"{base}{turned}.{width[1].lstrip('US') if width else '1' if base == 'LDSM' else '32'}"
 
 
-def memory_classes(instructions: Iterable[SassInstruction]) -> dict[str, int]:
+def memory_classes(instructions: Iterable[gpu.SassInstruction]) -> dict[str, int]:
     """How many accesses of each class there are."""
     return dict(sorted(Counter(memory_class(i) for i in instructions if i.kind in MEMORY).items()))
 
 
-def hot_loop(function: SassFunction) -> tuple[SassInstruction, ...]:
+def hot_loop(function: gpu.SassFunction) -> tuple[gpu.SassInstruction, ...]:
     """The main loop; where no loop multiplies, the innermost with the most accesses; () without loops."""
     code = function.instructions
     starts = {i.address: n for n, i in enumerate(code)}
-    loops: list[tuple[SassInstruction, ...]] = []
+    loops: list[tuple[gpu.SassInstruction, ...]] = []
     for end, branch in enumerate(code):
         if target := _BACK.search(branch.text):
             name, address = target["label"], target["address"]
@@ -91,28 +82,24 @@ def hot_loop(function: SassFunction) -> tuple[SassInstruction, ...]:
             if start is not None and start <= end:
                 loops.append(code[start : end + 1])
     busiest = max(loops, key=lambda body: (sum(i.kind in MEMORY for i in body), -len(body)), default=())
-    return main_loop(function) or busiest
+    return gpu.main_loop(function) or busiest
 
 
 def code_record(one: Compiled) -> Record:
     """What a kernel's machine code is made of, and how much of a multiprocessor a block takes."""
-    (function,) = (f for f in parse_sass(disassemble(one.image)) if f.name == one.name)
+    (function,) = (f for f in gpu.parse_sass(gpu.disassemble(one.image)) if f.name == one.name)
     loop = hot_loop(function)
     blocks = occupancy_of(
         "sm_90", threads=one.threads, registers_per_thread=one.registers,
         shared_bytes=one.shared_bytes + one.dynamic_bytes,
     )  # fmt: skip
     return {
-        "total": len(function.instructions),
-        "loop": len(loop),
-        "memory": memory_classes(function.instructions),
-        "loop_memory": memory_classes(loop),
-        "classes": dict(count_classes(function.instructions)),
-        "registers": one.registers,
-        "spill_bytes": one.spill_bytes,
-        "shared_bytes": one.shared_bytes + one.dynamic_bytes,
+        "total": len(function.instructions), "loop": len(loop),
+        "memory": memory_classes(function.instructions), "loop_memory": memory_classes(loop),
+        "classes": dict(gpu.count_classes(function.instructions)), "registers": one.registers,
+        "spill_bytes": one.spill_bytes, "shared_bytes": one.shared_bytes + one.dynamic_bytes,
         "blocks": blocks.blocks_per_sm,
-    }
+    }  # fmt: skip
 
 
 # --- records -------------------------------------------------------------------------------------------
@@ -156,7 +143,7 @@ def stored() -> Record:
 
 def written(cases: Sequence[Record]) -> str:
     """As it stands in the file: one line per case, so that a diff can be read."""
-    head = {"arch": ARCH, "nvrtc": list(version()), "seed": SEED, "drawn": DRAWN}
+    head = {"arch": ARCH, "nvrtc": list(gpu.version()), "seed": SEED, "drawn": DRAWN}
     lines = ",\n".join(json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in cases)
     return json.dumps(head)[:-1] + f', "cases": [\n{lines}\n]}}\n'
 
@@ -166,7 +153,7 @@ def store(only: str = "") -> int:
     cases = [*benched(), *drawn(SEED, DRAWN)]
     chosen = [case for case in cases if re.search(only, label(case))]
     kept = {label(one["case"]): one for one in stored()["cases"]} if only else {}
-    made = {label(one["case"]): one for one in in_processes(record, chosen)}
+    made = {label(one["case"]): one for one in gpu.in_processes(record, chosen)}
     STORED.write_text(written([{**kept, **made}[label(case)] for case in cases]), encoding="utf-8")
     return len(chosen)
 
@@ -227,16 +214,12 @@ def code_differences(where: str, old: Mapping[str, Any], new: Mapping[str, Any])
     """What differs between the machine code of two kernels, by the limits of the module's text."""
     names = {**old["memory"], **new["memory"]}
     fails = {
-        "total": new["total"] > MOST * old["total"],
-        "loop": new["loop"] > MOST * old["loop"],
+        "total": new["total"] > MOST * old["total"], "loop": new["loop"] > MOST * old["loop"],
         "memory": any(_other(name, old["memory"], new["memory"]) for name in names),
-        "loop_memory": False,
-        "classes": False,
-        "registers": False,
-        "spill_bytes": new["spill_bytes"] > old["spill_bytes"],
-        "shared_bytes": False,
+        "loop_memory": False, "classes": False, "registers": False,
+        "spill_bytes": new["spill_bytes"] > old["spill_bytes"], "shared_bytes": False,
         "blocks": new["blocks"] < old["blocks"],
-    }
+    }  # fmt: skip
     for what, failed in fails.items():
         if old[what] != new[what]:
             yield Difference(where, what, old[what], new[what], failed)
@@ -266,7 +249,7 @@ def _tried(made: Callable[[Case], Record], case: Case) -> Record:
 
 def compared(cases: Sequence[Record], *, code: bool) -> Iterator[Difference]:
     """What differs from the stored records of some cases, by all cores; `code`: with what is compiled."""
-    now = in_processes(_tried_record if code else _tried_plan, [one["case"] for one in cases])
+    now = gpu.in_processes(_tried_record if code else _tried_plan, [one["case"] for one in cases])
     for before, after in zip(cases, now, strict=True):
         yield from differences(before, after)
 
@@ -289,8 +272,10 @@ def main(words: list[str] | None = None) -> int:
     before = stored()
     code = not given.choices
     gaps = []
-    if code and list(version()) != before["nvrtc"]:
-        gaps = [f"machine code is not compared: NVRTC {version()} is not the {before['nvrtc']} of the file"]
+    if code and list(gpu.version()) != before["nvrtc"]:
+        gaps = [
+            f"machine code is not compared: NVRTC {gpu.version()} is not the {before['nvrtc']} of the file"
+        ]
         print(f"{gaps[0]}; --choices asks for the rest alone")
         code = False
     cases = [one for one in before["cases"] if re.search(given.only, label(one["case"]))]

@@ -147,14 +147,9 @@ def _extent(rng: random.Random, most: int, empty: float = 0.03) -> int:
     if rng.random() < empty:
         return 0
     some = (
-        1,
-        8,
-        16,
-        64,
-        rng.randrange(1, 10),
-        rng.randrange(1, most + 1),
+        1, 8, 16, 64, rng.randrange(1, 10), rng.randrange(1, most + 1),
         8 * rng.randrange(1, most // 8 + 2),
-    )
+    )  # fmt: skip
     return min(most, rng.choice(some))
 
 

@@ -41,8 +41,8 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 class Asked:
     """Kernels of both sides of some cases: records, machine code, and the programs that it is the code of."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.records = folder, list[Mapping[str, Any]]()
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, said: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.records, self.patch, self.said = folder, list[Mapping[str, Any]](), patch, said
         self.programs: dict[bytes, Any] = {}
         self.costs: dict[bytes, float] = {}
 
@@ -61,8 +61,8 @@ class Asked:
         """A case, as it is labelled and as it is asked for."""
         self.records.append({"case": name, "asked": case or {}, "base": base, "now": now})
 
-    def run(self, monkeypatch: pytest.MonkeyPatch, seconds: float = 1e6) -> tuple[int, CubinGpu]:
-        """The second step, and the GPU on which it was."""
+    def run(self, seconds: float = 1e6) -> tuple[int, CubinGpu, str]:
+        """The second step, the GPU on which it was, and what it printed."""
         write(self.folder, self.records)
         gpu = CubinGpu(self.programs, self.costs)
         kept = bench_kernels.Buffers.__init__
@@ -73,16 +73,17 @@ class Asked:
                 for array in one.values():
                     gpu.seen(array)
 
-        monkeypatch.setattr(bench_kernels.Buffers, "__init__", made)
-        with gpu.installed():
-            return bench_kernels.run(self.folder, seconds), gpu
+        with self.patch.context() as patch, gpu.installed():
+            patch.setattr(bench_kernels.Buffers, "__init__", made)
+            status = bench_kernels.run(self.folder, seconds)
+        return status, gpu, self.said.readouterr().out
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Asked:
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Asked:
     folder = tmp_path / "kernels"
     folder.mkdir()
-    return Asked(folder)
+    return Asked(folder, monkeypatch, capsys)
 
 
 def bounded(planned: Planned) -> Planned:
@@ -91,106 +92,81 @@ def bounded(planned: Planned) -> Planned:
     return replace(planned, launches=(replace(first, kernel=replace(first.kernel, min_blocks=2)), *others))
 
 
-def test_other_machine_code_of_equal_results_passes_where_it_is_faster(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_machine_code_of_equal_results_passes_where_it_is_faster(asked: Asked) -> None:
     asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(bounded(plan(TRANSPOSE)), 0.4))
-    status, gpu = asked.run(monkeypatch)
-    out = capsys.readouterr().out
-    assert status == 0
-    assert "| turned | 500.00 | 400.00 | 1.250 A/A 1.000 |" in out
-    assert "1 timed: 1.250 to 1.250, 0 under 0.98" in out
-    assert "geometric mean of all 1.2500" in out
+    status, gpu, out = asked.run()
+    assert status == 0 and "| turned | 500.00 | 400.00 | 1.250 A/A 1.000 |" in out
+    assert "1 timed: 1.250 to 1.250, 0 under 0.98" in out and "geometric mean of all 1.2500" in out
     assert len(gpu.launched) >= 3 * bench_kernels.ROUNDS
 
 
 @pytest.mark.deep
-def test_a_slower_kernel_is_timed_again_and_fails(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(bench_kernels, "AGAIN", 13)
+def test_a_slower_kernel_is_timed_again_and_fails(asked: Asked) -> None:
+    asked.patch.setattr(bench_kernels, "AGAIN", 13)
     asked.add("turned", asked.side(plan(TRANSPOSE), 0.6), asked.side(bounded(plan(TRANSPOSE)), 0.625))
-    status, gpu = asked.run(monkeypatch)
-    out = capsys.readouterr().out
-    assert status == 1
-    assert "0.960 A/A 1.000 first 0.960 |" in out
-    assert "slower: turned: 0.960" in out
+    status, gpu, out = asked.run()
+    assert status == 1 and "0.960 A/A 1.000 first 0.960 |" in out and "slower: turned: 0.960" in out
     assert len(gpu.launched) >= 3 * bench_kernels.ROUNDS + 2 * 13
 
 
-def test_other_results_fail(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    wrong = plan(COPY)
-    asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(wrong, 0.5))
-    status, _ = asked.run(monkeypatch)
-    assert status == 1
-    assert "bytes of the results differ" in capsys.readouterr().out
+def test_other_results_fail(asked: Asked) -> None:
+    asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(plan(COPY), 0.5))
+    status, _, out = asked.run()
+    assert status == 1 and "bytes of the results differ" in out
 
 
 @pytest.mark.parametrize("right", [True, False])
 def test_results_of_another_order_of_sums_are_timed_where_the_definition_agrees(
-    right: bool, asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    right: bool, asked: Asked
 ) -> None:
     product: Case = {"family": "gemm-simt", "m": 8, "n": 8, "k": 8, "dtype": "f32"}
-    monkeypatch.setattr(bench_kernels, "verify", lambda *_, **__: SimpleNamespace(passed=right))
+    asked.patch.setattr(bench_kernels, "verify", lambda *_, **__: SimpleNamespace(passed=right))
     asked.add("summed", asked.side(plan(TRANSPOSE), 0.5), asked.side(plan(COPY), 0.5), product)
-    status, _ = asked.run(monkeypatch)
-    out = capsys.readouterr().out
+    status, _, out = asked.run()
     assert status == (0 if right else 1)
     assert ("| 1.000 other order of sums, verified A/A 1.000 |" in out) == right
     assert ("bytes of the results differ" in out) != right
 
 
-def test_results_of_moves_may_not_differ(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_kernels, "verify", lambda *_, **__: SimpleNamespace(passed=True))
+def test_results_of_moves_may_not_differ(asked: Asked) -> None:
+    asked.patch.setattr(bench_kernels, "verify", lambda *_, **__: SimpleNamespace(passed=True))
     asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(plan(COPY), 0.5), TRANSPOSE)
-    assert asked.run(monkeypatch)[0] == 1
+    assert asked.run()[0] == 1
 
 
 @pytest.mark.deep
-def test_equal_machine_code_counts_as_one_and_is_timed_beside_itself(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_equal_machine_code_counts_as_one_and_is_timed_beside_itself(asked: Asked) -> None:
     for name, case in (("turned", TRANSPOSE), ("copied", COPY), ("in place", IN_PLACE)):
         asked.add(name, asked.side(plan(case), 0.5), asked.side(plan(case), 0.5))
-    status, _ = asked.run(monkeypatch)
-    out = capsys.readouterr().out
-    assert status == 0
-    assert out.count("equal, A/A 1.000") == 3
+    status, _, out = asked.run()
+    assert status == 0 and out.count("equal, A/A 1.000") == 3
     assert "A/A of 3: 1.000 to 1.000, mean 1.0000" in out
     assert "3 with equal machine code; geometric mean of all 1.0000" in out
 
 
 @pytest.mark.deep
-def test_launches_in_parts_with_scalars_and_scratch_memory_agree(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_launches_in_parts_with_scalars_and_scratch_memory_agree(asked: Asked) -> None:
     product = plan(SPLIT)
     assert len(product.launches) == 2
     asked.add("product", asked.side(product, 0.5), asked.side(bounded(product), 0.5))
-    status, gpu = asked.run(monkeypatch)
-    assert status == 0, capsys.readouterr().out
+    status, gpu, out = asked.run()
+    assert status == 0, out
     assert gpu.early * 2 == len(gpu.launched) > 0
 
 
-def test_a_case_that_this_tree_lost_fails_and_one_that_is_new_does_not(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_case_that_this_tree_lost_fails_and_one_that_is_new_does_not(asked: Asked) -> None:
     asked.add("new", {"raised": "TypeError: no such argument"}, asked.side(plan(COPY), 0.5))
-    assert asked.run(monkeypatch)[0] == 0
-    assert "1 cases that the older tree does not compute: new" in capsys.readouterr().out
+    status, _, out = asked.run()
+    assert status == 0 and "1 cases that the older tree does not compute: new" in out
     asked.add("lost", asked.side(plan(COPY), 0.5), {"raised": "KeyError: 'x'"})
-    assert asked.run(monkeypatch)[0] == 1
-    assert "lost: now: KeyError: 'x'" in capsys.readouterr().out
+    status, _, out = asked.run()
+    assert status == 1 and "lost: now: KeyError: 'x'" in out
 
 
-def test_what_there_was_no_time_for_fails(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_there_was_no_time_for_fails(asked: Asked) -> None:
     asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(bounded(plan(TRANSPOSE)), 0.4))
-    assert asked.run(monkeypatch, -1.0)[0] == 1
-    assert "1 cases were not timed" in capsys.readouterr().out
+    status, _, out = asked.run(-1.0)
+    assert status == 1 and "1 cases were not timed" in out
 
 
 @pytest.mark.deep
@@ -202,14 +178,9 @@ def test_both_steps_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytes
     folder = tmp_path / "kernels"
     kernel_images.prepared(folder, cases, kernel_images.ROOT, "any")
     turned, total, none, again = pairs(folder)
-    assert turned.equal
-    assert total.equal
-    assert again.base == turned.base
-    assert not none.equal
-    assert none.raised.startswith("base: ShapeError: m = 0")
-    assert not none.only_before
-    assert len([*folder.glob("*.cubin")]) == 3
-    assert folder.stat().st_mode & 0o77 == 0
+    assert turned.equal and total.equal and again.base == turned.base and not none.equal
+    assert none.raised.startswith("base: ShapeError: m = 0") and not none.only_before
+    assert len([*folder.glob("*.cubin")]) == 3 and folder.stat().st_mode & 0o77 == 0
     assert all(path.stat().st_mode & 0o77 == 0 for path in folder.iterdir())
     (folder / "mine.txt").touch()
     with pytest.raises(SystemExit, match="is not empty"):
@@ -233,8 +204,7 @@ def test_without_a_gpu_the_second_step_says_so(tmp_path: Path, capsys: pytest.Ca
 def test_the_process_of_a_tree_imports_that_tree(tmp_path: Path) -> None:
     command = [sys.executable, str(Path(kernel_images.__file__)), str(tmp_path), "no adapter", str(tmp_path)]
     ran = subprocess.run(command, input="[]", capture_output=True, text=True, check=False)
-    assert ran.returncode == 1
-    assert f"not from {tmp_path}" in ran.stderr
+    assert ran.returncode == 1 and f"not from {tmp_path}" in ran.stderr
 
 
 def test_the_frozen_cases_and_further_ones_are_asked_for_once() -> None:

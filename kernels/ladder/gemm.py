@@ -141,7 +141,7 @@ def multiplies(p: GemmProblem, c: Sm80Config | SimtConfig) -> int:
             raise ShapeError(f"{name} = {extent} is not a multiple of {tile}: whole tiles are predicted")
     if isinstance(c, SimtConfig):
         return p.m * p.n * p.k // find_arch(ARCH).lanes
-    return p.m * p.n * p.k // (16 * 8 * mma_of(p, c).k)
+    return p.m * p.n * p.k * p.packed // (c.mma_m * 8 * mma_of(p, c).k)
 
 
 @dataclass(frozen=True, slots=True)

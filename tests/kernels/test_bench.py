@@ -36,7 +36,9 @@ from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.family import set_count
 from layoutalg.kernels.gemm import group_begins
 from layoutalg.kernels.gemm.family import SIZES
+from layoutalg.kernels.move.families import _permute_views
 from layoutalg.kernels.rowwise import OPS, cross_entropy_problem, joined_losses, normed, reduced
+from layoutalg.kernels.rowwise import families as rowwise_families
 from layoutalg.kernels.rowwise.families import CASES, DTYPES
 from tests.sequences import problem_of
 
@@ -246,61 +248,63 @@ class Standin:
 @pytest.fixture
 def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
     gpu = Standin()
-    rooms = {name: f"layoutalg.kernels.{name}.{'family' if name == 'gemm' else 'families'}" for name in
-             ("move", "rowwise", "elementwise", "gemm")}  # fmt: skip
-    losses = "layoutalg.kernels.rowwise.entropy.family"
-    status = GpuStatus(True, "a stand-in", "sm_90a")
+    status, random = GpuStatus(True, "a stand-in", "sm_90a"), np.random.default_rng(0)
 
     def compiled(sequence: LaunchSequence, arch: str) -> Simulated:
         return Simulated(gpu, printed_sequence(sequence, arch))
 
-    random = np.random.default_rng(0)
-    replaced: dict[str, Any] = {
-        "layoutalg.kernels.bench.require_gpu": lambda: status,
-        "layoutalg.kernels.bench.compile_sequence": compiled,
-        "layoutalg.kernels.bench.load_sequence": lambda one: one,
-        "layoutalg.kernels.bench.in_processes": lambda function, items: list(map(function, items)),
-        "layoutalg.kernels.bench.median_times_ms": gpu.times,
-        "layoutalg.kernels.bench.later_half_times_ms": gpu.later,
-        "layoutalg.kernels.bench.repeat_for": gpu.repeated,
-        "layoutalg.kernels.bench.watching": lambda: contextlib.nullcontext(gpu.monitor),
-        "layoutalg.kernels.family.find_arch": lambda arch: SimpleNamespace(board=None),
-        f"{rooms['move']}.random_bytes": lambda n, seed: random.integers(0, 256, n, np.uint8),
-        f"{rooms['move']}.device_copy": gpu.noted("copy"),
-        f"{rooms['move']}.torch_assign": gpu.noted("torch"),
-        f"{rooms['move']}.array_assign": gpu.assign,
-        f"{rooms['rowwise']}.require_gpu": lambda: status,
-        f"{rooms['rowwise']}.compile_sequence": compiled,
-        f"{rooms['rowwise']}.load_sequence": lambda one: one,
-        f"{rooms['rowwise']}.random_normal": gpu.normal,
-        f"{rooms['rowwise']}.device_empty": np.zeros,
-        f"{rooms['rowwise']}.torch_difference": gpu.difference,
-        f"{rooms['rowwise']}.torch_wrong_indices": gpu.wrong_indices,
-        f"{rooms['rowwise']}.device_copy": gpu.noted("copy"),
-        f"{rooms['rowwise']}.torch_reduction": gpu.noted("torch"),
-        f"{losses}.random_normal": gpu.normal,
-        f"{losses}.device_empty": np.zeros,
-        f"{losses}.to_device": np.asarray,
-        f"{losses}.device_copy": gpu.noted("copy"),
-        f"{losses}.torch_cross_entropy": gpu.noted("torch"),
-        f"{losses}.torch_loss_difference": gpu.loss_difference,
-        f"{rooms['elementwise']}.random_normal": gpu.normal,
-        f"{rooms['elementwise']}.device_empty": np.zeros,
-        f"{rooms['elementwise']}.device_copy": gpu.noted("copy"),
-        f"{rooms['elementwise']}.torch_map": gpu.noted("torch"),
-        f"{rooms['elementwise']}.to_host": np.asarray,
-        f"{rooms['gemm']}.random_normal": gpu.normal,
-        f"{rooms['gemm']}.device_array": np.zeros,
-        f"{rooms['gemm']}.torch_matmul": gpu.matmul,
-        f"{rooms['gemm']}.torch_group_matmuls": gpu.group_matmuls,
-        f"{rooms['gemm']}.torch_grouped_mm": gpu.noted("grouped_mm"),
-        f"{rooms['gemm']}.largest_difference": gpu.apart,
-    }
-    for name, value in replaced.items():
-        monkeypatch.setattr(name, value)
-    bench_rowwise = __import__(rooms["rowwise"], fromlist=["_long_sum"])
-    bench_rowwise._long_sum.cache_clear()
+    made = {"require_gpu": lambda: status, "compile_sequence": compiled, "load_sequence": lambda one: one}
+    usual = {"random_normal": gpu.normal, "device_empty": np.zeros, "device_copy": gpu.noted("copy")}
+    rooms: dict[str, dict[str, Any]] = {
+        "bench": made | {
+            "in_processes": lambda function, items: list(map(function, items)), "repeat_for": gpu.repeated,
+            "median_times_ms": gpu.times, "later_half_times_ms": gpu.later,
+            "watching": lambda: contextlib.nullcontext(gpu.monitor),
+        },
+        "family": {"find_arch": lambda arch: SimpleNamespace(board=None)},
+        "move.families": {
+            "random_bytes": lambda n, seed: random.integers(0, 256, n, np.uint8), "array_assign": gpu.assign,
+            "device_copy": gpu.noted("copy"), "torch_assign": gpu.noted("torch"),
+        },
+        "rowwise.families": made | usual | {
+            "torch_difference": gpu.difference, "torch_wrong_indices": gpu.wrong_indices,
+            "torch_reduction": gpu.noted("torch"),
+        },
+        "rowwise.entropy.family": usual | {
+            "to_device": np.asarray, "torch_cross_entropy": gpu.noted("torch"),
+            "torch_loss_difference": gpu.loss_difference,
+        },
+        "elementwise.families": usual | {"torch_map": gpu.noted("torch"), "to_host": np.asarray},
+        "gemm.family": {
+            "random_normal": gpu.normal, "device_array": np.zeros, "torch_matmul": gpu.matmul,
+            "torch_group_matmuls": gpu.group_matmuls, "torch_grouped_mm": gpu.noted("grouped_mm"),
+            "largest_difference": gpu.apart,
+        },
+    }  # fmt: skip
+    for room, names in rooms.items():
+        for name, value in names.items():
+            monkeypatch.setattr(f"layoutalg.kernels.{room}.{name}", value)
+    rowwise_families._long_sum.cache_clear()
     return gpu
+
+
+BESIDE: dict[str, tuple[str, Any]] = {
+    **{
+        f"{name} {dtype}": (name, problem_of(name, (24, 65), (0,), dtype)) for name in OPS for dtype in DTYPES
+    },
+    **{name: (name, FAMILIES[name].problem((24, 65), "bf16")) for name in ("gelu", "add")},
+    "cross_entropy": ("cross_entropy", FAMILIES["cross_entropy"].problem((12, 70), (1,), "bf16")),
+}
+LOSSES = ["reduce_cross_entropy_bf16_f32", "reduce_sum_f32_f32", "cross_entropy_mean_bf16"]
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_norms_maps_and_losses_are_compared_and_timed_beside_a_copy(standin: Standin, case: str) -> None:
+    name, p = BESIDE[case]
+    (found,) = benchmark([Timed(name, p)])
+    mine = LOSSES if name == "cross_entropy" else [f"{name}_{p.dtype}"]
+    assert standin.ran == [*mine * 2, "copy", "torch"] and found.rates["cupy"] is None
+    assert found.limit == "copy" and (found.ratio("torch"), found.share) == pytest.approx((3.0, 2.0))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -314,14 +318,6 @@ def test_a_reduction_is_compared_and_timed(standin: Standin, op: str, axes: Any,
     assert found.ours == pytest.approx(found.notes["moved bytes"] / 1e6) and found.problem == "case"
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("op", OPS)
-def test_a_norm_is_compared_and_timed_beside_a_copy(standin: Standin, op: str, dtype: str) -> None:
-    (found,) = benchmark([Timed(op, problem_of(op, (24, 65), (0,), dtype))])
-    assert standin.ran == [f"{op}_{dtype}"] * 2 + ["copy", "torch"]
-    assert (found.limit, found.rates["cupy"]) == ("copy", None) and found.ratio("torch") == pytest.approx(3.0)
-
-
 @pytest.mark.parametrize("shape", [(24, 40, 6), (7, 1, 33), (1, 1, 5)])
 @pytest.mark.parametrize("axes", [(2, 0, 1), (1, 0, 2), (0, 2, 1)])
 def test_a_permute_is_compared_with_an_assignment_of_the_same_strides(
@@ -333,8 +329,6 @@ def test_a_permute_is_compared_with_an_assignment_of_the_same_strides(
     assert found.share == pytest.approx(2.0) and found.ratio("cupy") == pytest.approx(4.0)
     x = np.arange(p.source_elems, dtype="u2")
     arrays = {"src": np.concatenate([x, x]), "dst": np.zeros(2 * len(x), "u2")}
-    from layoutalg.kernels.move.families import _permute_views
-
     target, source = _permute_views(p, arrays)
     assert np.array_equal(source, x.reshape(shape).transpose(axes)) and target.shape == source.shape
 
@@ -343,12 +337,6 @@ def test_a_permute_is_compared_with_an_assignment_of_the_same_strides(
 def test_a_matrix_with_gaps_is_compared_and_timed(standin: Standin, name: str) -> None:
     (found,) = benchmark([Timed(name, FAMILIES[name].problem(40, 24, "f16", lds=32, ldd=56))])
     assert standin.ran[0] == "cupy" and found.share == pytest.approx(2.0) and found.unit == "GB/s"
-
-
-@pytest.mark.parametrize("name", ["gelu", "add"])
-def test_a_map_is_compared_and_timed_beside_a_copy(standin: Standin, name: str) -> None:
-    (found,) = benchmark([Timed(name, FAMILIES[name].problem((24, 65), "bf16"))])
-    assert standin.ran == [f"{name}_bf16"] * 2 + ["copy", "torch"] and found.share == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("name", ["gemm-simt", "gemm-sm80"])
@@ -406,21 +394,12 @@ def test_a_wrong_result_is_no_row(standin: Standin, name: str, monkeypatch: pyte
         if "gem" in name
         else family.problem(**family.verified[0])
     )
-    with pytest.raises(
-        MismatchError, match=r"from CuPy's|from the definition, more|from cuBLAS by|of the definition"
-    ):
+    said = r"from CuPy's|from the definition, more|from cuBLAS by|of the definition"
+    with pytest.raises(MismatchError, match=said):
         list(benchmark([Timed(name, p)]))
 
 
 # --- what a row was measured under ---------------------------------------------------------------------
-
-
-def test_losses_are_compared_and_timed(standin: Standin) -> None:
-    p = FAMILIES["cross_entropy"].problem((12, 70), (1,), "bf16")
-    (found,) = benchmark([Timed("cross_entropy", p, "case")])
-    made = ["reduce_cross_entropy_bf16_f32", "reduce_sum_f32_f32", "cross_entropy_mean_bf16"]
-    assert [n for n in standin.ran if n.startswith(("reduce", "cross"))][:3] == made
-    assert (found.limit, found.rates["cupy"]) == ("copy", None) and "torch" in standin.ran
 
 
 def test_the_published_number_of_launches() -> None:
@@ -436,22 +415,20 @@ def test_a_row_has_what_was_read_while_each_contender_ran(standin: Standin) -> N
     ours, cublas = found.run.conditions["ours"], found.run.conditions["cublas"]
     assert [ours.sm_mhz, cublas.sm_mhz] == [(1999, 1999, 1999), (1998, 1998, 1998)]
     assert (ours.names, ours.held_back, cublas.names, cublas.held_back) == ((), 0, ("power cap",), 1)
-    assert not ours.memory_mhz and found.run.unread == ""
-    assert found.run.joules == {"ours": 2.0, "cublas": 2.0}
+    assert not ours.memory_mhz and found.run.unread == "" and found.run.joules == {"ours": 2.0, "cublas": 2.0}
     assert found.per_joule("ours") == 2 * 64**3 / 2.0
     assert standin.counts == [250, 1000, 125, 500]  # a second of 1 ms and of 2 ms each, behind a quarter
 
 
-def test_without_a_monitor_nothing_is_made_up(standin: Standin) -> None:
+@pytest.mark.parametrize("stands_still", [False, True])
+def test_without_a_monitor_or_with_a_counter_that_stands_still_nothing_is_made_up(
+    standin: Standin, stands_still: bool
+) -> None:
+    if stands_still:
+        standin.monitor = SimpleNamespace(reason="", read=standin.read, joules=lambda: 7.0)
     (found,) = benchmark([Timed("gemm-simt", FAMILIES["gemm-simt"].problem(64))], Method(energy=True))
-    assert found.run.unread == "it is a stand-in" and found.run.conditions == {}
     assert found.run.joules == {"ours": None, "cublas": None} and found.per_joule("ours") is None
-
-
-def test_a_counter_that_stands_still_is_no_energy(standin: Standin) -> None:
-    standin.monitor = SimpleNamespace(reason="", read=standin.read, joules=lambda: 7.0)
-    (found,) = benchmark([Timed("gemm-simt", FAMILIES["gemm-simt"].problem(64))], Method(energy=True))
-    assert found.run.joules == {"ours": None, "cublas": None}
+    assert stands_still or (found.run.unread, found.run.conditions) == ("it is a stand-in", {})
 
 
 @pytest.mark.parametrize(("l2_bytes", "sets", "cold"), [(30_000, 3, True), (3 << 20, 64, False)])

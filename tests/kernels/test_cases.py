@@ -17,8 +17,7 @@ def test_the_drawn_permutes_are_the_same_for_the_same_seed() -> None:
 
 def test_the_drawn_permutes_are_large_and_no_copies() -> None:
     for shape, axes in (*moves.CASES, *moves.random_cases()):
-        assert prod(shape) > moves.ELEMS // 4
-        assert normalise(permute_problem(shape, axes, "u8")).rank > 1
+        assert prod(shape) > moves.ELEMS // 4 and normalise(permute_problem(shape, axes, "u8")).rank > 1
 
 
 def test_the_drawn_reductions_are_the_same_for_the_same_seed() -> None:
@@ -33,5 +32,4 @@ def test_the_drawn_reductions_are_large_and_reduce_some_modes_of_many() -> None:
 
 def test_the_quoted_reductions_are_there() -> None:
     assert len(CASES) == len(set(CASES)) and len([c for c in CASES if c.op == "sum"]) == 3 * len(REDUCED)
-    assert Case("softmax", (65536, 1024), (0,), "bf16") in CASES
-    assert {c.dtype for c in CASES} == set(DTYPES)
+    assert Case("softmax", (65536, 1024), (0,), "bf16") in CASES and {c.dtype for c in CASES} == set(DTYPES)

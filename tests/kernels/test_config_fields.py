@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.kernels.config_fields import check_fields, difference, distance, nearest, neighbours
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.ladder.steps import SIMT_LADDER, Sm80Step
@@ -38,9 +38,7 @@ def test_every_published_step_has_sensible_fields() -> None:
         ({"fragments": True}, UnsupportedError, "fragments = True: 1 and 2 and 4 and 8"),
     ],
 )
-def test_senseless_fields_are_refused_by_name(
-    change: dict[str, Any], error: type[LayoutAlgError], message: str
-) -> None:
+def test_senseless_fields_are_refused_by_name(change: dict[str, Any], error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         check_fields(replace(GOOD, **change))
 
@@ -55,8 +53,7 @@ def test_neighbours_come_by_distance_and_change_as_much_as_asked() -> None:
     for changes in (1, 2):
         near = list(neighbours(GOOD, LADDER.values(), changes))
         steps = [distance(GOOD, x) for x in near]
-        assert {n for n, _ in steps} == {changes} and steps == sorted(steps)
-        assert len(set(near)) == len(near)
+        assert {n for n, _ in steps} == {changes} and steps == sorted(steps) and len(set(near)) == len(near)
 
 
 def test_the_nearest_is_the_nearest_of_all_neighbours() -> None:

@@ -9,30 +9,11 @@ from typing import Any
 import pytest
 
 from layoutalg.arch import Board, find_board
+from layoutalg.codegen import instr
 from layoutalg.codegen.costs import STATED, traffic, uncounted, unstated
-from layoutalg.codegen.instr import (
-    BAR,
-    GRID_SYNC,
-    LDG,
-    LDS_REMOTE,
-    MMA_SYNC,
-    REDUX,
-    STG,
-    STS_REMOTE,
-    TMA_LOAD,
-    TMA_STORE,
-    TRY_WAIT,
-    Instr,
-    add_exp,
-    find_wgmma,
-    into,
-    read,
-    updated,
-)
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.errors import LayoutAlgError, UnsupportedError
-from layoutalg.kernels import FAMILIES, plan_grouped_matmul, plan_matmul
-from layoutalg.kernels.family import Family
+from layoutalg.kernels import FAMILIES, Family, plan_grouped_matmul, plan_matmul
 from layoutalg.kernels.tuning import Job, build, check_modelled, fitted_rates, jobs_of, model_place
 from layoutalg.kernels.tuning.jobs import by_model, counters_of, modelled_ns
 from layoutalg.kernels.tuning.keys import called_sequence
@@ -181,32 +162,42 @@ def test_a_plan_says_no_time_of_another_board(arch: str) -> None:
 
 # --- instructions of which nothing is stated -----------------------------------------------------------
 
-OWN = Instr("own_exp", (updated("d", 1, "f32"),), "void own_exp(float& d) {}", lambda m, g, d: d)
-DP4A = Instr("dp4a", (updated("d", 1), into("a", 1), into("b", 1)), "void dp4a(u32& d, u32 a, u32 b) {}")
-ATOMIC = Instr(
-    "atom_add", (read("p", "global", 4, "ld.global.b32"), into("v", 1)), "void atom_add(void* p, u32 v) {}"
+OWN = instr.Instr("own_exp", (instr.updated("d", 1, "f32"),), "void own_exp(float& d) {}", lambda m, g, d: d)
+DP4A = instr.Instr(
+    "dp4a",
+    (instr.updated("d", 1), instr.into("a", 1), instr.into("b", 1)),
+    "void dp4a(u32& d, u32 a, u32 b) {}",
+)
+ATOMIC = instr.Instr(
+    "atom_add",
+    (instr.read("p", "global", 4, "ld.global.b32"), instr.into("v", 1)),
+    "void atom_add(void* p, u32 v) {}",
 )
 
-UNKNOWN: tuple[Instr, ...] = (
-    *(OWN, DP4A, ATOMIC, GRID_SYNC, TRY_WAIT, *REDUX.values(), *MMA_SYNC.values()),
-    *(one for table in (TMA_LOAD, TMA_STORE, LDS_REMOTE, STS_REMOTE) for one in table.values()),
-    *(add_exp(4, 1), find_wgmma("SM90_64x128x16_F32F16F16_SS")),
+UNKNOWN: tuple[instr.Instr, ...] = (
+    *(OWN, DP4A, ATOMIC, instr.GRID_SYNC, instr.TRY_WAIT, *instr.REDUX.values(), *instr.MMA_SYNC.values()),
+    *(
+        one
+        for table in (instr.TMA_LOAD, instr.TMA_STORE, instr.LDS_REMOTE, instr.STS_REMOTE)
+        for one in table.values()
+    ),
+    *(instr.add_exp(4, 1), instr.find_wgmma("SM90_64x128x16_F32F16F16_SS")),
 )
 
 
 @pytest.mark.parametrize("one", UNKNOWN, ids=str)
-def test_what_computes_or_is_asynchronous_has_no_stated_cost(one: Instr) -> None:
+def test_what_computes_or_is_asynchronous_has_no_stated_cost(one: instr.Instr) -> None:
     assert one not in STATED
 
 
 def test_an_instruction_with_the_name_of_a_stated_one_is_not_that_one() -> None:
     k = KernelBuilder("own", threads=32)
     v = k.reg("v", 1)
-    k.do(LDG[4], v, k.at(k.pointer("x", 4), k.tid))
-    k.do(Instr("ldg32", (updated("d", 1),), "void ldg32(u32& d) {}", lambda m, g, d: d), v)
+    k.do(instr.LDG[4], v, k.at(k.pointer("x", 4), k.tid))
+    k.do(instr.Instr("ldg32", (instr.updated("d", 1),), "void ldg32(u32& d) {}", lambda m, g, d: d), v)
     k.do(OWN, v)
-    k.do(BAR)
-    k.do(STG[4], k.at(k.pointer("y", 4), k.tid), v)
+    k.do(instr.BAR)
+    k.do(instr.STG[4], k.at(k.pointer("y", 4), k.tid), v)
     kernel = k.build()
     assert unstated([kernel]) == ("ldg32", "own_exp") and uncounted([kernel]) == ()
     assert set(traffic(kernel, {})) == {"ld.global.b32", "st.global.b32"}

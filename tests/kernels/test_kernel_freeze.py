@@ -1,7 +1,4 @@
-"""Choices, predictions and machine code are what they were: `python -m tests.kernel_freeze` says what is not.
-
-A share of the cases is compared here, the rest by the deep tests.
-"""
+"""Choices, predictions and machine code are what they were, or `python -m tests.kernel_freeze` names it."""
 
 from __future__ import annotations
 
@@ -16,11 +13,10 @@ from layoutalg.codegen.gpu import parse_sass, version
 from layoutalg.errors import UnsupportedError
 from tests import kernel_freeze as freeze
 from tests.kernel_cases import benched, drawn, label
+from tests.sweeps import each
 
 STORED = freeze.stored()
 CASES: Sequence[freeze.Record] = STORED["cases"]
-SHARE, CODE_SHARE = 12, 60
-"""One case in so many is planned, and compiled, without the deep tests."""
 
 
 def failures(cases: Sequence[freeze.Record], made: Callable[[Any], freeze.Record]) -> Iterator[str]:
@@ -39,20 +35,8 @@ def needs_the_same_compiler() -> None:
 
 def test_the_file_has_every_case_of_the_bench_and_those_drawn() -> None:
     drawn_cases = drawn(STORED["seed"], STORED["drawn"])
-    assert len(drawn_cases) == 60
-    assert len({case["family"] for case in drawn_cases}) == 11
+    assert len(drawn_cases) == 60 and len({case["family"] for case in drawn_cases}) == 11
     assert [label(one["case"]) for one in CASES] == [label(case) for case in (*benched(), *drawn_cases)]
-
-
-@pytest.mark.deep
-def test_a_share_is_chosen_and_predicted_as_before() -> None:
-    assert not list(failures(CASES[::SHARE], freeze.plan_record))
-
-
-@pytest.mark.deep
-def test_a_share_compiles_to_no_more_than_before() -> None:
-    needs_the_same_compiler()
-    assert not list(failures(CASES[::CODE_SHARE], freeze.record))
 
 
 @pytest.mark.deep
@@ -78,43 +62,35 @@ def changed(*path: Any, value: Any) -> tuple[freeze.Record, freeze.Record]:
     return before, now
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
+CODE = ("launches", 0, "code")
+
+
+@each(
+    ("path", "value", "fails"),
     [
-        (("choice", "stages"), lambda n: n + 1),
-        (("kernels", 0), lambda name: name + "_else"),
-        (("launches", 1, "grid"), lambda grid: [grid[0] + 1, *grid[1:]]),
-        (("launches", 0, "threads"), lambda n: 2 * n),
-        (("launches", 0, "dynamic_bytes"), lambda n: n + 16),
-        (("launches", 0, "code", "total"), lambda n: int(1.02 * n) + 1),
-        (("launches", 0, "code", "loop"), lambda n: int(1.02 * n) + 1),
-        (("launches", 0, "code", "memory"), lambda d: {k: n - 1 for k, n in d.items()}),
-        (("launches", 1, "code", "memory"), lambda d: {**d, "LDG.8": 1}),
-        (("launches", 0, "code", "memory"), lambda d: {**d, "STL.32": 1}),
-        (("launches", 0, "code", "spill_bytes"), lambda n: n + 4),
-        (("launches", 0, "code", "blocks"), lambda n: n - 1),
-        (("launches",), lambda found: found[:1]),
-        (("raised",), lambda none: "ValueError: nothing"),
+        (("choice", "stages"), lambda n: n + 1, True), (("kernels", 0), lambda name: name + "_else", True),
+        (("launches", 1, "grid"), lambda grid: [grid[0] + 1, *grid[1:]], True),
+        (("launches", 0, "threads"), lambda n: 2 * n, True),
+        (("launches", 0, "dynamic_bytes"), lambda n: n + 16, True),
+        ((*CODE, "total"), lambda n: int(1.02 * n) + 1, True),
+        ((*CODE, "total"), lambda n: int(1.02 * n), False),
+        ((*CODE, "loop"), lambda n: int(1.02 * n) + 1, True), ((*CODE, "loop"), lambda n: n - 1, False),
+        ((*CODE, "memory"), lambda d: {k: n - 1 for k, n in d.items()}, True),
+        (("launches", 1, "code", "memory"), lambda d: {**d, "LDG.8": 1}, True),
+        ((*CODE, "memory"), lambda d: {**d, "STL.32": 1}, True),
+        ((*CODE, "spill_bytes"), lambda n: n + 4, True), ((*CODE, "registers"), lambda n: n + 1, False),
+        ((*CODE, "blocks"), lambda n: n - 1, True), ((*CODE, "blocks"), lambda n: n + 1, False),
+        ((*CODE, "classes"), lambda d: {**d, "integer": 1}, False),
+        (("launches",), lambda found: found[:1], True),
+        (("raised",), lambda none: "ValueError: nothing", True),
     ],
-)
-def test_what_is_past_the_limits_is_found(path: tuple[Any, ...], value: Any) -> None:
+)  # fmt: skip
+def test_what_is_past_the_limits_fails_and_what_is_within_them_is_said(
+    path: tuple[Any, ...], value: Any, fails: bool
+) -> None:
     before, now = changed(*path, value=value)
     assert not list(freeze.differences(before, before))
-    assert [x.fails for x in freeze.differences(before, now)] == [True]
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("launches", 0, "code", "total"), lambda n: int(1.02 * n)),
-        (("launches", 0, "code", "loop"), lambda n: n - 1),
-        (("launches", 0, "code", "registers"), lambda n: n + 1),
-        (("launches", 0, "code", "blocks"), lambda n: n + 1),
-        (("launches", 0, "code", "classes"), lambda d: {**d, "integer": 1}),
-    ],
-)
-def test_what_is_within_the_limits_is_said(path: tuple[Any, ...], value: Any) -> None:
-    assert [x.fails for x in freeze.differences(*changed(*path, value=value))] == [False]
+    assert [x.fails for x in freeze.differences(before, now)] == [fails]
 
 
 def test_another_prediction_fails_and_one_that_was_refused_may_be_made() -> None:
@@ -131,8 +107,7 @@ def test_another_prediction_fails_and_one_that_was_refused_may_be_made() -> None
 def test_a_case_that_raises_is_a_difference() -> None:
     before = {"case": {"family": "softmax", "shape": [2, 3], "axes": [7], "dtype": "f32"}}
     (found,) = freeze.compared([before], code=False)
-    assert found.fails
-    assert found.now.startswith("ShapeError: axis 7")
+    assert found.fails and found.now.startswith("ShapeError: axis 7")
 
 
 def test_some_cases_are_written_and_the_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +116,7 @@ def test_some_cases_are_written_and_the_others_stay(tmp_path: Path, monkeypatch:
     line = next(line for line in text.splitlines() if '"max","shape":[1216,1696]' in line)
     monkeypatch.setattr(freeze, "STORED", tmp_path / "stored.json")
     freeze.STORED.write_text(text.replace(line, line.replace('"spill_bytes":0', '"spill_bytes":4')))
-    assert freeze.main(["--write", "--only", only]) == 0
-    assert freeze.STORED.read_text(encoding="utf-8") == text
+    assert freeze.main(["--write", "--only", only]) == 0 and freeze.STORED.read_text(encoding="utf-8") == text
 
 
 def test_the_hot_loop_of_what_multiplies_nothing_has_the_most_accesses() -> None:
@@ -159,6 +133,5 @@ def test_the_hot_loop_of_what_multiplies_nothing_has_the_most_accesses() -> None
                 /*0060*/   EXIT ;
     """)
     loop = freeze.hot_loop(function)
-    assert len(loop) == 5
-    assert freeze.memory_classes(loop) == {"LDG.128": 1, "STS.64": 1}
+    assert len(loop) == 5 and freeze.memory_classes(loop) == {"LDG.128": 1, "STS.64": 1}
     assert freeze.hot_loop(parse_sass("        .text.k:\n        /*0000*/   EXIT ;")[0]) == ()

@@ -24,8 +24,7 @@ def test_the_tightest_bound_comes_first() -> None:
 def test_a_request_to_global_memory_is_a_cycle_whatever_its_sectors() -> None:
     (one,) = (b for b in limits(0, [{"ld.global.b128": Cost(7, 112, 112)}]) if b.unit == "load-store cycles")
     clock = find_board("sm_90").boost_hz
-    assert clock is not None
-    assert one.asked == 7 and one.least_us == pytest.approx(7 / (132 * clock) * 1e6)
+    assert clock is not None and one.asked == 7 and one.least_us == pytest.approx(7 / (132 * clock) * 1e6)
 
 
 def test_without_a_board_nothing_is_bounded() -> None:

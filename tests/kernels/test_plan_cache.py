@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,20 +15,11 @@ from typing import Any
 import pytest
 
 import layoutalg
-from layoutalg.codegen.gpu import (
-    Prepared,
-    ReadySequence,
-    compile_cubin,
-    compile_sequence,
-    cubin_cache,
-    launchable,
-)
-from layoutalg.codegen.instr import LDG, STG, Instr, updated
+from layoutalg.codegen import LDG, STG, Instr, gpu, updated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
 from layoutalg.errors import ResourceError
-from layoutalg.kernels import FAMILIES, plan_cache
-from layoutalg.kernels.family import Candidate, Family
+from layoutalg.kernels import FAMILIES, Candidate, Family, plan_cache
 from layoutalg.kernels.gemm.problem import scalar_words
 from layoutalg.kernels.identity import code_id
 from layoutalg.kernels.plan_cache import plan_key
@@ -43,7 +34,7 @@ SPLIT = norm_problem("softmax", (1, 1 << 24), 1, "f32")
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "cubins"
-    cubin_cache._warned.clear()
+    gpu.cubin_cache._warned.clear()
 
 
 @pytest.fixture
@@ -51,7 +42,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Problems that were planned."""
     seen: list[str] = []
 
-    compile_one = compile_sequence
+    compile_one = gpu.compile_sequence
 
     def counted(sequence: Any, arch: str) -> Any:
         seen.append(sequence.kernels[0].name)
@@ -61,7 +52,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def ready(p: Any, arch: str, folder: Path | None) -> ReadySequence:
+def ready(p: Any, arch: str, folder: Path | None) -> gpu.ReadySequence:
     """The best plan of a problem, from a folder."""
     return plan_cache.ready_sequence(family_of(p).name, p, arch, folder)
 
@@ -75,7 +66,7 @@ def key_of(p: Any, arch: str) -> str:
 
 def test_a_plan_comes_back_as_it_was_and_is_planned_once(folder: Path, planned: list[str]) -> None:
     first, second = (ready(SPLIT, "sm_90a", folder) for _ in range(2))
-    made = compile_sequence(launches_of(SPLIT, "sm_90a"), "sm_90a").ready()
+    made = gpu.compile_sequence(launches_of(SPLIT, "sm_90a"), "sm_90a").ready()
     assert first == second == made and len(made.kernels) == 2 and made.scratch_bytes > 0
     assert planned == ["softmax_f32_clear"]
 
@@ -91,95 +82,88 @@ def test_scalars_of_a_call_are_kept_with_the_plan(folder: Path, planned: list[st
     assert len(planned) == 1
 
 
-def test_what_the_gpu_does_not_fit_is_planned_with_smaller_clusters(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A GPU that fits clusters of 5 blocks gets the best plan of at most 5; one that fits none, of none."""
-    p = norm_problem("softmax", (512, 262144), 1, "f32")
-    tried: list[int] = []
+@pytest.fixture
+def loading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], None]]:
+    """Replaces what loads a sequence on a GPU, for plans of a folder that is empty at first."""
+    monkeypatch.setattr(plan_cache, "require_gpu", lambda: SimpleNamespace(arch="sm_90a", name=""))
+    monkeypatch.setattr(plan_cache, "cache_folder", lambda: folder)
 
-    def loaded(most: int, sequence: ReadySequence) -> None:
+    def by(loaded: Any) -> None:
+        monkeypatch.setattr(plan_cache, "load_sequence", loaded)
+        plan_cache.sequence_on_gpu.cache_clear()
+
+    yield by
+    plan_cache.sequence_on_gpu.cache_clear()
+
+
+def test_what_the_gpu_does_not_fit_is_planned_with_smaller_clusters(loading: Callable[[Any], None]) -> None:
+    """A GPU that fits clusters of 5 blocks gets the best plan of at most 5; one that fits none, of none."""
+    p, tried = norm_problem("softmax", (512, 262144), 1, "f32"), list[int]()
+
+    def loaded(most: int, sequence: gpu.ReadySequence) -> None:
         tried.append(sequence.kernels[0].cluster[0])
         if tried[-1] > most:
             raise ResourceError("blocks per cluster", tried[-1], most)
 
-    monkeypatch.setattr(plan_cache, "require_gpu", lambda: SimpleNamespace(arch="sm_90a", name=""))
-    monkeypatch.setattr(plan_cache, "cache_folder", lambda: folder)
     for most, last in ((16, 16), (5, 4), (1, 1)):
         tried.clear()
-        monkeypatch.setattr(plan_cache, "load_sequence", partial(loaded, most))
-        plan_cache.sequence_on_gpu.cache_clear()
+        loading(partial(loaded, most))
         plan_cache.sequence_on_gpu("softmax", p, 0)
         assert tried[-1] == last and len(tried) <= 2
-    plan_cache.sequence_on_gpu.cache_clear()
 
 
-def test_a_gpu_that_keeps_fewer_blocks_gets_another_way(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_that_keeps_fewer_blocks_gets_another_way(loading: Callable[[Any], None]) -> None:
     """Where not all blocks of a launch are resident, two launches that need not wait."""
     p, tried = norm_problem("softmax", (1, 1 << 26), 1, "f32"), []
 
-    def loaded(sequence: ReadySequence) -> None:
+    def loaded(sequence: gpu.ReadySequence) -> None:
         tried.append([kernel.cooperative for kernel in sequence.kernels])
         if any(tried[-1]):
             raise ResourceError("blocks that are resident", 264, 100)
 
-    monkeypatch.setattr(plan_cache, "require_gpu", lambda: SimpleNamespace(arch="sm_90a", name=""))
-    monkeypatch.setattr(plan_cache, "cache_folder", lambda: folder)
-    monkeypatch.setattr(plan_cache, "load_sequence", loaded)
     for _ in range(2):
         tried.clear()
-        plan_cache.sequence_on_gpu.cache_clear()
+        loading(loaded)
         plan_cache.sequence_on_gpu("softmax", p, 0)
         assert tried == [[False, True], [False, False]]
-    plan_cache.sequence_on_gpu.cache_clear()
+
+
+PERMUTE = problem_of("permute", (6, 40), (1, 0), "f32")
 
 
 def test_without_a_folder_everything_is_planned(planned: list[str]) -> None:
-    p = problem_of("permute", (6, 40), (1, 0), "f32")
-    assert ready(p, "sm_80", None) == ready(p, "sm_80", None)
-    assert planned == ["permute_b32"] * 2
+    assert ready(PERMUTE, "sm_80", None) == ready(PERMUTE, "sm_80", None) and planned == ["permute_b32"] * 2
 
 
 def test_a_damaged_entry_is_planned_again(folder: Path, planned: list[str]) -> None:
-    p = problem_of("permute", (6, 40), (1, 0), "f32")
-    first = ready(p, "sm_80", folder)
-    path = folder / key_of(p, "sm_80")
+    first = ready(PERMUTE, "sm_80", folder)
+    path = folder / key_of(PERMUTE, "sm_80")
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert ready(p, "sm_80", folder) == first and path.read_bytes() == whole
-    assert len(planned) == 2
+    assert ready(PERMUTE, "sm_80", folder) == first and path.read_bytes() == whole and len(planned) == 2
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"kernels": None}, {"kernels": [{}]}, {"buffers": [["src", 1]]}, {"buffers": []},
-        {"scratch_bytes": "0"}, {"kernels": [1]},
-        {"kernels": [{"name": "k", "pointers": [5], "grid": [1, 1, 1], "threads": 32, "shared_bytes": 0,
-                      "image_bytes": 0}]},
-        {"kernels": [{"name": "k", "pointers": [], "grid": [1, 1, 1], "threads": 32, "shared_bytes": 0,
-                      "image_bytes": 0, "dependent": False, "scalars": [[0]]}]},
-    ],
+NO_KERNEL = {
+    "name": "k", "pointers": [], "grid": [1, 1, 1], "threads": 32, "shared_bytes": 0,
+    "image_bytes": 0,
+}  # fmt: skip
+CHANGES: tuple[dict[str, Any], ...] = (
+    {}, {"kernels": None}, {"kernels": [{}]}, {"buffers": [["src", 1]]}, {"buffers": []},
+    {"scratch_bytes": "0"}, {"kernels": [1]}, {"kernels": [{**NO_KERNEL, "pointers": [5]}]},
+    {"kernels": [{**NO_KERNEL, "dependent": False, "scalars": [[0]]}]},
 )  # fmt: skip
-def test_an_entry_of_other_fields_is_planned_again(
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_entry_of_other_fields_or_of_less_code_is_planned_again(
     folder: Path, planned: list[str], change: dict[str, Any]
 ) -> None:
-    p = problem_of("permute", (6, 40), (1, 0), "f32")
+    p = PERMUTE if change else SPLIT
     first, key = ready(p, "sm_80", folder), key_of(p, "sm_80")
-    entry = cubin_cache.fetch_entry(folder, key)
+    entry = gpu.cubin_cache.fetch_entry(folder, key)
     assert entry is not None
-    cubin_cache.store_entry(folder, key, {**entry[0], **change}, entry[1])
+    gpu.cubin_cache.store_entry(folder, key, {**entry[0], **change}, entry[1] if change else entry[1][:-1])
     assert ready(p, "sm_80", folder) == first and len(planned) == 2
-
-
-def test_an_entry_whose_code_is_cut_is_planned_again(folder: Path, planned: list[str]) -> None:
-    first, key = ready(SPLIT, "sm_80", folder), key_of(SPLIT, "sm_80")
-    entry = cubin_cache.fetch_entry(folder, key)
-    assert entry is not None
-    cubin_cache.store_entry(folder, key, entry[0], entry[1][:-1])
-    assert ready(SPLIT, "sm_80", folder) == first and len(planned) == 2
 
 
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path: Path, planned: list[str]) -> None:
@@ -248,13 +232,9 @@ def step(constant: int) -> Applied:
 def with_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     first = next(iter(FAMILIES.values()))
     family = replace(
-        first,
-        name="applied",
-        launches=applied,
-        shared=None,
-        called=None,
+        first, name="applied", launches=applied, shared=None, called=None,
         candidates=lambda p, arch: [Candidate(None)],
-    )
+    )  # fmt: skip
     monkeypatch.setattr(plan_cache, "FAMILIES", {"applied": family})
 
 
@@ -277,9 +257,9 @@ def test_kernels_with_an_instruction_of_a_user_are_found_by_their_text(
 
     def counted(source: str, name: str, arch: str) -> Any:
         compiled.append(source)
-        return compile_cubin(source, name, arch)
+        return gpu.compile_cubin(source, name, arch)
 
-    monkeypatch.setattr(cubin_cache, "compile_cubin", counted)
+    monkeypatch.setattr(gpu.cubin_cache, "compile_cubin", counted)
     assert plan_key("applied", step(1), "sm_90a") is None
     for n in (1, 2, 1, 2):
         plan_cache.ready_sequence("applied", step(n), "sm_90a", folder)
@@ -352,8 +332,8 @@ def test_tensor_maps_and_clusters_are_kept_with_a_sequence() -> None:
     """And a map whose fields are of other kinds is no map."""
     kernel = copy_program(Boxes((40, 9), (64, 8), mode="128B"), 2)
     cubin: Any = SimpleNamespace(image=b"code")
-    one = launchable(Prepared(kernel, "the text", cubin))
-    ready = ReadySequence((one, replace(one, image=b"other")), (("src", "dst"),) * 2, 0)
+    one = gpu.launchable(gpu.Prepared(kernel, "the text", cubin))
+    ready = gpu.ReadySequence((one, replace(one, image=b"other")), (("src", "dst"),) * 2, 0)
     packed, image = plan_cache._packed(ready)
     assert plan_cache._unpacked(json.loads(json.dumps(packed)), image) == ready
     assert one.maps and one.cluster == (2, 1, 1) and one.source == "the text"

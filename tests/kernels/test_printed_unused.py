@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from layoutalg.codegen.instr.arithmetic.arith import fma_outer
 from layoutalg.codegen.printing import print_kernels, to_cuda
 from layoutalg.kernels import FAMILIES
 from tests.nvcc import needs_nvcc, nvcc
-from tests.sweeps import each
 
 DECLARED = re.compile(
     r"^(\s*)(?:const )?(?:int|unsigned|float|double|bool|auto|[us]\d+|b?f16(?:x2)?|uint[24]|[\w:]+\*)"
@@ -29,11 +29,8 @@ def unread(text: str) -> Iterator[str]:
             continue
         block = []
         for other in lines[number + 1 :]:
-            if (
-                not other.startswith("#")
-                and other.strip()
-                and len(other) - len(other.lstrip()) < len(found[1])
-            ):
+            shallower = len(other) - len(other.lstrip()) < len(found[1])
+            if shallower and other.strip() and not other.startswith("#"):
                 break
             block.append(other)
         if not re.search(rf"\b{found[2]}\b", "\n".join(block)):
@@ -52,13 +49,11 @@ def test_the_judge_sees_a_name_that_is_not_read() -> None:
 
 
 def test_a_product_of_one_row_or_column_declares_what_it_reads() -> None:
-    for m in (1, 2, 3):
-        for n in (1, 2, 3):
-            for element in ("f32", "f64"):
-                assert not list(unread(fma_outer(m, n, element).text)), (m, n, element)
+    for m, n, element in product((1, 2, 3), (1, 2, 3), ("f32", "f64")):
+        assert not list(unread(fma_outer(m, n, element).text)), (m, n, element)
 
 
-@each("name", list(FAMILIES), sample=5)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_a_text_of_any_family_reads_what_it_declares(name: str) -> None:
     family, arch = FAMILIES[name], target(name)
     cases = [p for _, p in family.bench.cases(None, None)]

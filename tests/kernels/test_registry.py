@@ -9,20 +9,14 @@ from typing import Any
 
 import pytest
 
+from layoutalg import errors
 from layoutalg.codegen.costs import Cost, total_costs
 from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.program import Kernel, LaunchSequence
 from layoutalg.codegen.program.checks import check
-from layoutalg.errors import (
-    AlignmentError,
-    LayoutAlgError,
-    ResourceError,
-    ShapeError,
-    UnknownNameError,
-    UnsupportedError,
-)
 from layoutalg.kernels import FAMILIES, Candidate, Family, find_family
 from tests.command import run
+from tests.sweeps import each
 
 
 def first(name: str) -> tuple[Family, Any]:
@@ -42,7 +36,7 @@ def test_all_are_there_and_the_command_names_them() -> None:
 
 @pytest.mark.parametrize("wrong", ["transposed", "gemm"])
 def test_an_unknown_family_is_refused(wrong: str) -> None:
-    with pytest.raises(UnknownNameError, match="tiled_copy, transpose, permute, sum"):
+    with pytest.raises(errors.UnknownNameError, match="tiled_copy, transpose, permute, sum"):
         find_family(wrong)
 
 
@@ -60,14 +54,8 @@ def test_every_candidate_that_stands_makes_launches(name: str) -> None:
         for kernel in one.kernels:
             check(kernel)
         assert isinstance(family.build(p, config), Kernel) and isinstance(family.way(config), str)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_shared_launches_are_those_of_the_problem_by_other_kernels(name: str) -> None:
-    family, p = first(name)
     if family.shared is not None:
-        c = family.choose(p)
-        exact, shared = family.launches(p, c, "sm_90"), family.shared(p, c, "sm_90")
+        exact, shared = (make(p, configs[0], "sm_90") for make in (family.launches, family.shared))
         assert (shared.scalars, shared.buffers) == (exact.scalars, exact.buffers)
 
 
@@ -99,40 +87,40 @@ def test_every_family_that_needs_nothing_newer_is_compiled_for_turing() -> None:
             assert prepare(kernel, "sm_75").cubin.spill_bytes == 0, name
 
 
-DROPPED: dict[str, tuple[dict[str, Any], str, type[LayoutAlgError], str]] = {
-    "tiled_copy": ({"m": 64, "n": 63, "dtype": "u8"}, "sm_90", UnsupportedError, "cp.async of 1 bytes"),
-    "transpose": ({"m": 64, "n": 66, "dtype": "u8", "lds": 66}, "sm_90", UnsupportedError, "no lanes of 32"),
-    "permute": (
-        {"shape": (64, 63), "axes": (1, 0)},
-        "sm_75",
-        UnsupportedError,
-        "cp.async is not there on sm_75",
-    ),
-    "softmax": (
-        {"shape": (64, 70000), "axes": 1},
+DROPPED: dict[str, tuple[type[errors.LayoutAlgError], str, str, dict[str, Any]]] = {
+    "tiled_copy": (
+        errors.UnsupportedError,
+        "cp.async of 1 bytes",
         "sm_90",
-        ResourceError,
-        "bytes of shared memory, rows by 512 threads",
+        {"m": 64, "n": 63, "dtype": "u8"},
     ),
-    "layer_norm": (
-        {"shape": (64, 8), "axes": 1},
+    "transpose": (
+        errors.UnsupportedError,
+        "lanes of 32",
         "sm_90",
-        UnsupportedError,
-        "a row has 2 vectors; registers hold them",
+        {"m": 64, "n": 66, "dtype": "u8", "lds": 66},
     ),
-    "sum": ({"shape": (64, 1024), "axes": 1}, "sm_90", UnsupportedError, "split: each thread has one round"),
-    "max": ({"shape": (3000, 63), "axes": 0}, "sm_90", ResourceError, "threads per block, columns by 32"),
-    "mean": ({"shape": (8192, 8192), "axes": 1}, "sm_80", UnsupportedError, "blocks are enough for 108"),
-    "rms_norm": ({"shape": (64, 70000), "axes": 1}, "sm_80", ResourceError, "words that a thread holds"),
-    "add": ({"shape": (6, 7), "strides": [(7, 1), (0, 1)]}, "sm_90", AlignmentError, "7 elements in a row"),
-    "gemm-simt": ({"m": 64, "n": 64, "k": 64}, "sm_75", ResourceError, "registers per thread of"),
-    "gemm-sm80": ({"m": 64, "n": 63, "k": 65}, "sm_90", UnsupportedError, "cp.async"),
+    "permute": (errors.UnsupportedError, "cp.async is not", "sm_75", {"shape": (64, 63), "axes": (1, 0)}),
+    "softmax": (errors.ResourceError, "rows by 512 threads", "sm_90", {"shape": (64, 70000), "axes": 1}),
+    "layer_norm": (errors.UnsupportedError, "registers hold them", "sm_90", {"shape": (64, 8), "axes": 1}),
+    "sum": (errors.UnsupportedError, "split: each thread", "sm_90", {"shape": (64, 1024), "axes": 1}),
+    "max": (
+        errors.ResourceError,
+        "threads per block, columns by 32",
+        "sm_90",
+        {"shape": (3000, 63), "axes": 0},
+    ),
+    "mean": (errors.UnsupportedError, "are enough for 108", "sm_80", {"shape": (8192, 8192), "axes": 1}),
+    "rms_norm": (errors.ResourceError, "a thread holds", "sm_80", {"shape": (64, 70000), "axes": 1}),
+    "add": (errors.AlignmentError, "7 elements", "sm_90", {"shape": (6, 7), "strides": [(7, 1), (0, 1)]}),
+    "gemm-simt": (errors.ResourceError, "registers per thread of", "sm_75", {"m": 64, "n": 64, "k": 64}),
+    "gemm-sm80": (errors.UnsupportedError, "cp.async", "sm_90", {"m": 64, "n": 63, "k": 65}),
 }
 
 
-@pytest.mark.parametrize("name", DROPPED)
+@each("name", DROPPED)
 def test_a_dropped_candidate_says_why(name: str) -> None:
-    asked, arch, error, text = DROPPED[name]
+    error, text, arch, asked = DROPPED[name]
     family = FAMILIES[name]
     p = family.problem(**asked)
     dropped = [c for c in family.candidates(p, arch) if c.dropped is not None]
@@ -142,12 +130,15 @@ def test_a_dropped_candidate_says_why(name: str) -> None:
 
 def test_where_nothing_stands_the_last_refusal_is_raised() -> None:
     def none(p: Any, arch: Any) -> list[Candidate]:
-        return [Candidate("wide", ShapeError("too wide")), Candidate("tall", ShapeError("too tall"))]
+        return [
+            Candidate("wide", errors.ShapeError("too wide")),
+            Candidate("tall", errors.ShapeError("too tall")),
+        ]
 
     family = replace(FAMILIES["transpose"], candidates=none)
     p = family.problem(8, 8)
     for ask in (family.choose, family.configs):
-        with pytest.raises(ShapeError, match="too tall"):
+        with pytest.raises(errors.ShapeError, match="too tall"):
             ask(p)
 
 
@@ -172,5 +163,5 @@ def test_predictions_add_up() -> None:
 def test_only_what_moves_has_a_reference_to_the_bit() -> None:
     family, p = first("softmax")
     given = family.buffers(p, "normal", 0)
-    with pytest.raises(UnsupportedError, match="softmax rounds"):
+    with pytest.raises(errors.UnsupportedError, match="softmax rounds"):
         family.reference(p, given["src"], given["dst"])

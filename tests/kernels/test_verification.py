@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +16,15 @@ from layoutalg.errors import MismatchError, ShapeError, SimulationError, Unsuppo
 from layoutalg.kernels import FAMILIES, Family, verification, verify
 from layoutalg.kernels.elements import bits_of
 from layoutalg.kernels.family import Expected
+from layoutalg.kernels.gemm import GemmProblem, Sm80Config, gemm_problem, matrices, scalar_words
 from layoutalg.kernels.gemm.family import ALPHA, BETA, definition, operands
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, matrices, scalar_words
-from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS
+from layoutalg.kernels.tuning import random_case
 from tests.gemm_cases import unpacked
 from tests.mutants import planting
-from tests.sequences import TENSOR_OPS, launches_of, predicted, problem_of, verified
+from tests.sequences import launches_of, predicted, problem_of, verified
 from tests.sweeps import each
 
 TRANSPOSE, SM80, SIMT = FAMILIES["transpose"], FAMILIES["gemm-sm80"], FAMILIES["gemm-simt"]
@@ -111,16 +110,10 @@ def test_what_lies_outside_of_a_result_stays(name: str) -> None:
 
 @pytest.mark.deep(
     but=(
-        "tiled_copy-more",
-        "sum-more",
-        "max-less",
-        "prod-less",
-        "var-more",
-        "cross_entropy-more",
-        "gelu-less",
-        "add-less",
+        "tiled_copy-more", "sum-more", "max-less", "prod-less", "var-more", "cross_entropy-more",
+        "gelu-less", "add-less",
     )
-)
+)  # fmt: skip
 @pytest.mark.parametrize("change", ["more", "less"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_wrong_prediction_is_a_failed_check(
@@ -166,16 +159,14 @@ def test_on_a_machine_without_gpu_the_gpu_target_says_so() -> None:
 # --- tensors -------------------------------------------------------------------------------------------
 
 
-@each("op", TENSOR_OPS, sample=1)
-def test_random_dense_tensors_agree(op: str) -> None:
-    rng = random.Random(op)
-    for _ in range(3):
-        shape = tuple(rng.choice([1, 3, 8, 17, 40]) for _ in range(rng.randint(1, 3)))
-        axes = rng.sample(range(len(shape)), len(shape) if op == "permute" else rng.randint(1, len(shape)))
-        dtype = rng.choice(["u8", "f16", "f64"] if op == "permute" else ["f32", "f16", "bf16"])
-        report = verified(problem_of(op, shape, tuple(axes), dtype), seed=rng.randrange(9))
-        assert report.passed, report
-        assert report.family == op and any(c.name.startswith("accesses, ") for c in report.checks)
+RANDOM = [(name, seed) for seed in range(2) for name in FAMILIES]
+
+
+@each(("name", "seed"), RANDOM, sample=2)
+def test_random_problems_of_every_family_agree(name: str, seed: int) -> None:
+    report = verify(FAMILIES[name], *random_case(FAMILIES[name], seed), seed=seed)
+    assert report.passed, report
+    assert report.family == name and any(c.name.startswith("accesses, ") for c in report.checks)
 
 
 @pytest.mark.deep
@@ -207,12 +198,9 @@ def test_a_store_that_is_not_printed_fails(
 @each("extra", [{"weight": True, "bias": True}, {"bias": True}, {"in_place": True}], ids=str, sample=1)
 @each("axis", [0, 1], sample=1)
 def test_weights_and_norms_in_place_are_verified(extra: dict[str, bool], axis: int) -> None:
-    p = norm_problem("layer_norm", (19, 24), axis, "f16", **extra)  # type: ignore[arg-type]
-    report = verified(p, seed=3)
-    assert report.passed, report
-    assert [c.name for c in report.checks if c.name.startswith("result, ")][2:] == [
-        f"result, {trial}" for trial in list(TENSOR_TRIALS)[1:]
-    ]
+    report = verified(norm_problem("layer_norm", (19, 24), axis, "f16", **extra), seed=3)  # type: ignore[arg-type]
+    names = [c.name for c in report.checks if c.name.startswith("result, ")][2:]
+    assert report.passed and names == [f"result, {trial}" for trial in list(TENSOR_TRIALS)[1:]], report
 
 
 @pytest.mark.parametrize(

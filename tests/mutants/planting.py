@@ -38,6 +38,15 @@ def without(kernel: Kernel, name: str) -> Kernel:
     return rewrite(kernel, lambda s: () if isinstance(s, Do) and s.instr.name == name else (s,))
 
 
+def with_let(kernel: Kernel, name: str, value: Callable[[Expr], Expr]) -> Kernel:
+    """Give what has a name another value."""
+
+    def change(s: Stmt) -> tuple[Stmt, ...]:
+        return (replace(s, value=value(s.value)),) if isinstance(s, Let) and s.var.name == name else (s,)
+
+    return rewrite(kernel, change)
+
+
 def with_calls_of(kernel: Kernel, other: Kernel, prefix: str) -> Kernel:
     """Take the calls whose name starts with `prefix` from another kernel of the same form."""
     calls = iter(_calls(other.body, prefix))

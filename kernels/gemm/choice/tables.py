@@ -190,5 +190,5 @@ SM90_TILES: tuple[Tile[Sm90Config], ...] = (
     *_sm90(64, 256, ALONE),
 )
 """The tiles, for operands of 16 bits, the largest first: of 278, in clusters and by ping-pong, that were
-timed on random problems, those that were fastest somewhere, or near it.  tests/kernels/test_gemm_fit compares
+timed on random problems, those that were fastest somewhere, or near it.  tests/kernels/gemm/test_fit compares
 the choice among them with the fastest of all."""

@@ -1,0 +1,103 @@
+"""The fit of gemm-sm90's law: numbers come out of times that they made, the module's out of the data."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.kernels.gemm.choice.heuristic import SM90
+from layoutalg.kernels.gemm.choice.sm90_time import LAW, Law, expected_sm90_ns
+from layoutalg.kernels.gemm.problem import gemm_problem
+from tests.gpu.fit_wgmma import config_named, expected, fitted, shares, text_of, times_of
+
+DATA = Path(__file__).parents[2] / "data" / "gemm_choice_sm90.json"
+RNG = random.Random(20261124)
+
+Rows = list[dict[str, Any]]
+
+
+def measured() -> dict[str, Rows]:
+    """The parts of the file."""
+    file = json.loads(DATA.read_text(encoding="utf-8"))
+    return {name: rows for name, rows in file.items() if isinstance(rows, list)}
+
+
+def made(problems: int) -> Rows:
+    """Problems whose times are those that the law expects, of all offered tiles."""
+    rows = []
+    for number in range(problems):
+        m, n, k = (
+            8 * RNG.randint(8, 32 if number % 2 else 500),
+            8 * RNG.randint(8, 500),
+            8 * RNG.randint(8, 800),
+        )
+        p = gemm_problem(m, n, k, "bf16")
+        us = {str(c): ns / 1e3 for ns, c in SM90.timed(p)[0] if c.schedule == "persistent"}
+        rows.append({"m": m, "n": n, "k": k, "choices": us})
+    return rows
+
+
+def test_one_configuration_and_arrays_of_them_have_one_law() -> None:
+    rows = made(6)
+    times = times_of(rows, np.inf)
+    assert expected(times, LAW) == pytest.approx(times.ns)
+    assert len(times.ns) == sum(len(row["choices"]) for row in rows) > 500
+    p = gemm_problem(rows[0]["m"], rows[0]["n"], rows[0]["k"], "bf16")
+    for text, us in rows[0]["choices"].items():
+        c = config_named(p, text)
+        assert c is not None and str(c) == text and expected_sm90_ns(p, c, 132) == pytest.approx(1e3 * us)
+
+
+@pytest.mark.deep
+def test_numbers_come_out_of_the_times_that_they_made() -> None:
+    times = times_of(made(60))
+    wrong = Law(**{name: x * RNG.uniform(0.8, 1.25) for name, x in asdict(LAW).items()})
+    found = fitted(times, wrong)
+    before, after = (np.abs(np.log(expected(times, law) / times.ns)) for law in (wrong, found))
+    assert before.mean() > 0.03 and after.mean() < 0.002 and after.max() < 0.02
+    for name in ("element", "start", "memory", "latency", "launch"):
+        assert asdict(found)[name] == pytest.approx(asdict(LAW)[name], rel=0.05)
+
+
+def test_the_numbers_of_the_module_are_what_the_data_make() -> None:
+    parts = measured()
+    found = fitted(times_of([row for name, rows in parts.items() if "fresh" not in name for row in rows]))
+    for name, x in asdict(found).items():
+        assert asdict(LAW)[name] == pytest.approx(x, rel=0.02), name
+    law: dict[str, Any] = {}
+    exec(f"from layoutalg.kernels.gemm.choice.sm90_time import Law\n{text_of(LAW)}", law)
+    assert law["LAW"] == LAW
+
+
+@pytest.mark.parametrize(("part", "problems"), [("fresh", 32), ("fresh few", 23)])
+def test_first_choices_against_all_that_were_timed(part: str, problems: int) -> None:
+    """On problems that the law was not fitted to."""
+    found = shares(times_of(measured()[part], np.inf), LAW)
+    assert len(found) == problems
+    first, _, _, eight, _ = (list(own) for own in zip(*found, strict=True))
+    assert geometric_mean(first) >= 0.95 and min(first) >= 0.85 and geometric_mean(eight) >= 0.99
+
+
+@pytest.mark.parametrize("part", ["fresh", "fresh few"])
+def test_the_first_choices_of_the_family_were_timed_and_are_as_good(part: str) -> None:
+    """Of the offered tiles alone: those that were not timed were not expected near the first."""
+    found = []
+    for row in measured()[part]:
+        us = row["choices"]
+        chosen = (str(c) for c in SM90.configs(gemm_problem(row["m"], row["n"], row["k"], "bf16")))
+        found.append(min(us.values()) / next(us[name] for name in chosen if name in us))
+    assert geometric_mean(found) >= 0.95
+
+
+def test_a_worse_law_chooses_worse() -> None:
+    times = times_of(measured()["fresh few"], np.inf)
+    blind = replace(LAW, issue=1.0, again=1e-9, latency=1.0, memory=1e9)
+    good, bad = (geometric_mean(own[0] for own in shares(times, law)) for law in (LAW, blind))
+    assert bad < good - 0.02

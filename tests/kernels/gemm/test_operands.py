@@ -1,0 +1,177 @@
+"""What threads copy, read and write of a product's tiles: partitions against the mappings they stand for."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from layoutalg.analysis import Access, SharedReport, analyze
+from layoutalg.decide import is_bijective
+from layoutalg.dtype import dtype
+from layoutalg.errors import LayoutAlgError
+from layoutalg.kernels.gemm import Major, SimtConfig, Sm80Config, gemm_problem, mma_of
+from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
+from layoutalg.kernels.gemm.programs import simt, sm80
+from layoutalg.kernels.gemm.programs.mainloop import OperandPlan
+from layoutalg.kernels.gemm.validate import check_config
+from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER
+from layoutalg.layout import Layout
+from tests.sweeps import each
+
+MAJORS: tuple[Major, Major] = ("k", "mn")
+SIDES: tuple[Literal["a"], Literal["b"]] = ("a", "b")
+SM80_CONFIGS = {
+    **SM80_LADDER, **{f"tile {i}": tile.config for i, tile in enumerate(SM80.tiles)},
+    "narrow": Sm80Config(64, 64, 32, 2, 2, 2, via="registers", a_bytes=2, b_bytes=4),
+}  # fmt: skip
+SIMT_CONFIGS = {**SIMT_LADDER, **{f"tile {i}": tile.config for i, tile in enumerate(SIMT.tiles)}}
+
+
+def copied(plan: OperandPlan) -> Any:
+    """index row + rows * k of (thread, element of the vector, pass), by the partition."""
+    tv = plan.copy.tidfrg("dst", Layout((plan.tile.rows, plan.tile.deep)))
+    thread, element, step = np.indices((plan.copy.threads, plan.tile.vector, plan.tile.passes))
+    return tv(thread, element + plan.tile.vector * step)
+
+
+def copied_by_definition(plan: OperandPlan, lanes: int) -> Any:
+    """The same: `lanes` threads along a stored row, the others across; passes count rows first, then k."""
+    thread, element, step = np.indices((plan.copy.threads, plan.tile.vector, plan.tile.passes))
+    wide, high = lanes * plan.tile.vector, plan.copy.threads // lanes
+    if plan.tile.major == "k":
+        j, i = step % (plan.tile.rows // high), step // (plan.tile.rows // high)
+    else:
+        i, j = step % (plan.tile.rows // wide), step // (plan.tile.rows // wide)
+    near = thread % lanes * plan.tile.vector + element + i * wide
+    far = thread // lanes + j * high
+    return far + plan.tile.rows * near if plan.tile.major == "k" else near + plan.tile.rows * far
+
+
+@each(("a", "b"), [*product(MAJORS, repeat=2)])
+@each("name", SIMT_CONFIGS)
+def test_a_tile_is_copied_once_by_threads_along_its_stored_rows(name: str, a: Major, b: Major) -> None:
+    c = SIMT_CONFIGS[name]
+    p = gemm_problem(4 * c.tile_m, 4 * c.tile_n, 4 * c.tile_k, "f32", a_major=a, b_major=b)
+    try:
+        check_config(p, c)
+    except LayoutAlgError:
+        assert c.tile_m in (80, 96) and a == "mn"  # vectors of its rows do not divide the threads
+        return
+    for side in SIDES:
+        plan = simt.operand_plan(p, c, side)
+        if plan.tile.via == "global":
+            continue
+        got = copied(plan)
+        np.testing.assert_array_equal(got, copied_by_definition(plan, plan.tile.lanes))
+        assert np.array_equal(np.sort(got.ravel()), np.arange(plan.tile.rows * plan.tile.deep))
+
+
+@each(("a", "b"), [*product(MAJORS, repeat=2)])
+@each("name", SM80_CONFIGS)
+def test_a_tile_for_tensor_cores_is_copied_once(name: str, a: Major, b: Major) -> None:
+    c = SM80_CONFIGS[name]
+    p = gemm_problem(4 * c.tile_m, 4 * c.tile_n, 4 * c.tile_k, a_major=a, b_major=b)
+    for side in SIDES:
+        plan = sm80.operand_plan(p, c, side)
+        got, along = copied(plan), plan.tile.deep if plan.tile.major == "k" else plan.tile.rows
+        np.testing.assert_array_equal(got, copied_by_definition(plan, along // plan.tile.vector))
+        assert np.array_equal(np.sort(got.ravel()), np.arange(plan.tile.rows * plan.tile.deep))
+
+
+@each("name", SIMT_CONFIGS)
+def test_a_thread_multiplies_runs_of_rows_beside_those_of_its_neighbours(name: str) -> None:
+    """By definition: row e of a thread is lane * run + e % run + e // run * lanes * run."""
+    c = SIMT_CONFIGS[name]
+    p = gemm_problem(4 * c.tile_m, 4 * c.tile_n, 4 * c.tile_k, "f32")
+    tid = np.arange(c.threads)
+    lane, warp = tid % 32, tid // 32
+    lane_m = lane // c.weave % c.lanes_m
+    lane_n = lane % c.weave + lane // (c.weave * c.lanes_m) * c.weave
+    warp_m, warp_n = warp % c.warps_m, warp // c.warps_m
+    rows = _rows(lane_m, warp_m, c.lanes_m, c.thread_m, c.run_m)
+    columns = _rows(lane_n, warp_n, c.lanes_n, c.thread_n, c.run_n)
+    sums = simt.tiled_mma(p.operand, c).tidfrg("C", Layout((c.tile_m, c.tile_n)))
+    at = sums(tid[:, None, None], (0, (np.arange(c.thread_m)[:, None], np.arange(c.thread_n))))
+    np.testing.assert_array_equal(at % c.tile_m, rows[:, :, None] + 0 * columns[:, None, :])
+    np.testing.assert_array_equal(at // c.tile_m, columns[:, None, :] + 0 * rows[:, :, None])
+    assert np.array_equal(np.sort(at.ravel()), np.arange(c.tile_m * c.tile_n))
+    for side, mine in (("a", rows), ("b", columns)):
+        plan = simt.operand_plan(p, c, "a" if side == "a" else "b")
+        read = plan.read.tidfrg("src", Layout((plan.tile.rows, plan.tile.deep)))
+        got = read(tid[:, None], ((0, np.arange(plan.tile.fragments)), (0, plan.tile.deep - 1)))
+        np.testing.assert_array_equal(got % plan.tile.rows, mine[:, :: plan.tile.words])
+        assert set((got // plan.tile.rows).ravel().tolist()) == {plan.tile.deep - 1}
+
+
+def _rows(lane: Any, warp: Any, lanes: int, thread: int, run: int) -> Any:
+    e = np.arange(thread)
+    return (warp * lanes * thread + lane * run)[:, None] + e % run + e // run * (lanes * run)
+
+
+@each(("a", "b"), [*product(MAJORS, repeat=2)])
+@each("name", SM80_CONFIGS)
+def test_ldmatrix_is_given_the_matrices_in_the_order_of_the_fragments(name: str, a: Major, b: Major) -> None:
+    """By definition: A takes its row half before its k half, two fragments of B k half before row half."""
+    c = SM80_CONFIGS[name]
+    p = gemm_problem(4 * c.tile_m, 4 * c.tile_n, 4 * c.tile_k, a_major=a, b_major=b)
+    tid = np.arange(c.threads)
+    lane, warp = tid % 32, tid // 32
+    for side in SIDES:
+        plan = sm80.operand_plan(p, c, side)
+        which, rows = (warp % c.warps_m, c.warp_m) if side == "a" else (warp // c.warps_m, c.warp_n)
+        first, second = lane // 8 % 2, lane // 16
+        row_half, k_half = (first, second) if side == "a" else (second, first)
+        row, k = which * rows + 8 * row_half, 8 * k_half
+        row, k = (row, k + lane % 8) if plan.tile.major == "mn" else (row + lane % 8, k)
+        read = plan.read.tidfrg("src", Layout((plan.tile.rows, plan.tile.deep)))
+        for f, step in product(range(plan.tile.fragments), range(plan.steps)):
+            got = read(tid, ((0, f), (0, step)))
+            np.testing.assert_array_equal(got, row + 16 * f + plan.tile.rows * (k + 16 * step))
+
+
+@each("vec", [1, 2, 4, 8])
+@each("warp_n", [16, 32, 64, 128])
+def test_the_stage_is_written_and_read_once_and_without_conflicts(warp_n: int, vec: int) -> None:
+    mma, take, layout = sm80.stage_copies(warp_n, vec)
+    tile = Layout((16, warp_n))
+    for op, tv in (
+        ("st.shared.b64", mma.tidfrg("C", tile)), (f"ld.shared.b{32 * min(vec, 4)}", take.tidfrg("src", tile))
+    ):  # fmt: skip
+        assert is_bijective(tv)
+        report = analyze(layout, Access(op, tv, dtype("f32")))
+        assert isinstance(report, SharedReport) and report.conflict_free, (op, str(layout))
+
+
+@each(("a", "b"), [*product(MAJORS, repeat=2)])
+@each(
+    "config",
+    [Sm80Config(128, 256, 64, 2, 4, 4), Sm80Config(64, 64, 32, 2, 2, 3),
+     Sm80Config(256, 128, 32, 4, 2, 2, via="registers")], ids=str,
+)  # fmt: skip
+def test_tiles_have_no_bank_conflicts(config: Sm80Config, a: Major, b: Major) -> None:
+    p = gemm_problem(256, 256, 64, a_major=a, b_major=b)
+    for side in SIDES:
+        plan = sm80.operand_plan(p, config, side)
+        tile = Layout((plan.tile.rows, plan.tile.deep))
+        for access in (
+            Access("st.shared.b128", plan.copy.tidfrg("dst", tile), p.operand),
+            Access(plan.read.atom.src_op, plan.read.tidfrg("src", tile), p.operand),
+        ):
+            report = analyze(plan.layout, access)
+            assert isinstance(report, SharedReport) and report.conflict_free, (side, access.op, plan.layout)
+
+
+@pytest.mark.parametrize("name", SM80_LADDER)
+def test_the_ladder_is_made_of_configurations_that_work(name: str) -> None:
+    config, p = SM80_LADDER[name], gemm_problem(512, 512, 512)
+    check_config(p, config)
+    assert mma_of(p, config).k == (8 if name[0] in "123456" else 16)
+
+
+@pytest.mark.parametrize("name", SIMT_CONFIGS)
+def test_a_block_has_as_many_threads_as_its_copies_and_multiplications(name: str) -> None:
+    c: SimtConfig = SIMT_CONFIGS[name]
+    assert simt.tiled_mma(dtype("f32"), c).threads == c.threads == 32 * c.warps_m * c.warps_n

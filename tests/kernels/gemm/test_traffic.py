@@ -1,0 +1,136 @@
+"""What products' programs access, as the simulator traces it and as the ladder's author observed it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, traffic_by_access
+from layoutalg.errors import ShapeError
+from layoutalg.kernels.gemm import Config, GemmProblem, SimtConfig, gemm_problem, scalar_words
+from layoutalg.kernels.gemm.launches import launches
+from layoutalg.kernels.ladder.gemm import multiplies
+from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER, SimtStep
+from tests.sweeps import each
+
+SOURCES = Path(__file__).parents[2] / "data" / "sources" / "expected.json"
+WIDE = SimtStep(64, 64, 8, 8, 4, 4)
+
+
+def costs(p: GemmProblem, c: Config) -> tuple[Prediction, ...]:
+    """The traffic of all launches, with factors that are not 0."""
+    return sequence_traffic(launches(p, c), _factors(p))
+
+
+def _factors(p: GemmProblem) -> dict[str, int]:
+    return {**scalar_words(p, "alpha", 1.0), **scalar_words(p, "beta", 1.0)}
+
+
+def by_buffer(p: GemmProblem, c: SimtConfig) -> dict[tuple[str, str], Cost]:
+    """The costs of every access, by the operand that it is of and the instruction."""
+    one, found = launches(p, c), dict[tuple[str, str], Cost]()
+    for x in traffic_by_access(one.kernels[0], {**dict(one.scalars), **_factors(p)}):
+        key = x.buffer.removeprefix("tile_"), x.op
+        found[key] = found.get(key, Cost(0, 0, 0)) + x.cost
+    return found
+
+
+def test_costs_are_proportional_to_blocks_and_tiles() -> None:
+    c = SIMT_LADDER["v8"]
+    one, many = (
+        gemm_problem(128 * i, 128 * j, 8 * k, "f32", b_major="mn") for i, j, k in ((1, 1, 1), (2, 3, 5))
+    )
+    for access, cost in by_buffer(one, c).items():
+        times = 6 if access[1].startswith("st.global") else 30
+        assert by_buffer(many, c)[access] == cost * times
+
+
+OBSERVED: dict[str, dict[tuple[str, str], float]] = {
+    # a thread an element: one operand is coalesced, the other one word for the whole warp
+    "v1": {("b", "ld.global.b32"): 1, ("a", "ld.global.b32"): 1, ("d", "st.global.b32"): 1},
+    # both tiles along k: of B, stored across, the lanes of a warp, a row each, meet in one bank; A is stored
+    # as it lies, and read one word at a time
+    "v2": {("b", "ld.shared.b32"): 32, ("b", "st.shared.b32"): 32, ("a", "st.shared.b32"): 1,
+           ("a", "ld.shared.b32"): 1, ("b", "ld.global.b32"): 1, ("a", "ld.global.b32"): 1},
+    # both along rows: B has no conflict left; now A is stored across, which the author leaves
+    "v4": {("b", "ld.shared.b32"): 1, ("b", "st.shared.b32"): 1, ("a", "st.shared.b32"): 32,
+           ("a", "ld.shared.b32"): 1},
+    # four neighbours a thread, one by one: four elements apart they use a quarter of their sectors, and meet
+    # in pairs of pairs in a bank; turned, eight lanes do
+    "v5": {("a", "ld.global.b32"): 4, ("b", "ld.global.b32"): 4, ("a", "st.shared.b32"): 8,
+           ("b", "st.shared.b32"): 4, ("a", "ld.shared.b32"): 1, ("b", "ld.shared.b32"): 1,
+           ("d", "st.global.b32"): 4},
+    # vectors: D and both copies are coalesced, A's eight-way store stays
+    "v6": {("a", "ld.global.b128"): 1, ("b", "ld.global.b128"): 1, ("a", "st.shared.b32"): 8,
+           ("b", "st.shared.b128"): 1, ("b", "ld.shared.b128"): 1, ("d", "st.global.b128"): 1},
+    # vectors of both fragments; turning A without padding costs its scalar stores four ways
+    "v7": {("a", "ld.shared.b128"): 1, ("b", "ld.shared.b128"): 1, ("a", "st.shared.b32"): 4},
+    # eight neighbours a thread: vectors 32 bytes apart collide in pairs, D's half-used sectors double
+    "v8": {("b", "ld.shared.b128"): 2, ("a", "ld.shared.b128"): 1, ("a", "st.shared.b32"): 2,
+           ("d", "st.global.b128"): 2},
+    # runs of four and padding: nothing collides
+    "warp tiles": {("b", "ld.shared.b128"): 1, ("a", "ld.shared.b128"): 1, ("a", "st.shared.b32"): 1,
+                   ("d", "st.global.b128"): 1},
+    "wide": {("b", "ld.shared.b128"): 1, ("a", "ld.shared.b128"): 1, ("a", "cp.async.4"): 1},
+}  # fmt: skip
+
+
+@each("name", OBSERVED)
+def test_what_the_author_of_the_ladder_observed(name: str) -> None:
+    """Cost over ideal of accesses: 1 is conflict-free or coalesced."""
+    p = gemm_problem(128, 256 if name == "wide" else 128, 32, "f32", b_major="mn")
+    ways: dict[Any, float] = {
+        at: cost.total / cost.ideal for at, cost in by_buffer(p, SIMT_LADDER[name]).items()
+    }
+    assert {access: ways[access] for access in OBSERVED[name]} == OBSERVED[name]
+
+
+THEIRS = {"A": "b", "B": "a", "sA": "b", "sB": "a", "C": "c"}
+"""The published kernels are column-major: their C = A B is our D = A B with the operands exchanged."""
+
+
+@each("version", range(1, 9))
+def test_each_version_accesses_what_the_published_kernel_does(version: int) -> None:
+    """Instructions, wavefronts and sectors of every operand, against those counted of the kernel's source."""
+    counted = json.loads(SOURCES.read_text(encoding="utf-8"))[f"sgemm_v{version}.cu"]
+    config, theirs = SIMT_LADDER[f"v{version}"], dict[tuple[str, str], Cost]()
+    for x in counted["accesses"]:
+        operand = "d" if x["op"].startswith("st.global") else THEIRS[x["array"]]
+        cost = Cost(x["instructions"], x["total"], x["ideal_total"])
+        theirs[operand, x["op"]] = theirs.get((operand, x["op"]), Cost(0, 0, 0)) + cost
+    p = gemm_problem(256, 256, 64, "f32", b_major="mn", reads_c=True)
+    blocks = (256 // config.tile_m) * (256 // config.tile_n)  # of which the source's count is one
+    ours = {at: cost for at, cost in by_buffer(p, config).items() if cost.instructions}
+    assert ours == {at: cost * blocks for at, cost in theirs.items()}
+
+
+def test_version_3_is_version_2_with_other_indices() -> None:
+    assert SIMT_LADDER["v2"] == SIMT_LADDER["v3"]
+
+
+def test_what_each_step_of_the_ladder_does_to_shared_memory() -> None:
+    """8-way conflicts of ldmatrix until the swizzle; 16-byte copies in an eighth of the instructions."""
+    p = gemm_problem(256, 256, 128)
+    one, two, three = (costs(p, c)[0] for c in list(SM80_LADDER.values())[:3])
+    assert one["ldmatrix.x4"].total == two["ldmatrix.x4"].total == 8 * three["ldmatrix.x4"].total
+    assert three["ldmatrix.x4"].total == three["ldmatrix.x4"].ideal
+    assert one["ld.global.b16"].instructions == 8 * two["ld.global.b128"].instructions
+
+
+def test_weaving_the_lanes_saves_wavefronts() -> None:
+    """Two quarters of a warp that read the same vectors are served at once; four rows apart they are not."""
+    p = gemm_problem(128, 256, 64, "f32", b_major="mn")
+    woven, plain = (
+        costs(p, replace(SIMT_LADDER["wide"], weave=weave))[0]["ld.shared.b128"] for weave in (2, 8)
+    )
+    assert woven.instructions == plain.instructions
+    assert (woven.total / woven.instructions, plain.total / plain.instructions) == (2, 8 / 3)
+
+
+def test_multiplications_of_ragged_tiles_are_refused() -> None:
+    with pytest.raises(ShapeError, match="m = 100 is not a multiple of 64"):
+        multiplies(gemm_problem(100, 64, 64, "f32"), WIDE)
