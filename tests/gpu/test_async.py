@@ -14,7 +14,7 @@ import pytest
 from layoutalg import codegen as cg
 from layoutalg.codegen.gpu import gpu_status, to_device, to_host
 from tests import hopper_programs
-from tests.codegen.test_hopper_show import SIZES, documented, given_for
+from tests.codegen.language.test_hopper_show import SIZES, documented, given_for
 from tests.hopper_programs import arguments, expected
 
 STATUS = gpu_status()

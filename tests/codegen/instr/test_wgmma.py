@@ -21,7 +21,7 @@ from layoutalg.legality import canonical_layout
 
 READS = [
     json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "h200_wgmma_reads.jsonl")
+    for line in (Path(__file__).parents[2] / "data" / "h200_wgmma_reads.jsonl")
     .read_text("utf-8")
     .splitlines()
 ]

@@ -25,7 +25,7 @@ from layoutalg.codegen.language import Fragment, KernelBuilder, local_tile
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout
-from tests.codegen.test_tensor import transposing_copy
+from tests.codegen.language.test_tensor import transposing_copy
 from tests.sweeps import each
 
 NVRTC = (13, 5)

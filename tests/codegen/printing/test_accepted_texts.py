@@ -14,7 +14,7 @@ from tests.command import run
 from tests.nvcc import compiled, needs_nvcc
 from tests.sweeps import each, first
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 
 ACCEPTED: dict[str, tuple[str, ...]] = {
     "accepted_transpose.cu": (

@@ -16,7 +16,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.legality import check_tensor_map
 from layoutalg.testing import compile_shared
-from tests.codegen.test_driver import include_folder
+from tests.codegen.gpu.test_driver import include_folder
 
 TILED = TensorMap(dtype("bf16"), (100, 7, 3), (208, 1456), (64, 8, 2), (1, 2, 1), mode=SWIZZLE_MODES["128B"])
 

@@ -30,8 +30,8 @@ from tests.nvcc import compiled, needs_nvcc
 from tests.stand_ins import AT, FAR, dense, stand_in
 from tests.tma_programs import Boxes, copy_program, ring_program
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-SCHEMA = Path(__file__).parents[2] / "layoutalg" / "schema" / "output.json"
+GOLDEN = Path(__file__).parents[2] / "golden"
+SCHEMA = Path(__file__).parents[3] / "layoutalg" / "schema" / "output.json"
 BOXES = Boxes((72, 9, 3), (64, 4, 1), "bf16", "128B")
 
 

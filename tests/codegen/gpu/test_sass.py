@@ -27,7 +27,7 @@ from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from tests.sweeps import each
 
-TEXT = (Path(__file__).parents[1] / "data" / "dot_sm80.sass").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "data" / "dot_sm80.sass").read_text(encoding="utf-8")
 DOT = parse_sass(TEXT)[0]
 
 

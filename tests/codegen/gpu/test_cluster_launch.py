@@ -33,7 +33,7 @@ from layoutalg.codegen.program import Kernel, TensorMapParam, contract
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.testing import compile_shared
-from tests.codegen.test_driver import include_folder
+from tests.codegen.gpu.test_driver import include_folder
 from tests.cuda_driver import FUNCTION, STREAM, Array, Driver
 from tests.tma_programs import Boxes, copy_program
 

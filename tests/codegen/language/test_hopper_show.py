@@ -109,7 +109,7 @@ def test_bytes_are_those_of_whole_boxes(programs: dict[str, tuple[Any, str]]) ->
 
 
 def test_boxes_are_written_where_a_gpu_writes_them() -> None:
-    rows = (Path(__file__).parents[1] / "data" / "h200_tma_writes.jsonl").read_text(encoding="utf-8")
+    rows = (Path(__file__).parents[2] / "data" / "h200_tma_writes.jsonl").read_text(encoding="utf-8")
     for line in rows.splitlines():
         row = json.loads(line)
         element, dims = dtype(row["element"]), row["dims"]
