@@ -22,8 +22,17 @@ from layoutalg import codegen as cg
 from layoutalg.codegen.gpu import to_device
 from tests.codegen.language.test_hopper_show import SIZES, documented, given_for
 from tests.gpu.counters import BY_INSTRUCTION, Row, count_launches, table
-from tests.wgmma_programs import Case as Product
-from tests.wgmma_programs import cases, epilogue, multicast, one_block, operands, result, ring, ring_operands
+from tests.tiles.warpgroups import Case as Product
+from tests.tiles.warpgroups import (
+    cases,
+    epilogue,
+    multicast,
+    one_block,
+    operands,
+    result,
+    ring,
+    ring_operands,
+)
 
 COUNTED = {
     "TMA loads": ("smsp__sass_inst_executed_op_tma_ld.sum", "instructions"),

@@ -17,7 +17,7 @@ from layoutalg.codegen.gpu import (
     load_sequence,
 )
 from layoutalg.codegen.program import Kernel, launch_sequence
-from tests.tma_programs import Boxes, copy_program
+from tests.tiles.boxes import Boxes, copy_program
 
 STATUS = gpu_status()
 

@@ -24,7 +24,7 @@ from layoutalg.codegen.gpu import (
 from layoutalg.codegen.program import Kernel, launch_sequence
 from layoutalg.dtype import dtype
 from layoutalg.errors import ResourceError, ShapeError
-from tests.tma_programs import Boxes, copy_program, ring_program
+from tests.tiles.boxes import Boxes, copy_program, ring_program
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""The programs of tests/wgmma_programs.py on a Hopper GPU: results equal NumPy's, element by element.
+"""The programs of tests/tiles/warpgroups.py on a Hopper GPU: results equal NumPy's, element by element.
 
 python -m pytest tests/gpu/test_wgmma_programs.py -n 0 -q
 """
@@ -15,7 +15,7 @@ from layoutalg import codegen as cg
 from layoutalg.arch import Major
 from layoutalg.codegen.gpu import gpu_status, to_device, to_host
 from layoutalg.codegen.program import Kernel
-from tests.wgmma_programs import (
+from tests.tiles.warpgroups import (
     Case,
     all_pairs,
     cases,

@@ -35,7 +35,7 @@ from layoutalg.errors import AlignmentError, ResourceError, ShapeError, Unsuppor
 from layoutalg.testing import compile_shared
 from tests.codegen.gpu.test_driver import include_folder
 from tests.cuda_driver import FUNCTION, STREAM, Array, Driver
-from tests.tma_programs import Boxes, copy_program
+from tests.tiles.boxes import Boxes, copy_program
 
 
 class MapDriver(Driver):

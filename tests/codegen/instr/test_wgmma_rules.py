@@ -12,7 +12,7 @@ from layoutalg.arch import WGMMA_TYPES, find_arch
 from layoutalg.atoms import MMA_ATOMS
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.legality import check_wgmma_instruction
-from tests.wgmma_programs import Case, one_block, shared_layout
+from tests.tiles.warpgroups import Case, one_block, shared_layout
 
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "wgmma.type": (

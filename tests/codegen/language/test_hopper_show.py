@@ -18,19 +18,7 @@ from layoutalg.codegen.sim.engines import BoundMap
 from layoutalg.codegen.sim.machine import Buffer, Memory
 from layoutalg.dtype import dtype
 from tests.documents import ROOT, blocks
-from tests.hopper_programs import (
-    arguments,
-    exchange,
-    expected,
-    handed,
-    persistent,
-    pushed,
-    reduction,
-    ring,
-    scaled,
-    shared_tile,
-    uneven,
-)
+from tests.tiles.clusters import shared_tile
 
 LINES = 60
 """Lines of a program that shows something, at most."""
@@ -91,21 +79,12 @@ def test_program_compiles(programs: dict[str, tuple[Any, str]], name: str) -> No
     assert cg.compile(programs[name][0]).spill_bytes == 0
 
 
-@pytest.mark.parametrize(
-    "program", [shared_tile, exchange, persistent, pushed, handed, uneven, ring, reduction, scaled]
-)
-def test_right_program_compiles(program: Any) -> None:
-    assert cg.compile(program()).spill_bytes == 0
-
-
 def test_bytes_are_those_of_whole_boxes(programs: dict[str, tuple[Any, str]]) -> None:
     args, _ = given_for("tma_copy")
     run = cg.simulate(programs["tma_copy"][0], args)
     assert run.moved == {"load": 4 * 64 * 64 * 2, "store": 4 * 64 * 64 * 2}
-    args = arguments("shared_tile")
-    run = cg.simulate(shared_tile(), args)
-    assert run.moved["load"] == 2 * 5 * 16 * 32 * 4, "each of two clusters loads every tile once"
-    assert np.array_equal(args["y"], expected("shared_tile", args))
+    moved = shared_tile().simulated().moved["load"]
+    assert moved == 2 * 5 * 16 * 32 * 4, "each of two clusters loads every tile once"
 
 
 def test_boxes_are_written_where_a_gpu_writes_them() -> None:

@@ -13,7 +13,7 @@ from layoutalg.codegen.program import printed
 from layoutalg.codegen.sim import simulate
 from tests.gpu.test_tma_launch import RANKS, numbers
 from tests.sweeps import each
-from tests.tma_programs import Boxes, copy_program, ring_program
+from tests.tiles.boxes import Boxes, copy_program, ring_program
 
 
 def copied(boxes: Boxes, cluster: int, group: Any) -> None:

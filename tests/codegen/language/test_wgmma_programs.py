@@ -12,7 +12,7 @@ from layoutalg import codegen as cg
 from layoutalg.arch import Major
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import AlignmentError, UnsupportedError
-from tests.wgmma_programs import (
+from tests.tiles.warpgroups import (
     Case,
     all_pairs,
     cases,

@@ -28,7 +28,7 @@ from layoutalg.codegen.printing.cuda import print_kernel, without_clusters
 from layoutalg.codegen.program import Do, Kernel, Role, Roles, contract, launch_sequence
 from tests.nvcc import compiled, needs_nvcc
 from tests.stand_ins import AT, FAR, dense, stand_in
-from tests.tma_programs import Boxes, copy_program, ring_program
+from tests.tiles.boxes import Boxes, copy_program, ring_program
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SCHEMA = Path(__file__).parents[3] / "layoutalg" / "schema" / "output.json"

@@ -24,7 +24,7 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.launch_contract import lines
 from layoutalg.dtype import dtype
 from layoutalg.errors import IRError
-from tests.tma_programs import Boxes, copy_program, ring_program
+from tests.tiles.boxes import Boxes, copy_program, ring_program
 
 
 def mapped(**changed: Any) -> Kernel:

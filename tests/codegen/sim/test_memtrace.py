@@ -13,7 +13,7 @@ from layoutalg.codegen.sim.memtrace import Site
 from layoutalg.errors import UnknownNameError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from tests.sweeps import each
-from tests.tileprograms import WAYS, copy_through_shared, floats, transpose_tile
+from tests.tiles.simt import WAYS, copy_through_shared, floats, transpose_tile
 
 TILES: dict[str, tuple[AnyLayout, int, int, int]] = {
     "plain f32": (Layout((32, 32), (32, 1)), 1024, 4, 32),

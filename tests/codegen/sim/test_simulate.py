@@ -39,7 +39,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from tests.sweeps import each
-from tests.tileprograms import WAYS, copy_through_shared, every_way, floats, transpose_tile
+from tests.tiles.simt import WAYS, copy_through_shared, every_way, floats, transpose_tile
 
 BOTH = pytest.mark.parametrize("way", WAYS, ids=str)
 

@@ -10,7 +10,7 @@ from layoutalg import codegen as cg
 from layoutalg.codegen import simulate
 from layoutalg.codegen.language import local_tile
 from layoutalg.errors import ShapeError, SimulationError
-from tests.tma_programs import Boxes, copy_program
+from tests.tiles.boxes import Boxes, copy_program
 
 WRITTEN = {
     ("bf16", 97): 104, ("bf16", 98): 104, ("bf16", 100): 104, ("bf16", 101): 104, ("bf16", 103): 104,

@@ -16,8 +16,8 @@ from layoutalg.codegen.instr import LDS, STS, WARPGROUP, fill
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import AlignmentError, IRError, ShapeError, SimulationError, UnsupportedError
-from tests import wgmma_programs as programs
-from tests.wgmma_programs import Case, expected, operands, result, shared_layout
+from tests.tiles import warpgroups as programs
+from tests.tiles.warpgroups import Case, expected, operands, result, shared_layout
 
 CASE = Case("f16", "f16", "f32", n=64)
 FORM: dict[str, Any] = {"start_bytes": 0, "lbo_bytes": 16, "sbo_bytes": 1024, "mode": "128B"}
