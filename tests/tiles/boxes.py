@@ -9,20 +9,7 @@ from math import prod
 
 from layoutalg.arch import SwizzleMode, find_swizzle_mode
 from layoutalg.codegen.expr import Const, Expr, Operand, as_expr
-from layoutalg.codegen.instr import BAR, LDS, STG
-from layoutalg.codegen.instr.sm90 import (
-    ARRIVE,
-    ARRIVE_EXPECT_TX,
-    BULK_COMMIT,
-    BULK_WAIT,
-    CLUSTER_ARRIVE,
-    CLUSTER_WAIT,
-    FENCE_BARRIER_INIT,
-    MBARRIER_INIT,
-    TMA_LOAD,
-    TMA_STORE,
-    TRY_WAIT,
-)
+from layoutalg.codegen.instr import BAR, LDS, STG, sm90
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel, Mbarrier, Role, Roles, TensorMapParam
 from layoutalg.dtype import dtype
@@ -99,19 +86,19 @@ def copy_program(boxes: Boxes, cluster: int = 1) -> Kernel:
     crd.append(as_expr(rest) * boxes.box[-1])  # past the end in the blocks that fill a cluster
     first = k.tid.eq(0)
     with k.If(first):
-        k.do(MBARRIER_INIT, full[0], 1)
-        k.do(FENCE_BARRIER_INIT)
+        k.do(sm90.MBARRIER_INIT, full[0], 1)
+        k.do(sm90.FENCE_BARRIER_INIT)
     k.do(BAR)
     with k.If(first):
-        k.do(ARRIVE_EXPECT_TX, full[0], Const(boxes.box_bytes))
-        k.do(TMA_LOAD[len(crd)], k.at(tile, 0), maps[0], full[0], *crd)
-        k.do(TRY_WAIT, full[0], Const(0))
-        k.do(TMA_STORE[len(crd)], maps[1], k.at(tile, 0), *crd)
-        k.do(BULK_COMMIT)
-        k.do(BULK_WAIT, 0)
+        k.do(sm90.ARRIVE_EXPECT_TX, full[0], Const(boxes.box_bytes))
+        k.do(sm90.TMA_LOAD[len(crd)], k.at(tile, 0), maps[0], full[0], *crd)
+        k.do(sm90.TRY_WAIT, full[0], Const(0))
+        k.do(sm90.TMA_STORE[len(crd)], maps[1], k.at(tile, 0), *crd)
+        k.do(sm90.BULK_COMMIT)
+        k.do(sm90.BULK_WAIT, 0)
     if cluster > 1:
-        k.do(CLUSTER_ARRIVE)
-        k.do(CLUSTER_WAIT)
+        k.do(sm90.CLUSTER_ARRIVE)
+        k.do(sm90.CLUSTER_WAIT)
     return replace(k.build(), maps=maps, barriers=(full,), cluster=(cluster, 1, 1))
 
 
@@ -140,9 +127,9 @@ def ring_program(rows: int = 8, stages: int = 3) -> Kernel:
     v = k.reg("v", 4)
     with k.If(k.tid.eq(0)):
         for stage in range(stages):
-            k.do(MBARRIER_INIT, full[stage], 1)
-            k.do(MBARRIER_INIT, empty[stage], 128)
-        k.do(FENCE_BARRIER_INIT)
+            k.do(sm90.MBARRIER_INIT, full[stage], 1)
+            k.do(sm90.MBARRIER_INIT, empty[stage], 128)
+        k.do(sm90.FENCE_BARRIER_INIT)
     k.do(BAR)
 
     def place(slot: Operand) -> tuple[Operand, ...]:
@@ -151,16 +138,16 @@ def ring_program(rows: int = 8, stages: int = 3) -> Kernel:
     parts: list[Role] = []
     with role(k, parts, "consumer", 0, 4) as thread, k.For("kt", m // rows) as kt:
         slot, parity = kt % stages, kt // stages % 2
-        k.do(TRY_WAIT, full[slot], parity)
+        k.do(sm90.TRY_WAIT, full[slot], parity)
         with k.Unroll("i", rows // 8) as i:
             row, column = i * 8 + thread // 16, thread % 16 * 4
             k.do(LDS[16], v, k.at(tile, column, row, *place(slot)))
             k.do(STG[16], k.at(dst, kt * rows + row, column), v)
-        k.do(ARRIVE, empty[slot])
+        k.do(sm90.ARRIVE, empty[slot])
     with role(k, parts, "producer", 4, 1) as thread, k.If(thread.eq(0)), k.For("kt", m // rows) as kt:
         slot, parity = kt % stages, kt // stages % 2
-        k.do(TRY_WAIT, empty[slot], parity ^ 1)
-        k.do(ARRIVE_EXPECT_TX, full[slot], Const(tile_bytes))
-        k.do(TMA_LOAD[2], k.at(tile, 0, 0, *place(slot)), loads, full[slot], Const(0), kt * rows)
+        k.do(sm90.TRY_WAIT, empty[slot], parity ^ 1)
+        k.do(sm90.ARRIVE_EXPECT_TX, full[slot], Const(tile_bytes))
+        k.do(sm90.TMA_LOAD[2], k.at(tile, 0, 0, *place(slot)), loads, full[slot], Const(0), kt * rows)
     k._scopes[-1].body.append(Roles(tuple(parts)))
     return replace(k.build(), maps=(loads,), barriers=(full, empty))

@@ -7,18 +7,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr import (
-    BAR,
-    CP_ASYNC,
-    CP_COMMIT,
-    CP_WAIT,
-    LDG,
-    LDS,
-    STG,
-    STS,
-    TRANSPOSE_8,
-    WARP_SYNC,
-)  # fmt: skip
+from layoutalg.codegen import instr as isa
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import Simulation, simulate
@@ -44,12 +33,12 @@ def copy_through_shared(threads: int, *, barrier: bool = True, mirror: int = 0) 
     x, y = k.pointer("x", 4), k.pointer("y", 4, writable=True)
     tile = k.shared_buffer("tile", 4, Layout((threads,)), threads, 16)
     v, w = k.reg("v", 1), k.reg("w", 1)
-    k.do(LDG[4], v, k.at(x, k.tid))
-    k.do(STS[4], k.at(tile, k.tid), v)
+    k.do(isa.LDG[4], v, k.at(x, k.tid))
+    k.do(isa.STS[4], k.at(tile, k.tid), v)
     if barrier:
-        k.do(BAR)
-    k.do(LDS[4], w, k.at(tile, k.tid ^ mirror))
-    k.do(STG[4], k.at(y, k.tid), w)
+        k.do(isa.BAR)
+    k.do(isa.LDS[4], w, k.at(tile, k.tid ^ mirror))
+    k.do(isa.STG[4], k.at(y, k.tid), w)
     return k.build()
 
 
@@ -60,12 +49,12 @@ def transpose_tile(layout: AnyLayout, size_elems: int, element_bytes: int = 4, s
     tile = k.shared_buffer("tile", element_bytes, layout, size_elems, 1024)
     v, w = k.reg("v", side, max(1, element_bytes // 4)), k.reg("w", side, max(1, element_bytes // 4))
     with k.Unroll("i", side) as i:
-        k.do(LDG[element_bytes], v[i], k.at(x, i, k.tid))
-        k.do(STS[element_bytes], k.at(tile, i, k.tid), v[i])
-    k.do(BAR)
+        k.do(isa.LDG[element_bytes], v[i], k.at(x, i, k.tid))
+        k.do(isa.STS[element_bytes], k.at(tile, i, k.tid), v[i])
+    k.do(isa.BAR)
     with k.Unroll("j", side) as j:
-        k.do(LDS[element_bytes], w[j], k.at(tile, k.tid, j))
-        k.do(STG[element_bytes], k.at(y, j, k.tid), w[j])
+        k.do(isa.LDS[element_bytes], w[j], k.at(tile, k.tid, j))
+        k.do(isa.STG[element_bytes], k.at(y, j, k.tid), w[j])
     return k.build()
 
 
@@ -83,18 +72,18 @@ def steps(words: str, size: int = THREADS) -> Kernel:
     x, y, v = k.pointer("x", 4), k.pointer("y", 4, writable=True), k.reg("v", 1)
     tile, t = k.shared_buffer("tile", 4, Layout((size,)), size, 16), k.tid
     known: dict[str, tuple[Any, ...]] = {
-        "load": (LDG[4], v, k.at(x, t)),
-        "load^63": (LDG[4], v, k.at(y, t ^ 63)),
-        "store": (STG[4], k.at(y, t), v),
-        "copy": (CP_ASYNC[4], k.at(tile, t), k.at(x, t)),
-        "copy+64": (CP_ASYNC[4], k.at(tile, t + (size - 64)), k.at(x, t)),
-        "commit": (CP_COMMIT,),
-        "wait": (CP_WAIT, 0),
-        "bar": (BAR,),
-        "warp": (WARP_SYNC,),
-        **{f"read^{n}": (LDS[4], v, k.at(tile, t ^ n if n else t)) for n in (0, 1, 32, 33, 63)},
-        "read+64": (LDS[4], v, k.at(tile, t + (size - 64))),
-        **{f"write^{n}": (STS[4], k.at(tile, t ^ n if n else t), v) for n in (0, 1, 63)},
+        "load": (isa.LDG[4], v, k.at(x, t)),
+        "load^63": (isa.LDG[4], v, k.at(y, t ^ 63)),
+        "store": (isa.STG[4], k.at(y, t), v),
+        "copy": (isa.CP_ASYNC[4], k.at(tile, t), k.at(x, t)),
+        "copy+64": (isa.CP_ASYNC[4], k.at(tile, t + (size - 64)), k.at(x, t)),
+        "commit": (isa.CP_COMMIT,),
+        "wait": (isa.CP_WAIT, 0),
+        "bar": (isa.BAR,),
+        "warp": (isa.WARP_SYNC,),
+        **{f"read^{n}": (isa.LDS[4], v, k.at(tile, t ^ n if n else t)) for n in (0, 1, 32, 33, 63)},
+        "read+64": (isa.LDS[4], v, k.at(tile, t + (size - 64))),
+        **{f"write^{n}": (isa.STS[4], k.at(tile, t ^ n if n else t), v) for n in (0, 1, 63)},
     }
     for word in words.split():
         k.do(*known[word])
@@ -118,13 +107,13 @@ def filled_below(threads: int, *, shared: bool) -> Kernel:
     x, y, v = k.pointer("x", 4), k.pointer("y", 4, writable=True), k.reg("v", 1)
     tile = k.shared_buffer("tile", 4, Layout((THREADS,)), THREADS, 16)
     if shared:
-        k.do(LDG[4], v, k.at(x, k.tid))
+        k.do(isa.LDG[4], v, k.at(x, k.tid))
     with k.If(k.tid < threads):
-        k.do(*((STS[4], k.at(tile, k.tid), v) if shared else (LDG[4], v, k.at(x, k.tid))))
+        k.do(*((isa.STS[4], k.at(tile, k.tid), v) if shared else (isa.LDG[4], v, k.at(x, k.tid))))
     if shared:
-        k.do(BAR)
-        k.do(LDS[4], v, k.at(tile, k.tid))
-    k.do(STG[4], k.at(y, k.tid), v)
+        k.do(isa.BAR)
+        k.do(isa.LDS[4], v, k.at(tile, k.tid))
+    k.do(isa.STG[4], k.at(y, k.tid), v)
     return k.build()
 
 
@@ -134,8 +123,8 @@ def two_blocks(source: int | None, target: int) -> Kernel:
     x, y, v = k.pointer("x", 4), k.pointer("y", 4, writable=True), k.reg("v", 1)
     block = k.block(0, 2)
     place = k.at(x, k.tid) if source is None else k.at(y, k.tid + (source if source != 1 else block * 32))
-    k.do(LDG[4], v, place)
-    k.do(STG[4], k.at(y, k.tid + block * target), v)
+    k.do(isa.LDG[4], v, place)
+    k.do(isa.STG[4], k.at(y, k.tid + block * target), v)
     return k.build()
 
 
@@ -147,9 +136,9 @@ def accesses(width: int, factor: int, offset: int, *, shared: bool = False) -> K
     k.shared_buffer("next", 4, Layout((THREADS,)), THREADS, 16)
     with k.If(k.tid < THREADS // factor):
         at = k.tid * factor
-        k.do(LDG[width], v, k.at(x, at if shared else at + offset))
+        k.do(isa.LDG[width], v, k.at(x, at if shared else at + offset))
         if shared:
-            k.do(STS[width], k.at(tile, at + offset), v)
+            k.do(isa.STS[width], k.at(tile, at + offset), v)
     return k.build()
 
 
@@ -159,15 +148,15 @@ def corner(byte: int) -> Kernel:
     x, y = k.pointer("x", 1), k.pointer("y", 1, writable=True)
     tile = k.shared_buffer("tile", 1, Layout((4, 32), (32, 1)), 128, 16)
     v, w, t = k.reg("v", 1), k.reg("w", 4, 1), k.reg("t", 4)
-    k.do(LDG[1], v, k.at(x, k.tid))
+    k.do(isa.LDG[1], v, k.at(x, k.tid))
     for row in range(3):
-        k.do(STS[1], k.at(tile, row, k.tid), v)
-    k.do(BAR)
+        k.do(isa.STS[1], k.at(tile, row, k.tid), v)
+    k.do(isa.BAR)
     with k.If(k.tid < 8):
         with k.Unroll("r", 4) as r:
-            k.do(LDS[4], w[r], k.at(tile, r, k.tid * 4))
-        k.do(TRANSPOSE_8, t, *(w[n] for n in range(4)))
-        k.do(STS[4], k.at(tile, 3, k.tid * 4), t[0])
-        k.do(LDS[1], v, k.at(tile, 3, k.tid * 4 + byte))
-        k.do(STG[1], k.at(y, k.tid), v)
+            k.do(isa.LDS[4], w[r], k.at(tile, r, k.tid * 4))
+        k.do(isa.TRANSPOSE_8, t, *(w[n] for n in range(4)))
+        k.do(isa.STS[4], k.at(tile, 3, k.tid * 4), t[0])
+        k.do(isa.LDS[1], v, k.at(tile, 3, k.tid * 4 + byte))
+        k.do(isa.STG[1], k.at(y, k.tid), v)
     return k.build()

@@ -233,27 +233,27 @@ BM, BN, BK = 128, 128, 64
 RING_BYTES = (BM + BN) * BK * 2
 
 
-def ring(stages: int, lag: int = 0, registers: tuple[int, int] = (0, 0)) -> Kernel:
-    """D = A B of f16, 128 x 128 x 64 per block: a producer of boxes, and two warpgroups of consumers."""
-    k = cg.Kernel(f"ring_{stages}_{lag}", threads=384)
-    m, n, depth = k.extent("m", 1 << 14, BM), k.extent("n", 1 << 14, BN), k.extent("k", 1 << 14, BK)
-    rows, columns = k.grid((m, n), (BM, BN))
+def ring(stages: int, lag: int = 0, registers: tuple[int, int] = (0, 0), *, side: int = BM) -> Kernel:
+    """D = A B of f16, side x side x 64 per block: a producer of boxes, and a consumer per 64 rows."""
+    k = cg.Kernel(f"ring_{stages}_{lag}", threads=128 + 2 * side)
+    m, n, depth = k.extent("m", 1 << 14, side), k.extent("n", 1 << 14, side), k.extent("k", 1 << 14, BK)
+    rows, columns = k.grid((m, n), (side, side))
     a, b = k.tensor("a", "f16", (m, depth), (depth, 1)), k.tensor("b", "f16", (n, depth), (depth, 1))
     d = k.tensor("d", "f32", (m, n), (n, 1), writable=True)
-    maps = [k.tensor_map(f"load_{t.buffer.name}", t, (128, BK), mode="128B") for t in (a, b)]
+    maps = [k.tensor_map(f"load_{t.buffer.name}", t, (side, BK), mode="128B") for t in (a, b)]
     tile_a, tile_b = (
-        k.shared(f"tile_{x}", "f16", shared_layout("128B", "K", "f16", (128, BK)), stages=stages)
+        k.shared(f"tile_{x}", "f16", shared_layout("128B", "K", "f16", (side, BK)), stages=stages)
         for x in "ab"
     )
-    mma = make_tiled_mma("SM90_64x128x16_F32F16F16_SS", (2, 1, 1))
-    acc = k.get_slice(mma, 0).fragment_C("acc", (BM, BN))
+    mma = make_tiled_mma(f"SM90_64x{side}x16_F32F16F16_SS", (side // 64, 1, 1))
+    acc = k.get_slice(mma, 0).fragment_C("acc", (side, side))
 
     def me() -> Any:
         return k.get_slice(mma, k.thread)
 
     def produce(tile: Any, stage: Any, full: Any) -> None:
-        k.tma_load(maps[0], cg.local_tile(a, (BM, BK), (rows, tile)), tile_a[None, None, stage], full)
-        k.tma_load(maps[1], cg.local_tile(b, (BN, BK), (columns, tile)), tile_b[None, None, stage], full)
+        k.tma_load(maps[0], cg.local_tile(a, (side, BK), (rows, tile)), tile_a[None, None, stage], full)
+        k.tma_load(maps[1], cg.local_tile(b, (side, BK), (columns, tile)), tile_b[None, None, stage], full)
 
     def consume(tile: Any, stage: Any) -> None:
         left, right = me().partition_A(tile_a), me().partition_B(tile_b)
@@ -264,20 +264,16 @@ def ring(stages: int, lag: int = 0, registers: tuple[int, int] = (0, 0)) -> Kern
 
     def end() -> None:
         k.warpgroup_wait(0, acc)
-        k.store(acc, me().partition_C(cg.local_tile(d, (BM, BN), (rows, columns))))
+        k.store(acc, me().partition_C(cg.local_tile(d, (side, side), (rows, columns))))
 
-    tma = cg.TmaRing(RING_BYTES, consumer=8, registers=registers, lag=lag)
+    tma = cg.TmaRing(4 * side * BK, consumer=side // 16, registers=registers, lag=lag)
     tiles = k.let("tiles", depth // BK)
     cg.pipeline(k, tiles, stages, produce, consume, tma=tma, begin=lambda: k.clear(acc), end=end)
     return k.build()
 
 
-def multicast(stages: int = 3, *, peers: bool = True, closes: bool = True, whole: bool = True) -> Kernel:
-    """The same by clusters of two blocks, one above the other: each brings half of B to both.
-
-    Wrong on purpose: without `peers` a stage is empty when a block's own consumers say so; without `closes`
-    blocks leave on their own; without `whole` a block expects only what it brings itself.
-    """
+def multicast(stages: int = 3) -> Kernel:
+    """The same by clusters of two blocks, one above the other: each brings half of B to both."""
     k = cg.Kernel("multicast", threads=384)
     m, n, depth = k.extent("m", 1 << 14, 2 * BM), k.extent("n", 1 << 14, BN), k.extent("k", 1 << 14, BK)
     rows, columns = k.grid((m, n), (BM, BN))
@@ -290,7 +286,7 @@ def multicast(stages: int = 3, *, peers: bool = True, closes: bool = True, whole
         k.shared(f"tile_{x}", "f16", shared_layout("128B", "K", "f16", (128, BK)), stages=stages)
         for x in "ab"
     )
-    full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", 4 if peers else 2, stages)
+    full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", 4, stages)
     tiles, mine = k.let("tiles", depth // BK), k.let("mine", k.rank)
     k.init(full, empty)
     mma = make_tiled_mma("SM90_64x128x16_F32F16F16_SS", (2, 1, 1))
@@ -298,7 +294,7 @@ def multicast(stages: int = 3, *, peers: bool = True, closes: bool = True, whole
         with roles.role("producer", 4), k.If(k.thread.eq(0)), k.For("kt", tiles) as kt:
             stage, turn = kt % stages, kt // stages
             k.wait(empty[stage], (turn + 1) % 2, cluster=True)
-            k.expect(full[stage], RING_BYTES if whole else RING_BYTES - BN * BK)
+            k.expect(full[stage], RING_BYTES)
             k.tma_load(load_a, cg.local_tile(a, (BM, BK), (rows, kt)), tile_a[None, None, stage], full[stage])
             piece = cg.local_tile(b, (BN // 2, BK), (columns * 2 + mine, kt))
             into = cg.local_tile(tile_b[None, None, stage], (BN // 2, BK), (mine, 0))
@@ -316,14 +312,11 @@ def multicast(stages: int = 3, *, peers: bool = True, closes: bool = True, whole
                 k.do(cg.WGMMA_COMMIT)
                 k.warpgroup_wait(0)
                 with k.If((k.thread % 128).eq(0)):
-                    for rank in range(2) if peers else ():
+                    for rank in range(2):
                         k.arrive(empty[stage], rank)
-                    if not peers:
-                        k.arrive(empty[stage])
             k.warpgroup_wait(0, acc)
             k.store(acc, me.partition_C(cg.local_tile(d, (BM, BN), (rows, columns))))
-    if closes:
-        k.cluster_sync()
+    k.cluster_sync()
     return k.build()
 
 

@@ -25,12 +25,9 @@ AXES = {name: Axis(name, n, n) for name, n in (("high", 3), ("low", 6), ("warp",
 
 BLOCK, TID, TURN, N, X = Var("block", 18), Var("tid", 32), Var("i", 5), Var("n", 30, "param", 1), Var("x", 60)
 NAMES: Mapping[Var, Expr | Digits] = {
-    BLOCK: ((AXES["high"], 6), (AXES["low"], 1)),
-    TID: ((AXES["warp"], 8), (AXES["lane"], 1)),
-    TURN: ((AXES["i"], 1),),
-    N: Const(7),
-    X: BLOCK * 2 + TURN * 5,
-}
+    BLOCK: ((AXES["high"], 6), (AXES["low"], 1)), TID: ((AXES["warp"], 8), (AXES["lane"], 1)),
+    TURN: ((AXES["i"], 1),), N: Const(7), X: BLOCK * 2 + TURN * 5,
+}  # fmt: skip
 LEAVES = (BLOCK, BLOCK, TID, TID, TURN, N, X)
 
 

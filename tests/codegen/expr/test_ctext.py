@@ -10,30 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import (
-    Add,
-    And,
-    Const,
-    Eq,
-    Expr,
-    FloorDiv,
-    Le,
-    Lt,
-    Minus,
-    Mod,
-    Mul,
-    Or,
-    Select,
-    Shl,
-    Shr,
-    Var,
-    Xor,
-    ctype,
-    evaluate,
-    simplify,
-    to_c,
-    variables,
-)
+from layoutalg.codegen import expr
 from layoutalg.codegen.expr.ctext import index_function, is_wide
 from layoutalg.codegen.gpu import compile_cubin
 from layoutalg.errors import IRError, ResourceError
@@ -42,8 +19,8 @@ from layoutalg.testing import check_index_function, compile_shared, composed_lay
 from tests.ctext_cases import draw_case, draw_function, nodes, source, wrong
 from tests.sweeps import each
 
-I = Var("i", 1 << 20)  # noqa: E741
-J = Var("j", 1 << 20)
+I = expr.Var("i", 1 << 20)  # noqa: E741
+J = expr.Var("j", 1 << 20)
 
 
 @each(
@@ -57,64 +34,64 @@ J = Var("j", 1 << 20)
         (I % 8 ^ J * 2, "(i % 8) ^ (j * 2)"),
         ((I < 4) & (J + 1 <= 7), "i < 4 && j + 1 <= 7"),
         (((I < 4) & (J < 4)) | I.eq(J), "i < 4 && j < 4 || i == j"),
-        (Select(I < 4, I, J + 1), "i < 4 ? i : j + 1"),
+        (expr.Select(I < 4, I, J + 1), "i < 4 ? i : j + 1"),
         (I << 3, "i << 3"),
-        (Const(1 << 20) - I, "1048576 - i"),
-        (J + (Const(1 << 21) - (I + J)) * 4, "j + (2097152 - (i + j)) * 4"),
-        (Minus(I, J + 1), "j + 1 < i ? i - (j + 1) : 0"),
-        (Minus(I, J) * 4, "(j < i ? i - j : 0) * 4"),
-        (Const(3 << 30), "3221225472u"),
-        (Const(1 << 40), "1099511627776ull"),
+        (expr.Const(1 << 20) - I, "1048576 - i"),
+        (J + (expr.Const(1 << 21) - (I + J)) * 4, "j + (2097152 - (i + j)) * 4"),
+        (expr.Minus(I, J + 1), "j + 1 < i ? i - (j + 1) : 0"),
+        (expr.Minus(I, J) * 4, "(j < i ? i - j : 0) * 4"),
+        (expr.Const(3 << 30), "3221225472u"),
+        (expr.Const(1 << 40), "1099511627776ull"),
     ],
 )
-def test_text(node: Expr, text: str) -> None:
-    assert to_c(node) == text
+def test_text(node: expr.Expr, text: str) -> None:
+    assert expr.to_c(node) == text
 
 
 def test_wide_values_are_widened_once_and_where_needed() -> None:
-    row, ld = Var("row", 1 << 30), Var("ld", 1 << 30, "param", 1)
-    column = Var("column", 1 << 30)
-    assert to_c(row * ld + column) == "(u64)row * ld + column"
-    assert ctype(row * ld) == "u64"
-    assert to_c(row * ld // ld) == "(u64)row * ld / ld"
-    assert to_c(row + column) == "row + column"
+    row, ld = expr.Var("row", 1 << 30), expr.Var("ld", 1 << 30, "param", 1)
+    column = expr.Var("column", 1 << 30)
+    assert expr.to_c(row * ld + column) == "(u64)row * ld + column"
+    assert expr.ctype(row * ld) == "u64"
+    assert expr.to_c(row * ld // ld) == "(u64)row * ld / ld"
+    assert expr.to_c(row + column) == "row + column"
     assert not is_wide(row + column)
 
 
 def test_the_sum_of_narrow_values_that_is_wide() -> None:
-    a = Var("a", 1 << 32)
-    assert to_c(a + a) == "(u64)a + a"
-    assert to_c(a << 1) == "(u64)a << 1"
+    a = expr.Var("a", 1 << 32)
+    assert expr.to_c(a + a) == "(u64)a + a"
+    assert expr.to_c(a << 1) == "(u64)a << 1"
 
 
 def test_a_difference_is_as_wide_as_its_parts() -> None:
-    wide, narrow = Var("wide", 1 << 40, "let", 1 << 39), Var("narrow", 1 << 20)
-    assert to_c(wide - narrow) == "wide - narrow"
-    assert to_c(Const(1 << 40) - wide) == "1099511627776ull - wide"
-    assert ctype(Const(1 << 40) - wide) == "u64"
-    assert to_c(Minus(narrow, wide) + 1) == "(wide < narrow ? narrow - wide : 0) + 1"
+    wide, narrow = expr.Var("wide", 1 << 40, "let", 1 << 39), expr.Var("narrow", 1 << 20)
+    assert expr.to_c(wide - narrow) == "wide - narrow"
+    assert expr.to_c(expr.Const(1 << 40) - wide) == "1099511627776ull - wide"
+    assert expr.ctype(expr.Const(1 << 40) - wide) == "u64"
+    assert expr.to_c(expr.Minus(narrow, wide) + 1) == "(wide < narrow ? narrow - wide : 0) + 1"
 
 
 def test_a_block_index_is_narrow_however_many_blocks_a_kernel_is_built_for() -> None:
     """blockIdx has 32 bits: what is made of it is widened where it grows."""
-    block = Var("block_x", Var("m", 1 << 40, "param", 1), "block")
-    assert to_c(block // 8 * 2048) == "(u64)(block_x / 8) * 2048"
+    block = expr.Var("block_x", expr.Var("m", 1 << 40, "param", 1), "block")
+    assert expr.to_c(block // 8 * 2048) == "(u64)(block_x / 8) * 2048"
 
 
 def test_unsimplified_literals_do_not_overflow() -> None:
-    assert to_c(Const(2_000_000_000) + 2_000_000_000) == "2000000000u + 2000000000u"
-    assert to_c(Var("i", 1 << 20) >> 40) == "(u64)i >> 40"
+    assert expr.to_c(expr.Const(2_000_000_000) + 2_000_000_000) == "2000000000u + 2000000000u"
+    assert expr.to_c(expr.Var("i", 1 << 20) >> 40) == "(u64)i >> 40"
 
 
 def test_more_than_64_bits_is_refused() -> None:
-    a = Var("a", 1 << 40)
+    a = expr.Var("a", 1 << 40)
     with pytest.raises(ResourceError, match="64"):
-        to_c(a * a)
+        expr.to_c(a * a)
 
 
-def compiled(node: Expr, name: str, n: int) -> list[int]:
+def compiled(node: expr.Expr, name: str, n: int) -> list[int]:
     """The expression's C text, compiled with the host compiler, over name = 0 .. n - 1."""
-    argument = "k" if variables(node) else ""
+    argument = "k" if expr.variables(node) else ""
     loop = f"for (u32 k = 0; k < {n}; ++k) out[k] = f({argument});"
     out = np.zeros(n, dtype=np.uint64)
     compile_shared(f"{index_function(node)}void table(u64* out) {{ {loop} }}", language="c").table(out.ctypes)
@@ -124,19 +101,19 @@ def compiled(node: Expr, name: str, n: int) -> list[int]:
 @pytest.mark.deep
 @given(st.one_of(layouts(), composed_layouts()))
 def test_python_numpy_and_compiled_c_agree_on_the_whole_domain(layout: AnyLayout) -> None:
-    i = Var("i", min(size(layout), 4096))
+    i = expr.Var("i", min(size(layout), 4096))
     every = np.arange(i.facts.hi + 1)
     expected = [layout(int(k)) for k in every]
     assume(min(expected) >= 0)  # a negative stride is refused: index values are >= 0
-    node = simplify(layout(i))
+    node = expr.simplify(layout(i))
     assert compiled(node, "i", len(every)) == expected
     assert np.broadcast_to(layout(every), len(every)).tolist() == expected
-    assert np.broadcast_to(evaluate(node, {i: every}), len(every)).tolist() == expected
+    assert np.broadcast_to(expr.evaluate(node, {i: every}), len(every)).tolist() == expected
 
 
 def test_a_negative_stride_is_refused() -> None:
     with pytest.raises(IRError, match="non-negative"):
-        Layout((4, 2), (-1, 8))(Var("i", 8))
+        Layout((4, 2), (-1, 8))(expr.Var("i", 8))
 
 
 @pytest.mark.deep(but=("c",))
@@ -146,7 +123,8 @@ def test_compiled_text_computes_the_expression_at_every_width(language: Literal[
     rng = random.Random(f"widths {language}")
     cases = [draw_case(rng) for _ in range(120)]
     kinds = {type(n) for case in cases for n in nodes(case.node)}
-    assert kinds >= {Add, Minus, Mul, FloorDiv, Mod, Xor, And, Or, Shl, Shr, Select, Lt, Le, Eq, Const, Var}
+    names = "Add Minus Mul FloorDiv Mod Xor And Or Shl Shr Select Lt Le Eq Const Var"
+    assert kinds >= {getattr(expr, name) for name in names.split()}
     assert sum(is_wide(case.node) for case in cases) > 20
     assert not wrong(cases, language)
 
@@ -177,4 +155,4 @@ def test_parameters_that_make_no_function_are_refused() -> None:
     with pytest.raises(IRError, match="j is not among the parameters of f"):
         index_function(node, "f", (I,))
     with pytest.raises(IRError, match="two parameters of f have one name"):
-        index_function(node, "f", (I, J, Var("i", 8)))
+        index_function(node, "f", (I, J, expr.Var("i", 8)))

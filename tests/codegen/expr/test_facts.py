@@ -55,18 +55,13 @@ class Operator(NamedTuple):
 
 
 OPERATORS = {
-    "+": Operator(F.add, operator.add),
-    "-": Operator(F.subtract, lambda x, y: max(x - y, 0)),
-    "*": Operator(F.mul, operator.mul),
-    "//": Operator(F.floordiv, operator.floordiv, 1),
-    "%": Operator(F.mod, operator.mod, 1),
-    "^": Operator(F.bitwise_xor, operator.xor),
-    "&": Operator(F.bitwise_and, operator.and_),
-    "|": Operator(F.bitwise_or, operator.or_),
-    "<": Operator(F.less_than, operator.lt),
-    "<=": Operator(F.less_equal, operator.le),
+    "+": Operator(F.add, operator.add), "-": Operator(F.subtract, lambda x, y: max(x - y, 0)),
+    "*": Operator(F.mul, operator.mul), "//": Operator(F.floordiv, operator.floordiv, 1),
+    "%": Operator(F.mod, operator.mod, 1), "^": Operator(F.bitwise_xor, operator.xor),
+    "&": Operator(F.bitwise_and, operator.and_), "|": Operator(F.bitwise_or, operator.or_),
+    "<": Operator(F.less_than, operator.lt), "<=": Operator(F.less_equal, operator.le),
     "==": Operator(F.equal, operator.eq),
-}
+}  # fmt: skip
 
 
 @each("symbol", OPERATORS, sample=3)
@@ -210,18 +205,14 @@ def test_known_bits_are_all_that_bits_can_tell(symbol: str) -> None:
 
 TID, ROW = multiple(256), multiple(1 << 20)
 KNOWN = {
-    "tid % 8 * 16": (
-        F.mul(F.mod(TID, constant(8)), constant(16)),
-        Facts(0, 112, 16, 0, 0b1110000, 0),
-    ),
+    "tid % 8 * 16": (F.mul(F.mod(TID, constant(8)), constant(16)), Facts(0, 112, 16, 0, 0b1110000, 0)),
     "tid % 8 * 16 + 128 keeps its alignment and its high bit": (
         F.add(F.mul(F.mod(TID, constant(8)), constant(16)), constant(128)),
         Facts(128, 240, 16, 0, 0b11110000, 0b10000000),
     ),
     "tid // 8 * 128 + tid % 8 * 16 has disjoint parts": (
         F.add(
-            F.mul(F.floordiv(TID, constant(8)), constant(128)),
-            F.mul(F.mod(TID, constant(8)), constant(16)),
+            F.mul(F.floordiv(TID, constant(8)), constant(128)), F.mul(F.mod(TID, constant(8)), constant(16))
         ),
         Facts(0, 31 * 128 + 112, 16, 0, 0b111111110000, 0),
     ),
@@ -248,10 +239,7 @@ KNOWN = {
         F.floordiv(F.mul(TID, constant(48)), constant(16)),
         between(0, 765, 3),
     ),
-    "x % 32 of x in [32, 47] is below 16": (
-        F.mod(between(32, 47), constant(32)),
-        Facts(0, 15, 1, 0, 15, 0),
-    ),
+    "x % 32 of x in [32, 47] is below 16": (F.mod(between(32, 47), constant(32)), Facts(0, 15, 1, 0, 15, 0)),
     "x % 24 of a multiple of 16 is a multiple of 8": (
         F.mod(multiple(256, 16), constant(24)),
         Facts(0, 16, 8, 0, 24, 0),

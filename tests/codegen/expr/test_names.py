@@ -63,13 +63,10 @@ def kernel() -> Kernel:
 
 
 RECORDS: list[Callable[[str], object]] = [
-    lambda name: Global(name, 4, (Const(1),), False),
-    lambda name: Shared(name, 4, Layout(8), 32, 16, 0),
-    lambda name: Reg(name, (1,)),
-    lambda name: Var(name, 8),
-    lambda name: Var(name, 8, "param", 1),
+    lambda name: Global(name, 4, (Const(1),), False), lambda name: Shared(name, 4, Layout(8), 32, 16, 0),
+    lambda name: Reg(name, (1,)), lambda name: Var(name, 8), lambda name: Var(name, 8, "param", 1),
     lambda name: replace(kernel(), name=name),
-]
+]  # fmt: skip
 
 
 @each("make", RECORDS)

@@ -13,56 +13,28 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from layoutalg.codegen.expr import (
-    Add,
-    And,
-    Const,
-    Eq,
-    Expr,
-    FloorDiv,
-    Le,
-    Lt,
-    Minus,
-    Mod,
-    Mul,
-    Or,
-    Select,
-    Shl,
-    Shr,
-    Var,
-    Xor,
-    as_expr,
-    children,
-    evaluate,
-    render,
-)
+from layoutalg.codegen import expr
 from layoutalg.codegen.expr.facts import Facts
 from layoutalg.errors import ArgumentTypeError, IRError
 from tests.expressions import differ_at, domain, expressions, values
 from tests.sweeps import each
 
-I, J, N = Var("i", 8), Var("j", 12, "unroll"), Var("n", 100, "param", 1)  # noqa: E741
+I, J, N = expr.Var("i", 8), expr.Var("j", 12, "unroll"), expr.Var("n", 100, "param", 1)  # noqa: E741
 
 # --- building ------------------------------------------------------------------------------------------
 
 OPERATORS: list[tuple[type, Callable[[Any, Any], Any]]] = [
-    (Add, operator.add),
-    (Mul, operator.mul),
-    (FloorDiv, operator.floordiv),
-    (Mod, operator.mod),
-    (Xor, operator.xor),
-    (And, operator.and_),
-    (Or, operator.or_),
-    (Lt, operator.lt),
-    (Le, operator.le),
-]
+    (expr.Add, operator.add), (expr.Mul, operator.mul), (expr.FloorDiv, operator.floordiv),
+    (expr.Mod, operator.mod), (expr.Xor, operator.xor), (expr.And, operator.and_), (expr.Or, operator.or_),
+    (expr.Lt, operator.lt), (expr.Le, operator.le),
+]  # fmt: skip
 
 
 @each(("kind", "apply"), OPERATORS)
 def test_an_operator_builds_its_node(kind: type, apply: Callable[[Any, Any], Any]) -> None:
     assert apply(I, N) == kind(I, N)
-    assert apply(I, 3) == kind(I, Const(3))
-    assert apply(I, np.int64(3)) == kind(I, Const(3))
+    assert apply(I, 3) == kind(I, expr.Const(3))
+    assert apply(I, np.int64(3)) == kind(I, expr.Const(3))
     with pytest.raises(ArgumentTypeError, match=r"1\.5 is a float"):
         apply(I, 1.5)
 
@@ -70,14 +42,14 @@ def test_an_operator_builds_its_node(kind: type, apply: Callable[[Any, Any], Any
 @pytest.mark.parametrize("apply", [operator.add, operator.mul, operator.xor, operator.and_, operator.or_])
 def test_an_int_may_stand_on_the_left(apply: Callable[[Any, Any], Any]) -> None:
     node = apply(5, I)
-    assert children(node) == (Const(5), I)
-    assert [evaluate(node, {I: k}) for k in range(8)] == [apply(5, k) for k in range(8)]
+    assert expr.children(node) == (expr.Const(5), I)
+    assert [expr.evaluate(node, {I: k}) for k in range(8)] == [apply(5, k) for k in range(8)]
 
 
 def test_comparisons_turn_around_and_equality_is_a_method() -> None:
-    assert (I > 3) == Lt(Const(3), I) and (I >= 3) == Le(Const(3), I)
-    assert I.eq(3) == Eq(I, Const(3))
-    assert (Var("i", 8) == I) is True and (Var("i", 9) == I) is False  # structure, not a predicate
+    assert (I > 3) == expr.Lt(expr.Const(3), I) and (I >= 3) == expr.Le(expr.Const(3), I)
+    assert I.eq(3) == expr.Eq(I, expr.Const(3))
+    assert (expr.Var("i", 8) == I) is True and (expr.Var("i", 9) == I) is False  # structure, not a predicate
     assert (I == 3) is False
 
 
@@ -87,7 +59,7 @@ def test_a_node_has_no_truth_value() -> None:
 
 
 def test_shifts_take_constants() -> None:
-    assert (Shl(I, 2), Shr(I, 1)) == (I << 2, I >> 1)
+    assert (expr.Shl(I, 2), expr.Shr(I, 1)) == (I << 2, I >> 1)
     for amount in (-1, 1.5, I):
         with pytest.raises(IRError, match="shift amount"):
             I << amount  # type: ignore[operator]
@@ -95,16 +67,16 @@ def test_shifts_take_constants() -> None:
 
 def test_bools_and_negative_numbers_are_no_index() -> None:
     with pytest.raises(ArgumentTypeError, match="True is a bool"):
-        as_expr(True)
+        expr.as_expr(True)
     with pytest.raises(IRError, match=r"constant -1: index values are >= 0"):
-        as_expr(-1)
+        expr.as_expr(-1)
 
 
 def test_a_difference_needs_a_proof_that_it_is_not_below_zero() -> None:
-    assert Minus(Const(11), I) == 11 - I and Minus(J + 7, I) == J + 7 - I
-    assert Minus(Const(11), I).exact
+    assert expr.Minus(expr.Const(11), I) == 11 - I and expr.Minus(J + 7, I) == J + 7 - I
+    assert expr.Minus(expr.Const(11), I).exact
     assert (N - 1).facts == Facts(0, 98, 1, 0, 127, 0)
-    assert (Const(20) - I - 13) == Minus(Minus(Const(20), I), Const(13))
+    assert (expr.Const(20) - I - 13) == expr.Minus(expr.Minus(expr.Const(20), I), expr.Const(13))
     with pytest.raises(
         IRError, match=r"'j' - 'i' can be below 0: from at least 0 up to 7 are taken; minus\(a"
     ):
@@ -116,19 +88,19 @@ def test_a_difference_needs_a_proof_that_it_is_not_below_zero() -> None:
 
 
 def test_a_difference_by_its_name_stops_at_zero() -> None:
-    node = Minus(I, J)
+    node = expr.Minus(I, J)
     assert not node.exact
-    assert [[evaluate(node, {I: i, J: j}) for j in range(3)] for i in range(3)] == [
+    assert [[expr.evaluate(node, {I: i, J: j}) for j in range(3)] for i in range(3)] == [
         [0, 0, 0],
         [1, 0, 0],
         [2, 1, 0],
     ]
-    assert evaluate(node, {I: np.arange(4), J: np.array([2])}).tolist() == [0, 0, 0, 1]
+    assert expr.evaluate(node, {I: np.arange(4), J: np.array([2])}).tolist() == [0, 0, 0, 1]
 
 
 def test_division_by_what_may_be_zero_is_refused() -> None:
-    for divisor in (J, Const(0), J % 2):
-        for kind in (FloorDiv, Mod):
+    for divisor in (J, expr.Const(0), J % 2):
+        for kind in (expr.FloorDiv, expr.Mod):
             with pytest.raises(IRError, match="division by zero"):
                 kind(I, divisor)
     assert (I // N).facts.hi == 7
@@ -147,23 +119,23 @@ def test_division_by_what_may_be_zero_is_refused() -> None:
 )
 def test_a_variable_without_a_value_is_refused(extent: int, lo: int, multiple: int, what: str) -> None:
     with pytest.raises(IRError, match=what):
-        Var("v", extent, "let", lo, multiple)
+        expr.Var("v", extent, "let", lo, multiple)
 
 
 def test_a_range_starts_and_ends_on_its_multiple() -> None:
-    assert Var("v", 100, "let", 5, 16).facts == Facts(16, 96, 16, 0, 112, 0)
-    assert Var("v", 17, "let", 1, 16).facts.is_constant
+    assert expr.Var("v", 100, "let", 5, 16).facts == Facts(16, 96, 16, 0, 112, 0)
+    assert expr.Var("v", 17, "let", 1, 16).facts.is_constant
 
 
 def test_a_range_may_stand_at_an_offset_from_its_multiples() -> None:
-    assert Var("v", 100, "let", 5, 16, 3).facts == Facts(19, 99, 16, 3, 115, 3)
-    assert Var("v", 20, "let", 5, 16, 3).facts.is_constant
+    assert expr.Var("v", 100, "let", 5, 16, 3).facts == Facts(19, 99, 16, 3, 115, 3)
+    assert expr.Var("v", 20, "let", 5, 16, 3).facts.is_constant
     with pytest.raises(IRError, match=r"v in \[4, 19\) has no multiple of 16 plus 3"):
-        Var("v", 19, "let", 4, 16, 3)
+        expr.Var("v", 19, "let", 4, 16, 3)
 
 
 def test_an_extent_may_be_an_expression() -> None:
-    block = Var("b", (N + 31) // 32 * N, "block")
+    block = expr.Var("b", (N + 31) // 32 * N, "block")
     assert block.facts.hi == 4 * 99 - 1
     assert (block // N).facts.hi == 3  # a block index over rows of n blocks: v // n < (n + 31) // 32
     assert (block // ((N + 31) // 32)).facts.hi == 98
@@ -171,22 +143,22 @@ def test_an_extent_may_be_an_expression() -> None:
 
 
 def test_an_alignment_survives_a_quotient_of_tiles() -> None:
-    tiles = Var("t", N * 4, "block", 0, 4)
-    assert (tiles // as_expr(4)).facts.hi == 98 and (tiles // 2).facts.divisible_by(2)
+    tiles = expr.Var("t", N * 4, "block", 0, 4)
+    assert (tiles // expr.as_expr(4)).facts.hi == 98 and (tiles // 2).facts.divisible_by(2)
 
 
 # --- identity ------------------------------------------------------------------------------------------
 
 
 @given(expressions())
-def test_equal_structure_is_equal_and_hashes_alike(node: Expr) -> None:
+def test_equal_structure_is_equal_and_hashes_alike(node: expr.Expr) -> None:
     for other in (copy.deepcopy(node), pickle.loads(pickle.dumps(node))):
         assert other == node and hash(other) == hash(node) and other.facts == node.facts
     assert node != node + 1 and node != "x"
 
 
 def test_an_operator_is_part_of_a_node_s_identity() -> None:
-    nodes = {kind(I, N) for kind, _ in OPERATORS} | {Shl(I, 1), Shr(I, 1)}
+    nodes = {kind(I, N) for kind, _ in OPERATORS} | {expr.Shl(I, 1), expr.Shr(I, 1)}
     assert len(nodes) == len(OPERATORS) + 2
 
 
@@ -219,10 +191,10 @@ def meaning(tree: ast.expr, env: dict[str, Any]) -> Any:
 
 
 @given(expressions())
-def test_the_text_means_the_expression(node: Expr) -> None:
+def test_the_text_means_the_expression(node: expr.Expr) -> None:
     env = domain(node)
     named = {v.name: x for v, x in env.items()}
-    read = meaning(ast.parse(render(node), mode="eval").body, named)
+    read = meaning(ast.parse(expr.render(node), mode="eval").body, named)
     assert (np.broadcast_to(read, values(node, env).shape) == values(node, env)).all()
 
 
@@ -235,21 +207,24 @@ def test_the_text_means_the_expression(node: Expr) -> None:
         ((I ^ J) + 1, "(i ^ j) + 1"),
         ((I < 4) & (J + 1 <= 7), "(i < 4) & (j + 1 <= 7)"),
         ((I & 1).eq(0), "(i & 1) == 0"),
-        (Select(I < 4, I, J) + 1, "(i if i < 4 else j) + 1"),
+        (expr.Select(I < 4, I, J) + 1, "(i if i < 4 else j) + 1"),
         ((I << 3) + J, "(i << 3) + j"),
         (20 - (I - 0), "20 - (i - 0)"),
         ((20 - I - 1) * 2 + (30 - J), "(20 - i - 1) * 2 + (30 - j)"),
-        (Minus(I, J + 1) * 2, "max(i - (j + 1), 0) * 2"),
-        (Minus(I ^ 1, I << 2), "max((i ^ 1) - (i << 2), 0)"),
+        (expr.Minus(I, J + 1) * 2, "max(i - (j + 1), 0) * 2"),
+        (expr.Minus(I ^ 1, I << 2), "max((i ^ 1) - (i << 2), 0)"),
     ],
 )
-def test_text_has_the_parentheses_it_needs(node: Expr, text: str) -> None:
-    assert str(node) == render(node) == text
+def test_text_has_the_parentheses_it_needs(node: expr.Expr, text: str) -> None:
+    assert str(node) == expr.render(node) == text
 
 
 def test_repr_is_a_constructor() -> None:
-    for node in (I, Const(3), I + 1, 9 - I, Select(I < 3, I, J), I << 2):
-        names = {c.__name__: c for c in (Var, Const, Add, Minus, Select, Lt, Shl)}
+    for node in (I, expr.Const(3), I + 1, 9 - I, expr.Select(I < 3, I, J), I << 2):
+        names = {
+            c.__name__: c
+            for c in (expr.Var, expr.Const, expr.Add, expr.Minus, expr.Select, expr.Lt, expr.Shl)
+        }
         assert construct(ast.parse(repr(node), mode="eval").body, names) == node
     assert differ_at(I + 1, I + 1) is None
 

@@ -12,16 +12,8 @@ from typing import Any
 import pytest
 
 from layoutalg.arch import TensorMap
+from layoutalg.codegen import gpu
 from layoutalg.codegen.expr import as_expr
-from layoutalg.codegen.gpu import (
-    Launchable,
-    launchable,
-    load_launch,
-    load_prepared,
-    prepare,
-    runtime,
-    tensor_maps,
-)
 from layoutalg.codegen.gpu import driver as driver_calls
 from layoutalg.codegen.gpu.arguments import Packed, launch_grid
 from layoutalg.codegen.gpu.driver import MAP_BYTES, active_clusters, largest_cluster
@@ -83,11 +75,11 @@ class MapDriver(Driver):
 def driver(monkeypatch: pytest.MonkeyPatch) -> MapDriver:
     cupy = MapDriver()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(runtime.here, "launch", None, raising=False)
-    monkeypatch.setattr(runtime, "require_gpu", lambda: GpuStatus(True, "a stand-in", "sm_90a"))
-    monkeypatch.setattr(tensor_maps, "encode_tiled", cupy.encode_tiled)
+    monkeypatch.setattr(gpu.runtime.here, "launch", None, raising=False)
+    monkeypatch.setattr(gpu.runtime, "require_gpu", lambda: GpuStatus(True, "a stand-in", "sm_90a"))
+    monkeypatch.setattr(gpu.tensor_maps, "encode_tiled", cupy.encode_tiled)
     for name in ("active_clusters", "largest_cluster", "cached_cubin"):
-        monkeypatch.setattr(runtime, name, getattr(cupy, name))
+        monkeypatch.setattr(gpu.runtime, name, getattr(cupy, name))
     return cupy
 
 
@@ -102,7 +94,7 @@ BOXES = Boxes((40, 9), (64, 8), mode="128B")
 
 def test_maps_lie_behind_the_values_and_follow_the_addresses(driver: MapDriver) -> None:
     driver.maps = 2
-    launch = load_launch(launchable(prepared(copy_program(BOXES))))
+    launch = gpu.load_launch(gpu.launchable(prepared(copy_program(BOXES))))
     pairs = [(4096, 1 << 20), (4096, 1 << 20), (8192, 1 << 20), (4096, 1 << 20)]
     for pair in pairs:
         launch(pair, None)
@@ -116,7 +108,7 @@ def test_maps_lie_behind_the_values_and_follow_the_addresses(driver: MapDriver) 
 def test_a_loaded_kernel_encodes_the_maps_of_its_arrays(driver: MapDriver) -> None:
     driver.maps = 2
     src, dst = (Array(address, (9, 40), "f2") for address in (4096, 1 << 20))
-    launch = load_prepared(prepared(copy_program(BOXES))).launcher(src=src, dst=dst)
+    launch = gpu.load_prepared(prepared(copy_program(BOXES))).launcher(src=src, dst=dst)
     launch()
     launch()
     assert driver.seen == [[(4096, 0), (1 << 20, 0)]] * 2 and driver.encoded == [4096, 1 << 20]
@@ -135,20 +127,20 @@ def test_integers_are_part_of_the_form_which_is_judged_before_a_launch(driver: M
     driver.maps = 1
     ready = prepared(rows(1 << 20))
     driver.arguments = itertools.repeat(2)
-    load_launch(launchable(ready, {"ld": 72}))((1 << 16,), STREAM)
+    gpu.load_launch(gpu.launchable(ready, {"ld": 72}))((1 << 16,), STREAM)
     assert driver.forms[0].dims == (72, 8) and driver.forms[0].strides_bytes == (144,)
     with pytest.raises(
         AlignmentError, match=r"tma\.stride: the stride of leaf 1 is 130 bytes; .* nearest: 144"
     ):
-        launchable(ready, {"ld": 65})
+        gpu.launchable(ready, {"ld": 65})
     with pytest.raises(AlignmentError, match=r"tma\.stride"):
-        load_prepared(ready).launcher(ld=65, x=Array(1 << 16, (8, 65), "f2"))
+        gpu.load_prepared(ready).launcher(ld=65, x=Array(1 << 16, (8, 65), "f2"))
     assert len(driver.launched) == 1
 
 
 def test_threads_and_nested_launches_do_not_share_images(driver: MapDriver) -> None:
     driver.maps = 2
-    launch = load_launch(launchable(prepared(copy_program(BOXES))))
+    launch = gpu.load_launch(gpu.launchable(prepared(copy_program(BOXES))))
 
     def other() -> None:
         driver.meanwhile = lambda: None
@@ -177,8 +169,8 @@ def test_images_are_aligned_beside_any_number_of_values() -> None:
 def test_a_cluster_that_fits_is_launched_as_it_is(driver: MapDriver, blocks: int) -> None:
     driver.maps = 2
     ready = prepared(copy_program(BOXES, blocks))
-    load_launch(launchable(ready))((4096, 1 << 20), None)
-    assert load_prepared(ready).active_clusters == driver.fitting[blocks]
+    gpu.load_launch(gpu.launchable(ready))((4096, 1 << 20), None)
+    assert gpu.load_prepared(ready).active_clusters == driver.fitting[blocks]
     assert not driver.large_clusters and driver.launched[0][0][:3] == (-(-2 // blocks) * blocks, 1, 1)
 
 
@@ -186,9 +178,9 @@ def test_a_cluster_that_does_not_fit_is_refused_with_the_largest_that_does(drive
     ready = prepared(copy_program(BOXES, 16))
 
     def launch(ready: Prepared) -> Any:
-        return load_launch(launchable(ready))
+        return gpu.load_launch(gpu.launchable(ready))
 
-    for load in (load_prepared, launch):
+    for load in (gpu.load_prepared, launch):
         with pytest.raises(
             ResourceError, match="blocks per cluster of tma_copy on a stand-in: 16 asked, the li"
         ):
@@ -196,7 +188,7 @@ def test_a_cluster_that_does_not_fit_is_refused_with_the_largest_that_does(drive
         assert driver.large_clusters == [1, 1]  # of the kernel, and of its text without clusters
         driver.large_clusters.clear()
     driver.fitting[16] = 7
-    assert load_prepared(ready).active_clusters == 7
+    assert gpu.load_prepared(ready).active_clusters == 7
 
 
 def test_the_grid_is_whole_clusters() -> None:
@@ -254,11 +246,11 @@ def test_the_texts_compile_for_their_architecture() -> None:
             Boxes((40, 9, 3, 2, 5)[:rank], (64, 2, 1, 2, 1)[:rank], mode="128B"), 1 + rank % 2
         )
         text = print_kernel(kernel)
-        made = prepare(kernel, "sm_90", text).cubin
+        made = gpu.prepare(kernel, "sm_90", text).cubin
         assert made.arch == "sm_90" and made.spill_bytes == 0
 
 
 def test_a_launchable_is_plain_data() -> None:
-    one, alone = (launchable(prepared(copy_program(BOXES, blocks))) for blocks in (2, 1))
-    assert isinstance(one, Launchable) and one.cluster == (2, 1, 1) and alone.source == ""
+    one, alone = (gpu.launchable(prepared(copy_program(BOXES, blocks))) for blocks in (2, 1))
+    assert isinstance(one, gpu.Launchable) and one.cluster == (2, 1, 1) and alone.source == ""
     assert "__cluster_dims__(2, 1, 1)" in one.source and [place for place, _ in one.maps] == [0, 1]

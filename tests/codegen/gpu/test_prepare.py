@@ -11,15 +11,7 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.gpu import (
-    Prepared,
-    compile_sequence,
-    in_processes,
-    kernel_target,
-    preparation,
-    prepare,
-    to_cuda,
-)
+from layoutalg.codegen import gpu
 from layoutalg.codegen.instr import LDG, STG, Instr, Requires
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel, launch_sequence
@@ -36,10 +28,10 @@ def shift(words: int) -> Kernel:
     return k.build()
 
 
-def made(words: int) -> tuple[int, Prepared]:
+def made(words: int) -> tuple[int, gpu.Prepared]:
     if words > 90:
         raise ShapeError(f"{words} words")
-    return os.getpid(), prepare(shift(words), "sm_80")
+    return os.getpid(), gpu.prepare(shift(words), "sm_80")
 
 
 @pytest.fixture(autouse=True)
@@ -50,21 +42,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_prepared_kernel_is_what_a_launch_needs(folder: Path) -> None:
     kernel = shift(3)
-    ready = prepare(kernel, "sm_80")
-    assert ready.source == to_cuda(kernel, "sm_80") and ready.cubin.image[:4] == b"\x7fELF"
+    ready = gpu.prepare(kernel, "sm_80")
+    assert ready.source == gpu.to_cuda(kernel, "sm_80") and ready.cubin.image[:4] == b"\x7fELF"
     assert ready.kernel == replace(kernel, regs=(), body=()) and not ready.kernel.body
     assert pickle.loads(pickle.dumps(ready)) == ready
     assert len(list(folder.iterdir())) == 1
 
 
 def test_other_text_can_take_the_place_of_the_printed_one() -> None:
-    source = to_cuda(shift(3), "sm_80").replace("// ", "// other: ", 1)
-    assert prepare(shift(3), "sm_80", source).source == source
+    source = gpu.to_cuda(shift(3), "sm_80").replace("// ", "// other: ", 1)
+    assert gpu.prepare(shift(3), "sm_80", source).source == source
 
 
 @pytest.mark.deep
 def test_several_processes_give_what_one_gives(folder: Path) -> None:
-    results = in_processes(made, range(4))
+    results = gpu.in_processes(made, range(4))
     assert [r.source for _, r in results] == [made(words)[1].source for words in range(4)]
     assert os.getpid() not in {pid for pid, _ in results} or len(os.sched_getaffinity(0)) == 1
     assert [r.cubin for _, r in results] == [made(words)[1].cubin for words in range(4)]
@@ -72,14 +64,14 @@ def test_several_processes_give_what_one_gives(folder: Path) -> None:
 
 
 def test_one_item_needs_no_process() -> None:
-    assert in_processes(made, [7])[0][0] == os.getpid()
-    assert in_processes(made, []) == []
+    assert gpu.in_processes(made, [7])[0][0] == os.getpid()
+    assert gpu.in_processes(made, []) == []
 
 
 @pytest.mark.deep
 def test_errors_come_back() -> None:
     with pytest.raises(ShapeError, match="91 words"):
-        in_processes(made, [1, 91, 92])
+        gpu.in_processes(made, [1, 91, 92])
 
 
 def of_one_arch() -> Kernel:
@@ -92,41 +84,41 @@ def of_one_arch() -> Kernel:
 
 def test_what_exists_on_one_architecture_alone_is_compiled_for_it() -> None:
     for arch in ("sm_90", "sm_90a", "H200"):
-        assert kernel_target(of_one_arch(), arch) == "sm_90a"
-    assert prepare(of_one_arch(), "H100").cubin.arch == "sm_90a"
-    assert [kernel_target(shift(3), arch) for arch in ("H100", "sm_90a", "A100")] == [
+        assert gpu.kernel_target(of_one_arch(), arch) == "sm_90a"
+    assert gpu.prepare(of_one_arch(), "H100").cubin.arch == "sm_90a"
+    assert [gpu.kernel_target(shift(3), arch) for arch in ("H100", "sm_90a", "A100")] == [
         "sm_90", "sm_90a", "sm_80",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100a", "sm_120"])
 def test_another_architecture_is_refused_before_anything_is_compiled(arch: str, folder: Path) -> None:
-    for asked in (kernel_target, prepare, to_cuda):
+    for asked in (gpu.kernel_target, gpu.prepare, gpu.to_cuda):
         with pytest.raises(UnsupportedError, match="fewer_registers exists on sm_90a alone; sm_"):
             asked(of_one_arch(), arch)
     assert not folder.exists()
     with pytest.raises(UnknownNameError, match="compile target"):
-        kernel_target(of_one_arch(), "sm_70")
+        gpu.kernel_target(of_one_arch(), "sm_70")
 
 
 def test_kernels_of_a_sequence_are_compiled_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    both, alone = threading.Barrier(2, timeout=60), vars(preparation)["cached_cubin"]
+    both, alone = threading.Barrier(2, timeout=60), vars(gpu.preparation)["cached_cubin"]
 
     def together(*asked: Any) -> Any:
         both.wait()
         return alone(*asked)
 
     kernels = [shift(words) for words in (1, 2)]
-    monkeypatch.setattr(preparation, "cached_cubin", together)
-    found = compile_sequence(launch_sequence(kernels), "sm_80").prepared
-    monkeypatch.setattr(preparation, "cached_cubin", alone)
-    assert found == tuple(prepare(kernel, "sm_80") for kernel in kernels)
+    monkeypatch.setattr(gpu.preparation, "cached_cubin", together)
+    found = gpu.compile_sequence(launch_sequence(kernels), "sm_80").prepared
+    monkeypatch.setattr(gpu.preparation, "cached_cubin", alone)
+    assert found == tuple(gpu.prepare(kernel, "sm_80") for kernel in kernels)
 
 
 def test_the_first_of_a_sequence_that_does_not_compile_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    later, right = threading.Event(), vars(preparation)["cached_cubin"]
+    later, right = threading.Event(), vars(gpu.preparation)["cached_cubin"]
 
     def refused(text: str, *asked: Any) -> Any:
         if "+ 1" in text:
@@ -137,6 +129,6 @@ def test_the_first_of_a_sequence_that_does_not_compile_says_so(monkeypatch: pyte
         later.set()
         raise ShapeError("the third")
 
-    monkeypatch.setattr(preparation, "cached_cubin", refused)
+    monkeypatch.setattr(gpu.preparation, "cached_cubin", refused)
     with pytest.raises(ShapeError, match="the second"):
-        compile_sequence(launch_sequence([shift(words) for words in (1, 2, 3)]), "sm_80")
+        gpu.compile_sequence(launch_sequence([shift(words) for words in (1, 2, 3)]), "sm_80")

@@ -16,25 +16,12 @@ from typing import Any
 
 import pytest
 
-from layoutalg.codegen.gpu import (
-    Cubin,
-    Launch,
-    Prepared,
-    gpu_status,
-    launchable,
-    load,
-    load_launch,
-    load_prepared,
-    median_times_ms,
-    require_gpu,
-    runtime,
-)
-from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen import gpu
 from layoutalg.codegen.gpu.driver import attribute_launcher
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Kernel, check_argument, dependent
-from layoutalg.errors import AlignmentError, ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
+from layoutalg.codegen.program import Kernel, dependent
+from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
 from tests.cuda_driver import FUNCTION, STREAM, Array, Driver
 
@@ -47,45 +34,24 @@ def kernel() -> Kernel:
     return k.build()
 
 
-def test_arguments_are_held_to_their_declaration() -> None:
-    ld = KernelBuilder("k", threads=32).param("ld", 4096, 8, multiple=8)
-    check_argument(ld, 8)
-    check_argument(ld, 4096)
-    for bad in (0, 4, 4104, 12, -8):
-        with pytest.raises(ShapeError, match=rf"ld = {bad}: this kernel was built for 8 <= ld <= 4096, mult"):
-            check_argument(ld, bad)
-    for wrong in (8.0, "8", True, None):
-        with pytest.raises(ArgumentTypeError, match="an int is needed"):
-            check_argument(ld, wrong)
-
-
-def test_the_grid_follows_the_parameters() -> None:
-    assert launch_grid(kernel(), {"n": 33}) == (2, 33, 1)
-
-
-def test_a_grid_past_the_limits_is_refused() -> None:
-    with pytest.raises(ResourceError, match="blocks along y of k: 65536 asked, the limit is 65535"):
-        launch_grid(kernel(), {"n": 65536})
-
-
 def test_without_a_driver_the_reason_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_library(*args: Any, **kwargs: Any) -> Any:
         raise OSError("libcuda.so.1: cannot open shared object file")
 
     monkeypatch.setattr(ctypes, "CDLL", no_library)
-    status = gpu_status()
+    status = gpu.gpu_status()
     assert not status.available
     assert "no CUDA driver" in status.reason
     with pytest.raises(UnsupportedError, match="running a kernel needs a GPU: no CUDA driver"):
-        require_gpu()
+        gpu.require_gpu()
     with pytest.raises(UnsupportedError, match="needs a GPU"):
-        load(kernel())
+        gpu.load(kernel())
 
 
 def test_without_cupy_the_reason_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda *a, **k: object())
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert "pip install 'layoutalg[cuda13]'" in gpu_status().reason
+    assert "pip install 'layoutalg[cuda13]'" in gpu.gpu_status().reason
 
 
 def test_a_gpu_is_described_once(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,17 +67,17 @@ def test_a_gpu_is_described_once(driver: Driver, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         driver.cuda, "Device", lambda n: SimpleNamespace(compute_capability=("90", "86", "120")[n])
     )
-    runtime._status_of.cache_clear()
+    gpu.runtime._status_of.cache_clear()
     for driver.current, arch in ((0, "sm_90a"), (1, "sm_86"), (2, "sm_120a"), (1, "sm_86")):
-        assert gpu_status() == GpuStatus(True, "a chip", arch)
+        assert gpu.gpu_status() == GpuStatus(True, "a chip", arch)
     assert asked == [0, 1, 2]
-    runtime._status_of.cache_clear()
+    gpu.runtime._status_of.cache_clear()
 
     def broken(device: int) -> None:
         raise OSError("no device")
 
     monkeypatch.setattr(driver.cuda.runtime, "getDeviceProperties", broken)
-    assert gpu_status().reason == "the CUDA driver reports no usable GPU: no device"
+    assert gpu.gpu_status().reason == "the CUDA driver reports no usable GPU: no device"
 
 
 def pointers() -> Kernel:
@@ -127,9 +93,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     """A driver in CuPy's place, which no thread has called yet."""
     cupy = Driver()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(runtime.here, "launch", None, raising=False)
-    monkeypatch.setattr(runtime, "attribute_launcher", cupy.attribute_launcher)
-    monkeypatch.setattr(runtime, "require_gpu", lambda: None)
+    monkeypatch.setattr(gpu.runtime.here, "launch", None, raising=False)
+    monkeypatch.setattr(gpu.runtime, "attribute_launcher", cupy.attribute_launcher)
+    monkeypatch.setattr(gpu.runtime, "require_gpu", lambda: None)
     return cupy
 
 
@@ -149,11 +115,11 @@ def test_threads_that_launch_what_is_packed_once_keep_their_streams(
         return 0
 
     library = SimpleNamespace(cuLaunchKernelEx=launch)
-    monkeypatch.setattr(runtime, "attribute_launcher", partial(attribute_launcher, library=library))
-    monkeypatch.setattr(runtime, "current_stream", lambda: here.stream)
+    monkeypatch.setattr(gpu.runtime, "attribute_launcher", partial(attribute_launcher, library=library))
+    monkeypatch.setattr(gpu.runtime, "current_stream", lambda: here.stream)
     early = replace(pointers(), awaited=("src",))
     assert early.dependent
-    loaded = runtime.Loaded(early, prepared(early).cubin, "", SimpleNamespace(ptr=FUNCTION))
+    loaded = gpu.runtime.Loaded(early, prepared(early).cubin, "", SimpleNamespace(ptr=FUNCTION))
     call = loaded.launcher(src=Array(0x4000, (8,)), dst=Array(0x8000, (8,)))
 
     def work(stream: int) -> None:
@@ -169,13 +135,13 @@ def test_threads_that_launch_what_is_packed_once_keep_their_streams(
     assert sorted(seen) == [1, 2]
 
 
-def prepared(kernel: Kernel) -> Prepared:
-    return Prepared(kernel, "", Cubin(kernel.name, "sm_80", b"code of k", 1, 0, 0, 0, ""))
+def prepared(kernel: Kernel) -> gpu.Prepared:
+    return gpu.Prepared(kernel, "", gpu.Cubin(kernel.name, "sm_80", b"code of k", 1, 0, 0, 0, ""))
 
 
-def launch_of(kernel: Kernel) -> Launch:
+def launch_of(kernel: Kernel) -> gpu.Launch:
     """A kernel's launch, of a GPU that is the driver above."""
-    return load_launch(launchable(prepared(kernel)))
+    return gpu.load_launch(gpu.launchable(prepared(kernel)))
 
 
 def test_a_kernel_of_pointers_is_launched_by_addresses(driver: Driver) -> None:
@@ -259,7 +225,7 @@ def test_every_thread_takes_up_the_context_once(driver: Driver) -> None:
 def test_a_launcher_keeps_its_arrays_alive(driver: Driver) -> None:
     array = Array(4096, (1,))
     alive = weakref.ref(array)
-    launch = load_prepared(prepared(pointers())).launcher(src=array, dst=array)
+    launch = gpu.load_prepared(prepared(pointers())).launcher(src=array, dst=array)
     del array
     gc.collect()
     assert alive() is not None
@@ -275,7 +241,7 @@ def test_integers_follow_pointers_in_the_order_of_the_declaration(driver: Driver
     k.pointer("src", 4)
     n = k.param("n", 1 << 40)
     k.block(0, (n + 31) // 32)
-    load_prepared(prepared(k.build()))(n=65, src=Array(1 << 36, (1,)))
+    gpu.load_prepared(prepared(k.build()))(n=65, src=Array(1 << 36, (1,)))
     assert driver.launched == [((3, 1, 1, 32, 1, 1, 0), STREAM, [1 << 36, 65])]
 
 
@@ -289,16 +255,16 @@ def test_integers_are_bound_before_a_launch_on_addresses(driver: Driver) -> None
     k.block(0, (n + 31) // 32)
     ready = prepared(k.build())
     driver.arguments = itertools.repeat(4)
-    launch = load_launch(launchable(ready, {"ld": 70, "n": 65, "other": 3}))
+    launch = gpu.load_launch(gpu.launchable(ready, {"ld": 70, "n": 65, "other": 3}))
     for first in (1 << 36, 1 << 37):
         launch([first, 1 << 38], STREAM)
     assert driver.launched == [
         ((3, 1, 1, 32, 1, 1, 0), STREAM, [65, first, 70, 1 << 38]) for first in (1 << 36, 1 << 37)
     ]
     with pytest.raises(ArgumentTypeError, match="k takes n, ld beside its pointers"):
-        launchable(ready)
+        gpu.launchable(ready)
     with pytest.raises(ShapeError, match="k was built for n <= ld"):
-        launchable(ready, {"n": 65, "ld": 64})
+        gpu.launchable(ready, {"n": 65, "ld": 64})
 
 
 class Clock:
@@ -327,7 +293,7 @@ class Event:
 def test_slow_contenders_are_launched_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setitem(sys.modules, "cupy", clock)
-    monkeypatch.setattr(runtime, "require_gpu", lambda: None)
+    monkeypatch.setattr(gpu.runtime, "require_gpu", lambda: None)
     counts = {0.125: 0, 2.0: 0, 64.0: 0}
 
     def launch(ms: float) -> None:
@@ -335,8 +301,8 @@ def test_slow_contenders_are_launched_less_often(monkeypatch: pytest.MonkeyPatch
         counts[ms] += 1
 
     contenders = [[lambda ms=ms: launch(ms)] for ms in counts]
-    got = median_times_ms(contenders, rounds=3, inner=16, warmup=2, sample_ms=4.0)
+    got = gpu.median_times_ms(contenders, rounds=3, inner=16, warmup=2, sample_ms=4.0)
     assert got == list(counts)
     assert list(counts.values()) == [2 + 3 * 16, 2 + 3 * 2, 2 + 3]
-    assert median_times_ms(contenders, rounds=1, inner=4) == list(counts)
+    assert gpu.median_times_ms(contenders, rounds=1, inner=4) == list(counts)
     assert list(counts.values()) == [50 + 2 + 4, 8 + 2 + 4, 5 + 2 + 4]

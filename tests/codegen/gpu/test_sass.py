@@ -8,18 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen.gpu import (
-    CLASSES,
-    SassFunction,
-    SassInstruction,
-    compile_cubin,
-    count_classes,
-    disassemble,
-    main_loop,
-    parse_sass,
-    sass,
-    to_cuda,
-)
+from layoutalg.codegen import gpu
 from layoutalg.codegen.gpu.sass import classify, find_disassembler
 from layoutalg.errors import CompileError, UnsupportedError
 from layoutalg.kernels.gemm.problem import gemm_problem
@@ -28,11 +17,11 @@ from layoutalg.kernels.gemm.tiles import Sm80Config
 from tests.sweeps import each
 
 TEXT = (Path(__file__).parents[2] / "data" / "dot_sm80.sass").read_text(encoding="utf-8")
-DOT = parse_sass(TEXT)[0]
+DOT = gpu.parse_sass(TEXT)[0]
 
 
 def test_a_program_is_its_instructions_without_padding() -> None:
-    assert [f.name for f in parse_sass(TEXT)] == ["dot"]
+    assert [f.name for f in gpu.parse_sass(TEXT)] == ["dot"]
     assert len(DOT.instructions) == 0x380 // 16  # all before the branch to itself
     assert [i.address for i in DOT.instructions] == list(range(0, 0x380, 16))
     assert not [i for i in DOT.instructions if i.opcode == "NOP"]
@@ -44,26 +33,26 @@ def test_a_program_is_its_instructions_without_padding() -> None:
 
 def test_padding_is_kept_apart() -> None:
     code = "/*0000*/ @!PT LDS RZ, [RZ] ;\n/*0010*/ EXIT ;\n/*0020*/ NOP ;"
-    (found,) = parse_sass(f".text.k:\n{code}")
+    (found,) = gpu.parse_sass(f".text.k:\n{code}")
     assert [i.opcode for i in found.instructions] == ["EXIT"]
     assert [(i.guard, i.opcode) for i in found.padding] == [("@!PT", "LDS"), ("", "NOP")]
 
 
 def test_every_instruction_is_counted_in_one_class() -> None:
-    counts = count_classes(DOT.instructions)
+    counts = gpu.count_classes(DOT.instructions)
     assert sum(counts.values()) == len(DOT.instructions)
     assert dict(counts) == {
         "fma": 1, "float": 2, "lds": 3, "sts": 2, "ldg": 2, "stg": 1, "integer": 13, "move": 18,
         "predicate": 5, "control": 7, "barrier": 2,
     }  # fmt: skip
-    assert [name for name in CLASSES if name in counts] == list(counts)
+    assert [name for name in gpu.CLASSES if name in counts] == list(counts)
 
 
 def test_the_main_loop_is_the_one_that_multiplies() -> None:
-    loop = main_loop(DOT)
+    loop = gpu.main_loop(DOT)
     assert (loop[0].address, loop[-1].address) == (0x100, 0x1E0)
-    assert loop[-1] == SassInstruction(0x1E0, "BRA `(.L_x_2)", "@!P3")
-    assert count_classes(loop)["fma"] == 1 and "lds" not in count_classes(loop)
+    assert loop[-1] == gpu.SassInstruction(0x1E0, "BRA `(.L_x_2)", "@!P3")
+    assert gpu.count_classes(loop)["fma"] == 1 and "lds" not in gpu.count_classes(loop)
 
 
 def as_cuobjdump(text: str) -> str:
@@ -76,10 +65,10 @@ def as_cuobjdump(text: str) -> str:
 
 
 def test_both_disassemblers_are_read() -> None:
-    (other,) = parse_sass(as_cuobjdump(TEXT))
+    (other,) = gpu.parse_sass(as_cuobjdump(TEXT))
     assert other.name == "dot" and not other.labels
-    assert count_classes(other.instructions) == count_classes(DOT.instructions)
-    assert [i.address for i in main_loop(other)] == [i.address for i in main_loop(DOT)]
+    assert gpu.count_classes(other.instructions) == gpu.count_classes(DOT.instructions)
+    assert [i.address for i in gpu.main_loop(other)] == [i.address for i in gpu.main_loop(DOT)]
 
 
 @each(
@@ -100,25 +89,25 @@ def test_an_opcode_has_a_class(opcode: str, kind: str) -> None:
 
 
 def test_no_opcode_has_two_classes() -> None:
-    every = [opcode for opcodes in CLASSES.values() for opcode in opcodes]
+    every = [opcode for opcodes in gpu.CLASSES.values() for opcode in opcodes]
     assert len(every) == len(set(every))
 
 
 def test_of_equal_loops_the_inner_one_is_the_main_loop() -> None:
     lines = ["MOV R0, RZ", "IADD3 R1, R1, 0x1, RZ", "FFMA R2, R3, R4, R2", "BRA 0x20", "BRA 0x10", "EXIT"]
     code = tuple(
-        SassInstruction(16 * n, text, "@P0" if "BRA" in text else "") for n, text in enumerate(lines)
+        gpu.SassInstruction(16 * n, text, "@P0" if "BRA" in text else "") for n, text in enumerate(lines)
     )
-    assert [i.address for i in main_loop(SassFunction("k", code, {}))] == [32, 48]
+    assert [i.address for i in gpu.main_loop(gpu.SassFunction("k", code, {}))] == [32, 48]
 
 
 def test_a_forward_branch_is_no_loop() -> None:
     code = (
-        SassInstruction(0, "FFMA R2, R3, R4, R2"),
-        SassInstruction(16, "BRA 0x20"),
-        SassInstruction(32, "EXIT"),
+        gpu.SassInstruction(0, "FFMA R2, R3, R4, R2"),
+        gpu.SassInstruction(16, "BRA 0x20"),
+        gpu.SassInstruction(32, "EXIT"),
     )
-    assert main_loop(SassFunction("k", code, {})) == ()
+    assert gpu.main_loop(gpu.SassFunction("k", code, {})) == ()
 
 
 # --- with a disassembler -------------------------------------------------------------------------------
@@ -128,27 +117,27 @@ def test_a_forward_branch_is_no_loop() -> None:
 def test_a_tensor_core_kernel_has_the_main_loop_that_its_program_says() -> None:
     """64 x 32 warp tiles of 32 of k: 64 mma, 6 ldmatrix a step of 16, copies of 2 x 4 vectors a thread."""
     kernel = build(gemm_problem(1024, 1024, 1024), Sm80Config(128, 64, 32, 2, 2, 4))
-    cubin = compile_cubin(to_cuda(kernel, "sm_80"), kernel.name, "sm_80")
-    (function,) = parse_sass(disassemble(cubin.image))
-    counts = count_classes(main_loop(function))
+    cubin = gpu.compile_cubin(gpu.to_cuda(kernel, "sm_80"), kernel.name, "sm_80")
+    (function,) = gpu.parse_sass(gpu.disassemble(cubin.image))
+    counts = gpu.count_classes(gpu.main_loop(function))
     assert (counts["tensor"], counts["ldsm"], counts["ldgsts"]) == (32, 12, 6)
-    assert "local" not in count_classes(function.instructions)
-    assert "other" not in count_classes(function.instructions)
+    assert "local" not in gpu.count_classes(function.instructions)
+    assert "other" not in gpu.count_classes(function.instructions)
 
 
 def test_what_is_no_image_is_refused() -> None:
     with pytest.raises(CompileError, match="refused the image"):
-        disassemble(b"this is no cubin")
+        gpu.disassemble(b"this is no cubin")
 
 
 def test_a_disassembler_on_the_path_does_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sass, "find_spec", lambda name: None)
+    monkeypatch.setattr(gpu.sass, "find_spec", lambda name: None)
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if name == "cuobjdump" else None)
     assert find_disassembler() == ("/bin/cuobjdump", "-sass")
 
 
 def test_without_a_disassembler_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sass, "find_spec", lambda name: None)
+    monkeypatch.setattr(gpu.sass, "find_spec", lambda name: None)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(UnsupportedError, match=r"pip install 'layoutalg\[sass\]'"):
-        disassemble(b"")
+        gpu.disassemble(b"")

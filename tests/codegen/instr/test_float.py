@@ -14,8 +14,7 @@ from layoutalg.codegen.instr.arithmetic.arith import ONE_F32, add_same, add_scal
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError
-from tests.hostshim import run_cuda_text
-from tests.instr_probe import LANES, Case, probe
+from tests.codegen.instr.probe import LANES, Case, probe, ran, word
 from tests.sweeps import each
 
 RANDOM = np.random.default_rng(11)
@@ -34,10 +33,6 @@ def drawn(n: int, element: str = "f32") -> np.ndarray:
 def whole(n: int) -> np.ndarray:
     """Words of doubles whose products and sums are exact."""
     return encode(RANDOM.integers(-1000, 1000, (LANES, n)).astype(float), "f64")
-
-
-def word(value: float) -> np.ndarray:
-    return np.broadcast_to(encode(np.array([[value]]), "f32"), (LANES, 1))
 
 
 def rounded(value: Fraction) -> float:
@@ -172,16 +167,8 @@ CASES: list[Case] = [
 
 
 def test_the_texts_compute_the_effects() -> None:
-    data = [[x.copy() for x in registers] for _, registers, _ in CASES]
-    args: list[np.ndarray | int] = []
-    for given, (*_, values) in zip(data, CASES, strict=True):
-        args += [*given, *(int(word(v)[0, 0]) for v in values)]
-    run_cuda_text(to_cuda(probe(CASES)), "probe", (1,), (LANES,), args)
-    for got, (instr, registers, values) in zip(data, CASES, strict=True):
-        given = registers[1:] if instr.operands[0].role == "out" else registers
-        wanted = instr.effect(None, None, *given, *map(word, values))
-        of = {"pack": instr.name.rpartition("_")[2], "fma": instr.name.rpartition("_")[2]}
-        element = of.get(instr.name.partition("_")[0], "f32")
+    for instr, got, (wanted, *_) in ran(CASES):
+        element = instr.name.rpartition("_")[2] if instr.name.startswith(("pack", "fma")) else "f32"
         np.testing.assert_array_equal(decode(got[0], element), decode(wanted, element), err_msg=instr.name)
 
 

@@ -11,8 +11,7 @@ import pytest
 from layoutalg.codegen.gpu import compile_cubin, to_cuda
 from layoutalg.codegen.instr import GELU, RELU, SILU, ScalarFunction, decode, encode
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, UnsupportedError
-from tests.hostshim import run_cuda_text
-from tests.instr_probe import LANES, probe
+from tests.codegen.instr.probe import LANES, probe, ran
 from tests.sweeps import each
 
 ROUNDOFF = {"f32": 2.0**-24, "f64": 2.0**-53, "s32": 0.0}
@@ -41,15 +40,10 @@ def test_meanings_are_the_definitions() -> None:
 
 
 @each("n", [1, 4], sample=1)
-@each(
-    ("f", "element"),
-    [(f, e) for f in (RELU, GELU, SILU) for e in f.elements],
-    sample=1,
-)
+@each(("f", "element"), [(f, e) for f in (RELU, GELU, SILU) for e in f.elements], sample=1)
 def test_a_text_is_its_meaning_within_its_bound(f: ScalarFunction, element: str, n: int) -> None:
     words = drawn(n, element)
-    got = words.copy()
-    run_cuda_text(to_cuda(probe([(f.instr(n, element), [words], [])])), "probe", (1,), (LANES,), [got])
+    ((_, (got,), _),) = ran([(f.instr(n, element), [words], [])])
     x, y = decode(words, element), decode(got, element)
     with np.errstate(all="ignore"):
         wanted = np.asarray(f.meaning(x), dtype=float)

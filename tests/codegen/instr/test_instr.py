@@ -13,44 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.instr import (
-    CLEAR,
-    CP_ASYNC,
-    CP_ASYNC_LINE,
-    CP_ASYNC_ZFILL,
-    GELU,
-    LDG,
-    LDS,
-    MMA_SYNC,
-    RELU,
-    SILU,
-    STG,
-    STS,
-    TRANSPOSE_8,
-    TRANSPOSE_16,
-    Instr,
-    Operand,
-    add_exp,
-    add_one,
-    add_square,
-    apply_norm,
-    apply_softmax,
-    butterfly,
-    deviation,
-    fill,
-    fma_outer,
-    fold,
-    memory,
-    merge_moments,
-    mma,
-    multiply,
-    pack,
-    reciprocal,
-    rescale,
-    scale,
-    window,
-    within,
-)
+from layoutalg.codegen import instr as isa
+from layoutalg.codegen.instr import memory, mma
 from layoutalg.codegen.instr.arithmetic.arith import add_same, add_scaled
 from layoutalg.codegen.instr.memory import WIDTHS_BYTES
 from layoutalg.codegen.instr.record import imm, into, moves, out, read, write
@@ -61,13 +25,14 @@ MODULES = (memory, mma)
 REGISTRIES = tuple(module.INSTRUCTIONS for module in MODULES)
 LISTED = {name: instr for registry in REGISTRIES for name, instr in registry.items()}
 MADE = (
-    fma_outer(8, 8), fma_outer(1, 4), fma_outer(2, 2, "f64"), scale(1), scale(8), add_scaled(1, "f32"),
-    add_scaled(8, "f16"), add_scaled(2, "bf16"), pack(8, "f16"), pack(2, "bf16"), RELU.instr(4, "f32"),
-    add_same(4, "f16"), SILU.instr(2, "f32"), GELU.instr(1, "f32"),
-    fill(1), fill(3), within(4), window(8, 2), fold("sum", 4, 1), fold("max", 2, 2),
-    butterfly("sum", 2), butterfly("max", 1), add_exp(4, 1), add_exp(2, 2), rescale(2), apply_softmax(4, 1),
-    reciprocal(2), add_square(4, 1), merge_moments(2), deviation(1), apply_norm(4, 4), multiply(4, 1),
-    add_one(2),
+    isa.fma_outer(8, 8), isa.fma_outer(1, 4), isa.fma_outer(2, 2, "f64"), isa.scale(1), isa.scale(8),
+    add_scaled(1, "f32"), add_scaled(8, "f16"), add_scaled(2, "bf16"), isa.pack(8, "f16"),
+    isa.pack(2, "bf16"), isa.RELU.instr(4, "f32"), add_same(4, "f16"), isa.SILU.instr(2, "f32"),
+    isa.GELU.instr(1, "f32"), isa.fill(1), isa.fill(3), isa.within(4), isa.window(8, 2),
+    isa.fold("sum", 4, 1), isa.fold("max", 2, 2), isa.butterfly("sum", 2), isa.butterfly("max", 1),
+    isa.add_exp(4, 1), isa.add_exp(2, 2), isa.rescale(2), isa.apply_softmax(4, 1), isa.reciprocal(2),
+    isa.add_square(4, 1), isa.merge_moments(2), isa.deviation(1), isa.apply_norm(4, 4), isa.multiply(4, 1),
+    isa.add_one(2),
 )  # fmt: skip
 ALL = {**LISTED, **{instr.name: instr for instr in MADE}}
 EVERY = each("instr", ALL.values(), ids=str)
@@ -87,22 +52,22 @@ def test_the_registries_hold_every_instruction_of_their_module_by_name() -> None
     assert sum(map(len, REGISTRIES)) == len(LISTED)
     for module, registry in zip(MODULES, REGISTRIES, strict=True):
         assert all(name == instr.name == str(instr) for name, instr in registry.items())
-        single = [v for v in vars(module).values() if isinstance(v, Instr)]
+        single = [v for v in vars(module).values() if isinstance(v, isa.Instr)]
         tables = [
             v for n, v in vars(module).items() if n.isupper() and hasattr(v, "values") and v != registry
         ]
-        listed = [i for t in tables for i in t.values() if isinstance(i, Instr)]
+        listed = [i for t in tables for i in t.values() if isinstance(i, isa.Instr)]
         assert {i.name for i in (*single, *listed)} == set(registry)
 
 
-def signature(instr: Instr) -> list[tuple[str, str]]:
+def signature(instr: isa.Instr) -> list[tuple[str, str]]:
     """Type and name of each parameter of the helper."""
     found = re.search(r"void (\w+)\(([^)]*)\) \{", instr.text)
     assert found and found[1] == instr.name, instr.text
     return [(p.rsplit(" ", 1)[0], p.rsplit(" ", 1)[1]) for p in filter(None, found[2].split(", "))]
 
 
-def accepted(operand: Operand) -> set[str]:
+def accepted(operand: isa.Operand) -> set[str]:
     """C types a parameter of this operand may have: one word by value or reference, several by pointer."""
     word = {"f32": "float", "f16x2": "f16x2", "bf16x2": "bf16x2"}.get(operand.element, "u32")
     match operand.role, operand.words:
@@ -125,7 +90,7 @@ def accepted(operand: Operand) -> set[str]:
 
 
 @EVERY
-def test_the_helper_takes_the_operands_in_order(instr: Instr) -> None:
+def test_the_helper_takes_the_operands_in_order(instr: isa.Instr) -> None:
     parameters = signature(instr)
     operands = [o for o in instr.operands if o.role != "imm"]
     assert [name for _, name in parameters] == [o.name for o in operands]
@@ -136,7 +101,7 @@ def test_the_helper_takes_the_operands_in_order(instr: Instr) -> None:
 
 
 @EVERY
-def test_memory_operands_are_known_to_the_analysis(instr: Instr) -> None:
+def test_memory_operands_are_known_to_the_analysis(instr: isa.Instr) -> None:
     chip = find_arch("sm_90")
     for operand in instr.operands:
         if operand.role in ("read", "write"):
@@ -148,25 +113,27 @@ def test_memory_operands_are_known_to_the_analysis(instr: Instr) -> None:
 
 
 @EVERY
-def test_an_instruction_says_from_which_architecture_on(instr: Instr) -> None:
+def test_an_instruction_says_from_which_architecture_on(instr: isa.Instr) -> None:
     needs = {"cp_async": 80, "ldmatrix": 75, "movmatrix": 75, "grid_wait": 90}
-    needs |= {str(one): mma.sm for mma, one in MMA_SYNC.items()}  # see test_instr_mma
+    needs |= {str(one): mma.sm for mma, one in isa.MMA_SYNC.items()}  # see test_instr_mma
     wanted = {sm for prefix, sm in needs.items() if instr.name.startswith(prefix)}
     assert instr.requires.sm == (max(wanted) if wanted else 70)
-    tables = CP_ASYNC, CP_ASYNC_LINE, CP_ASYNC_ZFILL
+    tables = isa.CP_ASYNC, isa.CP_ASYNC_LINE, isa.CP_ASYNC_ZFILL
     copies = [copy for table in tables for copy in table.values()]
     assert (instr.engine is not None) == (instr in copies)
     assert (instr.ready is not None) == instr.requires.block_converged == (instr.name == "block_sync")
 
 
 def test_operands_by_role() -> None:
-    assert out("d", 4) == Operand("d", "out", 4)
-    assert into("v", 2) == Operand("v", "in", 2)
-    assert read("p", "global", 16, "ld.global.b128") == Operand(
+    assert out("d", 4) == isa.Operand("d", "out", 4)
+    assert into("v", 2) == isa.Operand("v", "in", 2)
+    assert read("p", "global", 16, "ld.global.b128") == isa.Operand(
         "p", "read", 4, "global", 16, "ld.global.b128"
     )
-    assert write("s", "shared", 2, "st.shared.b16") == Operand("s", "write", 1, "shared", 2, "st.shared.b16")
-    assert imm("n") == Operand("n", "imm")
+    assert write("s", "shared", 2, "st.shared.b16") == isa.Operand(
+        "s", "write", 1, "shared", 2, "st.shared.b16"
+    )
+    assert imm("n") == isa.Operand("n", "imm")
 
 
 # --- what they do --------------------------------------------------------------------------------------
@@ -174,13 +141,13 @@ def test_operands_by_role() -> None:
 
 def test_plain_loads_and_stores_move_what_they_are_given() -> None:
     data = random_words(4)
-    for table in (LDG, STG, LDS, STS, CP_ASYNC):
+    for table in (isa.LDG, isa.STG, isa.LDS, isa.STS, isa.CP_ASYNC):
         for instr in table.values():
             assert instr.effect is moves and instr.effect(None, GROUP, data) is data
 
 
 def test_clearing_is_zero() -> None:
-    for nbytes, instr in CLEAR.items():
+    for nbytes, instr in isa.CLEAR.items():
         zero = instr.effect(None, GROUP)
         assert zero.shape == (32, max(1, nbytes // 4)) and zero.dtype == np.uint32 and not zero.any()
 
@@ -191,8 +158,8 @@ def turned(rows: list[Words], carrier: type[Any]) -> Words:
     return np.ascontiguousarray(table.transpose(0, 2, 1)).view(np.uint32).reshape(len(table), -1)
 
 
-@pytest.mark.parametrize(("instr", "carrier"), [(TRANSPOSE_16, np.uint16), (TRANSPOSE_8, np.uint8)])
-def test_a_turn_is_a_transpose(instr: Instr, carrier: type[Any]) -> None:
+@pytest.mark.parametrize(("instr", "carrier"), [(isa.TRANSPOSE_16, np.uint16), (isa.TRANSPOSE_8, np.uint8)])
+def test_a_turn_is_a_transpose(instr: isa.Instr, carrier: type[Any]) -> None:
     rows = [random_words(1) for o in instr.operands if o.role == "in"]
     result = instr.effect(None, GROUP, *rows)
     assert result.dtype == np.uint32 and result.shape == (32, instr.operands[0].words)
@@ -223,14 +190,14 @@ inline u32 __byte_perm(u32 a, u32 b, u32 selector) {  /* PTX ISA, prmt: byte i i
 @pytest.fixture(scope="module")
 def helper() -> Callable[[str], Any]:
     """The helpers that are plain C++, compiled for the host."""
-    plain = (*LDG.values(), *STG.values(), *LDS.values(), *STS.values(), *CLEAR.values())
-    texts = [i.text for i in (*plain, TRANSPOSE_8, TRANSPOSE_16)]
+    plain = (*isa.LDG.values(), *isa.STG.values(), *isa.LDS.values(), *isa.STS.values(), *isa.CLEAR.values())
+    texts = [i.text for i in (*plain, isa.TRANSPOSE_8, isa.TRANSPOSE_16)]
     library = compile_shared(C_PRELUDE + "".join(f'extern "C" {text}\n' for text in texts))
     return lambda name: getattr(library, name)
 
 
 @pytest.mark.parametrize("nbytes", WIDTHS_BYTES)
-@pytest.mark.parametrize(("loads", "stores"), [(LDG, STG), (LDS, STS)])
+@pytest.mark.parametrize(("loads", "stores"), [(isa.LDG, isa.STG), (isa.LDS, isa.STS)])
 def test_the_text_of_a_load_and_a_store_moves_the_same_bytes(
     nbytes: int, loads: Any, stores: Any, helper: Callable[[str], Any]
 ) -> None:
@@ -251,13 +218,13 @@ def test_the_text_of_a_load_and_a_store_moves_the_same_bytes(
 @pytest.mark.parametrize("nbytes", WIDTHS_BYTES)
 def test_the_text_of_clearing_is_zero(nbytes: int, helper: Callable[[str], Any]) -> None:
     words = np.full(5, 7, dtype=np.uint32)
-    helper(str(CLEAR[nbytes]))(words.ctypes)
+    helper(str(isa.CLEAR[nbytes]))(words.ctypes)
     count = max(1, nbytes // 4)
     assert not words[:count].any() and (words[count:] == 7).all()
 
 
-@pytest.mark.parametrize("instr", [TRANSPOSE_16, TRANSPOSE_8])
-def test_the_text_of_a_turn_is_its_effect(instr: Instr, helper: Callable[[str], Any]) -> None:
+@pytest.mark.parametrize("instr", [isa.TRANSPOSE_16, isa.TRANSPOSE_8])
+def test_the_text_of_a_turn_is_its_effect(instr: isa.Instr, helper: Callable[[str], Any]) -> None:
     rows = [random_words(1) for o in instr.operands if o.role == "in"]
     wanted = instr.effect(None, GROUP, *rows)
     for lane in range(GROUP.lanes):
@@ -266,14 +233,14 @@ def test_the_text_of_a_turn_is_its_effect(instr: Instr, helper: Callable[[str], 
         assert (t == wanted[lane]).all()
 
 
-@pytest.mark.parametrize("nbytes", CP_ASYNC)
+@pytest.mark.parametrize("nbytes", isa.CP_ASYNC)
 def test_asynchronous_copies_name_their_width(nbytes: int) -> None:
     """PTX ISA, cp.async: .cg copies 16 bytes, .ca 4, 8 or 16."""
     cache, size = re.findall(
-        r"cp\.async\.(\w+)\.shared\.global \[%0\], \[%1\], (\d+);", CP_ASYNC[nbytes].text
+        r"cp\.async\.(\w+)\.shared\.global \[%0\], \[%1\], (\d+);", isa.CP_ASYNC[nbytes].text
     )[0]
     assert int(size) == nbytes and cache == ("cg" if nbytes == 16 else "ca")
-    shared, source = CP_ASYNC[nbytes].operands
+    shared, source = isa.CP_ASYNC[nbytes].operands
     assert (shared.role, shared.space, source.role, source.space) == ("write", "shared", "read", "global")
 
 

@@ -14,6 +14,7 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError, UnknownNameError, UnsupportedError
+from tests.codegen.instr.probe import floats
 from tests.hostshim import run_cuda_text
 from tests.sweeps import each
 
@@ -29,10 +30,6 @@ def drawn(n: int, *, special: bool = True) -> np.ndarray:
         at = RANDOM.random((32, n)) < 0.1
         values[at] = RANDOM.choice(SPECIAL, int(at.sum()))
     return values.view(np.uint32)
-
-
-def floats(words: np.ndarray) -> np.ndarray:
-    return words.view(np.float32)
 
 
 def joins(op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:

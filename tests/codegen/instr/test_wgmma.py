@@ -18,6 +18,7 @@ from layoutalg.codegen.instr.words import decode, encode
 from layoutalg.codegen.printing.cuda import print_helpers
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.legality import canonical_layout
+from tests.tiles.warpgroups import numbers, stored
 
 READS = [
     json.loads(line)
@@ -79,19 +80,10 @@ def chunks_of(matrix: np.ndarray, element: str) -> np.ndarray:
 
 
 def encode_any(matrix: np.ndarray, element: str) -> np.ndarray:
-    """Words of numbers that the element has, those of 8 bits by a table of all of them."""
-    if element not in ("e4m3", "e5m2"):
-        return encode(matrix, element)
-    every = decode(np.arange(256, dtype=np.uint8).view(np.uint32).reshape(1, -1), element)[0]
-    codes = {x: code for code, x in reversed(list(enumerate(every.tolist())))}
-    found: np.ndarray = np.vectorize(codes.__getitem__)(matrix).astype(np.uint8).view(np.uint32)
+    """Words of numbers that the element has."""
+    narrow = element in ("e4m3", "e5m2")
+    found: np.ndarray = stored(matrix, element).view(np.uint32) if narrow else encode(matrix, element)
     return found
-
-
-def numbers(element: str, shape: tuple[int, int], seed: int) -> np.ndarray:
-    low, high = {"u8": (0, 256), "s8": (-128, 128)}.get(element, (-4, 5))
-    found = np.random.default_rng(seed).integers(low, high, shape)
-    return found if element in ("u8", "s8") else found.astype(np.float64)
 
 
 SMALL = [atom for atom in DENSE if atom.shape_mnk[1] in (8, 48)]
@@ -101,7 +93,8 @@ SMALL = [atom for atom in DENSE if atom.shape_mnk[1] in (8, 48)]
 @pytest.mark.parametrize("adds", [False, True], ids=["zero", "adds"])
 def test_what_it_computes(atom: MMAAtom, adds: bool) -> None:
     (m, n, k), (d, a, b) = atom.shape_mnk, (x.name for x in atom.dtypes[:3])
-    left, right, before = numbers(a, (m, k), 1), numbers(b, (n, k), 2), numbers("f16", (m, n), 3)
+    shapes = (a, (m, k)), (b, (n, k)), ("f16", (m, n))
+    left, right, before = (numbers(*one, seed).values for seed, one in enumerate(shapes, 1))
     if d == "s32":
         before = before.astype(np.int64) + ((1 << 31) - 5 if atom.arithmetic == "saturate" else 0)
     words = encode(hold(atom.c_tv, before), d)

@@ -5,22 +5,8 @@ from __future__ import annotations
 import pytest
 
 from layoutalg.atoms import make_tiled_copy
+from layoutalg.codegen import instr as isa
 from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cuda, version
-from layoutalg.codegen.instr import (
-    BAR,
-    LDS,
-    NEUTRAL,
-    STG_WHOLE,
-    STS,
-    add_exp,
-    apply_softmax,
-    butterfly,
-    fill,
-    fold,
-    pack,
-    reciprocal,
-    unpack,
-)
 from layoutalg.codegen.language import Fragment, KernelBuilder, local_tile
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import LayoutAlgError
@@ -64,40 +50,40 @@ def softmax(rows: int, cols: int, vec: int, per_block: int, lanes: int, element:
     largest, total = k.fragment("largest", "f32", (1,)), k.fragment("total", "f32", (1,))
     v = k.load(s)
     wide = v if element == "f32" else k.fragment("wide", "f32", (vec, 1))
-    k.do(fill(1), largest, NEUTRAL["max"])
-    k.do(fill(1), total, NEUTRAL["sum"])
+    k.do(isa.fill(1), largest, isa.NEUTRAL["max"])
+    k.do(isa.fill(1), total, isa.NEUTRAL["sum"])
 
     def vector(u: object) -> object:
         if element == "f32":
             return v.at(u, values=vec)
-        k.do(unpack(vec, element), wide, v.at(u, values=vec))
+        k.do(isa.unpack(vec, element), wide, v.at(u, values=vec))
         return wide
 
     def reduce(op: str, found: Fragment) -> None:
         for bit in range(min(5, lanes.bit_length() - 1)):
-            k.do(butterfly(op, 1), 1 << bit, found)
+            k.do(isa.butterfly(op, 1), 1 << bit, found)
         if (warps := lanes // 32) > 1:
             partials = k.shared(f"{op}_partials", "f32", Layout((warps, per_block)))
             with k.If((k.tid % 32).eq(0)):
-                k.do(STS[4], partials.at(k.tid // 32 % warps, k.tid // lanes), found)
-            k.do(BAR)
-            k.do(LDS[4], found, partials.at(k.tid % warps, k.tid // lanes))
+                k.do(isa.STS[4], partials.at(k.tid // 32 % warps, k.tid // lanes), found)
+            k.do(isa.BAR)
+            k.do(isa.LDS[4], found, partials.at(k.tid % warps, k.tid // lanes))
             for bit in range(warps.bit_length() - 1):
-                k.do(butterfly(op, 1), 1 << bit, found)
+                k.do(isa.butterfly(op, 1), 1 << bit, found)
 
     steps = cols // (vec * lanes)
     with k.Unroll("u", steps) as u:
-        k.do(fold("max", vec, 1), largest, vector(u * vec))  # type: ignore[arg-type]
+        k.do(isa.fold("max", vec, 1), largest, vector(u * vec))  # type: ignore[arg-type]
     reduce("max", largest)
     with k.Unroll("u", steps) as u:
-        k.do(add_exp(vec, 1), total, vector(u * vec), largest)  # type: ignore[arg-type]
+        k.do(isa.add_exp(vec, 1), total, vector(u * vec), largest)  # type: ignore[arg-type]
     reduce("sum", total)
-    k.do(reciprocal(1), total)
+    k.do(isa.reciprocal(1), total)
     with k.Unroll("u", steps) as u:
-        k.do(apply_softmax(vec, 1), vector(u * vec), largest, total)  # type: ignore[arg-type]
+        k.do(isa.apply_softmax(vec, 1), vector(u * vec), largest, total)  # type: ignore[arg-type]
         if element != "f32":
-            k.do(pack(vec, element), v.at(u * vec, values=vec), wide)
-        k.do(STG_WHOLE[nbytes], d.at(u * vec), v.at(u * vec, values=vec))
+            k.do(isa.pack(vec, element), v.at(u * vec, values=vec), wide)
+        k.do(isa.STG_WHOLE[nbytes], d.at(u * vec), v.at(u * vec, values=vec))
     return k.build()
 
 

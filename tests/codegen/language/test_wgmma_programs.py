@@ -12,58 +12,47 @@ from layoutalg import codegen as cg
 from layoutalg.arch import Major
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import AlignmentError, UnsupportedError
-from tests.tiles.warpgroups import (
-    Case,
-    all_pairs,
-    cases,
-    epilogue,
-    expected,
-    multicast,
-    numbers,
-    one_block,
-    operands,
-    result,
-    ring,
-    ring_operands,
-    wide,
-)
+from tests.tiles import warpgroups
 
 
-@pytest.mark.parametrize("case", cases(), ids=str)
-def test_a_product_is_right(case: Case) -> None:
-    kernel, (a, b), d = one_block(case), operands(case), result(case)
+@pytest.mark.parametrize("case", warpgroups.cases(), ids=str)
+def test_a_product_is_right(case: warpgroups.Case) -> None:
+    kernel, (a, b), d = warpgroups.one_block(case), warpgroups.operands(case), warpgroups.result(case)
     cg.simulate(kernel, {"a": a.stored, "b": b.stored, "d": d}, trace=False)
-    assert (d == expected(a, b)).all()
+    assert (d == warpgroups.expected(a, b)).all()
 
 
 @pytest.mark.deep(only=("block-K", "block-MN"))
 @pytest.mark.parametrize("major", ["K", "MN"])
 @pytest.mark.parametrize("group", ["block", "warp"])
 def test_several_instructions_along_every_mode_are_right(major: Major, group: str) -> None:
-    a, b = numbers("f16", (128, 128), 1, turned=major == "MN"), numbers("f16", (128, 128), 2)
+    a, b = (
+        warpgroups.numbers("f16", (128, 128), 1, turned=major == "MN"),
+        warpgroups.numbers("f16", (128, 128), 2),
+    )
     d = np.zeros((128, 128), np.float32)
-    cg.simulate(wide(major), {"a": a.stored, "b": b.stored, "d": d}, group=group, trace=False)
-    assert (d == expected(a, b)).all()
-    assert cg.compile(wide(major)).spill_bytes == 0
+    cg.simulate(warpgroups.wide(major), {"a": a.stored, "b": b.stored, "d": d}, group=group, trace=False)
+    assert (d == warpgroups.expected(a, b)).all()
+    assert cg.compile(warpgroups.wide(major)).spill_bytes == 0
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("case", all_pairs(), ids=str)
-def test_every_pair_of_layouts_is_right_in_any_order(case: Case) -> None:
-    kernel, (a, b) = one_block(case), operands(case, 5)
+@pytest.mark.parametrize("case", warpgroups.all_pairs(), ids=str)
+def test_every_pair_of_layouts_is_right_in_any_order(case: warpgroups.Case) -> None:
+    kernel, (a, b) = warpgroups.one_block(case), warpgroups.operands(case, 5)
     for group in ("block", "warp"):
-        d = result(case)
+        d = warpgroups.result(case)
         cg.simulate(kernel, {"a": a.stored, "b": b.stored, "d": d}, group=group, trace=False)
-        assert (d == expected(a, b)).all()
+        assert (d == warpgroups.expected(a, b)).all()
     assert cg.compile(kernel).spill_bytes == 0
 
 
 RINGS: dict[str, Callable[[], Kernel]] = {
-    "2": lambda: ring(2),
-    "3": lambda: ring(3, lag=1),
-    "4": lambda: ring(4, lag=1, registers=(40, 232)),
-    "5": lambda: ring(5, lag=2),
-    "multicast": multicast,
+    "2": lambda: warpgroups.ring(2),
+    "3": lambda: warpgroups.ring(3, lag=1),
+    "4": lambda: warpgroups.ring(4, lag=1, registers=(40, 232)),
+    "5": lambda: warpgroups.ring(5, lag=2),
+    "multicast": warpgroups.multicast,
 }
 
 
@@ -71,12 +60,12 @@ RINGS: dict[str, Callable[[], Kernel]] = {
 @pytest.mark.parametrize("group", ["block", "warp"])
 def test_a_ring_of_boxes_is_right(name: str, group: str) -> None:
     kernel, (m, n, depth) = RINGS[name](), (256, 128, 320)
-    a, b = ring_operands(m, n, depth)
+    a, b = warpgroups.ring_operands(m, n, depth)
     d = np.zeros((m, n), np.float32)
     run = cg.simulate(
         kernel, {"a": a.stored, "b": b.stored, "d": d, "m": m, "n": n, "k": depth}, group=group, trace=False
     )
-    assert (d == expected(a, b)).all()
+    assert (d == warpgroups.expected(a, b)).all()
     products = {x: counts for x, counts in run.executed.items() if x.startswith("wgmma_m64n128k16")}
     assert [sum(counts) for counts in products.values()] == [run.blocks * 8 * 5 * 4]
 
@@ -89,22 +78,25 @@ def test_a_ring_of_boxes_compiles_as_it_is_written(name: str) -> None:
 @pytest.mark.parametrize("group", ["block", "warp"])
 @pytest.mark.parametrize("columns", [64, 128])
 def test_an_epilogue_by_stmatrix_and_tma_is_right(group: str, columns: int) -> None:
-    kernel, (a, b) = epilogue(columns), operands(Case("f16", "f16", "f32", n=columns))
+    kernel, (a, b) = (
+        warpgroups.epilogue(columns),
+        warpgroups.operands(warpgroups.Case("f16", "f16", "f32", n=columns)),
+    )
     d = np.zeros((64, columns), np.float16)
     run = cg.simulate(kernel, {"a": a.stored, "b": b.stored, "d": d}, group=group)
-    assert (d == expected(a, b)).all()
+    assert (d == warpgroups.expected(a, b)).all()
     stores = columns // 16 * 4
     assert run.trace.total("stmatrix.x4") == (stores, 4 * stores, 4 * stores)
     assert run.moved["store"] == 64 * columns * 2
 
 
 def test_an_epilogue_compiles_as_it_is_written() -> None:
-    assert cg.compile(epilogue()).spill_bytes == 0
+    assert cg.compile(warpgroups.epilogue()).spill_bytes == 0
 
 
 def test_stmatrix_of_other_elements_is_refused() -> None:
     k = cg.Kernel("refused", threads=128)
-    mma = make_tiled_mma(Case("f16", "f16", "f32").atom)
+    mma = make_tiled_mma(warpgroups.Case("f16", "f16", "f32").atom)
     tile = k.shared("tile", "f32", Layout((64, 64), (64, 1)))
     matrices = k.get_slice(make_tiled_copy_C("SM90_U32x4_STSM_N", mma))
     acc = k.get_slice(mma).fragment_C("acc", (64, 64))

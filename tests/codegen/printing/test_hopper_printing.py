@@ -14,16 +14,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from layoutalg.codegen import printing
 from layoutalg.codegen.expr import Const, Var, as_expr
 from layoutalg.codegen.gpu import prepare, to_cuda
 from layoutalg.codegen.instr import SETMAXNREG_DEC
-from layoutalg.codegen.printing import (
-    LaunchRecord,
-    cpp_launcher,
-    launch_fields,
-    launch_record,
-    python_launcher,
-)
 from layoutalg.codegen.printing.cuda import print_kernel, without_clusters
 from layoutalg.codegen.program import Do, Kernel, Role, Roles, contract, launch_sequence
 from tests.nvcc import compiled, needs_nvcc
@@ -35,15 +29,15 @@ SCHEMA = Path(__file__).parents[3] / "layoutalg" / "schema" / "output.json"
 BOXES = Boxes((72, 9, 3), (64, 4, 1), "bf16", "128B")
 
 
-def record(kernel: Kernel) -> LaunchRecord:
+def record(kernel: Kernel) -> printing.LaunchRecord:
     """Of one kernel that copies src to dst."""
     integers = [p for p in kernel.params if isinstance(p, Var)]
     size = as_expr(integers[0] * 256) if integers else Const(2 * 72 * 9 * 3)
-    return launch_record("a copy", launch_sequence([kernel]), {"src": size, "dst": size})
+    return printing.launch_record("a copy", launch_sequence([kernel]), {"src": size, "dst": size})
 
 
 def text(kernel: Kernel) -> str:
-    return cpp_launcher(record(kernel), to_cuda(kernel))
+    return printing.cpp_launcher(record(kernel), to_cuda(kernel))
 
 
 KERNELS = {"hopper_ring.cu": ring_program(), "hopper_copy.cu": copy_program(BOXES, 2)}
@@ -81,7 +75,7 @@ def test_a_kernel_whose_warps_give_back_registers_states_its_blocks() -> None:
     assert "__launch_bounds__(160)" in print_kernel(ring_program())
     assert prepare(kernel, "H100", print_kernel(kernel)).cubin.arch == "sm_90a"
     said = contract(kernel)
-    assert said.target == "sm_90a" and launch_fields(record(kernel))[0]["target"] == "sm_90a"
+    assert said.target == "sm_90a" and printing.launch_fields(record(kernel))[0]["target"] == "sm_90a"
     assert "// Only sm_90a has its instructions: nvcc -gencode arch=compute_90a,code=sm_90a." in text(kernel)
 
 
@@ -127,7 +121,7 @@ def holds(line: str, warp: int) -> bool:
 def test_the_launch_record_says_how_maps_are_encoded() -> None:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     for kernel in KERNELS.values():
-        (launch,) = launch_fields(record(kernel))
+        (launch,) = printing.launch_fields(record(kernel))
         jsonschema.validate(launch, {"$ref": "#/$defs/launch", "$defs": schema["$defs"]})
     assert launch["cluster"] == [2, 1, 1] and launch["target"] is None
     first, second = launch["maps"]
@@ -140,7 +134,7 @@ def test_the_launch_record_says_how_maps_are_encoded() -> None:
     assert (first["tensorDataType"], first["swizzle"]) == (
         "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16", "CU_TENSOR_MAP_SWIZZLE_128B",
     )  # fmt: skip
-    large = launch_fields(record(copy_program(BOXES, 16)))[0]
+    large = printing.launch_fields(record(copy_program(BOXES, 16)))[0]
     assert large["attributes"] == [{"name": "cudaFuncAttributeNonPortableClusterSizeAllowed", "value": 1}]
     assert "cudaFuncSetAttribute(tma_copy, cudaFuncAttributeNonPortableClusterSizeAllowed, 1)" in text(
         copy_program(BOXES, 16)
@@ -185,7 +179,10 @@ def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
     def made(kernel: Kernel, cuda: Cuda) -> tuple[dict[str, Any], list[tuple[Any, ...]]]:
         names: dict[str, Any] = {}
         exec(
-            compile(python_launcher(record(kernel), print_kernel(kernel), library), "launcher", "exec"), names
+            compile(
+                printing.python_launcher(record(kernel), print_kernel(kernel), library), "launcher", "exec"
+            ),
+            names,
         )
         launched: list[tuple[Any, ...]] = []
         names["_launch"] = lambda *given, **named: launched.append((*given, named))

@@ -8,20 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen import instr as isa
 from layoutalg.codegen.expr import Const, Expr, Select, Var, evaluate
-from layoutalg.codegen.instr import (
-    BAR,
-    LDMATRIX,
-    LDMATRIX_TRANS,
-    MMA_SYNC,
-    MOVMATRIX,
-    SHUFFLE_LANE,
-    SHUFFLE_XOR,
-    WARP_SYNC,
-    Instr,
-    butterfly,
-    fill,
-)
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.program.checks import check
@@ -34,10 +22,10 @@ from tests.sweeps import each
 TID, N, M = Var("tid", 128, "thread"), Var("n", 97, "param", 0, 32), Var("m", 64, "param")
 BLOCK, LOOP = Var("block_x", 7, "block"), Var("i", 5, "loop")
 
-WHOLE: tuple[Instr, ...] = (
-    *MMA_SYNC.values(), *LDMATRIX.values(), *LDMATRIX_TRANS.values(), MOVMATRIX,
-    SHUFFLE_XOR, SHUFFLE_LANE, butterfly("sum", 1),
-    butterfly("max", 4), WARP_SYNC,
+WHOLE: tuple[isa.Instr, ...] = (
+    *isa.MMA_SYNC.values(), *isa.LDMATRIX.values(), *isa.LDMATRIX_TRANS.values(), isa.MOVMATRIX,
+    isa.SHUFFLE_XOR, isa.SHUFFLE_LANE, isa.butterfly("sum", 1),
+    isa.butterfly("max", 4), isa.WARP_SYNC,
 )  # fmt: skip
 """Instructions of a whole warp."""
 
@@ -103,7 +91,7 @@ def test_no_proof_is_wrong() -> None:
     assert min(proved.values()) > 100
 
 
-def _under(instr: Instr, condition: str) -> Kernel:
+def _under(instr: isa.Instr, condition: str) -> Kernel:
     """The instruction in a branch."""
     k = KernelBuilder("branch", threads=64)
     n = k.param("n", 64, 1)
@@ -117,8 +105,8 @@ def _under(instr: Instr, condition: str) -> Kernel:
             args.append(1)
         else:
             args.append(k.reg(f"{o.name}0", o.words))
-            k.do(fill(o.words), args[-1], Const(0))
-    if instr is SHUFFLE_LANE:
+            k.do(isa.fill(o.words), args[-1], Const(0))
+    if instr is isa.SHUFFLE_LANE:
         args[-1] = k.tid % 32
     with k.If(asked):
         k.do(instr, *args)
@@ -126,7 +114,7 @@ def _under(instr: Instr, condition: str) -> Kernel:
 
 
 @each("instr", WHOLE, ids=str, sample=19)
-def test_an_instruction_of_a_whole_warp_needs_one(instr: Instr) -> None:
+def test_an_instruction_of_a_whole_warp_needs_one(instr: isa.Instr) -> None:
     """Tensor cores and matrix loads ran under half of a warp without a word."""
     for condition, n in (("half", 1), ("lanes", 40)):
         kernel = _under(instr, condition)
@@ -145,7 +133,7 @@ def test_an_instruction_of_a_whole_warp_needs_one(instr: Instr) -> None:
 def test_who_is_refused_is_named_with_a_thread_of_the_same_warp() -> None:
     k = KernelBuilder("second", threads=64)
     with k.If(k.tid < 40):
-        k.do(WARP_SYNC)
+        k.do(isa.WARP_SYNC)
     with pytest.raises(SimulationError, match=r"thread 32 \(warp 1, lane 0\) .* thread 40 does not reach"):
         simulate(k.build(), {})
 
@@ -155,7 +143,7 @@ def test_loops_part_lanes_too(count: str) -> None:
     k = KernelBuilder("turns", threads=64)
     turns = k.let("turns", k.tid % 3 if count == "lanes" else k.tid // 32 + 1)
     with k.For("i", turns):
-        k.do(WARP_SYNC)
+        k.do(isa.WARP_SYNC)
     kernel = k.build()
     if count == "warps":
         check(kernel)
@@ -172,7 +160,7 @@ def test_a_block_barrier_needs_the_block() -> None:
         k = KernelBuilder("barrier", threads=128)
         m = k.param("m", 64)
         with k.If(k.tid // 32 < 2 if refused else m < 2):
-            k.do(BAR)
+            k.do(isa.BAR)
         if refused:
             with pytest.raises(IRError, match="block_sync"):
                 check(k.build())

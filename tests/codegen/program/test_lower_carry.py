@@ -270,26 +270,15 @@ def test_the_place_in_a_ring_stays_outside_the_swizzle() -> None:
 
 
 ATOMS: dict[str, Index] = {
-    "tid": lambda p: p.tid,
-    "tid * n": lambda p: p.tid * p.n,
-    "tid // 8 * m": lambda p: p.tid // 8 * p.m,
-    "kt * 16": lambda p: p.kt * 16,
-    "kt * n * 4": lambda p: p.kt * p.n * 4,
-    "(kt + tid) * m": lambda p: (p.kt + p.tid) * p.m,
-    "n * (kt * 2 + u)": lambda p: p.n * (p.kt * 2 + p.u),
-    "kt % 2": lambda p: p.kt % 2 * 8,
-    "kt ^ tid": lambda p: p.kt * 4 ^ p.tid,
-    "j * 32": lambda p: p.j * 32,
-    "j * kt": lambda p: p.j * p.kt,
-    "u * m": lambda p: p.u * p.m,
-    "u": lambda p: p.u,
-    "block": lambda p: p.block * 50,
-    "before": lambda p: p.before,
-    "before * kt": lambda p: p.before * p.kt,
-    "inner let": lambda p: p.let(p.kt * 3 + p.tid % 4),
-    "inner let of tid": lambda p: p.let(p.tid * 3) * p.kt,
+    "tid": lambda p: p.tid, "tid * n": lambda p: p.tid * p.n, "tid // 8 * m": lambda p: p.tid // 8 * p.m,
+    "kt * 16": lambda p: p.kt * 16, "kt * n * 4": lambda p: p.kt * p.n * 4,
+    "(kt + tid) * m": lambda p: (p.kt + p.tid) * p.m, "n * (kt * 2 + u)": lambda p: p.n * (p.kt * 2 + p.u),
+    "kt % 2": lambda p: p.kt % 2 * 8, "kt ^ tid": lambda p: p.kt * 4 ^ p.tid, "j * 32": lambda p: p.j * 32,
+    "j * kt": lambda p: p.j * p.kt, "u * m": lambda p: p.u * p.m, "u": lambda p: p.u,
+    "block": lambda p: p.block * 50, "before": lambda p: p.before, "before * kt": lambda p: p.before * p.kt,
+    "inner let": lambda p: p.let(p.kt * 3 + p.tid % 4), "inner let of tid": lambda p: p.let(p.tid * 3) * p.kt,
     "9": lambda p: Const(9),
-}
+}  # fmt: skip
 
 TERMS = st.lists(st.sampled_from(sorted(ATOMS)), min_size=1, max_size=5)
 

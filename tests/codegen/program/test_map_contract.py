@@ -8,18 +8,8 @@ from typing import Any
 import pytest
 
 from layoutalg.arch import SWIZZLE_MODES
+from layoutalg.codegen import program
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import (
-    BarrierRef,
-    Do,
-    If,
-    Kernel,
-    Mbarrier,
-    MemRef,
-    Shared,
-    TensorMapParam,
-    contract,
-)
 from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.program.launch_contract import lines
 from layoutalg.dtype import dtype
@@ -27,7 +17,7 @@ from layoutalg.errors import IRError
 from tests.tiles.boxes import Boxes, copy_program, ring_program
 
 
-def mapped(**changed: Any) -> Kernel:
+def mapped(**changed: Any) -> program.Kernel:
     """A kernel with one map, of a tensor whose rows are `ld` elements apart."""
     k = KernelBuilder("k", threads=32)
     m, n, ld = k.param("m", 1 << 20, 1), k.param("n", 1 << 34, 0), k.param("ld", 1 << 40, 8, multiple=8)
@@ -35,19 +25,19 @@ def mapped(**changed: Any) -> Kernel:
     given: dict[str, Any] = {
         "dims": (n, m), "strides_bytes": (ld * 2,), "box": (64, 8), "mode": SWIZZLE_MODES["128B"],
     }  # fmt: skip
-    one = TensorMapParam("map_x", x, element=dtype("f16"), **given)
+    one = program.TensorMapParam("map_x", x, element=dtype("f16"), **given)
     return replace(k.build(), maps=(replace(one, **changed),))
 
 
 def test_what_is_left_to_the_parameters_is_a_condition_of_the_launch() -> None:
-    said = [str(c) for c in contract(mapped()).conditions]
+    said = [str(c) for c in program.contract(mapped()).conditions]
     assert said == ["ld * 2 <= 1099511627775", "1 <= n", "n <= 4294967296"]
-    assert contract(copy_program(Boxes((40, 9), (64, 8)))).conditions == ()
+    assert program.contract(copy_program(Boxes((40, 9), (64, 8)))).conditions == ()
 
 
 def test_a_map_is_said_in_words() -> None:
     changed = {"element_strides": (1, 2), "nan_fill": True, "l2_promotion_bytes": 128}
-    assert list(lines(contract(mapped(**changed))))[-2:] == [
+    assert list(lines(program.contract(mapped(**changed))))[-2:] == [
         "Tensor maps, which cuTensorMapEncodeTiled makes of these, innermost dimension first:",
         "  map_x  f16 of x: dims (n, m), strides (ld * 2) bytes, box (64, 8), element strides (1, 2), "
         "swizzle 128B, L2 promotion 128 bytes, NaN outside",
@@ -71,15 +61,15 @@ def test_a_box_ends_inside_of_its_buffer() -> None:
                 check(changed)
 
 
-def _changed(s: Any, buffers: dict[Shared, Shared], bar: Mbarrier, start: int) -> Any:
+def _changed(s: Any, buffers: dict[program.Shared, program.Shared], bar: program.Mbarrier, start: int) -> Any:
     """A statement with other declarations, its places so many bytes later."""
-    if isinstance(s, If):
+    if isinstance(s, program.If):
         return replace(s, body=tuple(_changed(inner, buffers, bar, start) for inner in s.body))
     args: list[Any] = []
     for arg in s.args:
-        if isinstance(arg, MemRef) and isinstance(arg.buffer, Shared):
+        if isinstance(arg, program.MemRef) and isinstance(arg.buffer, program.Shared):
             arg = replace(arg, buffer=buffers[arg.buffer], index=arg.index + start, tensor=None)
-        elif isinstance(arg, BarrierRef):
+        elif isinstance(arg, program.BarrierRef):
             arg = replace(arg, barrier=bar)
         args.append(arg)
     return replace(s, args=tuple(args))
@@ -87,20 +77,20 @@ def _changed(s: Any, buffers: dict[Shared, Shared], bar: Mbarrier, start: int) -
 
 def test_a_tensor_that_tma_loads_and_stores_is_updated_in_place() -> None:
     kernel = copy_program(Boxes((40, 9), (64, 8)))
-    assert not contract(kernel).in_place
+    assert not program.contract(kernel).in_place
     _, dst = kernel.maps
     *first, start = kernel.body
-    assert isinstance(start, If)
+    assert isinstance(start, program.If)
     expect, load, *rest = start.body
-    assert isinstance(load, Do)
+    assert isinstance(load, program.Do)
     changed = replace(load, args=(load.args[0], dst, *load.args[2:]))
     body = (*first, replace(start, body=(expect, changed, *rest)))
-    assert contract(replace(kernel, body=body)).in_place
+    assert program.contract(replace(kernel, body=body)).in_place
 
 
 def test_rows_that_end_inside_a_chunk_are_said_to_be_written_whole() -> None:
     for dims, chunks in (((40, 9), ()), ((41, 9), ("dst",)), ((7,), ("dst",)), ((8,), ())):
-        terms = contract(copy_program(Boxes(dims, (64, 8)[: len(dims)])))
+        terms = program.contract(copy_program(Boxes(dims, (64, 8)[: len(dims)])))
         assert terms.in_chunks == chunks
         assert any("rows of dst in chunks of 16 bytes" in line for line in lines(terms)) == bool(chunks)
-    assert contract(ring_program()).in_chunks == ()
+    assert program.contract(ring_program()).in_chunks == ()

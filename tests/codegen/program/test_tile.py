@@ -6,31 +6,17 @@ import dataclasses
 
 import pytest
 
+from layoutalg.codegen import program as ir
 from layoutalg.codegen.expr import Const, Expr, Var, evaluate
 from layoutalg.codegen.instr import BAR, LDG, STS
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import (
-    Do,
-    For,
-    Global,
-    If,
-    Kernel,
-    Let,
-    MemRef,
-    Reg,
-    RegRef,
-    Shared,
-    Stmt,
-    Unroll,
-    walk,
-)
 from layoutalg.errors import ArgumentTypeError, ShapeError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.sweeps import each
 
 U, W = Var("u", 4, "unroll"), Var("w", 2, "unroll")
 TID = Var("tid", 32)
-V = Reg("v", (4, 2, 4))
+V = ir.Reg("v", (4, 2, 4))
 
 
 # --- registers -----------------------------------------------------------------------------------------
@@ -39,7 +25,7 @@ V = Reg("v", (4, 2, 4))
 @each(
     ("ref", "words", "offset", "text"),
     [
-        (RegRef(V, ()), 32, "0", "v"),
+        (ir.RegRef(V, ()), 32, "0", "v"),
         (V[U], 8, "u * 8", "v[u]"),
         (V[U, 1], 4, "u * 8 + 4", "v[u][1]"),
         (V[U, W, 3], 1, "u * 8 + w * 4 + 3", "v[u][w][3]"),
@@ -47,7 +33,7 @@ V = Reg("v", (4, 2, 4))
         (V[U * 1 + 0], 8, "u * 8", "v[u]"),
     ],
 )
-def test_a_register_reference(ref: RegRef, words: int, offset: str, text: str) -> None:
+def test_a_register_reference(ref: ir.RegRef, words: int, offset: str, text: str) -> None:
     assert (ref.words, str(ref.offset), str(ref)) == (words, offset, text)
 
 
@@ -74,7 +60,7 @@ def test_an_index_has_no_more_modes_than_the_register() -> None:
 
 def test_a_global_index_is_the_inner_product_with_the_strides() -> None:
     ld = Var("ld", 100, "param", 1)
-    buffer = Global("x", 4, (ld, Const(1)), writable=False)
+    buffer = ir.Global("x", 4, (ld, Const(1)), writable=False)
     index = buffer.index((TID, U))
     for point in ({TID: 5, U: 3, ld: 7}, {TID: 0, U: 0, ld: 99}):
         assert evaluate(index, point) == point[TID] * point[ld] + point[U]
@@ -85,7 +71,7 @@ def test_a_global_index_is_the_inner_product_with_the_strides() -> None:
 @each("element_bytes", [1, 2, 4, 16])
 @each("layout", [Layout((8, 16), (16, 1)), ComposedLayout(Swizzle(2, 0, 4), 0, Layout((8, 16), (16, 1)))])
 def test_a_shared_index_is_the_layout_in_bytes(layout: Layout | ComposedLayout, element_bytes: int) -> None:
-    buffer = Shared("tile", element_bytes, layout, 128 * element_bytes, 128, 0)
+    buffer = ir.Shared("tile", element_bytes, layout, 128 * element_bytes, 128, 0)
     row, column = Var("row", 8), Var("column", 16)
     index = buffer.index((row, column))
     for r in range(8):
@@ -95,13 +81,13 @@ def test_a_shared_index_is_the_layout_in_bytes(layout: Layout | ComposedLayout, 
 
 
 def test_a_memory_reference_prints_its_place() -> None:
-    assert str(MemRef(Global("x", 4, (Const(1),), True), TID * 4 + U)) == "x[tid * 4 + u]"
+    assert str(ir.MemRef(ir.Global("x", 4, (Const(1),), True), TID * 4 + U)) == "x[tid * 4 + u]"
 
 
 # --- programs ------------------------------------------------------------------------------------------
 
 
-def program() -> Kernel:
+def program() -> ir.Kernel:
     k = KernelBuilder("demo", threads=64)
     n = k.param("n", 1000)
     x = k.pointer("x", 4)
@@ -118,9 +104,9 @@ def program() -> Kernel:
 
 
 def test_walking_goes_through_every_statement_parents_first() -> None:
-    kinds = [type(s) for s in walk(program().body)]
-    assert kinds == [Let, For, Unroll, If, Do, Do, Do]
-    assert [str(s) for s in walk(program().body)] == [
+    kinds = [type(s) for s in ir.walk(program().body)]
+    assert kinds == [ir.Let, ir.For, ir.Unroll, ir.If, ir.Do, ir.Do, ir.Do]
+    assert [str(s) for s in ir.walk(program().body)] == [
         "i = block_x * 64 + tid",
         "for step < n // 64 + 1",
         "unroll u < 4",
@@ -129,7 +115,7 @@ def test_walking_goes_through_every_statement_parents_first() -> None:
         "sts32(tile[tid * 4 + u * 256], r[u])",
         "block_sync()",
     ]
-    assert list(walk(())) == []
+    assert list(ir.walk(())) == []
 
 
 def test_a_program_prints_as_an_outline() -> None:
@@ -164,14 +150,14 @@ def test_what_a_kernel_knows_of_itself() -> None:
 
 def test_shared_memory_reaches_to_the_last_byte_of_any_buffer() -> None:
     """Buffers may overlay: what counts is where the last one ends."""
-    a, b = Shared("a", 1, Layout(100), 100, 16, 0), Shared("b", 1, Layout(40), 40, 16, 32)
+    a, b = ir.Shared("a", 1, Layout(100), 100, 16, 0), ir.Shared("b", 1, Layout(40), 40, 16, 32)
     assert dataclasses.replace(program(), shared=(a, b)).shared_bytes == 100
 
 
 def test_statements_print_what_they_do() -> None:
     condition: Expr = TID < 4
-    inner: tuple[Stmt, ...] = (Do(BAR, ()),)
-    assert str(Let(U, TID + 1)) == "u = tid + 1"
-    assert str(If(condition, inner)) == "if tid < 4"
-    assert str(For(U, Const(4), inner, unroll=2)) == "for u < 4"
-    assert str(Unroll(U, 4, inner)) == "unroll u < 4"
+    inner: tuple[ir.Stmt, ...] = (ir.Do(BAR, ()),)
+    assert str(ir.Let(U, TID + 1)) == "u = tid + 1"
+    assert str(ir.If(condition, inner)) == "if tid < 4"
+    assert str(ir.For(U, Const(4), inner, unroll=2)) == "for u < 4"
+    assert str(ir.Unroll(U, 4, inner)) == "unroll u < 4"

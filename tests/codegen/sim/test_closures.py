@@ -9,48 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.expr import Const, Expr, Minus, Select, Var, evaluate
+from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.sim.closures import Scope
 from layoutalg.errors import IRError, ResourceError
+from tests.expressions import expressions
 
 TID = Var("tid", 64, "thread")
 UNROLLED = Var("i", 4, "unroll")
 LOOP = Var("kt", 100, "loop")
-PARAM = Var("n", 1000, "param")
+PARAM = Var("n", 1000, "param", 1)
 VARS = (TID, UNROLLED, LOOP, PARAM)
-
-LEAVES = st.sampled_from(VARS) | st.integers(0, 70).map(Const)
-
-
-def _grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
-    pair = st.tuples(inner, inner)
-    positive = st.integers(1, 65)
-    return st.one_of(
-        pair.map(lambda p: p[0] + p[1]),
-        pair.map(lambda p: Minus(*p)),
-        pair.map(lambda p: p[0] ^ p[1]),
-        pair.map(lambda p: p[0] & p[1]),
-        pair.map(lambda p: p[0] | p[1]),
-        st.tuples(inner, positive).map(lambda p: p[0] * p[1]),
-        st.tuples(inner, positive).map(lambda p: p[0] // p[1]),
-        st.tuples(inner, positive).map(lambda p: p[0] % p[1]),
-        st.tuples(inner, st.integers(0, 6)).map(lambda p: p[0] >> p[1]),
-        st.tuples(inner, st.integers(0, 6)).map(lambda p: p[0] << p[1]),
-        st.tuples(inner, inner, inner, inner).map(lambda p: Select(p[0] < p[1], p[2], p[3])),
-        st.tuples(inner, inner, inner, inner).map(
-            lambda p: Select(p[0].eq(p[1]) | (p[0] <= p[1]), p[2], p[3])
-        ),
-    )
-
-
-EXPRESSIONS = st.recursive(LEAVES, _grow, max_leaves=8)
 
 
 def _lanes(value: Any) -> list[int]:
     return [int(v) for v in numpy.broadcast_to(value, 64)]
 
 
-@given(EXPRESSIONS, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99)), min_size=1, max_size=5))
+@given(
+    expressions(VARS, max_leaves=8),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99)), min_size=1, max_size=5),
+)
 def test_a_closure_is_evaluation(node: Expr, visits: list[tuple[int, int]]) -> None:
     scope = Scope()
     slots = {var: scope.declare(var) for var in VARS}

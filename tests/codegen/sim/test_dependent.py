@@ -81,10 +81,7 @@ def test_loads_of_every_width_stay_behind_the_wait(nbytes: int) -> None:
 
 
 SPLIT = next(p for p in plans(reduce_problem((8000, 4), 0, "sum", "f32")) if len(p.passes) == 2)
-SMALL = (
-    sequence_of(SPLIT),
-    launches_of(norm_problem("softmax", (9000, 4), 0, "f32"), "sm_80"),
-)
+SMALL = (sequence_of(SPLIT), launches_of(norm_problem("softmax", (9000, 4), 0, "f32"), "sm_80"))
 
 
 @pytest.mark.parametrize("chain", SMALL, ids=lambda chain: str(chain.kernels[0].name))

@@ -14,10 +14,11 @@ from layoutalg import codegen as cg
 from layoutalg.arch import SmemDescriptor, encode_descriptor
 from layoutalg.codegen.instr import LDS, STS, WARPGROUP, fill
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.program import Do, Kernel
 from layoutalg.errors import AlignmentError, IRError, ShapeError, SimulationError, UnsupportedError
 from tests.tiles import warpgroups as programs
-from tests.tiles.warpgroups import Case, expected, operands, result, shared_layout
+from tests.tiles.edits import Edit, change, count, drop, edited, moved, operand
+from tests.tiles.warpgroups import Case, expected, multicast, operands, result, ring, shared_layout
 
 CASE = Case("f16", "f16", "f32", n=64)
 FORM: dict[str, Any] = {"start_bytes": 0, "lbo_bytes": 16, "sbo_bytes": 1024, "mode": "128B"}
@@ -42,14 +43,11 @@ class Parts:
 
 
 STEPS: dict[str, Callable[[Parts], None]] = {
-    "clear": lambda p: p.k.clear(p.acc),
-    "proxy": lambda p: p.k.do(cg.FENCE_PROXY_ASYNC),
-    "barrier": lambda p: p.k.do(cg.BAR),
-    "fence": lambda p: p.k.do(cg.WGMMA_FENCE),
-    "start": lambda p: p.start(),
-    "commit": lambda p: p.k.do(cg.WGMMA_COMMIT),
+    "clear": lambda p: p.k.clear(p.acc), "proxy": lambda p: p.k.do(cg.FENCE_PROXY_ASYNC),
+    "barrier": lambda p: p.k.do(cg.BAR), "fence": lambda p: p.k.do(cg.WGMMA_FENCE),
+    "start": lambda p: p.start(), "commit": lambda p: p.k.do(cg.WGMMA_COMMIT),
     "wait": lambda p: p.k.do(cg.WGMMA_WAIT, 0),
-}
+}  # fmt: skip
 """What a right program does between filling its tiles and storing its result."""
 
 
@@ -216,51 +214,33 @@ def test_uninitialised_accumulators_are_refused_unless_they_are_forgotten() -> N
 # --- descriptors -------------------------------------------------------------------------------------------
 
 WRONG: dict[str, dict[str, Any]] = {
-    "SBO is that of the next mode": {"sbo_bytes": 512},
-    "SBO leaves the tile": {"sbo_bytes": 2048},
-    "SBO and LBO change places": {"sbo_bytes": 16, "lbo_bytes": 1024},
-    "the mode is 64B": {"mode": "64B"},
-    "the mode is 32B": {"mode": "32B"},
-    "there is no swizzle": {"mode": "none"},
-    "a base offset where the pattern starts aligned": {"base_offset": 1},
-}
+    "SBO is that of the next mode": {"sbo_bytes": 512}, "SBO leaves the tile": {"sbo_bytes": 2048},
+    "SBO and LBO change places": {"sbo_bytes": 16, "lbo_bytes": 1024}, "the mode is 64B": {"mode": "64B"},
+    "the mode is 32B": {"mode": "32B"}, "there is no swizzle": {"mode": "none"},
+    "a base offset where the pattern starts aligned": {"base_offset": 1}, "a step along K": {"offset": 8},
+    "the major": {"b_mn": 1},
+}  # fmt: skip
 
 
-def described(form: int, b_mn: int = 0, offset: int = 0) -> Kernel:
-    """The product with descriptors written by hand: B by `form`, from element `offset` of a row on."""
+def described(*, b_mn: int = 0, offset: int = 0, **changed: Any) -> Kernel:
+    """The product with a descriptor of B written by hand, from element `offset` of a row on."""
 
     def start(p: Parts) -> None:
-        right = encode_descriptor(SmemDescriptor(**FORM))
+        forms = [encode_descriptor(SmemDescriptor(**x)) for x in (FORM, {**FORM, **changed})]
         for step in range(4):
             at = p.tile_a.at(0, 16 * step), p.tile_b.at(0, (16 * step + offset) % 64)
-            p.k.do(cg.find_wgmma(CASE.atom), p.acc[None, 0, 0], *at, 1, right, form, 1, 1, 0, b_mn)
+            p.k.do(cg.find_wgmma(CASE.atom), p.acc[None, 0, 0], *at, 1, *forms, 1, 1, 0, b_mn)
 
     return program(start=start)
 
 
-def is_caught(kernel: Kernel) -> bool:
-    """Whether a run says so, or its result is wrong."""
-    try:
-        return not run(kernel)
-    except SimulationError as error:
-        return "tile_b" in str(error)
-
-
-def test_the_descriptor_of_the_layout_is_right() -> None:
-    assert run(described(encode_descriptor(SmemDescriptor(**FORM))))
-
-
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_descriptor_is_caught(name: str) -> None:
-    assert is_caught(described(encode_descriptor(SmemDescriptor(**{**FORM, **WRONG[name]}))))
-
-
-def test_a_wrong_step_along_k_is_caught() -> None:
-    assert is_caught(described(encode_descriptor(SmemDescriptor(**FORM)), offset=8))
-
-
-def test_a_wrong_major_is_caught() -> None:
-    assert is_caught(described(encode_descriptor(SmemDescriptor(**FORM)), b_mn=1))
+def test_a_wrong_descriptor_is_named_or_gives_a_wrong_result(name: str) -> None:
+    assert run(described())
+    try:
+        assert not run(described(**WRONG[name]))
+    except SimulationError as error:
+        assert "tile_b" in str(error)
 
 
 def test_the_lbo_of_an_mn_major_operand_counts() -> None:
@@ -417,120 +397,55 @@ def test_stages_that_are_no_whole_patterns_are_refused() -> None:
 
 # --- rings -------------------------------------------------------------------------------------------------
 
-
-def ring(
-    *, early: bool = False, lag: int = 0, released: int = 0, arrivals: int = 1, nbytes: int = 64 * 64 * 4,
-    waits_full: bool = True, waits_empty: bool = True,
-) -> Kernel:  # fmt: skip
-    """A ring of three stages: one thread brings 64 x 64 of A and B, a warpgroup multiplies them.
-
-    It releases a stage `early`, before it waits for its products; or waits until `lag` groups are left, and
-    releases the stage of `released` tiles before.
-    """
-    k, stages = cg.Kernel("ring", threads=256), 3
-    depth = k.extent("k", 1 << 14, 64)
-    a, b = k.tensor("a", "f16", (64, depth), (depth, 1)), k.tensor("b", "f16", (64, depth), (depth, 1))
-    d = k.tensor("d", "f32", (64, 64), (64, 1), writable=True)
-    maps = [k.tensor_map(f"load_{x}", t, (64, 64), mode="128B") for x, t in (("a", a), ("b", b))]
-    layout = shared_layout("128B", "K", "f16", (64, 64))
-    tiles = [k.shared(f"tile_{x}", "f16", layout, stages=stages) for x in "ab"]
-    full, empty = k.mbarrier("full", 1, stages), k.mbarrier("empty", arrivals, stages)
-    count = k.let("tiles", depth // 64)
-    k.init(full, empty)
-    mma = make_tiled_mma("SM90_64x64x16_F32F16F16_SS")
-    with k.roles() as roles:
-        with roles.role("producer", 4), k.If(k.thread.eq(0)), k.For("kt", count) as kt:
-            if waits_empty:
-                k.wait(empty[kt % stages], (kt // stages + 1) % 2)
-            k.expect(full[kt % stages], nbytes)
-            for source, tensor_map, tile in zip((a, b), maps, tiles, strict=True):
-                piece = cg.local_tile(source, (64, 64), (0, kt))
-                k.tma_load(tensor_map, piece, tile[None, None, kt % stages], full[kt % stages])
-        with roles.role("consumer", 4):
-            me = k.get_slice(mma, k.thread)
-            acc = me.fragment_C("acc", (64, 64))
-            left, right = me.partition_A(tiles[0]), me.partition_B(tiles[1])
-            k.clear(acc)
-            with k.For("kt", count) as kt:
-                stage = kt % stages
-                if waits_full:
-                    k.wait(full[stage], kt // stages % 2)
-                k.do(cg.WGMMA_FENCE)
-                k.mma(mma, acc, left[None, None, None, stage], right[None, None, None, stage])
-                k.do(cg.WGMMA_COMMIT)
-                if not early:
-                    k.warpgroup_wait(lag)
-                with k.If(k.thread.eq(0) & (kt >= released)):
-                    k.arrive(empty[(kt + (stages - released)) % stages])
-                if early:
-                    k.warpgroup_wait(lag)
-            k.warpgroup_wait(0, acc)
-            k.store(acc, me.partition_C(d))
-    return k.build()
-
-
-def run_ring(kernel: Kernel, group: str, tiles: int = 7) -> bool:
-    """Whether the result of so many tiles is right."""
-    (a, b), d = (programs.numbers("f16", (64, 64 * tiles), seed) for seed in (1, 2)), result(CASE)
-    args = {"a": a.stored, "b": b.stored, "d": d, "k": 64 * tiles}
-    cg.simulate(kernel, args, group=group, trace=False)
-    return bool((d == expected(a, b)).all())
-
-
-@pytest.mark.parametrize("group", ["block", "warp"])
-def test_right_rings_are_right(group: str) -> None:
-    assert run_ring(ring(), group)
-    assert run_ring(ring(lag=1, released=1), group)
-    assert run_ring(ring(lag=2, released=2), group)
-
-
-RING_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+READ = "loads a box into .*: a wgmma of warpgroup 1 read it"
+RINGS: dict[str, tuple[str, Kernel, tuple[Edit, ...]]] = {
     "the stage is released before the products are waited for": (
-        {"early": True}, "loads a box into .*: a wgmma of warpgroup 1 read it"
+        READ,
+        ring(3, side=64),
+        (moved("mbarrier_arrive(empty", "wgmma_commit", lambda v: (v["consumer_tid"] % 32).eq(0)),),
     ),
-    "the wait leaves the stage that is released": (
-        {"lag": 1}, "loads a box into .*: a wgmma of warpgroup 1 read it"
-    ),
+    "the wait leaves the stage that is released": (READ, ring(3, side=64), (operand("wgmma_wait", 0, 1, 0),)),
     "the wait is one too weak for the lag": (
-        {"lag": 2, "released": 1}, "loads a box into .*: a wgmma of warpgroup 1 read it"
+        READ, ring(3, lag=1, side=64), (operand("wgmma_wait", 0, 2, 0),)
     ),
-    "nobody waits until the stage is filled": ({"waits_full": False}, "multiplies byte 0 of tile_a"),
-    "nobody waits until the stage is empty": ({"waits_empty": False}, "full.0., whose phase 0 has all"),
-    "the barrier counts more arrivals than there are": ({"arrivals": 2}, "deadlock"),
-    "the bytes of one box are not announced": ({"nbytes": 64 * 64 * 2}, "bytes"),
+    "nobody waits until the stage is filled": (
+        "multiplies byte 0 of tile_a", ring(3, side=64), (drop("mbarrier_wait(full"),)
+    ),
+    "nobody waits until the stage is empty": (
+        "full.0., whose phase 0 has all", ring(3, side=64), (drop("mbarrier_wait(empty"),)
+    ),
+    "the barrier counts more arrivals than there are": ("deadlock", ring(3, side=64), (count("empty", 5),)),
+    "the bytes of one box are not announced": (
+        "bytes", ring(3, side=64), (operand("mbarrier_arrive_expect", 1, 64 * 64 * 2),)
+    ),
+    "a stage is empty when the own consumers say so": (
+        "loads a box into byte .* of tile_b: the copy for full",
+        multicast(),
+        (
+            change("mbarrier_arrive_remote", lambda s, v: (Do(s.instr, (s.args[0], v["block_x"] % 2)),), 0),
+            drop("mbarrier_arrive_remote", 1),
+            count("empty", 2),
+        ),
+    ),
+    "a block leaves while its peer may write to it": (
+        "may leave while thread .* touches its shared memory",
+        multicast(),
+        (drop("cluster_arrive()"), drop("cluster_wait", 1)),
+    ),
+    "the peer's half is not announced": (
+        "of tile_b, which nobody has written|24576 were announced",
+        multicast(),
+        (operand("mbarrier_arrive_expect", 1, 24576),),
+    ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RING_MISTAKES)
+@pytest.mark.parametrize("name", RINGS)
 @pytest.mark.parametrize("group", ["block", "warp"])
 def test_a_mistake_in_a_ring_is_caught(name: str, group: str) -> None:
-    changed, said = RING_MISTAKES[name]
-    with pytest.raises(SimulationError, match=said):
-        run_ring(ring(**changed), group)
-
-
-MULTICAST_MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "a stage is empty when the own consumers say so": (
-        {"peers": False},
-        "loads a box into byte .* of tile_b: the copy for full",
-    ),
-    "a block leaves while its peer may write to it": (
-        {"closes": False},
-        "may leave while thread .* touches its shared memory",
-    ),
-    "the peer's half is not announced": (
-        {"whole": False},
-        "of tile_b, which nobody has written|24576 were announced",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", MULTICAST_MISTAKES)
-@pytest.mark.parametrize("group", ["block", "warp"])
-def test_a_mistake_in_a_multicast_is_caught(name: str, group: str) -> None:
-    changed, said = MULTICAST_MISTAKES[name]
-    m, n, depth = 256, 128, 448
+    said, right, edits = RINGS[name]
+    m, n, depth = (256, 128, 448) if right.cluster[0] > 1 else (64, 64, 448)
     (a, b), d = programs.ring_operands(m, n, depth), np.zeros((m, n), np.float32)
     args = {"a": a.stored, "b": b.stored, "d": d, "m": m, "n": n, "k": depth}
     with pytest.raises(SimulationError, match=said):
-        cg.simulate(programs.multicast(**changed), args, group=group, trace=False)
+        cg.simulate(edited(right, *edits), args, group=group, trace=False)

@@ -11,30 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from layoutalg.codegen import timing
 from layoutalg.codegen.gpu import Control, SassInstruction, parse_sass, prepare
-from layoutalg.codegen.timing import (
-    FACTS,
-    STATES,
-    LoopStep,
-    find_facts,
-    loop_bounds,
-    loop_steps,
-    read_facts,
-    simulate_loop,
-    time_main_loop,
-)
 from layoutalg.errors import CompileError, ParseError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm.choice.tables import SIMT_TILES, SM80_TILES
 from layoutalg.kernels.gemm.family import way
 from tests.gpu import latency_probe
 
-LOAD = LoopStep("LDS", "lsu", 4.0, 2, latency=23.0, write=0)
-USE = LoopStep("FFMA", "fma", 1.0, 4, waits=(0,))
-MMA = LoopStep("HMMA", "tensor", 8.0, 2)
-BAR = LoopStep("BAR", "branch", 0.0, 1, latency=20.0, kind="barrier")
+LOAD = timing.LoopStep("LDS", "lsu", 4.0, 2, latency=23.0, write=0)
+USE = timing.LoopStep("FFMA", "fma", 1.0, 4, waits=(0,))
+MMA = timing.LoopStep("HMMA", "tensor", 8.0, 2)
+BAR = timing.LoopStep("BAR", "branch", 0.0, 1, latency=20.0, kind="barrier")
 
-ROWS = json.loads(files("layoutalg.codegen.timing").joinpath(FACTS).read_text())
+ROWS = json.loads(files("layoutalg.codegen.timing").joinpath(timing.FACTS).read_text())
 
 
 # --- control words -------------------------------------------------------------------------------------
@@ -74,7 +64,7 @@ def test_every_number_has_a_source() -> None:
 
 def test_a_later_row_replaces_an_earlier_one() -> None:
     measured = {**ROWS[0], "value": 12, "provenance": "measured", "source": "a probe"}
-    facts = read_facts([*ROWS, measured])[measured["arch"]]
+    facts = timing.read_facts([*ROWS, measured])[measured["arch"]]
     assert facts.value(measured["what"]) == 12.0
     assert facts.fact("interval HMMA.1688.F16.X") is facts.fact("interval HMMA.1688")
     assert facts.fact("interval NOTHING.AT.ALL") is None
@@ -91,20 +81,20 @@ def test_a_later_row_replaces_an_earlier_one() -> None:
 )  # fmt: skip
 def test_what_is_no_row_is_refused(change: dict[str, object], text: str) -> None:
     with pytest.raises(ParseError, match=text):
-        read_facts([{**ROWS[0], **change}])
+        timing.read_facts([{**ROWS[0], **change}])
 
 
 def test_an_unknown_architecture_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnsupportedError, match="no latencies of sm_86 are known: there are those of sm_75"):
-        find_facts("sm_86")
+        timing.find_facts("sm_86")
 
 
 # --- steps ---------------------------------------------------------------------------------------------
 
 
-def steps_of(*texts: str, arch: str = "sm_90", **given: object) -> tuple[LoopStep, ...]:
+def steps_of(*texts: str, arch: str = "sm_90", **given: object) -> tuple[timing.LoopStep, ...]:
     code = [SassInstruction(16 * i, text, control=Control(2, write=0)) for i, text in enumerate(texts)]
-    return loop_steps(code, find_facts(arch), **given)  # type: ignore[arg-type]
+    return timing.loop_steps(code, timing.find_facts(arch), **given)  # type: ignore[arg-type]
 
 
 def test_pipes_and_times_of_instructions() -> None:
@@ -139,7 +129,7 @@ def test_what_is_not_modelled_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"HGMMA.64x256x16.F32 is not timed"):
         steps_of("HGMMA.64x256x16.F32 R24, gdesc[UR8], R24")
     with pytest.raises(UnsupportedError, match="no control word"):
-        loop_steps([SassInstruction(0, "EXIT")], find_facts("sm_90"))
+        timing.loop_steps([SassInstruction(0, "EXIT")], timing.find_facts("sm_90"))
     with pytest.raises(UnknownNameError, match="level of memory"):
         steps_of("EXIT", level="L3")
 
@@ -148,57 +138,62 @@ def test_what_is_not_modelled_is_refused() -> None:
 
 
 def test_a_warp_alone_waits_for_its_load() -> None:
-    found = simulate_loop([LOAD, USE], 1)
+    found = timing.simulate_loop([LOAD, USE], 1)
     assert found.cycles == 27.0  # 23 of the load, 4 of the sum's stall
     assert found.states["short scoreboard"] == pytest.approx((23 - 2) / 2)
     assert found.states["wait"] == pytest.approx((1 + 3) / 2) and found.cpi == 13.5
 
 
 def test_warps_hide_latency_until_a_pipe_is_full() -> None:
-    cycles = [simulate_loop([LOAD, USE], warps).cycles / warps for warps in (1, 2, 4, 8)]
+    cycles = [timing.simulate_loop([LOAD, USE], warps).cycles / warps for warps in (1, 2, 4, 8)]
     assert cycles == sorted(cycles, reverse=True) and cycles[-1] == pytest.approx(4.0, rel=0.01)
 
 
 def test_a_far_load_is_a_long_scoreboard() -> None:
-    states = simulate_loop([replace(LOAD, far=True, latency=300.0), USE], 1).states
+    states = timing.simulate_loop([replace(LOAD, far=True, latency=300.0), USE], 1).states
     assert states["long scoreboard"] > 140 and states["short scoreboard"] == 0
 
 
 def test_a_full_queue_throttles() -> None:
-    states = simulate_loop([replace(LOAD, interval=256.0, write=None)] * 4, 2, queue=2).states
+    states = timing.simulate_loop([replace(LOAD, interval=256.0, write=None)] * 4, 2, queue=2).states
     assert states["mio throttle"] > 0.9 * sum(states.values())
 
 
 def test_a_pipe_whose_interval_is_no_whole_number() -> None:
-    found = simulate_loop([replace(MMA, interval=6.75, stall=1)] * 4, 2)
+    found = timing.simulate_loop([replace(MMA, interval=6.75, stall=1)] * 4, 2)
     assert found.cycles == pytest.approx(4 * 2 * 6.75, rel=0.01)
     assert found.states["math pipe throttle"] > 0.8 * found.cpi
 
 
 def test_a_barrier_waits_for_all_warps_of_its_block_alone() -> None:
-    together = simulate_loop([MMA, MMA, BAR], 4)
-    apart = simulate_loop([MMA, MMA, BAR], 4, blocks=4)
+    together = timing.simulate_loop([MMA, MMA, BAR], 4)
+    apart = timing.simulate_loop([MMA, MMA, BAR], 4, blocks=4)
     assert together.cycles > apart.cycles >= 64.0 and together.states["barrier"] > apart.states["barrier"]
 
 
 def test_copies_in_flight_hide_their_latency() -> None:
-    def loop(groups: int) -> list[LoopStep]:
-        copy = LoopStep("LDGSTS", "lsu", 4.0, 1, latency=300.0, kind="copy", far=True, bytes=512)
-        commit = LoopStep("LDGDEPBAR", "branch", 0.0, 1, kind="commit")
-        return [copy, commit, LoopStep("DEPBAR", "branch", 0.0, 1, kind="groups", groups=groups), *[MMA] * 10]
+    def loop(groups: int) -> list[timing.LoopStep]:
+        copy = timing.LoopStep("LDGSTS", "lsu", 4.0, 1, latency=300.0, kind="copy", far=True, bytes=512)
+        commit = timing.LoopStep("LDGDEPBAR", "branch", 0.0, 1, kind="commit")
+        return [
+            copy,
+            commit,
+            timing.LoopStep("DEPBAR", "branch", 0.0, 1, kind="groups", groups=groups),
+            *[MMA] * 10,
+        ]
 
-    cycles = [simulate_loop(loop(groups), 1).cycles for groups in (0, 1, 2, 5)]
+    cycles = [timing.simulate_loop(loop(groups), 1).cycles for groups in (0, 1, 2, 5)]
     assert cycles[0] > 300 + 70 and cycles[1] > 150 and cycles[3] == pytest.approx(80.0, rel=0.05)
-    bounds = [loop_bounds(loop(groups), 1).least for groups in (0, 1, 2, 5)]
+    bounds = [timing.loop_bounds(loop(groups), 1).least for groups in (0, 1, 2, 5)]
     assert all(bound <= cycle for bound, cycle in zip(bounds, cycles, strict=True))
     assert bounds[0] > 300 and bounds[1] > 150
 
 
 def test_the_l2_delivers_so_many_bytes() -> None:
-    load = LoopStep("LDG", "lsu", 4.0, 1, latency=200.0, write=0, far=True, bytes=512)
-    found = simulate_loop([load, *[replace(MMA, interval=1.0)] * 4, USE], 8, l2_bytes=16.0)
+    load = timing.LoopStep("LDG", "lsu", 4.0, 1, latency=200.0, write=0, far=True, bytes=512)
+    found = timing.simulate_loop([load, *[replace(MMA, interval=1.0)] * 4, USE], 8, l2_bytes=16.0)
     assert found.cycles == pytest.approx(8 * 4 * 512 / 16, rel=0.02)
-    assert loop_bounds([load, USE], 8, l2_bytes=16.0).limiting == "l2"
+    assert timing.loop_bounds([load, USE], 8, l2_bytes=16.0).limiting == "l2"
 
 
 @pytest.mark.parametrize(
@@ -208,33 +203,33 @@ def test_counts_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     given = {"warps": 2, **wrong}
     warps = int(given.pop("warps"))
     with pytest.raises(ShapeError, match="positive rates are needed"):
-        simulate_loop([LOAD], warps, **given)  # type: ignore[arg-type]
+        timing.simulate_loop([LOAD], warps, **given)  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="are the most"):
-        simulate_loop([LOAD], 16, turns=10**6)
+        timing.simulate_loop([LOAD], 16, turns=10**6)
 
 
 # --- bounds, and the definition ------------------------------------------------------------------------
 
 
-def drawn(rng: random.Random) -> list[LoopStep]:
+def drawn(rng: random.Random) -> list[timing.LoopStep]:
     """A random loop: arithmetic, loads of both kinds, stores, waits for what came before, some barriers."""
-    loop: list[LoopStep] = []
+    loop: list[timing.LoopStep] = []
     for _ in range(rng.randint(2, 24)):
         waits = tuple(sorted(rng.sample(range(3), rng.choice((0, 0, 0, 1, 2)))))
         stall, way = rng.choice((1, 1, 2, 5)), rng.randrange(6)
         if way < 3:
             pipe, interval = rng.choice((("fma", 1.01), ("alu", 2.0), ("tensor", 6.75), ("xu", 8.0)))
-            loop.append(LoopStep(pipe, pipe, interval, stall, waits=waits))  # type: ignore[arg-type]
+            loop.append(timing.LoopStep(pipe, pipe, interval, stall, waits=waits))  # type: ignore[arg-type]
         elif way < 5:
             far = rng.random() < 0.3
-            loop.append(LoopStep(
+            loop.append(timing.LoopStep(
                 "load", "lsu", float(rng.choice((4, 16, 40))), stall, float(rng.choice((19, 33, 263))),
                 float(rng.choice((0, 12))), waits, rng.randrange(3), rng.choice((None, 1)), far=far,
                 bytes=512 * far,
             ))  # fmt: skip
         else:
             loop.append(
-                replace(BAR, waits=waits) if rng.random() < 0.3 else LoopStep("BRA", "branch", 0.0, 5)
+                replace(BAR, waits=waits) if rng.random() < 0.3 else timing.LoopStep("BRA", "branch", 0.0, 5)
             )
     return loop
 
@@ -245,13 +240,13 @@ def test_no_schedule_is_faster_than_its_bounds(seed: int) -> None:
     rng = random.Random(seed)
     loop, blocks, turns = drawn(rng), rng.choice((1, 2, 3)), 24
     warps, l2_bytes = blocks * rng.choice((1, 2, 4)), rng.choice((8.0, 47.4))
-    found = simulate_loop(
+    found = timing.simulate_loop(
         loop, warps, blocks=blocks, turns=turns, l2_bytes=l2_bytes, queue=rng.choice((1, 8))
     )
-    bounds = loop_bounds(loop, warps, l2_bytes=l2_bytes).cycles
+    bounds = timing.loop_bounds(loop, warps, l2_bytes=l2_bytes).cycles
     for name, cycles in bounds.items():
         assert cycles * (turns - (name == "path")) <= found.total + 1e-6, (name, found)
-    assert sum(found.states.values()) == pytest.approx(found.cpi) and set(found.states) == set(STATES)
+    assert sum(found.states.values()) == pytest.approx(found.cpi) and set(found.states) == set(timing.STATES)
     assert found.states["selected"] == pytest.approx(1.0, rel=0.03)
 
 
@@ -260,8 +255,8 @@ def test_one_warp_without_rivals_takes_its_critical_path() -> None:
     rng = random.Random(5)
     for _ in range(40):
         loop = [replace(one, interval=0.0, read=None) for one in drawn(rng)]
-        found = simulate_loop(loop, 1, queue=1000)
-        assert loop_bounds(loop, 1).cycles["path"] <= found.cycles + 1e-6
+        found = timing.simulate_loop(loop, 1, queue=1000)
+        assert timing.loop_bounds(loop, 1).cycles["path"] <= found.cycles + 1e-6
 
 
 # --- kernels -------------------------------------------------------------------------------------------
@@ -290,7 +285,7 @@ def test_what_was_measured_is_explained(family: str, tile: object) -> None:
     kernel = one.launches(one.problem(4096), config, "sm_90").kernels[0]
     cubin = prepare(kernel, "sm_90").cubin
     for blocks, ns in enumerate(tile.step, 1):  # type: ignore[attr-defined]
-        found = time_main_loop(kernel, cubin, "sm_90", blocks=blocks)
+        found = timing.time_main_loop(kernel, cubin, "sm_90", blocks=blocks)
         assert found.bounds.least <= found.time.cycles
         assert 0.85 < found.time.cycles / (ns * CLOCK_GHZ) < 1.05
 
@@ -309,7 +304,7 @@ def test_every_row_of_the_page_is_what_is_simulated() -> None:
         one, asked = find_family(family), tiles[family, tile]
         config = replace(asked.config, static_ld=True)
         kernel = one.launches(one.problem(4096), config, "sm_90").kernels[0]
-        found = time_main_loop(kernel, prepare(kernel, "sm_90").cubin, "sm_90", blocks=int(blocks))
+        found = timing.time_main_loop(kernel, prepare(kernel, "sm_90").cubin, "sm_90", blocks=int(blocks))
         cycles = asked.step[int(blocks) - 1] * CLOCK_GHZ
         assert (bound, least) == (found.bounds.limiting, f"{found.bounds.least:,.0f}")
         assert (simulated, measured) == (f"{found.time.cycles:,.0f}", f"{cycles:,.0f}")

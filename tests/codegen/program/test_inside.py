@@ -11,17 +11,7 @@ import numpy as np
 import pytest
 
 from layoutalg.atoms import make_tiled_copy
-from layoutalg.codegen.expr import (
-    Const,
-    Expr,
-    Minus,
-    Operand,
-    Select,
-    Var,
-    evaluate,
-    simplify,
-    variables,
-)
+from layoutalg.codegen.expr import Const, Expr, Minus, Operand, Select, Var, evaluate, simplify, variables
 from layoutalg.codegen.instr import CP_ASYNC_ZFILL, LDG, STG
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile
 from layoutalg.codegen.program import Kernel
