@@ -1,220 +1,205 @@
-"""The grammar of tile programs: each rule refuses its own kind of mistake, by name."""
+"""The grammar of tile programs: each rule refuses its own kind of mistake, by name, and so does a run."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.expr import Const, Var
-from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STS, WGMMA_FENCE
+from layoutalg.codegen import instr as isa
+from layoutalg.codegen.instr import BAR, CP_WAIT, LDG, LDS, STG, STS
+from layoutalg.codegen.instr.record import imm, write
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Do, Kernel, MemRef, RegRef
+from layoutalg.codegen.program import MemRef, Reg, RegRef
 from layoutalg.codegen.program.checks import check, check_available
+from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, IRError, LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.layout import Layout
+from tests.sweeps import each
 
 
-def builder(threads: int = 128) -> KernelBuilder:
-    return KernelBuilder("k", threads=threads)
+def parts(threads: int = 128) -> Any:
+    """A builder with pointers, shared memory and registers; `other` is another kernel's pointer."""
+    k = KernelBuilder("k", threads)
+    return SimpleNamespace(
+        k=k, tid=k.tid, do=k.do, at=k.at, x=k.pointer("x", 4), y=k.pointer("y", 4, writable=True),
+        tile=k.shared_buffer("tile", 4, Layout(128), 128, 128), n=k.param("n", 1 << 20),
+        v=k.reg("v", 1), two=k.reg("two", 2), four=k.reg("four", 4), pairs=k.reg("pairs", 4, 2),
+        other=KernelBuilder("other", 32).pointer("z", 4),
+    )  # fmt: skip
 
 
-def refused(k: KernelBuilder, error: type[LayoutAlgError], match: str, arch: str = "sm_90") -> None:
-    with pytest.raises(error, match=match):
-        check(k.build(), arch)
+def unrolled(p: Any, count: int, statement: Callable[[Any], None]) -> None:
+    with p.k.Unroll("i", count) as i:
+        statement(i)
+
+
+def under(p: Any, condition: Any) -> None:
+    with p.k.If(condition):
+        p.do(BAR)
+
+
+def escaped(p: Any) -> None:
+    with p.k.For("j", 4) as j:
+        pass
+    p.do(LDG[4], p.v, p.at(p.x, j))
+
+
+def shadowed(p: Any) -> None:
+    with p.k.For("j", 4), p.k.For("j", 2):
+        pass
+
+
+def divergent(p: Any) -> None:
+    with p.k.For("j", p.tid + 1):
+        p.do(BAR)
+
+
+def taken(p: Any) -> None:
+    p.do(LDG[4], p.k.reg("ldg32", 1), p.at(p.x, p.tid))
+
+
+def narrow(p: Any) -> None:
+    p.do(LDG[16], p.four, p.at(p.k.pointer("z", 4, align_bytes=4), p.tid * 4))
+
+
+def pitch(p: Any, multiple: int = 2) -> None:
+    x = p.k.pointer("z", 4, (p.k.param("ld", 1 << 16, 4, multiple), 1))
+    p.do(LDG[16], p.four, p.at(x, p.tid // 8, p.tid % 8 * 4))
+
+
+Mistake = tuple[Callable[[Any], object], str, str]
+"""A statement, what `check` says of it, and what a run says, where it says something."""
+
+MISTAKES: dict[str, Mistake] = {
+    "a grid of threads": (lambda p: p.k.block(0, p.tid + 1), "grid", ""),
+    "a variable out of its scope": (escaped, "j is not in scope at 'ldg32", ""),
+    "a variable twice": (shadowed, "j is already in scope", ""),
+    "a register index by thread": (lambda p: p.do(LDG[4], p.four[p.tid], p.at(p.x, 0)), "only unroll", ""),
+    "a register index past its mode": (
+        lambda p: p.do(LDG[4], p.four[4], p.at(p.x, p.tid)), "index 4 of a mode of 4", ""
+    ),
+    "an unrolled index past its mode": (
+        lambda p: unrolled(p, 5, lambda i: p.do(LDG[8], p.pairs[i], p.at(p.x, 0))),
+        "index 4 of a mode of 4", r"register index: pairs\[i\]: i reaches 4, the mode has 4",
+    ),
+    "a slice past its mode": (
+        lambda p: unrolled(p, 4, lambda i: p.do(LDG[8], p.four.slice(i, count=2), p.at(p.x, p.tid * 2))),
+        "index 4 of a mode of 4", "",
+    ),
+    "another size": (
+        lambda p: p.do(LDG[16], p.two, p.at(p.x, p.tid * 4)),
+        "operand d of ldg128 takes 4 words, two has 2", "operand d of .* is out of 4 words; it got two",
+    ),
+    "a place for a register": (
+        lambda p: p.do(LDG[4], p.at(p.x, p.tid), p.v), "operand d of ldg32 is out", "operand d of .* is out",
+    ),
+    "a number for a register": (
+        lambda p: p.do(LDG[4], 3, p.at(p.x, p.tid)), "operand d", "operand d .* is out of 1 words; it got 3"
+    ),
+    "a register for a number": (lambda p: p.do(CP_WAIT, p.v), "operand newest", ""),
+    "another space": (
+        lambda p: p.do(LDS[4], p.v, p.at(p.x, p.tid)), "in shared memory", "operand p of lds32 is in shared"
+    ),
+    "a store to what is read only": (
+        lambda p: p.do(STG[4], p.at(p.x, p.tid), p.v), "x is read only", "x is read only and 'stg32"
+    ),
+    "a vector at odd places": (
+        lambda p: p.do(LDG[16], p.four, p.at(p.x, p.tid * 2)),
+        "moves 16 bytes a lane, but its address is only known to be 0 mod 8", "",
+    ),
+    "a pointer of less alignment": (narrow, "z is only aligned to 4", ""),
+    "a pitch that is not a multiple": (pitch, "0 mod 8", ""),
+    "past the end of a tile": (
+        lambda p: p.do(STS[4], p.at(p.tile, p.tid + 128), p.v),
+        "leaves its buffer in thread 0 .*: bytes 512 to 515 of tile, which has 512", "",
+    ),
+    "a barrier of a warp": (lambda p: under(p, p.tid < 32), "block_sync stands where not every thread", ""),
+    "a barrier of some, by a name": (lambda p: under(p, p.k.let("part", p.tid // 64) < 1), "converged", ""),
+    "a barrier in a loop by thread": (divergent, "converged", ""),
+    "a name of an instruction": (taken, "ldg32 is also the name of an instruction", ""),
+    "a condition that is a number": (lambda p: under(p, p.tid + 1), "not a comparison", ""),
+    "a register of another kernel": (
+        lambda p: p.do(LDG[4], Reg("w", (1,)), p.at(p.x, 0)),
+        "w is not a register of k", r"register: w of 'ldg32\(w, x\[0\]\)' is not a register of the kernel",
+    ),
+    "a buffer of another kernel": (
+        lambda p: p.do(LDG[4], p.v, p.at(p.other, 0)),
+        "z is not a buffer of k", r"buffer: z of 'ldg32\(v, z\[0\]\)' is not a buffer of the kernel",
+    ),
+    "an engine that nobody has": (
+        lambda p: p.do(
+            isa.Instr("odd", (write("p", "shared", 4, "st.shared.b32"),), "", engine="dma"),
+            p.at(p.tile, p.tid),
+        ),
+        "", "the simulator has no engine dma, which 'odd",
+    ),
+}  # fmt: skip
+
+
+@each("name", MISTAKES)
+def test_a_mistake_is_refused_by_name(name: str) -> None:
+    statement, checked, ran = MISTAKES[name]
+    p = parts()
+    statement(p)
+    kernel = p.k.build()
+    if checked:
+        with pytest.raises((IRError, AlignmentError), match=checked):
+            check(kernel)
+    if ran:
+        with pytest.raises((IRError, UnsupportedError), match=ran):
+            arrays = {name: np.zeros(512, "f4") for name in "xy"}
+            simulate(kernel, arrays | {"n": 1})
 
 
 def test_a_correct_program_passes_on_every_architecture() -> None:
-    k = builder()
-    n = k.param("n", 1 << 20)
-    x = k.pointer("x", 4, writable=True)
-    i = k.let("i", k.block(0, (n + 127) // 128) * 128 + k.tid)
-    r = k.reg("r", 1)
-    with k.If(i < n):
-        k.do(LDG[4], r, k.at(x, i))
-        k.do(STG[4], k.at(x, i), r)
+    p = parts()
+    i = p.k.let("i", p.k.block(0, (p.n + 127) // 128) * 128 + p.tid)
+    first = p.k.let("first", p.k.block(1, p.n) * 2)
+    with p.k.If(i < p.n):
+        p.do(LDG[4], p.v, p.at(p.y, i))
+        p.do(STG[4], p.at(p.y, i), p.v)
+    under(p, first < p.n)
+    pitch(p, 4)
     for arch in ("sm_75", "sm_80", "sm_90"):
+        check(p.k.build(), arch)
+
+
+def shared(words: int) -> KernelBuilder:
+    k = KernelBuilder("k", 128)
+    k.shared_buffer("tile", 4, Layout(words), words, 128)
+    return k
+
+
+def copies() -> KernelBuilder:
+    p = parts()
+    p.do(isa.CP_ASYNC[16], p.at(p.tile, p.tid % 32 * 4), p.at(p.x, p.tid * 4))
+    p.do(isa.CP_COMMIT)
+    p.do(CP_WAIT, 0)
+    return p.k  # type: ignore[no-any-return]
+
+
+@each(
+    ("k", "arch", "kind", "said"),
+    [
+        (KernelBuilder("k", 48), "sm_90", ResourceError, "multiple of 32"),
+        (KernelBuilder("k", 2048), "sm_90", ResourceError, "1024"),
+        (shared(60 << 10), "sm_90", ResourceError, "of k on sm_90: 245760 asked, the limit is 232448"),
+        (shared(20 << 10), "sm_75", ResourceError, "sm_75"),
+        (copies(), "sm_75", UnsupportedError, "cp_async_16 needs sm_80; sm_75 does not have it"),
+    ],
+)
+def test_an_architecture_has_limits(
+    k: KernelBuilder, arch: str, kind: type[LayoutAlgError], said: str
+) -> None:
+    with pytest.raises(kind, match=said):
         check(k.build(), arch)
-
-
-def test_threads_are_whole_warps_and_within_the_limit() -> None:
-    refused(builder(48), ResourceError, "multiple of 32")
-    refused(builder(2048), ResourceError, "1024")
-
-
-def test_shared_memory_within_the_limit() -> None:
-    k = builder()
-    k.shared_buffer("tile", 4, Layout(60 * 1024), 60 * 1024, 128)
-    refused(k, ResourceError, "shared memory bytes of k on sm_90: 245760 asked, the limit is 232448")
-    k = builder()
-    k.shared_buffer("tile", 4, Layout(20 * 1024), 20 * 1024, 128)
-    refused(k, ResourceError, "sm_75", "sm_75")
-    check(k.build(), "sm_80")
-
-
-def test_the_grid_is_made_of_parameters() -> None:
-    k = builder()
-    k.block(0, k.tid + 1)
-    refused(k, IRError, "grid")
-
-
-def test_variables_must_be_in_scope() -> None:
-    k = builder()
-    x, r = k.pointer("x", 4), k.reg("r", 1)
-    with k.For("j", 4) as j:
-        pass
-    k.do(LDG[4], r, k.at(x, j))
-    refused(k, IRError, "j is not in scope at 'ldg32")
-
-
-def test_variables_are_not_shadowed() -> None:
-    k = builder()
-    with k.For("j", 4), k.For("j", 2):
-        pass
-    refused(k, IRError, "j is already in scope")
-
-
-def test_register_indices_are_unrolled_and_inside() -> None:
-    for index, match in ((Var("tid", 128), "only unroll"), (Const(4), "index 4 of a mode of 4")):
-        k = builder()
-        x, r = k.pointer("x", 4), k.reg("r", 4)
-        k.do(LDG[4], r[index], k.at(x, k.tid))
-        refused(k, IRError, match)
-
-
-def test_a_slice_stays_inside_its_mode() -> None:
-    k = builder()
-    x, r = k.pointer("x", 8), k.reg("r", 4)
-    with k.Unroll("i", 4) as i:
-        k.do(LDG[8], r.slice(i, count=2), k.at(x, k.tid))
-    refused(k, IRError, "index 4 of a mode of 4")
-
-
-def test_register_operands_have_the_right_width() -> None:
-    k = builder()
-    x, r = k.pointer("x", 16), k.reg("r", 2)
-    k.do(LDG[16], r, k.at(x, k.tid))
-    refused(k, IRError, "operand d of ldg128 takes 4 words, r has 2")
-
-
-def test_operands_have_the_right_kind() -> None:
-    k = builder()
-    x, r = k.pointer("x", 4), k.reg("r", 1)
-    k.do(LDG[4], k.at(x, k.tid), r)
-    refused(k, IRError, "operand d of ldg32 is out")
-    k = builder()
-    k.do(CP_WAIT, k.reg("r", 1))
-    refused(k, IRError, "operand newest")
-
-
-def test_memory_operands_are_in_the_right_space() -> None:
-    k = builder()
-    x, r = k.pointer("x", 4), k.reg("r", 1)
-    k.do(LDS[4], r, k.at(x, k.tid))
-    refused(k, IRError, "is in shared memory")
-
-
-def test_read_only_pointers_are_not_written() -> None:
-    k = builder()
-    x, r = k.pointer("x", 4), k.reg("r", 1)
-    k.do(STG[4], k.at(x, k.tid), r)
-    refused(k, IRError, "x is read only")
-
-
-def test_vector_accesses_are_proved_aligned() -> None:
-    k = builder()
-    x, r = k.pointer("x", 4), k.reg("r", 4)
-    k.do(LDG[16], r, k.at(x, k.tid * 2))
-    refused(k, AlignmentError, "moves 16 bytes a lane, but its address is only known to be 0 mod 8")
-    k = builder()
-    x, r = k.pointer("x", 4, align_bytes=4), k.reg("r", 4)
-    k.do(LDG[16], r, k.at(x, k.tid * 4))
-    refused(k, AlignmentError, "x is only aligned to 4")
-
-
-def test_a_leading_dimension_that_is_a_multiple_proves_the_alignment() -> None:
-    for multiple, ok in ((4, True), (2, False)):
-        k = builder()
-        ld = k.param("ld", 1 << 16, 4, multiple)
-        x, r = k.pointer("x", 4, (ld, 1)), k.reg("r", 4)
-        k.do(LDG[16], r, k.at(x, k.tid // 8, k.tid % 8 * 4))
-        if ok:
-            check(k.build())
-        else:
-            refused(k, AlignmentError, "0 mod 8")
-
-
-def test_shared_accesses_stay_inside_their_buffer() -> None:
-    k = builder()
-    tile, r = k.shared_buffer("tile", 4, Layout(128), 128, 128), k.reg("r", 1)
-    k.do(STS[4], k.at(tile, k.tid + 128), r)
-    refused(k, IRError, "leaves its buffer in thread 0 .*: bytes 512 to 515 of tile, which has 512")
-
-
-def test_barriers_stand_where_all_threads_arrive() -> None:
-    k = builder()
-    with k.If(k.tid < 32):
-        k.do(BAR)
-    refused(k, IRError, "block_sync stands where not every thread")
-    k = builder()
-    part = k.let("part", k.tid // 64)
-    with k.If(part < 1):
-        k.do(BAR)
-    refused(k, IRError, "converged")
-    k = builder()
-    with k.For("j", k.tid + 1):
-        k.do(BAR)
-    refused(k, IRError, "converged")
-
-
-def test_barriers_under_block_uniform_branches_are_fine() -> None:
-    k = builder()
-    n = k.param("n", 1 << 20)
-    first = k.let("first", k.block(0, n) * 2)
-    with k.If(first < n):
-        k.do(BAR)
-    check(k.build())
-
-
-def test_instructions_need_their_architecture() -> None:
-    k = builder()
-    x, tile = k.pointer("x", 16), k.shared_buffer("tile", 16, Layout(128), 128, 128)
-    k.do(CP_ASYNC[16], k.at(tile, k.tid), k.at(x, k.tid))
-    k.do(CP_COMMIT)
-    k.do(CP_WAIT, 0)
-    check(k.build(), "sm_80")
-    refused(k, UnsupportedError, "cp_async_16 needs sm_80; sm_75 does not have it", "sm_75")
-
-
-def test_names_of_instructions_are_not_taken() -> None:
-    k = builder()
-    x, r = k.pointer("x", 4), k.reg("ldg32", 1)
-    k.do(LDG[4], r, k.at(x, k.tid))
-    refused(k, IRError, "ldg32 is also the name of an instruction")
-
-
-def test_conditions_are_comparisons() -> None:
-    k = builder()
-    with k.If(k.tid + 1):
-        pass
-    refused(k, IRError, "not a comparison")
-
-
-def test_foreign_buffers_and_registers_are_refused() -> None:
-    mine, other = builder(), builder()
-    x, r = mine.pointer("x", 4), mine.reg("r", 1)
-    y, s = other.pointer("y", 4), other.reg("s", 1)
-    good = mine.build()
-
-    def with_call(arg: RegRef, memory: MemRef) -> Kernel:
-        return replace(good, body=(Do(LDG[4], (arg, memory)),))
-
-    check(with_call(r[0], mine.at(x, 0)))
-    with pytest.raises(IRError, match="s is not a register of k"):
-        check(with_call(s[0], mine.at(x, 0)))
-    with pytest.raises(IRError, match="y is not a buffer of k"):
-        check(with_call(r[0], other.at(y, 0)))
+    if arch == "sm_75":
+        check(k.build(), "sm_80")
 
 
 @pytest.mark.parametrize(
@@ -228,4 +213,37 @@ def test_foreign_buffers_and_registers_are_refused() -> None:
 def test_what_only_hopper_has_is_refused_with_what_there_is(arch: str, instead: str) -> None:
     text = f"wgmma_fence exists on sm_90a alone; {arch} does not have it; {instead} are there"
     with pytest.raises(UnsupportedError, match=text):
-        check_available(WGMMA_FENCE, find_arch(arch))
+        check_available(isa.WGMMA_FENCE, find_arch(arch))
+
+
+def test_immediates_reach_the_effect() -> None:
+    seen = []
+    k = KernelBuilder("k", 32)
+    k.do(isa.Instr("pair", (imm("a"), imm("b")), "", lambda machine, group, a, b: seen.append((a, b))), 3, 4)
+    simulate(k.build(), {})
+    assert seen == [(3, 4)]
+
+
+def test_registers_lie_side_by_side() -> None:
+    """Arrays of several modes, whose words must not overlap."""
+    k = KernelBuilder("side", 32)
+    y = k.pointer("y", 8, (32, 1), writable=True)
+    a, b, c = k.reg("a", 3, 2, 2), k.reg("b", 2, 2), k.reg("c", 2)
+    for move in (False, True):
+        with k.Unroll("i", 3) as i, k.Unroll("j", 2) as j:
+            _move(k, move, a[i, j], k.at(y, i * 2 + j, k.tid))
+        with k.Unroll("i2", 2) as i:
+            _move(k, move, b[i], k.at(y, i + 6, k.tid))
+        _move(k, move, RegRef(c, ()), k.at(y, 8, k.tid))
+    data = np.arange(9 * 32, dtype=np.uint64) * 0x100000001
+    scrambled = data.copy()
+    simulate(k.build(), {"y": scrambled})
+    assert (scrambled == data).all()
+    assert k.build().regs == (a, b, c)
+
+
+def _move(k: KernelBuilder, out: bool, ref: RegRef, place: MemRef) -> None:
+    if out:
+        k.do(STG[8], place, ref)
+    else:
+        k.do(LDG[8], ref, place)

@@ -74,6 +74,23 @@ def run(kernel: Kernel, **options: Any) -> list[np.ndarray]:
     return [args[p.name] for p in kernel.params if isinstance(p, Global) and p.writable]
 
 
+def alike(kernel: Kernel, **given: Any) -> tuple[Kernel, dict[str, Any]]:
+    """The lowered program, and what it, the written one and the printed text all leave in these arrays."""
+    lowered, found = lower(kernel), []
+    check(lowered)
+    for one in (kernel, lowered, None):
+        args = {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in given.items()}
+        if one is None:
+            run_cuda_text(print_kernel(lowered), kernel.name, (1,), (THREADS,), list(args.values()))
+        else:
+            simulate(one, args, trace=False)
+        found.append(args)
+    for args in found[1:]:
+        for name, x in found[0].items():
+            np.testing.assert_array_equal(args[name], x)
+    return lowered, found[0]
+
+
 def carries(kernel: Kernel) -> list[Carry]:
     return [c for s in walk(kernel.body) if isinstance(s, For) for c in s.carry]
 
@@ -144,17 +161,11 @@ def test_an_index_past_32_bits_keeps_its_width() -> None:
     with k.For("kt", 3) as kt:
         k.do(LDG[4], v, k.at(x, kt * 8 + k.tid // 4, k.tid % 4))
         k.do(STG[4], k.at(y, kt * 32 + k.tid), v)
-    text = print_kernel(lower(k.build()))
+    source = np.arange(24 * 20, dtype=np.int32)
+    lowered, found = alike(k.build(), ld=20, x=source, y=np.zeros(96, dtype=np.int32))
+    text = print_kernel(lowered)
     assert "x + (u64)(tid / 4) * ld + tid % 4;" in text and "x_at0 += (u64)ld * 8" in text
-    x_data, out = np.arange(24 * 20, dtype=np.int32), np.zeros(96, dtype=np.int32)
-    wanted = x_data.reshape(24, 20)[:, :4]
-    for kernel in (k.build(), lower(k.build())):
-        out[:] = 0
-        simulate(kernel, {"ld": 20, "x": x_data, "y": out})
-        assert (out.reshape(24, 4) == wanted).all()
-    out[:] = 0
-    run_cuda_text(text, "k", (1,), (THREADS,), (20, x_data, out))
-    assert (out.reshape(24, 4) == wanted).all()
+    assert (found["y"].reshape(24, 4) == source.reshape(24, 20)[:, :4]).all()
 
 
 def test_a_wide_step_is_added_in_64_bits() -> None:
@@ -177,18 +188,9 @@ def test_branches_and_unrolls_around_a_loop_restart_its_places() -> None:
         with k.Else(), k.For("kt", 2) as kt:
             k.do(LDG[4], v, k.at(x, k.tid * 2 + kt * 50))
             k.do(STG[4], k.at(y, (r * 3 + kt) * 32 + k.tid), v)
-    lowered = lower(k.build())
+    lowered, _ = alike(k.build(), x=np.arange(400, dtype=np.int32), y=np.full(192, -1, dtype=np.int32))
     names = [c.var.name for c in carries(lowered)]
     assert len(names) == len(set(names)) == 4
-    outs = []
-    for kernel in (k.build(), lowered):
-        y_data = np.full(192, -1, dtype=np.int32)
-        simulate(kernel, {"x": np.arange(400, dtype=np.int32), "y": y_data})
-        outs.append(y_data)
-    np.testing.assert_array_equal(outs[0], outs[1])
-    host = np.full(192, -1, dtype=np.int32)
-    run_cuda_text(print_kernel(lowered), "k", (1,), (THREADS,), (np.arange(400, dtype=np.int32), host))
-    np.testing.assert_array_equal(host, outs[0])
 
 
 def test_names_of_places_are_not_taken_from_the_program() -> None:
@@ -209,12 +211,9 @@ def test_scopes_that_are_opened_do_not_name_a_thing_twice(opened: str) -> None:
         with k.Unroll("i", 1) if opened == "unroll" else k.If(Const(0) < Const(1)):
             to = k.let("to", k.tid + 32 * (i + 1))
             k.do(STG[4], k.at(y, to), v)
-    lowered = lower(k.build())
-    check(lowered)
+    lowered, found = alike(k.build(), y=np.arange(96, dtype=np.int32))
     assert not any(isinstance(s, Unroll) for s in walk(lowered.body))
-    y_data = np.arange(96, dtype=np.int32)
-    run_cuda_text(print_kernel(lowered), "k", (1,), (THREADS,), (y_data,))
-    assert (y_data.reshape(3, 32) == np.arange(32)).all()
+    assert (found["y"].reshape(3, 32) == np.arange(32)).all()
 
 
 def test_a_scope_of_its_own_is_kept_only_where_it_must_be() -> None:
@@ -246,27 +245,19 @@ def test_the_place_in_a_ring_stays_outside_the_swizzle() -> None:
             at = k.at(ring, k.tid // 8 + u * 4, k.tid % 8 * 8)
             k.do(LDS[16], v, MemRef(at.buffer, at.index + kt % STAGES * 2048))
             k.do(STG[16], k.at(y, (kt * 4 + u) * 32 + k.tid), v)
-    kernel = k.build()
-    lowered = lower(kernel)
+    kernel, source = k.build(), np.random.default_rng(1).integers(0, 1 << 30, 7 * 128 * 4).astype(np.int32)
+    lowered, found = alike(kernel, x=source.view(np.uint8), y=np.zeros(source.nbytes, np.uint8))
+    np.testing.assert_array_equal(found["y"].view(np.int32), source)
     hoisted = [s for s in lowered.body if isinstance(s, Let)]
     assert len(hoisted) == 1 and variables(hoisted[0].value) == {kernel.tid}
-    shared = [
-        a.index
+    places = [
+        arg
         for s in walk(lowered.body)
         if isinstance(s, Do)
-        for a in s.args
-        if isinstance(a, MemRef) and not isinstance(a.buffer, Global)
+        for arg in s.args
+        if isinstance(arg, MemRef) and not isinstance(arg.buffer, Global)
     ]
-    assert all(kernel.tid not in variables(e) for e in shared)
-    x_data = np.random.default_rng(1).integers(0, 1 << 30, (7 * 128, 4)).astype(np.int32)
-    for one in (kernel, lowered):
-        out = np.zeros_like(x_data)
-        raw = x_data.view(np.uint8).reshape(-1)
-        simulate(one, {"x": raw, "y": out.view(np.uint8).reshape(-1)})
-        np.testing.assert_array_equal(out, x_data)
-    out = np.zeros_like(x_data)
-    run_cuda_text(print_kernel(lowered), "k", (1,), (THREADS,), (x_data, out))
-    np.testing.assert_array_equal(out, x_data)
+    assert all(kernel.tid not in variables(place.index) for place in places)
 
 
 ATOMS: dict[str, Index] = {
@@ -330,8 +321,6 @@ def test_a_lower_constant_gets_a_place_of_its_own() -> None:
         for i, ahead in enumerate((8, 2, 4, 9)):
             k.do(LDG[4], v, k.at(x, k.tid + kt * 32 + ahead))
             k.do(STG[4], k.at(y, k.tid + kt * 32 + 96 * i), v)
-    lowered = lower(k.build())
+    lowered, found = alike(k.build(), x=np.arange(200, dtype=np.int32), y=np.zeros(4 * 96, dtype=np.int32))
     assert [c.var.name for c in carries(lowered)] == ["x_at0", "y_at0", "x_at1"]
-    out = np.zeros(4 * 96, dtype=np.int32)
-    simulate(lowered, {"x": np.arange(200, dtype=np.int32), "y": out})
-    assert (out.reshape(4, 96) == np.arange(96) + np.array([[8], [2], [4], [9]])).all()
+    assert (found["y"].reshape(4, 96) == np.arange(96) + np.array([[8], [2], [4], [9]])).all()
