@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.sim.hazards import Array, Clocks, GridShadow, Race, Shadow
+from layoutalg.codegen.sim.hazards import Array, Clocks, Race, Shadow
 
 WARPS = 3
 THREADS = (0, 1, 32, 33, 64)
@@ -129,11 +128,6 @@ def _many(*values: int) -> Array:
     return numpy.array(values)[:, None]
 
 
-def test_two_lanes_of_one_store_on_one_granule() -> None:
-    race = Shadow(64, 4, Clocks(1)).write(_many(0, 1, 1), _many(0, 1, 2))
-    assert race == Race(1, "thread 2 writes it in the same instruction")
-
-
 def test_wide_accesses_touch_every_granule() -> None:
     shadow = Shadow(64, 4, Clocks(2), first_byte=128)
     granules = shadow.granules(numpy.array([128, 144]), 16)
@@ -151,40 +145,3 @@ def test_a_broadcast_is_no_race_until_one_of_its_lanes_writes() -> None:
     assert race == Race(0, "lanes of warp 0 read it, with no warp or block barrier in between")
     clocks.sync_warps(numpy.array([0]))
     assert shadow.write(_many(3), _many(0)) is None
-
-
-@pytest.mark.parametrize("first", ["read", "write"])
-@pytest.mark.parametrize("second", ["read", "write"])
-def test_blocks_are_never_ordered(first: str, second: str) -> None:
-    clocks = Clocks(1)
-    shadow = GridShadow(64, 4, clocks)
-    assert getattr(shadow, first)(_many(2), _many(0)) is None
-    clocks.sync_block()
-    shadow.block = 1
-    race = getattr(shadow, second)(_many(2), _many(0))
-    if first == second == "read":
-        assert race is None
-    else:
-        did = "wrote" if first == "write" else "read"
-        assert race == Race(0, f"block 0 {did} it, and blocks are not ordered")
-
-
-def test_inside_a_block_a_global_buffer_is_ordered_by_barriers() -> None:
-    clocks = Clocks(2)
-    shadow = GridShadow(64, 4, clocks)
-    assert shadow.write(_many(2), _many(0)) is None
-    assert shadow.read(_many(2), _many(40)) is not None
-    clocks.sync_block()
-    assert shadow.read(_many(2), _many(40)) is None
-    assert shadow.write(_many(2), _many(40)) is None
-
-
-def test_several_reading_blocks_are_remembered() -> None:
-    clocks = Clocks(1)
-    shadow = GridShadow(64, 4, clocks)
-    for block in (0, 1):
-        shadow.block = block
-        assert shadow.read(_many(2), _many(0)) is None
-        clocks.sync_block()
-    race = shadow.write(_many(2), _many(0))
-    assert race == Race(0, "several blocks read it, and blocks are not ordered")

@@ -116,13 +116,6 @@ def test_a_narrow_store_ignores_poison_above_it() -> None:
         machine.store(group, out, LANE, 1, value, numpy.full((32, 1), 0x80, dtype=numpy.uint32))
 
 
-def test_a_uniform_address_is_one_for_all_lanes() -> None:
-    machine, group = Machine(1, 128), _group()
-    source = Buffer("source", Memory(numpy.arange(16, dtype=numpy.uint8)), 0, 16)
-    values, poison = machine.load(group, source, 4, 2)
-    assert (values == 0x0504).all() and poison is None
-
-
 def test_a_place_that_is_kept_is_checked_for_each_set_of_lanes() -> None:
     machine, group = Machine(1, 128), _group()
     source, offsets = Buffer("source", Memory(numpy.arange(64, dtype=numpy.uint8)), 0, 64), LANE * 4
@@ -137,19 +130,6 @@ def test_a_place_that_is_kept_is_checked_for_each_set_of_lanes() -> None:
         assert error.value.lane == 16
     assert (machine.load(group, source, 4, 4, 0)[0] == 0x07060504).all()
     assert (machine.load(group, source, 8, 4, 0)[0] == 0x0B0A0908).all()
-
-
-def test_copies_land_at_the_wait_and_not_before() -> None:
-    machine, group = Machine(1, 128), _group()
-    tile = _tile(machine, 4)
-    machine.start_copy(group, tile, LANE * 4, 4, numpy.full((32, 1), 7, dtype=numpy.uint32))
-    machine.commit_copies(group)
-    assert not machine.shared.raw.any()
-    machine.wait_copies(group, 1)
-    assert not machine.shared.raw.any()
-    machine.wait_copies(group, 0)
-    assert (machine.shared.rows(4) == 7).all()
-    assert machine.load(group, tile, LANE * 4, 4)[1] is None
 
 
 def test_each_lane_waits_for_itself() -> None:
@@ -192,23 +172,6 @@ def test_an_offset_counts_from_the_start_of_its_buffer(offset: int) -> None:
     assert machine.shared.rows(4)[offset // 4 : offset // 4 + 32, 0].tolist() == LANE.tolist()
     with pytest.raises(SimulationError, match=r"thread 31 .* writes bytes 128 to 131 of part, which has 128"):
         machine.store(group, part, LANE * 4 + 4, 4, numpy.zeros((32, 1), dtype=numpy.uint32), None)
-
-
-def test_barriers_know_their_warps() -> None:
-    machine = Machine(2, 0)
-    groups = [Group(w, Lanes.of(ALL, 32 * w), 0, []) for w in range(2)]
-    for round_ in range(3):
-        machine.arrive_block_barrier(groups[round_ % 2])
-        assert not machine.block_barrier_open(groups[round_ % 2])
-        machine.arrive_block_barrier(groups[1 - round_ % 2])
-        assert all(machine.block_barrier_open(g) for g in groups)
-
-
-def test_a_warp_barrier_ends_the_epoch_of_its_warps_alone() -> None:
-    machine = Machine(2, 0)
-    before = machine.clocks.now.copy()
-    machine.sync_warp(Group(1, Lanes.of(ALL, 32), 0, []))
-    assert (machine.clocks.now - before).tolist() == [0, 1]
 
 
 def test_an_error_speaks_of_the_thread_in_its_block() -> None:
