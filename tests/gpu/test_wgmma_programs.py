@@ -5,7 +5,6 @@ python -m pytest tests/gpu/test_wgmma_programs.py -n 0 -q
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,17 @@ import pytest
 from layoutalg import codegen as cg
 from layoutalg.arch import Major
 from layoutalg.codegen.gpu import gpu_status, to_device, to_host
-from layoutalg.codegen.program import Kernel
 from tests.tiles.warpgroups import (
+    RINGS,
     Case,
     all_pairs,
     cases,
     epilogue,
     expected,
-    multicast,
     numbers,
     one_block,
     operands,
     result,
-    ring,
     ring_operands,
     wide,
 )
@@ -44,15 +41,6 @@ def test_a_product_is_right(case: Case) -> None:
     d = to_device(result(case))
     cg.launch(one_block(case), {"a": to_device(a.stored), "b": to_device(b.stored), "d": d})
     assert (to_host(d) == expected(a, b)).all()
-
-
-RINGS: dict[str, Callable[[], Kernel]] = {
-    "2": lambda: ring(2),
-    "3": lambda: ring(3, lag=1),
-    "4": lambda: ring(4, lag=1, registers=(40, 232)),
-    "5": lambda: ring(5, lag=2),
-    "multicast": multicast,
-}
 
 
 @pytest.mark.parametrize("name", RINGS)

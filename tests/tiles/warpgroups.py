@@ -8,6 +8,7 @@ expected(case, a, b)             D as NumPy computes it; all numbers are small, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 from typing import Any, NamedTuple
@@ -345,3 +346,10 @@ def wide(major: Major = "K") -> Kernel:
     k.warpgroup_wait(0, acc)
     k.store(acc, me.partition_C(d))
     return k.build()
+
+
+RINGS: dict[str, Callable[[], Kernel]] = {
+    "2": lambda: ring(2), "3": lambda: ring(3, lag=1), "4": lambda: ring(4, lag=1, registers=(40, 232)),
+    "5": lambda: ring(5, lag=2), "multicast": multicast,
+}  # fmt: skip
+"""Rings of every depth, and of a cluster."""

@@ -14,35 +14,28 @@ from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.legality import check_wgmma_instruction
 from tests.tiles.warpgroups import Case, one_block, shared_layout
 
-BROKEN: dict[str, tuple[dict[str, Any], str]] = {
-    "wgmma.type": (
-        {"a": "f32", "b": "tf32", "accumulator": "f32", "n": 64}, "operands of f32; accepted are f16, bf16"
-    ),
-    "wgmma.type of b": (
-        {"a": "f16", "b": "bf16", "accumulator": "f32", "n": 64}, "A of f16 and B of bf16; accepted are f16"
-    ),
-    "wgmma.accumulator": (
-        {"a": "bf16", "b": "bf16", "accumulator": "f16", "n": 64}, "sums of f16 for bf16; accepted are f32"
-    ),
-    "wgmma.accumulator of integers": (
-        {"a": "s8", "b": "s8", "accumulator": "f32", "n": 64}, "sums of f32 for s8; accepted are s32"
-    ),
-    "wgmma.n": ({"a": "f16", "b": "f16", "accumulator": "f32", "n": 60}, "N is 60 for f16; accepted are 8"),
-    "wgmma.n of integers": (
-        {"a": "s8", "b": "u8", "accumulator": "s32", "n": 40}, "N is 40 for s8; accepted are 8, 16, 24, 32"
-    ),
-    "wgmma.n past the end": ({"a": "tf32", "b": "tf32", "accumulator": "f32", "n": 264}, "N is 264 for tf32"),
+Request = dict[str, Any]
+
+
+def ask(a: str, b: str, accumulator: str, n: int = 64, **more: str) -> Request:
+    return {"a": a, "b": b, "accumulator": accumulator, "n": n, **more}
+
+
+BROKEN: dict[str, tuple[Request, str]] = {
+    "wgmma.type": (ask("f32", "tf32", "f32"), "operands of f32; accepted are f16, bf16"),
+    "wgmma.type of b": (ask("f16", "bf16", "f32"), "A of f16 and B of bf16; accepted are f16"),
+    "wgmma.accumulator": (ask("bf16", "bf16", "f16"), "sums of f16 for bf16; accepted are f32"),
+    "wgmma.accumulator of integers": (ask("s8", "s8", "f32"), "sums of f32 for s8; accepted are s32"),
+    "wgmma.n": (ask("f16", "f16", "f32", 60), "N is 60 for f16; accepted are 8"),
+    "wgmma.n of integers": (ask("s8", "u8", "s32", 40), "N is 40 for s8; accepted are 8, 16, 24, 32"),
+    "wgmma.n past the end": (ask("tf32", "tf32", "f32", 264), "N is 264 for tf32"),
     "wgmma.source": (
-        {"a": "f16", "b": "f16", "accumulator": "f32", "n": 64, "a_source": "registers", "a_major": "MN"},
+        ask("f16", "f16", "f32", a_source="registers", a_major="MN"),
         "A is MN-major in registers; accepted are K-major registers",
     ),
-    "wgmma.transpose": (
-        {"a": "tf32", "b": "tf32", "accumulator": "f32", "n": 64, "b_major": "MN"}, "B of tf32 is MN-major"
-    ),
-    "wgmma.transpose of a": (
-        {"a": "e4m3", "b": "e4m3", "accumulator": "f32", "n": 64, "a_major": "MN"}, "A of e4m3 is MN-major"
-    ),
-}  # fmt: skip
+    "wgmma.transpose": (ask("tf32", "tf32", "f32", b_major="MN"), "B of tf32 is MN-major"),
+    "wgmma.transpose of a": (ask("e4m3", "e4m3", "f32", a_major="MN"), "A of e4m3 is MN-major"),
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)

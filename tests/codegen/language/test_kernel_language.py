@@ -135,12 +135,19 @@ def test_arithmetic_on_registers(name: str) -> None:
     cg.verify(elementwise(compute, element, result), reference, cases=1, tolerance=tolerance)
 
 
+def two(machine: Any, group: Any) -> Any:
+    return np.full((group.lanes, 1), 0x40000000, np.uint32)
+
+
+TWO = cg.Instr("two", (cg.out("d", 1),), "void two(u32& d) { d = 0x40000000u; }", two)
+
+
 def test_verify_draws_sizes_that_the_conditions_admit() -> None:
     k = cg.Kernel("rows", threads=32)
     m, n, ld = k.extent("m", 9), k.extent("n", 64), k.extent("ld", 96)
     y = k.tensor("y", "f32", (m, n), (ld, 1), writable=True)
     row, v = k.block(0, m), k.reg("v", 1)
-    k.do(cg.Instr("two", (cg.out("d", 1),), "void two(u32& d) { d = 0x40000000u; }", two), v)
+    k.do(TWO, v)
     with k.For("j", (n + 31) // 32) as j, k.If(k.tid + j * 32 < n):
         k.do(STG[4], y.at(row, k.tid + j * 32), v)
     kernel = k.build()
@@ -151,10 +158,6 @@ def test_verify_draws_sizes_that_the_conditions_admit() -> None:
         cg.verify(kernel, lambda m: m, sizes={"n": 64, "ld": 3})
     with pytest.raises(ArgumentTypeError, match="rows has no extents k"):
         cg.verify(kernel, lambda m: m, sizes={"k": 64})
-
-
-def two(machine: Any, group: Any) -> Any:
-    return np.full((group.lanes, 1), 0x40000000, np.uint32)
 
 
 def scaled(*, right: bool = True) -> cg.Program:
@@ -182,7 +185,7 @@ def test_verify_finds_a_write_beside_the_tensor() -> None:
     n = k.extent("n", 32, 32)
     y = k.tensor("y", "f32", (n, 2), (4, 1), writable=True)
     v = k.reg("v", 1)
-    k.do(cg.Instr("two", (cg.out("d", 1),), "void two(u32& d) { d = 0x40000000u; }", two), v)
+    k.do(TWO, v)
     with k.Unroll("i", 2) as i:
         k.do(STG[4], y.at(k.tid, i), v)
     good = k.build()
@@ -197,7 +200,7 @@ def test_verify_finds_a_race() -> None:
     k = KernelBuilder("race", 64)
     y = k.tensor("y", "f32", (64,), (1,), writable=True)
     tile, v = k.shared("tile", "f32", Layout(64)), k.reg("v", 1)
-    k.do(cg.Instr("two", (cg.out("d", 1),), "void two(u32& d) { d = 0x40000000u; }", two), v)
+    k.do(TWO, v)
     k.do(cg.STS[4], tile.at(k.tid), v)
     k.do(cg.LDS[4], v, tile.at(k.tid ^ 32))
     k.do(STG[4], y.at(k.tid), v)
@@ -323,7 +326,7 @@ def test_verify_takes_values_and_layouts_that_callers_have() -> None:
     k = cg.Kernel("apart", threads=32)
     m, v = k.extent("m", 1 << 10), k.reg("v", 1)
     y = k.tensor("y", "f32", (m, 32), (40, 1), writable=True)
-    k.do(cg.Instr("two", (cg.out("d", 1),), "void two(u32& d) { d = 0x40000000u; }", two), v)
+    k.do(TWO, v)
     k.do(STG[4], y.at(k.block(0, m), k.tid), v)
     cg.verify(k.build(), lambda m: np.full((m, 32), 2.0))
     with pytest.raises(MismatchError, match=r"the strides \(40, 1\); a contiguous array has \(32, 1\)"):

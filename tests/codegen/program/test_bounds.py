@@ -124,32 +124,21 @@ def test_what_a_branch_or_a_loop_keeps_inside_is_inside() -> None:
     check(k.build())
 
 
-def test_a_thread_that_leaves_is_named() -> None:
-    k, tile = tile_of(40)
+@pytest.mark.parametrize("what", ["thread", "block", "parameter"])
+def test_who_leaves_is_named(what: str) -> None:
+    k, tile = tile_of(40 if what == "thread" else 64)
     v = k.reg("v", 1)
-    with k.If(k.tid < 8), k.For("i", 6) as i:
-        k.do(LDS[4], v, k.at(tile, k.tid + i * 8))
-    with pytest.raises(
-        IRError, match=r"thread 0, i = 5 of block \(0, 0, 0\): bytes 160 to 163 of tile, which has 160"
-    ):
-        check(k.build())
-
-
-def test_the_last_block_may_be_the_one_that_leaves() -> None:
-    k, tile = tile_of(64)
-    v = k.reg("v", 1)
-    k.do(LDS[4], v, k.at(tile, k.tid + k.block(0, 100) // 99))
-    with pytest.raises(IRError, match=r"thread 63 of block \(99, 0, 0\): bytes 256 to 259"):
-        check(k.build())
-
-
-def test_a_parameter_that_leads_outside_is_named_with_its_value() -> None:
-    k, tile = tile_of(64)
-    v, m = k.reg("v", 1), k.param("m", 100)
-    k.do(LDS[4], v, k.at(tile, m))
-    with pytest.raises(
-        IRError, match=r"thread 0 of block \(0, 0, 0\), m = 100: bytes 400 to 403 of tile, which has 256"
-    ):
+    if what == "thread":
+        said = r"thread 0, i = 5 of block \(0, 0, 0\): bytes 160 to 163 of tile, which has 160"
+        with k.If(k.tid < 8), k.For("i", 6) as i:
+            k.do(LDS[4], v, k.at(tile, k.tid + i * 8))
+    elif what == "block":
+        said = r"thread 63 of block \(99, 0, 0\): bytes 256 to 259"
+        k.do(LDS[4], v, k.at(tile, k.tid + k.block(0, 100) // 99))
+    else:
+        said = r"thread 0 of block \(0, 0, 0\), m = 100: bytes 400 to 403 of tile, which has 256"
+        k.do(LDS[4], v, k.at(tile, k.param("m", 100)))
+    with pytest.raises(IRError, match=said):
         check(k.build())
 
 
