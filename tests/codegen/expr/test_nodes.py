@@ -7,6 +7,7 @@ import copy
 import operator
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,9 @@ def refused() -> list[tuple[Callable[[], object], type[Exception], str]]:
         (lambda: I - 1.5, ArgumentTypeError, r"1\.5 is a float"),  # type: ignore[operator]
         (lambda: expr.Var("v", 19, "let", 4, 16, 3), IRError, r"v in \[4, 19\) has no multiple of 16 plus 3"),
     ]
-    calls += [(lambda n=n: I << n, IRError, "shift amount") for n in (-1, 1.5, I)]
+    calls += [(partial(operator.lshift, I, n), IRError, "shift amount") for n in (-1, 1.5, I)]
     calls += [
-        (lambda kind=kind, d=d: kind(I, d), IRError, "division by zero")
+        (partial(kind, I, d), IRError, "division by zero")
         for d in (J, expr.Const(0), J % 2) for kind in (expr.FloorDiv, expr.Mod)
     ]  # fmt: skip
     for (extent, lo, multiple), what in {
@@ -75,7 +76,7 @@ def refused() -> list[tuple[Callable[[], object], type[Exception], str]]:
         (16, 1, 16): "no multiple of 16",
     }.items():  # fmt: skip
         said = rf"v in \[{lo}, {extent}\) has {what}"
-        calls.append((lambda e=extent, n=lo, m=multiple: expr.Var("v", e, "let", n, m), IRError, said))
+        calls.append((partial(expr.Var, "v", extent, "let", lo, multiple), IRError, said))
     return calls
 
 

@@ -9,13 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.instr import LDG, LDS, STG, STS, Instr, Operand
+from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.instr import BAR, LDG, LDS, STG, STS, Instr, Operand
 from layoutalg.codegen.instr.record import into, out
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.printing.cuda import print_kernel
+from layoutalg.codegen.program import Kernel, Unroll, printed, walk
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
+from layoutalg.kernels import FAMILIES
 from layoutalg.layout import Layout
+from tests.sequences import MATRIX_OPS
 from tests.sweeps import each
 
 
@@ -124,3 +128,24 @@ def test_loops_nest(trips: int, unrolled: int, below: int) -> None:
     run = simulate(k.build(), {"n": trips})
     assert run.executed["zero"] == (trips * unrolled,)
     assert len(seen) == run.executed["probe"][0] == min(trips, below) * unrolled
+
+
+# --- the program that is printed ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MATRIX_OPS)
+def test_its_text_is_the_kernels(name: str) -> None:
+    family = FAMILIES[name]
+    p = family.problem(70, 44, "f16")
+    for config in family.configs(p, "sm_90"):
+        kernel = family.build(p, config)
+        assert print_kernel(printed(kernel)) == to_cuda(kernel)
+        assert not any(isinstance(s, Unroll) and s.count == 1 for s in walk(printed(kernel).body))
+
+
+def test_what_check_refuses_is_not_printed() -> None:
+    k = KernelBuilder("divided", threads=64)
+    with k.If(k.tid < 7):
+        k.do(BAR)
+    with pytest.raises(IRError, match="block_sync"):
+        printed(k.build())
