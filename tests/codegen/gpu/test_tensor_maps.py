@@ -1,4 +1,4 @@
-"""Arguments and tensor maps of a launch: legal before the driver is asked, encoded as it reads them, kept by address."""
+"""Arguments and tensor maps of a launch: held to what is declared, legal before the driver is asked."""
 
 from __future__ import annotations
 
