@@ -155,3 +155,56 @@ class Frame:
         x = integers(16, 32 * self.tiles)
         y = wanted(x) if wanted else x.reshape(16, -1, 32).sum(1)
         return Program(self.k.build(), {"x": x, **more}, y)
+
+
+def scaled(mistake: str = "") -> Program:
+    """y = 2 x in tiles of 16 x 32 f32, by 64 threads: as it comes by TMA and goes by TMA.
+
+    The mistakes are those that are not an edit: of declarations, and of what is refused when it is written.
+    """
+    k = cg.Kernel("scaled", threads=64)
+    m, n = k.extent("m", multiple=16), k.extent("n", multiple=2 if mistake == "odd stride" else 32)
+    x = k.tensor("x", "f32", (m, n), (n, 1))
+    y = k.tensor("y", "f32", (m, n), (n, 1), writable=mistake != "read only")
+    place = k.grid((m, n), BOX)
+    box = (512, 32) if mistake == "large box" else BOX
+    mode = {"wide box": "64B", "swizzle": "128B"}.get(mistake, "none")
+    load, save = k.tensor_map("load", x, box, mode=mode), k.tensor_map("save", y, BOX)
+    if mistake == "misaligned":
+        k.shared("before", "f32", Layout(4))
+    shape = (8, 32) if mistake == "small tile" else BOX
+    align = 16 if mistake == "misaligned" else 128
+    tile = k.shared("tile", "f32", Layout(shape, (32, 1)), align_bytes=align)
+    out = k.shared("out", "f32", Layout(BOX, (32, 1)), align_bytes=128)
+    full, first = k.mbarrier("full"), k.thread.eq(0)
+    v, doubled = k.fragment("v", "f32", 4), k.fragment("doubled", "f32", 4)
+    if mistake == "buffer over the barrier":
+        k.shared("over", "f32", Layout(2048), over=True)
+    k.init(full)
+    if mistake == "stores before the load":
+        k.clear(v)
+        with k.If(k.thread < 8):
+            k.do(cg.STS[16], k.at(tile.buffer, 0, k.thread * 4), v)
+        k.do(cg.BAR)
+    with k.If(first):
+        k.expect(full[0], BYTES)
+        k.tma_load(load, cg.local_tile(x, box, place), tile, full[1 if mistake == "no such stage" else 0])
+    k.wait(full[0], 0, rank=1 if mistake == "remote wait" else None)
+    with k.Unroll("i", 2) as i:
+        row, column = k.thread // 8 + i * 8, k.thread % 8 * 4
+        k.do(cg.LDS[16], v, k.at(tile.buffer, row, column))
+        k.map(v + v, into=doubled)
+        k.do(cg.STS[16], k.at(out.buffer, row, column), doubled)
+    k.fence_async()
+    k.do(cg.BAR)
+    with k.If(first):
+        k.tma_store(save, out, cg.local_tile(y, BOX, place))
+        k.bulk_commit()
+        if mistake != "reuse before read":
+            k.bulk_wait(read=True)
+    if mistake == "reuse before read":
+        k.do(cg.BAR)
+        with k.If(k.thread.eq(33)):
+            k.do(cg.STS[16], k.at(out.buffer, 0, 0), v)
+    given = integers(32, 64)
+    return Program(k.build(), {"x": given, "m": 32, "n": 64}, 2 * given)

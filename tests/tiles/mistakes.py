@@ -27,8 +27,8 @@ from tests.tiles.edits import (
     twice,
     when,
 )  # fmt: skip
-from tests.tiles.frame import Frame, Program
-from tests.tiles.one_block import ring, scaled, uneven, written
+from tests.tiles.frame import Frame, Program, scaled
+from tests.tiles.one_block import ring, uneven, written
 
 Mistake = tuple[str | Edit, ...]
 """What is said, and the edits of the right program."""
@@ -69,11 +69,18 @@ def by_tid(place: Any, known: Any) -> Any:
     return map_arg(place, lambda e: substitute(e, {known["consumer_tid"]: known["tid"] % 64}))
 
 
+def one_lane_hands_back(k: Any, t: Any, full: Any, empty: Any) -> None:
+    k.wait(full[t % 2], t // 2 % 2)
+    with k.If(k.thread.eq(0)):
+        k.arrive(empty[t % 2])
+
+
 def turned(e: Any) -> Any:
     """The other parity."""
     return (e + 1) % 2
 
 
+LATE = "too late for phase 0 of full|waits for phase 2 of full.*before phase 1 is complete"
 RACE, FLIGHT = "with no barrier in between", "is in flight, and nobody has waited for it"
 STORE = "a TMA store of warp 0 read it, with no wait"
 UNFENCED = "no fence.proxy.async behind the write"
@@ -220,6 +227,25 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
         ),
         "too many warps": ("role consumer of 3 warps: 2 of the block are left", built(lambda: ring(warps=3))),
         "registers": ("setmaxnreg_dec is of whole warpgroups", built(lambda: ring(registers=(0, 40)))),
+    },
+    "a warp more waits and hands back": {
+        "it does not hand back": (LATE, drop(ARRIVE_EMPTY, 1), count("empty", 2)),
+        "one lane hands back what all wait for": (
+            LATE, built(lambda: ring(128, watch=one_lane_hands_back, arrivals=3))
+        ),
+        "it does not wait for the first phase": (
+            "waits for phase 1 of full.*before phase 0 is complete|too late for the phase before the first",
+            when("mbarrier_wait(full", lambda v: v["t"] >= 2, 1),
+        ),
+    },
+    "one_warp_announces_and_another_loads": {
+        "the load does not wait": (
+            "too late for phase|loads a box into|has all of its|the copy for full is in flight",
+            drop("mbarrier_wait(empty"),
+        ),
+    },
+    "pairs of warps meet at barriers of their own": {
+        "at one barrier": ("may meet other threads at named barrier 1", operand("named_barrier(4", 0, 1)),
     },
     "registers change hands in a pipeline": {
         "many": (

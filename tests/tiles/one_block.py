@@ -15,7 +15,7 @@ from layoutalg import Layout
 from layoutalg import codegen as cg
 from layoutalg.codegen import instr as isa
 from layoutalg.codegen.expr import as_expr
-from tests.tiles.frame import BOX, BYTES, TILES, Frame, Program, integers
+from tests.tiles.frame import BOX, BYTES, TILES, Frame, Program, integers, scaled
 from tests.tiles.simt import copy_through_shared, floats
 
 RIGHT: dict[str, Callable[[], Program]] = {}
@@ -317,6 +317,60 @@ def a_persistent_block_walks_over_many_tiles() -> Program:
     return f.program(lambda x: x.reshape(16, works, depth, 32).sum(2).swapaxes(0, 1), y=np.zeros(BOX, "f4"))
 
 
+def takes_part(k: Any, t: Any, full: Any, empty: Any) -> None:
+    """A watcher of a ring, one of those who hand a stage back."""
+    with k.If(k.thread.eq(0)):
+        k.wait(full[t % 2], t // 2 % 2)
+        k.arrive(empty[t % 2])
+
+
+RIGHT["a warp more waits and hands back"] = partial(ring, 128, watch=takes_part, arrivals=3)
+
+
+@right
+def one_warp_announces_and_another_loads() -> Program:
+    """The load waits until a stage is empty, and orders the phase that its bytes complete."""
+    f = Frame(128, 4, empty=2)
+    k = f.k
+    with k.roles() as roles:
+        with roles.role("announcer", 1), k.If(k.thread.eq(0)), k.For("t", 4) as t:
+            k.expect(f.full[0], BYTES)
+            k.wait(f.full[0], t % 2)
+        with roles.role("producer", 1), k.If(k.thread.eq(0)), k.For("t", 4) as t:
+            k.wait(f.empty[0], (t + 1) % 2)
+            f.fetch(t)
+            k.wait(f.full[0], t % 2)
+        with f.consuming(roles):
+            f.add()
+            f.release(0)
+    return f.program()
+
+
+def meetings(second: int, *, in_turn: bool) -> Program:
+    """Two pairs of warps meet, each pair by itself: at barrier 1, and at the one of the `second` pair."""
+    k = cg.Kernel("meetings", threads=128)
+    y, v = k.tensor("y", "f32", (128,), (1,), writable=True), k.fragment("v", "f32", 1)
+    with k.roles() as roles:
+        with roles.role("first", 2), k.For("t", 2):
+            k.do(isa.NAMED_BARRIER, 1, 64)
+            if in_turn:
+                k.do(cg.NAMED_ARRIVE, 2, 128)
+                k.do(isa.NAMED_BARRIER, 3, 128)
+        with roles.role("second", 2), k.For("t", 2):
+            if in_turn:
+                k.do(isa.NAMED_BARRIER, 2, 128)
+            k.do(isa.NAMED_BARRIER, second, 64)
+            if in_turn:
+                k.do(cg.NAMED_ARRIVE, 3, 128)
+    k.clear(v)
+    k.do(cg.STG[4], y.at(k.tid), v)
+    return Program(k.build(), {}, np.zeros(128, "f4"))
+
+
+RIGHT["pairs of warps meet at barriers of their own"] = partial(meetings, 4, in_turn=False)
+RIGHT["pairs of warps meet at one barrier in turn"] = partial(meetings, 1, in_turn=True)
+
+
 def handed(turns: int = 4) -> Program:
     """bar.arrive of the writers, bar.sync of the readers; a second one says that it is read."""
     k = cg.Kernel("handed", threads=128)
@@ -497,59 +551,6 @@ def loads_what_stores_wrote() -> Program:
 
 RIGHT["threads write a box that TMA stores"] = written
 RIGHT["cp.async writes a box that TMA stores"] = lambda: written(copies=True)
-
-
-def scaled(mistake: str = "") -> Program:
-    """y = 2 x in tiles of 16 x 32 f32, by 64 threads: as it comes by TMA and goes by TMA.
-
-    The mistakes are those that are not an edit: of declarations, and of what is refused when it is written.
-    """
-    k = cg.Kernel("scaled", threads=64)
-    m, n = k.extent("m", multiple=16), k.extent("n", multiple=2 if mistake == "odd stride" else 32)
-    x = k.tensor("x", "f32", (m, n), (n, 1))
-    y = k.tensor("y", "f32", (m, n), (n, 1), writable=mistake != "read only")
-    place = k.grid((m, n), BOX)
-    box = (512, 32) if mistake == "large box" else BOX
-    mode = {"wide box": "64B", "swizzle": "128B"}.get(mistake, "none")
-    load, save = k.tensor_map("load", x, box, mode=mode), k.tensor_map("save", y, BOX)
-    if mistake == "misaligned":
-        k.shared("before", "f32", Layout(4))
-    shape = (8, 32) if mistake == "small tile" else BOX
-    align = 16 if mistake == "misaligned" else 128
-    tile = k.shared("tile", "f32", Layout(shape, (32, 1)), align_bytes=align)
-    out = k.shared("out", "f32", Layout(BOX, (32, 1)), align_bytes=128)
-    full, first = k.mbarrier("full"), k.thread.eq(0)
-    v, doubled = k.fragment("v", "f32", 4), k.fragment("doubled", "f32", 4)
-    if mistake == "buffer over the barrier":
-        k.shared("over", "f32", Layout(2048), over=True)
-    k.init(full)
-    if mistake == "stores before the load":
-        k.clear(v)
-        with k.If(k.thread < 8):
-            k.do(cg.STS[16], k.at(tile.buffer, 0, k.thread * 4), v)
-        k.do(cg.BAR)
-    with k.If(first):
-        k.expect(full[0], BYTES)
-        k.tma_load(load, cg.local_tile(x, box, place), tile, full[1 if mistake == "no such stage" else 0])
-    k.wait(full[0], 0, rank=1 if mistake == "remote wait" else None)
-    with k.Unroll("i", 2) as i:
-        row, column = k.thread // 8 + i * 8, k.thread % 8 * 4
-        k.do(cg.LDS[16], v, k.at(tile.buffer, row, column))
-        k.map(v + v, into=doubled)
-        k.do(cg.STS[16], k.at(out.buffer, row, column), doubled)
-    k.fence_async()
-    k.do(cg.BAR)
-    with k.If(first):
-        k.tma_store(save, out, cg.local_tile(y, BOX, place))
-        k.bulk_commit()
-        if mistake != "reuse before read":
-            k.bulk_wait(read=True)
-    if mistake == "reuse before read":
-        k.do(cg.BAR)
-        with k.If(k.thread.eq(33)):
-            k.do(cg.STS[16], k.at(out.buffer, 0, 0), v)
-    given = integers(32, 64)
-    return Program(k.build(), {"x": given, "m": 32, "n": 64}, 2 * given)
 
 
 RIGHT["a tile is scaled"] = scaled

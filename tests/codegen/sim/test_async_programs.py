@@ -30,6 +30,6 @@ CASES = [(program, mistake) for program, mistakes in MISTAKES.items() for mistak
 @pytest.mark.parametrize(("program", "mistake"), CASES, ids=lambda x: x.replace(" ", "-"))
 def test_a_wrong_program_is_refused_in_every_schedule(program: str, mistake: str) -> None:
     said = MISTAKES[program][mistake][0]
-    for group, seed in (*SCHEDULES, ("warp", 3)):
+    for group, seed in (*SCHEDULES, *(("warp", n) for n in (3, 4, 5))):
         with pytest.raises(LayoutAlgError, match=said):  # type: ignore[arg-type]
             made(program, mistake).simulated(group, seed)
