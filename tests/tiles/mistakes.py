@@ -155,11 +155,11 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
     },
     "a ring whose turns are odd": {
         "low count": (
-            rf"loads a box into .*: thread .* read it, {RACE}|too late for phase 0 of empty\[0\]",
+            rf"loads a box into .*: thread .* read it, {RACE}|too late for phase 0",
             count("empty", 1),
         ),
         "one warp releases for two": (
-            "thread 64 read it, with no barrier in between",
+            "thread 64 read it, with no barrier in between|too late for phase 0",
             count("empty", 1), guard(ARRIVE_EMPTY, lambda v: v["consumer_tid"].eq(0)),
         ),
         "no empty wait": (
@@ -311,7 +311,7 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
     },
     "through": {
         "four warps at a barrier of two": (
-            "then has 128 of 64 threads|uninitialised shared memory|with no barrier in between",
+            f"then has 128 of 64 threads|uninitialised shared memory|{RACE}|may meet other threads",
             change("block_sync", lambda s, v: (Do(isa.NAMED_BARRIER, (1, 64)),)),
         ),
     },
