@@ -14,29 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from layoutalg.codegen.expr import (
-    Add,
-    Const,
-    Eq,
-    Expr,
-    FloorDiv,
-    Le,
-    Lt,
-    Minus,
-    Mod,
-    Mul,
-    Select,
-    Var,
-    as_expr,
-    children,
-    ctype,
-    evaluate,
-    is_predicate,
-    simplify,
-    summands,
-    to_c,
-    variables,
-)
+from layoutalg.codegen import expr
 from layoutalg.codegen.expr.ctext import TYPES, index_function
 from layoutalg.errors import IRError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
@@ -58,60 +36,62 @@ SHORT = (1, 2, 3, 5, 8, 100, 65535, 1500000000, (1 << 31) - 1)
 class Case:
     """An expression, and the values of its variables at some points."""
 
-    node: Expr
-    points: tuple[dict[Var, int], ...]
+    node: expr.Expr
+    points: tuple[dict[expr.Var, int], ...]
 
     @property
-    def names(self) -> list[Var]:
+    def names(self) -> list[expr.Var]:
         """The variables in a fixed order."""
-        return sorted(variables(self.node), key=lambda v: v.name)
+        return sorted(expr.variables(self.node), key=lambda v: v.name)
 
 
 def draw_case(rng: random.Random, points: int = 6) -> Case:
     """An expression whose every node fits into 64 bits, with points at the ends of its ranges and inside."""
-    pool: list[Expr] = [Var(name, rng.choice(EXTENTS) + 1, "let", rng.choice((0, 1))) for name in "abcd"]
-    pool += map(Const, rng.choices(NUMBERS, k=3))
+    pool: list[expr.Expr] = [
+        expr.Var(name, rng.choice(EXTENTS) + 1, "let", rng.choice((0, 1))) for name in "abcd"
+    ]
+    pool += map(expr.Const, rng.choices(NUMBERS, k=3))
     if rng.random() < 0.5:  # mostly what C holds as a signed int
-        pool = [rng.choice(pool), *map(Const, rng.choices(SHORT, k=6))]
+        pool = [rng.choice(pool), *map(expr.Const, rng.choices(SHORT, k=6))]
     while True:
         node = _draw(rng, pool, rng.choice((1, 2, 3, 3, 4)))
-        node = simplify(node) if rng.random() < 0.25 else node
+        node = expr.simplify(node) if rng.random() < 0.25 else node
         if _fits(node):
             break
-    names = sorted(variables(node), key=lambda v: v.name)
+    names = sorted(expr.variables(node), key=lambda v: v.name)
     ends = [{v: v.facts.lo for v in names}, {v: v.facts.hi for v in names}]
     drawn = [{v: _value(rng, v) for v in names} for _ in range(points - 2)]
     return Case(node, tuple(ends + drawn))
 
 
-def _value(rng: random.Random, v: Var) -> int:
+def _value(rng: random.Random, v: expr.Var) -> int:
     low, high = v.facts.lo, v.facts.hi
     near = [x for n in NUMBERS for x in (n - 1, n, n + 1) if low <= x <= high]
     return rng.choice([*near, low, high, rng.randint(low, high), rng.randint(low, high)])
 
 
-def _fits(node: Expr) -> bool:
+def _fits(node: expr.Expr) -> bool:
     return all(n.facts.hi <= MOST for n in nodes(node))
 
 
-def _draw(rng: random.Random, pool: Sequence[Expr], depth: int) -> Expr:
+def _draw(rng: random.Random, pool: Sequence[expr.Expr], depth: int) -> expr.Expr:
     """A value, or a truth value standing for one."""
     if depth == 0:
         return rng.choice(pool)
 
-    def part() -> Expr:
+    def part() -> expr.Expr:
         return _draw(rng, pool, depth - 1 if rng.random() < 0.8 else 0)
 
     kind = rng.randrange(16)
     try:
         match kind:
             case 0 | 1:
-                return Add(part(), part())
+                return expr.Add(part(), part())
             case 2 | 3:
-                return Mul(part(), part())
+                return expr.Mul(part(), part())
             case 4 | 5:
-                divisor = part() if rng.random() < 0.5 else Const(rng.choice(SHORT))
-                return (FloorDiv if kind == 4 else Mod)(part(), divisor)
+                divisor = part() if rng.random() < 0.5 else expr.Const(rng.choice(SHORT))
+                return (expr.FloorDiv if kind == 4 else expr.Mod)(part(), divisor)
             case 6:
                 return part() ^ part()
             case 7:
@@ -123,20 +103,20 @@ def _draw(rng: random.Random, pool: Sequence[Expr], depth: int) -> Expr:
             case 10:
                 return part() >> rng.choice((0, 1, 4, 16, 31, 32, 33, 63, 64, 70))
             case 11 | 12:
-                return Select(_draw_predicate(rng, pool, depth - 1), part(), part())
+                return expr.Select(_draw_predicate(rng, pool, depth - 1), part(), part())
             case 13 | 14:
-                return Minus(part(), part())
+                return expr.Minus(part(), part())
             case _:
                 return _draw_predicate(rng, pool, depth - 1)
     except IRError:  # a divisor that can be 0
         return rng.choice(pool)
 
 
-def _draw_predicate(rng: random.Random, pool: Sequence[Expr], depth: int) -> Expr:
-    compared = rng.choice((Lt, Le, Eq))(_draw(rng, pool, depth), _draw(rng, pool, depth))
+def _draw_predicate(rng: random.Random, pool: Sequence[expr.Expr], depth: int) -> expr.Expr:
+    compared = rng.choice((expr.Lt, expr.Le, expr.Eq))(_draw(rng, pool, depth), _draw(rng, pool, depth))
     if rng.random() < 0.7:
         return compared
-    other = rng.choice((Lt, Le, Eq))(_draw(rng, pool, depth), _draw(rng, pool, depth))
+    other = rng.choice((expr.Lt, expr.Le, expr.Eq))(_draw(rng, pool, depth), _draw(rng, pool, depth))
     return compared & other if rng.random() < 0.5 else compared | other
 
 
@@ -144,7 +124,7 @@ def source(cases: Sequence[Case], language: Literal["c", "c++"]) -> str:
     """A function of every case, and `all`, which calls each at its points; results are 4 words a point."""
     functions, calls, at = [], [], 0
     for n, case in enumerate(cases):
-        parameters = ", ".join(f"{ctype(v)} {v.name}" for v in case.names)
+        parameters = ", ".join(f"{expr.ctype(v)} {v.name}" for v in case.names)
         functions.append(_function(case.node, f"f{n}", parameters, language))
         for point in case.points:
             arguments = "".join(f"{point[v]}ull, " for v in case.names)
@@ -154,18 +134,18 @@ def source(cases: Sequence[Case], language: Literal["c", "c++"]) -> str:
     return "\n".join([TYPES, *functions, f"{start}void all(u64* out) {{", *calls, "}", ""])
 
 
-def _function(node: Expr, name: str, parameters: str, language: str) -> str:
+def _function(node: expr.Expr, name: str, parameters: str, language: str) -> str:
     given = f"{parameters}, " if parameters else ""
     lines = [f"static void {name}({given}u64* out) {{"]
     if language == "c++":
-        texts = dict.fromkeys(to_c(n) for n in nodes(node) if not _is_int(n))
+        texts = dict.fromkeys(expr.to_c(n) for n in nodes(node) if not _is_int(n))
         lines += [
             f'    static_assert(decltype(+({text}))(-1) > decltype(+({text}))(0), "");' for text in texts
         ]
-    text, more = to_c(node), to_c(Lt(Var("t", 1 << 63), node))
+    text, more = expr.to_c(node), expr.to_c(expr.Lt(expr.Var("t", 1 << 63), node))
     lines += [
-        f"    const {ctype(node)} value = {text};",
-        f"    const u8* const place = (const u8*)0 + {summands(node)};",
+        f"    const {expr.ctype(node)} value = {text};",
+        f"    const u8* const place = (const u8*)0 + {expr.summands(node)};",
         "    out[0] = value; out[1] = (u64)place;",
         f"    out[2] = 0; if ({text}) {{ out[2] = 1; }}",
         f"    out[3] = 0; for (u64 t = 0; {more}; ++t) {{ out[3] = t + 1; if (t > 5) break; }}",
@@ -174,26 +154,26 @@ def _function(node: Expr, name: str, parameters: str, language: str) -> str:
     return "\n".join(lines)
 
 
-def nodes(node: Expr) -> set[Expr]:
+def nodes(node: expr.Expr) -> set[expr.Expr]:
     """The expression and everything in it."""
     seen, waiting = {node}, [node]
     while waiting:
-        new = set(children(waiting.pop())) - seen
+        new = set(expr.children(waiting.pop())) - seen
         seen |= new
         waiting += new
     return seen
 
 
-def _is_int(node: Expr) -> bool:
+def _is_int(node: expr.Expr) -> bool:
     """A short literal or a truth value alone is an int of C: nothing is computed with it."""
-    return isinstance(node, Const) or is_predicate(node) or to_c(node) == "0"
+    return isinstance(node, expr.Const) or expr.is_predicate(node) or expr.to_c(node) == "0"
 
 
 def expected(case: Case) -> list[int]:
     """The results of a case at its points, in Python's integers."""
     out: list[int] = []
     for point in case.points:
-        value = int(evaluate(case.node, point))
+        value = int(expr.evaluate(case.node, point))
         out += [value, value, int(value != 0), min(value, 7)]
     return out
 
@@ -219,7 +199,7 @@ def draw_function(rng: random.Random) -> tuple[AnyLayout, str]:
     if rng.random() < 0.4:
         layout = ComposedLayout(Swizzle(rng.choice((1, 2, 3)), rng.choice((0, 1, 3)), 3), 0, layout)
     names = rng.sample(("row", "col", "z", "a", "k", "b"), len(shape))
-    crd = [Var(name, extent) for name, extent in zip(names, shape, strict=True)]
-    node = as_expr(layout(*crd))
-    node = simplify(node) if rng.random() < 0.5 else node
+    crd = [expr.Var(name, extent) for name, extent in zip(names, shape, strict=True)]
+    node = expr.as_expr(layout(*crd))
+    node = expr.simplify(node) if rng.random() < 0.5 else node
     return layout, index_function(node, "place", crd)

@@ -346,12 +346,8 @@ def norm_trial(rng: random.Random, draws: int) -> list[str]:
 
 
 TRIALS: Mapping[str, Callable[[random.Random, int], list[str]]] = {
-    "tiled_copy": partial(matrix_trial, "tiled_copy"),
-    "transpose": partial(matrix_trial, "transpose"),
-    "gemm-simt": partial(gemm_trial, "gemm-simt"),
-    "gemm-sm80": partial(gemm_trial, "gemm-sm80"),
-    "permute": permute_trial,
-    "reduce": reduce_trial,
-    "norm": norm_trial,
-}
+    "tiled_copy": partial(matrix_trial, "tiled_copy"), "transpose": partial(matrix_trial, "transpose"),
+    "gemm-simt": partial(gemm_trial, "gemm-simt"), "gemm-sm80": partial(gemm_trial, "gemm-sm80"),
+    "permute": permute_trial, "reduce": reduce_trial, "norm": norm_trial,
+}  # fmt: skip
 """A trial of each family: of a source of random numbers and how many launches, what was found wrong."""

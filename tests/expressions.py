@@ -47,13 +47,9 @@ def occurrences(node: Expr) -> int:
 
 
 SMALL_VARIABLES = (
-    Var("a", 8),
-    Var("b", 12, "unroll"),
-    Var("c", 20, "loop", 1),
-    Var("d", 40, "let", 0, 8),
-    Var("e", 7, "param", 3),
-    Var("f", 24, "let", 3, 8, 3),
-)
+    Var("a", 8), Var("b", 12, "unroll"), Var("c", 20, "loop", 1), Var("d", 40, "let", 0, 8),
+    Var("e", 7, "param", 3), Var("f", 24, "let", 3, 8, 3),
+)  # fmt: skip
 CONSTANTS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 28, 31, 32, 33, 48, 56, 63, 64, 68)
 
 

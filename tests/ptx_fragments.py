@@ -30,61 +30,47 @@ FRAGMENTS: dict[tuple[str, int], tuple[Formula, Formula, Formula]] = {
     ("m16n8k4", 32): (lambda g, t, i: (g + 8 * i, t), lambda g, t, i: (t, g), c16),
     ("m16n8k4", 64): (lambda g, t, i: (g + 8 * i, t), lambda g, t, i: (t, g), c16),
     ("m16n8k8", 16): (
-        lambda g, t, i: (g if i < 2 else g + 8, 2 * t + (i & 1)),
-        lambda g, t, i: (2 * t + i, g),
-        c16,
+        lambda g, t, i: (g if i < 2 else g + 8, 2 * t + (i & 1)), lambda g, t, i: (2 * t + i, g), c16,
     ),
     ("m16n8k8", 32): (
         lambda g, t, i: (g if i in (0, 2) else g + 8, t if i < 2 else t + 4),
-        lambda g, t, i: (t if i == 0 else t + 4, g),
-        c16,
+        lambda g, t, i: (t if i == 0 else t + 4, g), c16,
     ),
     ("m16n8k8", 64): (
         lambda g, t, i: (g if i in (0, 2) else g + 8, t if i < 2 else t + 4),
-        lambda g, t, i: (t if i == 0 else t + 4, g),
-        c16,
+        lambda g, t, i: (t if i == 0 else t + 4, g), c16,
     ),
     ("m16n8k16", 16): (
         lambda g, t, i: (g if i < 2 or 4 <= i < 6 else g + 8, 2 * t + (i & 1) + (0 if i < 4 else 8)),
-        lambda g, t, i: (2 * t + (i & 1) + (0 if i < 2 else 8), g),
-        c16,
+        lambda g, t, i: (2 * t + (i & 1) + (0 if i < 2 else 8), g), c16,
     ),
     ("m16n8k16", 64): (
         lambda g, t, i: (g if i % 2 == 0 else g + 8, 2 * i + t if i % 2 == 0 else 2 * i - 2 + t),
-        lambda g, t, i: (t + 4 * i, g),
-        c16,
+        lambda g, t, i: (t + 4 * i, g), c16,
     ),
     ("m16n8k16", 8): (
-        lambda g, t, i: (g if i < 4 else g + 8, 4 * t + (i & 3)),
-        lambda g, t, i: (4 * t + i, g),
-        c16,
+        lambda g, t, i: (g if i < 4 else g + 8, 4 * t + (i & 3)), lambda g, t, i: (4 * t + i, g), c16,
     ),
     ("m16n8k32", 8): (
         lambda g, t, i: (g if i < 4 or 8 <= i < 12 else g + 8, 4 * t + (i & 3) + (0 if i < 8 else 16)),
-        lambda g, t, i: (4 * t + (i & 3) + (0 if i < 4 else 16), g),
-        c16,
+        lambda g, t, i: (4 * t + (i & 3) + (0 if i < 4 else 16), g), c16,
     ),
     ("m16n8k32", 4): (
-        lambda g, t, i: (g if i < 8 else g + 8, 8 * t + (i & 7)),
-        lambda g, t, i: (8 * t + (i & 7), g),
-        c16,
+        lambda g, t, i: (g if i < 8 else g + 8, 8 * t + (i & 7)), lambda g, t, i: (8 * t + (i & 7), g), c16,
     ),
     ("m16n8k64", 4): (
         lambda g, t, i: (g if i < 8 or 16 <= i < 24 else g + 8, 8 * t + (i & 7) + (0 if i < 16 else 32)),
-        lambda g, t, i: (8 * t + (i & 7) + (0 if i < 8 else 32), g),
-        c16,
+        lambda g, t, i: (8 * t + (i & 7) + (0 if i < 8 else 32), g), c16,
     ),
     ("m16n8k128", 1): (
-        lambda g, t, i: (g if i < 32 else g + 8, 32 * t + (i & 31)),
-        lambda g, t, i: (32 * t + i, g),
-        c16,
+        lambda g, t, i: (g if i < 32 else g + 8, 32 * t + (i & 31)), lambda g, t, i: (32 * t + i, g), c16,
     ),
     ("m16n8k256", 1): (
         lambda g, t, i: (g if i < 32 or 64 <= i < 96 else g + 8, 32 * t + (i & 31) + (0 if i < 64 else 128)),
         lambda g, t, i: (32 * t + (i & 31) + (0 if i < 32 else 128), g),
         c16,
     ),
-}
+}  # fmt: skip
 """A, B and C by shape and bits of an element of A; complex elements are pairs of 64 bits, each its own."""
 
 

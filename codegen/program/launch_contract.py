@@ -196,7 +196,7 @@ def map_conditions(maps: Sequence[TensorMapParam]) -> Iterator[Expr]:
 def _in_chunks(kernel: Kernel) -> Iterator[str]:
     """The names of buffers that TMA stores to in rows that may end inside of 16 bytes, which it writes whole.
 
-    MEASURED on an H200: tests/codegen/test_tma_store_ends.py.
+    MEASURED on an H200: tests/codegen/sim/test_tma_store_ends.py.
     """
     calls = [s for s in walk(kernel.body) if isinstance(s, Do) and s.instr.engine == "bulk"]
     stored = dict.fromkeys(arg for s in calls for arg in s.args if isinstance(arg, TensorMapParam))

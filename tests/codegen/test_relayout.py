@@ -17,16 +17,9 @@ from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import ShapeError, SimulationError, UnknownNameError
 from layoutalg.f2 import LinearLayout
 from layoutalg.registers import Conversion, Load, Plan, Store, convert_layout
+from tests import relayouts
 from tests.fragments import conversions
 from tests.hostshim import run_cuda_text
-from tests.relayouts import (
-    as_words,
-    expected_words,
-    known_bits,
-    random_pair,
-    random_tile,
-    relayout_kernel,
-)
 from tests.sweeps import each
 
 ELEMENTS = st.sampled_from(("u8", "f16", "f32", "f64", "c128"))
@@ -35,13 +28,13 @@ ELEMENTS = st.sampled_from(("u8", "f16", "f32", "f64", "c128"))
 def run(found: Conversion, kernel: Kernel, groups: int, seed: int = 0) -> Simulation:
     """Simulate, and compare with the definition."""
     bits = found.element.bits
-    tile = random_tile(found.src, bits, seed, groups)
-    src = np.ascontiguousarray(as_words(tile, bits)).ravel()
-    expected = expected_words(found.src, found.dst, tile, bits)
+    tile = relayouts.random_tile(found.src, bits, seed, groups)
+    src = np.ascontiguousarray(relayouts.as_words(tile, bits)).ravel()
+    expected = relayouts.expected_words(found.src, found.dst, tile, bits)
     dst = np.zeros(expected.size, np.uint32)
     check(kernel)
     done = simulate(lower(kernel), {"src": src, "dst": dst}, group="warp" if seed % 2 else "block", seed=seed)
-    mask = known_bits(1 << found.places.in_bits["register"], bits)
+    mask = relayouts.known_bits(1 << found.places.in_bits["register"], bits)
     assert np.array_equal(dst.reshape(expected.shape) & mask, expected & mask)
     return done
 
@@ -76,7 +69,7 @@ def test_every_plan_of_random_layouts_is_the_definition_and_costs_what_it_says(
 ) -> None:
     found = convert_layout(*pair, element)
     for plan in (found.plan, *found.alternatives):
-        kernel = relayout_kernel(found, plan.kind, groups)
+        kernel = relayouts.relayout_kernel(found, plan.kind, groups)
         costs_what_it_says(found, plan, run(found, kernel, groups, seed), groups)
 
 
@@ -86,7 +79,7 @@ def test_every_plan_of_random_layouts_is_the_definition_and_costs_what_it_says(
 def test_inside_a_warp(pair: tuple[LinearLayout, LinearLayout], element: str) -> None:
     found = convert_layout(*pair, element)
     for plan in (found.plan, *found.alternatives):
-        costs_what_it_says(found, plan, run(found, relayout_kernel(found, plan.kind), 1), 1)
+        costs_what_it_says(found, plan, run(found, relayouts.relayout_kernel(found, plan.kind), 1), 1)
 
 
 @pytest.mark.deep(only=("0", "2", "3"))
@@ -94,25 +87,25 @@ def test_inside_a_warp(pair: tuple[LinearLayout, LinearLayout], element: str) ->
 def test_the_printed_text_does_the_same(seed: int) -> None:
     """As C++ on the host, so that operands and index code are what was simulated."""
     element = ("f64", "u8", "f16", "f32", "u8")[seed]
-    found = convert_layout(*random_pair(seed), element)
+    found = convert_layout(*relayouts.random_pair(seed), element)
     bits = found.element.bits
     for plan in (found.plan, *found.alternatives):
-        kernel = relayout_kernel(found, plan.kind)
-        tile = random_tile(found.src, bits, seed)
-        src = np.ascontiguousarray(as_words(tile, bits)).ravel()
-        expected = expected_words(found.src, found.dst, tile, bits)
+        kernel = relayouts.relayout_kernel(found, plan.kind)
+        tile = relayouts.random_tile(found.src, bits, seed)
+        src = np.ascontiguousarray(relayouts.as_words(tile, bits)).ravel()
+        expected = relayouts.expected_words(found.src, found.dst, tile, bits)
         dst = np.zeros(expected.size, np.uint32)
         run_cuda_text(to_cuda(kernel), kernel.name, (1,), (kernel.threads,), (src, dst))
-        mask = known_bits(1 << found.places.in_bits["register"], bits)
+        mask = relayouts.known_bits(1 << found.places.in_bits["register"], bits)
         assert np.array_equal(dst.reshape(expected.shape) & mask, expected & mask)
 
 
 @each("arch", ["sm_80", "sm_90a"])
 @each("seed", range(4), sample=1)
 def test_every_plan_compiles_without_spills(seed: int, arch: str) -> None:
-    found = convert_layout(*random_pair(seed), ("u8", "f16", "f32")[seed % 3], arch)
+    found = convert_layout(*relayouts.random_pair(seed), ("u8", "f16", "f32")[seed % 3], arch)
     for plan in (found.plan, *found.alternatives):
-        kernel = relayout_kernel(found, plan.kind)
+        kernel = relayouts.relayout_kernel(found, plan.kind)
         assert compile_cubin(to_cuda(kernel, arch), kernel.name, arch).spill_bytes == 0
 
 
@@ -122,7 +115,7 @@ def test_elements_of_4_bits_move_by_whole_bytes() -> None:
     dst = LinearLayout({"register": [1, 8, 2], "lane": [4, 16, 32, 64, 128]}, {"n": 256})
     found = convert_layout(src, dst, "u4")
     for plan in (found.plan, *found.alternatives):
-        costs_what_it_says(found, plan, run(found, relayout_kernel(found, plan.kind), 1), 1)
+        costs_what_it_says(found, plan, run(found, relayouts.relayout_kernel(found, plan.kind), 1), 1)
 
 
 EXCHANGE = (

@@ -20,11 +20,20 @@ import numpy as np
 
 from layoutalg import codegen as cg
 from layoutalg.codegen.gpu import to_device
-from tests.codegen.test_hopper_show import SIZES, documented, given_for
+from tests.codegen.language.test_hopper_show import SIZES, documented, given_for
 from tests.gpu.counters import BY_INSTRUCTION, Row, count_launches, table
 from tests.gpu.gemm_ladder import BY_TMA
-from tests.wgmma_programs import Case as Product
-from tests.wgmma_programs import cases, epilogue, multicast, one_block, operands, result, ring, ring_operands
+from tests.tiles.warpgroups import Case as Product
+from tests.tiles.warpgroups import (
+    cases,
+    epilogue,
+    multicast,
+    one_block,
+    operands,
+    result,
+    ring,
+    ring_operands,
+)
 
 COUNTED = {
     **{what: (BY_TMA[what], "instructions") for what in ("TMA loads", "TMA stores", "wgmma")},

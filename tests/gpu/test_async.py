@@ -1,4 +1,4 @@
-"""The documented programs for Hopper, and those with roles and multicast, launched and compared with NumPy.
+"""The documented programs for Hopper, and rings of any length, launched and compared with NumPy.
 
 python3 -m pytest tests/gpu/test_async.py
 """
@@ -13,14 +13,11 @@ import pytest
 
 from layoutalg import codegen as cg
 from layoutalg.codegen.gpu import to_device, to_host
-from tests import hopper_programs
-from tests.codegen.test_hopper_show import SIZES, documented, given_for
+from tests.codegen.language.test_hopper_show import SIZES, documented, given_for
 from tests.gpu.tools import needs_hopper
-from tests.hopper_programs import arguments, expected
+from tests.tiles import one_block
 
 pytestmark = needs_hopper
-
-RIGHT = ("scaled", "ring", "reduction", "shared_tile", "exchange", "persistent", "pushed", "handed", "uneven")
 
 TIMES = 20
 """Launches of one program: what depends on timing shows in one of many."""
@@ -45,21 +42,13 @@ def test_documented(programs: dict[str, tuple[Any, str]], name: str) -> None:
         assert np.array_equal(launched(programs[name][0], args), wanted)
 
 
-@pytest.mark.parametrize("name", RIGHT)
-def test_right_programs(name: str) -> None:
-    kernel = getattr(hopper_programs, name)()
-    for _ in range(TIMES):
-        args = arguments(name)
-        assert np.array_equal(launched(kernel, args), expected(name, args))
-
-
 @pytest.mark.parametrize("stages", [2, 3, 4, 5])
 @pytest.mark.parametrize("tiles", [1, 2, 7, 64])
 def test_ring_of_any_length(stages: int, tiles: int) -> None:
-    kernel = hopper_programs.ring(stages=stages, tiles=tiles)
-    x = np.random.default_rng(5).integers(-9, 10, (16, 32 * tiles)).astype("f4")
-    found = launched(kernel, {"x": x, "y": np.zeros((16, 32), "f4")})
-    assert np.array_equal(found, x.reshape(16, -1, 32).sum(1))
+    program = one_block.ring(stages=stages, tiles=tiles)
+    assert np.array_equal(
+        launched(program.kernel, {**program.given, "y": np.zeros((16, 32), "f4")}), program.y
+    )
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 8), (64, 64), (65, 8), (1000, 1000), (4096, 4096)])

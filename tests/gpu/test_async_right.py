@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from layoutalg.codegen.gpu import load, to_device, to_host
-from tests.async_clusters import RIGHT
 from tests.gpu.tools import needs_hopper
+from tests.tiles.clusters import RIGHT
 
 pytestmark = needs_hopper
 
@@ -19,9 +19,9 @@ pytestmark = needs_hopper
 def test_a_right_program_is_right_on_the_gpu(name: str) -> None:
     """Ten launches each: what is wrong once in a while would show as other numbers."""
     program = RIGHT[name]()
-    out = "w" if any(p.name == "w" for p in program.kernel.params) else "y"
-    kernel, arrays = load(program.kernel), {key: to_device(x) for key, x in program.given.items()}
+    kernel = load(program.kernel)
+    arrays = {key: to_device(x) if isinstance(x, np.ndarray) else x for key, x in program.given.items()}
     for _ in range(10):
-        arrays[out] = to_device(np.full(program.y.shape, np.nan, "f4"))
+        arrays[program.out] = to_device(np.full(program.y.shape, np.nan, "f4"))
         kernel(**arrays)
-        assert np.array_equal(to_host(arrays[out]), program.y)
+        assert np.array_equal(to_host(arrays[program.out]), program.y)

@@ -19,7 +19,7 @@ from layoutalg.codegen.program import Kernel, launch_sequence
 from layoutalg.dtype import dtype
 from layoutalg.errors import ResourceError, ShapeError
 from tests.gpu.tools import STATUS, needs_hopper
-from tests.tma_programs import Boxes, copy_program, ring_program
+from tests.tiles.boxes import Boxes, copy_program, ring_program
 
 pytestmark = needs_hopper
 

@@ -1,11 +1,10 @@
-"""The programs of tests/wgmma_programs.py on a Hopper GPU: results equal NumPy's, element by element.
+"""The programs of tests/tiles/warpgroups.py on a Hopper GPU: results equal NumPy's, element by element.
 
 python -m pytest tests/gpu/test_wgmma_programs.py -n 0 -q
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,9 @@ import pytest
 from layoutalg import codegen as cg
 from layoutalg.arch import Major
 from layoutalg.codegen.gpu import to_device, to_host
-from layoutalg.codegen.program import Kernel
-from tests import wgmma_programs as programs
 from tests.gpu.tools import needs_hopper
-from tests.wgmma_programs import Case, expected
+from tests.tiles import warpgroups as programs
+from tests.tiles.warpgroups import RINGS, Case, expected
 
 pytestmark = needs_hopper
 EVERY = list(dict.fromkeys([*programs.cases(), *programs.all_pairs()]))
@@ -29,12 +27,6 @@ def test_a_product_is_right(case: Case) -> None:
     d = to_device(programs.result(case))
     cg.launch(programs.one_block(case), {"a": to_device(a.stored), "b": to_device(b.stored), "d": d})
     assert (to_host(d) == expected(a, b)).all()
-
-
-RINGS: dict[str, Callable[[], Kernel]] = {
-    "2": lambda: programs.ring(2), "3": lambda: programs.ring(3, lag=1), "5": lambda: programs.ring(5, lag=2),
-    "4": lambda: programs.ring(4, lag=1, registers=(40, 232)), "multicast": programs.multicast,
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RINGS)

@@ -1,0 +1,284 @@
+"""Facts: every transfer function is sound on all small sets, and keeps what index code lives on.
+
+The definition is a set of integers.  `sharpest(values)` is the best record that describes the set,
+`members(facts)` the set a record describes.  A transfer function is sound when the results of all pairs
+are members of what it says.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from itertools import product
+from math import gcd
+from typing import NamedTuple
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from layoutalg.codegen.expr import facts as F
+from layoutalg.codegen.expr.facts import Facts, between, constant, multiple, reconcile
+from layoutalg.errors import IRError
+from tests.sweeps import each
+
+
+def contains(f: Facts, x: int) -> bool:
+    congruent = (x - f.offset) % f.stride == 0 if f.stride else x == f.offset
+    return f.lo <= x <= f.hi and congruent and f.must & ~x == 0 and x & ~f.may == 0
+
+
+def members(f: Facts) -> set[int]:
+    return {x for x in range(f.lo, f.hi + 1) if contains(f, x)}
+
+
+def sharpest(values: Iterable[int]) -> Facts:
+    ordered = sorted(values)
+    first, stride, may, must = ordered[0], 0, 0, ordered[0]
+    for x in ordered:
+        stride, may, must = gcd(stride, x - first), may | x, must & x
+    return Facts(first, ordered[-1], stride, first % stride if stride else first, may, must)
+
+
+def subsets(n: int) -> list[list[int]]:
+    return [[x for x in range(n) if chosen >> x & 1] for chosen in range(1, 1 << n)]
+
+
+SMALL = {f: members(f) for f in map(sharpest, subsets(10))}
+"""Every record that describes a set of numbers below 10 as sharply as possible, and what it admits."""
+
+
+class Operator(NamedTuple):
+    transfer: Callable[[Facts, Facts], Facts]
+    meaning: Callable[[int, int], int]
+    least_divisor: int = 0
+
+
+OPERATORS = {
+    "+": Operator(F.add, operator.add), "-": Operator(F.subtract, lambda x, y: max(x - y, 0)),
+    "*": Operator(F.mul, operator.mul), "//": Operator(F.floordiv, operator.floordiv, 1),
+    "%": Operator(F.mod, operator.mod, 1), "^": Operator(F.bitwise_xor, operator.xor),
+    "&": Operator(F.bitwise_and, operator.and_), "|": Operator(F.bitwise_or, operator.or_),
+    "<": Operator(F.less_than, operator.lt), "<=": Operator(F.less_equal, operator.le),
+    "==": Operator(F.equal, operator.eq),
+}  # fmt: skip
+
+
+@each("symbol", OPERATORS, sample=3)
+def test_a_transfer_function_admits_every_result(symbol: str) -> None:
+    transfer, meaning, least = OPERATORS[symbol]
+    for (a, xs), (b, ys) in product(SMALL.items(), repeat=2):
+        if b.lo >= least:
+            f = transfer(a, b)
+            results = {int(meaning(x, y)) for x in xs for y in ys}
+            assert results <= members(f), f"{a} {symbol} {b} gives {f}, which excludes {results - members(f)}"
+
+
+def test_a_join_admits_both() -> None:
+    for (a, xs), (b, ys) in product(SMALL.items(), repeat=2):
+        assert xs | ys <= members(F.join(a, b))
+
+
+# --- reconciling ---------------------------------------------------------------------------------------
+
+
+def raw_facts(bits: int) -> Iterable[Facts]:
+    """Every claim about numbers of so many bits, sharp or not, of which some number is a witness."""
+    top = 1 << bits
+    congruences = [(s, o) for s in range(1, top + 1) for o in range(s)] + [(0, o) for o in range(top)]
+    masks = [(may, must) for may in range(top) for must in range(top) if must & ~may == 0]
+    for lo, hi in product(range(top), repeat=2):
+        for (stride, offset), (may, must) in product(congruences, masks):
+            if lo <= hi:
+                yield Facts(lo, hi, stride, offset, may, must)
+
+
+def fields(f: Facts) -> tuple[int, int, int, int, int, int]:
+    return f.lo, f.hi, f.stride, f.offset, f.may, f.must
+
+
+def test_reconciling_loses_no_value_and_admits_no_other() -> None:
+    for raw in raw_facts(3):
+        values = members(raw)
+        if values:
+            assert members(reconcile(*fields(raw))) == values, raw
+
+
+def test_reconciling_once_is_enough() -> None:
+    for raw in raw_facts(3):
+        if members(raw):
+            f = reconcile(*fields(raw))
+            assert reconcile(*fields(f)) == f, raw
+
+
+def test_what_is_sharpest_stays() -> None:
+    for values in subsets(12):
+        f = sharpest(values)
+        assert reconcile(*fields(f)) == f
+
+
+def test_congruences_meet_across_bits() -> None:
+    assert reconcile(0, 100, 3, 0, 0b1111100, 0) == Facts(0, 96, 12, 0, 0b1111100, 0)
+    assert reconcile(0, 100, 6, 2, 127, 0b100).offset == 2  # 4 is set, so is nothing below but 2
+
+
+@each("claim", [(5, 7, 16, 0), (3, 2, 1, 0), (9, 9 + 14, 16, 8), (1, 5, 7, 0), (17, 30, 15, 1), (4, 9, 0, 3)])
+def test_a_claim_no_value_satisfies_is_refused(claim: tuple[int, int, int, int]) -> None:
+    with pytest.raises(IRError, match="no value satisfies"):
+        between(*claim)
+
+
+def test_bits_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(IRError, match="no value satisfies"):
+        reconcile(0, 15, 1, 0, 0b0111, 0b1000)
+
+
+def test_a_difference_is_exact_where_the_intervals_say_so() -> None:
+    """Then its interval and its congruence are as good as those of a sum."""
+    for (a, xs), (b, ys) in product(SMALL.items(), repeat=2):
+        if a.lo >= b.hi:
+            found, best = F.subtract(a, b), sharpest({x - y for x in xs for y in ys})
+            assert (found.lo, found.hi) == (best.lo, best.hi)
+            assert found.stride == best.stride or found.stride % gcd(a.stride, b.stride) == 0
+
+
+# --- large values: a witness must stay inside ----------------------------------------------------------
+
+
+@st.composite
+def witnessed(draw: st.DrawFn, least: int = 0) -> tuple[int, Facts]:
+    """A number and facts that hold for it, not necessarily sharp."""
+    bits = draw(st.integers(1, 40))
+    x = draw(st.integers(least, max(least, (1 << bits) - 1)))
+    lo = draw(st.integers(least, x))
+    hi = x + draw(st.integers(0, 1 << bits))
+    stride = draw(st.one_of(st.integers(1, 200), st.integers(0, bits).map(lambda n: 1 << n)))
+    may = x | draw(st.integers(0, 1 << bits))
+    must = x & draw(st.integers(0, 1 << bits))
+    return x, reconcile(lo, hi, stride, x % stride, may, must)
+
+
+@given(witnessed())
+def test_reconciling_keeps_a_large_witness(case: tuple[int, Facts]) -> None:
+    x, f = case
+    assert contains(f, x)
+
+
+@each("symbol", OPERATORS, sample=4)
+@given(a=witnessed(), b=witnessed(least=1))
+@example(a=(0, constant(0)), b=(1, constant(1)))
+def test_a_transfer_function_keeps_large_witnesses(
+    symbol: str, a: tuple[int, Facts], b: tuple[int, Facts]
+) -> None:
+    transfer, meaning, _ = OPERATORS[symbol]
+    assert contains(transfer(a[1], b[1]), int(meaning(a[0], b[0])))
+
+
+@given(a=witnessed(), b=witnessed())
+def test_a_join_keeps_large_witnesses(a: tuple[int, Facts], b: tuple[int, Facts]) -> None:
+    f = F.join(a[1], b[1])
+    assert contains(f, a[0]) and contains(f, b[0])
+
+
+# --- precision: what index code lives on ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("symbol", ["<", "<="])
+def test_an_order_is_decided_wherever_it_can_be(symbol: str) -> None:
+    transfer, meaning, _ = OPERATORS[symbol]
+    for (a, xs), (b, ys) in product(SMALL.items(), repeat=2):
+        results = {int(meaning(x, y)) for x in xs for y in ys}
+        assert members(transfer(a, b)) == results
+
+
+@pytest.mark.parametrize("symbol", ["+", "^", "&", "|"])
+def test_known_bits_are_all_that_bits_can_tell(symbol: str) -> None:
+    """Given bits alone, the result's bits are the best there are (for + this is LLVM's theorem)."""
+    transfer, meaning, _ = OPERATORS[symbol]
+    masks = [(may, must) for may in range(16) for must in range(16) if must & ~may == 0]
+    bits_only = [reconcile(0, 15, 1, 0, may, must) for may, must in masks]
+    for a, b in product(bits_only, repeat=2):
+        best = sharpest({meaning(x, y) for x in members(a) for y in members(b)})
+        got = transfer(a, b)
+        assert (got.may, got.must) == (best.may, best.must), f"{a} {symbol} {b}"
+
+
+TID, ROW = multiple(256), multiple(1 << 20)
+KNOWN = {
+    "tid % 8 * 16": (F.mul(F.mod(TID, constant(8)), constant(16)), Facts(0, 112, 16, 0, 0b1110000, 0)),
+    "tid % 8 * 16 + 128 keeps its alignment and its high bit": (
+        F.add(F.mul(F.mod(TID, constant(8)), constant(16)), constant(128)),
+        Facts(128, 240, 16, 0, 0b11110000, 0b10000000),
+    ),
+    "tid // 8 * 128 + tid % 8 * 16 has disjoint parts": (
+        F.add(
+            F.mul(F.floordiv(TID, constant(8)), constant(128)), F.mul(F.mod(TID, constant(8)), constant(16))
+        ),
+        Facts(0, 31 * 128 + 112, 16, 0, 0b111111110000, 0),
+    ),
+    "a swizzled row: (r * 128) ^ (r % 8 * 16)": (
+        F.bitwise_xor(
+            F.mul(multiple(64), constant(128)), F.mul(F.mod(multiple(64), constant(8)), constant(16))
+        ),
+        Facts(0, 8176, 16, 0, 8176, 0),
+    ),
+    "x ^ 5 of an even x below 16 is odd, and its bit 2 is unknown": (
+        F.bitwise_xor(multiple(16, 2), constant(5)),
+        Facts(1, 15, 2, 1, 15, 1),
+    ),
+    "a sum below one carry: x < 4 plus 8": (F.add(multiple(4), constant(8)), Facts(8, 11, 1, 0, 11, 8)),
+    "an odd pitch of vectors: row * 36 + 4": (
+        F.add(F.mul(ROW, constant(36)), constant(4)),
+        between(4, ((1 << 20) - 1) * 36 + 4, 36, 4),
+    ),
+    "u * 68 of u < 4 is two copies of u": (
+        F.mul(multiple(4), constant(68)),
+        Facts(0, 204, 68, 0, 0b11001100, 0),
+    ),
+    "a multiple of 48, divided by 16, is a multiple of 3": (
+        F.floordiv(F.mul(TID, constant(48)), constant(16)),
+        between(0, 765, 3),
+    ),
+    "x % 32 of x in [32, 47] is below 16": (F.mod(between(32, 47), constant(32)), Facts(0, 15, 1, 0, 15, 0)),
+    "x % 24 of a multiple of 16 is a multiple of 8": (
+        F.mod(multiple(256, 16), constant(24)),
+        Facts(0, 16, 8, 0, 24, 0),
+    ),
+    "x % n of x < n is x, n unknown": (F.mod(multiple(64, 8), between(64, 1000)), multiple(64, 8)),
+    "either 16 or 48 is 16 mod 32": (F.join(constant(16), constant(48)), Facts(16, 48, 32, 16, 48, 16)),
+    "even is never odd": (F.equal(multiple(64, 2), between(1, 63, 2, 1)), constant(0)),
+    "x ^ y of x < 5, y < 2 stays within x + y": (
+        F.bitwise_xor(multiple(5), multiple(2)),
+        Facts(0, 5, 1, 0, 7, 0),
+    ),
+    "x | 3 of a multiple of 4 is 3 mod 4": (
+        F.bitwise_or(multiple(64, 4), constant(3)),
+        Facts(3, 63, 4, 3, 63, 3),
+    ),
+    "a row from its end, 127 - x of a multiple of 16": (
+        F.subtract(constant(127), multiple(128, 16)),
+        Facts(15, 127, 16, 15, 127, 15),
+    ),
+    "a tile from its end keeps its alignment, though some may not exist": (
+        F.subtract(constant(96), multiple(128, 32)),
+        Facts(0, 96, 32, 0, 96, 0),
+    ),
+    "7 - x % 8 beside rows of 8 does not borrow": (
+        F.subtract(F.add(F.mul(ROW, constant(8)), constant(7)), multiple(8)),
+        between(0, ((1 << 20) - 1) * 8 + 7),
+    ),
+    "x - y of x <= y is 0": (F.subtract(multiple(64), constant(63)), constant(0)),
+    "x & 48 is a multiple of 16": (F.bitwise_and(TID, constant(48)), Facts(0, 48, 16, 0, 48, 0)),
+}
+
+
+@each("what", KNOWN)
+def test_a_fact_index_code_needs_is_not_lost(what: str) -> None:
+    got, wanted = KNOWN[what]
+    assert got == wanted
+
+
+def test_alignment_is_divisibility() -> None:
+    f = between(0, 1000, 48, 16)
+    assert [n for n in (1, 2, 4, 8, 16, 32, 48) if f.divisible_by(n)] == [1, 2, 4, 8, 16]
+    assert constant(0).divisible_by(64) and not constant(8).divisible_by(64)

@@ -1,0 +1,143 @@
+"""Machine code parsed and counted: a small program by hand, its other spelling, and real kernels."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from layoutalg.codegen import gpu
+from layoutalg.codegen.gpu.sass import classify, find_disassembler
+from layoutalg.errors import CompileError, UnsupportedError
+from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm.programs.sm80 import build
+from layoutalg.kernels.gemm.tiles import Sm80Config
+from tests.sweeps import each
+
+TEXT = (Path(__file__).parents[2] / "data" / "dot_sm80.sass").read_text(encoding="utf-8")
+DOT = gpu.parse_sass(TEXT)[0]
+
+
+def test_a_program_is_its_instructions_without_padding() -> None:
+    assert [f.name for f in gpu.parse_sass(TEXT)] == ["dot"]
+    assert len(DOT.instructions) == 0x380 // 16  # all before the branch to itself
+    assert [i.address for i in DOT.instructions] == list(range(0, 0x380, 16))
+    assert not [i for i in DOT.instructions if i.opcode == "NOP"]
+    for label, index in DOT.labels.items():
+        after = re.search(rf"^\{label}:\s+/\*([0-9a-f]+)\*/", TEXT, re.M)
+        if after and index < len(DOT.instructions):
+            assert DOT.instructions[index].address == int(after[1], 16)
+
+
+def test_padding_is_kept_apart() -> None:
+    code = "/*0000*/ @!PT LDS RZ, [RZ] ;\n/*0010*/ EXIT ;\n/*0020*/ NOP ;"
+    (found,) = gpu.parse_sass(f".text.k:\n{code}")
+    assert [i.opcode for i in found.instructions] == ["EXIT"]
+    assert [(i.guard, i.opcode) for i in found.padding] == [("@!PT", "LDS"), ("", "NOP")]
+
+
+def test_every_instruction_is_counted_in_one_class() -> None:
+    counts = gpu.count_classes(DOT.instructions)
+    assert sum(counts.values()) == len(DOT.instructions)
+    assert dict(counts) == {
+        "fma": 1, "float": 2, "lds": 3, "sts": 2, "ldg": 2, "stg": 1, "integer": 13, "move": 18,
+        "predicate": 5, "control": 7, "barrier": 2,
+    }  # fmt: skip
+    assert [name for name in gpu.CLASSES if name in counts] == list(counts)
+
+
+def test_the_main_loop_is_the_one_that_multiplies() -> None:
+    loop = gpu.main_loop(DOT)
+    assert (loop[0].address, loop[-1].address) == (0x100, 0x1E0)
+    assert loop[-1] == gpu.SassInstruction(0x1E0, "BRA `(.L_x_2)", "@!P3")
+    assert gpu.count_classes(loop)["fma"] == 1 and "lds" not in gpu.count_classes(loop)
+
+
+def as_cuobjdump(text: str) -> str:
+    """The same code as cuobjdump -sass prints it: no labels, addresses as targets, encodings behind."""
+    places = dict(re.findall(r"^(\.L_x_\d+):\s+/\*([0-9a-f]+)\*/", text, re.M))
+    text = re.sub(r"`\((\.L_x_\d+)\)", lambda m: "0x" + places[m[1]].lstrip("0"), text)
+    text = re.sub(r"^\.L_x_\d+:\n", "", text, flags=re.M)
+    text = re.sub(r"^\.text\.(\w+):$", r"\t\tFunction : \1", text, flags=re.M)
+    return re.sub(r";$", ";   /* 0x00000a00ff017624 */", text, flags=re.M)
+
+
+def test_both_disassemblers_are_read() -> None:
+    (other,) = gpu.parse_sass(as_cuobjdump(TEXT))
+    assert other.name == "dot" and not other.labels
+    assert gpu.count_classes(other.instructions) == gpu.count_classes(DOT.instructions)
+    assert [i.address for i in gpu.main_loop(other)] == [i.address for i in gpu.main_loop(DOT)]
+
+
+@each(
+    ("opcode", "kind"),
+    [
+        ("HMMA.16816.F32", "tensor"), ("IMMA.16832.S8.S8", "tensor"), ("HGMMA.64x128x16.F32", "tensor"),
+        ("FFMA", "fma"), ("DFMA", "fma"), ("LDSM.16.MT88.4", "ldsm"), ("LDS.128", "lds"), ("STS.64", "sts"),
+        ("LDG.E.128.CONSTANT", "ldg"), ("STG.E.128", "stg"), ("LDGSTS.E.BYPASS.128", "ldgsts"),
+        ("LDL.LU", "local"), ("IMAD.WIDE.U32", "integer"), ("IMAD.SHL.U32", "integer"), ("IMAD.MOV", "move"),
+        ("UIADD3.X", "integer"), ("ULEA", "integer"), ("UMOV", "move"), ("ULDC.64", "move"), ("S2UR", "move"),
+        ("UISETP.GE.AND", "predicate"), ("UPLOP3.LUT", "predicate"), ("BRA", "control"), ("EXIT", "control"),
+        ("BAR.SYNC.DEFER_BLOCKING", "barrier"), ("LDGDEPBAR", "barrier"), ("DEPBAR.LE", "barrier"),
+        ("TEX", "other"), ("UNKNOWN", "other"), ("F2FP.F16.F32.PACK_AB", "float"),
+    ],
+)  # fmt: skip
+def test_an_opcode_has_a_class(opcode: str, kind: str) -> None:
+    assert classify(opcode) == kind
+
+
+def test_no_opcode_has_two_classes() -> None:
+    every = [opcode for opcodes in gpu.CLASSES.values() for opcode in opcodes]
+    assert len(every) == len(set(every))
+
+
+def test_of_equal_loops_the_inner_one_is_the_main_loop() -> None:
+    lines = ["MOV R0, RZ", "IADD3 R1, R1, 0x1, RZ", "FFMA R2, R3, R4, R2", "BRA 0x20", "BRA 0x10", "EXIT"]
+    code = tuple(
+        gpu.SassInstruction(16 * n, text, "@P0" if "BRA" in text else "") for n, text in enumerate(lines)
+    )
+    assert [i.address for i in gpu.main_loop(gpu.SassFunction("k", code, {}))] == [32, 48]
+
+
+def test_a_forward_branch_is_no_loop() -> None:
+    code = (
+        gpu.SassInstruction(0, "FFMA R2, R3, R4, R2"),
+        gpu.SassInstruction(16, "BRA 0x20"),
+        gpu.SassInstruction(32, "EXIT"),
+    )
+    assert gpu.main_loop(gpu.SassFunction("k", code, {})) == ()
+
+
+# --- with a disassembler -------------------------------------------------------------------------------
+
+
+@pytest.mark.deep
+def test_a_tensor_core_kernel_has_the_main_loop_that_its_program_says() -> None:
+    """64 x 32 warp tiles of 32 of k: 64 mma, 6 ldmatrix a step of 16, copies of 2 x 4 vectors a thread."""
+    kernel = build(gemm_problem(1024, 1024, 1024), Sm80Config(128, 64, 32, 2, 2, 4))
+    cubin = gpu.compile_cubin(gpu.to_cuda(kernel, "sm_80"), kernel.name, "sm_80")
+    (function,) = gpu.parse_sass(gpu.disassemble(cubin.image))
+    counts = gpu.count_classes(gpu.main_loop(function))
+    assert (counts["tensor"], counts["ldsm"], counts["ldgsts"]) == (32, 12, 6)
+    assert "local" not in gpu.count_classes(function.instructions)
+    assert "other" not in gpu.count_classes(function.instructions)
+
+
+def test_what_is_no_image_is_refused() -> None:
+    with pytest.raises(CompileError, match="refused the image"):
+        gpu.disassemble(b"this is no cubin")
+
+
+def test_a_disassembler_on_the_path_does_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu.sass, "find_spec", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if name == "cuobjdump" else None)
+    assert find_disassembler() == ("/bin/cuobjdump", "-sass")
+
+
+def test_without_a_disassembler_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu.sass, "find_spec", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'layoutalg\[sass\]'"):
+        gpu.disassemble(b"")

@@ -1,0 +1,188 @@
+"""Arguments and tensor maps of a launch: held to what is declared, legal before the driver is asked."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from layoutalg.arch import SWIZZLE_MODES, TensorMap
+from layoutalg.codegen.expr import Var
+from layoutalg.codegen.gpu import MapImages, encode_tensor_map, tensor_maps
+from layoutalg.codegen.gpu.arguments import Packed, check_aligned, launch_grid, pointer_address
+from layoutalg.codegen.gpu.driver import MAP_BYTES, encode_tiled
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import check_argument
+from layoutalg.dtype import dtype
+from layoutalg.errors import (
+    AlignmentError,
+    ArgumentTypeError,
+    LayoutAlgError,
+    ResourceError,
+    ShapeError,
+    UnsupportedError,
+)
+from layoutalg.legality import check_tensor_map
+from layoutalg.testing import compile_shared
+from tests.codegen.gpu.test_driver import include_folder
+
+TILED = TensorMap(dtype("bf16"), (100, 7, 3), (208, 1456), (64, 8, 2), (1, 2, 1), mode=SWIZZLE_MODES["128B"])
+
+ENCODE = """
+#include <cuda.h>
+typedef unsigned long long u64;
+extern "C" int cuTensorMapEncodeTiled_(CUtensorMap* map, CUtensorMapDataType element, cuuint32_t rank,
+    void* start, const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+    const cuuint32_t* steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+    CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+    u64* out = reinterpret_cast<u64*>(map);
+    if ((u64)map % alignof(CUtensorMap) || 64 > alignof(CUtensorMap) || sizeof(CUtensorMap) != 128) return 3;
+    for (int i = 0; i < 16; ++i) out[i] = 0;
+    out[0] = element | rank << 8 | interleave << 16 | swizzle << 20 | promotion << 24 | fill << 28;
+    out[1] = (u64)start;
+    for (cuuint32_t i = 0; i < rank; ++i) out[2 + i] = dims[i];
+    for (cuuint32_t i = 0; i + 1 < rank; ++i) out[7 + i] = strides[i];
+    for (cuuint32_t i = 0; i < rank; ++i) out[11 + i] = box[i] | (u64)steps[i] << 32;
+    return 0;
+}
+"""
+"""A driver whose images say what it was given, with the parameters that cuda.h declares."""
+
+
+def named(status: int, name: Any) -> int:
+    """cuGetErrorName, of a driver that knows one error."""
+    ctypes.cast(name, ctypes.POINTER(ctypes.c_char_p))[0] = b"CUDA_ERROR_INVALID_VALUE"
+    return 0
+
+
+def test_the_driver_reads_what_the_record_says() -> None:
+    library = compile_shared(ENCODE, flags=["-I", include_folder()])
+    driver = SimpleNamespace(cuTensorMapEncodeTiled=library.cuTensorMapEncodeTiled_)
+    for m, address in ((TILED, 1 << 20), (TensorMap(dtype("u8"), (64,), (), (64,), (1,)), 4096)):
+        status, image = encode_tiled(m, address, driver)
+        words = memoryview(image).cast("Q")
+        kind = {"bf16": 9, "u8": 0}[m.element.name]
+        assert (status, len(image)) == (0, MAP_BYTES)
+        assert words[0] == kind | m.rank << 8 | m.mode.tensor_map_code << 20 and words[1] == address
+        assert tuple(words[2 : 2 + m.rank]) == m.dims and tuple(words[7 : 6 + m.rank]) == m.strides_bytes
+        assert tuple(w & 0xFFFFFFFF for w in words[11 : 11 + m.rank]) == m.box
+        assert tuple(w >> 32 for w in words[11 : 11 + m.rank]) == m.element_strides
+
+
+def test_what_is_illegal_is_refused_before_the_driver_is_asked() -> None:
+    asked: list[int] = []
+    driver = SimpleNamespace(cuTensorMapEncodeTiled=lambda *_: asked.append(1))
+    with pytest.raises(AlignmentError, match=r"tma\.stride: .* 200 bytes; .*; nearest: 208 bytes"):
+        encode_tensor_map(replace(TILED, strides_bytes=(200, 1456)), 1 << 20, library=driver)
+    with pytest.raises(ShapeError, match=r"tma\.box_side: .*; nearest: 2 boxes of 256"):
+        encode_tensor_map(replace(TILED, box=(64, 400, 1)), 1 << 20, library=driver)
+    with pytest.raises(AlignmentError, match=r"tma\.global_base: .* 8 bytes; .*; nearest: 16 bytes"):
+        encode_tensor_map(TILED, (1 << 20) + 8, library=driver)
+    with pytest.raises(UnsupportedError, match="sm_80 has no TMA; sm_90 and later have"):
+        encode_tensor_map(TILED, 1 << 20, arch="A100", library=driver)
+    assert not asked
+
+
+def test_a_map_is_legal_from_its_least_alignment_on() -> None:
+    """Closed form beside the rules, asked of each alignment."""
+    shape, strides, box = (32, 7, 3, 2), (32, 224, 672), (16, 7, 1, 1)
+    interleaved = TensorMap(dtype("u8"), shape, strides, box, (1,) * 4, 32, SWIZZLE_MODES["32B"])
+    wrong = replace(TILED, strides_bytes=(200, 1456))
+    for tensor_map, least in ((TILED, 16), (interleaved, 32), (wrong, 512)):
+        for alignment in (2, 8, 16, 32, 64, 256):
+            legal = not check_tensor_map(tensor_map, global_alignment_bytes=alignment).violations
+            assert legal == (alignment >= least)
+            if legal:
+                tensor_maps.require_legal(tensor_map, alignment)
+            else:
+                with pytest.raises(LayoutAlgError):
+                    tensor_maps.require_legal(tensor_map, alignment)
+
+
+def test_what_the_driver_alone_refuses_has_its_name_for_it() -> None:
+    driver = SimpleNamespace(cuTensorMapEncodeTiled=lambda *_: 1, cuGetErrorName=named)
+    with pytest.raises(UnsupportedError, match=r"0x100000: CUDA_ERROR_INVALID_VALUE \(1\)"):
+        encode_tensor_map(TILED, 1 << 20, library=driver)
+    with pytest.raises(UnsupportedError, match="this driver encodes no tensor maps: CUDA 12"):
+        encode_tensor_map(TILED, 1 << 20, library=SimpleNamespace())
+
+
+def test_images_are_kept_by_address_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def encode(m: TensorMap, address: int, library: Any = None) -> tuple[int, bytes]:
+        asked.append(address)
+        return 0, address.to_bytes(MAP_BYTES, "little")
+
+    monkeypatch.setattr(tensor_maps, "encode_tiled", encode)
+    monkeypatch.setattr(tensor_maps, "MOST_IMAGES", 3)
+    images = MapImages(TILED)
+    for address in (1 << 10, 2 << 10, 1 << 10, 3 << 10, 4 << 10, 4 << 10, 1 << 10):
+        assert int.from_bytes(images.at(address), "little") == address
+        assert len(images) <= 3
+    assert asked == [1 << 10, 2 << 10, 3 << 10, 4 << 10, 1 << 10]
+
+
+# --- arguments of a launch ----------------------------------------------------------------------------
+
+
+def array(address: int, typestr: str = "<f4") -> Any:
+    return SimpleNamespace(__cuda_array_interface__={"data": (address, False), "typestr": typestr})
+
+
+def test_integers_are_held_to_their_range_and_multiple() -> None:
+    extent = Var("n", 65, "param", 8, 8)
+    for value in (8, 64):
+        check_argument(extent, value)
+    for value in (0, 4, 12, 72, -8):
+        with pytest.raises(ShapeError, match=f"n = {value}: this kernel was built for 8 <= n <= 64, mult"):
+            check_argument(extent, value)
+    for wrong in (8.0, True, "8", None):
+        with pytest.raises(ArgumentTypeError, match="an int is needed"):
+            check_argument(extent, wrong)
+
+
+def test_pointers_are_arrays_of_the_width_and_alignment_that_the_kernel_moves() -> None:
+    src = KernelBuilder("copy", threads=32).pointer("src", 4, align_bytes=16)
+    assert pointer_address(src, array(64)) == 64
+    with pytest.raises(AlignmentError, match="src starts at 0x44"):
+        pointer_address(src, array(68))
+    with pytest.raises(ArgumentTypeError, match="elements of 8 bytes"):
+        pointer_address(src, array(64, "<f8"))
+    with pytest.raises(ArgumentTypeError, match="src is a list"):
+        pointer_address(src, [1.0])
+    with pytest.raises(ArgumentTypeError, match="src holds >f4: elements in the machine's byte order"):
+        pointer_address(src, array(64, ">f4"))
+    check_aligned("src", 8, 24)
+    with pytest.raises(AlignmentError):
+        check_aligned("src", 16, 24)
+
+
+def test_what_a_kernel_writes_is_not_read_only() -> None:
+    k = KernelBuilder("copy", threads=32)
+    src, dst = k.pointer("src", 4), k.pointer("dst", 4, writable=True)
+    fixed = SimpleNamespace(__cuda_array_interface__={"data": (64, True), "typestr": "<f4"})
+    assert pointer_address(src, fixed) == 64
+    with pytest.raises(ArgumentTypeError, match="dst is read-only, and the kernel writes it"):
+        pointer_address(dst, fixed)
+
+
+def test_the_grid_stays_within_what_a_launch_may_have() -> None:
+    k = KernelBuilder("many", threads=32)
+    n = k.param("n", 1 << 20)
+    k.block(0, (n + 31) // 32)
+    k.block(1, n)
+    kernel = k.build()
+    assert launch_grid(kernel, {"n": 65535}) == (2048, 65535, 1)
+    with pytest.raises(ResourceError, match="blocks along y of many: 65536 asked, the limit is 65535"):
+        launch_grid(kernel, {"n": 65536})
+
+
+def test_packed_values_are_where_the_driver_looks_for_them() -> None:
+    packed = Packed(3)
+    packed.values[:] = (1 << 40, 7, 0)
+    table = ctypes.cast(packed.pointers, ctypes.POINTER(ctypes.POINTER(ctypes.c_uint64)))
+    assert [table[i].contents.value for i in range(3)] == [1 << 40, 7, 0]

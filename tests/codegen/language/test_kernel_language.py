@@ -1,0 +1,388 @@
+"""The kernel language: the documented kernels, their length and machine code; verify finds what is wrong."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg import codegen as cg
+from layoutalg.atoms import make_tiled_copy
+from layoutalg.codegen.gpu import count_classes, disassemble, gpu_status, main_loop, parse_sass, version
+from layoutalg.codegen.instr import STG
+from layoutalg.codegen.language import KernelBuilder, words
+from layoutalg.codegen.language.sizes import draw_sizes
+from layoutalg.codegen.program import Let, walk
+from layoutalg.errors import (
+    ArgumentTypeError,
+    IRError,
+    LayoutAlgError,
+    MismatchError,
+    ShapeError,
+    SimulationError,
+    UndecidedError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from layoutalg.layout import Layout
+from tests.documents import ROOT, blocks
+from tests.sweeps import each
+
+MOST_LINES = {"scaled_transpose": 20, "softmax": 45, "gemm": 50, "gemm_bias_gelu": 55, "rotary_pairs": 50}
+COPY = make_tiled_copy("UniversalCopy<uint128_t>", "f32", Layout(128), Layout(4))
+
+
+def documented() -> dict[str, tuple[str, Any]]:
+    """The programs of the document and their texts, by name."""
+    found: dict[str, Any] = {}
+    for language, text in blocks(ROOT / "docs" / "kernel_language.md"):
+        if language == "python":
+            names: dict[str, Any] = {"__name__": "document"}
+            exec(compile(text, "document", "exec"), names)
+            found |= {x.name: (text, x) for x in names.values() if isinstance(x, cg.Program)}
+    return found
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, tuple[str, Any]]:
+    return documented()
+
+
+@pytest.mark.deep
+def test_the_documented_kernels_are_short(kernels: dict[str, tuple[str, Any]]) -> None:
+    for name, most in MOST_LINES.items():
+        text = kernels[name][0].partition("k.build()")[0]
+        lines = [x for x in text.splitlines() if x.strip() and not x.startswith(("import ", "from "))]
+        assert len(lines) <= most, name
+
+
+def test_no_documented_kernel_has_a_name_that_is_not_used(kernels: dict[str, tuple[str, Any]]) -> None:
+    for _, kernel in kernels.values():
+        text = cg.to_cuda(kernel).split("end of device helpers")[1]
+        for s in walk(kernel.body):
+            if isinstance(s, Let):
+                assert text.count(s.var.name) > 1, s
+
+
+@pytest.mark.deep
+def test_machine_code_of_the_documented_kernels(kernels: dict[str, tuple[str, Any]]) -> None:
+    try:
+        version()
+    except LayoutAlgError:
+        pytest.skip("NVRTC is not installed")
+    for name, (_, kernel) in kernels.items():
+        cubin = cg.compile(kernel)
+        assert cubin.spill_bytes == 0, name
+        (function,) = parse_sass(disassemble(cubin.image))
+        if name == "gemm":
+            loop = main_loop(function)
+            assert len(loop) <= 225 and count_classes(loop)["integer"] <= 43
+            assert {c: count_classes(loop)[c] for c in ("tensor", "ldsm", "ldgsts")} == {
+                "tensor": 128, "ldsm": 32, "ldgsts": 12,
+            }  # fmt: skip
+
+
+def test_every_name_of_the_face_is_there() -> None:
+    for name in cg.__all__:
+        assert getattr(cg, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        cg.nothing  # noqa: B018
+
+
+def elementwise(
+    compute: Callable[[Any, Any, Any], Any], element: str = "f32", result: str = "f32"
+) -> cg.Program:
+    """y = compute(x, x2, alpha) for whole blocks."""
+    k = cg.Kernel("elementwise", threads=128)
+    n, alpha = k.extent("n", 1 << 16, 1024), k.scalar("alpha", "s32" if element == "s32" else "f32")
+    per = 128 // (8 * {"f32": 4, "s32": 4, "f16": 2}[element])
+    copy = make_tiled_copy("UniversalCopy<uint128_t>", element, Layout(128), Layout(per))
+    tile, me = (128 * per,), k.get_slice(copy)
+    block = k.grid((n,), tile)
+    x, z = k.tensor("x", element, (n,), (1,)), k.tensor("z", element, (n,), (1,))
+    y = k.tensor("y", result, (n,), (1,), writable=True)
+    v, w = (k.load(me.partition_S(cg.local_tile(t, tile, block))) for t in (x, z))
+    bits = {"f32": 32, "s32": 32, "f16": 16}[result] * per
+    atom = "UniversalCopy<uint64_t>" if bits == 64 else "UniversalCopy<uint128_t>"
+    back = make_tiled_copy(atom, result, Layout(128), Layout(per))
+    k.store(compute(v, w, alpha), k.get_slice(back).partition_D(cg.local_tile(y, tile, block)))
+    return k.build()
+
+
+COMPUTED: dict[str, tuple[Callable[[Any, Any, Any], Any], Callable[..., Any], str, str, float]] = {
+    "operators": (lambda v, w, a: (v - w) * a + 1 - v * 2, lambda x, z, alpha: (x - z) * alpha + 1 - x * 2,
+                  "f32", "f32", 0),
+    "reversed": (lambda v, w, a: 2 - (1 + v) * -w, lambda x, z: 2 - (1 + x) * -z, "f32", "f32", 0),
+    "division": (lambda v, w, a: v / 4 + 1 / (w * w + 1), lambda x, z: x / 4 + 1 / (z * z + 1),
+                 "f32", "f32", 1e-6),
+    "extremes": (lambda v, w, a: cg.maximum(cg.minimum(v, w), 0),
+                 lambda x, z: np.maximum(np.minimum(x, z), 0), "f32", "f32", 0),
+    "functions": (lambda v, w, a: cg.exp(-cg.sqrt(v * v)) + cg.tanh(w),
+                  lambda x, z: np.exp(-np.abs(x)) + np.tanh(z), "f32", "f32", 1e-6),
+    "halves": (lambda v, w, a: v * a + w, lambda x, z, alpha: x.astype("f4") * alpha + z, "f16", "f32", 0),
+    "a cast": (lambda v, w, a: (v + w).to("f16"), lambda x, z: x + z, "f32", "f16", 0),
+    "integers": (lambda v, w, a: cg.maximum(v * a + w, 3) - 1,
+                 lambda x, z, alpha: np.maximum(x * alpha + z, 3) - 1, "s32", "s32", 0),
+}  # fmt: skip
+
+
+@each("name", list(COMPUTED))
+def test_arithmetic_on_registers(name: str) -> None:
+    compute, reference, element, result, tolerance = COMPUTED[name]
+    cg.verify(elementwise(compute, element, result), reference, cases=1, tolerance=tolerance)
+
+
+def two(machine: Any, group: Any) -> Any:
+    return np.full((group.lanes, 1), 0x40000000, np.uint32)
+
+
+TWO = cg.Instr("two", (cg.out("d", 1),), "void two(u32& d) { d = 0x40000000u; }", two)
+
+
+def test_verify_draws_sizes_that_the_conditions_admit() -> None:
+    k = cg.Kernel("rows", threads=32)
+    m, n, ld = k.extent("m", 9), k.extent("n", 64), k.extent("ld", 96)
+    y = k.tensor("y", "f32", (m, n), (ld, 1), writable=True)
+    row, v = k.block(0, m), k.reg("v", 1)
+    k.do(TWO, v)
+    with k.For("j", (n + 31) // 32) as j, k.If(k.tid + j * 32 < n):
+        k.do(STG[4], y.at(row, k.tid + j * 32), v)
+    kernel = k.build()
+    for sizes in cg.verify(kernel, lambda m, n: np.full((m, n), 2.0)):
+        assert sizes["n"] <= sizes["ld"] and sizes["m"] <= 9
+    assert cg.verify(kernel, lambda m, n: np.full((m, n), 2.0), sizes={"m": 2}, cases=2)[1]["m"] == 2
+    with pytest.raises(UndecidedError, match="draws of the sizes of rows miss n <= ld"):
+        cg.verify(kernel, lambda m: m, sizes={"n": 64, "ld": 3})
+    with pytest.raises(ArgumentTypeError, match="rows has no extents k"):
+        cg.verify(kernel, lambda m: m, sizes={"k": 64})
+
+
+def scaled(*, right: bool = True) -> cg.Program:
+    k = cg.Kernel("scaled", threads=128)
+    n, alpha = k.extent("n", multiple=4), k.scalar("alpha", "f32")
+    x, y = k.tensor("x", "f32", (n,), (1,)), k.tensor("y", "f32", (n,), (1,), writable=True)
+    block, me = k.grid((n,), (512,)), k.get_slice(COPY)
+    s = me.partition_S(cg.local_tile(x, (512,), block))
+    d = me.partition_D(cg.local_tile(y, (512,), block))
+    v = k.load(s, where=s.inside)
+    k.store(v * alpha if right else v, d, where=d.inside)
+    return k.build()
+
+
+def test_verify_finds_a_wrong_value_and_says_where() -> None:
+    cg.verify(scaled(), lambda x, alpha: alpha * x)
+    with pytest.raises(
+        MismatchError, match=r"y of scaled with n = .*, alpha = .* at \(\d+,\), where the reference"
+    ):
+        cg.verify(scaled(right=False), lambda x, alpha: alpha * x)
+
+
+def test_verify_finds_a_write_beside_the_tensor() -> None:
+    k = cg.Kernel("beside", threads=32)
+    n = k.extent("n", 32, 32)
+    y = k.tensor("y", "f32", (n, 2), (4, 1), writable=True)
+    v = k.reg("v", 1)
+    k.do(TWO, v)
+    with k.Unroll("i", 2) as i:
+        k.do(STG[4], y.at(k.tid, i), v)
+    good = k.build()
+    cg.verify(good, lambda n: np.full((n, 2), 2.0), cases=1)
+    with k.If(k.tid < 31):
+        k.do(STG[4], cg.MemRef(y.buffer, k.tid * 4 + 2), v)
+    with pytest.raises(MismatchError, match="beside with n = 32 writes beside y: element 2 of its memory"):
+        cg.verify(k.build(), lambda n: np.full((n, 2), 2.0), cases=1)
+
+
+def test_verify_finds_a_race() -> None:
+    k = KernelBuilder("race", 64)
+    y = k.tensor("y", "f32", (64,), (1,), writable=True)
+    tile, v = k.shared("tile", "f32", Layout(64)), k.reg("v", 1)
+    k.do(TWO, v)
+    k.do(cg.STS[4], tile.at(k.tid), v)
+    k.do(cg.LDS[4], v, tile.at(k.tid ^ 32))
+    k.do(STG[4], y.at(k.tid), v)
+    with pytest.raises(SimulationError):
+        cg.verify(k.build(), lambda: np.full(64, 2.0))
+
+
+REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "pointer": (lambda: cg.verify(raw(), lambda: 1), ArgumentTypeError, "raw reads or writes p as a tensor"),
+    "reference": (lambda: cg.verify(scaled(), lambda z: z), ArgumentTypeError, "of scaled asks for z"),
+    "shape": (lambda: cg.verify(scaled(), lambda x: x[:1]), MismatchError, "has the shape"),
+    "names": (lambda: cg.verify(scaled(), lambda x: {"x": x}), ArgumentTypeError, "scaled writes y; got x"),
+    "number": (lambda: words(scaled(), {"alpha": "1"}), ArgumentTypeError, "alpha of scaled is '1'; a"),
+    "scalar": (lambda: empty().scalar("a", "f64"), UnsupportedError, "a of f64: f32 and s32 are accepted"),
+    "text": (lambda: value() + "x", ArgumentTypeError, "'x' is a str; registers, scalars of the kernel or"),
+    "nothing": (lambda: empty().map(cg.exp(1.0)), ArgumentTypeError, "no registers in it"),
+    "sizes": (lambda: sums(4, 8), ShapeError, "has 4 elements, and .* has 8"),
+    "lanes": (lambda: reduced(lanes=3), UnsupportedError, "sum over 3 lanes: a power of two up to 32"),
+    "type": (lambda: reduced(element="f16"), UnsupportedError, "sum of f16: sum and max of f32"),
+    "into": (lambda: sums(4, 4, into="f16"), ShapeError, "4 of f32 are needed"),
+    "address": (
+        lambda: gathered(), ArgumentTypeError, r"x at v.*: registers do not address memory; blocks, threads"
+    ),
+    "corners": (
+        lambda: stored_one_by_one(), UnsupportedError, r"4 lie next to each other; load .* values=4\)"
+    ),
+    "words": (lambda: into_pairs(), UnsupportedError, "1 of its operands lie side by side, and a register h"),
+    "grid": (lambda: empty().grid((4, 4), (2,)), ShapeError, "2 extents and tiles of 1 modes"),
+}  # fmt: skip
+
+
+@each("name", list(REFUSED))
+def test_refused(name: str) -> None:
+    build, kind, message = REFUSED[name]
+    with pytest.raises(kind, match=message):
+        build()
+
+
+def gathered() -> object:
+    k = empty()
+    return k.tensor("x", "f32", (32,), (1,)).at(k.fragment("v", "s32", (1,)))
+
+
+def stored_one_by_one() -> None:
+    k = empty()
+    y = k.tensor("y", "f16", (128,), (1,), writable=True)
+    copy = make_tiled_copy("UniversalCopy<uint64_t>", "f16", Layout(32), Layout(4))
+    held = k.fragment("v", "f32", (4,), values=1)
+    k.store(held.to("f16"), k.get_slice(copy).partition_D(y))
+
+
+def into_pairs() -> object:
+    k = empty()
+    return k.map(k.fragment("v", "f32", (4,), values=1).to("f16"), into=k.fragment("h", "f16", (4,)))
+
+
+def empty() -> cg.Kernel:
+    return cg.Kernel("k", threads=32)
+
+
+def raw() -> cg.Program:
+    k = cg.Kernel("raw", threads=32)
+    k.pointer("p", 4, writable=True)
+    return k.build()
+
+
+def value() -> Any:
+    return empty().fragment("v", "f32", (4,)) * 2
+
+
+def sums(a: int, b: int, into: str = "") -> object:
+    k = empty()
+    held = k.fragment("h", into, (a,)) if into else None
+    return k.map(k.fragment("v", "f32", (a,)) + k.fragment("w", "f32", (b,)), into=held)
+
+
+def reduced(lanes: int = 32, element: str = "f32") -> object:
+    k = empty()
+    return k.reduce("sum", k.fragment("v", element, (4,)), lanes=lanes)
+
+
+def test_numbers_become_the_words_of_their_type() -> None:
+    assert words(scaled(), {"alpha": 1, "n": 4}) == {"alpha": 0x3F800000, "n": 4}
+    assert words(scaled(), {"alpha": np.float32(-0.5)})["alpha"] == 0xBF000000
+
+
+def test_launch_without_a_gpu() -> None:
+    if gpu_status().available:
+        pytest.skip("there is a GPU")
+    with pytest.raises(UnsupportedError):
+        cg.launch(scaled(), {"n": 4, "alpha": 1.0, "x": np.zeros(4, "f4"), "y": np.zeros(4, "f4")})
+
+
+def test_verify_by_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays go to the GPU and come back; here the simulator stands for it."""
+    from layoutalg.codegen.language import verification
+
+    def launched(kernel: cg.Program, args: Any) -> None:
+        seen.append(kernel.name)
+        cg.simulate(kernel, args)
+
+    seen: list[str] = []
+    for name, instead in {"to_device": np.copy, "to_host": np.copy, "launch": launched}.items():
+        monkeypatch.setattr(verification, name, instead)
+    assert len(cg.verify(scaled(), lambda x, alpha: alpha * x, target="gpu")) == 3 == len(seen)
+    with pytest.raises(MismatchError, match="where the reference has"):
+        cg.verify(scaled(right=False), lambda x, alpha: alpha * x, target="gpu")
+    with pytest.raises(UnknownNameError, match="target"):
+        cg.verify(scaled(), lambda x: x, target="moon")  # type: ignore[arg-type]
+
+
+def test_verify_takes_values_and_layouts_that_callers_have() -> None:
+    seen: list[Any] = []
+
+    def reference(x: Any, alpha: float) -> Any:
+        seen.append((x.min(), x.max(), alpha))
+        return alpha * x
+
+    ones: dict[str, Any] = {"x": lambda numbers, shape: np.arange(shape[0]) % 3, "alpha": (7, 7)}
+    cg.verify(scaled(), reference, values=ones, contiguous=("x", "y"), cases=1)
+    cg.verify(scaled(), reference, values={"x": (100, 102)}, cases=1)
+    assert seen[0] == (0, 2, 7) and 100 <= seen[1][0] < seen[1][1] <= 102
+    k = cg.Kernel("apart", threads=32)
+    m, v = k.extent("m", 1 << 10), k.reg("v", 1)
+    y = k.tensor("y", "f32", (m, 32), (40, 1), writable=True)
+    k.do(TWO, v)
+    k.do(STG[4], y.at(k.block(0, m), k.tid), v)
+    cg.verify(k.build(), lambda m: np.full((m, 32), 2.0))
+    with pytest.raises(MismatchError, match=r"the strides \(40, 1\); a contiguous array has \(32, 1\)"):
+        cg.verify(k.build(), lambda m: np.full((m, 32), 2.0), contiguous=("y",))
+    for option in ({"contiguous": ("z",)}, {"values": {"z": (0, 1)}}):
+        with pytest.raises(ArgumentTypeError, match="apart has no tensors z"):
+            cg.verify(k.build(), lambda m: m, **option)
+
+
+def test_an_effect_is_called_with_what_the_operands_give() -> None:
+    k = cg.Kernel("wrong", threads=32)
+    y, v = k.tensor("y", "f32", (32,), (1,), writable=True), k.reg("v", 1)
+    k.do(cg.Instr("two", (cg.updated("d", 1),), "void two(u32& d) { d = 0x40000000u; }", two), v)
+    k.do(STG[4], y.at(k.tid), v)
+    with pytest.raises(IRError, match="the effect of two is called with 1 values: too many positional"):
+        cg.verify(k.build(), lambda: np.full(32, 2.0))
+
+
+def test_sizes_are_those_on_which_a_program_shows_what_it_does() -> None:
+    k = cg.Kernel("ring", threads=32)
+    m, n, ld = k.extent("m", multiple=4), k.extent("n"), k.extent("ld")
+    k.grid((m,), (64,))
+    k.shared("s", "f32", Layout(32), stages=3)
+    with k.For("t", (n + 31) // 32):
+        pass
+    k.require(n <= ld)
+    kernel, cases = k.build(), []
+    for case in range(30):
+        drawn = draw_sizes(kernel, {}, random.Random(case), case)
+        cases.append([drawn[v] for v in (m, n, ld)])
+        assert drawn[n] <= drawn[ld] and drawn[m] % 4 == 0
+    for a, b, _ in (c for i, c in enumerate(cases) if i % 3 != 2):
+        assert -(-a // 64) >= 2 and -(-b // 32) >= 4
+    assert all(a % 64 == b % 32 == 0 for a, b, _ in cases[1::3])
+    assert any(a % 64 for a, *_ in cases[::3]) and any(b <= 32 for _, b, _ in cases[2::3])
+
+
+def test_bf16_is_verified_as_floats() -> None:
+    """NumPy has no such type: what a reference sees, and what it is compared with, are float32."""
+    k = cg.Kernel("doubled", threads=128)
+    n = k.extent("n", multiple=8)
+    x, y = k.tensor("x", "bf16", (n,), (1,)), k.tensor("y", "bf16", (n,), (1,), writable=True)
+    copy = make_tiled_copy("UniversalCopy<uint128_t>", "bf16", Layout(128), Layout(8))
+    block, me = k.grid((n,), (1024,)), k.get_slice(copy)
+    s, d = (p(cg.local_tile(t, (1024,), block)) for p, t in ((me.partition_S, x), (me.partition_D, y)))
+    k.store((k.load(s, where=s.inside) * 3).to("bf16"), d, where=d.inside)
+    kernel, seen = k.build(), []
+
+    def reference(x: Any) -> Any:
+        seen.append(x)
+        return 3 * x
+
+    cg.verify(kernel, reference, cases=1)
+    assert seen[0].dtype == np.float32 and seen[0].min() < -7 and (seen[0] * 4 % 1 == 0).all()
+    odd = {"x": lambda numbers, shape: numbers.uniform(1, 2, shape)}
+    cg.verify(kernel, reference, values=odd, tolerance=2**-8)
+    assert (seen[-1].view("u4") & 0xFFFF == 0).all()
+    with pytest.raises(MismatchError):
+        cg.verify(kernel, lambda x: 3 * x + 2.0**-5, values=odd, tolerance=2**-8)

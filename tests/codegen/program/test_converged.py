@@ -1,0 +1,168 @@
+"""Who is sure to arrive together: the proofs are held to the values of all threads."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layoutalg.codegen import instr as isa
+from layoutalg.codegen.expr import Const, Expr, Select, Var, evaluate
+from layoutalg.codegen.language import KernelBuilder
+from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.program.converged import Together, agreement
+from layoutalg.codegen.sim import simulate
+from layoutalg.errors import IRError, SimulationError
+from layoutalg.layout import Layout
+from tests.sweeps import each
+
+TID, N, M = Var("tid", 128, "thread"), Var("n", 97, "param", 0, 32), Var("m", 64, "param")
+BLOCK, LOOP = Var("block_x", 7, "block"), Var("i", 5, "loop")
+
+WHOLE: tuple[isa.Instr, ...] = (
+    *isa.MMA_SYNC.values(), *isa.LDMATRIX.values(), *isa.LDMATRIX_TRANS.values(), isa.MOVMATRIX,
+    isa.SHUFFLE_XOR, isa.SHUFFLE_LANE, isa.butterfly("sum", 1),
+    isa.butterfly("max", 4), isa.WARP_SYNC,
+)  # fmt: skip
+"""Instructions of a whole warp."""
+
+
+@each(
+    ("e", "wanted"),
+    [
+        (M < 7, "BLOCK"), (BLOCK * 3 + LOOP < M, "BLOCK"), (TID // 32 < M, "WARP"), (TID < 64, "WARP"),
+        (TID < 65, "THREAD"), (TID % 64 < 32, "WARP"), ((TID ^ 32) // 32 < M, "WARP"),
+        (TID // 16 < 2, "WARP"),
+        (TID // 16 < 3, "THREAD"), ((TID + N) // 32 < 3, "WARP"), ((TID + M) // 32 < 3, "THREAD"),
+        ((BLOCK * 128 + TID) // 32 < M, "WARP"), ((TID % 64 < 32) & (M < 4), "WARP"),
+        (TID // 32 * M < TID // 64 + 3, "WARP"), (BLOCK * 128 + TID < M, "THREAD"),
+    ],
+)  # fmt: skip
+def test_conditions(e: Expr, wanted: str) -> None:
+    assert agreement(e, {}).name == wanted
+
+
+def test_lets_stand_for_their_values() -> None:
+    warp, half = Var("w", 4, "let"), Var("h", 2, "let")
+    lets: dict[Var, Expr] = {warp: TID // 32, half: warp // 2}
+    assert agreement(half < M, lets) is Together.WARP
+    assert agreement(half < M, {**lets, warp: TID // 8 % 4}) is Together.THREAD
+    assert agreement(half < M, {half: M // 40}) is Together.BLOCK
+    assert agreement(half < M, {}) is Together.THREAD
+
+
+def _drawn(rng: random.Random, depth: int) -> Expr:
+    if depth == 0:
+        return rng.choice([TID, TID // 32, TID // 32 * 32, TID % 32, N, M, BLOCK])
+    a, b = _drawn(rng, depth - 1), _drawn(rng, depth - 1)
+    kind = rng.randrange(7)
+    if kind == 0:
+        return Select(a < b, a, b)
+    if kind == 1:
+        return a % rng.choice([2, 8, 32, 64])
+    if kind == 2:
+        return a // rng.choice([2, 8, 32, 64])
+    return (a + b, a * rng.choice([0, 3, 32]), a ^ b, a & b)[kind - 3]
+
+
+@pytest.mark.deep
+def test_no_proof_is_wrong() -> None:
+    """Wherever agreement is proved, all lanes of every warp have one value, for random other variables."""
+    rng, proved = random.Random(5), dict.fromkeys(Together, 0)
+    for _ in range(1500):
+        e = _drawn(rng, rng.randint(0, 3))
+        found = agreement(e, {})
+        proved[found] += 1
+        for _ in range(3):
+            env = {
+                TID: np.arange(128),
+                N: rng.randrange(0, 97, 32),
+                M: rng.randrange(64),
+                BLOCK: rng.randrange(7),
+            }
+            values = np.broadcast_to(evaluate(e, env), 128).reshape(4, 32)
+            if found is Together.BLOCK:
+                assert (values == values[0, 0]).all(), str(e)
+            if found is Together.WARP:
+                assert (values == values[:, :1]).all(), str(e)
+    assert min(proved.values()) > 100
+
+
+def _under(instr: isa.Instr, condition: str) -> Kernel:
+    """The instruction in a branch."""
+    k = KernelBuilder("branch", threads=64)
+    n = k.param("n", 64, 1)
+    tile = k.shared_buffer("tile", 1, Layout(4096), 4096, 128)
+    asked = {"half": k.tid % 32 < 16, "warp": k.tid // 32 < n, "block": n < 9, "lanes": k.tid < n}[condition]
+    args: list[Any] = []
+    for o in instr.operands:
+        if o.role == "read":
+            args.append(k.at(tile, k.tid % 32 * o.bytes))
+        elif o.role in ("imm", "value"):
+            args.append(1)
+        else:
+            args.append(k.reg(f"{o.name}0", o.words))
+            k.do(isa.fill(o.words), args[-1], Const(0))
+    if instr is isa.SHUFFLE_LANE:
+        args[-1] = k.tid % 32
+    with k.If(asked):
+        k.do(instr, *args)
+    return k.build()
+
+
+@each("instr", WHOLE, ids=str, sample=19)
+def test_an_instruction_of_a_whole_warp_needs_one(instr: isa.Instr) -> None:
+    """Tensor cores and matrix loads ran under half of a warp without a word."""
+    for condition, n in (("half", 1), ("lanes", 40)):
+        kernel = _under(instr, condition)
+        with pytest.raises(IRError, match=f"{instr} is of a whole warp"):
+            check(kernel)
+        with pytest.raises(SimulationError, match=f"{instr} of a whole warp, which thread (16|40)"):
+            simulate(kernel, {"n": n})
+    for condition in ("warp", "block"):
+        for n in (1, 2, 40):
+            kernel = _under(instr, condition)
+            check(kernel)
+            simulate(kernel, {"n": n}, group="warp" if n == 2 else "block")
+    simulate(_under(instr, "lanes"), {"n": 32})  # by chance: the simulator sees what happens
+
+
+def test_who_is_refused_is_named_with_a_thread_of_the_same_warp() -> None:
+    k = KernelBuilder("second", threads=64)
+    with k.If(k.tid < 40):
+        k.do(isa.WARP_SYNC)
+    with pytest.raises(SimulationError, match=r"thread 32 \(warp 1, lane 0\) .* thread 40 does not reach"):
+        simulate(k.build(), {})
+
+
+@pytest.mark.parametrize("count", ["lanes", "warps"])
+def test_loops_part_lanes_too(count: str) -> None:
+    k = KernelBuilder("turns", threads=64)
+    turns = k.let("turns", k.tid % 3 if count == "lanes" else k.tid // 32 + 1)
+    with k.For("i", turns):
+        k.do(isa.WARP_SYNC)
+    kernel = k.build()
+    if count == "warps":
+        check(kernel)
+        assert simulate(kernel, {}).executed["warp_sync"] == (1, 2)
+        return
+    with pytest.raises(IRError, match="warp_sync"):
+        check(kernel)
+    with pytest.raises(SimulationError, match="warp_sync"):
+        simulate(kernel, {})
+
+
+def test_a_block_barrier_needs_the_block() -> None:
+    for refused in (True, False):
+        k = KernelBuilder("barrier", threads=128)
+        m = k.param("m", 64)
+        with k.If(k.tid // 32 < 2 if refused else m < 2):
+            k.do(isa.BAR)
+        if refused:
+            with pytest.raises(IRError, match="block_sync"):
+                check(k.build())
+        else:
+            check(k.build())
