@@ -206,6 +206,15 @@ void start() { special<1><<<1, 32>>>(0); }
     assert not read_kernel(text, 32, kernel="many", sets={"N": 32}).unfollowed
 
 
+@each("declared", ("__shared__ alignas(16) float s[64];", "alignas(float4) __shared__ float s[64];",
+                   "extern __shared__ alignas(16 * sizeof(int)) float s[];"))  # fmt: skip
+def test_a_shared_array_may_be_aligned(declared: str) -> None:
+    text = f"__global__ void k() {{ {declared} s[threadIdx.x * 2] = 1; }}"
+    assert [(a.op, a.ways, a.column) for a in read_kernel(text, 32).accesses] == [
+        ("st.shared.b32", 2, text.index("s[threadIdx") + 1)
+    ]
+
+
 def test_two_kernels_of_one_name_are_both_read() -> None:
     text = "__global__ void k(float* p) { p[0] = 1; }\n__global__ void k(double* p) { p[1] = 1; }"
     assert [(a.line, a.read) for a in read_kernel(text, 32).memory] == [(1, True), (2, True)]

@@ -182,7 +182,7 @@ class Dump:
         It holds the initializers of the members and the constructors of bases and members without one.
         """
         inits = [e for c in below if c.kind == _K.FIELD_DECL for e in _expressions(c)]
-        made = []
+        made: list[Any] = []
         for part in parts:
             whole = part.get_canonical()
             while whole.kind == _T.CONSTANTARRAY:

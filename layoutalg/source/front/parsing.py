@@ -10,6 +10,7 @@ error.
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
 import json
 import signal
@@ -51,7 +52,7 @@ class Type:
     fields: tuple[tuple[str, int, Type], ...] = ()
     bases: tuple[Type, ...] = ()
     maker: int = -1
-    ends: bool = False
+    ends: builtins.bool = False
 
 
 @dataclass(slots=True, eq=False)
