@@ -313,7 +313,7 @@ def read_baseline(text: str, label: str = "the baseline") -> dict[str, dict[str,
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are there once; raises ValueError for two of a name, one of which would be lost."""
+    """An object whose keys are there once; raises ValueError for two of one name."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for n, (name, _) in enumerate(pairs) if name in dict(pairs[:n]))
