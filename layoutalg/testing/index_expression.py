@@ -17,7 +17,7 @@ from layoutalg.errors import ArgumentTypeError, MismatchError, ParseError, Shape
 from layoutalg.layout import IntTuple, coordinate_at, flatten_tree, product, to_text
 from layoutalg.notation import parse_index
 
-_FUNCTION = re.compile(r"[{};=#\n]|\b(def|lambda)\b")
+_FUNCTION = re.compile(r"[{};#]|(?<![=!<>])=(?!=)|\b(def|lambda)\b")
 """What a function, a lambda or a macro has, and no expression."""
 
 _VARIABLE = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.\w+)*", re.ASCII)

@@ -115,6 +115,21 @@ COUNTABLE = (
         "struct End{n} {{ float* p; __device__ ~End{n}() {{ p[threadIdx.x * {S}] = 1.f; }} }};", counts=True,
     ),
     Piece(
+        "destructor of a temporary", "Over{n}{{s}};",
+        "struct Over{n} {{ float* p; __device__ ~Over{n}() {{ p[threadIdx.x * {S}] = 1.f; }} }};",
+        counts=True,
+    ),
+    Piece(
+        "destructor of a member", "Outer{n} o{n}{{}}; o{n}.part.p = s;",
+        "struct Part{n} {{ float* p; __device__ ~Part{n}() {{ p[threadIdx.x * {S}] = 1.f; }} }}; "
+        "struct Outer{n} {{ Part{n} part; }};", counts=True,
+    ),
+    Piece(
+        "label in asm",
+        'asm volatile("{{ bra.uni L{n}; L{n}: st.shared.f32 [%0], %1; }}" :: '
+        '"r"((unsigned)__cvta_generic_to_shared(s + threadIdx.x * {S})), "f"(v) : "memory");', counts=True,
+    ),
+    Piece(
         "body of a constructor", "Put{n} c{n}(s);",
         "struct Put{n} {{ __device__ Put{n}(float* q) {{ q[threadIdx.x * {S}] = 1.f; }} }};", counts=True,
     ),

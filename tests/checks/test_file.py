@@ -240,6 +240,7 @@ REFUSED = [
     ("[[layout]]\ntile = '4:1'\nlimits = ['equals 4:x:']", "line 3, limits: cannot read"),
     ("[[layout]]\ntile = '4:1'\nlimits = ['equals']",
      "unknown limit 'equals': did you mean 'equals LAYOUT'?"),
+    ("[[layout]]\ntile = '4:1'\nlimits = ['cosize <= cosize']", "compares cosize with itself"),
     ("[[tma]]\ntensor = '4:1'\nbox = '(4'", "line 3, box: cannot read '(4'"),
     ("[[tma]]\ntensor = '4:1'\nbox = '4'\nmode = '256B'", "line 4, mode: unknown value '256B'"),
     ("[[tma]]\ntensor = '4:1'\nbox = '4'\nlimits = ['no worse than the baseline']",

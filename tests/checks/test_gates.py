@@ -77,7 +77,7 @@ def test_the_law_finds_a_gate_that_does_not_ask_what_was_read(monkeypatch: pytes
 
 
 def test_the_law_draws_gates_of_every_kind() -> None:
-    gates = [random_gates.draw(seed) for seed in range(300)]
+    gates = [random_gates.draw(seed) for seed in range(400)]
     names = {d.piece.name for gate in gates for d in gate.pieces}
     every = (*random_gates.PLAIN, *random_gates.COUNTABLE, *random_gates.OPAQUE)
     assert names == {piece.name for piece in every}

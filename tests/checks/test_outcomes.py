@@ -287,6 +287,7 @@ VALUE = '{{"schema": "layoutalg/baseline/1", "checks": {{"a": {{"b": {}}}}}}}'
         ("{}", '"schema" is not'), ("[]", '"schema" is not'),
         ('{"schema": "layoutalg/baseline/1"}', '"checks" is not an object'),
         ('{"schema": "layoutalg/baseline/1", "checks": {"a": 3}}', '"checks" is not an object'),
+        (VALUE.format('1, "b": 2'), "the key 'b' is there twice"),
         (VALUE.format('1.5'), "'a', b: 1.5 is not a whole number"),
         (VALUE.format('true'), "True is not a whole number"),
         (VALUE.format('"1/0"'), "'1/0' is not a whole number"),

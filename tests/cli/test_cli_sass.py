@@ -73,6 +73,16 @@ def test_the_table_says_the_same() -> None:
         ),
         (("gemm-sm90", "--time"), "UnsupportedError", "is not timed: nothing states what it takes"),
         (("gemm-sm80", "--time", "--arch", "sm_89"), "UnsupportedError", "no latencies of sm_89 are known"),
+        (
+            ("gemm-sm80", "--time", "--arch", "L4"),
+            "UnsupportedError",
+            "there are those of sm_75, sm_80, sm_90",
+        ),
+        (
+            ("gemm-sm80", "--time", "--arch", "A30"),
+            "UnsupportedError",
+            "name sm_80 for those of A100-SXM4-80GB",
+        ),
         (("gemm-sm80", "--time", "--level", "L3", *SMALL), "UnknownNameError", "accepted are L1, L2, DRAM"),
     ],
 )

@@ -132,6 +132,7 @@ def test_a_model_s_time_of_wgmma_is_the_planner_s() -> None:
         (("relu",), "relu has no law of times"),
         (("gemm-sm80", "--arch", "sm_80"), "no times of gemm-sm80 are known on A100-SXM4-80GB"),
         (("transpose", "--dtype", "f16", "--arch", "L4"), "the model has no times on L4: name sm_89"),
+        (("gemm-sm80", "--dtype", "f16", "--arch", "L4"), "no times of gemm-sm80 are known on L40S"),
         (("transpose", "--arch", "sm_103"), "no document describes a board of sm_103"),
     ],
 )

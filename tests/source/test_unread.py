@@ -153,6 +153,8 @@ struct Member { float x = s[threadIdx.x * 32]; float y = 0; };
 template <class T> struct MemberT { T x = s[threadIdx.x * 32]; };
 struct Base { float x; __device__ Base() { x = s[threadIdx.x * 32]; } };
 struct Derived : Base {}; struct Holder { Base base; };
+template <class T> struct BaseT { T x; __device__ BaseT() { x = s[threadIdx.x * 32]; } };
+template <class T> struct DerivedT : BaseT<T> {};
 struct Ends { __device__ ~Ends() { s[threadIdx.x * 32] = 1; } };
 struct EndsToo : Ends {}; struct EndsPart { Ends part; };
 struct Copied { int i; __device__ Copied(int j) : i(j) {}
@@ -162,7 +164,7 @@ struct AbsentEnd { float x; __device__ ~AbsentEnd(); };
 __device__ void absent(); __device__ int number(int i); template <class F> __device__ void apply(F f);
 """
 MADE = ("Init a;", "InitN a(threadIdx.x);", "Member a;", "Member a{};", "MemberT<float> a;", "Derived a;",
-        "Holder a;")  # fmt: skip
+        "Holder a;", "DerivedT<float> a;")  # fmt: skip
 OUT_OF_SIGHT = (
     "Ends();", "EndsToo a;", "EndsPart a;", "Copied a(3); Copied b = a;", "Absent a;",
     "AbsentEnd a{1};", "absent();", "int i = number(3);", "MACRO_OF_A_HEADER(threadIdx.x);",
@@ -228,6 +230,15 @@ void start() { special<1><<<1, 32>>>(0); }
     assert [(a.line, a.total) for a in reading.memory] == [(1, 4), (6, 4), (8, 4), (9, 32)]
     assert not read_kernel(text, 32, kernel="k").unfollowed
     assert not read_kernel(text, 32, kernel="many", sets={"N": 32}).unfollowed
+
+
+@each("declared", ("__shared__ alignas(16) float s[64];", "alignas(float4) __shared__ float s[64];",
+                   "extern __shared__ alignas(16 * sizeof(int)) float s[];"))  # fmt: skip
+def test_a_shared_array_may_be_aligned(declared: str) -> None:
+    text = f"__global__ void k() {{ {declared} s[threadIdx.x * 2] = 1; }}"
+    assert [(a.op, a.ways, a.column) for a in read_kernel(text, 32).accesses] == [
+        ("st.shared.b32", 2, text.index("s[threadIdx") + 1)
+    ]
 
 
 def test_two_kernels_of_one_name_are_both_read() -> None:

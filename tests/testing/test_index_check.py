@@ -182,6 +182,10 @@ def test_an_expression_with_two_readings_is_refused() -> None:
         check_index_function("swz", Layout(8))
     with pytest.raises(ParseError, match="expected an operator"):
         check_index_function("max(row, 1)", SWIZZLED)
+    for comparison in ("row * 64 + (col == 3)", "row * 64 + (col >= 3 && row != 2)", "row <= 1"):
+        with pytest.raises(ParseError, match="expected an operator"):
+            check_index_function(comparison, SWIZZLED)
+    check_index_function("i % 4 * 8 +\n i / 4", LAYOUT)
 
 
 @pytest.mark.deep

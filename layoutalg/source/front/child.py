@@ -45,6 +45,13 @@ _ABSOLUTE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]/[^\n]*", re.MULTILINE
 """Headers by their place on this machine: none of the user's text reads those."""
 
 
+_ALIGNED = re.compile(
+    rb"\b((?:(?:extern|static|volatile)\s+)*__(?:shared|device|constant)__)(\s+)"
+    rb"(alignas\((?:[^()]|\([^()]*\))*\))"
+)
+"""`__shared__ alignas(16)`, which nvcc reads and clang only the other way round."""
+
+
 class Parser:
     """The rounds of parsing one text."""
 
@@ -53,6 +60,7 @@ class Parser:
         self.given = asked["text"].encode()
         self.text = self.given
         self.text = _ABSOLUTE.sub(lambda line: b" " * len(line[0]), self.text)
+        self.text = _ALIGNED.sub(rb"\3\2\1", self.text)
         self.census = Census(self.given)
         self.folder = folder
         self.path = str(folder / MAIN)

@@ -165,13 +165,13 @@ class Dump:
         """The fields of a struct, those of its first base in front: names, offsets, widths of bit-fields."""
         declared = whole.get_declaration()
         definition = declared.get_definition() or declared
-        fields, narrow = list[Any](), dict[str, int]()
-        bases, others = list[str](), list[str]()
+        fields, narrow, bases, others = list[Any](), dict[str, int](), list[str](), list[str]()
         parts = list(definition.get_children())
         filled = any(has_value(part) for part in parts if part.kind == _K.FIELD_DECL)
         written = parts or self._of_template(declared)  # an instance of a template has no children
-        makes = any(p.kind == _K.FIELD_DECL and not is_plain(p) for p in written)
-        ends = any(p.kind == _K.DESTRUCTOR and not p.is_default_method() for p in written)
+        hidden = not parts and any(p.kind == _K.CXX_BASE_SPECIFIER for p in written)
+        makes = hidden or any(p.kind == _K.FIELD_DECL and not is_plain(p) for p in written)
+        ends = hidden or any(p.kind == _K.DESTRUCTOR and not p.is_default_method() for p in written)
         for number, base in enumerate(p for p in parts if p.kind == _K.CXX_BASE_SPECIFIER):
             above = self.types[self.type_of(base.type)] or {"name": "", "bases": (), "fields": ()}
             names = [above["name"], *above.get("bases", ())]

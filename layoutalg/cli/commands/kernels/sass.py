@@ -79,10 +79,11 @@ def sass_command(
         parse_sass,
         prepare,
     )
-    from layoutalg.codegen.timing import time_main_loop
+    from layoutalg.codegen.timing import find_facts, time_main_loop
 
     asked, arch = arch, compile_target(arch)
     if time and (board := find_board(asked)) != find_board(arch):
+        find_facts(arch)
         raise UnsupportedError(
             f"no latencies of {board.name} are known: name {arch} for those of {find_board(arch).name}"
         )

@@ -189,15 +189,15 @@ def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
     if asked.timing not in TIMINGS:
         raise UnknownNameError("timing", asked.timing, TIMINGS)
     family, chip = FAMILIES[name], find_arch(asked.arch).name
-    if asked.timing == "model" and (board := find_board(asked.arch)) != find_board(chip):
-        raise UnsupportedError(
-            f"the model has no times on {board.name}: name {chip} for those on {find_board(chip).name}"
-        )
     listed = _problems(family, asked)
     on_gpus = asked.timing == "gpu"
     if asked.timing == "model":
         for problem in listed:
             check_modelled(family, problem, chip)
+        if (board := find_board(asked.arch)) != find_board(chip):
+            raise UnsupportedError(
+                f"the model has no times on {board.name}: name {chip} for those on {find_board(chip).name}"
+            )
     if asked.scheduler is None and on_gpus:
         from layoutalg.codegen.gpu import require_gpu
 
