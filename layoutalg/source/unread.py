@@ -1,10 +1,10 @@
 """What a kernel may touch and was not read: calls without a body, unknown forms, and sites of the census.
 
-The idea.  What is known to touch no memory is listed, and everything else is told.  A call touches none where
-its function is one of CUDA's that takes numbers by value; of others with nothing but numbers in their arguments
-no access is listed, and they are parts that are not followed.  An object may hold a pointer unless its members
-are seen to be numbers.  A statement that was taken out for an error touches none
-where it names nothing but numbers.
+The idea.  What is known to touch no memory is listed, and everything else is told.  A call touches none
+where its function is one of CUDA's that takes numbers by value; of others with nothing but numbers in
+their arguments no access is listed, and they are parts that are not followed.  An object may hold a
+pointer unless its members are seen to be numbers.  A statement that was taken out for an error touches
+none where it names nothing but numbers.
 """
 
 from __future__ import annotations
