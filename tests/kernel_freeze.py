@@ -55,7 +55,7 @@ _BACK = re.compile(r"^BRA\b.*(?:`\((?P<label>\.L_\w+)\)|\b0x(?P<address>[0-9a-f]
 def memory_class(instruction: gpu.SassInstruction) -> str:
     """Opcode and width of an access; of ldmatrix, how many matrices, and whether they are transposed.
 
-    >>> [memory_class(SassInstruction(0, text)) for text in ("LDG.E.128.CONSTANT R4, [R2]", "STS R1, R2",
+    >>> [memory_class(gpu.SassInstruction(0, text)) for text in ("LDG.E.128.CONSTANT R4, [R2]", "STS R1, R2",
     ...  "LDSM.16.MT88.4 R4, [R2]", "LDGSTS.E.BYPASS.LTC128B.128 [R1], desc[UR4][R2.64]", "LDS.U16 R1, [R2]")]
     ['LDG.128', 'STS.32', 'LDSM.MT.4', 'LDGSTS.128', 'LDS.16']
     """

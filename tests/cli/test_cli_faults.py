@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -189,13 +188,13 @@ def test_a_signal_ends_a_command_that_hears_none(tmp_path: Path) -> None:
         "except KeyboardInterrupt: hear_none()",
     )
     (tmp_path / "typer.py").write_text("\n".join(deaf))
-    begun = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", "from layoutalg.cli import main; main()", "--version"],
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
         check=False,
+        timeout=30,
     )
-    assert done.returncode == 128 + signal.SIGTERM and time.monotonic() - begun < 30
+    assert done.returncode == 128 + signal.SIGTERM
 
 
 def test_what_controls_a_terminal_is_shown_as_an_escape() -> None:

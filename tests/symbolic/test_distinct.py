@@ -92,7 +92,8 @@ def stored(draw: st.DrawFn) -> tuple[SymbolicLayout, list[str]]:
     return SymbolicLayout(shape, stride), ["st.shared.b32@row", *more]
 
 
-@given(stored(), st.integers(0, 60))
+@pytest.mark.deep
+@given(stored(), st.integers(0, 90))
 def test_a_store_has_no_conflicts_and_no_two_elements_at_one_address(
     drawn: tuple[SymbolicLayout, list[str]], least: int
 ) -> None:
