@@ -1,9 +1,13 @@
-"""What `--fix` offers is pasted into drawn kernels: results stay, and counts are those that are promised."""
+"""What `--fix` offers is pasted into drawn kernels: results stay, and counts are those that are promised.
+
+python -m tests.source.test_fix_law 500 SEED
+"""
 
 from __future__ import annotations
 
 import random
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 
@@ -88,3 +92,8 @@ def test_a_fix_keeps_results_and_counts() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_many_fixes_keep_results_and_counts(seed: int) -> None:
     judged(seed, 25)
+
+
+if __name__ == "__main__":
+    kernels, begin = map(int, sys.argv[1:])
+    print(sum((judged(begin + n, 25) for n in range(kernels // 25)), Counter[str]()))

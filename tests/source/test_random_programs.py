@@ -1,6 +1,11 @@
-"""Random kernels of whole statements: what is read of each line is what its threads do when they run."""
+"""Random kernels of whole statements: what is read of each line is what its threads do when they run.
+
+python -m tests.source.test_random_programs 2000 SEED
+"""
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 
@@ -34,3 +39,9 @@ def test_what_is_read_of_random_kernels_is_what_they_do() -> None:
 def test_what_is_read_of_random_kernels_is_what_they_do_at_length(first: int) -> None:
     lines, unread = _judged(range(first, first + 100))
     assert unread <= (1 - LEAST_READ) * lines, (lines, unread)
+
+
+if __name__ == "__main__":
+    count, seed = map(int, sys.argv[1:])
+    totals = [_judged(range(first, min(first + 50, seed + count))) for first in range(seed, seed + count, 50)]
+    print("lines, not read:", *map(sum, zip(*totals, strict=True)))
