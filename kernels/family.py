@@ -105,7 +105,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """What a family's planner ranks its candidates by, as nanoseconds of a cold launch.
+    """The time by which a family's planner ranks its candidates, as nanoseconds of a cold launch.
 
     `ns` is of a problem, one of its configurations and an architecture; its numbers are those of `board`, on
     which they were fitted, and of no other.

@@ -1,4 +1,4 @@
-"""What lies in the buffers of a problem's kernels, and how many bytes that is, as expressions of the kernels'
+"""Contents of the buffers of a problem's kernels, and their bytes, as expressions of the kernels'
 parameters.
 
     transpose of at most 4096 x 4096 f32      src    ((m - 1) * lds + n) * 4      m, n, lds are parameters

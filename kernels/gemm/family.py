@@ -363,7 +363,7 @@ def way(config: AnyConfig) -> str:
 
 
 def _law_ns(choice: Choice[Any] | GemvChoice, p: GemmProblem, c: AnyConfig, arch: str | Arch) -> float:
-    """What `expected_family` expects of a configuration: tiles other than those of wgmma start cold too."""
+    """The time that `expected_family` gives a configuration: tiles without wgmma start cold too."""
     for ns, config in choice.timed(p, arch)[0]:
         if config == c:
             return ns + (0.0 if choice is SM90 or choice is GEMV else cold_ns(p, find_arch(arch)))

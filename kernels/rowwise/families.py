@@ -232,7 +232,7 @@ def _candidates(p: Problem, arch: str | Arch) -> Iterator[Candidate]:
 
 
 def _law_ns(p: ReduceProblem, c: Any, arch: str | Arch) -> float:
-    """What the model of reductions gives all passes."""
+    """Nanoseconds that the model of reductions gives all passes."""
     return 1e3 * plan_with(p, c, arch).predicted_us
 
 

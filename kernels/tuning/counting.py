@@ -130,7 +130,7 @@ def by_counters(job: Job, built: Built) -> Times:
 
 
 def predicted_counters(job: Job) -> dict[str, float]:
-    """What is predicted of a case, by PREDICTED or ESTIMATED and the names of METRICS; bytes of memory only
+    """Predictions of a case, by PREDICTED or ESTIMATED and the names of METRICS; bytes of memory only
     where the family predicts them.
 
     >>> place = ("verified", "NVIDIA H200", "", "", "", "0.1.0")

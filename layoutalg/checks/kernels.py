@@ -30,7 +30,7 @@ MAX_SETS = 200
 """Most values that a check gives to names of a source."""
 
 SHARED, GLOBAL, LISTED = "shared", "global", "listed"
-"""What quantities are of: accesses to a memory space, or all that are listed, read or not."""
+"""Scopes of quantities: accesses to a memory space, or all that are listed, read or not."""
 
 _PLAIN = re.compile(r"(ld|st|red)\.(shared|global)\.\w+(\.\w+)?|(ld|st)matrix[.\w]*|cp\.async\.\d+(:global)?")
 """Instructions that are to one memory space."""

@@ -1,4 +1,4 @@
-"""What ends the command from outside: INT, TERM and HUP, each with 128 and its number as the exit code.
+"""Signals that end the command from outside: INT, TERM and HUP, with 128 and the number as the exit code.
 
 The idea.  Each interrupts the command as Ctrl-C does, so that what it has begun is undone.  Python looks for
 signals between its own instructions alone, and a library may compile for minutes: so a thread waits for the
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 GRACE_S = 3.0
-"""How long the command may take to end after a signal."""
+"""Seconds that the command may take to end after a signal."""
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

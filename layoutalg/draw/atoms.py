@@ -103,7 +103,7 @@ def _rows(atom: CopyAtom) -> int:
 
 
 def _width_bits(atom: CopyAtom) -> int:
-    """Those of a Copy_Atom's element, else of what stays together."""
+    """Bits of a Copy_Atom's element, else of what stays together."""
     own = () if atom.element is None else (atom.element.bits,)
     for bits in own or ((16,) if "matrix" in atom.ptx else (32, 16)):
         try:

@@ -454,7 +454,7 @@ def common(a: Type, b: Type) -> Type:
 
 
 def zero(kind: Type) -> Value:
-    """What a member holds that a list in braces leaves out."""
+    """The value of a member that a list in braces leaves out."""
     if kind.kind in ("int", "pointer"):
         return number(0, kind)
     if only_real(kind):

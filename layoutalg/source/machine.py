@@ -87,7 +87,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """Where a value is kept: in memory or an array in registers, in a variable, or in a member of either.
+    """Place of a value: in memory or an array in registers, in a variable, or in a member of either.
 
     `narrow` are the bits of a bit-field; `choice` is (condition, where it holds, elsewhere).
     """

@@ -469,7 +469,7 @@ def _to_set(name: str, value: str) -> str:
 
 
 def _foreign(kernel: Kernel, node: Node) -> str:
-    """What a node calls where that is neither in the text nor a function of CUDA's headers; or ""."""
+    """The function that a node calls where it is neither in the text nor in CUDA's headers; or ""."""
     if node.kind not in ("call", "construct"):
         return ""
     number = node.value if node.kind == "construct" else node.value["function"]

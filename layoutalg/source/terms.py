@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 MOST_VALUE = 1 << 61
-"""What 64-bit arithmetic holds, with room for a sum."""
+"""Limit of 64-bit arithmetic, with room for a sum."""
 
 FREE = 1 << 70
 """The bound of what has none."""

@@ -1,4 +1,4 @@
-"""What a kernel may touch and was not read: calls without a body, unknown forms, and sites of the census.
+"""Accesses that may be made and were not read: calls without a body, unknown forms, sites of the census.
 
 The idea.  What is known to touch no memory is listed, and everything else is told.  A call touches none
 where its function is one of CUDA's that takes numbers by value; of others with nothing but numbers in
@@ -90,7 +90,7 @@ def may_reach(given: Type) -> bool:
 
 
 class Unread(State):
-    """What the reader tells of forms and calls that it does not read."""
+    """Telling of forms and calls that the reader does not read."""
 
     def value(self, node: Node | None) -> Value:
         """The value of an expression; see expressions."""
@@ -232,7 +232,7 @@ def untold(
 
 
 def callee(text: str) -> str:
-    """What a call calls, of its text, without template arguments.
+    """The name that a call calls, of its text, without template arguments.
 
     >>> callee("cute::copy<int>(s, d)"), callee("t.load(p)"), callee("reinterpret_cast<float*>(s)")
     ('cute::copy', 't.load', 'reinterpret_cast')

@@ -283,7 +283,7 @@ def same_kind(a: Type, b: Type) -> bool:
 
 
 def lost(kind: Type | None, why: Unknown) -> Value:
-    """What a variable holds of which nothing is known; floating point numbers are never known."""
+    """The value of a variable of which nothing is known; floating point numbers are never known."""
     if kind is None:
         return why
     if only_real(kind):
@@ -313,7 +313,7 @@ def leaf(kind: Type, offset: int) -> tuple[Type, int] | None:
 
 
 def read(value: Value, kind: Type, offset: int, wanted: Type | None) -> Value:
-    """What is at a byte of a value of type `kind`, as the type that is wanted."""
+    """The value at a byte of a value of type `kind`, as the type that is wanted."""
     if isinstance(value, Unknown) or wanted is None:
         return value if isinstance(value, Unknown) else PUNNED
     if isinstance(value, Real) and kind.kind != "float":

@@ -18,7 +18,7 @@ from layoutalg.layout import IntTuple, coordinate_at, flatten_tree, product, to_
 from layoutalg.notation import parse_index
 
 _FUNCTION = re.compile(r"[{};#]|(?<![=!<>])=(?!=)|\b(def|lambda)\b")
-"""What a function, a lambda or a macro has, and no expression."""
+"""Marks of a function, a lambda or a macro, which no expression has."""
 
 _VARIABLE = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?:\.\w+)*", re.ASCII)
 

@@ -144,7 +144,7 @@ extern "C" long long layoutalg_table(long long first, long long count, const lon
     return -1;
 }
 """
-"""What stands behind the text: TARGET is what is called, MODES the most coordinates that it may take."""
+"""Names behind the text: TARGET is what is called, MODES the most coordinates that it may take."""
 
 _LIMITS = """
 import ctypes, mmap, resource, sys

@@ -91,7 +91,7 @@ def is_constant(annotation: ast.expr | None) -> bool:
 
 
 class _Numbers(ast.NodeTransformer):
-    """What a function of Triton assigns and returns is a Number."""
+    """Rewrites a function of Triton so that what it assigns and returns is a Number."""
 
     def _number(self, value: ast.expr) -> ast.expr:
         return ast.copy_location(ast.Call(ast.Name("layoutalg_made", ast.Load()), [value], []), value)

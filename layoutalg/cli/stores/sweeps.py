@@ -172,7 +172,7 @@ def _jobs(family: str, asked: Sweep, opened: Engine) -> tuple[Place, Iterator[Jo
 
 @dataclass(frozen=True)
 class _Findings:
-    """What records say beyond their failures: what was looked at, sentences and tables, fields of "random",
+    """Findings of records beside their failures: what was looked at, sentences, tables, fields of "random",
     and a report for each case with a number that differs."""
 
     scope: Scope

@@ -269,7 +269,7 @@ class _Reader:
 
 
 def unknown_function(name: str) -> str:
-    """What is said of a name that is called and is not in the table.
+    """The refusal of a name that is called and is not in the table.
 
     >>> unknown_function("foo"), unknown_function("cute::raked_prodct")
     ("unknown function 'foo'", "unknown function 'cute::raked_prodct'; nearest: raked_product")

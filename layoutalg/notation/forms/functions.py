@@ -185,7 +185,7 @@ OF_TENSORS: Mapping[str, str] = MappingProxyType(
 
 
 def call_function(name: str, numbers: Sequence[int], given: Sequence[Any], keys: Mapping[str, Any]) -> Any:
-    """What a function of the table makes of the numbers in <...>, its arguments and those with keys.
+    """The result of a function of the table for the numbers in <...>, its arguments and those with keys.
 
     Raises TypeError for arguments that it does not take, and what the library's function raises.
     """

@@ -1,4 +1,4 @@
-"""What removes the bank conflicts of a source, and what of its text has to change for it.
+"""Fixes that remove the bank conflicts of a source, and the parts of its text that have to change for it.
 
 `fixes_of` takes a reading and answers Fix records, and what is to be said where there are none.
 

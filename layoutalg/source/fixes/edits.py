@@ -1,4 +1,4 @@
-"""What of a text has to change so that a shared array has another layout.
+"""Edits of a text that give a shared array another layout.
 
 The idea.  One edit of the declaration is enough for a padding where each use of the array is an element,
 named with all its dimensions, and where no inner index leaves its dimension (`hindrances` has none).
@@ -84,7 +84,7 @@ def shared_array(reading: KernelReading, declared: Declaration) -> SharedArray:
 
 
 def hindrances(array: SharedArray, reading: KernelReading, launch: Launch, machine: Arch) -> tuple[str, ...]:
-    """What keeps an edit of the declaration from being enough, by line; () where it is enough."""
+    """Uses that keep an edit of the declaration from being enough, by line; () where it is enough."""
     written = array.declared.written
     if len(array.dims) < 2 or array.dynamic:
         return ()

@@ -1,4 +1,4 @@
-"""What removes the bank conflicts of a source: padded rows or a swizzle, for the accesses that were read.
+"""Fixes that remove the bank conflicts of a source: padded rows or a swizzle, for accesses that were read.
 
 The idea.  An address in a shared array is a sum of bytes.  With a pitch of C elements it is row C + column,
 and both remedies are functions of it:

@@ -49,7 +49,7 @@ MOST_SITES = 100_000
 
 
 class Site(NamedTuple):
-    """What may touch memory: where it starts, what it is, its text (80 characters), and its function.
+    """A site that may touch memory: its start, kind, text (80 characters), and function.
 
     `names` are the identifiers in a call, but the name of what is called.
     """

@@ -39,7 +39,7 @@ _FLAGS = (
 )  # fmt: skip
 _K = cindex.CursorKind
 _UNDEFINED = "is used but not defined in this translation unit"
-"""Of a function without a body that is given a lambda: an error of linking, and its call is read like any."""
+"""Error of linking of a function without a body that is given a lambda: its call is read like any."""
 
 _ABSOLUTE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]/[^\n]*", re.MULTILINE)
 """Headers by their place on this machine: none of the user's text reads those."""
@@ -350,7 +350,7 @@ def answer(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _of_statement(census: Census, removed: dict[str, Any]) -> dict[str, Any]:
-    """Where a statement that was taken out starts, and the names in it."""
+    """Start of a statement that was taken out, and the names in it."""
     start = removed["start"]
     column = start - census.text.rfind(b"\n", 0, start)
     return {"at": column, "names": census.names_between(start, removed["end"])}

@@ -60,7 +60,7 @@ def same_place(outer: Any, inner: Any) -> bool:
 
 
 def head(text: bytes, at: int) -> bytes:
-    """What stands between the brackets that follow a place."""
+    """The text between the brackets that follow a place."""
     first = text.find(b"(", at)
     depth = 0
     for end in range(first, len(text)):

@@ -146,7 +146,7 @@ class Function:
 
 
 class Site(NamedTuple):
-    """What may touch memory, found by the census: place, kind, text, and the function around it.
+    """A site that may touch memory, found by the census: place, kind, text, and the function around it.
 
     `names` are the identifiers in a call, but the name of what is called.
     """

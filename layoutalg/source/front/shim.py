@@ -229,7 +229,7 @@ _FAST = {
     3: "__fmaf_rn",
 }
 _HALVES = "ceil cos exp exp10 exp2 floor log log10 log2 rcp rint rsqrt sin sqrt tanh trunc"
-"""Of half with an h in front, of half2 with h2."""
+"""Functions of half with an h in front, of half2 with h2."""
 
 _TO_INTEGER = (
     "__float2int_rn",

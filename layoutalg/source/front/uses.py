@@ -167,7 +167,7 @@ def _line(census: Census, node: Any) -> str:
 
 
 def _form(census: Census, node: Any, dims: int) -> str:
-    """What a use is, "" for an element whose value is taken or set."""
+    """The kind of a use, "" for an element whose value is taken or set."""
     taken, node = 0, _outside(node)
     while node.parent.type == "subscript_expression" and _is_field(node, "argument"):
         taken, node = taken + 1, _outside(node.parent)

@@ -263,7 +263,7 @@ def _show(
 
 
 def _overlap_words(answer: dict[str, Any], name: str) -> list[str]:
-    """What is said of values at which two elements share an address; nothing where that concerns no value."""
+    """Sentences on values at which two elements share an address; none where that concerns no value."""
     ranges, least = answer["overlapping"], answer["smallest_distinct"]
     if ranges is None:
         return [f"It is not decided at which {name} two elements share an address."]
