@@ -50,7 +50,7 @@ from layoutalg.codegen.expr.nodes import (
 from layoutalg.errors import IRError, ResourceError
 
 ONE = Const(1)
-"""What the constant of a linear combination counts, and what always holds."""
+"""The value that the constant of a linear combination counts, and the condition that always holds."""
 
 
 def is_predicate(node: Expr) -> bool:

@@ -71,7 +71,7 @@ class MatmulPlan:
 
     @property
     def expected_ns(self) -> float:
-        """What the call is expected to take, copies included.
+        """The time that the call is expected to take, copies included.
 
         Raises UnsupportedError where no law is of the board that `asked` names, see `Family.law_on`.
         """

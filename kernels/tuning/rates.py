@@ -87,7 +87,7 @@ class Rates:
         return hashlib.sha256(rates_text(self).encode()).hexdigest()
 
     def ns(self, counters: Mapping[str, float]) -> float:
-        """What counters take together.  Raises UnsupportedError where one is not known."""
+        """The time that counters take together.  Raises UnsupportedError where one is not known."""
         check_counted(counters)
         return sum(counters[name] * rate for name, rate in self.rates_ns.items())
 

@@ -266,7 +266,7 @@ def _group_batch(
     rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any], span: int,
     swizzles: Sequence[Swizzle],
 ) -> tuple[NDArray[Any], NDArray[Any]]:  # fmt: skip
-    """Of each group of `span` lanes: the busiest bank's load under each swizzle, and the floor."""
+    """The busiest bank's load of each group of `span` lanes under each swizzle, and the floor."""
     import numpy as np
 
     count, groups = len(offsets), rule.lanes // span
