@@ -16,7 +16,7 @@ import pytest
 import layoutalg as la
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError
 from layoutalg.layout import MAX_DEPTH, ComposedLayout, Layout, Swizzle
-from tests.brute import table
+from tests.judges.brute import table
 
 A = Layout((4, 8), (8, 1))
 B = Layout(4, 2)

@@ -24,7 +24,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.layout import ComposedLayout, Layout, ScaledBasis, Swizzle, make_identity_layout
-from tests.exports import algebra
+from tests.judges.exports import algebra
 from tests.sweeps import each
 
 DRAWN = 120

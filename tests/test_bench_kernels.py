@@ -14,11 +14,11 @@ import pytest
 
 from layoutalg.codegen.gpu import gpu_status, version
 from layoutalg.errors import UnsupportedError
-from tests import kernel_adapter
 from tests.bench import bench_kernels, kernel_images
 from tests.bench.kernel_images import Pair, pairs, side, store, write
-from tests.cubin_gpu import CubinGpu
-from tests.kernel_adapter import Case, Planned, plan
+from tests.frozen import kernel_adapter
+from tests.frozen.kernel_adapter import Case, Planned, plan
+from tests.stand_ins.cubin_gpu import CubinGpu
 
 TRANSPOSE: Case = {"family": "transpose", "m": 40, "n": 24, "dtype": "f32", "lds": 28}
 COPY: Case = {"family": "tiled_copy", "m": 40, "n": 24, "dtype": "f32", "lds": 28}

@@ -11,7 +11,7 @@ from layoutalg.budget import Budget, budget_of, metered, spend, with_budget
 from layoutalg.decide import image_size
 from layoutalg.errors import ArgumentTypeError, ShapeError, UndecidedError
 from layoutalg.layout import Layout
-from tests.growth import PROCEDURES, work_of
+from tests.draws.growth import PROCEDURES, work_of
 
 UNITS, LINES_PER_UNIT, LINES_PER_MODE = 5_000, 16, 4_000
 

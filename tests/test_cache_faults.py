@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from layoutalg.codegen.gpu import cubin_cache
-from tests.cache_faults import (
+from tests.stand_ins.cache_faults import (
     DAMAGE,
     SPECIAL,
     Case,

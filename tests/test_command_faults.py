@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_faults import COMMANDS, GONE, STREAMS, TARGETS, Run, prepare, random_run, wrong_end
+from tests.stand_ins.command_faults import (
+    COMMANDS,
+    GONE,
+    STREAMS,
+    TARGETS,
+    Run,
+    prepare,
+    random_run,
+    wrong_end,
+)
 
 
 def test_runs_of_all_kinds_are_drawn(tmp_path: Path) -> None:

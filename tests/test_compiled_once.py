@@ -9,8 +9,8 @@ import pytest
 from layoutalg.codegen.gpu import compile_cubin, nvrtc
 from layoutalg.errors import CompileError, UnsupportedError
 from layoutalg.testing import compile_shared
-from tests import absent, compiled_once
-from tests.compiled_once import ROOT, hostcc, once
+from tests.stand_ins import absent, compiled_once
+from tests.stand_ins.compiled_once import ROOT, hostcc, once
 
 
 @pytest.fixture

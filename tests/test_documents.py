@@ -15,7 +15,7 @@ import pytest
 from layoutalg.glossary import GLOSSARY
 from layoutalg.moved import MODULES
 from tests.documents import BLOCK, DOCUMENTS, ROOT, as_run, blocks
-from tests.engines import lasting_engines
+from tests.stand_ins.engines import lasting_engines
 
 TEXTS = [*DOCUMENTS, *(ROOT / f"{name}.md" for name in ("DESIGN", "CONTRIBUTING", "CHANGELOG"))]
 ROOMS = [

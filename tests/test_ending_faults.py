@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ending_faults import COMMANDS, SIGNALS, Ending, prepare, random_ending, wrong_end
+from tests.stand_ins.ending_faults import COMMANDS, SIGNALS, Ending, prepare, random_ending, wrong_end
 
 
 def test_endings_of_all_kinds_are_drawn() -> None:

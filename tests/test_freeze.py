@@ -1,5 +1,5 @@
 """The names that programs count on are there, with signatures that take every call they took; what was
-refused is refused by an error of the same class.  `python -m tests.freeze` prints every difference."""
+refused is refused by an error of the same class.  `python -m tests.frozen.freeze` prints every difference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import freeze
+from tests.frozen import freeze
 
 
 def calls(takes: list[str]) -> Iterator[tuple[list[str], list[str]]]:

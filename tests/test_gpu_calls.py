@@ -18,8 +18,8 @@ from layoutalg.kernels.calls import api, product_api, reduce_api, repeated
 from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
 from layoutalg.kernels.rowwise import norm_problem
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from tests.cuda_driver import STREAM, Array, Driver, standing_in
-from tests.sequences import launches_of
+from tests.draws.sequences import launches_of
+from tests.stand_ins.cuda_driver import STREAM, Array, Driver, standing_in
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from layoutalg.codegen.costs import Cost
 from layoutalg.codegen.gpu import version
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
-from tests import kernel_adapter
 from tests.bench import bench_kernels
 from tests.bench.kernel_images import Pair
-from tests.cubin_gpu import CubinGpu
+from tests.frozen import kernel_adapter
+from tests.frozen.kernel_cases import label
 from tests.gpu import frozen_counters, permute_counters, row_counters
 from tests.gpu.counters import (
     BY_INSTRUCTION,
@@ -33,7 +33,7 @@ from tests.gpu.counters import (
 )
 from tests.gpu.gemm_ladder import COPIES, LDS
 from tests.gpu.split_counters import compared
-from tests.kernel_cases import label
+from tests.stand_ins.cubin_gpu import CubinGpu
 
 SMALL: dict[str, tuple[Any, int, list[tuple[str, ...]]]] = {
     "permutes": (permute_counters, 2, [("f32", "5,60,60,3", "0,3,1,2"), ("u8", "20,18,16,14", "3,2,1,0")]),

@@ -30,8 +30,8 @@ from layoutalg.kernels.calls import entropy_api, repeated
 from layoutalg.kernels.gemm import GemmProblem
 from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, room
 from layoutalg.layout import Layout
-from tests.cuda_driver import STREAM, Array, Driver, standing_in
-from tests.sequences import launches_of
+from tests.draws.sequences import launches_of
+from tests.stand_ins.cuda_driver import STREAM, Array, Driver, standing_in
 from tests.sweeps import each
 
 MOST_CALLS = 12

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.errors import LayoutAlgError
-from tests.option_fuzz import draw_words, outcome
-from tests.readers import BLANKS, READERS, check, draw_bytes, text_of
+from tests.draws.option_fuzz import draw_words, outcome
+from tests.draws.readers import BLANKS, READERS, check, draw_bytes, text_of
 from tests.sweeps import each
 
 SHORT = 400

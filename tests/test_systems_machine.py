@@ -32,7 +32,7 @@ from layoutalg.registers import (
     reduction_of,
     register_layout,
 )
-from tests.fragments import M16N8, accumulators, elements, operand_a, swapped, wgmma
+from tests.draws.fragments import M16N8, accumulators, elements, operand_a, swapped, wgmma
 
 PROBLEM = 8192
 SMS = 40

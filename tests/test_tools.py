@@ -15,7 +15,7 @@ import pytest
 
 from layoutalg import tools
 from layoutalg.tools import run_tool
-from tests.ending_faults import MARK, alive
+from tests.stand_ins.ending_faults import MARK, alive
 
 ROOT = Path(__file__).parents[1]
 

@@ -18,11 +18,11 @@ from layoutalg.codegen.gpu import ReadySequence
 from layoutalg.kernels import plan_cache
 from layoutalg.kernels.rowwise import unaligned
 from layoutalg.kernels.rowwise.problems import Form
+from tests.draws.sequences import called_of, launches_of
+from tests.draws.views import EVERY, FLOATS, FOLDS, FUNCTIONS, GUARD_BYTES, MOVES, Case, Placed, draw
 from tests.gpu.views import BOTH, Unguarded, cases, compiled, run_one
-from tests.hostgpu import KINDS, simulated_gpu
-from tests.sequences import called_of, launches_of
-from tests.view_judge import Host, Verdict, contents, judge, reasons, run_in_numpy, run_in_simulator
-from tests.views import EVERY, FLOATS, FOLDS, FUNCTIONS, GUARD_BYTES, MOVES, Case, Placed, draw
+from tests.judges.view_judge import Host, Verdict, contents, judge, reasons, run_in_numpy, run_in_simulator
+from tests.stand_ins.hostgpu import KINDS, simulated_gpu
 
 SAMPLE = range(7000, 7025)
 
@@ -166,14 +166,14 @@ def test_what_is_refused_without_reason_is_wrong() -> None:
     def refuse(*args: object) -> None:
         raise KeyError("max")
 
-    with patch("tests.view_judge.call", refuse):
+    with patch("tests.judges.view_judge.call", refuse):
         verdict = run_in_simulator(ROWS)
     assert verdict == Verdict("wrong", "refused without reason, KeyError: 'max'")
 
 
 def test_what_ought_to_be_refused_is_wrong() -> None:
     aliasing = draw_with("a destination with one place for two elements")
-    with patch("tests.view_judge.call", lambda case, arrays: arrays["out"]):
+    with patch("tests.judges.view_judge.call", lambda case, arrays: arrays["out"]):
         verdict = run_in_simulator(aliasing)
     assert verdict.kind == "wrong" and verdict.why.startswith("not refused: ")
 
@@ -204,7 +204,7 @@ def test_what_is_compiled_ahead_is_what_is_launched() -> None:
     with patch.object(plan_cache, "ready_sequence", keep):
         for n in range(30):
             compiled((n, "sm_90a", Namespace(library="both", most=200, functions=FUNCTIONS)))
-    with patch("tests.hostgpu.called_of", count):
+    with patch("tests.stand_ins.hostgpu.called_of", count):
         for name, case in cases(0, 30, BOTH, 200):
             with simulated_gpu("sm_90a") as gpu:
                 assert run_one(case, Unguarded(Host(gpu))).kind != "wrong", f"{name} {case}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.without_numpy import printed_with_numpy, printed_without_numpy
+from tests.stand_ins.without_numpy import printed_with_numpy, printed_without_numpy
 
 ANALYSES = """
 from layoutalg.analysis import Access, Guard, analyze, reuse_of

@@ -40,7 +40,7 @@ from layoutalg.codegen.expr import nodes
 from layoutalg.codegen.gpu import nvrtc, sass
 from layoutalg.codegen.program import Kernel
 from layoutalg.layout import Layout
-from tests.compiled_once import hostcc
+from tests.stand_ins.compiled_once import hostcc
 
 PRICES: Mapping[str, float] = {
     "units of budget": 0.0006,

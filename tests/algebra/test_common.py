@@ -9,7 +9,7 @@ from layoutalg.algebra import max_alignment, max_common_layout, max_common_vecto
 from layoutalg.decide import extremes
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, leaves, size
 from layoutalg.testing import layouts
-from tests.brute import table
+from tests.judges.brute import table
 
 
 @given(layouts(), layouts())

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 
 import layoutalg
 from layoutalg.errors import LayoutAlgError
-from tests.definitions import DEFINITIONS, HOLDS, judge
-from tests.operands import SOURCES, Call
+from tests.draws.operands import SOURCES, Call
+from tests.judges.definitions import DEFINITIONS, HOLDS, judge
 from tests.sweeps import each
 
 

@@ -12,7 +12,7 @@ from layoutalg.errors import ArgumentTypeError, DivisibilityError, NotInjectiveE
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, modes, rank, size
 from layoutalg.notation import parse, parse_tiler
 from layoutalg.testing import composed_layouts, layouts
-from tests.brute import table
+from tests.judges.brute import table
 from tests.sweeps import each
 
 DIVIDES = (logical_divide, zipped_divide, tiled_divide, flat_divide)

@@ -16,7 +16,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, filter, leaves, size
 from layoutalg.testing import composed_layouts, layouts
-from tests.brute import table
+from tests.judges.brute import table
 from tests.sweeps import each
 
 

@@ -18,7 +18,7 @@ from layoutalg.errors import NotLinearError
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, size
 from layoutalg.testing import LAWS, Undefined, composed_layouts, layouts, swizzles
-from tests.brute import table
+from tests.judges.brute import table
 
 small = layouts(max_leaves=3, max_size=48)
 tiny = layouts(max_leaves=2, max_size=8, compact=True)

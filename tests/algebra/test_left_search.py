@@ -11,7 +11,7 @@ from layoutalg.algebra.left_search import search_left_inverse
 from layoutalg.decide import find_collision
 from layoutalg.layout import Layout
 from layoutalg.testing import layouts
-from tests.brute import table
+from tests.judges.brute import table
 
 
 def inverts(found: Layout, layout: Layout) -> bool:

@@ -38,7 +38,7 @@ from layoutalg.layout import (
 )
 from layoutalg.notation import parse_cute as parse
 from layoutalg.notation import parse_int_tuple, parse_tiler
-from tests.brute import is_layout_of, table
+from tests.judges.brute import is_layout_of, table
 from tests.sweeps import each
 
 ROWS = [

@@ -9,7 +9,7 @@ from layoutalg.algebra import make_layout_like, make_ordered_layout
 from layoutalg.errors import ShapeError
 from layoutalg.layout import IntTuple, Layout, flatten_tree, leaves, size
 from layoutalg.testing import layouts, shapes
-from tests.brute import table
+from tests.judges.brute import table
 
 
 @given(shapes())

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from layoutalg.layout import Layout
-from tests.peer_fuzz import forced_complement, fuzz, report, verdict
-from tests.peers import DSL, PEERS, present, traced
+from tests.judges.peer_fuzz import forced_complement, fuzz, report, verdict
+from tests.judges.peers import DSL, PEERS, present, traced
 
 COUNT = 150
 

@@ -20,7 +20,7 @@ from layoutalg.errors import DivisibilityError, NotInjectiveError, ShapeError, U
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, filter, modes, product, rank, size, span
 from layoutalg.notation import parse, parse_tiler
 from layoutalg.testing import composed_layouts, layouts
-from tests.brute import table
+from tests.judges.brute import table
 from tests.sweeps import each
 
 PRODUCTS = (logical_product, zipped_product, tiled_product, flat_product, blocked_product, raked_product)

@@ -28,7 +28,7 @@ from layoutalg.layout import (
 )
 from layoutalg.notation import parse_cute as parse
 from layoutalg.testing import composed_layouts, layouts
-from tests.brute import table
+from tests.judges.brute import table
 from tests.sweeps import each
 
 factors = st.sampled_from([1, 2, 3, 4, 8])

@@ -23,7 +23,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, make_identity_layout, size, with_assumptions
-from tests.symbolic_cases import K, M, N, layout, numbers, put, table
+from tests.draws.symbolic_cases import K, M, N, layout, numbers, put, table
 
 INTEGERS = (1, 2, 3, 4, 6, 8)
 

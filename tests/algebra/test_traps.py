@@ -24,7 +24,7 @@ from layoutalg.errors import (
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, coalesce, size, swizzle_inverse
 from layoutalg.notation import parse
-from tests.brute import is_layout_of, table
+from tests.judges.brute import is_layout_of, table
 from tests.sweeps import each
 
 

@@ -9,7 +9,7 @@ import pytest
 from layoutalg.analysis import Access, Guard, addressing
 from layoutalg.arch import ARCHS, INSTRUCTIONS
 from layoutalg.layout import Layout
-from tests.addressing import mistakes
+from tests.draws.addressing import mistakes
 from tests.sweeps import each
 
 MACHINE = ARCHS["sm_90"]

@@ -20,9 +20,9 @@ from layoutalg.errors import SimulationError
 from layoutalg.kernels import FAMILIES, Family, verify
 from layoutalg.kernels.matrix import MatrixProblem, arguments, buffers
 from layoutalg.layout import ComposedLayout, Swizzle
+from tests.draws.sequences import MATRIX_OPS
 from tests.hostshim import KernelFault, run_cuda_text
 from tests.mutants import planting
-from tests.sequences import MATRIX_OPS
 from tests.sweeps import each, first
 
 DTYPES = ("u8", "f16", "f32", "f64", "c128")

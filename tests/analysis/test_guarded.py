@@ -13,7 +13,7 @@ from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.testing import accesses
-from tests.guards import active_lanes, draw_case
+from tests.draws.guards import active_lanes, draw_case
 
 SM90 = ARCHS["sm_90"]
 

@@ -15,7 +15,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, MismatchError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, product
 from layoutalg.synthesis import storage_layout
-from tests.synthesis_cases import drawn
+from tests.draws.synthesis_cases import drawn
 
 MACHINE = ARCHS["sm_90"]
 

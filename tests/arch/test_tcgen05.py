@@ -21,7 +21,7 @@ from layoutalg.decide import image_size, is_bijective, is_injective
 from layoutalg.errors import DivisibilityError, UnknownNameError, UnsupportedError
 from layoutalg.layout import Layout, size
 from layoutalg.registers import fragment, reduction_of, reduction_plans
-from tests.fragments import wgmma
+from tests.draws.fragments import wgmma
 from tests.sweeps import each
 
 

@@ -23,7 +23,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.layout import Layout
-from tests.ptx_fragments import FRAGMENTS, quad_pair, wgmma_a, wgmma_sums
+from tests.draws.ptx_fragments import FRAGMENTS, quad_pair, wgmma_a, wgmma_sums
 from tests.sweeps import each
 
 ROWS: list[dict[str, Any]] = [

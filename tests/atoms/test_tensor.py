@@ -27,7 +27,7 @@ from layoutalg.errors import (
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, make_identity_layout, product
 from layoutalg.notation import parse_cute as parse
 from layoutalg.testing import composed_layouts, layouts
-from tests.brute import table
+from tests.judges.brute import table
 from tests.layout.test_slicing import coordinates, fill, kept_sizes
 from tests.sweeps import each
 

@@ -4,7 +4,7 @@
     python tests/bench/bench_against.py --base 123e0d5 --seed 14 --cases 100000
     python tests/bench/bench_against.py --base 123e0d5 --seed 14 --cases 300 --kind cuda
 
-The idea.  A call is a text, drawn from a seed by tests/random_calls.py, which knows no layoutalg.  Two
+The idea.  A call is a text, drawn from a seed by tests/draws/random_calls.py, which knows no layoutalg.  Two
 processes, each with one tree first on its path, draw the same texts and evaluate them, and what they answer
 is compared as text, errors by their class.  The older tree is taken from the history into build/base-REV.
 
@@ -179,7 +179,7 @@ def serve(tree: str, seed: str, cases: str, kinds: str) -> None:
     if not Path(layoutalg.__file__).is_relative_to(tree):
         raise SystemExit(f"layoutalg is imported from {layoutalg.__file__}, not from {tree}")
     sys.path.append(str(ROOT))
-    calls = import_module("tests.random_calls")
+    calls = import_module("tests.draws.random_calls")
     warnings.simplefilter("ignore")
     names = Names()
     signal.signal(signal.SIGALRM, interrupted)

@@ -77,7 +77,7 @@ Job = tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
 
 def jobs(name: str) -> dict[str, dict[str, Job]]:
     """Operation -> library -> (function, arguments of each call)."""
-    from tests.peers import OPERATIONS, to_peer
+    from tests.judges.peers import OPERATIONS, to_peer
 
     layouts = operands(name)
     sides = {who: layouts if who == "layoutalg" else [to_peer(who, a) for a in layouts] for who in _here()}
@@ -102,7 +102,7 @@ def jobs(name: str) -> dict[str, dict[str, Job]]:
 
 
 def _here() -> list[str]:
-    from tests.peers import PEERS, present
+    from tests.judges.peers import PEERS, present
 
     return ["layoutalg", *filter(present, PEERS)]
 
@@ -118,7 +118,7 @@ def microseconds(job: Job) -> float:
 
 def compare() -> None:
     """The table, and what it comes to."""
-    from tests.peers import PEERS
+    from tests.judges.peers import PEERS
 
     names = ("layoutalg", *PEERS)
     ratios: dict[str, list[tuple[float, str]]] = {peer: [] for peer in PEERS}
@@ -152,7 +152,7 @@ def compare() -> None:
 
 def summary(times: dict[str, dict[str, list[float]]]) -> None:
     """Geometric means over the layouts: our microseconds, and the multiples of them with the least."""
-    from tests.peers import PEERS
+    from tests.judges.peers import PEERS
 
     for operation, sides in times.items():
         cells = [f"{_mean(sides['layoutalg']):.1f}"]

@@ -17,7 +17,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.options import options
-from tests.cache_faults import damage_by_kills, forged_reads, past_the_limit, random_case, wrong_reads
+from tests.stand_ins.cache_faults import (
+    damage_by_kills,
+    forged_reads,
+    past_the_limit,
+    random_case,
+    wrong_reads,
+)
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.options import options
-from tests.command_faults import prepare, random_run, wrong_end
+from tests.stand_ins.command_faults import prepare, random_run, wrong_end
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.ending_faults import prepare, random_ending, wrong_end
+from tests.stand_ins.ending_faults import prepare, random_ending, wrong_end
 
 
 def main() -> int:

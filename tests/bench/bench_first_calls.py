@@ -42,9 +42,9 @@ from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, reduc
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests import norms, permutations, products, reductions
 from tests.bench.options import options
-from tests.hostgpu import HostGpu, planning_gpu
+from tests.draws import norms, permutations, products, reductions
+from tests.stand_ins.hostgpu import HostGpu, planning_gpu
 
 ARCH, GPU = "sm_90a", "NVIDIA H200"
 """As `require_gpu` says them."""
@@ -60,7 +60,7 @@ Case: TypeAlias = "tuple[str, Callable[[HostGpu], Callable[[], object]]]"
 
 
 def norm_cases(op: str, rng: random.Random) -> Iterator[Case]:
-    """Problems of tests.norms, made ones of an operation."""
+    """Problems of tests.draws.norms, made ones of an operation."""
     while True:
         p = norms.random_problem(rng, most(rng))
         x = p.axes
@@ -72,7 +72,7 @@ def norm_cases(op: str, rng: random.Random) -> Iterator[Case]:
 
 
 def reduce_cases(op: str, rng: random.Random) -> Iterator[Case]:
-    """Problems of tests.reductions."""
+    """Problems of tests.draws.reductions."""
     while True:
         x = reductions.random_axes(rng, most(rng))
         yield problem_case(
@@ -81,7 +81,7 @@ def reduce_cases(op: str, rng: random.Random) -> Iterator[Case]:
 
 
 def permute_cases(rng: random.Random, drawn: Callable[..., Any]) -> Iterator[Case]:
-    """Problems of tests.permutations."""
+    """Problems of tests.draws.permutations."""
     while True:
         yield problem_case("permute", drawn(rng, most(rng)))
 
@@ -105,7 +105,7 @@ def entropy_cases(rng: random.Random) -> Iterator[Case]:
 
 
 def product_cases(rng: random.Random) -> Iterator[Case]:
-    """Calls of tests.products, with an array for the result, so that none is made."""
+    """Calls of tests.draws.products, with an array for the result, so that none is made."""
     while True:
         case = products.draw(
             rng.randrange(1 << 40), most=2048, kinds=("float32", "float16", "bfloat16"), most_elems=1 << 24

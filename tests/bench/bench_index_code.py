@@ -25,8 +25,8 @@ import layoutalg
 from layoutalg import AnyLayout, ComposedLayout, Layout, LayoutAlgError, Swizzle, size
 from layoutalg.layout import product
 from layoutalg.testing import check_index_function
-from tests import index_functions, random_layouts
 from tests.bench.options import options
+from tests.draws import index_functions, random_layouts
 
 
 def wild(rng: random.Random) -> AnyLayout | None:

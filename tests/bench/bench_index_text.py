@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from layoutalg.errors import ParseError, ResourceError
 from layoutalg.notation import parse_index
-from tests import index_trees
 from tests.bench.options import options, tallied
+from tests.draws import index_trees
 
 BATCH = 100
 """Expressions that are compiled at once."""

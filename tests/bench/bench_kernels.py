@@ -4,7 +4,7 @@
     python tests/bench/bench_kernels.py --prepare build/kernels --base 5299a5d --draw 60 --seed 7
     python tests/bench/bench_kernels.py --run build/kernels --seconds 420
 
-The first step needs no GPU: both trees compile every frozen case (tests/kernel_freeze.py) and, with --draw,
+The first step needs no GPU: both trees compile every case of tests/frozen/kernel_freeze.py and, with --draw,
 so many further random ones, into a folder of less than 60 MiB.  The second needs no history and no compiler:
 where there is no GPU, only --run says so by its exit status.
 
@@ -37,10 +37,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from layoutalg.codegen import gpu
 from layoutalg.kernels.verification import verify
-from tests import kernel_adapter
 from tests.bench.against import RELEASE, base_tree
 from tests.bench.kernel_images import Pair, pairs, prepared
 from tests.bench.options import options
+from tests.frozen import kernel_adapter
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "kernels"
@@ -300,8 +300,8 @@ def free() -> None:
 
 def cases_of(count: int, seed: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The frozen cases, and so many random ones."""
-    from tests.kernel_cases import drawn, label
-    from tests.kernel_freeze import stored
+    from tests.frozen.kernel_cases import drawn, label
+    from tests.frozen.kernel_freeze import stored
 
     frozen = [one["case"] for one in stored()["cases"]]
     for case in {label(case): case for case in (*frozen, *drawn(seed, count))}.values():

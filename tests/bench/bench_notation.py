@@ -18,8 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests import notation_cases
 from tests.bench.options import options
+from tests.draws import notation_cases
 
 
 def main() -> int:

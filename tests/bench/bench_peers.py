@@ -2,8 +2,8 @@
 
     python tests/bench/bench_peers.py [count]
 
-The judges are those of tests/peer_fuzz.py: tables and brute force.  A peer that is not installed is left out
-with a message: `make peers` installs pycute and tensor-layouts; CuTe DSL is nvidia-cutlass-dsl.
+The judges are those of tests/judges/peer_fuzz.py: tables and brute force.  A peer that is not installed is
+left out with a message: `make peers` installs pycute and tensor-layouts; CuTe DSL is nvidia-cutlass-dsl.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.peer_fuzz import VERDICTS, fuzz, report
-from tests.peers import DSL, PEERS, present, traced
+from tests.judges.peer_fuzz import VERDICTS, fuzz, report
+from tests.judges.peers import DSL, PEERS, present, traced
 
 
 def main(count: int) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.options import options
-from tests.moves import plans, random_case, random_matrix, verdict
+from tests.draws.moves import plans, random_case, random_matrix, verdict
 
 SHOWN = 8
 DRAWN = {"any": random_case, "matrices": random_matrix}

@@ -24,7 +24,7 @@ from layoutalg.codegen.language.tensor import coordinate_of
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.kernels.registry import FAMILIES
 from tests.bench.options import options
-from tests.kernel_cases import label
+from tests.frozen.kernel_cases import label
 
 ARCH = "sm_90a"
 CASES: tuple[dict[str, Any], ...] = (

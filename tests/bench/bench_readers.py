@@ -5,8 +5,8 @@
     python tests/bench/bench_readers.py --engine atheris --seconds 60 --seed 1
     python tests/bench/bench_readers.py --engine options --cases 500 --seed 1
 
-`random` draws bytes for every reader (tests/readers.py), `hypothesis` and `atheris` look for them: atheris by
-the lines that they reach.  `options` draws command lines and runs them in this process.  atheris is not a
+`random` draws bytes for every reader (tests/draws/readers.py), `hypothesis` and `atheris` look for them:
+atheris by the lines that they reach.  `options` draws command lines and runs them in this process.  atheris is not a
 dependency: pip install atheris==3.0.0 (CPython 3.11 to 3.13 on Linux).  Exits with 1 when anything is wrong;
 atheris stops at the first and exits with 77, its input in a file crash-... of the current folder.
 """
@@ -33,8 +33,8 @@ with (
     else nullcontext()
 ):
     from tests.bench.options import options
-    from tests.option_fuzz import draw_words, outcome
-    from tests.readers import READERS, check, draw_bytes
+    from tests.draws.option_fuzz import draw_words, outcome
+    from tests.draws.readers import READERS, check, draw_bytes
 
 RARE = {"mma atom": 100}
 """Readers that are asked less often, by how much: an unknown name is compared with a long table."""

@@ -7,8 +7,8 @@ Rows of chunks: a layout without extra memory exists for all of these, so that n
 Mutants: answers with one or two statements changed: rejected, or accepted and true, or wrong.
 Ignored lanes: ldmatrix and stmatrix .x1/.x2 whose ignored lanes hold anything, and answers that differ.
 
-The judges are those of tests/synthesis_cases.py, tests/mutants/syntheses.py and tests/addressing.py, which
-count one by one.  The exit code is 1 if anything is wrong.
+The judges are those of tests/draws/synthesis_cases.py, tests/mutants/syntheses.py and
+tests/draws/addressing.py, which count one by one.  The exit code is 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests import addressing, synthesis_cases
 from tests.bench.options import options
+from tests.draws import addressing, synthesis_cases
 from tests.mutants import syntheses
 
 SHOWN = 20

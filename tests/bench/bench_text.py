@@ -23,10 +23,10 @@ from layoutalg.codegen.expr import to_c
 from layoutalg.errors import CompileError, MismatchError
 from layoutalg.testing import check_index_function
 from tests.bench.options import options
-from tests.ctext_cases import draw_case, draw_function, wrong
-from tests.domains import TRIALS
-from tests.guards import active_lanes
-from tests.guards import draw_case as draw_guard
+from tests.draws.ctext_cases import draw_case, draw_function, wrong
+from tests.draws.domains import TRIALS
+from tests.draws.guards import active_lanes
+from tests.draws.guards import draw_case as draw_guard
 
 BATCH = 150
 """Expressions that are compiled together."""

@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from layoutalg.codegen.costs import Cost, Prediction, total_costs, traffic_by_access
 from tests.bench.options import options
-from tests.kernel_adapter import Launch, plan
-from tests.kernel_cases import drawn, label
-from tests.kernel_freeze import stored
+from tests.frozen.kernel_adapter import Launch, plan
+from tests.frozen.kernel_cases import drawn, label
+from tests.frozen.kernel_freeze import stored
 
 MOST_MS = 1000.0
 

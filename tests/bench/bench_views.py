@@ -5,7 +5,7 @@
     python tests/bench/bench_views.py --seed 0 --cases 500 --numpy                  by the code of the CPU
 
 Prints, for each function, how many were right, refused for a reason that holds, and wrong; exit status 1 if
-any was wrong.  Case n is drawn from the integer SEED + n, by tests/views.py.
+any was wrong.  Case n is drawn from the integer SEED + n, by tests/draws/views.py.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.options import options
-from tests.view_judge import run_in_numpy, run_in_simulator
-from tests.views import EVERY, FUNCTIONS, draw
+from tests.draws.views import EVERY, FUNCTIONS, draw
+from tests.judges.view_judge import run_in_numpy, run_in_simulator
 
 
 def main(args: list[str]) -> int:

@@ -5,8 +5,8 @@
         pair.equal                                                  the same machine code, launched alike
 
 The idea.  A GPU machine has no history and no time to compile.  So each tree is asked here, in a process with
-that tree first on its path, through an adapter: the tree's own tests/kernel_adapter.py, or release_adapter.py
-for what is older than that.  What comes back is data: cases.json, and each different CUBIN once, by its
+that tree first on its path, through an adapter: the tree's own tests/frozen/kernel_adapter.py, or
+release_adapter.py for what is older than that.  What comes back is data: cases.json, and each different CUBIN once, by its
 SHA-256.  A tree that cannot compute a case says why.
 
     python tests/bench/kernel_images.py TREE ADAPTER FOLDER      one of the two processes; cases come on stdin
@@ -135,7 +135,7 @@ def asked(tree: Path, adapter: Path, folder: Path, cases: Sequence[Case]) -> Ite
 
 def adapter_at(revision: str, folder: Path) -> Path:
     """The adapter of a revision: its own, written into the folder, or the release's where it has none."""
-    git = ["git", "-C", str(ROOT), "show", f"{revision}:tests/kernel_adapter.py"]
+    git = ["git", "-C", str(ROOT), "show", f"{revision}:tests/frozen/kernel_adapter.py"]
     shown = subprocess.run(git, capture_output=True, check=False)
     if shown.returncode:
         return HERE / "release_adapter.py"

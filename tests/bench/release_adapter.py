@@ -1,4 +1,4 @@
-"""Release 0.1.0 asked for kernels: what tests/kernel_adapter.py answers of this tree, of one that has none.
+"""Release 0.1.0 asked for kernels: what kernel_adapter answers of this tree, of one that has none.
 
 It imports that release's library alone: see kernel_images, which starts it with that tree first on the path.
 """

@@ -24,9 +24,9 @@ from layoutalg.errors import ArgumentTypeError, MismatchError, ParseError
 from layoutalg.kernels import VerifyReport
 from layoutalg.layout import Layout
 from layoutalg.testing import Scope, all_pass, check_conflict_free, verdict, worst_of
-from tests import kernel_freeze
 from tests.checks import random_gates
 from tests.command import answer, run
+from tests.frozen import kernel_freeze
 from tests.sweeps import each, first
 
 pytest_plugins = ["pytester"]

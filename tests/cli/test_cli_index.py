@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import answer, invoke, refusal, run
-from tests.index_functions import read
+from tests.draws.index_functions import read
 from tests.sweeps import each
 
 TILE = "Sw<3,3,3> o 0 o (8,64):(64,1)"

@@ -12,7 +12,7 @@ from layoutalg.cli.kernel_names import read_ints
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.errors import ParseError
 from tests.command import answer, refusal, run
-from tests.sequences import TENSOR_OPS, launches_of, problem_of
+from tests.draws.sequences import TENSOR_OPS, launches_of, problem_of
 from tests.sweeps import each
 
 

@@ -17,8 +17,8 @@ from layoutalg.codegen.sim import Simulation, simulate
 from layoutalg.errors import ShapeError, SimulationError, UnknownNameError
 from layoutalg.f2 import LinearLayout
 from layoutalg.registers import Conversion, Load, Plan, Store, convert_layout
-from tests import relayouts
-from tests.fragments import conversions
+from tests.draws import relayouts
+from tests.draws.fragments import conversions
 from tests.hostshim import run_cuda_text
 from tests.sweeps import each
 

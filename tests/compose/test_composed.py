@@ -12,7 +12,7 @@ from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
 from layoutalg.notation import parse_cute as parse
 from layoutalg.notation import parse_tiler
 from layoutalg.testing import composed_layouts, layouts, swizzles
-from tests.brute import table
+from tests.judges.brute import table
 from tests.sweeps import each
 
 anything = st.one_of(layouts(max_size=64), composed_layouts(max_size=64))

@@ -10,7 +10,7 @@ from layoutalg.compose.digits import SEARCH_LIMIT
 from layoutalg.errors import DivisibilityError, ShapeError, UndecidedError
 from layoutalg.layout import Layout, compatible, flatten_tree, leaves, size
 from layoutalg.testing import layouts
-from tests.brute import is_layout_of, table
+from tests.judges.brute import is_layout_of, table
 from tests.sweeps import each
 
 

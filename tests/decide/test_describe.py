@@ -14,7 +14,7 @@ from layoutalg.decide import aliasing, cycles, extremes, footprint, gaps, is_bij
 from layoutalg.errors import NotInjectiveError, UndecidedError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.testing import composed_layouts, layouts
-from tests.brute import table
+from tests.judges.brute import table
 
 anything = st.one_of(layouts(negative=True), composed_layouts(), composed_layouts(power_of_two=True))
 outside = composed_layouts().map(lambda inner: ComposedLayout(Layout((6, 4), (4, 1)), 0, inner))

@@ -10,7 +10,7 @@ from layoutalg.decide import cosize, extremes
 from layoutalg.decide.extent import reached
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.testing import composed_layouts, layouts
-from tests.brute import table
+from tests.judges.brute import table
 
 
 @given(st.one_of(composed_layouts(), composed_layouts(power_of_two=True)))

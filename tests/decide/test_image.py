@@ -21,7 +21,7 @@ from layoutalg.decide import (
 from layoutalg.errors import ShapeError, UndecidedError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, coalesce, size
 from layoutalg.testing import composed_layouts, layouts, swizzles
-from tests.brute import table
+from tests.judges.brute import table
 from tests.work import counted
 
 anything = st.one_of(layouts(negative=True), layouts(), composed_layouts())

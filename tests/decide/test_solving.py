@@ -11,7 +11,7 @@ from layoutalg.decide import aliasing, find_collision, find_coordinate, find_ove
 from layoutalg.errors import ArgumentTypeError, UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, layout_size
 from layoutalg.testing import composed_layouts, layouts
-from tests.brute import table
+from tests.judges.brute import table
 from tests.sweeps import each
 from tests.work import counted
 

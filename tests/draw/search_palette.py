@@ -14,7 +14,7 @@ import sys
 
 import numpy as np
 
-from tests.color_vision import DEFICIENCIES, Floats, ciede2000, contrast, lab, linear, seen
+from tests.judges.color_vision import DEFICIENCIES, Floats, ciede2000, contrast, lab, linear, seen
 
 STEPS, LIGHTEST_SHADE = 12_000, 0.20
 WHITE, TEXT = np.full(3, 255.0), np.full(3, 17.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from layoutalg.draw import CHUNK_COLORS, LINE_COLORS, PALETTE
-from tests.color_vision import DEFICIENCIES, ciede2000, contrast, lab, linear, seen
+from tests.judges.color_vision import DEFICIENCIES, ciede2000, contrast, lab, linear, seen
 
 WAYS = [(name, stored) for name in DEFICIENCIES for stored in (False, True)]
 

@@ -16,7 +16,7 @@ from typing import Any
 import layoutalg
 from layoutalg.explanation import Derivation
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, Swizzles, as_chain
-from tests.definitions import DEFINITIONS, judge, small
+from tests.judges.definitions import DEFINITIONS, judge, small
 
 MAX_CASES = 300
 """Values that a universal statement is tried on; past that, a sample with both ends."""

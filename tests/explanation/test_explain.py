@@ -1,7 +1,7 @@
 """explain: each statement is true, the result is the operation's own, and the words say what was computed.
 
 Statements are read and computed by tests.explanation.paper, which holds every intermediate layout to its
-definition by enumeration (tests.definitions).
+definition by enumeration (tests.judges.definitions).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from layoutalg.explanation.steps import PAGE, Derivation, Step, notation
 from layoutalg.layout import ScaledBasis, make_identity_layout
 from layoutalg.synthesis import certificate_words, synthesize
 from tests.command import answer, refusal, run
-from tests.definitions import judge
+from tests.draws.operands import ANY, CHAINS, SOURCES, Call, located
 from tests.explanation.paper import Judge, statements
-from tests.operands import ANY, CHAINS, SOURCES, Call, located
+from tests.judges.definitions import judge
 from tests.sweeps import each
 
 ALGEBRA = sorted(set(OPERATIONS) - {"analyze", "synthesize"})

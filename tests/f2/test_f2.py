@@ -10,7 +10,7 @@ from layoutalg import f2
 from layoutalg.errors import NotLinearError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.testing import composed_layouts, layouts
-from tests.brute import table
+from tests.judges.brute import table
 from tests.sweeps import each
 
 

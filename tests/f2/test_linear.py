@@ -18,7 +18,7 @@ from layoutalg.errors import ArgumentTypeError, DivisibilityError, NotLinearErro
 from layoutalg.f2 import LinearLayout, unpack
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, modes, rank, size
 from layoutalg.testing import composed_layouts, layouts
-from tests.brute import table
+from tests.judges.brute import table
 from tests.sweeps import each
 
 linear_layouts = st.one_of(layouts(power_of_two=True), composed_layouts(power_of_two=True))

@@ -27,8 +27,8 @@ from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, Family, verify
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.model import tag_sectors
+from tests.draws.sequences import MATRIX_OPS
 from tests.gpu.timing import plainly
-from tests.sequences import MATRIX_OPS
 
 METRICS = {
     "ld.global": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sectors"),

@@ -1,4 +1,4 @@
-"""Predicted and counted accesses of every frozen case (tests/kernel_freeze.py), from one `ncu` run of all.
+"""Predicted and counted accesses of every case of tests/frozen/kernel_freeze.py, from one `ncu` run of all.
 
 python -m tests.gpu.frozen_counters            all of them; the exit status is 1 where one is refuted
 python -m tests.gpu.frozen_counters permute    cases whose label a regular expression finds
@@ -25,13 +25,13 @@ from layoutalg.kernels.gemm import Config, GemmProblem, SimtConfig
 from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.kernels.move import normalise
 from layoutalg.kernels.rowwise import NormProblem, ReduceProblem
-from tests import kernel_adapter
 from tests.bench import bench_kernels, kernel_images
+from tests.frozen import kernel_adapter
+from tests.frozen.kernel_cases import label
+from tests.frozen.kernel_freeze import stored
 from tests.gpu import counters, permute_counters, row_counters, split_counters
 from tests.gpu.counters import Row, count_launches
 from tests.gpu.gemm_ladder import ARRIVED, COPIES, LDS
-from tests.kernel_cases import label
-from tests.kernel_freeze import stored
 
 METRICS = (*counters.TRAFFIC, ARRIVED, COPIES, LDS)
 KERNELS = "^(permute|reduce|softmax|layer_norm|rms_norm|transpose|copy|gemm)_"

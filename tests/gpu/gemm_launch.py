@@ -23,8 +23,8 @@ from layoutalg.kernels.gemm.choice.heuristic import SIMT, SM80
 from layoutalg.kernels.gemm.family import differs
 from layoutalg.kernels.gemm.launches import shared_launches
 from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
-from tests.gemm_cases import arguments, expected
 from tests.gpu.timing import Run, plainly
+from tests.kernels.gemm.cases import arguments, expected
 
 Way = tuple[GemmProblem, Config]
 

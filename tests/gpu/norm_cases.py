@@ -18,7 +18,7 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.norm_plan import configs
 from layoutalg.kernels.rowwise.programs.norm import plan
-from tests import norms
+from tests.draws import norms
 from tests.gpu import seeds
 
 MOST_ELEMS = 300_000

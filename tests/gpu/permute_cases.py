@@ -18,7 +18,7 @@ from typing import Any
 from layoutalg.codegen import gpu
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move import PermuteProblem, build_permute, normalise, permute_configs, reference
-from tests import permutations
+from tests.draws import permutations
 from tests.gpu import seeds
 
 MOST_ELEMS = 300_000

@@ -6,7 +6,7 @@ python -m tests.gpu.products --seed 0 --memcheck 60                 under comput
 
 All kernels are planned and compiled first, by processes that see no GPU, and kept in a folder; then one
 process runs every case.  Exit status 1 if any case was wrong.  Case n is drawn from the integer SEED + n by
-tests/products.py.  PyTorch has no strides below 0 and CuPy no bfloat16: what one lacks goes to the other.
+tests/draws/products.py.  PyTorch has no strides below 0, CuPy no bfloat16: what one lacks goes to the other.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import sys
 from collections import Counter
 
 from layoutalg.errors import LayoutAlgError
+from tests.draws.products import Case, draw, run
 from tests.gpu import views
 from tests.gpu.timing import plainly
-from tests.hostgpu import planning_gpu
-from tests.products import Case, draw, run
-from tests.view_judge import Arrays, Host
+from tests.judges.view_judge import Arrays, Host
+from tests.stand_ins.hostgpu import planning_gpu
 
 MOST_ELEMS = 1 << 22
 

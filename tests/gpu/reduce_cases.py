@@ -16,7 +16,7 @@ from layoutalg.codegen import gpu
 from layoutalg.kernels.elements import whole_units
 from layoutalg.kernels.rowwise import ReducePlan, plans
 from layoutalg.kernels.rowwise.programs.reduce import build
-from tests import reductions
+from tests.draws import reductions
 from tests.gpu import seeds
 
 MOST_ELEMS = 300_000

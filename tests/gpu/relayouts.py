@@ -14,7 +14,7 @@ import numpy as np
 from layoutalg.codegen import gpu
 from layoutalg.codegen.program import Kernel
 from layoutalg.registers import Conversion, convert_layout
-from tests import relayouts
+from tests.draws import relayouts
 from tests.gpu import seeds
 
 ELEMENTS = ("u8", "f16", "f32", "f64", "c128")

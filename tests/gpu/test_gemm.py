@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from layoutalg.kernels.gemm.problem import gemm_problem, matrices, scalar_words
-from tests.gemm_cases import arguments, packed, unpacked
 from tests.gpu.gemm_launch import CONFIGS, launch_all, load_all, result, small_ways, steps
 from tests.gpu.tools import STATUS, needs_gpu, sanitize
+from tests.kernels.gemm.cases import arguments, packed, unpacked
 
 pytestmark = needs_gpu
 

@@ -8,8 +8,8 @@ from layoutalg.codegen.gpu import load, to_cuda
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.matrix import arguments, buffers
+from tests.draws.sequences import MATRIX_OPS
 from tests.gpu.tools import STATUS, counters, needs_gpu, sanitize
-from tests.sequences import MATRIX_OPS
 
 pytestmark = needs_gpu
 

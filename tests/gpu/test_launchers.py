@@ -12,8 +12,8 @@ import pytest
 from layoutalg.codegen.gpu import gpu_status
 from tests.command import answer
 from tests.gpu.tools import needs_gpu
-from tests.launchers import SOFTMAX, TRANSPOSE, linked
-from tests.nvcc import needs_nvcc
+from tests.stand_ins.launchers import SOFTMAX, TRANSPOSE, linked
+from tests.stand_ins.nvcc import needs_nvcc
 
 pytestmark = needs_gpu
 

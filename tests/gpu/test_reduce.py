@@ -29,7 +29,7 @@ def test_predicted_sectors_equal_the_hardware_counters() -> None:
 
 def test_300_random_calls_of_each_fold_are_their_definition() -> None:
     """On views of CuPy and PyTorch arrays: any strides and starts, NaN and infinities, ties, no elements."""
+    from tests.draws.views import FOLDS
     from tests.gpu.views import main
-    from tests.views import FOLDS
 
     assert main(["--cases", str(300 * len(FOLDS)), "--functions", *FOLDS]) == 0

@@ -7,7 +7,7 @@ python -m tests.gpu.views --seed 0 --memcheck 200                       under co
 
 All kernels are planned and compiled first, by processes that see no GPU, and kept in a folder; then one
 process runs every case.  Exit status 1 if any case was wrong.  Case n is drawn from the integer SEED + n by
-tests/views.py; tests/view_judge.py says what it has to do.
+tests/draws/views.py; tests/judges/view_judge.py says what it has to do.
 
 Notes.  Under memcheck arrays have allocations of their own without guard bytes, as far as the last 16-byte
 unit that holds an element: what is read or written elsewhere is an error.
@@ -28,12 +28,12 @@ from typing import Any
 
 import numpy as np
 
+from tests.draws.views import EVERY, FUNCTIONS, GUARD_BYTES, Array, Case, Placed, draw
+from tests.draws.views import Library as Name
 from tests.gpu.counters import verdict
 from tests.gpu.timing import plainly
-from tests.hostgpu import CARRIERS, Bytes, planning_gpu
-from tests.view_judge import FAULTS, Arrays, Host, Verdict, arrays_of, call, contents, run
-from tests.views import EVERY, FUNCTIONS, GUARD_BYTES, Array, Case, Placed, draw
-from tests.views import Library as Name
+from tests.judges.view_judge import FAULTS, Arrays, Host, Verdict, arrays_of, call, contents, run
+from tests.stand_ins.hostgpu import CARRIERS, Bytes, planning_gpu
 
 BOTH: tuple[Name, ...] = ("cupy", "torch")
 MOST_ELEMS = 20_000

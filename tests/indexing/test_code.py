@@ -30,8 +30,8 @@ from layoutalg.indexing import TARGETS, Side, code
 from layoutalg.indexing.proofs import proved, proved_cute, steps
 from layoutalg.indexing.reading import read_c
 from layoutalg.testing import check_index_function, compile_shared
-from tests import index_functions
-from tests.index_functions import read
+from tests.draws import index_functions
+from tests.draws.index_functions import read
 from tests.sweeps import each
 
 TILES = index_functions.tiles(20261122, 60)

@@ -14,8 +14,8 @@ from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, Reso
 from layoutalg.indexing import code, identify, parse_array
 from layoutalg.indexing.laws import found_layout, kind_of
 from layoutalg.layout import product
-from tests import index_functions
-from tests.index_functions import read
+from tests.draws import index_functions
+from tests.draws.index_functions import read
 from tests.sweeps import each
 
 

@@ -11,7 +11,7 @@ import pytest
 from layoutalg.errors import LayoutAlgError, ParseError, ResourceError, UnknownNameError
 from layoutalg.indexing.reading import evaluated, read_c, read_c_expression, read_python
 from layoutalg.testing import compile_shared
-from tests import index_functions
+from tests.draws import index_functions
 from tests.sweeps import each
 
 

@@ -40,7 +40,7 @@ from layoutalg.kernels.move.families import _permute_views
 from layoutalg.kernels.rowwise import OPS, cross_entropy_problem, joined_losses, normed, reduced
 from layoutalg.kernels.rowwise import families as rowwise_families
 from layoutalg.kernels.rowwise.families import CASES, DTYPES
-from tests.sequences import problem_of
+from tests.draws.sequences import problem_of
 
 
 def row(ours: float, notes: Any = None, **rates: float | None) -> BenchRow:

@@ -1,7 +1,7 @@
 """What is chosen at real sizes was run: each kind of configuration, on a smaller problem of its structure.
 
 A plan that takes a way through a kernel which no published draw took before fails by the name of its kind:
-`python -m tests.chosen_kinds --write` runs it and records it.
+`python -m tests.frozen.chosen_kinds --write` runs it and records it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.rowwise.programs.reduce import _Reduction
-from tests.chosen_kinds import (
+from tests.frozen.chosen_kinds import (
     MOST_ELEMS,
     PROBLEMS,
     SEED,
@@ -27,7 +27,7 @@ from tests.chosen_kinds import (
     smaller,
     unrecorded,
 )
-from tests.kinds import kind_of
+from tests.frozen.kinds import kind_of
 from tests.sweeps import each
 
 OTHER_SEED, FEW_ELEMS, EVERY = 20261125, 20_000, 40

@@ -1,4 +1,4 @@
-"""Choices, predictions and machine code are what they were, or `python -m tests.kernel_freeze` names it."""
+"""Choices, predictions and machine code are what they were, or `tests.frozen.kernel_freeze` names it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from layoutalg.codegen.gpu import parse_sass, version
 from layoutalg.errors import UnsupportedError
-from tests import kernel_freeze as freeze
-from tests.kernel_cases import benched, drawn, label
+from tests.frozen import kernel_freeze as freeze
+from tests.frozen.kernel_cases import benched, drawn, label
 from tests.sweeps import each
 
 STORED = freeze.stored()

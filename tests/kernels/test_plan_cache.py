@@ -24,7 +24,7 @@ from layoutalg.kernels.gemm.problem import scalar_words
 from layoutalg.kernels.identity import code_id
 from layoutalg.kernels.plan_cache import plan_key
 from layoutalg.kernels.rowwise import norm_problem
-from tests.sequences import family_of, launches_of, problem_of
+from tests.draws.sequences import family_of, launches_of, problem_of
 from tests.tiles.boxes import Boxes, copy_program
 
 SPLIT = norm_problem("softmax", (1, 1 << 24), 1, "f32")

@@ -13,7 +13,7 @@ import pytest
 from layoutalg.codegen.instr.arithmetic.arith import fma_outer
 from layoutalg.codegen.printing import print_kernels, to_cuda
 from layoutalg.kernels import FAMILIES
-from tests.nvcc import needs_nvcc, nvcc
+from tests.stand_ins.nvcc import needs_nvcc, nvcc
 
 DECLARED = re.compile(
     r"^(\s*)(?:const )?(?:int|unsigned|float|double|bool|auto|[us]\d+|b?f16(?:x2)?|uint[24]|[\w:]+\*)"

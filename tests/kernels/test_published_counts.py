@@ -14,7 +14,7 @@ import pytest
 from layoutalg.codegen.gpu import count_classes, disassemble, main_loop, parse_sass
 from layoutalg.kernels import find_family
 from layoutalg.kernels.ladder.gemm import predict_steps
-from tests.nvcc import NVCC, needs_nvcc
+from tests.stand_ins.nvcc import NVCC, needs_nvcc
 
 SOURCES = Path(__file__).parents[1] / "data" / "sources"
 N = 4096

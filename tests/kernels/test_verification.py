@@ -22,9 +22,9 @@ from layoutalg.kernels.move.problem import permute_problem
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.trials import TENSOR_TRIALS
 from layoutalg.kernels.tuning import random_case
-from tests.gemm_cases import unpacked
+from tests.draws.sequences import launches_of, predicted, problem_of, verified
+from tests.kernels.gemm.cases import unpacked
 from tests.mutants import planting
-from tests.sequences import launches_of, predicted, problem_of, verified
 from tests.sweeps import each
 
 TRANSPOSE, SM80, SIMT = FAMILIES["transpose"], FAMILIES["gemm-sm80"], FAMILIES["gemm-simt"]

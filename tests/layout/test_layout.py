@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.layout import Layout, concat, coordinate_at, flatten_tree, layout_size, leaves, modes
 from layoutalg.testing import layouts
-from tests.brute import table
+from tests.judges.brute import table
 from tests.sweeps import each
 
 

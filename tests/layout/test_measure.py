@@ -25,7 +25,7 @@ from layoutalg.layout import (
 )
 from layoutalg.layout.int_tuple import compatible_trees
 from layoutalg.testing import composed_layouts, layouts, shapes
-from tests.brute import table
+from tests.judges.brute import table
 
 
 @given(layouts(negative=True))

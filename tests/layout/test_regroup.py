@@ -29,7 +29,7 @@ from layoutalg.layout import (
 )
 from layoutalg.layout.int_tuple import compatible_trees
 from layoutalg.testing import composed_layouts, layouts
-from tests.brute import table
+from tests.judges.brute import table
 from tests.sweeps import each
 
 anything = st.one_of(layouts(max_size=64), composed_layouts(max_size=64))

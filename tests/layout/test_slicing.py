@@ -26,7 +26,7 @@ from layoutalg.layout import (
     slice_and_offset,
 )
 from layoutalg.testing import composed_layouts, layouts
-from tests.brute import table
+from tests.judges.brute import table
 from tests.sweeps import each
 
 

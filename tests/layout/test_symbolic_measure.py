@@ -21,8 +21,8 @@ from layoutalg.layout import (
     with_assumptions,
 )
 from layoutalg.layout.measure import continues
+from tests.draws.symbolic_cases import K, M, N, layout, numbers, put
 from tests.sweeps import each
-from tests.symbolic_cases import K, M, N, layout, numbers, put
 
 
 def test_modes_continue_each_other_for_all_values_or_stay_apart() -> None:

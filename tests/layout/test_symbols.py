@@ -27,8 +27,8 @@ from layoutalg.layout import (
     with_assumptions,
 )
 from layoutalg.notation import parse, parse_polynomial
+from tests.draws.symbolic_cases import K, M, N, put
 from tests.sweeps import each
-from tests.symbolic_cases import K, M, N, put
 
 EXPRESSIONS: tuple[Any, ...] = (
     0, 1, 2, 6, N, M, N - 1, N + 1, 2 * N, 4 * N, N * M, N * M - N, N * M - N - M + 1, M + N - 2, 3 - N,

@@ -21,8 +21,8 @@ from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
 from layoutalg.kernels.rowwise import NormConfig, ReduceProblem, norm_problem, plans, reduce_problem
+from tests.draws.sequences import TENSOR_OPS, problem_of
 from tests.mutants.statements import Checks, Mutant, mutants_of, verdict
-from tests.sequences import TENSOR_OPS, problem_of
 
 
 @dataclass(frozen=True)

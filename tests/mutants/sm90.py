@@ -24,7 +24,7 @@ from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.kernels.gemm.work.groups import group_words
-from tests.gemm_cases import arguments, expected, grouped_arguments, grouped_expected, grouped_problem
+from tests.kernels.gemm.cases import arguments, expected, grouped_arguments, grouped_expected, grouped_problem
 from tests.mutants.ordering import mutants
 
 Way = tuple[Literal["block", "warp"], int]

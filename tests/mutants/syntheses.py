@@ -19,7 +19,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, MismatchError, UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, product
 from layoutalg.synthesis import Synthesis, check_certificate, storage_layout
-from tests.synthesis_cases import Question, ask, drawn, is_free, missed
+from tests.draws.synthesis_cases import Question, ask, drawn, is_free, missed
 
 Mutant = tuple[str, Synthesis]
 

@@ -12,7 +12,7 @@ import pytest
 from layoutalg import AnyLayout, ComposedLayout, Layout, ScaledBasis, Swizzle, convert, parse, size
 from layoutalg.errors import UnsupportedError
 from layoutalg.testing import compile_shared
-from tests import notation_cases
+from tests.draws import notation_cases
 
 
 def headers() -> list[str]:

@@ -29,8 +29,8 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.notation import FORMS, to_object
-from tests import notation_cases
-from tests.peers import present
+from tests.draws import notation_cases
+from tests.judges.peers import present
 from tests.sweeps import each
 
 SW128 = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1)))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from layoutalg.errors import ArgumentTypeError, ParseError, ResourceError
 from layoutalg.notation import parse_index
 from layoutalg.notation.expression_text import MAX_LENGTH, MAX_NESTING
-from tests import index_trees
+from tests.draws import index_trees
 from tests.sweeps import each
 
 LANE = np.arange(32)

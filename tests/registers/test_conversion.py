@@ -20,7 +20,7 @@ from layoutalg.f2 import LinearLayout
 from layoutalg.layout import Layout
 from layoutalg.registers import Cost, Load, Select, Shuffle, Store, convert_layout, converted, register_layout
 from layoutalg.registers.place_map import crosses
-from tests.fragments import M16N8, accumulators, conversions, elements, operand_a, swapped, wgmma
+from tests.draws.fragments import M16N8, accumulators, conversions, elements, operand_a, swapped, wgmma
 from tests.sweeps import each
 
 ELEMENTS = st.sampled_from(("u8", "f16", "f32", "f64", "c128"))

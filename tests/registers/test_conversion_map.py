@@ -12,7 +12,7 @@ from layoutalg.f2 import LinearLayout
 from layoutalg.registers.fragments import PLACE
 from layoutalg.registers.packing import as_they_are
 from layoutalg.registers.place_map import crosses, place_map
-from tests.fragments import at, conversions, is_bijective
+from tests.draws.fragments import at, conversions, is_bijective
 
 WARP = LinearLayout.identity(0, "warp")
 

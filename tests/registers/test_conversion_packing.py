@@ -9,7 +9,7 @@ from layoutalg.f2 import LinearLayout
 from layoutalg.registers import words
 from layoutalg.registers.packing import Packing, as_they_are, pack, permutes
 from layoutalg.registers.place_map import place_map
-from tests.fragments import at, conversions
+from tests.draws.fragments import at, conversions
 from tests.sweeps import each
 
 

@@ -15,7 +15,7 @@ from layoutalg.layout import AnyLayout
 from layoutalg.registers import Load, Store, Transfer, converted, register_layout
 from layoutalg.registers.exchange import exchange_plan
 from layoutalg.registers.steps import PlanStep, run
-from tests.fragments import conversions, elements, wgmma
+from tests.draws.fragments import conversions, elements, wgmma
 from tests.sweeps import each
 
 SM90 = ARCHS["sm_90"]

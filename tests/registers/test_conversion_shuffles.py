@@ -12,7 +12,7 @@ from layoutalg.registers import Cost, Select, Shuffle, converted
 from layoutalg.registers.place_map import crosses, place_map
 from layoutalg.registers.shuffles import shuffle_plans
 from layoutalg.registers.steps import cost_of, run
-from tests.fragments import conversions, elements
+from tests.draws.fragments import conversions, elements
 
 
 @given(conversions(in_warp=True))

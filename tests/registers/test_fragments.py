@@ -10,7 +10,7 @@ from layoutalg.errors import NotLinearError, ShapeError
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import Layout, size
 from layoutalg.registers import Fragment, fragment, holders, linear_fragment, register_layout
-from tests.fragments import M8N8_F64, M16N8, VOLTA_F32, accumulators, conversions, operand_a, wgmma
+from tests.draws.fragments import M8N8_F64, M16N8, VOLTA_F32, accumulators, conversions, operand_a, wgmma
 
 TILES = [
     (M16N8, (16, 8)),

@@ -15,7 +15,7 @@ from layoutalg.errors import ShapeError
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import Layout
 from layoutalg.registers import Fragment, fragment, holders, linear_fragment, reduction_of
-from tests.fragments import M8N8_F64, M16N8, VOLTA_F32, accumulators, conversions, matrices, wgmma
+from tests.draws.fragments import M8N8_F64, M16N8, VOLTA_F32, accumulators, conversions, matrices, wgmma
 from tests.sweeps import each
 
 Place = tuple[int, ...]

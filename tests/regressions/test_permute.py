@@ -13,7 +13,7 @@ from layoutalg.kernels.move.plan import best
 from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.move.programs.permute import build
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from tests.moves import Move, plans, verdict
+from tests.draws.moves import Move, plans, verdict
 
 INTO_A_BUFFER = (
     Move((5, 8), 8, (8, 272), (64, 8), 96, 40),  # float64 (8, 34)[:, 12:17], turned, to element 5

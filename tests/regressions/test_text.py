@@ -26,7 +26,7 @@ from layoutalg.kernels.rowwise.families import sequence_of
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.testing import check_index_function, compile_shared
 from tests.command import run
-from tests.guards import active_lanes
+from tests.draws.guards import active_lanes
 from tests.hostshim import KernelFault, run_cuda_text
 from tests.sweeps import each
 

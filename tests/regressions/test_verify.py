@@ -24,9 +24,9 @@ from layoutalg.kernels.calls import api, product_api, reduce_api
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.layout import Layout
+from tests.draws.sequences import TENSOR_OPS, launches_of, problem_of, verified
 from tests.mutants import planting
 from tests.mutants.cases import CASES
-from tests.sequences import TENSOR_OPS, launches_of, problem_of, verified
 
 
 def _from_the_start(s: Stmt) -> tuple[Stmt, ...]:

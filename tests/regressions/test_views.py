@@ -10,10 +10,10 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError, NotInjectiveErro
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from tests.agreement import agree
+from tests.draws.views import GUARD_BYTES, Case, Placed
+from tests.judges.agreement import agree
+from tests.judges.view_judge import run_in_simulator
 from tests.sweeps import each
-from tests.view_judge import run_in_simulator
-from tests.views import GUARD_BYTES, Case, Placed
 
 
 def dense(shape: tuple[int, ...], start: int, allocation: str, nbytes: int = 4) -> Placed:

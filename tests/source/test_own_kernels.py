@@ -10,7 +10,7 @@ from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.printing import to_cuda
 from layoutalg.codegen.program import Global
 from layoutalg.source import read_kernel
-from tests.kernel_adapter import plan
+from tests.frozen.kernel_adapter import plan
 
 CASES: tuple[dict[str, Any], ...] = (
     {"family": "transpose", "m": 200, "n": 256, "dtype": "f32"},

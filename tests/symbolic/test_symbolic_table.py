@@ -11,9 +11,18 @@ from typing import Any
 import layoutalg
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, UnsupportedError
 from layoutalg.layout import Layout
+from tests.draws.symbolic_calls import (
+    OFFSETS_ALONE,
+    WITH_BASES,
+    WITH_SYMBOLS,
+    A,
+    Call,
+    I,
+    integers_alone,
+    number,
+)
+from tests.draws.symbolic_cases import K, M, N, put, table
 from tests.sweeps import each
-from tests.symbolic_calls import OFFSETS_ALONE, WITH_BASES, WITH_SYMBOLS, A, Call, I, integers_alone, number
-from tests.symbolic_cases import K, M, N, put, table
 
 DRAWS = 12
 

@@ -11,8 +11,8 @@ from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.synthesis import singles, storage_layout, synthesize
 from layoutalg.synthesis.proof.forms import every_single as listed
 from layoutalg.synthesis.singles import every_swizzle, free_singles, visits_of
+from tests.draws.synthesis_cases import is_free, missed_rows, mistakes
 from tests.sweeps import each
-from tests.synthesis_cases import is_free, missed_rows, mistakes
 
 MACHINE = ARCHS["sm_90"]
 

@@ -18,7 +18,7 @@ from layoutalg.layout import (
     size,
 )
 from layoutalg.testing.strategies import composed_layouts, int_tuples, layouts, shapes, swizzles
-from tests.brute import table
+from tests.judges.brute import table
 
 
 @given(int_tuples(st.integers(5, 7), max_leaves=3))

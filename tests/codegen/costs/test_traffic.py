@@ -27,7 +27,7 @@ from layoutalg.codegen.program import Kernel, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
-from tests.random_programs import RandomProgram, programs
+from tests.draws.random_programs import RandomProgram, programs
 from tests.sweeps import each
 
 

@@ -16,7 +16,7 @@ from layoutalg.codegen.costs import split
 from layoutalg.codegen.costs.split import MOST_KEYS, Axis, Digits, Evaluator, Split, whole
 from layoutalg.codegen.expr import Add, Const, Expr, Le, Lt, Minus, Select, Var, evaluate
 from layoutalg.errors import IRError, ResourceError
-from tests.expressions import expressions
+from tests.draws.expressions import expressions
 
 Array = np.ndarray[Any, Any]
 

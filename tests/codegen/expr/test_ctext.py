@@ -16,7 +16,7 @@ from layoutalg.codegen.gpu import compile_cubin
 from layoutalg.errors import IRError, ResourceError
 from layoutalg.layout import AnyLayout, Layout, size
 from layoutalg.testing import check_index_function, compile_shared, composed_layouts, layouts
-from tests.ctext_cases import draw_case, draw_function, nodes, source, wrong
+from tests.draws.ctext_cases import draw_case, draw_function, nodes, source, wrong
 from tests.sweeps import each
 
 I = expr.Var("i", 1 << 20)  # noqa: E741

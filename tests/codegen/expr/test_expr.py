@@ -16,7 +16,7 @@ from layoutalg.codegen import expr
 from layoutalg.errors import IRError, ResourceError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, coordinate_at, flatten_tree, product
 from layoutalg.testing import composed_layouts, layouts
-from tests.expressions import domain, expressions, values
+from tests.draws.expressions import domain, expressions, values
 
 I, J, N = expr.Var("i", 8), expr.Var("j", 12, "unroll"), expr.Var("n", 100, "param", 1)  # noqa: E741
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from layoutalg.codegen import expr
 from layoutalg.codegen.expr.facts import Facts
 from layoutalg.errors import ArgumentTypeError, IRError
-from tests.expressions import differ_at, domain, expressions, values
+from tests.draws.expressions import differ_at, domain, expressions, values
 from tests.sweeps import each
 
 I, J, N = expr.Var("i", 8), expr.Var("j", 12, "unroll"), expr.Var("n", 100, "param", 1)  # noqa: E741

@@ -15,7 +15,7 @@ from layoutalg.errors import IRError, LayoutAlgError
 from layoutalg.indexing import code
 from layoutalg.layout import Layout
 from layoutalg.testing import find_compiler
-from tests.nvcc import NVCC, needs_nvcc
+from tests.stand_ins.nvcc import NVCC, needs_nvcc
 from tests.sweeps import each
 
 C_WORDS = """

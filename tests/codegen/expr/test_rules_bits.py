@@ -7,7 +7,7 @@ from itertools import product
 
 from layoutalg.codegen.expr import And, Const, Expr, Or, Var, Xor
 from layoutalg.codegen.expr.rules_bits import BIT_RULES
-from tests.expressions import prove, refuse
+from tests.draws.expressions import prove, refuse
 from tests.sweeps import each
 
 RULES = {rule.name: rule for rule in BIT_RULES}

@@ -7,7 +7,7 @@ from itertools import product
 
 from layoutalg.codegen.expr import Const, Eq, Expr, Le, Lt, Minus, Var, simplify
 from layoutalg.codegen.expr.rules_order import MINUS_RULES
-from tests.expressions import differ_at, prove, refuse
+from tests.draws.expressions import differ_at, prove, refuse
 from tests.sweeps import each
 
 RULES = {rule.name: rule for rule in MINUS_RULES}

@@ -9,7 +9,7 @@ from math import gcd
 from layoutalg.codegen.expr import Const, Expr, Var
 from layoutalg.codegen.expr.rewrite import Rule
 from layoutalg.codegen.expr.rules_sums import BASIC_RULES, SUM_RULES
-from tests.expressions import prove, refuse
+from tests.draws.expressions import prove, refuse
 from tests.sweeps import each
 
 RULES = {rule.name: rule for rule in (*BASIC_RULES, *SUM_RULES)}

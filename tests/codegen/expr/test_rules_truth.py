@@ -9,7 +9,7 @@ import pytest
 
 from layoutalg.codegen.expr import Const, Eq, Expr, Le, Lt, Select, Var, as_expr
 from layoutalg.codegen.expr.rules_order import TRUTH_RULES
-from tests.expressions import prove, refuse
+from tests.draws.expressions import prove, refuse
 
 RULES = {rule.name: rule for rule in TRUTH_RULES}
 COMPARED: tuple[Callable[[Expr, Expr], Expr], ...] = (Lt, Le, Eq)

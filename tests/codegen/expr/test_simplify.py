@@ -14,7 +14,7 @@ from layoutalg.codegen import expr
 from layoutalg.codegen.expr.rewrite import Rule, Rules, rewrite
 from layoutalg.codegen.expr.simplifier import RULES
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from tests.expressions import differ_at, expressions, occurrences
+from tests.draws.expressions import differ_at, expressions, occurrences
 from tests.sweeps import each
 
 A, B = expr.Var("a", 8), expr.Var("b", 12, "unroll")

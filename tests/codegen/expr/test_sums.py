@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.codegen.expr import Const, Expr, Var, terms, total, trees
-from tests.expressions import differ_at, domain, expressions, values
+from tests.draws.expressions import differ_at, domain, expressions, values
 
 X, Y = Var("x", 300), Var("y", 9)
 

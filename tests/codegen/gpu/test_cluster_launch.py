@@ -26,7 +26,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.testing import compile_shared
 from tests.codegen.gpu.test_driver import include_folder
-from tests.cuda_driver import FUNCTION, STREAM, Array, Driver
+from tests.stand_ins.cuda_driver import FUNCTION, STREAM, Array, Driver
 from tests.tiles.boxes import Boxes, copy_program
 
 

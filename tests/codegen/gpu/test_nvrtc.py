@@ -8,7 +8,7 @@ import pytest
 
 from layoutalg.codegen.gpu import TARGETS, compile_cubin, nvrtc, version
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
-from tests import compiled_once
+from tests.stand_ins import compiled_once
 
 SOURCE = """
 extern "C" __global__ void __launch_bounds__(128) fill(unsigned* p) {

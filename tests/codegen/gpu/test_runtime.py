@@ -23,7 +23,7 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel, dependent
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError
 from layoutalg.layout import Layout
-from tests.cuda_driver import FUNCTION, STREAM, Array, Driver
+from tests.stand_ins.cuda_driver import FUNCTION, STREAM, Array, Driver
 
 
 def kernel() -> Kernel:

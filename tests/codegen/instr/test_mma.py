@@ -17,8 +17,8 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.layout import Layout
 from tests.codegen.instr.probe import Case, probe, ran
+from tests.draws.ptx_fragments import FRAGMENTS
 from tests.hostshim import run_cuda_text
-from tests.ptx_fragments import FRAGMENTS
 from tests.sweeps import each
 
 ROWS = each("row", isa.MMAS, ids=lambda m: m.name)

@@ -11,7 +11,7 @@ import pytest
 from layoutalg.codegen.gpu import TARGETS
 from layoutalg.codegen.printing.wrap import WIDTH
 from tests.command import run
-from tests.nvcc import compiled, needs_nvcc
+from tests.stand_ins.nvcc import compiled, needs_nvcc
 from tests.sweeps import each, first
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -16,7 +16,7 @@ from layoutalg.codegen.program import Do, is_dynamic
 from layoutalg.errors import ResourceError, UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.layout import Layout
-from tests.sequences import MATRIX_OPS
+from tests.draws.sequences import MATRIX_OPS
 from tests.sweeps import each, first
 
 GOLDENS = [

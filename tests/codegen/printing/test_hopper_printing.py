@@ -20,8 +20,8 @@ from layoutalg.codegen.gpu import prepare, to_cuda
 from layoutalg.codegen.instr import SETMAXNREG_DEC
 from layoutalg.codegen.printing.cuda import print_kernel, without_clusters
 from layoutalg.codegen.program import Do, Kernel, Role, Roles, contract, launch_sequence
-from tests.nvcc import compiled, needs_nvcc
-from tests.stand_ins import AT, FAR, dense, stand_in
+from tests.stand_ins.libraries import AT, FAR, dense, stand_in
+from tests.stand_ins.nvcc import compiled, needs_nvcc
 from tests.tiles.boxes import Boxes, copy_program, ring_program
 
 GOLDEN = Path(__file__).parents[2] / "golden"

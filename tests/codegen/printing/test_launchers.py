@@ -24,9 +24,9 @@ from layoutalg.errors import UnknownNameError
 from layoutalg.kernels import FAMILIES
 from layoutalg.testing import find_compiler
 from tests.command import answer, refusal
-from tests.launchers import SOFTMAX, TRANSPOSE, linked
-from tests.nvcc import needs_nvcc, nvcc
-from tests.stand_ins import AT, FAR, SCRATCH, Array, dense, stand_in
+from tests.stand_ins.launchers import SOFTMAX, TRANSPOSE, linked
+from tests.stand_ins.libraries import AT, FAR, SCRATCH, Array, dense, stand_in
+from tests.stand_ins.nvcc import needs_nvcc, nvcc
 from tests.sweeps import each
 
 BYTES = 256 * 128 * 4

@@ -23,8 +23,8 @@ from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import LINE_BYTES, Stage
 from layoutalg.layout import Layout
-from tests.expressions import SMALL_VARIABLES, domain, expressions, values
-from tests.moves import buffers, plans, random_case
+from tests.draws.expressions import SMALL_VARIABLES, domain, expressions, values
+from tests.draws.moves import buffers, plans, random_case
 from tests.mutants import planting
 from tests.sweeps import each, first
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from layoutalg.codegen.expr import Const, Eq, Expr, Le, Lt, Minus, Or, Var, evaluate, is_predicate, simplify
 from layoutalg.codegen.program.conditions import Conditions
-from tests.expressions import SMALL_VARIABLES, domain, expressions, values
+from tests.draws.expressions import SMALL_VARIABLES, domain, expressions, values
 
 X, Y = Var("x", 100), Var("y", 64, "let", 0, 4)
 FIRST, SECOND = SMALL_VARIABLES[:2]

@@ -31,8 +31,8 @@ from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.tiles import Sm80Config
 from layoutalg.layout import Layout
 from tests.command import answer
-from tests.domains import TRIALS, misstated, stated
-from tests.sequences import launches_of, problem_of
+from tests.draws.domains import TRIALS, misstated, stated
+from tests.draws.sequences import launches_of, problem_of
 from tests.sweeps import each
 
 

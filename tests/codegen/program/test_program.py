@@ -19,7 +19,7 @@ from layoutalg.codegen.sim import simulate
 from layoutalg.errors import IRError, SimulationError
 from layoutalg.kernels import FAMILIES
 from layoutalg.layout import Layout
-from tests.sequences import MATRIX_OPS
+from tests.draws.sequences import MATRIX_OPS
 from tests.sweeps import each
 
 

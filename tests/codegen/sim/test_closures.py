@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from layoutalg.codegen.expr import Expr, Var, evaluate
 from layoutalg.codegen.sim.closures import Scope
 from layoutalg.errors import IRError, ResourceError
-from tests.expressions import expressions
+from tests.draws.expressions import expressions
 
 TID = Var("tid", 64, "thread")
 UNROLLED = Var("i", 4, "unroll")

@@ -16,7 +16,7 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise import norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise.families import sequence_of
-from tests.sequences import launches_of
+from tests.draws.sequences import launches_of
 
 PROBLEMS = (
     reduce_problem((1 << 26,), 0, "sum", "f32"), reduce_problem((65536, 1024), 0, "max", "f16"),

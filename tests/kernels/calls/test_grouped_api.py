@@ -19,7 +19,7 @@ from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.gemm import launches as gemm_launches
 from layoutalg.kernels.gemm.choice.heuristic import SM90
 from layoutalg.kernels.gemm.tiles import Sm90Config
-from tests.hostgpu import HostArray, HostGpu, allocation, simulated_gpu
+from tests.stand_ins.hostgpu import HostArray, HostGpu, allocation, simulated_gpu
 from tests.sweeps import each
 
 SIZES = (65, 0, 1, 64)

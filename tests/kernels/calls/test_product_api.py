@@ -19,10 +19,17 @@ from layoutalg.kernels.calls.product_plan import find_product
 from layoutalg.kernels.elements import ELEMENT
 from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.problem import BatchMode, gemm_problem
-from tests import products
-from tests.hostgpu import HostArray, HostGpu, allocation, compiled_names, planning_gpu, simulated_gpu
+from tests.draws import products
+from tests.judges.view_judge import Host, Numpy
+from tests.stand_ins.hostgpu import (
+    HostArray,
+    HostGpu,
+    allocation,
+    compiled_names,
+    planning_gpu,
+    simulated_gpu,
+)
 from tests.sweeps import each
-from tests.view_judge import Host, Numpy
 
 NUMPY = tuple(kind for kind in products.KINDS if kind != "bfloat16")
 

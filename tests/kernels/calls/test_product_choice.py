@@ -14,12 +14,12 @@ from layoutalg.kernels.calls.product_choice import copy_ns, ways
 from layoutalg.kernels.calls.product_plan import Copy, find_product, paddable, plan_of
 from layoutalg.kernels.gemm.choice import heuristic
 from layoutalg.kernels.gemm.problem import BatchMode
-from tests import products
-from tests.hostgpu import simulated_gpu
+from tests.draws import products
+from tests.judges.view_judge import Host
 from tests.kernels.calls.test_product_api import arrays
 from tests.kernels.calls.test_product_plan import form
+from tests.stand_ins.hostgpu import simulated_gpu
 from tests.sweeps import each
-from tests.view_judge import Host
 
 
 def best(m: int, n: int, k: int, arch: str = "sm_90", **options: Any) -> tuple[str, list[str]]:
@@ -142,7 +142,7 @@ def test_plan_matmul_says_how_a_product_is_computed() -> None:
 def test_another_odd_size_compiles_nothing() -> None:
     """The kernel that copies takes sizes and pitches when it is launched."""
     from layoutalg.kernels.calls.product_api import matmul
-    from tests.hostgpu import compiled_names, planning_gpu
+    from tests.stand_ins.hostgpu import compiled_names, planning_gpu
 
     with planning_gpu("sm_90") as gpu, compiled_names() as ran:
         for n in (1111, 1113):

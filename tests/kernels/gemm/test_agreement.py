@@ -17,7 +17,7 @@ from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem, mma_of
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm75Config, Sm80Config
 from layoutalg.kernels.ladder.gemm import multiplies
 from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM75_LADDER, SM80_LADDER, SimtStep, Sm80Step
-from tests.gemm_cases import arguments, expected, host_run, simulated
+from tests.kernels.gemm.cases import arguments, expected, host_run, simulated
 from tests.sweeps import each
 
 SMALL = Sm80Step(64, 64, 32, 2, 2, 3, panel=2)

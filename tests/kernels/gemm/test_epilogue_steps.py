@@ -27,7 +27,7 @@ from layoutalg.kernels.gemm.epilogue import (
 )
 from layoutalg.kernels.gemm.family import EPSILON, LEAST
 from layoutalg.kernels.gemm.launches import launches
-from tests.gemm_cases import packed, unpacked
+from tests.kernels.gemm.cases import packed, unpacked
 from tests.sweeps import each, first
 
 SEED = 20261122

@@ -42,9 +42,9 @@ from layoutalg.kernels.gemm.work.groups import (
     sizes_of,
 )
 from layoutalg.kernels.sizes import buffer_bytes
-from tests.gemm_cases import grouped_arguments as operands
-from tests.gemm_cases import grouped_expected as expected
-from tests.gemm_cases import grouped_problem as problem
+from tests.kernels.gemm.cases import grouped_arguments as operands
+from tests.kernels.gemm.cases import grouped_expected as expected
+from tests.kernels.gemm.cases import grouped_problem as problem
 from tests.mutants.planting import rewrite, with_let
 from tests.sweeps import each, first
 

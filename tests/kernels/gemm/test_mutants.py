@@ -13,8 +13,8 @@ from layoutalg.errors import SimulationError
 from layoutalg.kernels.gemm import gemm_problem
 from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.ladder.steps import Sm80Step
-from tests.gemm_cases import arguments, expected, host_run
 from tests.hostshim import KernelFault
+from tests.kernels.gemm.cases import arguments, expected, host_run
 from tests.mutants import planting
 from tests.mutants.cases import CASES
 from tests.mutants.reasons import reason

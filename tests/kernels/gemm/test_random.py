@@ -15,7 +15,7 @@ from layoutalg.kernels.gemm.problem import GemmProblem, Major, gemm_problem
 from layoutalg.kernels.gemm.tiles import Order, SimtConfig, Sm80Config
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
-from tests.gemm_cases import arguments, expected, simulated
+from tests.kernels.gemm.cases import arguments, expected, simulated
 from tests.sweeps import first
 
 MAJORS: tuple[Major, Major] = ("k", "mn")

@@ -23,7 +23,7 @@ from layoutalg.kernels.gemm.programs import simt as gemm_simt
 from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
 from layoutalg.kernels.gemm.work.splitk import part_problem
 from layoutalg.kernels.ladder.steps import SimtStep, Sm80Step
-from tests.gemm_cases import arguments, expected, simulated, taken
+from tests.kernels.gemm.cases import arguments, expected, simulated, taken
 from tests.sweeps import each, first
 
 

@@ -15,7 +15,7 @@ from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.programs.simt import build
 from layoutalg.kernels.gemm.validate import multiples
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
-from tests.gemm_cases import arguments, expected, simulated
+from tests.kernels.gemm.cases import arguments, expected, simulated
 from tests.sweeps import each
 
 

@@ -18,7 +18,7 @@ from layoutalg.kernels.gemm.choice.tables import SM75_TILES
 from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.ladder.steps import SM75_LADDER, Sm80Step
-from tests.gemm_cases import arguments, expected, taken
+from tests.kernels.gemm.cases import arguments, expected, taken
 from tests.sweeps import each
 
 SMALL = Sm80Step(64, 64, 32, 2, 2, 3, panel=2)

@@ -29,7 +29,7 @@ from layoutalg.kernels.gemm.launches import called_launches, launches
 from layoutalg.kernels.gemm.programs.streamk import each_unit
 from layoutalg.kernels.gemm.validate import check_config
 from layoutalg.kernels.gemm.work.units import WorkUnit, part_count, share_of, slot_count, work_units
-from tests.gemm_cases import arguments, expected, packed
+from tests.kernels.gemm.cases import arguments, expected, packed
 from tests.mutants.planting import rewrite, with_let
 from tests.sweeps import each, first
 

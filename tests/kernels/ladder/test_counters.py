@@ -12,9 +12,9 @@ from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.ladder.counters import copied_lines, copied_words, counted, vectorized_loads
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from layoutalg.kernels.ladder.steps import Sm80Step
-from tests import kernel_adapter
-from tests.kernel_cases import label
-from tests.kernel_freeze import stored
+from tests.frozen import kernel_adapter
+from tests.frozen.kernel_cases import label
+from tests.frozen.kernel_freeze import stored
 from tests.sweeps import each
 
 

@@ -22,8 +22,8 @@ from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.ladder import predict_steps
 from layoutalg.kernels.ladder.sm90 import Lines, work
 from layoutalg.kernels.ladder.sm90_steps import Sm90Step
-from tests.gemm_cases import arguments, taken
 from tests.gpu import multicast_counters
+from tests.kernels.gemm.cases import arguments, taken
 from tests.sweeps import each
 
 SMALL = Sm90Config(64, 64, 3, 1)

@@ -30,11 +30,11 @@ from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.layout import ComposedLayout, Layout, size
 from layoutalg.notation import parse
-from tests.agreement import agree
-from tests.moves import plans, random_case, random_matrix, random_move, verdict
+from tests.draws.moves import plans, random_case, random_matrix, random_move, verdict
+from tests.draws.permutations import WIDTHS, random_buffers, random_conversion, random_problem
+from tests.draws.sequences import verified
+from tests.judges.agreement import agree
 from tests.mutants import planting
-from tests.permutations import WIDTHS, random_buffers, random_conversion, random_problem
-from tests.sequences import verified
 from tests.sweeps import each
 
 BATCH = 20

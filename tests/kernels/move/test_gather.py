@@ -24,7 +24,7 @@ from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.layout import Swizzle
-from tests.permutations import random_problem
+from tests.draws.permutations import random_problem
 from tests.sweeps import each
 
 MOST_ELEMS = 1500

@@ -17,7 +17,7 @@ from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import memory_time, tiles
-from tests.permutations import WIDTHS, random_conversion, random_problem
+from tests.draws.permutations import WIDTHS, random_conversion, random_problem
 from tests.sweeps import each
 
 

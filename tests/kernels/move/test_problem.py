@@ -39,7 +39,7 @@ from layoutalg.kernels.move.tiles import loaded_units, moved_bytes, stored_units
 from layoutalg.kernels.sizes import buffer_bytes
 from layoutalg.layout import ComposedLayout, Layout, Swizzle, Swizzles
 from layoutalg.notation import parse
-from tests.permutations import random_buffers, random_conversion, random_problem
+from tests.draws.permutations import random_buffers, random_conversion, random_problem
 from tests.sweeps import each
 
 

@@ -29,7 +29,7 @@ from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import move_problem, normalise, permute_problem
 from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage, coordinate_of, coordinates, row_distance
-from tests.permutations import random_problem
+from tests.draws.permutations import random_problem
 from tests.sweeps import each
 
 X = Var("x", 1 << 20)

@@ -38,8 +38,8 @@ from layoutalg.kernels.move.tiles import (
     tiles,
 )
 from layoutalg.synthesis import check_certificate
+from tests.draws.permutations import random_buffers, random_problem
 from tests.kernels.move.test_stage import holding
-from tests.permutations import random_buffers, random_problem
 from tests.sweeps import each
 
 

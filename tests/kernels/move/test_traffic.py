@@ -11,8 +11,8 @@ from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.model import copied_sectors, tag_sectors
+from tests.draws.permutations import random_problem
 from tests.gpu.needed_wavefronts import block_classes, needed_wavefronts
-from tests.permutations import random_problem
 from tests.sweeps import each
 
 

@@ -29,11 +29,11 @@ from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import walk_of
 from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail, SkewedColumns, SkewedSums
-from tests.agreement import agree
+from tests.draws.norms import data, random_problem, streams
+from tests.draws.reductions import random_plan, random_reduction
+from tests.judges.agreement import agree
 from tests.kernels.rowwise.definition import STREAMS
 from tests.mutants import planting
-from tests.norms import data, random_problem, streams
-from tests.reductions import random_plan, random_reduction
 from tests.sweeps import each
 from tests.tiers import first_tier
 

@@ -24,7 +24,7 @@ from layoutalg.kernels.rowwise.schedule import Hold, walk_of
 from layoutalg.kernels.rowwise.unaligned import MaskedRows, SkewedColumns
 from layoutalg.kernels.rowwise.walk import Walk
 from layoutalg.kernels.verification import copied
-from tests.agreement import trial
+from tests.judges.agreement import trial
 from tests.mutants import planting
 from tests.mutants.ordering import mutants
 from tests.sweeps import each

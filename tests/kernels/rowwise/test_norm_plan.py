@@ -24,7 +24,7 @@ from layoutalg.kernels.rowwise.norm_plan import HELD_WORDS, SHARED_BYTES, config
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
-from tests.norms import random_problem
+from tests.draws.norms import random_problem
 from tests.sweeps import each
 
 

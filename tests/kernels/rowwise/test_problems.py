@@ -32,9 +32,9 @@ from layoutalg.kernels.rowwise.programs.block import ONE_WORD, float_word
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.programs.recipes import NORMS
 from layoutalg.kernels.rowwise.unaligned import can_skew, can_vector, row_ends
+from tests.draws.norms import random_problem
+from tests.draws.reductions import random_axes
 from tests.kernels.rowwise.definition import groups, of_form, of_problem
-from tests.norms import random_problem
-from tests.reductions import random_axes
 from tests.sweeps import each
 
 

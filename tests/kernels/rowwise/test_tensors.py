@@ -19,8 +19,8 @@ from layoutalg.kernels.rowwise.norm_plan import configs
 from layoutalg.kernels.rowwise.programs.block import Block
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.programs.reduce import build
-from tests.norms import random_problem
-from tests.reductions import random_plan, random_reduction
+from tests.draws.norms import random_problem
+from tests.draws.reductions import random_plan, random_reduction
 from tests.sweeps import each
 
 

@@ -23,8 +23,8 @@ from layoutalg.kernels.rowwise.programs.reduce import build
 from layoutalg.kernels.rowwise.schedule import walk_of
 from layoutalg.kernels.rowwise.walk import touched_share
 from layoutalg.model import tag_sectors
-from tests.agreement import trial
-from tests.sequences import family_of
+from tests.draws.sequences import family_of
+from tests.judges.agreement import trial
 from tests.sweeps import each
 
 

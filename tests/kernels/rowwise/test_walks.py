@@ -29,9 +29,9 @@ from layoutalg.kernels.rowwise.unaligned import (
     reduction_walk,
 )
 from layoutalg.kernels.rowwise.walk import Chunk, Tiling, coordinate
+from tests.draws.norms import random_problem
+from tests.draws.reductions import random_plan, random_reduction
 from tests.kernels.rowwise.definition import Element, of_form, of_problem
-from tests.norms import random_problem
-from tests.reductions import random_plan, random_reduction
 from tests.sweeps import each
 
 F16, F32 = dtype("f16"), dtype("f32")

@@ -29,7 +29,7 @@ from layoutalg.kernels.rowwise import INTEGERS, plans, reduce_problem, reduced
 from layoutalg.kernels.rowwise.families import sequence_of
 from layoutalg.kernels.rowwise.reduce_plan import plan_with
 from layoutalg.ops import prepare, reduce
-from tests.agreement import on_host
+from tests.judges.agreement import on_host
 from tests.sweeps import each
 from tests.tiers import first_tier
 

@@ -24,7 +24,7 @@ from layoutalg.kernels.tuning import (
 from layoutalg.kernels.tuning.fuzz import MOST_SEEDS, by_laws, read_algebra
 from layoutalg.testing import LAWS, check_law
 from tests.command import answer, refusal, run
-from tests.engines import lasting_engines
+from tests.stand_ins.engines import lasting_engines
 
 
 def test_blocks_begin_at_the_same_seeds_whatever_is_asked() -> None:

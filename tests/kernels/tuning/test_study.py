@@ -14,7 +14,7 @@ from layoutalg.errors import MismatchError, ResourceError
 from layoutalg.kernels import tuning
 from layoutalg.kernels.tuning.jobs import CALIBRATION, HELD_BACK
 from tests.command import answer, refusal, run
-from tests.engines import lasting_engines
+from tests.stand_ins.engines import lasting_engines
 
 
 def record(

@@ -14,7 +14,7 @@ from layoutalg.kernels import FAMILIES, find_family, tuning
 from layoutalg.kernels.family import Expected
 from layoutalg.kernels.identity import data_digest
 from tests.command import answer, refusal, run
-from tests.engines import lasting_engines
+from tests.stand_ins.engines import lasting_engines
 
 
 @pytest.fixture(scope="module")

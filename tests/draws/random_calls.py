@@ -1,7 +1,7 @@
 """Calls of public functions as text, drawn from a seed by kinds: no part of layoutalg is asked.
 
 A call is a Python expression whose names tests/bench/bench_against.py resolves on either tree it compares.
-Its operands are those of tests/random_layouts.py.  Many calls are not accepted: refusals are compared, too.
+Its operands are those of tests/draws/random_layouts.py.  Many calls are refused: refusals are compared, too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from tests.random_layouts import (
+from tests.draws.random_layouts import (
     Draw,
     Text,
     alike,

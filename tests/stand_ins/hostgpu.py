@@ -40,7 +40,7 @@ from layoutalg.codegen.program.checks import check
 from layoutalg.codegen.sim import simulate
 from layoutalg.kernels import plan_cache
 from layoutalg.kernels.elements import bits_of
-from tests.sequences import called_of
+from tests.draws.sequences import called_of
 
 UNIT_BYTES = 16
 ALIGNED_BYTES = 256

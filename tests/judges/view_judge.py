@@ -45,8 +45,7 @@ from layoutalg.kernels.elements import bits_of, numbers_of, values_of, words_of
 from layoutalg.kernels.rowwise import norm_problem, reduce_problem, reduced
 from layoutalg.kernels.rowwise import normed as norm_reference
 from layoutalg.kernels.rowwise.trials import norm_bound, reduction_bound
-from tests.hostgpu import CARRIERS, KINDS, Bytes, HostGpu, allocation, simulated_gpu
-from tests.views import (
+from tests.draws.views import (
     FLOATS,
     FOLDS,
     GUARD_BYTES,
@@ -61,6 +60,7 @@ from tests.views import (
     indices,
     is_swizzled,
 )
+from tests.stand_ins.hostgpu import CARRIERS, KINDS, Bytes, HostGpu, allocation, simulated_gpu
 
 MOST_RANK = 8
 """Modes that a reduction or a norm takes."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from layoutalg.layout import ArithTuple, Layout, ScaledBasis, Swizzle, make_identity_layout, size
-from tests.symbolic_cases import K, M, N
+from tests.draws.symbolic_cases import K, M, N
 
 Call = Callable[[Any], Any]
 

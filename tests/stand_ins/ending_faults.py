@@ -23,7 +23,7 @@ from pathlib import Path
 
 from layoutalg.cli.signals import GRACE_S
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MARK = "LAYOUTALG_TEST_ENDING"
 
 GONE_S = GRACE_S + 3

@@ -1,8 +1,8 @@
 """The size of the house: modules, rooms, import levels, lines, names, and files that an operation touches.
 
-    python -m tests.house            of this tree
-    python -m tests.house REV        of a revision, from `git archive`
-    python -m tests.house --items    of this tree, with the items that `make test` collects
+    python -m tests.frozen.house            of this tree
+    python -m tests.frozen.house REV        of a revision, from `git archive`
+    python -m tests.frozen.house --items    of this tree, with the items that `make test` collects
 
 Read off the sources of layoutalg/ without codegen/ and kernels/, which are links; nothing is imported.
 """
@@ -20,7 +20,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OPERATION = "raked_product"
 PARTS = {"layoutalg": ("codegen", "kernels"), "codegen": (), "kernels": (), "tests": ()}
 
@@ -119,7 +119,7 @@ def items() -> str:
 
 def main(words: list[str] | None = None) -> None:
     """Print the numbers of a tree."""
-    parser = argparse.ArgumentParser(prog="python -m tests.house", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.frozen.house", description=__doc__.splitlines()[0])
     parser.add_argument("rev", nargs="?", help="a revision; this tree without it")
     parser.add_argument("--items", action="store_true", help="collect the tests as well")
     asked = parser.parse_args(words)

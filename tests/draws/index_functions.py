@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from layoutalg import AnyLayout, ComposedLayout, Layout, Swizzle, Swizzles, parse, size
-from tests import random_layouts
+from tests.draws import random_layouts
 
 LIMIT = 1 << 14
 """Most coordinates of a layout that is drawn."""

@@ -4,8 +4,8 @@
     wrong = run(case, library)  "" or what is wrong, bytes around the result included
 
 The idea.  A case says of every array how it lies in a buffer of its own: modes in any order, padded, stepped
-over, run backwards, broadcast.  The libraries are those of tests/view_judge.py and tests/gpu/views.py.  The
-definition is NumPy's product in float64; of int8 in integers.  A result may differ from it by
+over, run backwards, broadcast.  The libraries are those of tests/judges/view_judge.py and
+tests/gpu/views.py.  The definition is NumPy's product in float64; of int8 in integers.  A result may differ from it by
 
     k eps |alpha| (|A| |B|) + eps of every step of the epilogue, then one rounding of the result's type
 
@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from layoutalg.kernels.calls.product_api import matmul
-from tests import views
-from tests.view_judge import Arrays
+from tests.draws import views
+from tests.judges.view_judge import Arrays
 
 KINDS = ("float32", "float16", "bfloat16", "float64", "int8")
 NBYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8, "int8": 1, "int32": 4}

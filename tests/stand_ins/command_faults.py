@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TILE = "(64,64):(64,1)"
 ACCESS = ("--dtype", "f16", "--access", "ldmatrix.x4")
 

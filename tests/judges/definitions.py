@@ -12,7 +12,7 @@ from math import lcm
 from typing import Any
 
 from layoutalg.layout import ComposedLayout, Layout, layout_size
-from tests.brute import table
+from tests.judges.brute import table
 
 MAX_TABLE = 1 << 12
 """Layouts of this size are small enough to enumerate."""

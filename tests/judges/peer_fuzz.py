@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Any
 
 from layoutalg.layout import IntTuple, Layout
-from tests.brute import is_layout_of, is_one_mode, table
-from tests.peers import OPERATIONS, refusals, to_peer
+from tests.judges.brute import is_layout_of, is_one_mode, table
+from tests.judges.peers import OPERATIONS, refusals, to_peer
 
 Wanted = tuple[list[int], bool] | None
 """The table of the result and whether a layout has it; None where there is none."""

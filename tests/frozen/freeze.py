@@ -1,7 +1,7 @@
 """What programs and people rely on, frozen: public names with their signatures, and the texts of errors.
 
-    python -m tests.freeze            the differences between what is stored and what is there now
-    python -m tests.freeze --write    store what is there now
+    python -m tests.frozen.freeze            the differences between what is stored and what is there now
+    python -m tests.frozen.freeze --write    store what is there now
 
 The two files are to be read as a diff in review, they are not an equality: only the names that STABLE lists
 have to stay, with signatures that take every call they took, and every call of the table has to be refused
@@ -27,7 +27,7 @@ from typing import Any
 
 from tests.command import run
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 NAMES, TEXTS = DATA / "public_names.json", DATA / "error_texts.json"
 MODULES = (
     *("analysis", "arch", "atoms", "draw", "f2", "indexing", "kernels", "legality", "model", "notation"),
@@ -181,7 +181,7 @@ def scope() -> dict[str, Any]:
 
     import layoutalg as la
     from layoutalg import analysis, arch, atoms, draw, kernels, synthesis, testing
-    from tests import kernel_adapter
+    from tests.frozen import kernel_adapter
 
     parts = (analysis, arch, atoms, draw, kernels, synthesis, testing, numpy)
     return {
@@ -236,7 +236,9 @@ def written(value: Any, indent: str = "") -> str:
 
 def main(words: list[str] | None = None) -> None:
     """Print the differences, or write the files."""
-    parser = argparse.ArgumentParser(prog="python -m tests.freeze", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.frozen.freeze", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--write", action="store_true", help="store what is there now")
     write = parser.parse_args(words).write
     for path, value in ((NAMES, names_now()), (TEXTS, texts_now())):

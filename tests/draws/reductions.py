@@ -21,7 +21,7 @@ from layoutalg.kernels.rowwise import (
 )
 from layoutalg.kernels.rowwise.trials import reduction_bound
 from layoutalg.kernels.rowwise.unaligned import SkewedSums
-from tests.strides import drawn_order, drawn_shape, drawn_strides
+from tests.draws.strides import drawn_order, drawn_shape, drawn_strides
 
 
 def random_axes(rng: random.Random, most: int, *, keeps: bool = False) -> AxesProblem:

@@ -1,8 +1,8 @@
 """Configurations that are chosen at real sizes, by kind, each run on a smaller problem of the same structure.
 
-python -m tests.chosen_kinds                 plan the published draws, name the kinds that no record holds
-python -m tests.chosen_kinds --write         run every such kind and record those whose results are right
-python -m tests.chosen_kinds --seed 7 --times 3 --run        run kinds of other draws, report what is wrong
+python -m tests.frozen.chosen_kinds            plan the published draws, name the kinds that no record holds
+python -m tests.frozen.chosen_kinds --write    run every such kind and record those whose results are right
+python -m tests.frozen.chosen_kinds --seed 7 --times 3 --run      run kinds of other draws and report faults
 
 The idea.  A plan for 1e5 to 3e8 elements may take ways through a kernel that no problem of a test's size is
 given.  What is chosen is grouped by `Kind`: its name says which code it takes, `more` how often (tiles,
@@ -33,9 +33,9 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.verification import Check, compare, copied, given_to
-from tests.kinds import Kind, fewer, kind_of
+from tests.frozen.kinds import Kind, fewer, kind_of
 
-RECORD = Path(__file__).parent / "data" / "chosen_kinds.json"
+RECORD = Path(__file__).parents[1] / "data" / "chosen_kinds.json"
 SEED = 20261123
 PROBLEMS = {"sums": 800, "norms": 420, "moves": 160, "maps": 200, "products": 260}
 """Of the published draws: the seed, and problems of each room."""

@@ -18,10 +18,10 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels.move.problem import PermuteProblem, reference
 from layoutalg.kernels.rowwise import NormProblem, plan_with
 from layoutalg.kernels.verification import traced_costs
-from tests import norms, reductions
+from tests.draws import norms, reductions
+from tests.draws.permutations import random_buffers, same_numbers
+from tests.draws.sequences import family_of
 from tests.hostshim import run_cuda_text
-from tests.permutations import random_buffers, same_numbers
-from tests.sequences import family_of
 
 Way = Literal["block", "warp", "text"]
 """In the simulator with all warps in step or one at a time, or as text on the host."""

@@ -13,7 +13,7 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.relayout import relayout
 from layoutalg.f2 import LinearLayout, apply
 from layoutalg.registers import Conversion, PlanKind, converted
-from tests.fragments import elements
+from tests.draws.fragments import elements
 
 Bytes = NDArray[np.uint8]
 

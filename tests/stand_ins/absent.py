@@ -15,7 +15,7 @@ import pytest
 
 from layoutalg.codegen.gpu import nvrtc, sass
 from layoutalg.errors import UnsupportedError
-from tests.compiled_once import hostcc
+from tests.stand_ins.compiled_once import hostcc
 
 
 def _where() -> tuple[object, ...]:

@@ -1,9 +1,9 @@
 """Kernels, frozen: what was chosen, predicted and compiled for every case of the bench and for random ones.
 
-    python -m tests.kernel_freeze                   what differs between the file and what is there now
-    python -m tests.kernel_freeze --only softmax    of the cases whose label a regular expression finds
-    python -m tests.kernel_freeze --choices         without machine code: nothing is compiled
-    python -m tests.kernel_freeze --write           store what is there now; with --only, of these cases
+    python -m tests.frozen.kernel_freeze                   what differs between the file and what is there now
+    python -m tests.frozen.kernel_freeze --only softmax    of the cases whose label a regular expression finds
+    python -m tests.frozen.kernel_freeze --choices         without machine code: nothing is compiled
+    python -m tests.frozen.kernel_freeze --write           store what is there now; also with --only
 
 So that a kernel can be written anew and found to be no slower without a GPU.  The exit status is 1 where
 
@@ -32,10 +32,10 @@ from typing import Any
 from layoutalg.codegen import gpu
 from layoutalg.model import occupancy_of
 from layoutalg.testing import Scope, verdict
-from tests.kernel_adapter import ARCH, Case, Compiled, Planned, compiled, plan
-from tests.kernel_cases import benched, drawn, label
+from tests.frozen.kernel_adapter import ARCH, Case, Compiled, Planned, compiled, plan
+from tests.frozen.kernel_cases import benched, drawn, label
 
-STORED = Path(__file__).parent / "data" / "kernel_freeze.json"
+STORED = Path(__file__).parents[1] / "data" / "kernel_freeze.json"
 SEED, DRAWN = 2030, 60
 """Of the random cases."""
 
@@ -260,7 +260,7 @@ def compared(cases: Sequence[Record], *, code: bool) -> Iterator[Difference]:
 def main(words: list[str] | None = None) -> int:
     """See the module's text."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.kernel_freeze", description=__doc__.partition("\n")[0]
+        prog="python -m tests.frozen.kernel_freeze", description=__doc__.partition("\n")[0]
     )
     parser.add_argument("--write", action="store_true", help="store what is there now")
     parser.add_argument("--only", metavar="PATTERN", default="", help="a regular expression of labels")

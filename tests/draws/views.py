@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree
-from tests.hostgpu import CARRIERS, KINDS, UNIT_BYTES, Bytes
+from tests.stand_ins.hostgpu import CARRIERS, KINDS, UNIT_BYTES, Bytes
 
 Array = np.ndarray[Any, Any]
 Rng = np.random.Generator

@@ -38,10 +38,10 @@ from layoutalg.kernels.rowwise.families import sequence_of as sequence_of_passes
 from layoutalg.kernels.rowwise.norm_plan import configs as norm_configs
 from layoutalg.kernels.rowwise.programs.norm import plan as plan_norm
 from layoutalg.notation import parse_index
-from tests import norms, reductions
-from tests.gemm_cases import arguments, expected
+from tests.draws import norms, reductions
+from tests.draws.permutations import random_buffers, random_problem
 from tests.hostshim import run_cuda_text
-from tests.permutations import random_buffers, random_problem
+from tests.kernels.gemm.cases import arguments, expected
 
 Values = dict[str, int]
 Run = Callable[[Kernel, Mapping[str, Any]], None]

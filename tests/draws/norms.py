@@ -18,7 +18,7 @@ from layoutalg.kernels.rowwise import NormLaunches, NormProblem, arguments, norm
 from layoutalg.kernels.rowwise.columns import rows_of, with_fold
 from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.kernels.rowwise.trials import norm_bound
-from tests.strides import drawn_order, drawn_shape, drawn_strides
+from tests.draws.strides import drawn_order, drawn_shape, drawn_strides
 
 Array = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ from layoutalg.codegen.instr import CONVERTED, converted
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.move.problem import PermuteProblem, move_problem
-from tests.strides import drawn_order, drawn_shape, drawn_strides
+from tests.draws.strides import drawn_order, drawn_shape, drawn_strides
 
 WIDTHS = {"u8": 1, "f16": 2, "f32": 4, "f64": 8, "c128": 16}
 

@@ -26,7 +26,7 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError
 from layoutalg.layout import Layout, Swizzle, has_symbols, to_text
 from layoutalg.notation import IndexText, convert, parse, parse_index, parse_int_tuple, parse_tiler
-from tests import notation_cases
+from tests.draws import notation_cases
 
 LEAVES = frozenset(
     value

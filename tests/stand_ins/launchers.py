@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tests.command import answer
-from tests.nvcc import nvcc
+from tests.stand_ins.nvcc import nvcc
 
 TRANSPOSE = ("transpose", "--m", "256", "--n", "128", "--dtype", "f32")
 SOFTMAX = ("softmax", "--shape", "20000,8", "--axes", "0")

@@ -24,7 +24,7 @@ from layoutalg import (
 from layoutalg.arch import SMEM_ATOMS, atom_layout
 from layoutalg.layout import innermost
 from layoutalg.notation import FORMS, Notation
-from tests import index_functions, random_layouts
+from tests.draws import index_functions, random_layouts
 
 ELEMENTS = ("u8", "f16", "f32", "f64", "s4")
 

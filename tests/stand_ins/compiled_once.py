@@ -27,7 +27,7 @@ from layoutalg.tools import Ran, run_tool
 hostcc: Any = importlib.import_module("layoutalg.testing.hostcc")
 """Part of it is replaced here, whichever room's tests run."""
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".cache" / "compiled"
 
 MOST_FILES = 6000

@@ -1,0 +1,1 @@
+"""Problems, layouts, programs and calls drawn from a seed."""

@@ -1,0 +1,1 @@
+"""Definitions and peers that results are compared with."""
