@@ -25,7 +25,7 @@ What is decided, or comes back as a condition:
     downcast                      which mode has stride 1: the first that has it for all values grows
 
 What asks which offsets a layout has (inverses, injectivity, swizzles, vectors) takes integers alone,
-and raises UnsupportedError with the operation's name; the table of operations is tests/draws/symbolic_calls.py.
+and raises UnsupportedError with the operation's name: tests/draws/symbolic_calls.py lists the operations.
 Answers hold on the domain: past the end of a mode whose extent turns out to be 1, default strides would be 0.
 
 >>> import sympy

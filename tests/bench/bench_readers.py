@@ -6,9 +6,9 @@
     python tests/bench/bench_readers.py --engine options --cases 500 --seed 1
 
 `random` draws bytes for every reader (tests/draws/readers.py), `hypothesis` and `atheris` look for them:
-atheris by the lines that they reach.  `options` draws command lines and runs them in this process.  atheris is not a
-dependency: pip install atheris==3.0.0 (CPython 3.11 to 3.13 on Linux).  Exits with 1 when anything is wrong;
-atheris stops at the first and exits with 77, its input in a file crash-... of the current folder.
+atheris by the lines that they reach.  `options` draws command lines and runs them in this process.  atheris
+is not a dependency: pip install atheris==3.0.0 (CPython 3.11 to 3.13 on Linux).  Exits with 1 when anything
+is wrong; atheris stops at the first and exits with 77, its input in a file crash-... of the current folder.
 """
 
 from __future__ import annotations

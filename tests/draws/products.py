@@ -5,8 +5,8 @@
 
 The idea.  A case says of every array how it lies in a buffer of its own: modes in any order, padded, stepped
 over, run backwards, broadcast.  The libraries are those of tests/judges/view_judge.py and
-tests/gpu/views.py.  The definition is NumPy's product in float64; of int8 in integers.  A result may differ from it by
-
+tests/gpu/views.py.  The definition is NumPy's product in float64; of int8 in integers.  A result may differ
+from it by
     k eps |alpha| (|A| |B|) + eps of every step of the epilogue, then one rounding of the result's type
 
 with eps the distance of the numbers next to 1 in the type that sums are made in, 2^-23 or 2^-52.  The

@@ -2,6 +2,7 @@
 
 python -m tests.mutants compose 1                 ten mistakes in layoutalg/compose, drawn from seed 1
 python -m tests.mutants kernels/rowwise 1 --count 4 --then tests/test_documents.py
+python -m tests.mutants compose 1 --only 3 7      the third and the seventh of them
 
 Each mistake is planted in a copy of the tree; the room's tests and doctests run there up to the first
 failure, then what `--then` names.  A mistake changes an operator, a comparison, a constant or a condition, or
@@ -216,10 +217,16 @@ def main(args: list[str]) -> int:
     parser.add_argument("room")
     parser.add_argument("seed", type=int)
     parser.add_argument("--count", type=int, default=10)
+    parser.add_argument("--only", type=int, nargs="*", help="of those drawn, these by their numbers")
     parser.add_argument("--then", nargs="*", default=[], help="more tests for what the room's own let live")
     asked = parser.parse_args(args)
     folder = source_of(asked.room)
     steps = [places_of(folder), *([asked.then] if asked.then else [])]
+    chosen = [
+        (number, mistake)
+        for number, mistake in zip(range(1, asked.count + 1), drawn(folder, asked.seed), strict=False)
+        if asked.only is None or number in asked.only
+    ]
     survivors = 0
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary) / "tree"
@@ -228,11 +235,12 @@ def main(args: list[str]) -> int:
         # Bytecode is checked by content: two mistakes may be written within one tick of the clock.
         hashed = ["-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "."]
         subprocess.run([sys.executable, *hashed], cwd=copy, check=False, capture_output=True)
-        for _, mistake in zip(range(asked.count), drawn(folder, asked.seed), strict=False):
+        for number, mistake in chosen:
             found = next((tests for tests in steps if caught(mistake, copy, tests)), None)
             survivors += found is None
-            print(f"{'caught by ' + ' '.join(found) if found else 'SURVIVES'}\n{mistake}\n", flush=True)
-    print(f"{folder}, seed {asked.seed}: {asked.count - survivors} of {asked.count} are caught")
+            outcome = f"caught by {' '.join(found)}" if found else "SURVIVES"
+            print(f"{number}: {outcome}\n{mistake}\n", flush=True)
+    print(f"{folder}, seed {asked.seed}: {len(chosen) - survivors} of {len(chosen)} are caught")
     return survivors
 
 
