@@ -19,23 +19,25 @@ from layoutalg.codegen.printing.cuda import print_kernels, to_cuda, without_clus
 from layoutalg.codegen.printing.python import LIBRARIES, python_launcher
 from layoutalg.codegen.printing.record import (
     BufferView,
+    LaunchAnswer,
     LaunchBuffer,
     LaunchRecord,
     Step,
     buffer_lines,
-    launch_fields,
+    launch_answers,
     launch_record,
 )
 
 __all__ = [
     "LIBRARIES",
     "BufferView",
+    "LaunchAnswer",
     "LaunchBuffer",
     "LaunchRecord",
     "Step",
     "buffer_lines",
     "cpp_launcher",
-    "launch_fields",
+    "launch_answers",
     "launch_record",
     "print_kernels",
     "python_launcher",

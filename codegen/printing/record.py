@@ -1,7 +1,7 @@
 """The truth of a launch: what a sequence of kernels must be given, as one record that every renderer reads.
 
     record = launch_record("softmax (64,1000) ...", sequence, {"src": Const(128000), "dst": Const(128000)})
-    launch_fields(record)           what `generate --json` says
+    launch_answers(record)          what `generate --json` says
     buffer_lines(record)            the same for people
 
 The idea.  A kernel's contract has its grid, its block and what its parameters may be.  What it cannot know is
@@ -12,11 +12,13 @@ before it.  Sizes are expressions of the parameters, as grids are.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import starmap
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
+from layoutalg.answers import Count, Positive, taken
 from layoutalg.arch import Enumerator, TensorMap, tensor_map_arguments
 from layoutalg.codegen.expr import Expr
 from layoutalg.codegen.printing.value_types import Types
@@ -181,72 +183,149 @@ def _both(one: Parameter, other: Parameter) -> Parameter:
     return replace(one, least=-(-least // by) * by, most=most // by * by, multiple=by)
 
 
-def launch_fields(record: LaunchRecord) -> list[dict[str, Any]]:
-    """One mapping for each launch, in order: "launch" in the schema of the command's JSON.
+Number: TypeAlias = Count | str
+"""An integer where it is the same for every launch, else an expression of the parameters' names in exact
+integers with + - * / % and parentheses, where / rounds down."""
 
-    >>> launch_fields(LaunchRecord("nothing", (), ()))
-    []
+
+@dataclass(frozen=True)
+class AttributeAnswer:
+    """By the name of CUDA's runtime."""
+
+    name: str
+    value: Positive
+
+
+@dataclass(frozen=True)
+class BufferAnswer:
+    """The memory that a kernel's pointer is the start of. The kernel touches nothing outside of it, but
+    that a load may take the rest of the aligned 16 bytes around the last element. A buffer named scratch
+    is memory for the sequence alone."""
+
+    name: str
+    bytes: Number
+    """From the pointer to the end of the last element."""
+    least_bytes: Count
+    """What the smallest launch needs."""
+    written: bool
+
+
+@dataclass(frozen=True)
+class MapAnswer:
+    """The arguments of cuTensorMapEncodeTiled for one tensor map, by its names."""
+
+    name: str
+    buffer: str
+    tensorDataType: str
+    tensorRank: Positive
+    globalDim: tuple[Number, ...]
+    globalStrides: tuple[Number, ...]
+    """In bytes, of all dimensions but the innermost."""
+    boxDim: tuple[Positive, ...]
+    elementStrides: tuple[Positive, ...]
+    interleave: str
+    swizzle: str
+    l2Promotion: str
+    oobFill: str
+
+
+@dataclass(frozen=True)
+class ParameterAnswer:
+    """An argument of a launch, or a constant of the text that stands in the place of one. Of an int: least <=
+    value <= most, a multiple of `multiple`. Of a pointer: an address that is a multiple of align_bytes. What
+    does not apply is null."""
+
+    name: str
+    kind: Literal["int", "pointer", "scalar"]
+    """scalar: bits of a number, see holds."""
+    type: str | None
+    """Type in the signature: u32, u64, or a pointer to elements of as many bits; null if built in."""
+    least: Count | None
+    most: Count | None
+    multiple: Positive | None
+    align_bytes: Positive | None
+    built_in: bool
+    """A constant of the text, no argument: least = most."""
+    holds: str | None
+    """What a scalar is."""
+    buffer: str | None
+    """The buffer that a pointer is the start of."""
+
+
+@dataclass(frozen=True)
+class LaunchAnswer:
+    """What a launch of the kernel must give it. The kernel is right for all such launches and promises
+    nothing outside of them; no buffer that is written may overlap another one."""
+
+    problem: str
+    kernel: str
+    """The kernel's name in the source."""
+    grid: tuple[Number, ...]
+    """Blocks along x, y and z."""
+    block: tuple[Positive, ...]
+    """Threads along x, y and z."""
+    cluster: tuple[Positive, ...]
+    """Blocks of a cluster along x, y and z."""
+    attributes: tuple[AttributeAnswer, ...]
+    """What has to be set for the dynamic shared memory and for clusters of more than 8 blocks, and what
+    may be set so that the kernel starts while the one in front of it ends."""
+    dynamic_shared_bytes: Count
+    buffers: tuple[BufferAnswer, ...]
+    alias: Literal["forbidden", "in_place"]
+    """in_place: the result replaces its source in one buffer. Different buffers never overlap if one of
+    them is written."""
+    target: str | None
+    """The one compile target that has the kernel's instructions; null where later ones do too."""
+    maps: tuple[MapAnswer, ...]
+    """Tensor maps, of 128 bytes each, which stand behind the parameters in the signature."""
+    parameters: tuple[ParameterAnswer, ...]
+    """In the order of the signature; behind them what is built in, which no launch gives."""
+    conditions: tuple[str, ...]
+    """Comparisons between parameters; all must hold."""
+
+
+def launch_answers(record: LaunchRecord) -> tuple[LaunchAnswer, ...]:
+    """The record of each launch, in order, as `generate --json` prints it.
+
+    >>> launch_answers(LaunchRecord("nothing", (), ()))
+    ()
     """
-    return [_step_fields(record, step) for step in record.steps]
+    return tuple(_launch_answer(record, step) for step in record.steps)
 
 
-def _step_fields(record: LaunchRecord, step: Step) -> dict[str, Any]:
+def _launch_answer(record: LaunchRecord, step: Step) -> LaunchAnswer:
     terms, mine = step.terms, step.buffers.values()
-    return {
-        "problem": record.problem,
-        "kernel": step.kernel,
-        "grid": [n.facts.lo if n.facts.is_constant else text(n) for n in terms.grid],
-        "block": list(terms.block),
-        "cluster": list(terms.cluster),
-        "attributes": [{"name": name, "value": value} for name, value in terms.attributes.items()],
-        "dynamic_shared_bytes": terms.dynamic_shared_bytes,
-        "buffers": [
-            {
-                "name": b.name,
-                "bytes": b.bytes.facts.lo if b.bytes.facts.is_constant else text(b.bytes),
-                "least_bytes": b.least_bytes,
-                "written": b.written,
-            }
-            for b in record.buffers
-            if b.name in mine
-        ],
-        "alias": record.alias,
-        "target": terms.target or None,
-        "maps": [_map_fields(m, step.buffers[m.source.name]) for m in terms.maps],
-        "parameters": [
-            {
-                "name": p.name,
-                "kind": p.kind,
-                "type": step.types.get(p.name),
-                "least": p.least,
-                "most": p.most,
-                "multiple": p.multiple,
-                "align_bytes": p.align_bytes,
-                "built_in": p.built_in,
-                "holds": p.holds or None,
-                "buffer": step.buffers.get(p.name),
-            }
+    return taken(
+        LaunchAnswer, terms, problem=record.problem, kernel=step.kernel, grid=tuple(map(_number, terms.grid)),
+        attributes=tuple(starmap(AttributeAnswer, terms.attributes.items())),
+        buffers=tuple(
+            taken(BufferAnswer, b, bytes=_number(b.bytes)) for b in record.buffers if b.name in mine
+        ),
+        alias=record.alias, target=terms.target or None,
+        maps=tuple(_map_answer(m, step.buffers[m.source.name]) for m in terms.maps),
+        parameters=tuple(
+            taken(
+                ParameterAnswer, p, type=step.types.get(p.name), holds=p.holds or None,
+                buffer=step.buffers.get(p.name),
+            )
             for p in terms.parameters
-        ],
-        "conditions": [text(condition) for condition in terms.conditions],
-    }
+        ),
+        conditions=tuple(map(text, terms.conditions)),
+    )  # fmt: skip
 
 
-def _map_fields(m: TensorMapParam, buffer: str) -> dict[str, Any]:
-    """What a launch gives cuTensorMapEncodeTiled, by its names for it."""
+def _number(n: Expr) -> int | str:
+    return n.facts.lo if n.facts.is_constant else text(n)
 
-    def numbers(values: Iterable[Expr]) -> list[int | str]:
-        return [e.facts.lo if e.facts.is_constant else text(e) for e in values]
 
-    return {
-        "name": m.name,
-        "buffer": buffer,
-        "tensorRank": m.rank,
-        "globalDim": numbers(m.dims),
-        "globalStrides": numbers(m.strides_bytes),
-        "boxDim": list(m.box),
-        "elementStrides": list(m.element_strides or (1,) * m.rank),
-    } | {name: value.name for name, value in map_enumerators(m).items()}
+def _map_answer(m: TensorMapParam, buffer: str) -> MapAnswer:
+    """What a launch gives cuTensorMapEncodeTiled."""
+    named = {name: value.name for name, value in map_enumerators(m).items()}
+    return MapAnswer(
+        name=m.name, buffer=buffer, tensorRank=m.rank, globalDim=tuple(map(_number, m.dims)),
+        globalStrides=tuple(map(_number, m.strides_bytes)), boxDim=tuple(m.box),
+        elementStrides=tuple(m.element_strides or (1,) * m.rank), **named,
+    )  # fmt: skip
 
 
 def map_enumerators(m: TensorMapParam) -> dict[str, Enumerator]:

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
         as_github,
         as_junit,
         as_sarif,
+        check_answer,
         failure_lines,
         failure_text,
-        result_fields,
     )
     from layoutalg.checks.functions import MAX_POINTS, UNITS, function_layout, source_language
     from layoutalg.checks.limits import BASELINE, Limit, number_text
@@ -65,7 +65,7 @@ _PLACES = {
     "file": ("KINDS", "Check", "CheckFile", "find_check_file", "load_checks", "read_checks"),
     "formats": (
         "FORMATS", "Results", "as_github", "as_junit", "as_sarif", "failure_lines", "failure_text",
-        "result_fields",
+        "check_answer",
     ),
     "functions": ("MAX_POINTS", "UNITS", "function_layout", "source_language"),
     "limits": ("BASELINE", "Limit", "number_text"),
@@ -91,6 +91,7 @@ __all__ = [
     "as_junit",
     "as_sarif",
     "baseline_text",
+    "check_answer",
     "failure_lines",
     "failure_text",
     "find_check_file",
@@ -101,7 +102,6 @@ __all__ = [
     "number_text",
     "read_baseline",
     "read_checks",
-    "result_fields",
     "run_checks",
     "source_language",
 ]

@@ -16,11 +16,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from layoutalg import __version__
+from layoutalg.answers import Amount, Answer, Count, Positive, taken
 from layoutalg.checks.file import KINDS
 from layoutalg.checks.limits import Number, number_text
 from layoutalg.checks.runner import Failure, Outcome
@@ -69,42 +71,90 @@ def _failures(results: Results) -> Iterator[tuple[Outcome, Failure]]:
 # --- JSON --------------------------------------------------------------------------------------------------
 
 
-def result_fields(results: Results) -> dict[str, Any]:
-    """The fields of the JSON object of the command `ci`.
+@dataclass(frozen=True)
+class ExaminedAnswer:
+    """The verdict on a limit, with how much of what it speaks of was looked at."""
 
-    >>> result_fields(Results("layoutalg.toml", ()))
-    {'file': 'layoutalg.toml', 'passed': 0, 'failed': 0, 'undecided': 0, 'unanswered': 0, 'checks': []}
+    limit: str
+    verdict: Literal["passed", "failed", "undecided"]
+    what: str
+    seen: Count
+    missed: Count
+
+
+@dataclass(frozen=True)
+class FailureAnswer:
+    """A limit that does not hold."""
+
+    limit: str
+    line: Positive
+    why: str
+
+
+@dataclass(frozen=True)
+class EvidenceAnswer:
+    """A line of the source that a check is about which does not pass."""
+
+    line: Positive
+    what: str
+
+
+@dataclass(frozen=True)
+class OutcomeAnswer:
+    """The outcome of one check."""
+
+    name: str
+    kind: str
+    """The name of its table in the file."""
+    line: Positive
+    status: Literal["passed", "failed", "undecided", "unanswered"]
+    limits: tuple[str, ...]
+    numbers: Mapping[str, float]
+    """Every quantity of the check that has a value, by the name that limits use; of kernels of what is
+    read."""
+    examined: tuple[ExaminedAnswer, ...]
+    """A verdict for each limit; empty where the check is not answered."""
+    failures: tuple[FailureAnswer, ...]
+    evidence: tuple[EvidenceAnswer, ...]
+    notes: tuple[str, ...]
+    seconds: Amount
+
+
+@dataclass(frozen=True)
+class CheckAnswer(Answer, command="ci"):
+    """The outcomes of a file of checks; exit code 1 where one does not pass."""
+
+    file: str
+    passed: Count
+    failed: Count
+    undecided: Count
+    """Checks that break no limit, and of which not all was looked at; they do not pass."""
+    unanswered: Count
+    """Checks that could not be answered; they do not pass."""
+    checks: tuple[OutcomeAnswer, ...]
+
+
+def check_answer(results: Results) -> CheckAnswer:
+    """The record of the outcomes, which the command `ci` prints as JSON.
+
+    >>> check_answer(Results("layoutalg.toml", ()))
+    CheckAnswer(file='layoutalg.toml', passed=0, failed=0, undecided=0, unanswered=0, checks=())
     """
-    return {
-        "file": results.path,
-        "passed": results.passed,
-        "failed": results.counted("failed"),
-        "undecided": results.counted("undecided"),
-        "unanswered": results.counted("unanswered"),
-        "checks": [
-            {
-                "name": outcome.check.name,
-                "kind": outcome.check.kind.name,
-                "line": outcome.check.line,
-                "status": outcome.status,
-                "limits": [limit.text for limit in outcome.check.limits],
-                "numbers": {name: _json_number(number) for name, number in outcome.numbers.items()},
-                "examined": [
-                    {"limit": one.limit, "verdict": one.verdict}
-                    | {"what": one.scope.what, "seen": one.scope.seen, "missed": one.scope.missed}
-                    for one in outcome.examined
-                ],
-                "failures": [
-                    {"limit": failure.limit, "line": failure.line, "why": failure.why}
-                    for failure in outcome.failures
-                ],
-                "evidence": [{"line": one.line, "what": one.what} for one in outcome.evidence],
-                "notes": list(outcome.notes),
-                "seconds": round(outcome.seconds, 6),
-            }
-            for outcome in results.outcomes
-        ],
-    }
+    passed, failed, *others = map(results.counted, ("passed", "failed", "undecided", "unanswered"))
+    outcomes = tuple(map(_outcome_answer, results.outcomes))
+    return CheckAnswer(results.path, passed, failed, others[0], others[1], outcomes)
+
+
+def _outcome_answer(outcome: Outcome) -> OutcomeAnswer:
+    check = outcome.check
+    return taken(
+        OutcomeAnswer, outcome, name=check.name, kind=check.kind.name, line=check.line,
+        limits=tuple(limit.text for limit in check.limits), seconds=round(outcome.seconds, 6),
+        numbers={name: _json_number(number) for name, number in outcome.numbers.items()},
+        examined=tuple(
+            taken(ExaminedAnswer, one.scope, limit=one.limit, verdict=one.verdict) for one in outcome.examined
+        ),
+    )  # fmt: skip
 
 
 def _json_number(number: Number) -> int | float:

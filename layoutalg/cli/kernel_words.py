@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
+from layoutalg.answers import Count, Positive, taken
 from layoutalg.cli.output import size_bytes, table
 
 if TYPE_CHECKING:
     from layoutalg.codegen.gpu import Cubin
     from layoutalg.codegen.program import Kernel
     from layoutalg.kernels.verification import VerifyReport
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One compilation."""
+
+    arch: str
+    registers: Count
+    spill_bytes: Count
+    shared_bytes: Count
+    image_bytes: Positive
+
+
+@dataclass(frozen=True)
+class CheckedProperty:
+    """One property that was checked."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verified:
+    """One configuration on one target."""
+
+    problem: str
+    target: Literal["simulator", "gpu", "host"]
+    passed: bool
+    checks: tuple[CheckedProperty, ...]
 
 
 def kernel_sentence(kernel: Kernel) -> str:
@@ -35,15 +67,9 @@ def cubin_sentence(cubin: Cubin) -> str:
     )
 
 
-def cubin_fields(cubin: Cubin) -> dict[str, Any]:
-    """What `--json` says of one compilation."""
-    return {
-        "arch": cubin.arch,
-        "registers": cubin.registers,
-        "spill_bytes": cubin.spill_bytes,
-        "shared_bytes": cubin.shared_bytes,
-        "image_bytes": len(cubin.image),
-    }
+def cubin_answer(cubin: Cubin) -> Compiled:
+    """The record of one compilation."""
+    return taken(Compiled, cubin, image_bytes=len(cubin.image))
 
 
 def verify_tables(reports: list[VerifyReport]) -> list[Any]:
@@ -59,7 +85,6 @@ def verify_tables(reports: list[VerifyReport]) -> list[Any]:
     ]
 
 
-def verify_fields(report: VerifyReport) -> dict[str, Any]:
-    """What `--json` says of one verified problem."""
-    checks = [{"name": c.name, "passed": c.passed, "detail": c.detail} for c in report.checks]
-    return {"problem": report.problem, "target": report.target, "passed": report.passed, "checks": checks}
+def verify_answer(report: VerifyReport) -> Verified:
+    """The record of one verified problem."""
+    return taken(Verified, report)

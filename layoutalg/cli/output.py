@@ -11,7 +11,6 @@ import tempfile
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console, Group
@@ -20,6 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from layoutalg.answers import Answer, fields_of
+from layoutalg.cli.refusals import header
 from layoutalg.errors import printable
 
 PAGE = 100
@@ -77,14 +78,15 @@ def say_verbatim(line: str) -> None:
     console().print(printable(line), soft_wrap=True)
 
 
-def json_text(payload: dict[str, Any]) -> str:
-    """One JSON object as the command prints it."""
+def json_text(answer: Answer) -> str:
+    """An answer as the one JSON object that the command prints."""
+    payload = header(answer.command) | fields_of(answer)
     return json.dumps(payload, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def say_json(payload: dict[str, Any]) -> None:
-    """Print one JSON object to stdout."""
-    sys.stdout.write(json_text(payload))
+def say_answer(answer: Answer) -> None:
+    """Print an answer to stdout as JSON."""
+    sys.stdout.write(json_text(answer))
 
 
 def count(number: float) -> str:

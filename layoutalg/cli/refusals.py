@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from layoutalg.answers import Answer, Count, fields_of
 from layoutalg.errors import printable
 
 SCHEMA = "layoutalg/output/1"
@@ -31,6 +33,18 @@ COMMANDS = (
 """In the order in which the help shows them."""
 
 
+@dataclass(frozen=True)
+class Refusal(Answer):
+    """No answer: exit code 2 for bad input, 3 for every other reason."""
+
+    error: str
+    """Class of layoutalg.errors, UsageError or OSError; with exit code 3 any class of Python's."""
+    message: str
+    """One sentence."""
+    position: Count | None
+    """Character of the text where reading failed."""
+
+
 def header(command: str) -> dict[str, Any]:
     """The fields every JSON object starts with."""
     return {"schema": SCHEMA, "command": command}
@@ -42,7 +56,7 @@ def refuse(words: Sequence[str], error: str, message: str, position: int | None 
     options = words[: words.index("--")] if "--" in words else words
     command = next((word for word in options if word in COMMANDS), "")
     if "--json" in options:
-        payload = header(command) | {"error": error, "message": sentence, "position": position}
+        payload = header(command) | fields_of(Refusal(error, sentence, position))
         sys.stdout.write(json.dumps(payload, indent=2) + "\n")
     else:
         sys.stderr.write(f"layoutalg{command and ' '}{command}: {sentence}\n")

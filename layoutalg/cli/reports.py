@@ -3,70 +3,116 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from rich.table import Table
 
 from layoutalg.analysis import DramReport, Named, Report, SharedReport, Witness, report_rows
+from layoutalg.answers import Count, Positive, Share, taken
 from layoutalg.cli.inputs import FailOn
 from layoutalg.cli.output import table
 from layoutalg.errors import ShapeError
 
+Method: TypeAlias = Literal["f2", "gcd", "digit-classes", "enumerated"]
+Provenance: TypeAlias = Literal["measured", "documented", "assumed"]
 
-def report_fields(report: Report | DramReport) -> dict[str, Any]:
-    """What `--json` says of one access."""
-    fields: dict[str, Any] = {"op": report.op, "instructions": report.instructions}
+
+@dataclass(frozen=True)
+class SharedAccess:
+    """An access to shared memory; totals are wavefronts of all its instructions."""
+
+    access: str | None
+    """The access as it was asked for."""
+    op: str
+    instructions: Positive
+    space: Literal["shared"]
+    total: Count
+    ideal_total: Count
+    worst: Count
+    """Wavefronts of the costliest instruction."""
+    worst_ideal: Count
+    ways: Count
+    """The n of n-way conflict."""
+    conflict_free: bool
+    witness: Witness | None
+    """The worst instruction, and the busiest bank of its busiest phase group."""
+    method: Method
+    provenance: Provenance
+    notes: tuple[str, ...]
+    """What is true of the count and easily overlooked."""
+
+
+@dataclass(frozen=True)
+class GlobalAccess:
+    """An access to global memory; sectors are of all its instructions."""
+
+    access: str | None
+    """The access as it was asked for."""
+    op: str
+    instructions: Positive
+    space: Literal["global"]
+    sectors: Count
+    ideal: Count
+    lines: Count
+    efficiency: Share
+    """Distinct useful bytes over bytes moved."""
+    worst_alignment: Count
+    """Sectors at the worst base address."""
+    method: Method
+    provenance: Provenance
+    notes: tuple[str, ...]
+    """What is true of the count and easily overlooked."""
+
+
+@dataclass(frozen=True)
+class DramAccess:
+    """What memory moves for all requests of an access of global memory together."""
+
+    access: str | None
+    """The access as it was asked for; together: all of them."""
+    op: str
+    instructions: Positive
+    space: Literal["dram"]
+    sectors: Count
+    """Different sectors, over all requests."""
+    partial: Count
+    """Sectors that are stored to and not filled."""
+    halves: Count
+    """Different half lines of 64 bytes."""
+    lines: Count
+    useful_bytes: Count
+    """Different bytes that lanes ask for."""
+    read_bytes: Count
+    written_bytes: Count
+    efficiency: Share
+    """Different useful bytes over bytes read and written."""
+    method: Method
+    provenance: Provenance
+    notes: tuple[str, ...]
+    """What is true of the count and easily overlooked."""
+
+
+AccessAnswer: TypeAlias = SharedAccess | GlobalAccess | DramAccess
+
+
+def access_answer(report: Report | DramReport, access: str | None = None) -> AccessAnswer:
+    """The record of a report, and of the access as it was asked for."""
     if isinstance(report, SharedReport):
-        fields |= {
-            "space": "shared",
-            "total": report.total,
-            "ideal_total": report.ideal_total,
-            "worst": report.worst,
-            "worst_ideal": report.worst_ideal,
-            "ways": report.ways,
-            "conflict_free": report.conflict_free,
-            "witness": _witness_fields(report.witness),
-        }
-    elif isinstance(report, DramReport):
-        fields |= {
-            "space": "dram",
-            "sectors": report.sectors,
-            "partial": report.partial,
-            "halves": report.halves,
-            "lines": report.lines,
-            "useful_bytes": report.useful_bytes,
-            "read_bytes": report.read_bytes,
-            "written_bytes": report.written_bytes,
-            "efficiency": report.efficiency,
-        }
-    else:
-        fields |= {
-            "space": "global",
-            "sectors": report.sectors,
-            "ideal": report.ideal,
-            "lines": report.lines,
-            "efficiency": report.efficiency,
-            "worst_alignment": report.worst_alignment,
-        }
-    return fields | {"method": report.method, "provenance": report.provenance, "notes": list(report.notes)}
+        return taken(SharedAccess, report, access=access, space="shared")
+    if isinstance(report, DramReport):
+        return taken(DramAccess, report, access=access, space="dram")
+    return taken(GlobalAccess, report, access=access, space="global")
+
+
+def access_answers(named: Named) -> tuple[AccessAnswer, ...]:
+    """The records of reports by name."""
+    return tuple(access_answer(report, name) for name, report in named)
 
 
 def report_tables(named: Named, title: str = "Shared memory") -> list[Table]:
     """The tables of the reports, as a terminal shows them."""
     return [table(*rows) for rows in report_rows(named, title)]
-
-
-def _witness_fields(witness: Witness | None) -> dict[str, Any] | None:
-    if witness is None:
-        return None
-    return {
-        "warp": witness.warp,
-        "value": witness.value,
-        "iteration": witness.iteration,
-        "ways": witness.ways,
-        "bank": witness.bank,
-        "lanes": list(witness.lanes),
-    }
 
 
 def failures(conditions: Sequence[FailOn], reports: Sequence[Report | DramReport]) -> list[str]:

@@ -30,9 +30,10 @@ from layoutalg.profiling.records import Launch, Measured, Row, by_line
 from layoutalg.profiling.words import (
     HEADER,
     SASS_HEADER,
+    ProfiledLaunch,
     finding_notes,
     finding_rows,
-    launch_fields,
+    launch_answer,
     sass_rows,
     title_of,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "Launch",
     "Measured",
     "Pipe",
+    "ProfiledLaunch",
     "Report",
     "Row",
     "by_line",
@@ -61,7 +63,7 @@ __all__ = [
     "fit_pitch",
     "frame",
     "instruction_op",
-    "launch_fields",
+    "launch_answer",
     "pipe_counters",
     "read_report",
     "sass_rows",

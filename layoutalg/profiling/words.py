@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
+from layoutalg.answers import Count, Positive, taken
 from layoutalg.profiling.counting import Pipe, pipe_counters
 from layoutalg.profiling.explaining import Finding
 from layoutalg.profiling.joining import file_name
-from layoutalg.profiling.records import Launch, Measured
+from layoutalg.profiling.records import Launch
 
 HEADER = ("line", "op", "array", "SASS", "executed", "wavefronts", "ideal", "sectors", "ideal")
 """Of `finding_rows`."""
@@ -94,54 +95,111 @@ def clock_words(launch: Launch) -> list[str]:
     ]
 
 
-def launch_fields(launch: Launch, findings: Sequence[Finding]) -> dict[str, Any]:
-    """What `--json` says of a launch."""
-    return {
-        "index": launch.index,
-        "kernel": launch.name,
-        "signature": launch.signature,
-        "block": list(launch.block),
-        "grid": list(launch.grid),
-        "device": launch.device,
-        "missing": list(launch.missing),
-        "nanoseconds": launch.sums.get("nanoseconds"),
-        "cycles": launch.sums.get("cycles"),
-        "lines": [_finding_fields(launch, each) for each in findings],
-        "instructions": [_measured_fields(each) for each in launch.instructions],
-        "beyond": [
-            {"counter": p.counter, "launch": p.launch, "instructions": p.instructions, "why": p.why}
-            for p in pipe_counters(launch)
-        ],
-    }
-
-
 _COUNTERS = ("executed", "wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors")
 
 
-def _finding_fields(launch: Launch, each: Finding) -> dict[str, Any]:
+@dataclass(frozen=True)
+class MeasuredAnswer:
+    """A SASS instruction of a launch; counters that do not apply to it are null."""
+
+    at: Count
+    """Bytes from the kernel's beginning."""
+    sass: str
+    op: str | None
+    """The analysis's name of it."""
+    file: str | None
+    line: Positive | None
+    threads: Count
+    executed: Count
+    wavefronts: Count | None
+    ideal_wavefronts: Count | None
+    sectors: Count | None
+    ideal_sectors: Count | None
+
+
+@dataclass(frozen=True)
+class LineAnswer:
+    """The instructions of one op that a source line became, with their sums."""
+
+    file: str | None
+    line: Positive | None
+    text: str | None
+    """The line, where the report has the source."""
+    op: str
+    instructions: tuple[int, ...]
+    """The `at` of each."""
+    executed: Count | None
+    wavefronts: Count | None
+    ideal_wavefronts: Count | None
+    sectors: Count | None
+    ideal_sectors: Count | None
+    conflicts: Count | None
+    """Wavefronts that are bank conflicts; null where the counter does not tell."""
+    arrays: tuple[str, ...]
+    predicted: Count | None
+    """Wavefronts or sectors of the whole launch, from the source."""
+    predicted_ideal: Count | None
+    fixes: tuple[str, ...]
+    """Layouts of the source's array without conflicts."""
+    pitches: tuple[int, ...]
+    """Bytes between rows that give the measured number."""
+    layout: str | None
+    """Of rows of the first pitch, without conflicts."""
+    extra_bytes: Positive | None
+    """Of padding per row that removes the conflict."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BeyondAnswer:
+    """A counter of the launch that is not the sum over instructions, and what the rest is."""
+
+    counter: str
+    launch: int
+    instructions: int
+    why: str
+
+
+@dataclass(frozen=True)
+class ProfiledLaunch:
+    """A profiled launch of a kernel."""
+
+    index: Count
+    kernel: str
+    signature: str
+    block: tuple[int, ...]
+    grid: tuple[int, ...]
+    device: str
+    missing: tuple[str, ...]
+    nanoseconds: Count | None
+    """Of one run under the profiler."""
+    cycles: Count | None
+    lines: tuple[LineAnswer, ...]
+    instructions: tuple[MeasuredAnswer, ...]
+    beyond: tuple[BeyondAnswer, ...]
+
+
+def launch_answer(launch: Launch, findings: Sequence[Finding]) -> ProfiledLaunch:
+    """The record of a launch and of what was found of its lines."""
+    return taken(
+        ProfiledLaunch, launch, kernel=launch.name, nanoseconds=launch.sums.get("nanoseconds"),
+        cycles=launch.sums.get("cycles"), lines=tuple(_line_answer(launch, each) for each in findings),
+        beyond=tuple(taken(BeyondAnswer, pipe) for pipe in pipe_counters(launch)),
+    )  # fmt: skip
+
+
+def _line_answer(launch: Launch, each: Finding) -> LineAnswer:
     row, joined, fit = each.row, each.joined, each.fit
-    return {
-        "file": row.file,
-        "line": row.line,
-        "text": launch.text.get((row.file, row.line)),
-        "op": row.op,
-        "instructions": [found.at for found in row.instructions],
+    return taken(
+        LineAnswer, row, text=launch.text.get((row.file, row.line)), notes=tuple(each.notes),
+        instructions=tuple(measured.at for measured in row.instructions),
         **{name: row.total(name) for name in _COUNTERS},
-        "conflicts": each.excess.conflicts if each.excess else None,
-        "arrays": list(joined.arrays) if joined else [],
-        "predicted": joined.predicted if joined else None,
-        "predicted_ideal": joined.ideal if joined else None,
-        "fixes": list(joined.fixes) if joined else [],
-        "pitches": list(fit.pitches) if fit else [],
-        "layout": str(fit.remedy.layout) if fit and fit.remedy else None,
-        "extra_bytes": fit.extra_bytes if fit else None,
-        "notes": list(each.notes),
-    }
-
-
-def _measured_fields(each: Measured) -> dict[str, Any]:
-    fields = {"at": each.at, "sass": each.sass, "op": each.op, "file": each.file, "line": each.line}
-    return fields | {"threads": each.threads, **{name: getattr(each, name) for name in _COUNTERS}}
+        conflicts=each.excess.conflicts if each.excess else None,
+        arrays=tuple(joined.arrays) if joined else (), fixes=tuple(joined.fixes) if joined else (),
+        predicted=joined.predicted if joined else None, predicted_ideal=joined.ideal if joined else None,
+        pitches=tuple(fit.pitches) if fit else (), extra_bytes=fit.extra_bytes if fit else None,
+        layout=str(fit.remedy.layout) if fit and fit.remedy else None,
+    )  # fmt: skip
 
 
 def _place(each: Finding) -> str:

@@ -275,7 +275,7 @@ def test_the_tables_of_the_bench_of_products(measured: list[Timed]) -> None:
     assert payload["steps"][0] == {
         "problem": "4096 x 4096 x 4096 f32 TT", "way": next(iter(steps)), "registers": 90,
         "ours_tflop_per_s": 2.0, "cublas_tflop_per_s": 4.0, "ratio": 0.5,
-        "run": NOT_READ,
+        "run": NOT_READ, "groups": None,
     }  # fmt: skip
     assert answer("bench", "gemm-simt", "--size", "8")["steps"] == []
     text = run("bench", "gemm-simt", "--size", "8").stdout
@@ -292,7 +292,7 @@ def test_the_table_of_the_bench_of_groups(measured: list[Timed]) -> None:
     (row,) = payload["rows"]
     assert row["problem"] == "512 x 512 x 512 bf16 TN in 4 groups" and payload["steps"] == []
     assert row["groups"] == GROUPS | {"grouped_mm_tflop_per_s": 1.0, "ratio": 2.0}
-    assert "groups" not in answer("bench", "gemm-sm90", "--size", "512")["rows"][0]
+    assert answer("bench", "gemm-sm90", "--size", "512")["rows"][0]["groups"] is None
     measured.clear()
     text = run("bench", "gemm-sm90", "--groups", "4", "--size", "512", "--group-rows", "drawn").stdout
     assert re.search(r"64x64 +2\.0 +1000\.0 +4\.0 +0\.500 +1\.0 +2\.000 +7,000 +8", text)
@@ -308,7 +308,7 @@ def test_whole_problems_are_timed_by_their_arguments(measured: list[Timed], tmp_
     assert [row["problem"] for row in payload["rows"]] == [
         "96 x 64 x 72 bf16 TN in 3 groups", "64 x 64 x 64 bf16 TN"
     ]  # fmt: skip
-    assert ["groups" in row for row in payload["rows"]] == [True, False] and not payload["steps"]
+    assert [row["groups"] is not None for row in payload["rows"]] == [True, False] and not payload["steps"]
     file.write_text('[{"m": 8, "n": 4}]')
     assert (
         answer("bench", "transpose", "--problems", str(file))["rows"][0]["problem"] == "8 x 4 f32, ld 4 -> 8"

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layoutalg.analysis import Access, analyze_access
+from layoutalg.answers import fields_of
 from layoutalg.arch import ARCHS
 from layoutalg.cli.commands.accesses.explicit import count_explicit, layout_of, read_explicit, to_bytes
-from layoutalg.cli.reports import report_fields
+from layoutalg.cli.reports import access_answer
 from layoutalg.dtype import dtype
 from layoutalg.page import page_reports
 from tests.command import answer, refusal, run
@@ -96,7 +97,10 @@ def test_explicit_offsets_cost_what_their_layout_costs(
     counted = count_explicit(op, addresses, read.mask, warps, MACHINE, dtype(element))
     layout, spec = layout_of(read, op, dtype(element), MACHINE)
     found = analyze_access(layout, Access.of(spec, layout, element), MACHINE)
-    fields = [{k: v for k, v in report_fields(report).items() if k in SAME} for report in (found, counted)]
+    fields = [
+        {k: v for k, v in fields_of(access_answer(report)).items() if k in SAME}
+        for report in (found, counted)
+    ]
     assert fields[0] == fields[1]
 
 

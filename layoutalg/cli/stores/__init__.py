@@ -13,13 +13,14 @@ from layoutalg.cli.stores.actions import (
     TAKES,
     Asked,
     Found,
+    TuneAnswer,
     by_place,
     record_row,
-    shown_fields,
     shown_time,
+    timing_row,
     unfit_words,
 )
-from layoutalg.cli.stores.sweeps import Sweep, sweep
+from layoutalg.cli.stores.sweeps import RandomCases, Sweep, sweep
 
 __all__ = [
     "ACTIONS",
@@ -27,11 +28,13 @@ __all__ = [
     "TAKES",
     "Asked",
     "Found",
+    "RandomCases",
     "Sweep",
+    "TuneAnswer",
     "by_place",
     "record_row",
-    "shown_fields",
     "shown_time",
     "sweep",
+    "timing_row",
     "unfit_words",
 ]

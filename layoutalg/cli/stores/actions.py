@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from layoutalg.answers import Answer, Count, Rate, taken
 from layoutalg.cli.output import count, size_bytes, table, write_whole
 from layoutalg.errors import UnsupportedError
 
@@ -17,8 +18,38 @@ if TYPE_CHECKING:
 TOPS = (1, 4, 8, 16)
 """Numbers of candidates that a search is replayed for."""
 
-Found = tuple[list[Any], dict[str, Any]]
-"""What is said, and the fields of the JSON object."""
+
+@dataclass(frozen=True)
+class TimingRow:
+    """A result of a store."""
+
+    family: str
+    problem: str
+    config: str
+    rank: Count
+    timing: Literal["gpu", "model", "verified"]
+    gpu: str
+    ns: Rate | None
+    failure: str
+    board: str
+    slow: bool
+
+
+@dataclass(frozen=True)
+class TuneAnswer(Answer, command="tune"):
+    """A search, or what was done with a store of timings."""
+
+    action: Literal["search", "show", "merge", "export", "lock", "fit", "replay"]
+    records: Count
+    torn_bytes: Count = 0
+    output: str | None = None
+    rows: tuple[TimingRow, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """By name."""
+
+
+Found: TypeAlias = tuple[list[Any], TuneAnswer]
+"""What is said, and the record of the answer."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +78,13 @@ def record_row(record: Record, slow: Collection[str] = ()) -> tuple[str, ...]:
     return record.problem, record.config, str(record.rank), shown_time(record) + mark
 
 
-def shown_fields(record: Record, slow: Collection[str] = ()) -> dict[str, Any]:
-    """A record in the command's JSON."""
-    return {
-        "family": record.key.family,
-        "problem": record.problem,
-        "config": record.config,
-        "rank": record.rank,
-        "timing": record.key.timing,
-        "gpu": record.key.gpu,
-        "ns": None if record.failure else record.ns,
-        "failure": record.failure,
-        "board": record.board,
-        "slow": record.key.digest in slow,
-    }
+def timing_row(record: Record, slow: Collection[str] = ()) -> TimingRow:
+    """The record of a result in the command's JSON."""
+    key = record.key
+    ns = None if record.failure else record.ns
+    return taken(
+        TimingRow, record, family=key.family, timing=key.timing, gpu=key.gpu, ns=ns, slow=key.digest in slow
+    )
 
 
 def unfit_words(summary: Summary) -> list[str]:
@@ -142,13 +166,11 @@ def _show(asked: Asked) -> Found:
         page = timings_html(Path(asked.words[0]).name, shown).encode()
         write_whole(asked.html, page, private=True)
         said.append(f"{asked.html} ({len(page):,} bytes): open it in a browser.")
-    return said, {
-        "records": len(records),
-        "torn_bytes": store.torn_bytes,
-        "output": None if asked.html is None else str(asked.html),
-        "rows": [shown_fields(r, slow) for r in shown],
-        "numbers": {"slow_boards": sum(b.is_slow for b in boards), "slow_results": len(slow)},
-    }
+    return said, TuneAnswer(
+        "show", len(records), store.torn_bytes, None if asked.html is None else str(asked.html),
+        tuple(timing_row(r, slow) for r in shown),
+        {"slow_boards": sum(b.is_slow for b in boards), "slow_results": len(slow)},
+    )  # fmt: skip
 
 
 def _merge(asked: Asked) -> Found:
@@ -163,7 +185,7 @@ def _merge(asked: Asked) -> Found:
             said.append(f"{path}: line {', '.join(map(str, lines[:20]))} is damaged and left out.")
     total = len(new.records())
     said.append(f"{count(added)} records added: {asked.words[0]} holds {count(total)}.")
-    return said, {"records": total, "numbers": {"added": added, "damaged": broken}}
+    return said, TuneAnswer("merge", total, numbers={"added": added, "damaged": broken})
 
 
 def _export(asked: Asked) -> Found:
@@ -174,10 +196,8 @@ def _export(asked: Asked) -> Found:
     text = json.dumps(t4_results(records), indent=1) + "\n"
     target = asked.output or Path(asked.words[0]).with_suffix(".t4.json")
     write_whole(target, text.encode())
-    return [f"{count(len(records))} records in {target}, in the T4 results format."], {
-        "records": len(records),
-        "output": str(target),
-    }
+    said = [f"{count(len(records))} records in {target}, in the T4 results format."]
+    return said, TuneAnswer("export", len(records), output=str(target))
 
 
 def _lock(asked: Asked) -> Found:
@@ -191,11 +211,9 @@ def _lock(asked: Asked) -> Found:
         known = ", ".join(there) or "no GPU"
         raise UnsupportedError(f"{asked.words[0]} has no times{of} to make a lock of, but those of {known}")
     write_whole(target, lock_text(lock).encode())
-    return [f"{count(len(lock.choices))} problems, by {lock.timing} times on {lock.gpu}, in {target}."], {
-        "records": len(records),
-        "output": str(target),
-        "numbers": {"problems": len(lock.choices)},
-    }
+    problems = len(lock.choices)
+    said = [f"{count(problems)} problems, by {lock.timing} times on {lock.gpu}, in {target}."]
+    return said, TuneAnswer("lock", len(records), output=str(target), numbers={"problems": problems})
 
 
 def _fit(asked: Asked) -> Found:
@@ -211,11 +229,9 @@ def _fit(asked: Asked) -> Found:
     ]
     if asked.output is not None:
         write_whole(asked.output, rates_text(fit).encode())
-    return said, {
-        "records": fit.records,
-        "output": None if asked.output is None else str(asked.output),
-        "numbers": dict(rates) | {"median_error": fit.median_error, "worst_error": fit.worst_error},
-    }
+    numbers = dict(rates) | {"median_error": fit.median_error, "worst_error": fit.worst_error}
+    written = None if asked.output is None else str(asked.output)
+    return said, TuneAnswer("fit", fit.records, output=written, numbers=numbers)
 
 
 def _replay(asked: Asked) -> Found:
@@ -232,10 +248,7 @@ def _replay(asked: Asked) -> Found:
     said += [
         f"Left out where none of the first {n} stands: {count(x)} problems." for n, x in lost.items() if x
     ]
-    return said, {
-        "records": len(own),
-        "numbers": {f"top_{n}": share for n, share in found.items()},
-    }
+    return said, TuneAnswer("replay", len(own), numbers={f"top_{n}": x for n, x in found.items()})
 
 
 _Action = Callable[[Asked], Found]

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from layoutalg.answers import Count, Positive
+from layoutalg.cli.kernel_words import CheckedProperty, Verified
 from layoutalg.cli.output import count, progress, table
-from layoutalg.cli.stores.actions import Found, unfit_words
+from layoutalg.cli.stores.actions import unfit_words
 from layoutalg.errors import ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -41,9 +43,30 @@ class Sweep:
         return self.counters or self.target == "gpu"
 
 
-def sweep(family: str, asked: Sweep, *, quiet: bool) -> tuple[bool, Found]:
-    """Verify or count what the store lacks; whether cases of the sweep are done and none has failed, and what
-    is said."""
+@dataclass(frozen=True)
+class RandomCases:
+    """Cases that were drawn, and those that were in the store before."""
+
+    cases: Positive
+    seed: Count
+    passed: Count
+    failed: Count
+    known: Count
+    compared: Count | None
+    """Numbers of --counters, or cases of algebra in which a law was compared."""
+    equal: Count | None
+    """Of the compared."""
+    missing: Count | None
+    """Of --counters: numbers that the profiler's report does not have."""
+    left: Count
+    store: str
+
+
+def sweep(
+    family: str, asked: Sweep, *, quiet: bool
+) -> tuple[bool, list[Any], RandomCases, tuple[Verified, ...]]:
+    """Verify or count what the store lacks: whether cases of the sweep are done and none has failed, what is
+    said, what was drawn, and the reports of failures."""
     from layoutalg.kernels.tuning import ALGEBRA, Store, cluster_engine, local_engine, tune
     from layoutalg.testing import verdict
 
@@ -74,13 +97,10 @@ def sweep(family: str, asked: Sweep, *, quiet: bool) -> tuple[bool, Found]:
         summary = tune(drawn(), opened, store, budget_s=asked.budget_s, heard=told)
     own = [r for r in store.records().values() if r.key.place == place and _name(r) in blocks]
     failures = [r for r in own if r.failure]
-    numbers = {
-        "cases": asked.cases, "seed": asked.seed,
-        "passed": sum(blocks[_name(r)][1] for r in own if not r.failure),
-        "failed": sum(blocks[_name(r)][1] for r in failures),
-        "known": sum(blocks[_name(r)][1] for r in own) - sum(blocks[_name(r)][1] for r in heard),
-    }  # fmt: skip
-    left = asked.cases - numbers["passed"] - numbers["failed"]
+    right = sum(blocks[_name(r)][1] for r in own if not r.failure)
+    failed = sum(blocks[_name(r)][1] for r in failures)
+    known = right + failed - sum(blocks[_name(r)][1] for r in heard)
+    left = asked.cases - right - failed
     said: list[Any] = [*unfit_words(summary)]
     if failures:
         said.append(
@@ -99,19 +119,18 @@ def sweep(family: str, asked: Sweep, *, quiet: bool) -> tuple[bool, Found]:
     of_block = " (whole blocks of cases, of which at least one fails each)" if family == ALGEBRA else ""
     said.append(
         f"{count(asked.cases)} cases of {family} from seed {asked.seed} on the {place[1]}: "
-        f"{count(numbers['passed'])} {done}, {count(numbers['failed'])} failed"
-        f"{of_block if failures else ''}; {count(numbers['known'])} were in {asked.store} before."
+        f"{count(right)} {done}, {count(failed)} failed"
+        f"{of_block if failures else ''}; {count(known)} were in {asked.store} before."
     )
     if left:
         said.append(f"{count(left)} are left: the same command goes on with them.")
+    target: Literal["gpu", "host", "simulator"] = (
+        "gpu" if asked.on_gpu else "host" if family == ALGEBRA else "simulator"
+    )
     reports = [
-        {
-            "problem": f"{r.problem}, {r.config}",
-            "target": "gpu" if asked.on_gpu else "host" if family == ALGEBRA else "simulator",
-            "passed": False, "checks": [{"name": done, "passed": False, "detail": r.failure}],
-        }
+        Verified(f"{r.problem}, {r.config}", target, False, (CheckedProperty(done, False, r.failure),))
         for r in failures
-    ]  # fmt: skip
+    ]
     reports += findings.reports
     # Cases that are left count against the verdict, unless only their time was limited.
     waived = asked.budget_s < float("inf") and not summary.unfit
@@ -120,8 +139,9 @@ def sweep(family: str, asked: Sweep, *, quiet: bool) -> tuple[bool, Found]:
     passed = verdict(scope, broken=bool(reports)) == "passed"
     so_far = " so far" if left else ""
     said.append(f"Passed{so_far}." if passed else "FAILED." if reports else f"Not passed: {scope.gap}.")
-    numbers |= findings.numbers
-    return passed, (said, {"random": numbers | {"left": left, "store": str(asked.store)}, "reports": reports})
+    counts = findings.compared, findings.equal, findings.missing
+    cases = RandomCases(asked.cases, asked.seed, right, failed, known, *counts, left, str(asked.store))
+    return passed, said, cases, tuple(reports)
 
 
 def _check(family: str, asked: Sweep) -> None:
@@ -172,13 +192,15 @@ def _jobs(family: str, asked: Sweep, opened: Engine) -> tuple[Place, Iterator[Jo
 
 @dataclass(frozen=True)
 class _Findings:
-    """Findings of records beside their failures: what was looked at, sentences, tables, fields of "random",
-    and a report for each case with a number that differs."""
+    """Findings of records beside their failures: what was looked at, sentences, tables, numbers that were
+    compared, and a report for each case with a number that differs."""
 
     scope: Scope
     said: list[Any] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)
-    reports: list[dict[str, Any]] = field(default_factory=list)
+    compared: int | None = None
+    equal: int | None = None
+    missing: int | None = None
+    reports: list[Verified] = field(default_factory=list)
 
 
 def _runs(records: Sequence[Record]) -> _Findings:
@@ -193,7 +215,7 @@ def _laws(records: Sequence[Record]) -> _Findings:
     held, silent = (int(sum(r.counters.get(name, 0) for r in records)) for name in ("held", "undefined"))
     said = f"A law held in {count(held)} cases; in {count(silent)} an operation refused the operands."
     scope = Scope("cases in which a law says something", held)
-    return _Findings(scope, [said], {"compared": held, "equal": held})
+    return _Findings(scope, [said], held, held)
 
 
 def _counters(records: Sequence[Record]) -> _Findings:
@@ -222,22 +244,18 @@ def _counters(records: Sequence[Record]) -> _Findings:
         said.append(f"{count(len(missing))} numbers are not in the profiler's report: {names}.")
     if any(not one.exact and one.counted is not None for one in numbers):
         said.append(_ESTIMATES)
-    reports: list[dict[str, Any]] = []
+    reports: list[Verified] = []
     for record in dict.fromkeys(one.record.key for one in apart):
         own = [one for one in exact if one.record.key == record]
-        checks = [
-            {
-                "name": one.name, "passed": one.equal,
-                "detail": f"predicted {one.predicted:.0f}, counted {one.counted:.0f}",
-            }
+        checks = tuple(
+            CheckedProperty(one.name, one.equal, f"predicted {one.predicted:.0f}, counted {one.counted:.0f}")
             for one in own
-        ]  # fmt: skip
-        problem = f"{own[0].record.problem}, {own[0].record.config}"
-        reports.append({"problem": problem, "target": "gpu", "passed": False, "checks": checks})
-    fields = {"compared": len(exact), "equal": equal, "missing": len(missing)}
+        )
+        reports.append(Verified(f"{own[0].record.problem}, {own[0].record.config}", "gpu", False, checks))
     unseen = sum(one.exact for one in missing)
     gaps = (f"{count(unseen)} predicted numbers were not counted",) if unseen else ()
-    return _Findings(Scope("numbers to compare", len(exact), gaps), said, fields, reports)
+    scope = Scope("numbers to compare", len(exact), gaps)
+    return _Findings(scope, said, len(exact), equal, len(missing), reports)
 
 
 _ESTIMATES = (

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from layoutalg.answers import fields_of
 from layoutalg.codegen import printing
 from layoutalg.codegen.expr import Const, Var, as_expr
 from layoutalg.codegen.gpu import prepare, to_cuda
@@ -75,7 +76,7 @@ def test_a_kernel_whose_warps_give_back_registers_states_its_blocks() -> None:
     assert "__launch_bounds__(160)" in print_kernel(ring_program())
     assert prepare(kernel, "H100", print_kernel(kernel)).cubin.arch == "sm_90a"
     said = contract(kernel)
-    assert said.target == "sm_90a" and printing.launch_fields(record(kernel))[0]["target"] == "sm_90a"
+    assert said.target == "sm_90a" and printing.launch_answers(record(kernel))[0].target == "sm_90a"
     assert "// Only sm_90a has its instructions: nvcc -gencode arch=compute_90a,code=sm_90a." in text(kernel)
 
 
@@ -121,8 +122,8 @@ def holds(line: str, warp: int) -> bool:
 def test_the_launch_record_says_how_maps_are_encoded() -> None:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     for kernel in KERNELS.values():
-        (launch,) = printing.launch_fields(record(kernel))
-        jsonschema.validate(launch, {"$ref": "#/$defs/launch", "$defs": schema["$defs"]})
+        (launch,) = fields_of(printing.launch_answers(record(kernel)))
+        jsonschema.validate(launch, {"$ref": "#/$defs/LaunchAnswer", "$defs": schema["$defs"]})
     assert launch["cluster"] == [2, 1, 1] and launch["target"] is None
     first, second = launch["maps"]
     assert (first["name"], first["buffer"], second["buffer"]) == ("map_src", "src", "dst")
@@ -134,7 +135,7 @@ def test_the_launch_record_says_how_maps_are_encoded() -> None:
     assert (first["tensorDataType"], first["swizzle"]) == (
         "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16", "CU_TENSOR_MAP_SWIZZLE_128B",
     )  # fmt: skip
-    large = printing.launch_fields(record(copy_program(BOXES, 16)))[0]
+    large = fields_of(printing.launch_answers(record(copy_program(BOXES, 16))))[0]
     assert large["attributes"] == [{"name": "cudaFuncAttributeNonPortableClusterSizeAllowed", "value": 1}]
     assert "cudaFuncSetAttribute(tma_copy, cudaFuncAttributeNonPortableClusterSizeAllowed, 1)" in text(
         copy_program(BOXES, 16)

@@ -11,7 +11,7 @@ from layoutalg.codegen.expr import Const, Expr, Var, evaluate, variables
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.printing import LaunchRecord, buffer_lines, launch_fields, launch_record
+from layoutalg.codegen.printing import LaunchRecord, buffer_lines, launch_answers, launch_record
 from layoutalg.codegen.program import Kernel, LaunchSequence, is_dynamic, launch_sequence
 from layoutalg.codegen.program.launch_contract import EARLY, MOST_SHARED
 from layoutalg.codegen.sim import simulate
@@ -165,7 +165,7 @@ def test_a_condition_that_is_stated_twice_is_one() -> None:
     k.require(n <= ld)
     k.require(n <= ld)
     one = launch_record("twice", launch_sequence([k.build()]), {})
-    assert launch_fields(one)[0]["conditions"] == ["n <= ld"]
+    assert launch_answers(one)[0].conditions == ("n <= ld",)
 
 
 def test_buffers_in_words() -> None:

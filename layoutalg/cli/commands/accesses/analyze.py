@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import typer
 
@@ -22,19 +23,52 @@ from layoutalg.analysis import (
     reuse_of,
     sentence,
 )
+from layoutalg.answers import Answer, Count, taken
 from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.commands.accesses.explicit import check_source, count_explicit, read_explicit, to_bytes
 from layoutalg.cli.commands.accesses.options import AccessOptions
 from layoutalg.cli.inputs import or_input, read_fail_on, read_layout, read_level, read_method
 from layoutalg.cli.options import JsonOption, spread
-from layoutalg.cli.output import progress, say, say_json, say_verbatim
-from layoutalg.cli.refusals import header
-from layoutalg.cli.reports import failures, report_fields, report_tables
+from layoutalg.cli.output import progress, say, say_answer, say_verbatim
+from layoutalg.cli.reports import AccessAnswer, access_answers, failures, report_tables
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, UndecidedError
 from layoutalg.layout import AnyLayout
 
 FAILED = 1
+
+
+@dataclass(frozen=True)
+class ReuseAnswer:
+    """Sectors that all accesses of global memory ask for, and the different ones of them."""
+
+    requests: Count
+    asked: Count
+    different: Count
+    method: Literal["digit-classes", "enumerated"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What accesses are counted on: a layout, an index expression, or a file of offsets."""
+
+    layout: str | None
+    index: str | None
+    offsets: str | None
+    """Path of the offsets file."""
+    dtype: str | None
+    """null: offsets count bytes."""
+
+
+@dataclass(frozen=True)
+class Analysis(Subject, Answer, command="analyze"):
+    """What accesses cost."""
+
+    arch: str
+    accesses: tuple[AccessAnswer, ...]
+    reuse: ReuseAnswer | None
+    failed: tuple[str, ...]
+    """Conditions of --fail-on that hold; exit code 1 when there is one."""
 
 
 @spread
@@ -65,7 +99,7 @@ def analyze_command(
         if layout is not None:
             element = "f32" if asked.dtype is None else asked.dtype
             count = _of_layout if chosen == "request" else _of_memory
-            payload, named, hint, reuse = count(layout, asked.access, element, machine, asked.base, wanted)
+            subject, named, hint, reuse = count(layout, asked.access, element, machine, asked.base, wanted)
         else:
             if chosen != "request":
                 raise ArgumentTypeError(
@@ -75,17 +109,17 @@ def analyze_command(
                 raise ArgumentTypeError(
                     f"--method {asked.method} needs a layout; offsets are counted one by one"
                 )
-            payload, named, hint = _of_offsets(asked, machine)
+            subject, named, hint = _of_offsets(asked, machine)
             reuse = None
     failed = failures(conditions, [report for _, report in named])
     if as_json:
-        say_json(
-            header("analyze")
-            | payload
-            | {"arch": machine.name, "accesses": [{"access": n} | report_fields(r) for n, r in named]}
-            | {"reuse": None if reuse is None else _reuse_fields(reuse)}
-            | {"failed": failed}
-        )
+        shown = None if reuse is None else taken(ReuseAnswer, reuse)
+        say_answer(
+            taken(
+                Analysis, subject, arch=machine.name, accesses=access_answers(named), reuse=shown,
+                failed=tuple(failed),
+            )
+        )  # fmt: skip
     else:
         say(*report_tables(named), *(sentence(n, r) for n, r in named))
         if reuse is not None and reuse.again:
@@ -103,7 +137,7 @@ Named = list[tuple[str, Report | DramReport]]
 
 def _of_layout(
     text: str, access: list[str] | None, dtype: str, machine: Arch, base: int, method: Wanted
-) -> tuple[dict[str, Any], Named, str, Reuse | None]:
+) -> tuple[Subject, Named, str, Reuse | None]:
     """The reports of accesses on a layout, the command that looks for a better one, and what those of global
     memory ask for together."""
     from layoutalg.synthesis import storage_order
@@ -121,13 +155,13 @@ def _of_layout(
     words = ["layoutalg", "synthesize", text, "--dtype", element.name]
     for spec, found in named:
         words += ["--access", spec] if isinstance(found, SharedReport) else []
-    payload = {"layout": str(layout), "index": None, "offsets": None, "dtype": element.name}
-    return payload, named, shlex.join(words) if storage_order(layout) is not None else "", reuse
+    subject = Subject(str(layout), None, None, element.name)
+    return subject, named, shlex.join(words) if storage_order(layout) is not None else "", reuse
 
 
 def _of_memory(
     text: str, access: list[str] | None, dtype: str, machine: Arch, base: int, method: Wanted
-) -> tuple[dict[str, Any], Named, str, None]:
+) -> tuple[Subject, Named, str, None]:
     """The same where memory is asked: of each access, and of several of one kind together."""
     layout, element = read_layout(text), element_type(dtype)
     specs = access or [f"ld.global.b{element.bits}@row", f"ld.global.b{element.bits}@col"]
@@ -137,8 +171,7 @@ def _of_memory(
     ]
     if len({one.op.startswith("st.") for one in chosen}) == 1 < len(chosen):
         named.append(("together", dram_of(layout, chosen, machine, method)))
-    payload = {"layout": str(layout), "index": None, "offsets": None, "dtype": element.name}
-    return payload, named, "", None
+    return Subject(str(layout), None, None, element.name), named, "", None
 
 
 def _reuse(layout: AnyLayout, moved: list[Access], machine: Arch) -> Reuse | None:
@@ -149,16 +182,7 @@ def _reuse(layout: AnyLayout, moved: list[Access], machine: Arch) -> Reuse | Non
         return None
 
 
-def _reuse_fields(reuse: Reuse) -> dict[str, int | str]:
-    return {
-        "requests": reuse.requests,
-        "asked": reuse.asked,
-        "different": reuse.different,
-        "method": reuse.method,
-    }
-
-
-def _of_offsets(asked: AccessOptions, machine: Arch) -> tuple[dict[str, Any], Named, str]:
+def _of_offsets(asked: AccessOptions, machine: Arch) -> tuple[Subject, Named, str]:
     """The report of one instruction on offsets that are spelled out."""
     given, op = read_explicit(asked.index, asked.offsets, asked.warps, asked.regs, machine), str(asked.op)
     element = None if asked.dtype is None else element_type(asked.dtype)
@@ -166,4 +190,4 @@ def _of_offsets(asked: AccessOptions, machine: Arch) -> tuple[dict[str, Any], Na
     report = count_explicit(op, addresses, given.mask, given.warps, machine, element)
     name = None if element is None else element.name
     where = None if asked.offsets is None else str(asked.offsets)
-    return {"layout": None, "index": asked.index, "offsets": where, "dtype": name}, [(op, report)], ""
+    return Subject(None, asked.index, where, name), [(op, report)], ""

@@ -3,20 +3,103 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table
 
+from layoutalg.answers import Answer, Count, Positive, Share, taken
 from layoutalg.cli.inputs import read_sets, read_source
 from layoutalg.cli.options import ArchOption, JsonOption
-from layoutalg.cli.output import count, progress, say, say_json, say_verbatim, size_bytes, table
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
 from layoutalg.errors import ParseError
 
 if TYPE_CHECKING:
     from layoutalg.source import Fix, KernelReading, SourceAccess
+
+
+@dataclass(frozen=True)
+class AccessRow:
+    """One access of a CUDA source; counts are null where it is not read."""
+
+    line: Positive
+    op: str
+    """The analysis' name, registers, constant, or what was met."""
+    array: str
+    instructions: Count | None
+    total: Count | None
+    """Wavefronts in shared memory, sectors in global memory."""
+    ideal_total: Count | None
+    ways: Positive | None
+    """The n of the worst instruction's n-way conflict, 1 without one; null in global memory."""
+    efficiency: Share | None
+    read: bool
+    why: str | None
+    """Why it is not read."""
+    note: str | None
+    """What else is to be known of the counts."""
+
+
+@dataclass(frozen=True)
+class Unfollowed:
+    """A part that is not followed: with one of them, the accesses may not be all."""
+
+    line: int
+    why: str
+
+
+@dataclass(frozen=True)
+class EditAnswer:
+    """The one change of the text that is needed."""
+
+    line: Positive
+    column: Positive
+    """In bytes."""
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class FixAnswer:
+    """What removes the conflicts of an array, in wavefronts of all its accesses."""
+
+    array: str
+    line: Positive
+    """Of the array's declaration."""
+    kind: Literal["padding", "swizzle"]
+    layout: str
+    extra_bytes: Count
+    before: Count
+    after: Count
+    ideal: Count
+    code: str
+    """The statement with the edit, or an index function."""
+    edit: EditAnswer | None
+    """null where accesses must be rewritten."""
+    rewrite: tuple[str, ...]
+    """Without an edit: what must be rewritten, by line."""
+    launch_bytes: Count | None
+    """Dynamic shared memory that the launch then gives, of what was read; null of a static array."""
+
+
+@dataclass(frozen=True)
+class KernelAnswer(Answer, command="kernel"):
+    """The accesses of a CUDA source, counted for one block or for the grid."""
+
+    source: str
+    kernels: tuple[str, ...]
+    arch: str
+    block: tuple[Positive, ...]
+    grid: tuple[Positive, ...] | None
+    accesses: tuple[AccessRow, ...]
+    unfollowed: tuple[Unfollowed, ...]
+    wanted: tuple[str, ...]
+    """Names for --set."""
+    notes: tuple[str, ...]
+    fixes: tuple[FixAnswer, ...] | None
+    """With --fix, null without it."""
 
 
 def kernel_command(
@@ -77,7 +160,8 @@ def kernel_command(
 
             fixes, notes = fixes_of(reading)
     if as_json:
-        say_json(_fields(source, reading, notes) | ({"fixes": [_fix(f) for f in fixes]} if fix else {}))
+        named, edits = (*reading.notes, *notes), tuple(map(_fix, fixes)) if fix else None
+        say_answer(taken(KernelAnswer, reading, source=source, notes=named, fixes=edits))
     else:
         _show(reading, notes)
         for one in fixes:
@@ -110,14 +194,9 @@ def _without_conflicts(reading: KernelReading) -> str:
     return f"No bank conflict is in the {read} of {memory} accesses that were read."
 
 
-def _fix(fix: Fix) -> dict[str, Any]:
-    names = ("array", "line", "kind", "extra_bytes", "before", "after", "ideal", "code", "launch_bytes")
-    edit = None if fix.edit is None else fix.edit._asdict()
-    return {name: getattr(fix, name) for name in names} | {
-        "layout": str(fix.layout),
-        "edit": edit,
-        "rewrite": list(fix.rewrite),
-    }
+def _fix(fix: Fix) -> FixAnswer:
+    edit = None if fix.edit is None else taken(EditAnswer, fix.edit)
+    return taken(FixAnswer, fix, edit=edit)
 
 
 def _show_fix(fix: Fix) -> None:
@@ -136,34 +215,6 @@ def _show_fix(fix: Fix) -> None:
             say_verbatim(f"    {line}")
     if fix.launch_bytes is not None:
         say(f"The launch gives {count(fix.launch_bytes)} bytes of dynamic shared memory to what was read.")
-
-
-def _fields(source: str, reading: KernelReading, notes: tuple[str, ...]) -> dict[str, Any]:
-    return (
-        header("kernel")
-        | {"source": source, "kernels": list(reading.kernels), "arch": reading.arch}
-        | {"block": list(reading.block), "grid": None if reading.grid is None else list(reading.grid)}
-        | {"accesses": [_access(a) for a in reading.accesses]}
-        | {"unfollowed": [part._asdict() for part in reading.unfollowed]}
-        | {"wanted": list(reading.wanted), "notes": [*reading.notes, *notes]}
-    )
-
-
-def _access(access: SourceAccess) -> dict[str, Any]:
-    names = (
-        "line",
-        "op",
-        "array",
-        "instructions",
-        "total",
-        "ideal_total",
-        "ways",
-        "efficiency",
-        "read",
-        "why",
-        "note",
-    )
-    return {name: getattr(access, name) for name in names}
 
 
 def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from layoutalg.answers import Answer
 from layoutalg.cli.inputs import read_sets, read_source
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import progress, say, say_json, table
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import progress, say, say_answer, table
+from layoutalg.profiling import ProfiledLaunch
 
 if TYPE_CHECKING:
     from layoutalg.profiling import Launch
 
 _FIELDS = "line", "op", "array", "instructions", "total", "ideal_total", "why"
 """Of an access of the source, those that are joined."""
+
+
+@dataclass(frozen=True)
+class ProfileAnswer(Answer, command="profile"):
+    """A report of Nsight Compute."""
+
+    report: str
+    kernels: tuple[str, ...]
+    """Of all launches, in order."""
+    launches: tuple[ProfiledLaunch, ...]
 
 
 def profile_command(
@@ -49,7 +61,7 @@ def profile_command(
         explain_launch,
         finding_notes,
         finding_rows,
-        launch_fields,
+        launch_answer,
         read_report,
         sass_rows,
         title_of,
@@ -65,11 +77,8 @@ def profile_command(
             name = source.name if source else None
             found.append((launch, explain_launch(launch, name, accesses, whole=True)))
     if as_json:
-        say_json(
-            header("profile")
-            | {"report": read.file, "kernels": list(read.names)}
-            | {"launches": [launch_fields(launch, findings) for launch, findings in found]}
-        )
+        launches = tuple(launch_answer(launch, findings) for launch, findings in found)
+        say_answer(ProfileAnswer(read.file, tuple(read.names), launches))
         return
     for launch, findings in found:
         say(table(title_of(launch), HEADER, finding_rows(findings)))

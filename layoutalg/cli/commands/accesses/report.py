@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from layoutalg.answers import Answer, Count
 from layoutalg.arch import find_arch
 from layoutalg.cli.commands.accesses.explicit import check_source, layout_of, read_explicit
 from layoutalg.cli.commands.accesses.options import AccessOptions
 from layoutalg.cli.inputs import or_input, read_fail_on, read_level, read_method
 from layoutalg.cli.options import JsonOption, spread
-from layoutalg.cli.output import progress, say, say_json, write_whole
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import progress, say, say_answer, write_whole
 from layoutalg.cli.reports import failures
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, printable
@@ -21,6 +22,22 @@ from layoutalg.errors import ArgumentTypeError, printable
 FAILED = 1
 
 REPORT = Path("report.html")
+
+
+@dataclass(frozen=True)
+class PageAnswer(Answer, command="report"):
+    """A page that was written."""
+
+    layouts: tuple[str, ...]
+    dtype: str
+    arch: str
+    accesses: tuple[str, ...]
+    """Those that were named, or what --index or --offsets are on their layout."""
+    output: str
+    """Path that was written."""
+    bytes: Count
+    failed: tuple[str, ...]
+    """Conditions of --fail-on that hold; exit code 1 when there is one."""
 
 
 @spread
@@ -71,9 +88,8 @@ def report_command(
         failed = failures(conditions, page_reports(texts, specs, element, arch, base, wanted))
     write_whole(output, page, private=True)
     if as_json:
-        fields = {"layouts": texts, "dtype": element, "arch": arch, "accesses": specs}
-        written = {"output": str(output), "bytes": len(page), "failed": failed}
-        say_json(header("report") | fields | written)
+        what = tuple(texts), element, arch, tuple(specs)
+        say_answer(PageAnswer(*what, str(output), len(page), tuple(failed)))
     else:
         print(printable(f"wrote {output} ({len(page):,} bytes): open it in a browser"))
         for text in failed:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from layoutalg.answers import Answer, Positive
 from layoutalg.cli.completions import accesses, one_of
 from layoutalg.cli.inputs import file_or_input, read_layout, read_source
 from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
-from layoutalg.cli.output import count, progress, say, say_json
-from layoutalg.cli.refusals import FAILED, header
+from layoutalg.cli.output import count, progress, say, say_answer
+from layoutalg.cli.refusals import FAILED
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import (
     ArgumentTypeError,
@@ -23,6 +25,18 @@ from layoutalg.errors import (
 from layoutalg.layout import size
 
 MOST_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Checked(Answer, command="check"):
+    """Whether a function is a layout; exit code 1 where it is not."""
+
+    layout: str
+    source: str
+    function: str
+    coordinates: Positive
+    equal: bool
+    why: str | None
 
 
 def check_command(
@@ -110,11 +124,7 @@ def check_command(
         why = error.message
     points = size(wanted)
     if as_json:
-        say_json(
-            header("check")
-            | {"layout": str(wanted), "source": source, "function": function, "coordinates": points}
-            | {"equal": not why, "why": why or None}
-        )
+        say_answer(Checked(str(wanted), source, function, points, not why, why or None))
     elif why:
         say(f"No: {why}.", _said(timeout))
     else:

@@ -13,7 +13,7 @@ from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_source
 from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import json_text, progress, say, table, write_whole
-from layoutalg.cli.refusals import FAILED, header
+from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -122,10 +122,10 @@ def _form_of(path: Path) -> str:
 
 
 def _text(form: str, results: Results) -> str:
-    from layoutalg.checks import FORMATS, result_fields
+    from layoutalg.checks import FORMATS, check_answer
 
     if form == "json":
-        return json_text(header("ci") | result_fields(results))
+        return json_text(check_answer(results))
     return FORMATS[form](results)
 
 

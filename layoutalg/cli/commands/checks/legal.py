@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from layoutalg.answers import Answer, taken
 from layoutalg.cli.completions import instructions, one_of
 from layoutalg.cli.inputs import or_input, read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
-from layoutalg.cli.output import say, say_json, say_verbatim
-from layoutalg.cli.refusals import FAILED, header
+from layoutalg.cli.output import say, say_answer, say_verbatim
+from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
 from layoutalg.layout import AnyLayout, IntTuple, Layout, to_text
 from layoutalg.notation import parse_int_tuple
@@ -35,6 +37,53 @@ class _Subject(NamedTuple):
 def _subjects(incomplete: str) -> list[str]:
     """What can be asked about: the two engines, and every instruction."""
     return [*one_of("tma", "wgmma")(incomplete), *instructions(incomplete)]
+
+
+@dataclass(frozen=True)
+class RuleAnswer:
+    """A rule that the request was held against."""
+
+    rule: str
+    text: str
+    source: str
+    provenance: Literal["measured", "documented", "assumed"]
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A rule that the request breaks."""
+
+    rule: str
+    asked: str
+    accepted: str
+    nearest: str
+    witness: str | None
+    """A coordinate of the layout at which the rule fails."""
+    fix: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class RepairAnswer:
+    """The nearest legal request, asked again."""
+
+    changes: Mapping[str, str]
+    command: str
+
+
+@dataclass(frozen=True)
+class LegalAnswer(Answer, command="legal"):
+    """Whether the hardware accepts a request; exit code 1 where it does not."""
+
+    subject: str
+    legal: bool
+    result: str | None
+    """What is legal, in words."""
+    rules: tuple[RuleAnswer, ...]
+    broken: tuple[Broken, ...]
+    notes: tuple[str, ...]
+    repair: RepairAnswer | None
+    """null where it is legal or none is known."""
 
 
 def legal_command(
@@ -153,7 +202,7 @@ def legal_command(
     repair = None if report.legal else nearest_legal(subject.check, subject.arguments)
     command = None if repair is None else _command(subject, repair, what)
     if as_json:
-        say_json(_fields(report, repair, command))
+        say_answer(_answer(report, repair, command))
     else:
         _show(report, repair, command)
     return 0 if report.legal else FAILED
@@ -321,34 +370,19 @@ def _said(name: str, value: object) -> str:
     return to_text(value) if isinstance(value, tuple) else str(value)
 
 
-def _fields(report: Legality[Any], repair: Repair | None, command: str | None) -> dict[str, Any]:
-    broken = [
-        {
-            "rule": violation.rule.name,
-            "asked": violation.asked,
-            "accepted": violation.accepted,
-            "nearest": violation.change,
-            "witness": None if violation.witness is None else to_text(violation.witness),  # type: ignore[arg-type]
-            "fix": {name: _said(name, value) for name, value in violation.fix},
-        }
+def _answer(report: Legality[Any], repair: Repair | None, command: str | None) -> LegalAnswer:
+    """The record of a report and of its repair."""
+    broken = tuple(
+        taken(
+            Broken, violation, rule=violation.rule.name, nearest=violation.change,
+            witness=None if violation.witness is None else to_text(violation.witness),  # type: ignore[arg-type]
+            fix={name: _said(name, value) for name, value in violation.fix},
+        )
         for violation in report.violations
-    ]
-    rules = [
-        {"rule": rule.name, "text": rule.text, "source": rule.source, "provenance": rule.provenance}
-        | {"holds": rule.name not in report.broken}
-        for rule in report.rules
-    ]
-    return header("legal") | {
-        "subject": report.subject,
-        "legal": report.legal,
-        "result": None if report.result is None else str(report.result),
-        "rules": rules,
-        "broken": broken,
-        "notes": list(report.notes),
-        "repair": None
-        if repair is None
-        else {
-            "changes": {name: _said(name, value) for name, value in repair.changes.items()},
-            "command": command,
-        },
-    }
+    )  # fmt: skip
+    rules = tuple(
+        taken(RuleAnswer, rule, rule=rule.name, holds=rule.name not in report.broken) for rule in report.rules
+    )
+    changes = {} if repair is None else {name: _said(name, value) for name, value in repair.changes.items()}
+    asked_again = None if command is None else RepairAnswer(changes, command)
+    return taken(LegalAnswer, report, rules=rules, broken=broken, repair=asked_again)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
+from layoutalg.answers import Answer, Count
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import count, say, say_json, size_bytes
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import count, say, say_answer, size_bytes
+
+
+@dataclass(frozen=True)
+class Cache(Answer, command="cache"):
+    """The compiled kernels that are kept on disk; folder is null where none are."""
+
+    folder: str | None
+    limit_bytes: Count
+    kernels: Count
+    bytes: Count
+    removed: Count
 
 
 def cache_command(
@@ -23,11 +35,8 @@ def cache_command(
     removed = clear_folder(folder) if clear and folder else 0
     entries, size = usage(folder) if folder else (0, 0)
     if as_json:
-        say_json(
-            header("cache")
-            | {"folder": None if folder is None else str(folder), "limit_bytes": LIMIT_BYTES}
-            | {"kernels": entries, "bytes": size, "removed": removed}
-        )
+        place = None if folder is None else str(folder)
+        say_answer(Cache(place, LIMIT_BYTES, entries, size, removed))
     elif folder is None:
         say("Compiled kernels are not kept: LAYOUTALG_CACHE is off, or there is no home.")
     else:

@@ -5,26 +5,28 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from layoutalg import __version__
 from layoutalg.analysis import sentence
+from layoutalg.answers import Amount, Answer, Positive
 from layoutalg.cli.commands.layouts import certificate_sentence, wants_color
 from layoutalg.cli.kernel_words import (
+    Compiled,
+    Verified,
     contract_lines,
-    cubin_fields,
+    cubin_answer,
     cubin_sentence,
     kernel_sentence,
-    verify_fields,
+    verify_answer,
     verify_tables,
 )
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import PAGE, progress, say, say_json
-from layoutalg.cli.refusals import header
-from layoutalg.cli.reports import report_fields, report_tables
+from layoutalg.cli.output import PAGE, progress, say, say_answer
+from layoutalg.cli.reports import AccessAnswer, access_answer, report_tables
 from layoutalg.errors import UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 
@@ -47,7 +49,76 @@ ON_GPU = (4100, 3004)
 """The matrix that is transposed on a GPU."""
 
 Tell = Callable[..., None]
-DemoStep = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Analyzed:
+    """1: what ldmatrix costs on a plain tile."""
+
+    passed: bool
+    layout: str
+    report: AccessAnswer
+
+
+@dataclass(frozen=True)
+class Synthesized:
+    """2: the swizzle that serves the stores of the tile and its loads."""
+
+    passed: bool
+    layout: str | None
+    reports: tuple[AccessAnswer, ...]
+    certificate_holds: bool
+
+
+@dataclass(frozen=True)
+class Written:
+    """3: a kernel written from such a layout."""
+
+    passed: bool
+    kernel: str
+    layout: str
+    lines: Positive
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """5: machine code without a GPU."""
+
+    passed: bool
+    reason: str
+    """Why nothing was compiled, empty when it was."""
+    compiled: tuple[Compiled, ...]
+
+
+@dataclass(frozen=True)
+class Executed:
+    """6: the same on hardware, where there is any."""
+
+    passed: bool
+    ran: bool
+    reason: str
+    report: Verified | None
+
+
+@dataclass(frozen=True)
+class DemoSteps:
+    """One record a step."""
+
+    analyze: Analyzed
+    synthesize: Synthesized
+    generate: Written
+    simulate: Verified
+    compile: Assembled
+    gpu: Executed
+
+
+@dataclass(frozen=True)
+class Demo(Answer, command="demo"):
+    """The whole way from a layout to a verified kernel."""
+
+    passed: bool
+    seconds: Amount
+    steps: DemoSteps
 
 
 def demo_command(as_json: JsonOption = False) -> int:
@@ -60,20 +131,17 @@ def demo_command(as_json: JsonOption = False) -> int:
     tell(Text(f"layoutalg {__version__}: from a layout to a verified kernel", style="bold"), "")
     from layoutalg.testing import all_pass
 
-    steps = {
-        "analyze": _analyze(tell),
-        "synthesize": _synthesize(tell),
-        "generate": _generate(tell),
-        "simulate": _simulate(tell, quiet=as_json),
-        "compile": _compile(tell),
-        "gpu": _gpu(tell, quiet=as_json),
-    }
+    steps = DemoSteps(
+        _analyze(tell), _synthesize(tell), _generate(tell), _simulate(tell, quiet=as_json), _compile(tell),
+        _gpu(tell, quiet=as_json),
+    )  # fmt: skip
+    each = {step.name: getattr(steps, step.name) for step in fields(steps)}
     seconds = time.monotonic() - started
-    passed = all_pass("steps", (step["passed"] for step in steps.values()))
+    passed = all_pass("steps", (step.passed for step in each.values()))
     if as_json:
-        say_json(header("demo") | {"passed": passed, "seconds": round(seconds, 3), "steps": steps})
+        say_answer(Demo(passed, round(seconds, 3), steps))
     else:
-        left_out = [name for name, step in steps.items() if step.get("reason")]
+        left_out = [name for name, step in each.items() if getattr(step, "reason", "")]
         done = "Everything that was run passed" if left_out else "Everything passed"
         tell(
             f"{done if passed else 'SOMETHING FAILED'}, in {seconds:.1f} s"
@@ -82,7 +150,7 @@ def demo_command(as_json: JsonOption = False) -> int:
     return 0 if passed else FAILED
 
 
-def _analyze(tell: Tell) -> DemoStep:
+def _analyze(tell: Tell) -> Analyzed:
     """1: what ldmatrix costs on a plain tile."""
     from layoutalg.analysis import Access, analyze
 
@@ -91,10 +159,10 @@ def _analyze(tell: Tell) -> DemoStep:
     report = analyze(tile, Access.default("ldmatrix.x4", tile, "f16"))
     tell(*report_tables([("ldmatrix.x4", report)]), sentence("ldmatrix.x4", report))
     tell("Counted in closed form, as a rank over F2: no lane was enumerated, and size does not matter.", "")
-    return {"passed": True, "layout": str(tile), "report": report_fields(report)}
+    return Analyzed(True, str(tile), access_answer(report))
 
 
-def _synthesize(tell: Tell) -> DemoStep:
+def _synthesize(tell: Tell) -> Synthesized:
     """2: the swizzle that serves the stores of the tile and its loads."""
     from layoutalg.synthesis import synthesize
 
@@ -106,15 +174,11 @@ def _synthesize(tell: Tell) -> DemoStep:
     tell(*report_tables(list(zip(specs, found.reports, strict=True))), proof, "")
     _draw(tell, found)
     free = found.layout is not None and all(r.conflict_free for r in found.reports)
-    return {
-        "passed": checked and free,
-        "layout": None if found.layout is None else str(found.layout),
-        "reports": [report_fields(report) for report in found.reports],
-        "certificate_holds": checked,
-    }
+    layout = None if found.layout is None else str(found.layout)
+    return Synthesized(checked and free, layout, tuple(map(access_answer, found.reports)), checked)
 
 
-def _generate(tell: Tell) -> DemoStep:
+def _generate(tell: Tell) -> Written:
     """3: a kernel written from such a layout."""
     from layoutalg.codegen.gpu import to_cuda
 
@@ -125,11 +189,10 @@ def _generate(tell: Tell) -> DemoStep:
     lines = len(source.splitlines())
     tell(f"{kernel.name}: {lines} lines, {kernel_sentence(kernel)}", *contract_lines(kernel))
     tell("To read it: layoutalg generate transpose --dtype f32 -o transpose.cu", "")
-    layout = str(kernel.shared[0].layout)
-    return {"passed": True, "kernel": kernel.name, "layout": layout, "lines": lines}
+    return Written(True, kernel.name, str(kernel.shared[0].layout), lines)
 
 
-def _simulate(tell: Tell, *, quiet: bool) -> DemoStep:
+def _simulate(tell: Tell, *, quiet: bool) -> Verified:
     """4: that kernel on the CPU, every access traced and held against its prediction."""
     from layoutalg.kernels.verification import verify
 
@@ -138,10 +201,10 @@ def _simulate(tell: Tell, *, quiet: bool) -> DemoStep:
     with progress("simulating", quiet=quiet):
         report = verify(family, problem, _config())
     tell(*verify_tables([report]), "")
-    return verify_fields(report)
+    return verify_answer(report)
 
 
-def _compile(tell: Tell) -> DemoStep:
+def _compile(tell: Tell) -> Assembled:
     """5: machine code without a GPU."""
     from layoutalg.codegen.gpu import prepare
 
@@ -154,12 +217,12 @@ def _compile(tell: Tell) -> DemoStep:
             cubins.append(prepare(kernel, target).cubin)
         except UnsupportedError as error:
             tell(f"Not compiled: {error}.", "")
-            return {"passed": True, "reason": str(error), "compiled": []}
+            return Assembled(True, str(error), ())
     tell(*(cubin_sentence(cubin) + "." for cubin in cubins), "")
-    return {"passed": True, "reason": "", "compiled": [cubin_fields(cubin) for cubin in cubins]}
+    return Assembled(True, "", tuple(map(cubin_answer, cubins)))
 
 
-def _gpu(tell: Tell, *, quiet: bool) -> DemoStep:
+def _gpu(tell: Tell, *, quiet: bool) -> Executed:
     """6: the same on hardware, where there is any."""
     from layoutalg.codegen.gpu import gpu_status
     from layoutalg.kernels.verification import verify
@@ -168,12 +231,12 @@ def _gpu(tell: Tell, *, quiet: bool) -> DemoStep:
     _title(tell, 6, "Run", "on a GPU, and compare")
     if not status.available:
         tell(f"Not run: {status.reason}.", "")
-        return {"passed": True, "ran": False, "reason": status.reason, "report": None}
+        return Executed(True, False, status.reason, None)
     family, problem = _problem(*ON_GPU)
     with progress("running", quiet=quiet):
         report = verify(family, problem, _config(), target="gpu")
     tell(f"On {status.name}:", *verify_tables([report]), "")
-    return {"passed": report.passed, "ran": True, "reason": "", "report": verify_fields(report)}
+    return Executed(report.passed, True, "", verify_answer(report))
 
 
 def _problem(m: int, n: int) -> tuple[Any, MatrixProblem]:

@@ -17,12 +17,12 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from layoutalg import __version__
+from layoutalg.answers import Answer, Count
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
-from layoutalg.cli.refusals import FAILED, header
+from layoutalg.cli.output import count, progress, say, say_answer, size_bytes, table
+from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import LayoutAlgError, UnsupportedError, printable
 from layoutalg.optional import import_trouble
 from layoutalg.tools import run_tool
@@ -56,6 +56,46 @@ class Found:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class PartAnswer:
+    """A part of the installation."""
+
+    name: str
+    needed: bool
+    """False for what adds to the package."""
+    found: bool
+    version: str | None
+    place: str | None
+    reason: str | None
+    """Why it was not found."""
+    use: str
+    get: str
+    """What works without it, and how to get it."""
+
+
+@dataclass(frozen=True)
+class CacheState:
+    """The folder of compiled kernels, and whether it is used."""
+
+    folder: str | None
+    kernels: Count
+    bytes: Count
+    limit_bytes: Count
+    state: str
+
+
+@dataclass(frozen=True)
+class Installation(Answer, command="doctor"):
+    """What is installed; exit code 1 where the installation is broken."""
+
+    version: str
+    python: str
+    platform: str
+    parts: tuple[PartAnswer, ...]
+    cache: CacheState
+    broken: tuple[str, ...]
+
+
 def doctor_command(as_json: JsonOption = False) -> int:
     """Show versions, what is installed, what works without it, how to get the rest, and the cache.
 
@@ -69,12 +109,9 @@ def doctor_command(as_json: JsonOption = False) -> int:
     broken += [] if broken else list(_wrong_answers())
     cache = _cache()
     if as_json:
-        say_json(
-            header("doctor")
-            | {"version": __version__, "python": platform.python_version(), "platform": platform.platform()}
-            | {"parts": [_fields(f, True) for f in required] + [_fields(f, False) for f in optional]}
-            | {"cache": cache, "broken": broken}
-        )
+        parts = (*(_part(f, needed=True) for f in required), *(_part(f, needed=False) for f in optional))
+        where = platform.python_version(), platform.platform()
+        say_answer(Installation(__version__, *where, parts, cache, tuple(broken)))
     else:
         absent = [found for found in optional if found.reason]
         say(
@@ -105,17 +142,9 @@ def _row(found: Found) -> tuple[str, str, str]:
     return found.part.name, found.version or ("no" if found.reason else "yes"), found.place
 
 
-def _fields(found: Found, needed: bool) -> dict[str, Any]:
-    return {
-        "name": found.part.name,
-        "needed": needed,
-        "found": not found.reason,
-        "version": found.version or None,
-        "place": found.place or None,
-        "reason": found.reason or None,
-        "use": found.part.use,
-        "get": found.part.get,
-    }
+def _part(found: Found, *, needed: bool) -> PartAnswer:
+    part, texts = found.part, (found.version or None, found.place or None, found.reason or None)
+    return PartAnswer(part.name, needed, not found.reason, *texts, part.use, part.get)
 
 
 # --- where things are looked for ---------------------------------------------------------------------------
@@ -315,32 +344,26 @@ def _wrong_answers() -> Iterator[str]:
             yield f"ldmatrix.x4 on {text} gives {found} ways instead of {ways}"
 
 
-def _cache() -> dict[str, Any]:
-    """The fields of the cache of compiled kernels."""
+def _cache() -> CacheState:
+    """The cache of compiled kernels."""
     from layoutalg.codegen.gpu import LIMIT_BYTES, cache_folder, usage
 
     folder = cache_folder()
     if folder is None:
-        return {"folder": None, "kernels": 0, "bytes": 0, "limit_bytes": LIMIT_BYTES, "state": "off"}
+        return CacheState(None, 0, 0, LIMIT_BYTES, "off")
     kernels, size = usage(folder)
     if not folder.exists():
         state = "not made yet"
     else:
         mode = folder.stat().st_mode & 0o777
         state = "in use" if mode & 0o022 == 0 else f"others may write to it (mode {mode:o}): it is not used"
-    return {
-        "folder": str(folder),
-        "kernels": kernels,
-        "bytes": size,
-        "limit_bytes": LIMIT_BYTES,
-        "state": state,
-    }
+    return CacheState(str(folder), kernels, size, LIMIT_BYTES, state)
 
 
-def _cache_words(cache: dict[str, Any]) -> str:
-    if cache["folder"] is None:
+def _cache_words(cache: CacheState) -> str:
+    if cache.folder is None:
         return "Compiled kernels are not kept: LAYOUTALG_CACHE is off, or there is no home."
     return (
-        f"Compiled kernels: {count(cache['kernels'])}, {size_bytes(cache['bytes'])} of at most "
-        f"{size_bytes(cache['limit_bytes'])}, in {cache['folder']} ({cache['state']})."
+        f"Compiled kernels: {count(cache.kernels)}, {size_bytes(cache.bytes)} of at most "
+        f"{size_bytes(cache.limit_bytes)}, in {cache.folder} ({cache.state})."
     )

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
+from layoutalg.answers import Answer
 from layoutalg.cli.completions import terms
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import say, say_json
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import say, say_answer
 from layoutalg.glossary import GLOSSARY, find_term
+
+
+@dataclass(frozen=True)
+class Glossary(Answer, command="glossary"):
+    """Terms and what they mean."""
+
+    terms: Mapping[str, str]
 
 
 def glossary_command(
@@ -30,7 +39,7 @@ def glossary_command(
     """
     names = list(dict.fromkeys(map(find_term, terms))) if terms else list(GLOSSARY)
     if as_json:
-        say_json(header("glossary") | {"terms": {name: GLOSSARY[name] for name in names}})
+        say_answer(Glossary({name: GLOSSARY[name] for name in names}))
     else:
         say(*(f"{name}: {GLOSSARY[name]}" for name in names))
     return 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import typer
 
+from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.commands.kernels.options import (
     ConfigOptions,
     FamilyArgument,
@@ -16,15 +18,48 @@ from layoutalg.cli.commands.kernels.options import (
 from layoutalg.cli.completions import archs
 from layoutalg.cli.kernel_names import find_kernel
 from layoutalg.cli.kernel_words import (
+    Compiled,
     contract_lines,
-    cubin_fields,
+    cubin_answer,
     cubin_sentence,
     kernel_sentence,
 )
 from layoutalg.cli.options import JsonOption, OutputOption, spread
-from layoutalg.cli.output import count, progress, say, say_json, write_whole
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import count, progress, say, say_answer, write_whole
+from layoutalg.codegen.printing import LaunchAnswer
 from layoutalg.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class SharedBuffer:
+    """A buffer in shared memory."""
+
+    name: str
+    layout: str
+
+
+@dataclass(frozen=True)
+class Generated(Answer, command="generate"):
+    """The source of a kernel, and what its launches must give it."""
+
+    family: str
+    kernel: str
+    problem: str
+    arch: str
+    threads: Positive
+    shared_bytes: Count
+    launch: LaunchAnswer
+    kernels: tuple[LaunchAnswer, ...]
+    """The launches of all kernels in their order; `launch` is one of them."""
+    shared: tuple[SharedBuffer, ...]
+    output: str | None
+    source: str | None
+    language: Literal["cuda", "ptx"]
+    """Of the source."""
+    part: Positive | None
+    """Which of the kernels that are launched in order the source has; null: all of several."""
+    parts: Positive
+    compiled: tuple[Compiled, ...]
 
 
 @spread
@@ -109,7 +144,7 @@ def generate_command(
     """
     from layoutalg.arch import find_target
     from layoutalg.codegen.gpu import compile_ptx, kernel_target, prepare
-    from layoutalg.codegen.printing import buffer_lines, launch_fields, print_kernels, with_launcher
+    from layoutalg.codegen.printing import buffer_lines, launch_answers, print_kernels, with_launcher
     from layoutalg.codegen.program import printed
 
     arch = find_target(arch)
@@ -137,18 +172,16 @@ def generate_command(
     if output is not None:
         write_whole(output, source.encode())
     if as_json:
-        launches = launch_fields(record)
-        say_json(
-            header("generate")
-            | {"family": family, "kernel": kernel.name, "problem": problem, "arch": arch}
-            | {"threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
-            | {"launch": launches[found.part - 1], "kernels": launches}
-            | {"shared": [{"name": s.name, "layout": str(s.layout)} for s in kernel.shared]}
-            | {"output": None if output is None else str(output)}
-            | {"source": source if output is None else None, "language": "ptx" if ptx else "cuda"}
-            | {"part": part if parts > 1 else 1, "parts": parts}
-            | {"compiled": [cubin_fields(cubin) for cubin in compiled]}
-        )
+        launches = launch_answers(record)
+        say_answer(
+            taken(
+                Generated, kernel, family=family, kernel=kernel.name, problem=problem, arch=arch,
+                launch=launches[found.part - 1], kernels=launches,
+                output=None if output is None else str(output), source=source if output is None else None,
+                language="ptx" if ptx else "cuda", part=part if parts > 1 else 1, parts=parts,
+                compiled=tuple(map(cubin_answer, compiled)),
+            )
+        )  # fmt: skip
         return
     if parts > 1:
         which = f"{parts} kernels" if part is None else f"kernel {part} of {parts}"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from layoutalg.answers import Amount, Answer, Positive, Rate, taken
 from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_sides
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import count, progress, say, say_json, table
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import count, progress, say, say_answer, table
 from layoutalg.errors import ResourceError
-from layoutalg.model import L2Locality, best_band, l2_locality
+from layoutalg.model import best_band, l2_locality
 from layoutalg.notation import parse
 
 MOST_BLOCKS = 1 << 20
@@ -20,6 +21,29 @@ MOST_BLOCKS = 1 << 20
 
 MOST_WAVES = 1 << 21
 """Waves that are counted to find the best height of bands, of all heights together."""
+
+
+@dataclass(frozen=True)
+class OrderAnswer:
+    """What an order of blocks takes from DRAM."""
+
+    order: str
+    waves: Positive
+    a_panels: Positive
+    b_panels: Positive
+    reuse: Rate
+    hit_rate: Amount
+
+
+@dataclass(frozen=True)
+class L2Orders(Answer, command="l2"):
+    """Panels of a product that come from DRAM, by the order of blocks."""
+
+    grid: tuple[Positive, ...]
+    in_flight: Positive
+    tile: tuple[Positive, ...]
+    best_band: Positive
+    orders: tuple[OrderAnswer, ...]
 
 
 def l2_command(
@@ -61,11 +85,8 @@ def l2_command(
         names = order or ["col", "row", str(best)]
         found = {x: l2_locality(sides, in_flight=in_flight, order=_order(x), tile=shape) for x in names}
     if as_json:
-        say_json(
-            header("l2")
-            | {"grid": list(sides), "in_flight": in_flight, "tile": list(shape), "best_band": best}
-            | {"orders": [_fields(name, one) for name, one in found.items()]}
-        )
+        orders = tuple(taken(OrderAnswer, locality, order=name) for name, locality in found.items())
+        say_answer(L2Orders(sides, in_flight, shape, best, orders))
         return
     rows = (
         (name, count(one.a_panels), count(one.b_panels), f"{one.reuse:.2f}", f"{one.hit_rate:.1%}")
@@ -87,14 +108,3 @@ def _order(text: str) -> Any:
     if text.isdecimal() and text.isascii() and len(text) < 10:
         return int(text)
     return parse(text) if "(" in text or ":" in text else text
-
-
-def _fields(name: str, one: L2Locality) -> dict[str, Any]:
-    return {
-        "order": name,
-        "waves": one.waves,
-        "a_panels": one.a_panels,
-        "b_panels": one.b_panels,
-        "reuse": one.reuse,
-        "hit_rate": one.hit_rate,
-    }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import typer
 
+from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.commands.kernels.options import (
     AxesOption,
     KernelDtypeOption,
@@ -16,10 +18,35 @@ from layoutalg.cli.commands.kernels.options import (
 from layoutalg.cli.completions import families
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
 from layoutalg.cli.options import ArchOption, JsonOption
-from layoutalg.cli.output import count, progress, say, say_json, table
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import count, progress, say, say_answer, table
 from layoutalg.errors import ArgumentTypeError
-from layoutalg.model import Occupancy, occupancy_of
+from layoutalg.model import occupancy_of
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a resource allows."""
+
+    resource: Literal["warps", "registers", "blocks", "shared"]
+    per_block: Positive
+    per_sm: Positive
+    blocks: Positive
+
+
+@dataclass(frozen=True)
+class OccupancyAnswer(Answer, command="occupancy"):
+    """Blocks that a multiprocessor holds at once, and what each resource allows."""
+
+    kernel: str | None
+    arch: str
+    threads: Positive
+    registers: Positive
+    shared_bytes: Count
+    blocks_per_sm: Positive
+    warps_per_sm: Positive
+    max_warps_per_sm: Positive
+    limiting: tuple[str, ...]
+    limits: tuple[Limit, ...]
 
 
 def occupancy_command(
@@ -71,7 +98,9 @@ def occupancy_command(
         kernel, threads, shared = found.kernel.name, found.kernel.threads, found.kernel.shared_bytes
     report = occupancy_of(arch, threads=threads, registers_per_thread=registers, shared_bytes=shared or 0)
     if as_json:
-        say_json(header("occupancy") | {"kernel": kernel} | occupancy_fields(report))
+        limits = tuple(taken(Limit, x, per_sm=x.available) for x in report.limits)
+        registers = report.registers_per_thread
+        say_answer(taken(OccupancyAnswer, report, kernel=kernel, registers=registers, limits=limits))
         return
     rows = (
         (
@@ -90,24 +119,6 @@ def occupancy_command(
         f"{_some(report.blocks_per_sm, 'block')}, {report.warps_per_sm} of {report.max_warps_per_sm} warps "
         f"({report.occupancy:.0%}); limited by {' and '.join(report.limiting)}.",
     )
-
-
-def occupancy_fields(report: Occupancy) -> dict[str, object]:
-    """What `--json` says of it."""
-    return {
-        "arch": report.arch,
-        "threads": report.threads,
-        "registers": report.registers_per_thread,
-        "shared_bytes": report.shared_bytes,
-        "blocks_per_sm": report.blocks_per_sm,
-        "warps_per_sm": report.warps_per_sm,
-        "max_warps_per_sm": report.max_warps_per_sm,
-        "limiting": list(report.limiting),
-        "limits": [
-            {"resource": x.resource, "per_block": x.per_block, "per_sm": x.available, "blocks": x.blocks}
-            for x in report.limits
-        ],
-    }
 
 
 def _some(number: int, noun: str) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.commands.kernels.options import KernelDtypeOption, StepOption, TileOption
 from layoutalg.cli.completions import families, one_of
 from layoutalg.cli.kernel_names import find_config
 from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
-from layoutalg.cli.output import PAGE, progress, say_json, write_whole
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import PAGE, progress, say_answer, write_whole
 from layoutalg.draw import as_file, as_text
 from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError, printable
 
@@ -23,6 +25,45 @@ SIDE, MOST_TILES = 4096, 64
 """The side of the product whose kernel is shown, and tiles along k at most."""
 
 FORMATS = ("text", "svg", "png", "pdf")
+
+
+@dataclass(frozen=True)
+class RoleTurns:
+    """What warps of a role do in every turn, and the turns that they have waited for each barrier."""
+
+    warps: str
+    turns: tuple[str, ...]
+    waited: Mapping[str, Positive]
+
+
+@dataclass(frozen=True)
+class PlaceUse:
+    """What a place holds in a step."""
+
+    place: str
+    step: Count
+    tile: Count
+    part: Count | None
+    begins: bool
+    coming: bool
+    read: bool
+
+
+@dataclass(frozen=True)
+class PipelineAnswer(Answer, command="pipeline"):
+    """What the places of a main loop hold in each step; steps are named by the tile and the part of it
+    that is multiplied, and by nothing before the loop."""
+
+    family: str
+    kernel: str
+    step: str | None
+    way: str
+    steps: tuple[str, ...]
+    places: tuple[str, ...]
+    uses: tuple[PlaceUse, ...]
+    roles: tuple[RoleTurns, ...] | None
+    """Of a kernel whose warps have roles."""
+    output: str | None
 
 
 def pipeline_command(
@@ -88,12 +129,12 @@ def pipeline_command(
     if output is not None:
         write_whole(output, content)
     if as_json:
-        say_json(
-            header("pipeline")
-            | {"family": family, "kernel": line.kernel, "step": name, "way": found.way(config)}
-            | (_steps(line) if isinstance(line, Timeline) else _roles(line))
-            | {"output": None if output is None else str(output)}
-        )
+        of = family, line.kernel, name, found.way(config)
+        written = None if output is None else str(output)
+        if isinstance(line, Timeline):
+            say_answer(PipelineAnswer(*of, tuple(line.steps), tuple(line.rows), _uses(line), None, written))
+        else:
+            say_answer(PipelineAnswer(*of, (), (), (), _roles(line), written))
     elif output is not None:
         length = (
             f"{len(line.steps)} steps" if isinstance(line, Timeline) else f"{len(line.rows)} rows of warps"
@@ -103,21 +144,18 @@ def pipeline_command(
         sys.stdout.write(content.decode())
 
 
-def _steps(line: Timeline) -> dict[str, Any]:
-    """What places hold, in the schema's words."""
-    uses = [
-        {"place": row, "step": n, "tile": use.tile, "part": use.part, "begins": use.begins}
-        | {"coming": use.coming, "read": use.read}
-        for (row, n), use in line.uses.items()
-    ]
-    return {"steps": list(line.steps), "places": list(line.rows), "uses": uses}
+def _uses(line: Timeline) -> tuple[PlaceUse, ...]:
+    """What places hold."""
+    return tuple(taken(PlaceUse, use, place=row, step=n) for (row, n), use in line.uses.items())
 
 
-def _roles(line: RoleTimeline) -> dict[str, Any]:
-    """What warps of roles do, in the schema's words."""
-    roles = [
-        {"warps": name, "turns": [turn.text for turn in turns]}
-        | {"waited": {barrier: n for (warps, barrier), n in line.waited.items() if warps == name}}
+def _roles(line: RoleTimeline) -> tuple[RoleTurns, ...]:
+    """What warps of roles do."""
+    return tuple(
+        RoleTurns(
+            name,
+            tuple(turn.text for turn in turns),
+            {barrier: n for (warps, barrier), n in line.waited.items() if warps == name},
+        )
         for name, turns in line.rows
-    ]
-    return {"steps": [], "places": [], "uses": [], "roles": roles}
+    )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import typer
 
+from layoutalg.answers import Amount, Answer, Count, Positive, taken
 from layoutalg.atoms import MMAAtom, find_mma_atom
 from layoutalg.cli.completions import operands
 from layoutalg.cli.inputs import read_layout, read_sides
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
-from layoutalg.cli.output import progress, say, say_json, table
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import progress, say, say_answer, table
 from layoutalg.compose import composition
 from layoutalg.errors import ArgumentTypeError, DivisibilityError, ResourceError
 from layoutalg.layout import Layout
@@ -28,6 +29,57 @@ from layoutalg.registers import (
 
 MOST_ELEMENTS = 1 << 16
 """Of a tile."""
+
+
+@dataclass(frozen=True)
+class ReductionAnswer:
+    """A reduction over a tile in registers; counts are of a lane, wavefronts of the block."""
+
+    along: str
+    results: Positive
+    operations: Count
+    shuffles: Count
+    lane_distances: tuple[Positive, ...]
+    wavefronts: Count
+    barriers: Count
+    shared_bytes: Count
+
+
+@dataclass(frozen=True)
+class TileReductions(Answer, command="registers"):
+    """Reductions over a tile in registers."""
+
+    source: str
+    shape: tuple[Positive, ...]
+    layout: str
+    registers: Positive
+    warps: Positive
+    reductions: tuple[ReductionAnswer, ...]
+
+
+@dataclass(frozen=True)
+class PlanAnswer:
+    """A conversion of a tile in registers."""
+
+    kind: Literal["rename", "select", "shuffle", "shared"]
+    selects: Count
+    permutes: Count
+    shuffles: Count
+    wavefronts: Count
+    barriers: Count
+    cycles: Amount
+
+
+@dataclass(frozen=True)
+class TileConversions(Answer, command="registers"):
+    """Conversions of a tile in registers, the cheapest first."""
+
+    source: str
+    to: str
+    shape: tuple[Positive, ...]
+    dtype: str
+    plans: tuple[PlanAnswer, ...]
+    refused: tuple[str, ...]
 
 
 def registers_command(
@@ -87,11 +139,14 @@ def registers_command(
     tile = fragment(tv, sides)
     reports = [reduction_of(tile, along=name, arch=arch) for name in along or ("n", "m")]
     if as_json:
-        say_json(
-            header("registers")
-            | {"source": source, "shape": list(sides), "layout": str(tv), "registers": tile.registers}
-            | {"warps": tile.warps, "reductions": [_reduction_fields(one) for one in reports]}
-        )
+        reductions = tuple(
+            taken(
+                ReductionAnswer, one, results=len(one.groups),
+                lane_distances=tuple(exchange.distance for exchange in one.exchanges),
+            )
+            for one in reports
+        )  # fmt: skip
+        say_answer(TileReductions(source, sides, str(tv), tile.registers, tile.warps, reductions))
         return
     columns = ("along", "results", "operations", "shuffles", "lanes", "wavefronts", "barriers")
     title = f"{source}, {sides[0]} x {sides[1]}: {tile.registers} values per lane, warps: {tile.warps}"
@@ -140,29 +195,13 @@ def _reduction_row(one: Reduction) -> tuple[str, ...]:
     return (one.along, *map(str, counts), lanes, str(one.wavefronts), str(one.barriers))
 
 
-def _reduction_fields(one: Reduction) -> dict[str, Any]:
-    return {
-        "along": one.along,
-        "results": len(one.groups),
-        "operations": one.operations,
-        "shuffles": one.shuffles,
-        "lane_distances": [exchange.distance for exchange in one.exchanges],
-        "wavefronts": one.wavefronts,
-        "barriers": one.barriers,
-        "shared_bytes": one.shared_bytes,
-    }
-
-
 def _say_conversion(
     source: str, to: str, sides: tuple[int, int], found: Conversion, *, as_json: bool
 ) -> None:
     plans = (found.plan, *found.alternatives)
     if as_json:
-        say_json(
-            header("registers")
-            | {"source": source, "to": to, "shape": list(sides), "dtype": str(found.element)}
-            | {"plans": [_plan_fields(plan) for plan in plans], "refused": list(found.refused)}
-        )
+        shown = tuple(taken(PlanAnswer, plan.cost, kind=plan.kind) for plan in plans)
+        say_answer(TileConversions(source, to, sides, str(found.element), shown, tuple(found.refused)))
         return
     columns = ("plan", "selects", "permutes", "shuffles", "wavefronts", "barriers", "cycles")
     say(
@@ -178,8 +217,3 @@ _COUNTS = ("selects", "permutes", "shuffles", "wavefronts", "barriers")
 
 def _plan_row(plan: Plan) -> tuple[str, ...]:
     return (plan.kind, *(str(getattr(plan.cost, name)) for name in _COUNTS), f"{plan.cost.cycles:g}")
-
-
-def _plan_fields(plan: Plan) -> dict[str, Any]:
-    counts = {name: getattr(plan.cost, name) for name in _COUNTS}
-    return {"kind": plan.kind, **counts, "cycles": plan.cost.cycles}

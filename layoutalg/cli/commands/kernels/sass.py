@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from layoutalg.answers import Amount, Answer, Count, Positive, Rate, taken
 from layoutalg.arch import find_board
 from layoutalg.cli.commands.kernels.options import (
     AxesOption,
@@ -18,8 +20,7 @@ from layoutalg.cli.commands.kernels.options import (
 from layoutalg.cli.completions import archs
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
 from layoutalg.cli.options import GroupsOption, JsonOption
-from layoutalg.cli.output import count, progress, say, say_json, size_bytes, table
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import count, progress, say, say_answer, size_bytes, table
 from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -27,6 +28,46 @@ if TYPE_CHECKING:
 
 SCHEDULERS = 4
 """Of a multiprocessor."""
+
+
+@dataclass(frozen=True)
+class InstructionClasses:
+    """Machine instructions by class."""
+
+    classes: Mapping[str, Positive]
+    total: Count
+
+
+@dataclass(frozen=True)
+class TurnTime:
+    """A turn of the main loop on one scheduler of a multiprocessor, in cycles."""
+
+    level: Literal["L1", "L2", "DRAM"]
+    blocks: Positive
+    warps_per_scheduler: Positive
+    instructions: Positive
+    cycles: Rate
+    cycles_per_instruction: Rate
+    states: Mapping[str, Amount]
+    bounds: Mapping[str, Amount]
+    assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MachineCode(Answer, command="sass"):
+    """The instructions of a kernel."""
+
+    family: str
+    problem: str
+    kernel: str
+    arch: str
+    registers: Positive
+    spill_bytes: Count
+    all: InstructionClasses
+    main_loop: InstructionClasses | None
+    """The loop that multiplies most, null where none does."""
+    time: TurnTime | None
+    """With --time."""
 
 
 def sass_command(
@@ -98,13 +139,19 @@ def sass_command(
     loop = main_loop(function)
     whole, inner = count_classes(function.instructions), count_classes(loop)
     if as_json:
-        say_json(
-            header("sass")
-            | {"family": family, "problem": problem, "kernel": kernel.name, "arch": arch}
-            | {"registers": cubin.registers, "spill_bytes": cubin.spill_bytes}
-            | {"all": _fields(whole), "main_loop": _fields(inner) if loop else None}
-            | ({"time": _time_fields(timed)} if timed else {})
-        )
+        turn = None
+        if timed:
+            turn = taken(
+                TurnTime, timed.time, level=timed.level, blocks=timed.blocks,
+                warps_per_scheduler=timed.time.warps, cycles_per_instruction=timed.time.cpi,
+                bounds=timed.bounds.cycles, assumed=timed.assumed,
+            )  # fmt: skip
+        say_answer(
+            taken(
+                MachineCode, cubin, family=family, problem=problem, kernel=kernel.name, arch=arch,
+                all=_counted(whole), main_loop=_counted(inner) if loop else None, time=turn,
+            )
+        )  # fmt: skip
         return
     if timed:
         say(*_time_words(kernel.name, problem, timed))
@@ -123,17 +170,8 @@ def sass_command(
     )
 
 
-def _fields(classes: Mapping[str, int]) -> dict[str, Any]:
-    return {"classes": dict(classes), "total": sum(classes.values())}
-
-
-def _time_fields(timed: KernelTime) -> dict[str, Any]:
-    one = timed.time
-    return {
-        "level": timed.level, "blocks": timed.blocks, "warps_per_scheduler": one.warps,
-        "instructions": one.instructions, "cycles": one.cycles, "cycles_per_instruction": one.cpi,
-        "states": dict(one.states), "bounds": dict(timed.bounds.cycles), "assumed": list(timed.assumed),
-    }  # fmt: skip
+def _counted(classes: Mapping[str, int]) -> InstructionClasses:
+    return InstructionClasses(classes, sum(classes.values()))
 
 
 def _time_words(kernel: str, problem: str, timed: KernelTime) -> Iterator[Any]:

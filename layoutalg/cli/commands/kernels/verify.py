@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from layoutalg.answers import Answer, taken
 from layoutalg.cli.commands.kernels.options import (
     ConfigOptions,
     FamilyArgument,
@@ -17,17 +18,38 @@ from layoutalg.cli.commands.kernels.options import (
 from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_seconds
 from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
-from layoutalg.cli.kernel_words import verify_fields, verify_tables
+from layoutalg.cli.kernel_words import Verified, verify_answer, verify_tables
 from layoutalg.cli.options import JsonOption, spread
-from layoutalg.cli.output import progress, say, say_json
-from layoutalg.cli.refusals import header
-from layoutalg.cli.stores import Sweep, sweep
+from layoutalg.cli.output import progress, say, say_answer
+from layoutalg.cli.stores import RandomCases, Sweep, sweep
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from layoutalg.kernels.verification import Target
 
 TARGETS = ("auto", "simulator", "gpu")
+
+
+@dataclass(frozen=True)
+class GpuAnswer:
+    """Whether a kernel can run on a GPU here."""
+
+    available: bool
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class VerifyAnswer(Answer, command="verify"):
+    """Results that were compared with the definition, and accesses with the prediction."""
+
+    family: str
+    dtype: str
+    passed: bool
+    gpu: GpuAnswer
+    reports: tuple[Verified, ...]
+    random: RandomCases | None
+    """Of --random, whose reports are of failures."""
 
 
 @spread
@@ -126,17 +148,16 @@ def verify_command(
         what = family if family == ALGEBRA else "--counters" if counters else "--stop-after"
         raise UnsupportedError(f"{what} goes with random cases: --random 1000")
     options = asked.with_extents(dtype, m, n, k)
-    gpu = {"available": status.available, "name": status.name, "reason": status.reason}
+    gpu = taken(GpuAnswer, status)
     if cases is not None:
         fixed = (*options.values(), *astuple(how), alpha, beta)
         if any(value is not None for value in fixed):
             raise UnsupportedError("--random draws problems and configurations: give it the family alone")
         budget_s = float("inf") if stop_after is None else read_seconds("time", stop_after)
         cast = Sweep(cases, seed, workers, scheduler, store, target, counters, budget_s)
-        passed, (said, fields) = sweep(family, cast, quiet=as_json)
+        passed, said, drawn, failures = sweep(family, cast, quiet=as_json)
         if as_json:
-            base = {"family": family, "dtype": "any", "passed": passed, "gpu": gpu}
-            say_json(header("verify") | base | fields)
+            say_answer(VerifyAnswer(family, "any", passed, gpu, failures, drawn))
         else:
             say(*said)
         return 0 if passed else 1
@@ -160,11 +181,8 @@ def verify_command(
     passed = all_pass("reports", (report.passed for report in reports))
     element = _element(problems[0])
     if as_json:
-        say_json(
-            header("verify")
-            | {"family": family, "dtype": str(element), "passed": passed}
-            | {"gpu": gpu, "reports": [verify_fields(report) for report in reports]}
-        )
+        shown = tuple(map(verify_answer, reports))
+        say_answer(VerifyAnswer(family, element, passed, gpu, shown, None))
     else:
         parts = verify_tables(reports)
         if "gpu" not in targets and target == "auto":

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
+from layoutalg.answers import Answer
 from layoutalg.cli.completions import dtypes, forms, one_of
 from layoutalg.cli.inputs import MAX_SOURCE_BYTES, read_source
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import say_json
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import say_answer
 from layoutalg.errors import ParseError, ResourceError
+
+
+@dataclass(frozen=True)
+class Conversion(Answer, command="convert"):
+    """A layout in another notation."""
+
+    text: str
+    from_: str | None
+    """The notation of the text; null: detected."""
+    to: str
+    result: str
 
 
 def convert_command(
@@ -92,7 +104,7 @@ def convert_command(
     except ParseError as error:
         raise _placed(error, given) from None
     if as_json:
-        say_json(header("convert") | {"text": given, "from": form, "to": to, "result": result})
+        say_answer(Conversion(given, form, to, result))
     else:
         sys.stdout.write(result + "\n")
 

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from layoutalg.answers import Answer
 from layoutalg.cli.commands.layouts.drawings import Wanted, drawing
 from layoutalg.cli.completions import accesses, one_of
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, LayoutArgument, OutputOption
-from layoutalg.cli.output import PAGE, say_json, write_whole
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import PAGE, say_answer, write_whole
 from layoutalg.draw import Picture, as_dot, as_file, as_text
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError, printable
 
 FORMATS = ("text", "svg", "png", "pdf", "dot")
 _BY_SUFFIX = {f".{name}": name for name in FORMATS[1:]} | {".gv": "dot", ".txt": "text"}
+
+
+@dataclass(frozen=True)
+class Drawing(Answer, command="draw"):
+    """A picture of a layout, an access, an atom or a swizzle."""
+
+    layout: str
+    kind: str
+    """layout, swizzle, tv, access, atom, graph, memory, chunks, bits, indices, walk or plan."""
+    format: str
+    """text, svg, dot, png or pdf."""
+    output: str | None
+    """Path that was written."""
+    content: str | None
+    """The picture, when no file was written."""
 
 
 def draw_command(
@@ -129,12 +145,8 @@ def draw_command(
     if output is not None:
         write_whole(output, content)
     if as_json:
-        say_json(
-            header("draw")
-            | {"layout": name, "kind": kind, "format": form}
-            | {"output": None if output is None else str(output)}
-            | {"content": content.decode() if output is None else None}
-        )
+        picture = content.decode() if output is None else None
+        say_answer(Drawing(name, kind, form, None if output is None else str(output), picture))
     elif output is not None:
         print(printable(f"wrote {output} ({kind}, {form}, {len(content):,} bytes)"))
     else:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from layoutalg.answers import Answer, taken
 from layoutalg.cli.completions import archs, dtypes, operations
 from layoutalg.cli.inputs import or_input
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import progress, say_json, say_verbatim
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import progress, say_answer, say_verbatim
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
 from layoutalg.layout import Swizzle
 from layoutalg.notation import parse, parse_tiler
@@ -23,6 +24,35 @@ _PARAMETER = re.compile(r"([a-z]\w{0,30})=(.*)", re.ASCII | re.DOTALL)
 _CHAIN = re.compile(r"\s*Sw<[^>]*>(\s+o\s+Sw<[^>]*>)+\s*", re.ASCII)
 _SWIZZLED = re.compile(r"Sw<|smem_ptr|\bo\b", re.ASCII)
 _WORDS = {"None": None, "True": True, "False": False}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A law, and what follows from it."""
+
+    law: str
+    statements: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why an operation does not accept its operands."""
+
+    error: str
+    """Class of layoutalg.errors."""
+    message: str
+
+
+@dataclass(frozen=True)
+class Explanation(Answer, command="explain"):
+    """How a result of the algebra comes about."""
+
+    call: str
+    """The operation and its operands in CuTe notation."""
+    steps: tuple[Step, ...]
+    result: str | None
+    """null: the operation refuses its operands, exit code 1."""
+    refusal: Refused | None
 
 
 def explain_command(
@@ -95,14 +125,9 @@ def explain_command(
         derivation = explain(function, *given, **params)
     if as_json:
         refusal = derivation.refusal
-        refused = {"error": type(refusal).__name__, "message": str(refusal)} if refusal is not None else None
-        say_json(
-            header("explain")
-            | {"call": derivation.call}
-            | {"steps": [{"law": s.law, "statements": list(s.statements)} for s in derivation.steps]}
-            | {"result": None if refusal is not None else derivation.answer.removeprefix("= ")}
-            | {"refusal": refused}
-        )
+        refused = None if refusal is None else Refused(type(refusal).__name__, str(refusal))
+        result = derivation.answer.removeprefix("= ") if refusal is None else None
+        say_answer(taken(Explanation, derivation, result=result, refusal=refused))
     else:
         for line in derivation.lines():
             say_verbatim(line)

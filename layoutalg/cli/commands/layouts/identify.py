@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import typer
 
+from layoutalg.answers import Answer, taken
 from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import file_or_input, or_input, read_shape, read_source
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import progress, say, say_json, say_verbatim
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import progress, say, say_answer, say_verbatim
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.layout import to_text
 
 NO_LAYOUT = 1
 
 _OFFSETS = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:[\[{(][\[{(\s]*)?-?(?:0[xX])?[0-9]")
+
+
+@dataclass(frozen=True)
+class Identified(Answer, command="identify"):
+    """The layout that a function or an array is; exit code 1 where there is none."""
+
+    layout: str | None
+    kind: Literal["plain", "padded", "swizzled", "F2", "rotation"] | None
+    why: str
+    witness: tuple[str, ...]
+    """Coordinates that show that there is none."""
 
 
 def identify_command(
@@ -100,11 +112,8 @@ def identify_command(
             parameters=given,
         )
     if as_json:
-        say_json(
-            header("identify")
-            | {"layout": None if found.layout is None else str(found.layout), "kind": found.kind or None}
-            | {"why": found.why, "witness": [to_text(place) for place in found.witness]}
-        )
+        witness = tuple(to_text(place) for place in found.witness)
+        say_answer(taken(Identified, found, kind=found.kind or None, witness=witness))
     elif found.layout is None:
         say(f"No layout: {found.why}.")
     else:

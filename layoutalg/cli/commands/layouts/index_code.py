@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from layoutalg.answers import Answer
 from layoutalg.cli.completions import accesses, atoms, one_of, targets
 from layoutalg.cli.inputs import read_layout
 from layoutalg.cli.options import DtypeOption, JsonOption, LayoutArgument
-from layoutalg.cli.output import progress, say_json
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import progress, say_answer
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
 from layoutalg.layout import Layout
 from layoutalg.notation import parse_int_tuple
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
     from layoutalg.indexing import Side
 
 SIDES: tuple[Side, ...] = ("src", "dst")
+
+
+@dataclass(frozen=True)
+class IndexFunction(Answer, command="code"):
+    """The index function of a layout, as text."""
+
+    layout: str
+    to: str
+    """c, cuda, cpp, dsl, triton or python."""
+    name: str
+    through: str | None
+    """The map in front of the layout."""
+    unit: str
+    """elements or bytes."""
+    code: str
 
 
 def code_command(
@@ -119,8 +135,7 @@ def code_command(
             carry=carry,
         )
     if as_json:
-        fields = {"layout": str(given), "to": to, "name": name, "through": through, "unit": unit}
-        say_json(header("code") | fields | {"code": text})
+        say_answer(IndexFunction(str(given), to, name, through, unit, text))
     else:
         sys.stdout.write(text + "\n")
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 from rich.table import Table
 
+from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.completions import accesses
 from layoutalg.cli.inputs import or_input
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
-from layoutalg.cli.output import count, progress, say, say_json, table
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import count, progress, say, say_answer, table
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UndecidedError
 from layoutalg.layout import free_symbols
 from layoutalg.notation import parse_open, parse_polynomial
@@ -24,6 +25,66 @@ NO_VALUE = 1
 
 _NAMES = re.compile(r"\b(?!Sw<|o\b|smem_ptr|unset)[A-Za-z]\w*", re.ASCII)
 _ROWS = 12
+
+
+@dataclass(frozen=True)
+class ValueSet:
+    """Values of the symbol: from smallest on, residues modulo modulus, also, not but."""
+
+    condition: str
+    """The set, or the open condition, as one line."""
+    empty: bool
+    """No value serves; exit code 1."""
+    smallest: Count | None
+    """The least value that serves; smaller values do not, whatever their residue."""
+    modulus: Positive | None
+    residues: tuple[Count, ...]
+    also: tuple[Count, ...]
+    but: tuple[Count, ...]
+
+
+@dataclass(frozen=True)
+class CostClass:
+    """Wavefronts or sectors in all, and for which values; null: misaligned."""
+
+    total: Count | None
+    condition: str
+
+
+@dataclass(frozen=True)
+class Solution(ValueSet):
+    """The values of the symbol that serve one access: from smallest on, residues modulo modulus, also, not
+    but."""
+
+    access: str
+    space: Literal["shared", "global"]
+    latex: str
+    open: str | None
+    """Why there is no closed answer, null when there is; exit code 1."""
+    stores: bool
+    """Whether the access stores: then no two elements share an address at the values."""
+    overlapping: tuple[tuple[Count | None, ...], ...] | None
+    """Ranges, first and last, of values at which two elements of the layout share an address; last null:
+    endless. Null where that is not decided."""
+    smallest_distinct: Count | None
+    """The least value that serves and at which no two elements share an address."""
+    costs: tuple[CostClass, ...]
+
+
+@dataclass(frozen=True)
+class Solutions(Answer, command="solve"):
+    """The values at which accesses have no conflicts, or few sectors."""
+
+    layout: str
+    symbol: str
+    base: str
+    least: Count
+    dtype: str
+    arch: str
+    efficiency: float | None
+    answers: tuple[Solution, ...]
+    together: ValueSet | None
+    """The values for all accesses; null for one, and where one is open."""
 
 
 def solve_command(
@@ -84,7 +145,7 @@ def solve_command(
     symbol = _symbol(known[0])
     first = least if least is not None else int(known[0] in of_strides)
     machine = find_arch(arch)
-    answers: list[dict[str, Any]] = []
+    answers: list[Solution] = []
     together: ResidueSet | None = None
     with progress("solving", quiet=as_json):
         for spec in access:
@@ -93,18 +154,16 @@ def solve_command(
             found = _solved(given, one, symbol, shift, first, efficiency, machine, space)
             answers.append(_answer(spec, given, one, symbol, shift, first, machine, space, found))
             together = _both(together, found.values)
-    decided = all(a["open"] is None for a in answers)
-    everywhere = _set(together) if together is not None and decided and len(answers) > 1 else None
+    decided = all(answer.open is None for answer in answers)
+    several = together is not None and decided and len(answers) > 1
+    everywhere = taken(ValueSet, together, **_extent(together)) if several else None
     if as_json:
-        say_json(
-            header("solve")
-            | {"layout": layout, "symbol": known[0], "base": base, "least": first, "dtype": dtype}
-            | {"arch": machine.name, "efficiency": efficiency, "answers": answers, "together": everywhere}
-        )
+        asked = layout, known[0], base, first, dtype, machine.name, efficiency
+        say_answer(Solutions(*asked, tuple(answers), everywhere))
     else:
         _show(answers, efficiency, symbol.name, everywhere)
-    none = everywhere is not None and everywhere["empty"]
-    return NO_VALUE if none or any(a["open"] is not None or a["empty"] for a in answers) else 0
+    none = everywhere is not None and everywhere.empty
+    return NO_VALUE if none or any(a.open is not None or a.empty for a in answers) else 0
 
 
 class _Found(NamedTuple):
@@ -165,13 +224,9 @@ def _both(first: ResidueSet | None, second: ResidueSet | Condition) -> ResidueSe
     return second if first is None else first & second
 
 
-def _set(found: ResidueSet) -> dict[str, Any]:
-    """A set of values in --json."""
-    return {
-        "condition": str(found), "empty": found.smallest is None, "smallest": found.smallest,
-        "modulus": found.modulus, "residues": list(found.residues), "also": list(found.also),
-        "but": list(found.but),
-    }  # fmt: skip
+def _extent(values: ResidueSet | None) -> dict[str, Any]:
+    """The set as one line, and whether it is empty."""
+    return {"condition": str(values), "empty": values is None or values.smallest is None}
 
 
 def _answer(
@@ -184,101 +239,82 @@ def _answer(
     machine: Any,
     space: str,
     found: _Found,
-) -> dict[str, Any]:
+) -> Solution:
     """One access: the set of values, those that it leaves out, and the cost by class of values."""
     import sympy
 
-    from layoutalg.symbolic import Condition, symbolic_cost
+    from layoutalg.symbolic import Condition, ResidueSet, symbolic_cost
 
-    values = found.values
-    fields: dict[str, Any] = {"access": spec, "space": space, "condition": str(values)}
-    fields |= {"latex": sympy.latex(values), "stores": machine.instructions[access.op].stores}
-    fields |= _apart(found)
+    values, distinct = found.values, None
+    if found.distinct is not None and isinstance(found.free, ResidueSet):
+        distinct = (found.free & found.distinct).smallest
+    fields: dict[str, Any] = {
+        "access": spec, "space": space, "latex": sympy.latex(values), "overlapping": found.shared,
+        "stores": machine.instructions[access.op].stores, "smallest_distinct": distinct,
+    }  # fmt: skip
     if isinstance(values, Condition):
-        return fields | {"open": values.why, "empty": False, "smallest": None, "modulus": None,
-                         "residues": [], "also": [], "but": [], "costs": []}  # fmt: skip
+        none = ValueSet(str(values), False, None, None, (), (), ())
+        return taken(Solution, none, open=values.why, costs=(), **fields)
     try:
         costs = _classes(symbolic_cost(layout, access, symbol, base=base, least=least, arch=machine))
     except UndecidedError:
-        costs = []
-    return fields | _set(values) | {"open": None, "costs": costs}
+        costs = ()
+    return taken(Solution, values, open=None, costs=costs, **_extent(values), **fields)
 
 
-def _apart(found: _Found) -> dict[str, Any]:
-    """The values at which two elements share an address, as ranges, and the least at which none do of those
-    without conflicts."""
-    from layoutalg.symbolic import ResidueSet
-
-    least = None
-    if found.distinct is not None and isinstance(found.free, ResidueSet):
-        least = (found.free & found.distinct).smallest
-    return {"overlapping": found.shared, "smallest_distinct": least}
-
-
-def _classes(cost: Periodic[int | None]) -> list[dict[str, Any]]:
+def _classes(cost: Periodic[int | None]) -> tuple[CostClass, ...]:
     """The values of the cost, each with the set of values of the symbol that have it."""
     seen = {*cost.values, *(value for _, value in cost.exceptions)}
     numbers = sorted(value for value in seen if value is not None)
     ordered: list[int | None] = [*numbers, *([None] if None in seen else [])]
-    return [
-        {"total": value, "condition": str(cost.where(lambda v, value=value: v == value))}  # type: ignore[misc]
+    return tuple(
+        CostClass(value, str(cost.where(lambda v, value=value: v == value)))  # type: ignore[misc]
         for value in ordered
-    ]
+    )
 
 
-def _show(
-    answers: list[dict[str, Any]], efficiency: float | None, name: str, together: dict[str, Any] | None
-) -> None:
+def _show(answers: list[Solution], efficiency: float | None, name: str, together: ValueSet | None) -> None:
     few = f"has an efficiency of {efficiency:g} or more" if efficiency is not None else (
         f"moves as few sectors as large {name} allow"
     )  # fmt: skip
     parts: list[str | Table] = []
     for answer in answers:
-        shared = answer["space"] == "shared"
+        shared = answer.space == "shared"
         what = "is free of conflicts" if shared else few
-        if answer["open"] is not None:
-            parts.append(f"{answer['condition']}.")
+        if answer.open is not None:
+            parts.append(f"{answer.condition}.")
             continue
-        least = (
-            f"; the least is {name} = {answer['smallest']}"
-            if answer["stores"] and not answer["empty"]
-            else ""
-        )
-        parts.append(f"{answer['access']} {what} for {answer['condition']}{least}.")
+        least = f"; the least is {name} = {answer.smallest}" if answer.stores and not answer.empty else ""
+        parts.append(f"{answer.access} {what} for {answer.condition}{least}.")
         parts += _overlap_words(answer, name)
         unit = "wavefronts" if shared else "sectors"
-        rows = [
-            ("misaligned" if c["total"] is None else count(c["total"]), c["condition"])
-            for c in answer["costs"]
-        ]
+        rows = [("misaligned" if c.total is None else count(c.total), c.condition) for c in answer.costs]
         if rows:
             parts.append("")
-            parts.append(table(f"{answer['access']}", (unit, "for"), rows[:_ROWS], left=2))
+            parts.append(table(answer.access, (unit, "for"), rows[:_ROWS], left=2))
             if len(rows) > _ROWS:
                 parts.append(f"and {len(rows) - _ROWS} more; --json has all of them.")
     if together is not None:
-        least = f"; the least is {name} = {together['smallest']}" if any(a["stores"] for a in answers) else ""
-        parts += ["", f"All of these together: {together['condition']}{'' if together['empty'] else least}."]
+        least = f"; the least is {name} = {together.smallest}" if any(a.stores for a in answers) else ""
+        parts += ["", f"All of these together: {together.condition}{'' if together.empty else least}."]
     say(*parts)
 
 
-def _overlap_words(answer: dict[str, Any], name: str) -> list[str]:
+def _overlap_words(answer: Solution, name: str) -> list[str]:
     """Sentences on values at which two elements share an address; none where that concerns no value."""
-    ranges, least = answer["overlapping"], answer["smallest_distinct"]
+    ranges, least = answer.overlapping, answer.smallest_distinct
     if ranges is None:
         return [f"It is not decided at which {name} two elements share an address."]
     if not ranges:
         return []
     if ranges[-1][1] is None:
-        return [
-            f"Two elements share an address at every {name}{', which no store may do' * answer['stores']}."
-        ]
+        return [f"Two elements share an address at every {name}{', which no store may do' * answer.stores}."]
     texts = [str(one) if one == last else f"{one}..{last}" for one, last in ranges[:_ROWS]]
     more = f" and {len(ranges) - _ROWS} more ranges" if len(ranges) > _ROWS else ""
     where = f"{name} in {{{', '.join(texts)}}}{more}"
-    if answer["stores"]:
+    if answer.stores:
         return [f"Left out is {where}, at which two elements share an address."]
-    if answer["smallest"] == least:
+    if answer.smallest == least:
         return []
     without = "none is without" if least is None else f"the least without is {name} = {least}"
     return [f"At {where} two elements share an address, as loads may: {without}."]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 from rich.table import Table
 
 from layoutalg.analysis import Report, report_notes
+from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.cli.completions import accesses, one_of
 from layoutalg.cli.inputs import ORDERS, or_input, read_layout
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption
-from layoutalg.cli.output import count, progress, say, say_json, say_verbatim, size_bytes, table
-from layoutalg.cli.refusals import header
-from layoutalg.cli.reports import report_fields, report_tables
+from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
+from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
 from layoutalg.errors import LayoutAlgError, ShapeError, UndecidedError, UnknownNameError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, to_text
 from layoutalg.notation import parse_int_tuple
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 INFEASIBLE = 1
 
-Payload: TypeAlias = "dict[str, Any]"
-
 _KINDS = {
     "swizzle and padding": "one swizzle of padded rows",
     "plain": "no swizzle is needed",
@@ -36,6 +35,86 @@ _KINDS = {
     "padding": "padded rows",
     "rotation": "rows turned by their number",
 }
+
+
+@dataclass(frozen=True)
+class CertificateAnswer:
+    """Why the answer holds; `checked` tells that it was proved again from layout and accesses."""
+
+    conflict_free: bool
+    reason: Literal["ranks", "counted", "classes", "repeated-word", "narrow-banks", "exhausted", "forms"]
+    classes: tuple[str, ...]
+    """The layouts that the claim is about."""
+    kernel: tuple[Count, ...]
+    """Basis over F2 of the words that share a bank with word 0."""
+    footprints: tuple[tuple[Count, ...], ...]
+    """A basis of the words of one phase, for each access."""
+    clash: tuple[Count, ...]
+    """Accesses that cannot be served together."""
+    nodes: Count
+    """Vectors that the search tried; no part of the claim."""
+    period_bits: Count
+    """Instructions are told apart modulo 2^period_bits elements; 0 where they are not."""
+    reached: tuple[Positive, ...]
+    """Classes of instructions that each access has."""
+    checked: bool
+    proof: str
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another layout."""
+
+    layout: str
+    kind: Literal["plain", "swizzle", "xor", "padding", "rotation", "swizzle and padding"]
+    extra_bytes: Count
+    total: Count
+    ideal_total: Count
+    index_instructions: Count | None
+    """Integer instructions of the index function."""
+    tma: str
+    """The mode in which tensor-map copies write it, or no."""
+    wgmma: str
+    """The operands of wgmma that it is, or no."""
+
+
+@dataclass(frozen=True)
+class OfferAnswer(Alternative):
+    """A layout that is free of conflicts with another order of lanes or more memory."""
+
+    change: str
+    """What is different from what was asked."""
+    accesses: tuple[str, ...]
+    command: str
+    """The command that gives it."""
+
+
+@dataclass(frozen=True)
+class SynthesisAnswer(Answer, command="synthesize"):
+    """A layout on which accesses have no bank conflicts, with its certificate."""
+
+    shape: str
+    order: Literal["row", "col"]
+    dtype: str
+    arch: str
+    form: Literal["any", "single", "tma", "rotation"]
+    max_extra_bytes: Count
+    layout: str | None
+    """null: none was found, exit code 1."""
+    kind: Literal["plain", "swizzle", "xor", "padding", "rotation", "swizzle and padding", "none"]
+    extra_bytes: Count
+    given: tuple[AccessAnswer, ...]
+    """The accesses on the layout that was given."""
+    accesses: tuple[AccessAnswer, ...]
+    """The accesses on the layout that was found."""
+    certificate: CertificateAnswer
+    alternatives: tuple[Alternative, ...]
+    ranking: tuple[Alternative, ...]
+    """The layout that was found and the alternatives, best first."""
+    refusal: str | None
+    """Among what none was found, or that none exists."""
+    notes: tuple[str, ...]
+    offers: tuple[OfferAnswer, ...]
 
 
 def synthesize_command(
@@ -100,7 +179,7 @@ def synthesize_command(
     with progress("searching", quiet=as_json):
         view = _of_tile(asked, extra_bytes, _form(form), arch)
     if as_json:
-        say_json(_fields(view))
+        say_answer(_answer(view))
     else:
         _show(view)
     return 0 if view.best is not None else INFEASIBLE
@@ -287,60 +366,33 @@ def _covered(tile: TileSynthesis) -> Iterator[str]:
         yield f"{spec} does not tile {to_text(tile.tile.shape)}. Taken instead: {first}{also}."
 
 
-def _fields(view: _View) -> Payload:
+def _answer(view: _View) -> SynthesisAnswer:
+    """The record of what is shown."""
     found, best, tile = view.synthesis, view.best, view.tile
-    claim = found.certificate
-    return (
-        header("synthesize")
-        | {"shape": to_text(view.asked.base.shape), "order": found.order, "dtype": found.element.name}
-        | {"arch": found.arch.name, "form": found.form, "max_extra_bytes": found.max_extra_bytes}
-        | {
-            "layout": None if best is None else str(best.layout),
-            "kind": "none" if best is None else best.kind,
-        }
-        | {"extra_bytes": 0 if best is None else best.extra_bytes}
-        | {"given": [{"access": name} | report_fields(report) for name, report in view.before]}
-        | {"accesses": [{"access": name} | report_fields(report) for name, report in view.after]}
-        | {
-            "certificate": {
-                "conflict_free": claim.conflict_free,
-                "reason": claim.reason,
-                "classes": list(claim.classes),
-                "kernel": list(claim.kernel),
-                "footprints": [list(f) for f in claim.footprints],
-                "clash": list(claim.clash),
-                "nodes": claim.nodes,
-                "period_bits": claim.period_bits,
-                "reached": list(claim.reached),
-                "checked": view.checked,
-                "proof": view.proof,
-            }
-        }
-        | {"alternatives": [_choice(c) for c in view.ranking if best is None or c.layout != best.layout]}
-        | {"ranking": [_choice(c) for c in view.ranking]}
-        | {"refusal": view.headline or None}
-        | {"notes": [] if tile is None else [*_covered(tile), *tile.notes]}
-        | {
-            "offers": [
-                {"change": o.change, "accesses": list(o.accesses), "command": _command(view, o)}
-                | _choice(o.choice)
-                for o in (() if tile is None else tile.offers)
-            ]
-        }
+    offers = () if tile is None else tile.offers
+    return taken(
+        SynthesisAnswer,
+        found,
+        shape=to_text(view.asked.base.shape),
+        dtype=found.element.name,
+        arch=found.arch.name,
+        layout=None if best is None else str(best.layout),
+        kind="none" if best is None else best.kind,
+        extra_bytes=0 if best is None else best.extra_bytes,
+        given=access_answers(view.before),
+        accesses=access_answers(view.after),
+        certificate=taken(CertificateAnswer, found.certificate, checked=view.checked, proof=view.proof),
+        alternatives=tuple(
+            taken(Alternative, c) for c in view.ranking if best is None or c.layout != best.layout
+        ),
+        ranking=tuple(taken(Alternative, c) for c in view.ranking),
+        refusal=view.headline or None,
+        notes=() if tile is None else (*_covered(tile), *tile.notes),
+        offers=tuple(
+            taken(OfferAnswer, o.choice, change=o.change, accesses=o.accesses, command=_command(view, o))
+            for o in offers
+        ),
     )
-
-
-def _choice(choice: Choice) -> Payload:
-    return {
-        "layout": str(choice.layout),
-        "kind": choice.kind,
-        "extra_bytes": choice.extra_bytes,
-        "total": choice.total,
-        "ideal_total": choice.ideal_total,
-        "index_instructions": choice.index_instructions,
-        "tma": choice.tma,
-        "wgmma": choice.wgmma,
-    }
 
 
 def _asked(text: str, order: str | None, specs: list[str], element: DType) -> _Asked:

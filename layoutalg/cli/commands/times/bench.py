@@ -5,18 +5,30 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from layoutalg.cli.commands.times.conditions import condition_tables, method_fields, run_fields
-from layoutalg.cli.commands.times.predictions import group_fields, predict_command, predict_groups
+from layoutalg.answers import Amount, Answer, Bound, Count, Positive, Rate, taken
+from layoutalg.cli.commands.times.conditions import (
+    MethodAnswer,
+    RunAnswer,
+    condition_tables,
+    method_answer,
+    run_answer,
+)
+from layoutalg.cli.commands.times.predictions import (
+    GroupExpectation,
+    expected_of,
+    predict_command,
+    predict_groups,
+)
 from layoutalg.cli.completions import archs, dtypes, families, one_of
 from layoutalg.cli.inputs import read_source
 from layoutalg.cli.kernel_names import read_options, read_problems
 from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption
-from layoutalg.cli.output import progress, say, say_json, table
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import progress, say, say_answer, table
 from layoutalg.errors import ParseError, ResourceError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -151,11 +163,10 @@ def bench_command(
             rows.append(row)
             step()
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    tables, fields = RECORDS[chosen.bench.record]
+    tables, answer = RECORDS[chosen.bench.record]
     if as_json:
-        where = {"family": family, "device": status.name, "arch": status.arch, "date": today}
-        how = {"method": method_fields([*steps, *rows], method)}
-        say_json(header("bench") | where | how | fields(steps, rows))
+        how = method_answer([*steps, *rows], method)
+        say_answer(answer(Timings(family, status.name, status.arch, today, how), steps, rows))
     else:
         said = tables(family, f"on {status.name}, {today}", steps, rows)
         say(*said, *condition_tables([*steps, *rows], method))
@@ -243,15 +254,46 @@ def _moved_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[
 _MOVED = ("ours", "copy", "torch", "cupy")
 
 
-def _moved_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
-    return {
-        "rows": [
-            {"problem": row.problem}
-            | {f"{name}_gb_per_s": row.rates[name] for name in _MOVED}
-            | {"share_of_copy": row.share, "run": run_fields(row)}
-            for row in rows
-        ]
-    }
+@dataclass(frozen=True)
+class RateRow:
+    """One row of the table, in 10^9 bytes a second."""
+
+    problem: str
+    ours_gb_per_s: Rate
+    copy_gb_per_s: Rate
+    torch_gb_per_s: Rate | None
+    cupy_gb_per_s: Rate
+    share_of_copy: Rate
+    run: RunAnswer
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Where and how rows were timed."""
+
+    family: str
+    device: str
+    arch: str
+    date: Annotated[str, Bound("pattern", "^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+    method: MethodAnswer
+
+
+@dataclass(frozen=True)
+class MovedTimings(Timings, Answer, command="bench"):
+    """Rates of what moves data."""
+
+    rows: tuple[RateRow, ...]
+
+
+def _moved_answer(where: Timings, steps: Rows, rows: Rows) -> MovedTimings:
+    shown = (
+        taken(
+            RateRow, row, **{f"{name}_gb_per_s": row.rates[name] for name in _MOVED}, share_of_copy=row.share,
+            run=run_answer(row),
+        )
+        for row in rows
+    )  # fmt: skip
+    return taken(MovedTimings, where, rows=tuple(shown))
 
 
 # --- reductions and norms ------------------------------------------------------------------------------
@@ -293,24 +335,42 @@ def _means(name: str, limit: str, rows: Rows) -> str:
     )
 
 
-def _reduced_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
-    return {
-        "reduced": [
-            {
-                "problem": row.problem,
-                "ours_gb_per_s": row.ours,
-                "limit": row.limit,
-                "limit_gb_per_s": row.rates[row.limit],
-                "share_of_limit": row.share,
-                "torch_gb_per_s": row.rates["torch"],
-                "cupy_gb_per_s": row.rates["cupy"],
-                "moved_bytes": row.notes["moved bytes"],
-                "predicted_memory_bytes": row.notes["memory bytes"],
-                "run": run_fields(row),
-            }
-            for row in rows
-        ]
-    }
+@dataclass(frozen=True)
+class ReducedRow:
+    """One row of the bench of reductions, in 10^9 bytes a second."""
+
+    problem: str
+    ours_gb_per_s: Rate
+    limit: Literal["read", "copy"]
+    """A long sum, or a device copy, of as many bytes."""
+    limit_gb_per_s: Rate
+    share_of_limit: Rate
+    torch_gb_per_s: Rate | None
+    cupy_gb_per_s: Rate | None
+    moved_bytes: Positive
+    """What has to be read and written."""
+    predicted_memory_bytes: Positive
+    run: RunAnswer
+
+
+@dataclass(frozen=True)
+class ReducedTimings(Timings, Answer, command="bench"):
+    """Rates of reductions and norms."""
+
+    reduced: tuple[ReducedRow, ...]
+
+
+def _reduced_answer(where: Timings, steps: Rows, rows: Rows) -> ReducedTimings:
+    shown = (
+        taken(
+            ReducedRow, row, ours_gb_per_s=row.ours, limit_gb_per_s=row.rates[row.limit],
+            share_of_limit=row.share, torch_gb_per_s=row.rates["torch"], cupy_gb_per_s=row.rates["cupy"],
+            moved_bytes=row.notes["moved bytes"], predicted_memory_bytes=row.notes["memory bytes"],
+            run=run_answer(row),
+        )
+        for row in rows
+    )  # fmt: skip
+    return taken(ReducedTimings, where, reduced=tuple(shown))
 
 
 # --- products ------------------------------------------------------------------------------------------
@@ -353,31 +413,52 @@ def _grouped_row(row: BenchRow) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _product_fields(steps: Rows, rows: Rows) -> dict[str, Any]:
-    def fields(row: BenchRow) -> dict[str, Any]:
-        return {
-            "problem": row.problem,
-            "way": row.way,
-            "registers": row.registers,
-            "ours_tflop_per_s": row.ours,
-            "cublas_tflop_per_s": row.rates["cublas"],
-            "ratio": row.ratio("cublas"),
-            "run": run_fields(row),
-        } | (
-            {
-                "groups": group_fields(row.notes)
-                | {"grouped_mm_tflop_per_s": row.rates["grouped_mm"], "ratio": row.ratio("grouped_mm")}
-            }
-            if "grouped_mm" in row.rates and row.notes
-            else {}
-        )
+@dataclass(frozen=True)
+class GroupRates(GroupExpectation):
+    """Of groups of rows, where cuBLAS is a loop of matmuls: torch._grouped_mm, null where PyTorch has
+    none, and what is expected of groups of one size."""
 
-    return {"steps": [fields(row) for row in steps], "rows": [fields(row) for row in rows]}
+    grouped_mm_tflop_per_s: Amount | None
+    ratio: Amount | None
 
 
-RECORDS: Mapping[str, tuple[Callable[..., Iterator[Table | str]], Callable[..., dict[str, Any]]]] = {
-    "rate": (_moved_tables, _moved_fields),
-    "reduced_rate": (_reduced_tables, _reduced_fields),
-    "product_rate": (_product_tables, _product_fields),
+@dataclass(frozen=True)
+class ProductRow:
+    """TFLOP/s of one way to compute a matrix product, and of cuBLAS; null without PyTorch."""
+
+    problem: str
+    way: str
+    registers: Count
+    ours_tflop_per_s: Amount
+    cublas_tflop_per_s: Amount | None
+    ratio: Amount | None
+    run: RunAnswer
+    groups: GroupRates | None
+
+
+@dataclass(frozen=True)
+class ProductTimings(Timings, Answer, command="bench"):
+    """Rates of matrix products."""
+
+    steps: tuple[ProductRow, ...]
+    rows: tuple[ProductRow, ...]
+
+
+def _product_answer(where: Timings, steps: Rows, rows: Rows) -> ProductTimings:
+    def shown(row: BenchRow) -> ProductRow:
+        groups = None
+        if "grouped_mm" in row.rates and row.notes:
+            more = {"grouped_mm_tflop_per_s": row.rates["grouped_mm"], "ratio": row.ratio("grouped_mm")}
+            groups = taken(GroupRates, expected_of(row.notes), **more)
+        rates = row.ours, row.rates["cublas"], row.ratio("cublas")
+        return ProductRow(row.problem, row.way, row.registers, *rates, run_answer(row), groups)
+
+    return taken(ProductTimings, where, steps=tuple(map(shown, steps)), rows=tuple(map(shown, rows)))
+
+
+RECORDS: Mapping[str, tuple[Callable[..., Iterator[Table | str]], Callable[..., Answer]]] = {
+    "rate": (_moved_tables, _moved_answer),
+    "reduced_rate": (_reduced_tables, _reduced_answer),
+    "product_rate": (_product_tables, _product_answer),
 }
-"""The tables, and what `--json` says, of each kind of row in the schema."""
+"""The tables, and the record of the answer, of each kind of row."""

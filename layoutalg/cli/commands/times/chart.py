@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from layoutalg.answers import Answer, taken
 from layoutalg.cli.commands.times.measured import chart_format, cube_side, read_bench
 from layoutalg.cli.completions import one_of
 from layoutalg.cli.options import JsonOption, OutputOption
-from layoutalg.cli.output import say_json, write_whole
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import say_answer, write_whole
 from layoutalg.draw import Chart, Series, as_file, chart_svg, rising
 from layoutalg.errors import UnknownNameError, UnsupportedError, printable
 
@@ -54,6 +55,27 @@ OF: Mapping[str, tuple[str, Value]] = {
     "temperature": ("degrees Celsius", _median("temperature_c")),
 }
 """What is drawn: the label of its axis, and the number of a row and a contender."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """The points of one contender."""
+
+    name: str
+    points: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class ChartAnswer(Answer, command="chart"):
+    """Rates of products over their size."""
+
+    of: str
+    """rate, ratio, efficiency, clock, power or temperature."""
+    unit: str
+    series: tuple[Line, ...]
+    output: str | None
+    content: str | None
+    """The SVG where no file was named."""
 
 
 def chart_command(
@@ -101,12 +123,9 @@ def chart_command(
     if output is not None:
         write_whole(output, as_file(chart, chart_format(output)))
     if as_json:
-        found = [{"name": one.name, "points": [list(point) for point in one.points]} for one in series]
-        say_json(
-            header("chart")
-            | {"of": of, "unit": label, "series": found}
-            | {"output": None if output is None else str(output), "content": None if output else drawn}
-        )
+        lines = tuple(taken(Line, one) for one in series)
+        written = None if output is None else str(output)
+        say_answer(ChartAnswer(of, label, lines, written, None if output else drawn))
     elif output is not None:
         print(printable(f"wrote {output} ({of}, {sum(len(one.points) for one in series)} points)"))
     else:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
+from layoutalg.answers import Count, Positive, Rate, taken
 from layoutalg.cli.output import table
 
 if TYPE_CHECKING:
@@ -15,6 +17,54 @@ if TYPE_CHECKING:
 
 MOVED = 1.05
 """A clock that rises by more has moved."""
+
+
+@dataclass(frozen=True)
+class SpanAnswer:
+    """The least, the median and the most of what was read."""
+
+    least: float
+    median: float
+    most: float
+
+
+@dataclass(frozen=True)
+class ConditionsAnswer:
+    """What was read of the GPU while a contender was timed; null where it cannot be read."""
+
+    readings: Count
+    sm_mhz: SpanAnswer | None
+    memory_mhz: SpanAnswer | None
+    power_w: SpanAnswer | None
+    temperature_c: SpanAnswer | None
+    reasons: int | None
+    """All bits that NVML's mask of reasons for lower clocks ever had."""
+    reason_names: tuple[str, ...]
+    held_back: Count
+    """Readings with a reason beside idle."""
+
+
+@dataclass(frozen=True)
+class RunAnswer:
+    """What a row was timed under. Data is cold where buffers rotated through four L2 caches; launches are
+    those of the rule of the later half; joules are those of a launch, and work operations or bytes."""
+
+    cold: bool
+    launches: Positive | None
+    contenders: Mapping[str, ConditionsAnswer]
+    joules: Mapping[str, Rate | None]
+    work_per_joule: Mapping[str, Rate | None]
+
+
+@dataclass(frozen=True)
+class MethodAnswer:
+    """How rows were timed."""
+
+    rule: Literal["rounds", "later half"]
+    cold: bool
+    energy: bool
+    not_read: str | None
+    """Why no clocks were read, null where they were."""
 
 
 def condition_tables(rows: Sequence[BenchRow], method: Method) -> Iterator[Table | str]:
@@ -94,35 +144,16 @@ def _number(x: float | None, digits: int) -> str:
     return "-" if x is None else f"{x:,.{digits}f}"
 
 
-def run_fields(row: BenchRow) -> dict[str, Any]:
-    """What `--json` says of the conditions of a row."""
+def run_answer(row: BenchRow) -> RunAnswer:
+    """The record of the conditions of a row."""
     run = row.run
-    return {
-        "cold": run.cold,
-        "launches": run.launches or None,
-        "contenders": {name: _fields(seen) for name, seen in run.conditions.items()},
-        "joules": dict(run.joules),
-        "work_per_joule": {name: row.per_joule(name) for name in run.joules},
+    seen = {
+        name: taken(ConditionsAnswer, one, reason_names=one.names) for name, one in run.conditions.items()
     }
+    work = {name: row.per_joule(name) for name in run.joules}
+    return RunAnswer(run.cold, run.launches or None, seen, run.joules, work)
 
 
-def _fields(seen: Conditions) -> dict[str, Any]:
-    return {
-        "readings": seen.readings,
-        **{
-            name: None if span is None else span._asdict()
-            for name, span in (
-                ("sm_mhz", seen.sm_mhz), ("memory_mhz", seen.memory_mhz), ("power_w", seen.power_w),
-                ("temperature_c", seen.temperature_c),
-            )
-        },
-        "reasons": seen.reasons,
-        "reason_names": list(seen.names),
-        "held_back": seen.held_back,
-    }  # fmt: skip
-
-
-def method_fields(rows: Sequence[BenchRow], method: Method) -> dict[str, Any]:
-    """What `--json` says of how all was timed, and why nothing was read where that is so."""
-    unread = rows[0].run.unread if rows else ""
-    return {"rule": method.rule, "cold": method.cold, "energy": method.energy, "not_read": unread or None}
+def method_answer(rows: Sequence[BenchRow], method: Method) -> MethodAnswer:
+    """The record of how all was timed."""
+    return taken(MethodAnswer, method, not_read=(rows[0].run.unread or None) if rows else None)

@@ -3,16 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.cli.output import progress, say, say_json, table
-from layoutalg.cli.refusals import header
+from layoutalg.answers import Amount, Answer, Count, Positive, Rate, taken
+from layoutalg.cli.output import progress, say, say_answer, table
 from layoutalg.errors import UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from layoutalg.kernels.ladder import Step
+
+
+@dataclass(frozen=True)
+class IndexOperations:
+    """Integer instructions for the address of a load of a fragment."""
+
+    written: Amount
+    lowered: Amount
+
+
+@dataclass(frozen=True)
+class StepAnswer:
+    """A step of a ladder, predicted: what a launch executes, cost over least cost of each access (ways),
+    instructions of a warp in one pass over a tile of k (main_loop), cycles of a multiprocessor that a pass of
+    a block takes of each resource, and the factors by which counts change against the step before (effects).
+    """
+
+    step: str
+    registers: Positive
+    blocks_per_sm: Positive
+    counts: Mapping[str, Positive]
+    ways: Mapping[str, Amount]
+    main_loop: Mapping[str, Rate]
+    cycles: Mapping[str, Amount]
+    bound: str
+    """The resource that takes most cycles."""
+    flops_per_cycle: Rate
+    least_cycles: Rate
+    """Of the bound, or of copying and multiplying one after another where they do not overlap."""
+    overlapped: bool
+    share: Rate
+    """Of the rate on registers alone, at most."""
+    published_share: float | None
+    """Of cuBLAS, as the step's author gives it."""
+    flops_per_byte: Rate
+    index_operations: IndexOperations
+    effects: Mapping[str, Rate]
+
+
+@dataclass(frozen=True)
+class RefusedStep:
+    """A step that the architecture does not have the instructions for."""
+
+    step: str
+    why: str
+
+
+@dataclass(frozen=True)
+class GroupExpectation:
+    """What is expected of groups of one size."""
+
+    expected_us: Amount | None
+    boxes_by_tma: Count
+    """Boxes of results by TMA."""
+    boxes_by_threads: Count
+
+
+@dataclass(frozen=True)
+class GroupChoice(GroupExpectation):
+    """How groups of rows of one size are computed, in place of steps."""
+
+    way: str
+
+
+@dataclass(frozen=True)
+class PredictedProblem:
+    """The steps or the choice for one problem."""
+
+    problem: str
+    steps: tuple[StepAnswer, ...]
+    refused: tuple[RefusedStep, ...]
+    choice: GroupChoice | None
+
+
+@dataclass(frozen=True)
+class Predicted(Answer, command="bench"):
+    """What is predicted of products."""
+
+    family: str
+    arch: str
+    rates: tuple[str, ...]
+    """Where each rate is from."""
+    predicted: tuple[PredictedProblem, ...]
 
 
 def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_json: bool) -> None:
@@ -26,30 +111,25 @@ def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_j
         raise UnknownNameError("family with steps", family, stepped)
     machine = find_machine(usual_arch(family) if arch is None else arch)
     for size in sizes or [chosen.bench.steps_size]:
+        refusal: UnsupportedError | None = None
         steps: list[Step] = []
-        refused: dict[str, UnsupportedError] = {}
+        refused: dict[str, str] = {}
         with progress(f"predicting {family}", len(chosen.steps), quiet=as_json) as advance:
             for name in chosen.steps:
                 try:
                     steps += predict_steps(chosen, size, (name,), arch=machine.arch)
                 except UnsupportedError as error:
-                    refused[name] = error
+                    refused[name], refusal = str(error), error
                 advance()
-        if not steps:
-            raise next(iter(refused.values()))
+        if refusal is not None and not steps:
+            raise refusal
         reports.append((str(chosen.problem(size)), steps, refused))
     if as_json:
-        say_json(
-            header("bench")
-            | {"family": family, "arch": machine.arch, "rates": list(machine.notes)}
-            | {
-                "predicted": [
-                    {"problem": p, "steps": ladder_fields(steps)}
-                    | {"refused": [{"step": name, "why": str(why)} for name, why in refused.items()]}
-                    for p, steps, refused in reports
-                ]
-            }
+        predicted = (
+            PredictedProblem(p, step_answers(steps), tuple(starmap(RefusedStep, refused.items())), None)
+            for p, steps, refused in reports
         )
+        say_answer(Predicted(family, machine.arch, tuple(machine.notes), tuple(predicted)))
         return
     where = f"on {machine.arch} ({machine.name})"
     parts: list[Table | str] = []
@@ -75,14 +155,11 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
         found.append((p, chosen.way(config), notes))
     law = chosen.law_on(arch)
     if as_json:
-        said = [
-            {"problem": str(p), "steps": [], "refused": [], "choice": {"way": way} | group_fields(notes)}
+        said = (
+            PredictedProblem(str(p), (), (), taken(GroupChoice, expected_of(notes), way=way))
             for p, way, notes in found
-        ]
-        say_json(
-            header("bench")
-            | {"family": family, "arch": arch, "rates": [f"times of {law.board}"], "predicted": said}
         )
+        say_answer(Predicted(family, arch, (f"times of {law.board}",), tuple(said)))
         return
     rows = [
         (
@@ -99,13 +176,9 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
     )
 
 
-def group_fields(notes: Mapping[str, Any]) -> dict[str, Any]:
-    """What `--json` says that is expected of groups."""
-    return {
-        "expected_us": notes["expected us"],
-        "boxes_by_tma": notes["boxes by TMA"],
-        "boxes_by_threads": notes["boxes by threads"],
-    }
+def expected_of(notes: Mapping[str, Any]) -> GroupExpectation:
+    """What a bench's notes on a problem expect of its groups."""
+    return GroupExpectation(notes["expected us"], notes["boxes by TMA"], notes["boxes by threads"])
 
 
 def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
@@ -164,31 +237,19 @@ def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
     ]
 
 
-def ladder_fields(steps: Sequence[Step]) -> list[dict[str, Any]]:
-    """What `--json` says of the steps."""
+def step_answers(steps: Sequence[Step]) -> tuple[StepAnswer, ...]:
+    """The records of the steps, each against the one before it."""
     from layoutalg.kernels.ladder import effects
 
-    return [
-        {
-            "step": step.name,
-            "registers": step.cubin.registers,
-            "blocks_per_sm": step.occupancy.blocks_per_sm,
-            "counts": dict(step.counts),
-            "ways": dict(step.ways),
-            "main_loop": dict(step.loop),
-            "cycles": dict(step.cycles),
-            "bound": step.bound,
-            "flops_per_cycle": step.flops_per_cycle,
-            "least_cycles": step.least_cycles,
-            "overlapped": step.overlapped,
-            "share": step.share,
-            "published_share": step.published,
-            "flops_per_byte": step.intensity,
-            "index_operations": {"written": step.index[0], "lowered": step.index[1]},
-            "effects": dict(effects(steps[i - 1], step)) if i else {},
-        }
+    return tuple(
+        taken(
+            StepAnswer, step, step=step.name, registers=step.cubin.registers,
+            blocks_per_sm=step.occupancy.blocks_per_sm, main_loop=step.loop, published_share=step.published,
+            flops_per_byte=step.intensity, index_operations=IndexOperations(*step.index),
+            effects=effects(steps[i - 1], step) if i else {},
+        )
         for i, step in enumerate(steps)
-    ]
+    )  # fmt: skip
 
 
 MOST_COUNTS = 8

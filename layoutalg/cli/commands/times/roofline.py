@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from layoutalg.answers import Answer, Rate, taken
 from layoutalg.arch import T4_ACHIEVED, Arch, Rates, board_rates, find_arch, find_board
 from layoutalg.cli.commands.times.measured import chart_format, measured_points
 from layoutalg.cli.completions import one_of
 from layoutalg.cli.inputs import read_sides
 from layoutalg.cli.options import ArchOption, JsonOption, OutputOption
-from layoutalg.cli.output import say, say_json, table, write_whole
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import say, say_answer, table, write_whole
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
 from layoutalg.model import Roofline, gemm_intensities, l2_locality, roofline_of
@@ -25,6 +26,41 @@ MOST_TILES = 20
 
 MOST_WAVES = 1 << 20
 """Waves of blocks that are looked at for the reuse in the L2."""
+
+
+@dataclass(frozen=True)
+class BoundAnswer:
+    """What a level of memory allows."""
+
+    level: str
+    bytes_per_s: Rate
+    balance: Rate
+    intensity: Rate
+    flops_per_s: Rate
+
+
+@dataclass(frozen=True)
+class TileAnswer:
+    """The bounds of a tile; unknown levels have no rate."""
+
+    tile: str
+    flops_per_s: Rate
+    limiting: str
+    unknown: tuple[str, ...]
+    bounds: tuple[BoundAnswer, ...]
+
+
+@dataclass(frozen=True)
+class RooflineAnswer(Answer, command="roofline"):
+    """Bounds of tiled products at each level of memory."""
+
+    arch: str
+    rates: str
+    source: str
+    unit: str
+    peak_flops_per_s: Rate
+    output: str | None
+    tiles: tuple[TileAnswer, ...]
 
 
 def roofline_command(
@@ -124,12 +160,10 @@ def roofline_command(
         points = {name: points for place in measured or () for name, points in measured_points(place, dtype)}
         write_whole(output, as_file(roofline_chart(found, drawn, unit, points), chart_format(output)))
     if as_json:
-        say_json(
-            header("roofline")
-            | {"arch": machine.name, "rates": found.name, "source": found.source, "unit": unit}
-            | {"peak_flops_per_s": found.units[unit], "output": None if output is None else str(output)}
-            | {"tiles": [_fields(text, report) for text, report in reports.items()]}
-        )
+        written = None if output is None else str(output)
+        tiles = tuple(taken(TileAnswer, report, tile=text) for text, report in reports.items())
+        of = machine.name, found.name, found.source, unit, found.units[unit]
+        say_answer(RooflineAnswer(*of, written, tiles))
         return
     rows = [_row(text, report, level) for text, report in reports.items() for level in report.bounds]
     peak = f"{found.units[unit] / 1e12:,.4g} TFLOP/s"
@@ -223,22 +257,3 @@ def _row(text: str, report: Roofline, bound: Any) -> tuple[str, ...]:
         f"{bound.flops_per_s / 1e12:,.4g}",
         "limits" if bound.level == report.limiting else "",
     )
-
-
-def _fields(text: str, report: Roofline) -> dict[str, Any]:
-    return {
-        "tile": text,
-        "flops_per_s": report.flops_per_s,
-        "limiting": report.limiting,
-        "unknown": list(report.unknown),
-        "bounds": [
-            {
-                "level": b.level,
-                "bytes_per_s": b.bytes_per_s,
-                "balance": b.balance,
-                "intensity": b.intensity,
-                "flops_per_s": b.flops_per_s,
-            }
-            for b in report.bounds
-        ],
-    }

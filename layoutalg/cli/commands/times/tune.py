@@ -12,18 +12,18 @@ from layoutalg.cli.completions import archs, dtypes, families, one_of
 from layoutalg.cli.inputs import read_seconds, read_source
 from layoutalg.cli.kernel_names import read_ints, read_options, read_problems
 from layoutalg.cli.options import GroupsOption, JsonOption, ProblemsOption
-from layoutalg.cli.output import Told, count, live_table, progress, say, say_json, table
-from layoutalg.cli.refusals import header
+from layoutalg.cli.output import Told, count, live_table, progress, say, say_answer, table
 from layoutalg.cli.stores import (
     ACTIONS,
     OPERANDS,
     TAKES,
     Asked,
     Found,
+    TuneAnswer,
     by_place,
     record_row,
-    shown_fields,
     shown_time,
+    timing_row,
     unfit_words,
 )
 from layoutalg.errors import ResourceError, UnknownNameError, UnsupportedError
@@ -131,14 +131,12 @@ def tune_command(
             raise UnsupportedError(f"tune {what} takes no more words: {', '.join(ACTIONS)} do")
         search = _Search(problems, sizes, dtype, groups, top, budget, limit, gpus, scheduler, timing, arch)
         found = _search(what, search, Store(store), quiet=as_json)
-    said, fields = found
+    said, answer = found
     if as_json:
-        say_json(header("tune") | {"action": what if what in ACTIONS else "search"} | _NOTHING | fields)
+        say_answer(answer)
     else:
         say(*said)
 
-
-_NOTHING: dict[str, Any] = {"records": 0, "torn_bytes": 0, "output": None, "rows": [], "numbers": {}}
 
 # --- the search ----------------------------------------------------------------------------------------
 
@@ -238,8 +236,8 @@ def _search(name: str, asked: _Search, store: Store, *, quiet: bool) -> Found:
         f"{summary.timed} timed, {summary.failed} failed, {summary.known} known, {summary.left} left; "
         f"{store.path} holds {count(len(store.records()))} records."
     )
-    fields = {"records": len(store.records()), "rows": [shown_fields(r) for r in rows]}
-    return [shown, *unfit_words(summary), sentence], fields | {"numbers": numbers}
+    answer = TuneAnswer("search", len(store.records()), rows=tuple(map(timing_row, rows)), numbers=numbers)
+    return [shown, *unfit_words(summary), sentence], answer
 
 
 @dataclass
