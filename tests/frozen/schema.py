@@ -20,7 +20,6 @@ from typing import Any, get_args, get_type_hints
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-import layoutalg.checks.formats  # the record of layoutalg ci
 from layoutalg.answers import Answer
 from layoutalg.cli import commands
 from layoutalg.cli.refusals import EXIT_CODES, SCHEMA
