@@ -71,7 +71,7 @@ def swizzle_panel(
             )
         plain = Layout((rows, columns), (columns + pad, 1))
         layout: AnyLayout = ComposedLayout(Swizzle(bits, base, shift), 0, plain) if bits else plain
-        asked = Access.of(access, layout, element)
+        asked = Access.of(access, layout, element, arch)
         report = analyze(layout, asked, arch=arch)
         said = sentence(access, report)
         drawn = as_html(layout_access_picture(layout, asked, arch))

@@ -54,7 +54,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from layoutalg.analysis.mapping import MAPPINGS, tile_tv
-from layoutalg.arch import Arch, Instruction, find_instruction, instruction_name
+from layoutalg.arch import Arch, Instruction, find_arch, find_instruction, instruction_name
 from layoutalg.compose import compose_layouts
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import (
@@ -205,7 +205,7 @@ class Access:
             raise ShapeError(f"base_alignment_bytes is {aligned}; a power of two is needed")
 
     @staticmethod
-    def default(op: str, layout: AnyLayout, element: str | DType) -> Access:
+    def default(op: str, layout: AnyLayout, element: str | DType, arch: str | Arch | None = None) -> Access:
         """The access that covers the whole tile in the way `op` is meant to be used.
 
         ld and st: lanes run along the stride-1 mode in vectors of the op's width, then along the other
@@ -218,16 +218,23 @@ class Access:
         >>> print(Access.default("ldmatrix.x4", tile, "f16").tv)
         ((16,2),8,(4,4)):((1,512),64,(1024,16))
         """
-        return Access.along(op, layout, element, "default")
+        return Access.along(op, layout, element, "default", arch)
 
     @staticmethod
-    def along(op: str, layout: AnyLayout, element: str | DType, mapping: str | Layout = "default") -> Access:
+    def along(
+        op: str,
+        layout: AnyLayout,
+        element: str | DType,
+        mapping: str | Layout = "default",
+        arch: str | Arch | None = None,
+    ) -> Access:
         """The access that covers the tile with lanes along `mapping`.
 
         "row": consecutive lanes along the last mode of the layout, then the one before, and so on; "col":
         along the first mode, then the next; "default": see `default`; a Layout is taken as the tv itself.
         Vectors lie along the stride-1 mode in every case; for ldmatrix and stmatrix, "row" and "col" say
-        along which mode the 16-byte matrix rows lie.  Raises as `default` does.
+        along which mode the 16-byte matrix rows lie.  With `arch`, the instruction is one of that
+        architecture.  Raises as `default` does, and as `find_instruction`.
 
         >>> tile = Layout((32, 128), (128, 1))
         >>> print(Access.along("ld.shared.b128", tile, "f32", "col").tv)
@@ -238,11 +245,13 @@ class Access:
             return Access(op, mapping, element)
         if mapping not in MAPPINGS:
             raise UnknownNameError("mapping", str(mapping), MAPPINGS)
-        rule = find_instruction(op)
+        rule = find_instruction(op, None if arch is None else find_arch(arch))
         return Access(rule.name, tile_tv(rule, layout, element, mapping), element)
 
     @staticmethod
-    def of(spec: str | Access, layout: AnyLayout, element: str | DType) -> Access:
+    def of(
+        spec: str | Access, layout: AnyLayout, element: str | DType, arch: str | Arch | None = None
+    ) -> Access:
         """An Access as it is, or the one a text describes; it covers the whole tile unless a TV says else.
 
             ACCESS   OP | OP@row | OP@col | OP@TV
@@ -265,13 +274,13 @@ class Access:
             )
         op, at, mapping = (part.strip() for part in spec.partition("@"))
         if not at:
-            return Access.default(op, layout, element)
+            return Access.default(op, layout, element, arch)
         if mapping in ("row", "col"):
-            return Access.along(op, layout, element, mapping)
+            return Access.along(op, layout, element, mapping, arch)
         tv = parse(mapping)
         if not isinstance(tv, Layout):
             raise ShapeError(f"access {spec!r}: {tv} is not a thread-value layout; row, col or a Layout is")
-        return Access.along(op, layout, element, tv)
+        return Access.along(op, layout, element, tv, arch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ def _one(
             raise ArgumentTypeError(
                 f'analyze of {access!r} needs the type of an element, such as "f16", as the third argument'
             )
-        access = Access.of(access, layout, element)
+        access = Access.of(access, layout, element, arch)
     elif isinstance(access, Access) and element is not None and dtype(element) != access.element:
         raise ArgumentTypeError(
             f"analyze of an access of {access.element} with the element {dtype(element)}: leave it out"

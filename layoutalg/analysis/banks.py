@@ -137,8 +137,12 @@ def phase_groups(rule: Instruction, active: Lanes) -> list[Lanes]:
     span = rule.group_lanes
     if any(all(address.get(lane ^ x, a) == a for lane, a in active) for x in rule.merge_xor):
         span *= 2
-    groups = (tuple((n, a) for n, a in active if n // span == g) for g in range(-(-rule.lanes // span)))
-    return [g for g in groups if g]
+    order = rule.lane_order
+    groups = (
+        tuple((lane, address[lane]) for lane in sorted(order[start : start + span]) if lane in address)
+        for start in range(0, rule.lanes, span)
+    )
+    return [group for group in groups if group]
 
 
 def clash(rule: Instruction, machine: Arch, group: Lanes) -> Clash:
@@ -270,6 +274,9 @@ def _group_batch(
     import numpy as np
 
     count, groups = len(offsets), rule.lanes // span
+    if rule.phase_basis:
+        order = list(rule.lane_order)
+        offsets, mask = offsets[:, order], mask[:, order]
     each = max(1, rule.width_bytes // machine.bank_bytes)
     words = (offsets // machine.bank_bytes)[:, :, None] + np.arange(each)
     words = words.reshape(count * groups, span * each)
@@ -304,15 +311,12 @@ def linear_wavefronts(rule: Instruction, machine: Arch, columns: Sequence[int]) 
     >>> linear_wavefronts(*warp_rule("ldmatrix.x4", "shared", "sm_90"), (128, 256, 512, 1024, 16))
     Served(wavefronts=32, ideal=4)
     """
-    lane_bits = min(len(columns), rule.lanes.bit_length() - 1)
-    group_bits = rule.group_lanes.bit_length() - 1
-    if any(x >> lane_bits or columns[x.bit_length() - 1] == 0 for x in rule.merge_xor):
-        group_bits += 1
-    group_bits = min(group_bits, lane_bits)
+    lane_bits, phase = min(len(columns), rule.lanes.bit_length() - 1), rule.phase_columns(columns)
+    group_bits = len(phase)
     groups = 1 << (lane_bits - group_bits)
     unit_bytes = max(rule.width_bytes, machine.bank_bytes)
     units = machine.banks * machine.bank_bytes // unit_bytes
-    chunks = [column // unit_bytes for column in columns[:group_bits]]
+    chunks = [column // unit_bytes for column in phase]
     spread = rank(chunk % units for chunk in chunks)
     distinct_bits = rank(chunks) if rule.broadcast else group_bits
     floor = 1 if rule.broadcast else -(-(1 << group_bits) // units)
@@ -327,7 +331,8 @@ def stride_wavefronts(
     """Wavefronts when lane l < `active` is at base + stride * l, and the others are inactive.
 
     The base matters only modulo one bank, and only to lanes narrower than a bank on a stride that is no
-    multiple of it; those are counted by the definition, on one warp.  Equal to the definition:
+    multiple of it; those are counted by the definition, on one warp, and so are phases of lanes that are not
+    consecutive.  Equal to the definition:
     tests/analysis/test_bank_forms.py.
 
     >>> stride_wavefronts(*warp_rule("ld.shared.b64", "shared", "sm_90"), 34 * 8, 32)
@@ -337,8 +342,9 @@ def stride_wavefronts(
     if active == 0:
         return Served(0, 0)
     unit_bytes = max(rule.width_bytes, machine.bank_bytes)
-    if stride_bytes % unit_bytes:
-        # Only lanes narrower than a bank get here: neighbours share some words and not others.
+    if stride_bytes % unit_bytes or rule.phase_basis:
+        # Lanes narrower than a bank, of which neighbours share some words and not others; and phases whose
+        # lanes are no progression.
         start = base_bytes % unit_bytes + max(0, -stride_bytes) * machine.lanes * unit_bytes
         lanes = [start + stride_bytes * lane if lane < active else None for lane in range(machine.lanes)]
         return Served(wavefronts(rule.name, lanes, machine), ideal_wavefronts(rule.name, lanes, machine))

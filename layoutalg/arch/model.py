@@ -13,11 +13,12 @@ or another instruction, which `source` names).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from layoutalg.errors import ShapeError
+from layoutalg.f2 import apply, intersection
 
 Space: TypeAlias = Literal["shared", "global"]
 Provenance: TypeAlias = Literal["measured", "documented", "assumed"]
@@ -28,15 +29,23 @@ class Instruction:
     """How one warp-wide memory instruction is served.
 
     `lanes` lanes supply addresses (0 .. lanes-1; the addresses of the others are ignored), each for
-    `width_bytes` bytes.  `group_lanes` consecutive lanes form a phase group, served together.  With
-    `broadcast`, equal words of a group are served once; without, every lane counts.  `merge_xor` lists lane
+    `width_bytes` bytes.  `group_lanes` lanes form a phase, and are served together: consecutive lanes, or,
+    with `phase_basis`, those that come after one another in `lane_order`.  With `broadcast`, equal words of a
+    phase are served once; without, every lane counts.  `merge_xor` lists lane
     distances: when for one of them EVERY active lane n has the address of lane n ^ distance (an inactive
-    partner agrees with anything), groups are twice as long.  `counter_bias` is what the hardware counter
+    partner agrees with anything), phases are twice as long.  `counter_bias` is what the hardware counter
     adds to each instruction.  `matrices` counts the 8 x 8 matrices (rows of 16 bytes) that ldmatrix and
-    stmatrix move.  Global instructions have one group: sectors are counted over all lanes.
+    stmatrix move.  Global instructions have one phase: sectors are counted over all lanes.
+
+    `phase_basis` are lane numbers whose sums over F2 are all lanes.  The sums of its first log2(group_lanes)
+    are the first phase, and a phase is that space moved by a sum of the others: a permutation of the bits of
+    a lane's number, or any other change of basis.  Raises ShapeError for numbers that are no such basis.
 
     >>> Instruction("ld.shared.b128", "shared", 16, lanes=32, group_lanes=8).ideal
     4
+    >>> read = Instruction("read", "shared", 16, 64, 8, phase_basis=(1, 2, 20, 4, 8, 32))
+    >>> [read.lane_order[n : n + 8] for n in (0, 8)]
+    [(0, 1, 2, 3, 20, 21, 22, 23), (4, 5, 6, 7, 16, 17, 18, 19)]
     """
 
     name: str
@@ -50,6 +59,46 @@ class Instruction:
     matrices: int = 0
     provenance: Provenance = "assumed"
     source: str = ""
+    phase_basis: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        full = self.lanes.bit_length() - 1
+        if self.phase_basis and (1 << full != self.lanes or sorted(self.lane_order) != [*range(self.lanes)]):
+            raise ShapeError(
+                f"phase_basis {self.phase_basis} of {self.name}: {full} lane numbers whose sums over F2 are "
+                f"its {self.lanes} lanes are needed"
+            )
+
+    @property
+    def lane_order(self) -> tuple[int, ...]:
+        """The lanes, those of a phase after one another."""
+        if not self.phase_basis:
+            return tuple(range(self.lanes))
+        return tuple(apply(self.phase_basis, n) for n in range(1 << len(self.phase_basis)))
+
+    def merges(self, columns: Sequence[int]) -> bool:
+        """Whether phases are twice as long where lanes 1, 2, 4, ... are `columns` from lane 0, sums over F2
+        of lanes are sums of columns, and lanes past them are inactive.
+
+        >>> load = Instruction("ld.shared.b128", "shared", 16, 32, 8, merge_xor=(1, 2))
+        >>> load.merges((0, 16, 32, 64, 128)), load.merges((16, 32, 64, 128, 256))
+        (True, False)
+        """
+        return any(x >> len(columns) or columns[x.bit_length() - 1] == 0 for x in self.merge_xor)
+
+    def phase_columns(self, columns: Sequence[int]) -> tuple[int, ...]:
+        """What spans the addresses of a phase, of the `columns` of lanes 1, 2, 4, ...: those of active lanes.
+
+        >>> read = Instruction("read", "shared", 16, 64, 8, phase_basis=(1, 2, 20, 4, 8, 32))
+        >>> read.phase_columns((1, 2, 4, 8, 16))
+        (1, 2, 20)
+        """
+        columns = columns[: self.lanes.bit_length() - 1]
+        bits = self.group_lanes.bit_length() - 1 + self.merges(columns)
+        if not self.phase_basis:
+            return tuple(columns[:bits])
+        active = intersection(self.phase_basis[:bits], [1 << bit for bit in range(len(columns))])
+        return tuple(apply(columns, lane) for lane in active)
 
     @property
     def stores(self) -> bool:

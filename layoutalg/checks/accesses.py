@@ -65,7 +65,7 @@ def _quantities(values: Values) -> Quantities:
 
 def _report(values: Values) -> Report:
     layout: AnyLayout = values["tile"]
-    access = Access.of(values["access"], layout, values["dtype"])
+    access = Access.of(values["access"], layout, values["dtype"], values["arch"])
     return analyze_access(layout, replace(access, base_bytes=values["base"]), values["arch"])
 
 

@@ -69,7 +69,7 @@ def _analyze(
 ) -> SharedReport | GlobalReport:
     from layoutalg.analysis import Access, analyze_access
 
-    chosen = Access.of(access, layout, element)
+    chosen = Access.of(access, layout, element, arch)
     report = analyze_access(layout, chosen, arch)
     trace.note("count", layout=layout, access=chosen, report=report, arch=arch)
     return report

@@ -124,7 +124,7 @@ class Engine:
 
     def access(self, spec: str) -> Access:
         """The access that `spec` says, OP[@row|col|TV], on the layout as given; raises as `Access.of`."""
-        return replace(Access.of(spec, self.layout, self.element), base_bytes=self.base_bytes)
+        return replace(Access.of(spec, self.layout, self.element, self.machine), base_bytes=self.base_bytes)
 
     def tile(self, swizzle: Bits | None, pad: int) -> AnyLayout:
         """The layout under a setting; raises ShapeError for bits that are not a swizzle, UnsupportedError."""
@@ -247,6 +247,7 @@ def _access_model(engine: Engine, spec: str) -> dict[str, Any]:
         "widthBytes": rule.width_bytes,
         "lanes": rule.lanes,
         "groupLanes": rule.group_lanes,
+        "laneOrder": list(rule.lane_order),
         "broadcast": rule.broadcast,
         "mergeXor": list(rule.merge_xor),
         "counterBias": rule.counter_bias,

@@ -143,10 +143,7 @@ def _each(rule: Instruction, machine: Arch, moved: Sequence[int], silent: int) -
 
 def _phase(lanes: Sequence[int], rule: Instruction) -> Columns:
     """What the lanes that are served together move along."""
-    bits = rule.group_lanes.bit_length() - 1
-    if any(x >> len(lanes) or lanes[x.bit_length() - 1] == 0 for x in rule.merge_xor):
-        bits += 1
-    return basis(lanes[:bits])
+    return basis(rule.phase_columns(lanes))
 
 
 def _index(

@@ -144,13 +144,8 @@ def _pattern(tile: BitTile, accesses: Sequence[Access], i: int, element: DType, 
             f"{tile.base}",
             required_bytes=rule.width_bytes,
         )
-    lanes = threads[: rule.lanes.bit_length() - 1]
-    group_bits = rule.group_lanes.bit_length() - 1
-    if any(x >> len(lanes) or lanes[x.bit_length() - 1] == 0 for x in rule.merge_xor):
-        group_bits += 1
-    lanes = lanes[:group_bits]
     inside = max(0, (8 * rule.width_bytes).bit_length() - 1 - tile.log_bank)
-    words = [tile.words(column) for column in lanes]
+    words = [tile.words(column) for column in rule.phase_columns(threads)]
     repeats = not rule.broadcast and rank(words) < len(words)
     within = _units(range(inside))
     reach = basis(within + [tile.words(column) for column in threads + vector + rest])

@@ -214,7 +214,7 @@ def _question(
         if isinstance(access, TmaAccess):
             copies.append(access)
         else:
-            lanes.append(Access.of(access, base, element))
+            lanes.append(Access.of(access, base, element, machine))
             check_access(lanes[-1], element, machine)
     if not lanes and not copies:
         raise ArgumentTypeError("accesses is empty; what the layout is for must be said")

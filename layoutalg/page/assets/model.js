@@ -115,9 +115,10 @@ class Model {
       (address, lane) => !active(lane) || !active(lane ^ x) || lanes[lane ^ x] === address);
     const span = access.mergeXor.some(alike) ? 2 * access.groupLanes : access.groupLanes;
     const out = [];
-    for (let start = 0; start < machine.lanes; start += span) {
+    for (let start = 0; start < access.lanes; start += span) {
       const group = [];
-      for (let lane = start; lane < start + span; lane++) if (active(lane)) group.push([lane, lanes[lane]]);
+      const together = access.laneOrder.slice(start, start + span).sort((a, b) => a - b);
+      for (const lane of together) if (active(lane)) group.push([lane, lanes[lane]]);
       if (group.length) out.push(group);
     }
     return out;

@@ -107,13 +107,12 @@ def phase_of(synthesis: Synthesis, access: Access) -> Phase:
     _, storage = affine_f2(storage_layout(synthesis.shape, synthesis.order))
     _, moves = affine_f2(access.tv)
     lane_bits = min(log2(size(access.tv[0])), log2(rule.lanes))
-    group = log2(rule.group_lanes)
-    if any(x >> lane_bits or moves[log2(x)] == 0 for x in rule.merge_xor):
-        group += 1
+    together = rule.phase_columns(moves[:lane_bits])
     words = tuple(word_of(synthesis, apply(storage, move)) for move in moves)
     vector_bits = max(0, log2(rule.width_bytes) - log2(machine.bank_bytes))
     reach = basis([*words, *(1 << j for j in range(vector_bits))])
-    return Phase(words[: min(group, lane_bits)], reach, vector_bits, rule.broadcast)
+    phase = tuple(word_of(synthesis, apply(storage, move)) for move in together)
+    return Phase(phase, reach, vector_bits, rule.broadcast)
 
 
 def linear_phases(synthesis: Synthesis) -> list[Phase] | None:

@@ -147,7 +147,7 @@ def _of_layout(
     named: Named = []
     moved: list[Access] = []
     for spec in access or loads:
-        chosen = dataclasses.replace(Access.of(spec, layout, element), base_bytes=base)
+        chosen = dataclasses.replace(Access.of(spec, layout, element, machine), base_bytes=base)
         report = analyze_access(layout, chosen, machine, method)
         named.append((spec, report))
         moved += [chosen] if isinstance(report, GlobalReport) else []
@@ -165,7 +165,9 @@ def _of_memory(
     """The same where memory is asked: of each access, and of several of one kind together."""
     layout, element = read_layout(text), element_type(dtype)
     specs = access or [f"ld.global.b{element.bits}@row", f"ld.global.b{element.bits}@col"]
-    chosen = [dataclasses.replace(Access.of(spec, layout, element), base_bytes=base) for spec in specs]
+    chosen = [
+        dataclasses.replace(Access.of(spec, layout, element, machine), base_bytes=base) for spec in specs
+    ]
     named: Named = [
         (spec, dram_of(layout, one, machine, method)) for spec, one in zip(specs, chosen, strict=True)
     ]

@@ -122,7 +122,7 @@ def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[Picture | Diagr
             place = None
             if any(wanted[name] is not None for name in ("warp", "register", "iteration")):
                 place = Place(wanted["warp"] or 0, wanted["register"] or 0, wanted["iteration"] or 0)
-            access = Access.of(wanted["access"], layout, element)
+            access = Access.of(wanted["access"], layout, element, wanted.arch)
             said: Literal["lane", "offset"] = "offset" if wanted["offsets"] else "lane"
             return layout_access_picture(layout, access, wanted.arch, place=place, says=said), named
         case "tile":
@@ -138,7 +138,9 @@ def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> tuple[Picture | Diagr
         case "graph":
             return graph_diagram(layout), named
         case "copy":
-            return plan_picture(layout, Access.of(wanted["copy"], layout, element), wanted.arch), named
+            return plan_picture(
+                layout, Access.of(wanted["copy"], layout, element, wanted.arch), wanted.arch
+            ), named
         case "walk":
             start, step = _walk(wanted["walk"])
             return walk_picture(layout, start, step, 8 if wanted["steps"] is None else wanted["steps"]), named

@@ -217,7 +217,7 @@ def _of_tile(asked: _Asked, extra_bytes: int, form: Form, arch: str) -> _View:
     from layoutalg.synthesis import choices_of, ranked_choices, refusal, synthesize, synthesize_tile
 
     if not asked.as_tile:
-        accesses = [Access.of(spec, asked.base, asked.element) for spec in asked.specs]
+        accesses = [Access.of(spec, asked.base, asked.element, arch) for spec in asked.specs]
         found = synthesize(
             asked.base.shape, accesses, element=asked.element, order=asked.order, max_extra_bytes=extra_bytes,
             form=form, arch=arch,
