@@ -94,7 +94,7 @@ def cases() -> Iterator[tuple[Arch, Layout, str]]:
                 yield machine, Layout((128, 64), (pitch, 1)), f"ds_read_b128@{mapping}"
 
 
-@pytest.mark.parametrize(("machine", "tile", "access"), cases(), ids=str)
+@pytest.mark.parametrize(("machine", "tile", "access"), list(cases()), ids=str)
 def test_text_is_resolved_on_the_machine_and_counted(machine: Arch, tile: Layout, access: str) -> None:
     report = analyze(tile, access, "f16", machine)
     counted = analyzer.analyze_access(tile, Access.of(access, tile, "f16", machine), machine, "enumerated")
