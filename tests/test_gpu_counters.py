@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -18,44 +16,19 @@ from tests.bench import bench_kernels
 from tests.bench.kernel_images import Pair
 from tests.frozen import kernel_adapter
 from tests.frozen.kernel_cases import label
-from tests.gpu import frozen_counters, permute_counters, row_counters
-from tests.gpu.counters import (
-    BY_INSTRUCTION,
-    COPIED,
-    LOST,
-    METRICS,
-    Row,
-    cases_of,
-    idle_most,
-    ints,
-    table,
-    words_of,
-)
-from tests.gpu.gemm_ladder import COPIES, LDS
-from tests.gpu.split_counters import compared
+from tests.gpu import kernel_counters
+from tests.gpu.counters import BY_INSTRUCTION, COPIED, COPIES, LDS, LOST, METRICS, Row, idle_most, table
+from tests.gpu.kernel_counters import KINDS, of_kernel
 from tests.stand_ins.cubin_gpu import CubinGpu
-
-SMALL: dict[str, tuple[Any, int, list[tuple[str, ...]]]] = {
-    "permutes": (permute_counters, 2, [("f32", "5,60,60,3", "0,3,1,2"), ("u8", "20,18,16,14", "3,2,1,0")]),
-    "reductions": (row_counters, 3, [("max", "f32", "300,520", "0"), ("sum", "f16", "67108864", "0")]),
-    "norms": (
-        row_counters, 2, [("softmax", "f16", "300,520", "0"), ("layer_norm", "bf16", "6,40,28,28", "0,2,3")]
-    ),
-}  # fmt: skip
-"""By the table: its module, launches, cases."""
 
 
 @pytest.mark.parametrize(
     ("predicted", "measured", "reason", "refuted"),
     [
-        (10, 10, "", False),
-        (10, 11, "", True),
-        (10, 11, LOST, False),
-        (10, 9, LOST, True),
-        (10, 9, COPIED, False),
-        (0, 1, "", True),
+        (10, 10, "", False), (10, 11, "", True), (10, 11, LOST, False), (10, 9, LOST, True),
+        (10, 9, COPIED, False), (0, 1, "", True),
     ],
-)
+)  # fmt: skip
 def test_only_a_reason_excuses_a_difference(
     predicted: int, measured: int, reason: str, refuted: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,41 +43,6 @@ def test_a_table_without_rows_does_not_hold(capsys: pytest.CaptureFixture[str]) 
     assert table("kernel", []) == 1 and "no numbers were compared" in capsys.readouterr().out
 
 
-def test_words_are_cases() -> None:
-    assert cases_of(["f32", "8,8", "1", "f16", "4", "0"], 3) == [("f32", "8,8", "1"), ("f16", "4", "0")]
-    assert ints("3,4") == (3, 4)
-    assert cases_of(words_of(SMALL["norms"][2]), 4) == SMALL["norms"][2]
-
-
-Counts = Callable[..., list[dict[str, float]]]
-
-
-def counted(add: int, seen: list[str]) -> Counts:
-    """Counters that say `add` more than nothing, for as many launches as are ever asked for."""
-
-    def count(kernel: str, metrics: Sequence[str], module: str, *args: str) -> list[dict[str, float]]:
-        seen.extend([module, *args])
-        return [dict.fromkeys(metrics, float(add)) for _ in range(len(args))]
-
-    return count
-
-
-@pytest.mark.deep(only=("permutes",))
-@pytest.mark.parametrize("name", SMALL)
-def test_a_table_has_a_row_of_every_access(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All cases are launched by one process; counters that say nothing refute every prediction of sectors."""
-    words, (module, launches, cases) = list[str](), SMALL[name]
-    count = counted(0, words)
-    room = module.gpu if hasattr(module, "gpu") else module
-    monkeypatch.setattr(room, "require_gpu", lambda: SimpleNamespace(arch="sm_90"))
-    monkeypatch.setattr(module, "count_launches", lambda *args: count(*args)[:launches])
-    rows = list(module.measure(cases))
-    assert words[1] == "launch" and words[-len(cases[-1]) :] == list(cases[-1])
-    assert {r.access for r in rows} >= {"ld.global", "st.global"}
-    assert all(r.refuted for r in rows if r.unit == "sectors" and r.reason != COPIED)
-    assert len({r.label for r in rows}) >= len(cases)
-
-
 def test_only_copies_that_no_lane_makes_may_add_wavefronts() -> None:
     """Numbers of a product of f64 in two parts on an H200; of 6144 past the end a third is of 16 bytes."""
     one = {
@@ -116,20 +54,15 @@ def test_only_copies_that_no_lane_makes_may_add_wavefronts() -> None:
     sectors = {METRICS["ld.global"][0]: 1048576.0, METRICS["st.global"][0]: 32768.0}
     for more, refuted in ((0, False), (32764, False), (most, False), (most + 1, True), (-1, True)):
         found = {**sectors, BY_INSTRUCTION: 2362368.0 + more, COPIES: made + 6144}
-        loads, stores, shared = compared("f64", one, found)
+        loads, stores, shared = of_kernel("f64", one, found)
         assert not loads.refuted and not stores.refuted and shared.refuted == refuted
     less = {**sectors, BY_INSTRUCTION: 2362368.0 - 131072, COPIES: made + 6144}
-    assert [r.refuted for r in compared("f64", one, less, fewer=131072)] == [False, False, False]
-    assert [r.refuted for r in compared("f64", one, less, fewer=131071)] == [False, False, True]
+    assert [r.refuted for r in of_kernel("f64", one, less, fewer=131072)] == [False, False, False]
+    assert [r.refuted for r in of_kernel("f64", one, less, fewer=131071)] == [False, False, True]
     words = {op: cost for op, cost in one.items() if not op.startswith("cp.async.16")}
     assert idle_most(words, 6144) == 0 == idle_most({}, 0)
-    assert "(+1.39%, 6144 copies no lane makes)" in str(
-        next(
-            r
-            for r in compared("f64", one, {**sectors, BY_INSTRUCTION: 2395132.0, COPIES: made + 6144})
-            if r.unit == "wavefronts"
-        )
-    )
+    idle = {**sectors, BY_INSTRUCTION: 2395132.0, COPIES: made + 6144}
+    assert "(+1.39%, 6144 copies no lane makes)" in str([*of_kernel("f64", one, idle)][-1])
 
 
 def test_words_that_the_compiler_loads_again_take_a_wavefront_each() -> None:
@@ -146,18 +79,27 @@ def test_words_that_the_compiler_loads_again_take_a_wavefront_each() -> None:
             METRICS["ld.global"][0]: 536870912.0, METRICS["st.global"][0]: 8388608.0, COPIES: 0.0,
             BY_INSTRUCTION: 2818572288.0 + wavefronts, LDS: 671088640.0 + loads,
         }  # fmt: skip
-        assert [row.refuted for row in compared("v5", one, found)] == [False, False, refuted]
+        assert [row.refuted for row in of_kernel("v5", one, found)] == [False, False, refuted]
 
 
 FROZEN: tuple[kernel_adapter.Case, ...] = (
     {"family": "transpose", "m": 40, "n": 24, "dtype": "f32", "lds": 28},
     {"family": "permute", "shape": [5, 12, 7], "axes": [2, 0, 1], "dtype": "f16", "src_offset": 3},
+    {"family": "permute", "shape": [5, 12, 7], "axes": [2, 0, 1], "dtype": "u8", "result": "f32"},
     {"family": "relayout", "src": "(8,64):(64,1)", "dst": "Sw<3,4,3> o 0 o (8,64):(64,1)", "dtype": "f16"},
     {"family": "max", "shape": [6, 520], "axes": [0], "dtype": "bf16", "result": "f32"},
     {"family": "layer_norm", "shape": [6, 520], "axes": [1], "dtype": "f32", "in_place": True, "bias": True},
     {"family": "gemm-simt", "m": 64, "n": 64, "k": 256, "dtype": "f32", "splits": 2},
     {"family": "gemm-sm80", "m": 61, "n": 64, "k": 100, "dtype": "f16", "reads_c": True},
 )
+
+
+def test_a_table_has_cases_of_its_own_that_the_library_takes() -> None:
+    for kind, cases in KINDS.items():
+        small = list(cases(True))
+        assert len({*map(label, small)}) == len(small) > 3, kind
+        for case in small[:: 1 if kind != "frozen" else 40]:
+            kernel_adapter.chosen(case)
 
 
 @pytest.mark.deep
@@ -182,15 +124,15 @@ def test_every_family_is_launched_and_counted(
 
     def count(kernel: str, metrics: Sequence[str], module: str, *args: str) -> list[dict[str, float]]:
         with gpu.installed():
-            frozen_counters.launch(Path(args[1]))
-        assert (module, args[0]) == ("tests.gpu.frozen_counters", "launch")
+            kernel_counters.launch(Path(args[1]))
+        assert (module, args[0]) == ("tests.gpu.kernel_counters", "launch")
         assert all(re.search(kernel, name) for name in gpu.launched)
         return [dict.fromkeys(metrics, 0.0) for _ in gpu.launched]
 
     monkeypatch.setattr(bench_kernels.Buffers, "__init__", seen)
-    monkeypatch.setattr(frozen_counters, "count_launches", count)
-    monkeypatch.setattr(frozen_counters, "in_processes", lambda work, items: list(map(work, items)))
-    rows = list(frozen_counters.measure(FROZEN))
+    monkeypatch.setattr(kernel_counters, "count_launches", count)
+    monkeypatch.setattr(kernel_counters, "in_processes", lambda work, items: list(map(work, items)))
+    rows = list(kernel_counters.measure(FROZEN))
     assert len(gpu.launched) == len(FROZEN) + 1
     for case in FROZEN:
         mine = [row for row in rows if row.label.startswith(label(case))]

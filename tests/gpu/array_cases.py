@@ -6,7 +6,7 @@ python -m tests.gpu.array_cases            print what is wrong
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -181,7 +181,7 @@ def wrong_refusals() -> Iterator[str]:
             yield f"an array {name} was not refused"
 
 
-def main() -> int:
+def main(args: Sequence[str] = ()) -> int:
     """See the module's text."""
     checks = (wrong_permutes, wrong_reductions, wrong_streams, wrong_threads, wrong_refusals)
     wrong = [w for find in checks for w in find()]

@@ -23,11 +23,10 @@ from layoutalg.kernels.gemm.problem import GemmProblem, scalar_words
 from layoutalg.kernels.ladder import predict_steps
 from layoutalg.kernels.ladder.gemm import ARCH, TARGET, effects
 from layoutalg.kernels.ladder.step import Step
-from tests.gpu.counters import BY_INSTRUCTION, count_launches, idle_most, verdict
+from tests.gpu.counters import ARRIVED, BY_INSTRUCTION, COPIES, LDS, count_launches, idle_most, verdict
 
 EXECUTED = "smsp__inst_executed.sum"
-LDS = "smsp__inst_executed_op_shared_ld.sum"
-COPIES, COPIES_ON = (f"smsp__inst_executed_op_ldgsts{on}.sum" for on in ("", "_pred_on_any"))
+COPIES_ON = "smsp__inst_executed_op_ldgsts_pred_on_any.sum"
 LOADS, LOADS_ON = (f"smsp__inst_executed_op_global_ld{on}.sum" for on in ("", "_pred_on_any"))
 FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 """Instructions of warps, and of threads for FFMA; `_on` counts those with a lane whose predicate holds.
@@ -39,9 +38,8 @@ each instruction give none.  So what can be told from the machine code is not as
 LOADED, COPIED = (f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "ldgsts_cache_access"))
 """Sectors that loads and asynchronous copies ask the L1 for."""
 
-ARRIVED = "l1tex__m_xbar2l1tex_read_sectors.sum"
 ARRIVED_COPIED = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_ldgsts_cache_access.sum"
-"""Sectors that come from the L2, and those of copies that asked the L1: copies of 16 bytes do not, and
+"""Sectors that come from the L2 of copies that asked the L1: copies of 16 bytes do not, and
 have no counter of their own."""
 
 BY_TMA: Mapping[str, str] = {

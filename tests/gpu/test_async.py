@@ -1,4 +1,4 @@
-"""The documented programs for Hopper, and rings of any length, launched and compared with NumPy.
+"""The documented programs for Hopper, rings of any length and the right programs of clusters, launched.
 
 python3 -m pytest tests/gpu/test_async.py
 """
@@ -16,6 +16,7 @@ from layoutalg.codegen.gpu import to_device, to_host
 from tests.codegen.language.test_hopper_show import SIZES, documented, given_for
 from tests.gpu.tools import needs_hopper
 from tests.tiles import one_block
+from tests.tiles.clusters import RIGHT
 
 pytestmark = needs_hopper
 
@@ -56,3 +57,12 @@ def test_copy_of_any_size(programs: dict[str, tuple[Any, str]], m: int, n: int) 
     src = np.random.default_rng(5).standard_normal((m, n)).astype("f2")
     args = {"m": m, "n": n, "src": src, "dst": np.full_like(src, np.nan)}
     assert np.array_equal(launched(programs["tma_copy"][0], args), src)
+
+
+@pytest.mark.parametrize("name", list(RIGHT))
+def test_a_right_program_is_right_on_the_gpu(name: str) -> None:
+    program = RIGHT[name]()
+    for _ in range(10):
+        out = {program.out: np.full(program.y.shape, np.nan, "f4")}
+        others = {key: x for key, x in program.given.items() if key != program.out}
+        assert np.array_equal(launched(program.kernel, others | out), program.y)

@@ -8,6 +8,7 @@ import pytest
 from layoutalg.kernels.gemm.problem import gemm_problem, matrices, scalar_words
 from tests.gpu.gemm_launch import CONFIGS, launch_all, load_all, result, small_ways, steps
 from tests.gpu.tools import STATUS, needs_gpu, sanitize
+from tests.gpu.turing import check
 from tests.kernels.gemm.cases import arguments, packed, unpacked
 
 pytestmark = needs_gpu
@@ -25,6 +26,10 @@ def test_small_integers_are_exact(name: str) -> None:
 
 def test_every_step_of_the_ladder_is_exact() -> None:
     launch_all(list(steps()))
+
+
+def test_the_ptx_of_sm_75_gives_the_definition() -> None:
+    assert check() >= 12
 
 
 @pytest.mark.parametrize("parts", [False, True])

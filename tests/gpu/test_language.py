@@ -1,4 +1,4 @@
-"""The documented kernels of the kernel language on a GPU, and families that no other module here runs."""
+"""The documented kernels of the kernel language on a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from layoutalg import codegen as cg
 from layoutalg.codegen.gpu import to_device, to_host
-from layoutalg.kernels import FAMILIES, verify
 from tests.gpu.tools import needs_gpu
 from tests.mutants.texts import finding, listed
 
@@ -100,10 +99,3 @@ def test_the_text_of_an_instruction_is_verified_by_a_launch(number: int) -> None
     text = mutant.source.replace("cg.verify(kernel, ", 'cg.verify(kernel, target="gpu", reference=')
     assert finding(text)[0] == "result"
     assert finding(text.replace(mutant.new, mutant.old)) == ("", "")
-
-
-@pytest.mark.parametrize("name", ["rms_norm", "relu", "gelu", "silu", "add"])
-def test_families_that_no_other_module_runs(name: str) -> None:
-    family = FAMILIES[name]
-    for asked in family.verified:
-        verify(family, family.problem(**asked), target="gpu", seed=SEED).require()

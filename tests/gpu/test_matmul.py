@@ -1,4 +1,4 @@
-"""Products of arrays on a GPU: random ones, under the sanitizer too, large ones beside PyTorch, streams."""
+"""Products of arrays on a GPU: large ones beside PyTorch, streams, refusals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import layoutalg
 from layoutalg.errors import ArgumentTypeError, UnsupportedError
-from tests.gpu.tools import needs_gpu, tool
+from tests.gpu.tools import needs_gpu
 
 pytestmark = needs_gpu
 
@@ -22,20 +22,6 @@ def close(found: Any, exact: Any, size: Any, k: int, eps: float, roundoff: float
     least = torch.finfo(found.dtype).smallest_normal * torch.finfo(found.dtype).eps
     bound = k * eps * size + 2 * roundoff * exact.abs() + least
     return bool(((found.double() - exact).abs() <= bound).all())
-
-
-@pytest.mark.parametrize(
-    "words", [("--cases", "300"), ("--cases", "40", "--most", "700"), ("--memcheck", "40")]
-)
-def test_random_products_are_their_definition(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tests.gpu.products import main
-
-    if "--memcheck" in words:
-        tool("compute-sanitizer")
-    monkeypatch.setenv("LAYOUTALG_CACHE", "off")  # the script sets a folder of its own: undone afterwards
-    assert main(["--seed", "7", *words]) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
