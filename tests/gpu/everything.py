@@ -101,7 +101,6 @@ STEPS = (
     Step("rows-whole", "tests.gpu.whole_rows", ["correct", "1", "48"], 100, alone=False),
     Step("losses", "tests.gpu.cross_entropies", ["right", "60"], 100, alone=False),
     Step("norms", "tests.gpu.norm_cases", ["600"], 200, alone=False),
-    Step("arrays", "tests.gpu.array_cases", [], 200, alone=False),
     Step("relayouts", "tests.gpu.relayouts", ["200"], 100, alone=False),
     Step("views", "tests.gpu.views", ["--cases=1000"], 300, alone=False),
     Step("views-memcheck", "tests.gpu.views", ["--memcheck=200", "--library=cupy"], 300, alone=False),

@@ -1,12 +1,15 @@
-"""Calls that repeat another, on a GPU: graphs, streams, threads, devices; addresses that come and go."""
+"""Calls on arrays of a GPU: repeated ones, graphs, streams, threads, devices, and what is refused."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from layoutalg import ops
+from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
 from tests.gpu.tools import needs_gpu
 
 pytestmark = needs_gpu
@@ -95,10 +98,35 @@ def test_every_device_has_its_own_launches() -> None:
         assert torch.cuda.current_device() == 0
 
 
-def test_gradients_are_refused_after_a_call_without() -> None:
+def test_a_long_sum_is_exact_in_a_wider_result() -> None:
     import torch
 
-    from layoutalg.errors import UnsupportedError
+    ones, total = torch.ones(1 << 25, device="cuda", dtype=torch.float16), torch.empty((), device="cuda")
+    ops.reduce(ones, "sum", out=total)
+    assert float(total) == 1 << 25 and torch.isinf(ops.reduce(ones, "sum"))
+
+
+@pytest.mark.parametrize(
+    ("error", "call"),
+    [
+        (ArgumentTypeError, lambda x, cupy, torch: ops.transpose(x, out=x)),
+        (ArgumentTypeError, lambda x, cupy, torch: ops.transpose(x, out=cupy.zeros((64, 64), "f4"))),
+        (ArgumentTypeError, lambda x, cupy, torch: ops.transpose(x, out=torch.zeros((64, 64)))),
+        (UnsupportedError, lambda x, cupy, torch: ops.transpose(x.clone().requires_grad_())),
+        (UnsupportedError, lambda x, cupy, torch: ops.transpose(x.to_sparse())),
+        (ResourceError, lambda x, cupy, torch: ops.transpose(x[:1, :1].expand(1 << 20, 1 << 20))),
+        (ResourceError, lambda x, cupy, torch: ops.transpose(
+            cupy.broadcast_to(cupy.zeros(1), (1 << 20, 1 << 20)))),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_moved_is_refused(error: type[Exception], call: Callable[..., Any]) -> None:
+    cupy, torch = (pytest.importorskip(name) for name in ("cupy", "torch"))
+    with pytest.raises(error):
+        call(torch.zeros((64, 64), device="cuda"), cupy, torch)
+
+
+def test_gradients_are_refused_after_a_call_without() -> None:
+    import torch
 
     x = torch.randn((64, 256), device="cuda")
     ops.softmax(x), ops.softmax(x)
