@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from layoutalg.arch import find_board
-from layoutalg.codegen.gpu import device_array, in_processes, load_prepared, prepare, random_normal
+from layoutalg.codegen.gpu import compile_sequence, in_processes, load_sequence, prepare
 from layoutalg.kernels import Family, find_family
 from layoutalg.kernels.gemm.family import STEPS_SIZE
-from layoutalg.kernels.gemm.problem import GemmProblem, scalar_words
+from layoutalg.kernels.gemm.problem import GemmProblem
 from layoutalg.kernels.ladder import predict_steps
 from layoutalg.kernels.ladder.gemm import ARCH, TARGET, effects
 from layoutalg.kernels.ladder.step import Step
@@ -105,16 +105,10 @@ def stall_metric(name: str) -> str:
 
 def launch_all(family: Family, p: GemmProblem, configs: Iterable[Any]) -> None:
     """Launch every configuration once, on normal random numbers."""
-    given: dict[str, Any] = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldd")}
-    given |= scalar_words(p, "alpha", 1.0)
-    word = f"uint{8 * p.operand.nbytes}"
-    elems = {"a": p.a_elems, "b": p.b_elems}
-    given |= {x: random_normal(n, 1, p.operand.name).view(word) for x, n in elems.items()}
-    given["d"] = device_array((p.m, p.n), f"uint{8 * p.result.nbytes}")
+    arrays = family.bench.arrays(p, 0)
     for config in configs:
-        one = family.launches(p, config, ARCH)
-        loaded, known = load_prepared(prepare(one.kernels[0], TARGET)), given | dict(one.scalars)
-        loaded(**{q.name: known[q.name] for q in loaded.kernel.params})
+        compiled = compile_sequence(family.launches(p, config, ARCH), TARGET)
+        load_sequence(compiled.ready(family.numbers(p, config))).on_arrays(arrays)()
 
 
 def compile_step(what: tuple[str, int, str]) -> str:
