@@ -7,17 +7,17 @@ from importlib import import_module
 import pytest
 
 from tests.draws.views import FOLDS
+from tests.gpu.random_kernels import KINDS, wrong
 from tests.gpu.tools import counters, needs_gpu, sanitize, tool
 
 pytestmark = needs_gpu
 
 
 @pytest.mark.parametrize(
-    ("module", "count"),
-    [("norm_cases", 600), ("permute_cases", 2000), ("reduce_cases", 600), ("relayouts", 200)],
+    ("kind", "count"), [("norms", 600), ("permutes", 2000), ("reductions", 600), ("relayouts", 200)]
 )
-def test_random_kernels_are_their_definition(module: str, count: int) -> None:
-    assert list(import_module(f"tests.gpu.{module}").wrong_cases(range(count))) == []
+def test_random_kernels_are_their_definition(kind: str, count: int) -> None:
+    assert list(wrong(KINDS[kind], range(count))) == []
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,11 @@ def test_random_calls_are_their_definition(words: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("kind", ["memcheck", "racecheck", "synccheck"])
-@pytest.mark.parametrize("module", ["kernel_counters", "norm_cases", "permute_cases", "reduce_cases"])
-def test_the_sanitizer_is_silent(module: str, kind: str) -> None:
-    assert "launches correct" in sanitize(kind, f"tests.gpu.{module}", "plain")
+@pytest.mark.parametrize(
+    "words", ["kernel_counters", *(f"random_kernels {kind}" for kind in ("norms", "permutes", "reductions"))]
+)
+def test_the_sanitizer_is_silent(words: str, kind: str) -> None:
+    assert "launches correct" in sanitize(kind, *f"tests.gpu.{words} plain".split())
 
 
 @pytest.mark.parametrize(
