@@ -9,25 +9,9 @@ import pytest
 from layoutalg.kernels import find_family
 from layoutalg.kernels.ladder.gemm import predict_steps
 from layoutalg.kernels.ladder.step import Step
-from tests.gpu.gemm_ladder import (
-    ARRIVED,
-    ARRIVED_COPIED,
-    COPIED,
-    COPIES,
-    COPIES_ON,
-    LDS,
-    LOADED,
-    LOADS,
-    LOADS_ON,
-    MOST_WARPS,
-    WARPS,
-    count_of,
-    counters_table,
-    effects_table,
-    held_table,
-    judge,
-    resolution_warps,
-)
+from tests.gpu import gemm_ladder as ladder
+from tests.gpu.counters import ARRIVED, COPIES, LDS
+from tests.gpu.gemm_ladder import COPIES_ON, LOADED, LOADS, LOADS_ON, MOST_WARPS, WARPS, held_table, judge
 
 
 @cache
@@ -40,7 +24,7 @@ def wide() -> Step:
 @pytest.mark.deep
 def test_loads_that_no_lane_makes_are_taken_off() -> None:
     step = wide()
-    assert count_of(step, "lds", {LDS: 12589056 + 792576}) == 12589056 == step.counts["lds"]
+    assert ladder.count_of(step, "lds", {LDS: 12589056 + 792576}) == 12589056 == step.counts["lds"]
     lds = step.counts["lds"]
 
     def verdict(fewer: float) -> str:
@@ -55,12 +39,10 @@ def test_loads_that_no_lane_makes_are_taken_off() -> None:
 @pytest.mark.parametrize(
     ("counted", "verdict"),
     [
-        (1572864, "equal"),
-        (1573248, "+0.02%: 384 of 12288 that no lane makes are counted"),
-        (1572863, "refuted: -0.00%"),
-        (1572864 + 12289, "refuted: +0.78%"),
+        (1572864, "equal"), (1573248, "+0.02%: 384 of 12288 that no lane makes are counted"),
+        (1572863, "refuted: -0.00%"), (1572864 + 12289, "refuted: +0.78%"),
     ],
-)
+)  # fmt: skip
 def test_copies_past_the_end_may_be_counted_and_no_others(counted: int, verdict: str) -> None:
     """Of 12288 copies that no lane makes the counter of predicates took 384 for made."""
     found = {LOADS: 0.0, LOADS_ON: 0.0, COPIES: 1572864.0 + 12288, COPIES_ON: float(counted)}
@@ -72,23 +54,23 @@ def test_what_was_not_seen_at_all_refutes_an_effect(capsys: pytest.CaptureFixtur
     v4, v8 = predict_steps(find_family("gemm-simt"), 512, ("v4", "v8"))
     none = {LOADS: 0.0, LOADS_ON: 0.0, COPIES: 0.0, COPIES_ON: 0.0}
     loads = v8.counts["global loads"]
-    assert counters_table([v4, v8], [none, none | {LOADS_ON: loads, LOADS: loads}])[0] == 1
-    assert effects_table([v4, v8], [none, none | {LOADS_ON: loads}])[0] == 1
+    assert ladder.counters_table([v4, v8], [none, none | {LOADS_ON: loads, LOADS: loads}])[0] == 1
+    assert ladder.effects_table([v4, v8], [none, none | {LOADS_ON: loads}])[0] == 1
     assert "| global loads | x 0.062 | x inf | refuted |" in capsys.readouterr().out
 
 
 def test_warps_are_those_that_the_driver_allows(capsys: pytest.CaptureFixture[str]) -> None:
     step = wide()
     warps, sectors = step.occupancy.warps_per_sm, step.counts["sectors loaded"]
-    found = {MOST_WARPS: float(warps), WARPS: warps - 0.5, LOADED: 0.0, COPIED: 0.0}
-    found |= {ARRIVED: float(sectors), ARRIVED_COPIED: 0.0}
+    found = {MOST_WARPS: float(warps), WARPS: warps - 0.5, LOADED: 0.0, ladder.COPIED: 0.0}
+    found |= {ARRIVED: float(sectors), ladder.ARRIVED_COPIED: 0.0}
     assert held_table([step], [found])[0] == 0
     assert capsys.readouterr().out.endswith(f"| {step.intensity:.1f} | {step.intensity:.1f} |\n")
-    assert held_table([step], [{**found, MOST_WARPS: warps + 1.0}])[0] == 1
-    assert held_table([step], [{**found, WARPS: warps + 0.5}])[0] == 1
-    least = resolution_warps(step)
+    least = ladder.resolution_warps(step)
     assert least == step.occupancy.threads / 32 / 132
-    assert held_table([step], [{**found, WARPS: warps + 0.9 * least}])[0] == 0
-    assert held_table([step], [{**found, WARPS: warps + 1.01 * least}])[0] == 1
-    assert held_table([step], [{**found, WARPS: float("nan")}])[0] == 1
+    for refuted, other in (
+        (1, {MOST_WARPS: warps + 1.0}), (1, {WARPS: warps + 0.5}), (0, {WARPS: warps + 0.9 * least}),
+        (1, {WARPS: warps + 1.01 * least}), (1, {WARPS: float("nan")}),
+    ):  # fmt: skip
+        assert held_table([step], [found | other])[0] == refuted
     assert held_table([step], [{}])[0] == 1

@@ -51,7 +51,7 @@ def test_the_sanitizer_is_silent(words: str, kind: str) -> None:
     [
         "kernel_counters matrices", "kernel_counters permutes small", "kernel_counters reductions small",
         "kernel_counters norms small", "gemm_ladder gemm-sm80 4096", "gemm_ladder gemm-simt 2048",
-        "gemm_ladder gemm-sm90 4096", "gemm_counters", "gemm_sm90_counters", "probe",
+        "gemm_ladder gemm-sm90 4096", "gemm_ladder chosen", "gemm_sm90_counters", "probe",
         "dram_probe counters OUT",
     ],
 )  # fmt: skip
