@@ -19,11 +19,10 @@ from typing import Any, TypeAlias
 from layoutalg.arch import find_board
 from layoutalg.codegen.gpu import compile_sequence, in_processes, load_sequence, prepare
 from layoutalg.kernels import Family, find_family
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.family import STEPS_SIZE
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.ladder import predict_steps
-from layoutalg.kernels.ladder.gemm import ARCH, TARGET, effects, predict_step
-from layoutalg.kernels.ladder.step import Step
+from layoutalg.kernels.ladder import ARCH, Step, effects, predict_steps
+from layoutalg.kernels.ladder.gemm import TARGET, predict_step
 from tests.gpu.counters import ARRIVED, BY_INSTRUCTION, COPIES, LDS, count_launches, idle_most, verdict
 
 EXECUTED = "smsp__inst_executed.sum"

@@ -21,8 +21,7 @@ import sys
 from statistics import median
 from typing import Any
 
-from layoutalg.codegen.gpu import in_processes
-from layoutalg.codegen.gpu.monitor import Monitor, watching
+from layoutalg.codegen.gpu import Monitor, in_processes, watching
 from tests.gpu.everyday_products import BLAS, Case, compiled_here, runs_of
 from tests.gpu.timing import CALL_CYCLES, Run, Turns, study
 

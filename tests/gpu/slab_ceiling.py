@@ -28,9 +28,8 @@ from typing import Any
 
 from layoutalg import Layout
 from layoutalg import codegen as cg
-from layoutalg.codegen import gpu
+from layoutalg.codegen import STG_WHOLE, gpu
 from layoutalg.codegen.expr import Expr
-from layoutalg.codegen.instr import STG_WHOLE
 from layoutalg.errors import ResourceError
 from tests.gpu.timing import Turns, one_stream, study
 
