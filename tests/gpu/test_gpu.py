@@ -76,12 +76,21 @@ def test_the_compiled_text_is_the_printed_text() -> None:
 PRODUCTS = {"gemm-sm75": ("f16",), "gemm-sm80": ("f16", "bf16", "tf32", "s8"), "gemm-simt": ("f32", "f64")}
 
 
-@pytest.mark.parametrize("extents", [(128, 128, 128), (67, 131, 45), (1009, 1013, 1019)], ids=str)
+EXTENTS = (
+    (128, 128, 128), (67, 131, 45), (1009, 1013, 1019), (1, 2053, 64), (2048, 1, 999), (640, 1280, 2304)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("extents", EXTENTS, ids=str)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_are_within_their_bound(name: str, extents: tuple[int, int, int]) -> None:
+    """As they are chosen, and in parts of k where the family offers them."""
     family = FAMILIES[name]
     for dtype in PRODUCTS[name]:
-        verify(family, family.problem(*extents, dtype, reads_c=True, bias=True), target="gpu").require()
+        p = family.problem(*extents, dtype, reads_c=True, bias=True)
+        configs = list(family.configs(p, STATUS.arch))
+        for config in dict.fromkeys((configs[0], next((c for c in configs if c.splits > 1), configs[0]))):
+            verify(family, p, config, target="gpu").require()
 
 
 @pytest.mark.parametrize("name", ["rms_norm", "relu", "gelu", "silu", "add"])

@@ -113,13 +113,17 @@ def test_a_long_sum_is_exact_in_a_wider_result() -> None:
         (ArgumentTypeError, lambda x, cupy, torch: ops.transpose(x, out=cupy.zeros((64, 64), "f4"))),
         (ArgumentTypeError, lambda x, cupy, torch: ops.transpose(x, out=torch.zeros((64, 64)))),
         (UnsupportedError, lambda x, cupy, torch: ops.transpose(x.clone().requires_grad_())),
+        (ArgumentTypeError, lambda x, cupy, torch: ops.matmul(x, x.cpu())),
+        (ArgumentTypeError, lambda x, cupy, torch: ops.matmul(x, cupy.zeros((64, 64), "f4"))),
+        (ArgumentTypeError, lambda x, cupy, torch: ops.matmul(x, x, simulate=True)),
+        (UnsupportedError, lambda x, cupy, torch: ops.matmul(x, x.clone().requires_grad_())),
         (UnsupportedError, lambda x, cupy, torch: ops.transpose(x.to_sparse())),
         (ResourceError, lambda x, cupy, torch: ops.transpose(x[:1, :1].expand(1 << 20, 1 << 20))),
         (ResourceError, lambda x, cupy, torch: ops.transpose(
             cupy.broadcast_to(cupy.zeros(1), (1 << 20, 1 << 20)))),
     ],
 )  # fmt: skip
-def test_what_cannot_be_moved_is_refused(error: type[Exception], call: Callable[..., Any]) -> None:
+def test_what_cannot_be_computed_is_refused(error: type[Exception], call: Callable[..., Any]) -> None:
     cupy, torch = (pytest.importorskip(name) for name in ("cupy", "torch"))
     with pytest.raises(error):
         call(torch.zeros((64, 64), device="cuda"), cupy, torch)
