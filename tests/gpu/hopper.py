@@ -287,22 +287,24 @@ def ask_matrix(atom: CopyAtom, rows: int, registers: NDArray[Any], memory: NDArr
     return r.get(), m.get()
 
 
-_FLOAT_CODES = {"e4m3": {0: 0, 1: 0x38, 2: 0x40}, "e5m2": {0: 0, 1: 0x3C, 2: 0x40}}
+_MANTISSA_BITS = {"e4m3": 3, "e5m2": 2}
 
 
 def codes_of(values: NDArray[Any], element: DType) -> NDArray[Any]:
-    """Integers from -2 to 3 as the bits of an element type, one uint64 each."""
+    """Small integers as the bits of an element type, one uint64 each."""
     whole = values.astype(np.int64)
-    if element.name in _FLOAT_CODES:
-        table = _FLOAT_CODES[element.name]
-        coded = [table[abs(x)] | (0x80 if x < 0 else 0) for x in whole.ravel().tolist()]
-        return np.array(coded, np.uint64).reshape(whole.shape)
+    if bits := _MANTISSA_BITS.get(element.name):
+        codes = np.arange(1 << bits, 127)  # of what is not subnormal
+        exact = (1 + codes % (1 << bits) / (1 << bits)) * 2.0 ** (codes // (1 << bits) - (1 << 6 - bits) + 1)
+        places = np.searchsorted(exact, abs(whole))
+        coded = np.where(whole == 0, 0, codes[places] | np.where(whole < 0, 0x80, 0))
+        return coded.astype(np.uint64)
     if element.name in ("f16", "f64"):
         floats = whole.astype(element.numpy_name)
         return floats.view(f"uint{element.bits}").astype(np.uint64)
     if element.name in ("f32", "tf32", "bf16"):
-        bits = whole.astype(np.float32).view(np.uint32).astype(np.uint64)
-        return bits >> np.uint64(16) if element.name == "bf16" else bits
+        words = whole.astype(np.float32).view(np.uint32).astype(np.uint64)
+        return words >> np.uint64(16) if element.name == "bf16" else words
     return (whole & ((1 << element.bits) - 1)).astype(np.uint64)
 
 

@@ -42,20 +42,10 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 def encoded(element: str, values: NDArray[Any]) -> NDArray[Any]:
-    """Small non-negative integers as the bytes of an element type."""
-    typed: NDArray[Any]
-    if element == "e4m3":
-        table = {0: 0}
-        for code in range(8, 127):
-            value = (1 + code % 8 / 8) * 2.0 ** (code // 8 - 7)
-            table.update({int(value): code} if value == int(value) else {})
-        typed = np.array([table[i] for i in range(16)], np.uint8)[values.astype(int)]
-        return typed
-    if element == "bf16":
-        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
-    kinds = {"f16": np.float16, "tf32": np.float32, "s8": np.int8}
-    typed = values.astype(kinds[element])
-    return typed.view(np.uint8)
+    """Small integers as the bytes of an element type."""
+    codes = hopper.codes_of(values, dtype(element))
+    typed: NDArray[Any] = codes.astype(f"u{dtype(element).nbytes}").view(np.uint8)
+    return typed
 
 
 def addresses_read(
