@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from functools import partial
 from itertools import product
-from statistics import median
 from typing import Any
 
 from layoutalg.arch import find_board
@@ -33,7 +32,7 @@ def measured(turns: Turns, p: GemmProblem) -> dict[str, Any]:
     configs, on_gpu = find_family("gemv").configs(p), Product(p)
     compiled = load_all([(p, c) for c in configs])
     runs = [on_gpu.cublas, *(on_gpu.run(one, c) for one, c in zip(compiled, configs, strict=True))]
-    us = [median(turns.us(run) for _ in range(ROUNDS)) for run in runs]
+    us = list(turns.medians(dict(enumerate(runs))).values())
     best = min(range(len(configs)), key=lambda i: us[1 + i])
     return {
         "problem": str(p), "cublas_us": us[0], "chosen_us": us[1], "chosen": way(configs[0]),
