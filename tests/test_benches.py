@@ -29,8 +29,7 @@ WAYS = (
     "bench_random index-code --cases 20",
     "bench_random index-code --cases 20 --wild",
     "bench_random notation --cases 10",
-    "bench_programs --runs 1 --only tiled_copy",
-    "bench_traffic --only 'tiled_copy m=4096 n=4096'",
+    "bench_programs --only 'tiled_copy m=4096 n=4096'",
 )
 """Runs as small as they may be; those that start processes of their own are left to whoever runs them."""
 
@@ -75,7 +74,7 @@ def test_a_bench_runs_and_finds_nothing(way: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "way",
     [
-        "bench_random text --only zzz", "bench_mutants --case zzz", "bench_mutants --kinds zzz",
+        "bench_random text --only zzz", "bench_mutants --only zzz", "bench_mutants --kinds zzz",
         "bench_programs --only zzz",
     ],
 )  # fmt: skip
