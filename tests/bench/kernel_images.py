@@ -5,9 +5,9 @@
         pair.equal                                                  the same machine code, launched alike
 
 The idea.  A GPU machine has no history and no time to compile.  So each tree is asked here, in a process with
-that tree first on its path, through an adapter: the tree's own tests/frozen/kernel_adapter.py, or
-release_adapter.py for what is older than that.  What comes back is data: cases.json, and each different CUBIN
-once, by its SHA-256.  A tree that cannot compute a case says why.
+that tree first on its path, through an adapter: the tree's own tests/frozen/kernel_adapter.py, or of what is
+older than that the one that the history has for release 0.1.0.  What comes back is data: cases.json, and each
+different CUBIN once, by its SHA-256.  A tree that cannot compute a case says why.
 
     python tests/bench/kernel_images.py TREE ADAPTER FOLDER      one of the two processes; cases come on stdin
 """
