@@ -172,7 +172,7 @@ def test_what_there_was_no_time_for_fails(asked: Asked) -> None:
 @pytest.mark.deep
 def test_both_steps_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This tree as the older one too: what is stored is private, each CUBIN once, and equal on both sides."""
-    adapter = kernel_images.ROOT / "tests" / "kernel_adapter.py"
+    adapter = kernel_images.ROOT / "tests" / "frozen" / "kernel_adapter.py"
     monkeypatch.setattr(kernel_images, "adapter_at", lambda revision, folder: adapter)
     cases = [("turned", TRANSPOSE), ("sum", SUM), ("none", {**TRANSPOSE, "m": 0}), ("again", TRANSPOSE)]
     folder = tmp_path / "kernels"

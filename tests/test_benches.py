@@ -16,22 +16,20 @@ BENCHES = {path.stem: path for path in sorted((Path(__file__).parent / "bench").
 TAKES_OPTIONS = [name for name, path in BENCHES.items() if "options(" in path.read_text()]
 
 WAYS = (
-    "bench_views --cases 2",
-    "bench_views --cases 2 --numpy",
-    "bench_permutes --cases 2",
-    "bench_permutes --cases 2 --draw matrices --best --arch sm_75",
-    "bench_synthesis --cases 2",
-    "bench_text --cases 1 --only guards",
-    "bench_readers --engine random --cases 2",
-    "bench_readers --engine hypothesis --cases 2",
-    "bench_readers --engine options --cases 2",
-    "bench_commands --cases 1",
-    "bench_index_text --cases 20 --compiled 0",
-    "bench_notation --cases 10",
-    "bench_index_code --cases 20",
-    "bench_index_code --cases 20 --wild",
-    "bench_programs --runs 1 --only tiled_copy",
-    "bench_traffic --only 'tiled_copy m=4096 n=4096'",
+    "bench_random views --cases 2",
+    "bench_random views --cases 2 --numpy",
+    "bench_random permutes --cases 2",
+    "bench_random permutes --cases 2 --draw matrices --best --arch sm_75",
+    "bench_random synthesis --cases 2",
+    "bench_random text --cases 1 --only guards",
+    "bench_random readers --cases 2",
+    "bench_random options --cases 2",
+    "bench_random commands --cases 1",
+    "bench_random index-text --cases 20 --compiled 0",
+    "bench_random index-code --cases 20",
+    "bench_random index-code --cases 20 --wild",
+    "bench_random notation --cases 10",
+    "bench_programs --only 'tiled_copy m=4096 n=4096'",
 )
 """Runs as small as they may be; those that start processes of their own are left to whoever runs them."""
 
@@ -64,7 +62,7 @@ def test_the_command_lines_that_a_bench_states_are_taken(name: str, monkeypatch:
             started(monkeypatch, name, shlex.split(re.sub(r"[][]", "", line)))
 
 
-@pytest.mark.deep(only=("bench_notation --cases 10",))
+@pytest.mark.deep(only=("bench_random notation --cases 10",))
 @pytest.mark.parametrize("way", WAYS)
 def test_a_bench_runs_and_finds_nothing(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, *words = shlex.split(way)
@@ -76,12 +74,10 @@ def test_a_bench_runs_and_finds_nothing(way: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "way",
     [
-        "bench_text --only zzz",
-        "bench_mutants --case zzz",
-        "bench_mutants --kinds zzz",
+        "bench_random text --only zzz", "bench_mutants --only zzz", "bench_mutants --kinds zzz",
         "bench_programs --only zzz",
     ],
-)
+)  # fmt: skip
 def test_a_bench_of_nothing_is_refused(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It printed that nothing was wrong."""
     name, *words = shlex.split(way)

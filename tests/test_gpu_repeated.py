@@ -1,4 +1,4 @@
-"""Calls that repeat another, without a GPU: what they launch, what they cost, and what they must not miss."""
+"""Calls on GPU arrays, without a GPU: what they launch where, what a repeated one costs and must not miss."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 from layoutalg import ops
 from layoutalg.codegen.gpu import compile_sequence, runtime
 from layoutalg.errors import (
+    AlignmentError,
     ArgumentTypeError,
     LayoutAlgError,
     ResourceError,
@@ -26,10 +27,10 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels import FAMILIES, plan_cache
-from layoutalg.kernels.calls import entropy_api, repeated
-from layoutalg.kernels.gemm import GemmProblem
+from layoutalg.kernels.calls import api, entropy_api, reduce_api, repeated
+from layoutalg.kernels.gemm import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, room
-from layoutalg.layout import Layout
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from tests.draws.sequences import launches_of
 from tests.stand_ins.cuda_driver import STREAM, Array, Driver, standing_in
 from tests.sweeps import each
@@ -38,22 +39,35 @@ MOST_CALLS = 12
 """Python calls of a call that repeats another, of one kernel or two."""
 
 COMPILED: dict[str, Any] = {}
+READY = plan_cache.ready_sequence
 
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     """A driver in CuPy's place; nothing is kept from another test, but compiled code."""
-    given = plan_cache.ready_sequence
 
-    def planned(family: str, p: Any, arch: str, folder: Path | None, scalars: Any, gpu: str) -> Any:
+    def made(family: str, p: Any, arch: str, folder: Path | None, scalars: Any, gpu: str) -> Any:
         if isinstance(p, GemmProblem):
-            return given(family, p, arch, None, scalars)
+            return READY(family, p, arch, None, scalars)
         if str(p) not in COMPILED:
             COMPILED[str(p)] = compile_sequence(launches_of(p, arch), arch).ready()
         return COMPILED[str(p)]
 
-    monkeypatch.setattr(plan_cache, "ready_sequence", planned)
+    monkeypatch.setattr(plan_cache, "ready_sequence", made)
     yield from standing_in(monkeypatch)
+
+
+@pytest.fixture
+def planned(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Problems that are planned."""
+    seen, ready = list[str](), plan_cache.ready_sequence
+
+    def counted(family: str, p: Any, *more: Any) -> Any:
+        seen.append(str(p))
+        return ready(family, p, *more)
+
+    monkeypatch.setattr(plan_cache, "ready_sequence", counted)
+    return seen
 
 
 def tensors(monkeypatch: pytest.MonkeyPatch) -> type:
@@ -105,6 +119,21 @@ def tensors(monkeypatch: pytest.MonkeyPatch) -> type:
     return Tensor
 
 
+def calls_of(call: Callable[[], Any]) -> tuple[Any, list[str]]:
+    """The result of a call, and the functions of the library that are called meanwhile."""
+    counted: list[str] = []
+
+    def seen(frame: Any, event: str, arg: object) -> None:
+        if event == "call" and "layoutalg" in frame.f_globals.get("__name__", ""):
+            counted.append(frame.f_code.co_name)
+
+    sys.setprofile(seen)
+    try:
+        return call(), counted
+    finally:
+        sys.setprofile(None)
+
+
 def addresses(driver: Driver) -> list[list[int]]:
     return [values for _, _, values in driver.launched]
 
@@ -139,17 +168,7 @@ def test_a_repeated_call_is_a_few_python_calls_and_the_same_launch(name: str, dr
     driver.arguments = repeat(arguments)
     call()
     first = driver.launched[-1]
-    counted: list[str] = []
-
-    def seen(frame: Any, event: str, arg: object) -> None:
-        if event == "call" and "layoutalg" in frame.f_globals.get("__name__", ""):
-            counted.append(frame.f_code.co_name)
-
-    sys.setprofile(seen)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
+    _, counted = calls_of(call)
     assert 1 <= len(counted) <= MOST_CALLS and "view" not in counted, counted
     last = driver.launched[-1]
     assert len(driver.launched) == 2 * kernels and len(driver.loaded) == kernels
@@ -193,35 +212,40 @@ def test_a_chain_of_two_kernels_builds_nothing_anew(driver: Driver, monkeypatch:
     ops.softmax(LONG, out=LONG)
     monkeypatch.setattr(runtime, "Packed", None)
     monkeypatch.setattr(runtime, "attribute_launcher", None)
-    counted = []
-    sys.setprofile(lambda frame, event, arg: counted.append(frame) if event == "call" else None)
-    try:
-        ops.softmax(LONG, out=LONG)
-    finally:
-        sys.setprofile(None)
-    ours = [f.f_code.co_name for f in counted if "layoutalg" in f.f_globals.get("__name__", "")]
+    _, ours = calls_of(lambda: ops.softmax(LONG, out=LONG))
     assert len(ours) <= MOST_CALLS, ours
     assert driver.together == [1, 3] and len(driver.launched) == 4
-    both = zip(addresses(driver), [first, second] * 2, strict=True)
-    scratch = [values[names.index("scratch")] for values, names in both]
-    assert scratch == [1 << 20, 1 << 20, 2 << 20, 2 << 20]
+    for n, values in enumerate(addresses(driver)):
+        where = {"src": 1 << 40, "dst": 1 << 40, "scratch": (1 + n // 2) << 20}
+        assert values == [where[name] for name in (first, second)[n % 2]]
 
 
-def test_what_arrays_show_decides(driver: Driver) -> None:
+def test_what_arrays_show_decides(driver: Driver, planned: list[str]) -> None:
     """Another shape, type, stride, start or device is another entry, and launches what it should."""
-    out = Array(0x90000, (40, 6))
-    ops.permute(Array(0x4000, (6, 40)), (1, 0), out)
-    ops.permute(Array(0x8000, (6, 40)), (1, 0), out)
-    assert len(driver.loaded) == 1
-    ops.permute(Array(0x8004, (6, 40)), (1, 0), out)
-    ops.permute(Array(0x8004, (6, 40)), (1, 0), out)
-    assert len(driver.loaded) == 2 and addresses(driver)[-1] == [0x8000, 0x90000]
-    turned = Array(0x8000, (6, 40))
+    for x, made in ((0x4000, 1), (0x8000, 2), (0x4000, 3)):
+        y = ops.permute(Array(x, (6, 40)), (1, 0))
+        assert type(y) is Array and y.shape == (40, 6) and y.dtype == "f4"
+        assert addresses(driver)[-1] == [x, made << 20]
+    assert len(planned) == len(driver.loaded) == 1 and driver.taken_up == [0]
+    out, turned = Array(0x90000, (40, 6)), Array(0x8000, (6, 40))
+    for start, unit in ((0x4004, 0x4000), (0x8004, 0x8000), (0x4008, 0x4000), (0x4000, 0x4000)):
+        assert ops.permute(Array(start, (6, 40)), (1, 0), out) is out
+        assert addresses(driver)[-1] == [unit, 0x90000]
+    assert len(planned) == 3 and "at 1 -> 0" in planned[1]
     turned.strides = (4, 24)
     ops.permute(turned, (1, 0), out)
     ops.permute(Array(0x8000, (6, 40), "f8"), (1, 0), Array(0x90000, (40, 6), "f8"))
     ops.permute(Array(0x8000, (6, 40), device=1), (1, 0), Array(0x90000, (40, 6), device=1))
-    assert len(driver.loaded) == 5
+    assert len(driver.loaded) == 6
+
+
+def test_types_of_one_width_share_a_kernel_and_a_transpose_is_a_permute(
+    driver: Driver, planned: list[str]
+) -> None:
+    for dtype in ("f4", "i4", "u4"):
+        assert ops.permute(Array(0x4000, (6, 5, 40), dtype), (2, 1, 0)).dtype == dtype
+    assert ops.transpose(Array(0x4000, (6, 5, 40))).shape == (40, 5, 6)
+    assert len(driver.launched) == 4 and len(planned) == 1
 
 
 def test_a_call_runs_on_the_device_of_its_array_each_time(driver: Driver) -> None:
@@ -229,6 +253,8 @@ def test_a_call_runs_on_the_device_of_its_array_each_time(driver: Driver) -> Non
         y = ops.softmax(Array(0x4000, (6, 40), device=device))
         assert y.data.device_id == device
     assert driver.devices == [0, 1, 0, 1, 1, 0] and driver.current == 0 and len(driver.loaded) == 2
+    with pytest.raises(ArgumentTypeError, match="out is an array of cupy on GPU 1"):
+        ops.permute(X, (1, 0), Array(0x9000, (96, 64), device=1))
 
 
 def test_overlap_and_place_are_seen_at_every_call(driver: Driver) -> None:
@@ -406,20 +432,9 @@ def test_a_prepared_call_is_its_launches(driver: Driver) -> None:
         ops.prepare("matmul", M, D, b=N),
     ]
     assert not driver.launched
-    counted: list[str] = []
-
-    def seen(frame: Any, event: str, arg: object) -> None:
-        if event == "call" and "layoutalg" in frame.f_globals.get("__name__", ""):
-            counted.append(frame.f_code.co_name)
-
     for call, out in zip(made, (OUT, COLUMN, TURNED, B, D), strict=True):
         assert call() is out
-        counted.clear()
-        sys.setprofile(seen)
-        try:
-            got = call()
-        finally:
-            sys.setprofile(None)
+        got, counted = calls_of(call)
         assert got is out and len(counted) <= 7, counted
     assert [values for _, _, values in driver.launched[:4:2]] == [
         [X.data.ptr, OUT.data.ptr], [X.data.ptr, COLUMN.data.ptr],
@@ -469,3 +484,98 @@ def test_a_call_that_cannot_be_prepared_is_refused(
 ) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+def test_a_relayout_is_one_launch(driver: Driver, planned: list[str]) -> None:
+    rows, columns = Layout((6, 40), (40, 1)), Layout((6, 40))
+    for address in (0x4000, 0x8000):
+        assert ops.relayout(Array(address, (240,)), rows, columns, Array(0x9000, (240,))).shape == (240,)
+    assert addresses(driver) == [[0x4000, 0x9000], [0x8000, 0x9000]] and len(planned) == 1
+    ops.relayout(Array(0x4004, (240,)), rows, columns, Array(0x9000, (240,)))
+    assert addresses(driver)[2] == [0x4000, 0x9000] and "at 1 -> 0" in planned[1]
+    swizzled = ComposedLayout(Swizzle(1, 0, 2), 0, rows)
+    for address, layout, multiple in ((0x4004, swizzled, 16), (0x4002, rows, 4)):
+        with pytest.raises(AlignmentError, match=f"relayout takes it at multiples of {multiple} bytes"):
+            ops.relayout(Array(address, (240,)), layout, columns, Array(0x9000, (240,)))
+
+
+@pytest.mark.parametrize("eps", [1e-5, 1, 1.0])
+def test_another_eps_is_another_kernel(driver: Driver, planned: list[str], eps: float) -> None:
+    driver.arguments = repeat(3)
+    x, weight = Array(0x4000, (6, 40)), Array(0x8000, (40,))
+    ops.layer_norm(x, -1, weight, eps=0.5)
+    ops.layer_norm(x, 1, weight, eps=eps)
+    ops.layer_norm(x, (1,), weight, eps=eps)
+    assert len(planned) == 2
+    assert addresses(driver)[2] == [0x4000, 3 << 20, 0x8000]
+    for wrong in (True, "1", [1]):
+        with pytest.raises(ArgumentTypeError, match="a number is needed"):
+            ops.layer_norm(x, -1, weight, eps=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_product_is_loaded_once_for_all_factors(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, turned: bool
+) -> None:
+    """Every parameter has its value, at its place; a result in columns is the product of b and a."""
+    monkeypatch.setenv("LAYOUTALG_CACHE", str(tmp_path))
+    a, b, c, d = (n << 16 for n in (1, 2, 3, 4))
+    x, y, out = Array(a, (3, 64, 40)), Array(b, (40, 24)), Array(d, (3, 64, 24))
+    old = Array(c, (64, 24))
+    wanted = {
+        "m": 64, "n": 24, "k": 40, "lda": 40, "ldb": 24, "ldc": 24, "ldd": 24, "batch0": 3, "a": a, "b": b,
+        "c": c, "d": d, "stride_a0": 2560, "stride_b0": 0, "stride_c0": 0, "stride_d0": 1536,
+    }  # fmt: skip
+    if turned:
+        out.strides, old = (6144, 4, 256), out
+        wanted |= {"m": 24, "n": 64, "lda": 24, "ldb": 40, "ldc": 64, "ldd": 64, "a": b, "b": a, "c": d}
+        wanted |= {"stride_a0": 0, "stride_b0": 2560, "stride_c0": 1536}
+    modes = [BatchMode(3, *(wanted[f"stride_{name}0"] for name in "abcd"))]
+    p = gemm_problem(
+        wanted["m"], wanted["n"], 40, "f32", a_major="mn" if turned else "k", b_major="k" if turned else "mn",
+        reads_c=True, batch=modes,
+    )  # fmt: skip
+    family = FAMILIES["gemm-simt"]
+    assert family.called is not None
+    (kernel,) = family.called(p, family.choose(p, "sm_90a"), "sm_90a").kernels
+    names = [q.name for q in kernel.params]
+    driver.arguments = repeat(len(names))
+    for alpha, word in ((2, 0x40000000), (0.5, 0x3F000000)):
+        assert ops.matmul(x, y, out, alpha=alpha, beta=1, c=old) is out
+        factors = {"alpha": word, "beta": 0x3F800000}
+        assert dict(zip(names, addresses(driver)[-1], strict=True)) == wanted | factors
+    assert len(driver.loaded) == 1
+
+
+def test_elements_that_start_between_elements_are_refused_by_their_address(driver: Driver) -> None:
+    with pytest.raises(AlignmentError, match=r"x starts at 0x4002 with strides \(160, 4\) in bytes"):
+        ops.reduce(Array(0x4002, (6, 40)), "sum", 1)
+
+
+def test_the_cache_on_disk_is_asked_by_the_problem(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LAYOUTALG_CACHE", str(tmp_path))
+    monkeypatch.setattr(plan_cache, "ready_sequence", READY)
+    for _ in range(2):
+        ops.softmax(Array(0x4000, (6, 40)))
+        ops.transpose(Array(0x4000, (6, 40)))
+        repeated.forget()
+        plan_cache.sequence_on_gpu.cache_clear()
+        reduce_api._loaded.cache_clear()
+        api.permute_on_gpu.cache_clear()
+        monkeypatch.setattr(plan_cache, "compile_sequence", None)  # nothing is planned any more
+    assert driver.loaded[:2] == driver.loaded[2:]
+    p = norm_problem("softmax", (6, 40), 1, "f32")
+    key = plan_cache.plan_key("softmax", p, "sm_90a")
+    assert key is not None and (tmp_path / key).exists()
+
+
+def test_tensors_are_ordered_by_pytorchs_stream(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, torch = tensors(monkeypatch)(0x4000, (6, 40)), sys.modules["torch"]
+    ops.permute(x, (1, 0))
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", {0: 12}.__getitem__)
+    ops.softmax(x)
+    ops.permute(Array(0x4000, (6, 40)), (1, 0))
+    assert [stream for _, stream, _ in driver.launched] == [11, 12, STREAM]
+    assert addresses(driver)[:2] == [[0x4000, 0x90000]] * 2

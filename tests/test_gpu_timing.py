@@ -85,14 +85,12 @@ def test_what_is_slow_is_timed_once(gpu: Gpu) -> None:
     assert Turns(3, flush=gpu).medians(contenders(gpu)) == pytest.approx(TAKES)
 
 
-def test_a_file_has_a_line_per_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_has_a_line_per_row_that_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(timing, "require_gpu", lambda: SimpleNamespace(name="a GPU"))
-    timing.write(tmp_path / "one", [{"m": 1}, {"m": 2}], "fitted", seed=3)
-    text = (tmp_path / "one").read_text()
-    assert json.loads(text) | {"date": ""} == {
-        "device": "a GPU",
-        "date": "",
-        "seed": 3,
-        "fitted": [{"m": 1}, {"m": 2}],
-    }
-    assert text.count("\n") == 4
+    found = timing.study(tmp_path / "a", (1, 2, 3), lambda m: {"m": m / 8} if m != 2 else None, seed=3)
+    text = (tmp_path / "a").read_text()
+    rows = [{"m": 0.125}, {"m": 0.375}]
+    assert json.loads(text) | {"date": ""} == {"device": "a GPU", "date": "", "seed": 3, "rows": rows}
+    assert found == rows and text.count("\n") == 4 and capsys.readouterr().out == "m=0.125\nm=0.375\n"

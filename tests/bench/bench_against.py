@@ -39,13 +39,18 @@ SECONDS = 20.0
 """What one call may take."""
 
 ROOMS = (
-    *("analysis", "legality", "model", "symbolic", "registers", "synthesis", "draw", "arch", "f2", "layout"),
-    *("notation", "notation.index_text", "index_text", "f2.matrix", "codegen.gpu.cuda"),
+    *("", ".analysis", ".legality", ".model", ".symbolic", ".registers", ".synthesis", ".draw", ".arch"),
+    *(
+        ".f2",
+        ".layout",
+        ".notation",
+        ".notation.index_text",
+        ".index_text",
+        ".f2.matrix",
+        ".codegen.gpu.cuda",
+    ),
 )
-"""Where names are looked for that the root has not, in turn."""
-
-SWAPPED = ("compose", "invert_and_compose")
-"""Methods of a LinearLayout whose operands the functions of older trees took in the other order."""
+"""Where names are looked for, in turn."""
 
 
 # --- one of the two processes ----------------------------------------------------------------------------
@@ -69,17 +74,12 @@ class Names(dict[str, Any]):
         self["array"] = import_module("numpy").array
         sympy = import_module("sympy")
         f2 = import_module("layoutalg.f2")
-        self |= {
-            f"f2_{name}": getattr(f2, name)
-            for name in (
-                *("rank", "kernel", "basis", "solve", "contains", "intersection", "complement"),
-                *("multiply", "apply"),
-            )
-        }
+        bits = "rank kernel basis solve contains intersection complement multiply apply"
+        self |= {f"f2_{name}": getattr(f2, name) for name in bits.split()}
         self |= {name: sympy.Symbol(name, integer=True, positive=True) for name in ("n", "m", "ld")}
 
     def __missing__(self, name: str) -> Any:
-        for room in ("", *(f".{room}" for room in ROOMS)):
+        for room in ROOMS:
             try:
                 found = getattr(import_module(f"layoutalg{room}"), name)
             except (AttributeError, ModuleNotFoundError):
@@ -95,15 +95,8 @@ def call(function: Any, *operands: Any) -> Any:
 
 
 def linear(name: str, first: Any, *rest: Any) -> Any:
-    """A method of LinearLayout, by the functions of layoutalg.linear where it has none."""
-    if hasattr(type(first), "compose"):
-        operands = (*reversed(rest), first) if name in SWAPPED else (first, *rest)
-        method = "__mul__" if name == "product" else name
-        return getattr(type(operands[0]), method)(*operands)
-    for module in ("linear", "linear_parts"):
-        if function := getattr(import_module(f"layoutalg.{module}"), name, None):
-            return function(first, *rest)
-    raise KeyError(name)
+    """A method of LinearLayout."""
+    return getattr(type(first), "__mul__" if name == "product" else name)(first, *rest)
 
 
 def command(*words: str) -> tuple[Any, ...]:
@@ -143,21 +136,11 @@ def shown(value: Any) -> Any:
     name = type(value).__name__
     if name == "LinearLayout":
         return [name, value.in_bits, value.out_bits, repr(value.columns)]
-    if name == "PlaceMap":  # what is a LinearLayout now
-        lanes, warps = {"lane": value.lanes}, {"warp": value.warps}
-        ins, outs = ({"register": bits} | lanes | warps for bits in (value.registers, value.from_registers))
-        return ["LinearLayout", ins, outs, repr(tuple(value.columns))]
-    if name == "Periodic":
-        return [name, repr(value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            "": name,
-            **{f.name: shown(getattr(value, f.name)) for f in dataclasses.fields(value) if f.repr},
-        }
+        fields = {f.name: shown(getattr(value, f.name)) for f in dataclasses.fields(value) if f.repr}
+        return {"": name, **fields}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return [name, *map(shown, value)]
-    if name == "Swizzles":  # none of them was written as one that moves nothing
-        return list(map(shown, value)) or ["Swizzle(0, 0, 0)"]
     if type(value) in {tuple, list}:
         return list(map(shown, value))
     if isinstance(value, Mapping):
@@ -224,16 +207,6 @@ def answers(tree: Path, words: list[str]) -> Iterator[tuple[str, str, Any]]:
             process.kill()
 
 
-def plainly(value: Any) -> str:
-    """An answer as text, a chain of swizzles written as the tuple that it was."""
-    text = value if isinstance(value, str) else json.dumps(value)
-    text = re.sub(r"Swizzles\(((?:Swizzle\([^()]*\)(?:, )?)*)\)", r"(\1)", text)
-    text = re.sub(
-        r"Swizzle\(0, \d+, 0\)", "Swizzle(0, 0, 0)", text
-    )  # the base of a swizzle that moves nothing
-    return re.sub(r"\((Swizzle\([^()]*\)),?\)", r"\1", text)
-
-
 def same_layouts(then: Any, now: Any) -> bool:
     """Whether two answers are swizzled layouts of one shape that are the same function."""
     if not all(isinstance(text, str) and text.startswith("ComposedLayout(") for text in (then, now)):
@@ -263,7 +236,7 @@ def verdict(pair: Pair) -> str:
         then, now = common(then, now)
         if then == now:
             return "equal"
-        if plainly(then) == plainly(now) or (how_now == "answer" and same_layouts(then, now)):
+        if how_now == "answer" and same_layouts(then, now):
             return "spelled"
         return "different" if how_now == "answer" else "sentence"
     new = how_then in {"UndecidedError", "ArgumentTypeError", "no name"} and how_now == "answer"

@@ -21,13 +21,13 @@ kernels use most), and one of rank 8.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
-import math
 import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,34 +77,24 @@ Job = tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
 
 def jobs(name: str) -> dict[str, dict[str, Job]]:
     """Operation -> library -> (function, arguments of each call)."""
-    from tests.judges.peers import OPERATIONS, to_peer
+    from tests.judges.peers import OPERATIONS, PEERS, present, to_peer
 
-    layouts = operands(name)
-    sides = {who: layouts if who == "layoutalg" else [to_peer(who, a) for a in layouts] for who in _here()}
+    ours = operands(name)
+    crd = (1,) * la.rank(ours[0])
     out: dict[str, dict[str, Job]] = {"construct": {}, "call": {}}
-    crd = (1,) * la.rank(layouts[0])
-    for who, mine in sides.items():
-        out["construct"][who] = (type(mine[0]), [(a.shape, a.stride) for a in mine])
-        out["call"][who] = (lambda a: a(*crd), [(a,) for a in mine])
-    for op in OPERATIONS:
-        out[op.name] = {}
-        for who, mine in sides.items():
-            function = op.ours if who == "layoutalg" else op.theirs(who)
+    for who in ("layoutalg", *filter(present, PEERS)):
+        own = who == "layoutalg"
+        mine: list[Any] = ours if own else [to_peer(who, a) for a in ours]
+        out["construct"][who] = type(mine[0]), [(a.shape, a.stride) for a in mine]
+        out["call"][who] = lambda a: a(*crd), [(a,) for a in mine]
+        for op in OPERATIONS:
+            function = op.ours if own else op.theirs(who)
             if function is not None:
-                b = second(op.name)
-                more = (b if who == "layoutalg" else to_peer(who, b),) if op.arity == 2 else ()
-                out[op.name][who] = (function, [(a, *more) for a in mine])
-    out[ONE_MODE] = {
-        who: (function, [(a, TILER if who == "layoutalg" else to_peer(who, TILER)) for a, _ in calls])
-        for who, (function, calls) in out["composition"].items()
-    }
+                tilers = {op.name: second(op.name)} | ({ONE_MODE: TILER} if op.name == "composition" else {})
+                for label, b in tilers.items():
+                    more = (b if own else to_peer(who, b),) if op.arity == 2 else ()
+                    out.setdefault(label, {})[who] = function, [(a, *more) for a in mine]
     return out
-
-
-def _here() -> list[str]:
-    from tests.judges.peers import PEERS, present
-
-    return ["layoutalg", *filter(present, PEERS)]
 
 
 def microseconds(job: Job) -> float:
@@ -142,7 +132,7 @@ def compare() -> None:
         if not found:
             print(f"{peer} is not installed; `make peers` installs it")
             continue
-        mean = _mean([ratio for ratio, _ in found])
+        mean = statistics.geometric_mean([ratio for ratio, _ in found])
         print(
             f"{peer}: {mean:.2f} times our time (geometric mean of {len(found)} rows, construction aside); "
             f"the least ratio is {min(found)[0]:.2f} ({min(found)[1]})"
@@ -155,16 +145,11 @@ def summary(times: dict[str, dict[str, list[float]]]) -> None:
     from tests.judges.peers import PEERS
 
     for operation, sides in times.items():
-        cells = [f"{_mean(sides['layoutalg']):.1f}"]
+        cells = [f"{statistics.geometric_mean(sides['layoutalg']):.1f}"]
         for peer in PEERS:
             found = [b / a for a, b in zip(sides["layoutalg"], sides.get(peer, []), strict=False)]
-            cells.append(f"{_mean(found):.2f} ({min(found):.2f})" if found else "-")
+            cells.append(f"{statistics.geometric_mean(found):.2f} ({min(found):.2f})" if found else "-")
         print(f"| `{operation}` | {' | '.join(cells)} |")
-
-
-def _mean(values: Sequence[float]) -> float:
-    """The geometric mean."""
-    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def sized(bits: int) -> dict[str, Any]:
@@ -187,13 +172,8 @@ def decide() -> None:
     """The decision procedures, by size."""
     sizes = (10, 20, 30, 40)
     print(f"\n{'question':18}{'layout':20}" + "".join(f"{f'2^{bits}':>12}" for bits in sizes))
-    questions: dict[str, Callable[[Any], object]] = {
-        name: getattr(la, name)
-        for name in (
-            *("is_injective", "is_surjective", "is_bijective", "is_contiguous"),
-            *("cosize", "image_size", "footprint", "aliasing"),
-        )
-    }
+    names = "is_injective is_surjective is_bijective is_contiguous cosize image_size footprint aliasing"
+    questions: dict[str, Callable[[Any], object]] = {name: getattr(la, name) for name in names.split()}
     questions["same_function"] = lambda a: la.same_function(a, a)
     questions["overlap"] = lambda a: la.overlap(a, a)
     for question, ask in questions.items():
@@ -233,8 +213,10 @@ BINARY = (
 )
 PER_CASE = 20
 
+Calls = Sequence[tuple[Any, ...]]
 
-def over(function: Callable[..., object], calls: Sequence[tuple[Any, ...]]) -> Callable[[], object]:
+
+def over(function: Callable[..., object], calls: Calls) -> Callable[[], object]:
     """Work that makes each of the calls once."""
 
     def work() -> None:
@@ -246,63 +228,64 @@ def over(function: Callable[..., object], calls: Sequence[tuple[Any, ...]]) -> C
 
 def cases() -> dict[str, Callable[[], object]]:
     """What is timed beside an older tree: PER_CASE calls each."""
+    every = itertools.chain(_of_layouts(), _of_shapes_and_texts(), _decisions())
+    return {name: over(function, calls) for name, function, calls in every}
+
+
+def _of_layouts() -> Iterator[tuple[str, Callable[..., object], Calls]]:
+    """Operations on layouts and their calls."""
     import numpy
 
-    out: dict[str, Callable[[], object]] = {}
+    lanes = numpy.arange(32)
     for name in LAYOUTS:
         mine = operands(name)[:PER_CASE]
         swizzled = [ComposedLayout(Swizzle(3, 3, 3), 0, a) for a in mine]
-        out[f"construct, {name}"] = over(Layout, [(a.shape, a.stride) for a in mine])
-        for op in UNARY:
-            out[f"{op}, {name}"] = over(getattr(la, op), [(a,) for a in mine])
-        for op in BINARY:
-            b = second(op)
-            out[f"{op}, {name}"] = over(getattr(la, op), [(a, b) for a in mine])
-        for op in ("coalesce", "composition", "logical_divide", "image_size", "is_injective"):
-            more = (second(op),) if op in BINARY else ()
-            out[f"{op}, swizzled {name}"] = over(getattr(la, op), [(a, *more) for a in swizzled])
-        crd = (1,) * la.rank(mine[0])
-        lanes = numpy.arange(32)
-        for kind, layouts in (("", mine), ("swizzled ", swizzled)):
-            what = f"{kind}{name}"
-            out[f"call on an int, {what}"] = over(lambda a: a(137), [(a,) for a in layouts])
-            out[f"call on a tuple, {what}"] = over(lambda a, c=crd: a(*c), [(a,) for a in layouts])
+        yield f"construct, {name}", Layout, [(a.shape, a.stride) for a in mine]
+        few = ("coalesce", "composition", "logical_divide", "image_size", "is_injective")
+        for kind, layouts, ops in (("", mine, (*UNARY, *BINARY)), ("swizzled ", swizzled, few)):
+            for op in ops:
+                more = (second(op),) if op in BINARY else ()
+                yield f"{op}, {kind}{name}", getattr(la, op), [(a, *more) for a in layouts]
+            crd = (1,) * la.rank(mine[0])
             for label, value in (
-                ("32 int64", lanes),
-                ("32 int32", lanes.astype("int32")),
-                ("4096 int64", numpy.arange(4096) % 512),
-                ("a numpy.int64", lanes[7]),
-            ):
-                out[f"call on {label}, {what}"] = over(lambda a, v=value: a(v), [(a,) for a in layouts])
-            pairs = (lanes, *crd[1:])
-            out[f"call on a tuple with an array, {what}"] = over(
-                lambda a, c=pairs: a(*c), [(a,) for a in layouts]
-            )
+                ("an int", (137,)), ("a tuple", crd), ("32 int64", (lanes,)), ("a numpy.int64", (lanes[7],)),
+                ("32 int32", (lanes.astype("int32"),)), ("4096 int64", (numpy.arange(4096) % 512,)),
+                ("a tuple with an array", (lanes, *crd[1:])),
+            ):  # fmt: skip
+                yield f"call on {label}, {kind}{name}", lambda a, v=value: a(*v), [(a,) for a in layouts]
+
+
+def _of_shapes_and_texts() -> Iterator[tuple[str, Callable[..., object], Calls]]:
+    """Coordinates and shapes, swizzles, parsing and printing."""
+    import numpy
+
     shapes: tuple[tuple[Any, Any], ...] = (((4, 8), (3, 5)), (((2, 4), (8, 16)), ((1, 3), (5, 9))), (64, 37))
     for shape, crd in shapes:
-        out[f"crd2idx of {crd}"] = over(la.crd2idx, [(crd, shape)] * PER_CASE)
-        out[f"idx2crd in {shape}"] = over(la.idx2crd, [(19, shape)] * PER_CASE)
-        out[f"product of {shape}"] = over(la.product, [(shape,)] * PER_CASE)
-        out[f"flatten of {shape}"] = over(la.flatten, [(shape,)] * PER_CASE)
-        out[f"compatible with {shape}"] = over(la.compatible, [(la.product(shape), shape)] * PER_CASE)
+        yield f"crd2idx of {crd}", la.crd2idx, [(crd, shape)] * PER_CASE
+        yield f"idx2crd in {shape}", la.idx2crd, [(19, shape)] * PER_CASE
+        yield f"product of {shape}", la.product, [(shape,)] * PER_CASE
+        yield f"flatten of {shape}", la.flatten, [(shape,)] * PER_CASE
+        yield f"compatible with {shape}", la.compatible, [(la.product(shape), shape)] * PER_CASE
     for swizzle in (Swizzle(3, 3, 3), Swizzle(2, 4, -3)):
-        out[f"{swizzle} of an int"] = over(swizzle, [(137,)] * PER_CASE)
-        out[f"{swizzle} of 32 int64"] = over(swizzle, [(numpy.arange(32),)] * PER_CASE)
-        out[f"{swizzle} of a numpy.int64"] = over(swizzle, [(numpy.int64(9),)] * PER_CASE)
-    texts = ("(64,32):(32,1)", "Sw<3,3,3> o 0 o (64,64):(64,1)", "((4,16),(2,16)):((1,8),(4,128))")
-    for text in texts:
-        out[f"parse {text}"] = over(parse, [(text,)] * PER_CASE)
-        out[f"str of {text}"] = over(str, [(parse(text),)] * PER_CASE)
-    decisions = ("is_injective", "is_surjective", "is_bijective", "cosize", "image_size", "footprint")
-    for bits, question in itertools.product((10, 40), decisions):
+        for label, value in (
+            ("an int", 137),
+            ("32 int64", numpy.arange(32)),
+            ("a numpy.int64", numpy.int64(9)),
+        ):
+            yield f"{swizzle} of {label}", swizzle, [(value,)] * PER_CASE
+    for text in ("(64,32):(32,1)", "Sw<3,3,3> o 0 o (64,64):(64,1)", "((4,16),(2,16)):((1,8),(4,128))"):
+        yield f"parse {text}", parse, [(text,)] * PER_CASE
+        yield f"str of {text}", str, [(parse(text),)] * PER_CASE
+
+
+def _decisions() -> Iterator[tuple[str, Callable[..., object], Calls]]:
+    """Questions that are decided of small and large layouts."""
+    questions = ("is_injective", "is_surjective", "is_bijective", "cosize", "image_size", "footprint")
+    for bits, question in itertools.product((10, 40), questions):
         for name, layout in sized(bits).items():
-            ask = getattr(la, question)
-            try:
-                ask(layout)
-            except UndecidedError:
-                continue
-            out[f"{question}, {name}, 2^{bits}"] = over(ask, [(layout,)])
-    return out
+            with contextlib.suppress(UndecidedError):
+                getattr(la, question)(layout)
+                yield f"{question}, {name}, 2^{bits}", getattr(la, question), [(layout,)]
 
 
 def main() -> None:

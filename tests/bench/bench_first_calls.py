@@ -34,10 +34,8 @@ import numpy as np
 
 from layoutalg.codegen.gpu import compile_cubin, compile_sequence, cubin_cache, preparation, to_cuda
 from layoutalg.errors import LayoutAlgError
-from layoutalg.kernels import plan_cache
+from layoutalg.kernels import FAMILIES, Family, plan_cache
 from layoutalg.kernels.calls.product_api import prepare_matmul
-from layoutalg.kernels.family import Family
-from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, reduce_problem
 
 sys.path.insert(0, str(Path(__file__).parents[2]))

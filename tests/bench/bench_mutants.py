@@ -1,14 +1,18 @@
-"""Mutation sweep: every statement of the printed programs mistaken once, and what verification makes of it.
+"""Mutation sweeps: every statement of programs mistaken once, and what verification makes of it.
 
-    python tests/bench/bench_mutants.py                          all cases, every instruction dropped once
-    python tests/bench/bench_mutants.py --case softmax           some cases
-    python tests/bench/bench_mutants.py --kinds operand,place    other mistakes, see tests.mutants
-    python tests/bench/bench_mutants.py --seed 3 --sample 20     at random, 20 of each case
+    python tests/bench/bench_mutants.py                            all cases, every instruction dropped once
+    python tests/bench/bench_mutants.py --only softmax             some cases
+    python tests/bench/bench_mutants.py --kinds operand,place      other mistakes, see tests.mutants
+    python tests/bench/bench_mutants.py --seed 3 --sample 20       at random, 20 of each case
+    python tests/bench/bench_mutants.py language --only gemm       the same of the documented kernels
+    python tests/bench/bench_mutants.py texts                      the list of tests/data/program_mutants.txt
 
 Prints for every case how many mutants were refused by `check`, were a hazard to the simulator, gave a wrong
 result, or accesses that were not predicted; then the survivors, with the reason where tests.mutants.reasons
-has one.  Exits with 1 if one survives without a reason, or if a program that is right fails.  Every dropped
-instruction that survives has one; of other mistakes survivors are listed for whoever wants to look at them.
+or tests.mutants.language has one.  Exits with 1 if one survives without a reason, or if a program that is
+right fails.  Every dropped instruction that survives has one; of other mistakes survivors are listed for
+whoever wants to look at them.  The list has mutants of a program's text, each with what is said of it: exits
+with 1 where that is not so any more.
 """
 
 from __future__ import annotations
@@ -26,9 +30,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.bench.options import options
+from tests.mutants import language
 from tests.mutants.cases import CASES
 from tests.mutants.reasons import reason
 from tests.mutants.statements import KINDS
+from tests.mutants.texts import CAUGHT as SAID
+from tests.mutants.texts import SAME, Listed, listed, programs
 
 CAUGHT = ("refused", "hazard", "result", "accesses", "")
 
@@ -72,24 +79,48 @@ def table(
     return sum(not why for _, why in survivors)
 
 
+def of_the_list(names: Sequence[str], jobs: int) -> int:
+    """The counts of the list by program, and what is not as it says; how many are not."""
+    mutants = [m for m in listed() if m.program in names]
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        found = list(pool.map(Listed.found, mutants, chunksize=4))
+    verdicts = (*SAID, *SAME)
+    print(f"{'program':18}{'mutants':>8}" + "".join(f"{v:>16}" for v in verdicts))
+    for name in (*names, "all"):
+        counts = Counter(m.verdict for m in found if name in (m.program, "all"))
+        print(f"{name:18}{counts.total():8}" + "".join(f"{counts[v]:16}" for v in verdicts))
+    wrong = [(m, n) for m, n in zip(mutants, found, strict=True) if m != n]
+    for m, n in wrong:
+        print(f"\n{m.program}\n{m}is now\n{n}")
+    print(f"{len(wrong)} are not as listed")
+    return len(wrong)
+
+
 def main() -> int:
     """Sweep, print, and say whether all is explained."""
     parser = options(__doc__, seed=0)
-    parser.add_argument("--case", default="", help="a part of the names of the cases to sweep")
-    parser.add_argument("--kinds", default="drop", help="kinds of mistakes, with commas: " + " ".join(KINDS))
+    parser.add_argument("what", nargs="?", choices=("kernels", "language", "texts"), default="kernels")
+    parser.add_argument("--only", default="", help="a part of the names of the cases to sweep")
+    parser.add_argument("--kinds", help="kinds of mistakes, with commas: " + " ".join(KINDS))
     parser.add_argument("--sample", type=int, default=0, help="mutants of each case; 0: all")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
-    kinds = tuple(given.kinds.split(","))
-    names = [name for name in CASES if given.case in name]
+    kinds = tuple((given.kinds or ("drop" if given.what == "kernels" else ",".join(KINDS))).split(","))
+    of_texts = [x for x in programs() if x != "gemm ring" or given.what == "texts"]
+    every = list(CASES) if given.what == "kernels" else of_texts
+    names = [name for name in every if given.only in name]
     if not names:
-        parser.error(f"no case has {given.case!r} in its name; the cases: {', '.join(CASES)}")
+        parser.error(f"no case has {given.only!r} in its name; the cases: {', '.join(every)}")
     if unknown := set(kinds) - set(KINDS):
         parser.error(f"no kinds of mistakes: {' '.join(sorted(unknown))}; the kinds: {' '.join(KINDS)}")
-    args = (kinds, given.seed, given.sample)
-    unexplained = table("case", names, swept, args, CAUGHT, given.jobs)
+    if given.what == "texts":
+        return int(of_the_list(names, given.jobs) > 0)
+    if given.what == "language":
+        unexplained = table("program", names, language.swept, (kinds,), language.GENERIC, given.jobs)
+    else:
+        unexplained = table("case", names, swept, (kinds, given.seed, given.sample), CAUGHT, given.jobs)
     print(f"{unexplained} without a reason")
-    return 1 if unexplained else 0
+    return int(unexplained > 0)
 
 
 if __name__ == "__main__":

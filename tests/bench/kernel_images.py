@@ -5,9 +5,9 @@
         pair.equal                                                  the same machine code, launched alike
 
 The idea.  A GPU machine has no history and no time to compile.  So each tree is asked here, in a process with
-that tree first on its path, through an adapter: the tree's own tests/frozen/kernel_adapter.py, or
-release_adapter.py for what is older than that.  What comes back is data: cases.json, and each different CUBIN
-once, by its SHA-256.  A tree that cannot compute a case says why.
+that tree first on its path, through an adapter: the tree's own tests/frozen/kernel_adapter.py, or of what is
+older than that the one that the history has for release 0.1.0.  What comes back is data: cases.json, and each
+different CUBIN once, by its SHA-256.  A tree that cannot compute a case says why.
 
     python tests/bench/kernel_images.py TREE ADAPTER FOLDER      one of the two processes; cases come on stdin
 """
@@ -30,6 +30,9 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+
+RELEASE_ADAPTER = "0321fd29:tests/bench/release_adapter.py"
+"""Release 0.1.0 asked for kernels, which has no adapter: it imports that release's library alone."""
 
 MOST_BYTES = 60 << 20
 """Of a folder: it travels to the machine with the GPU."""
@@ -134,14 +137,15 @@ def asked(tree: Path, adapter: Path, folder: Path, cases: Sequence[Case]) -> Ite
 
 
 def adapter_at(revision: str, folder: Path) -> Path:
-    """The adapter of a revision: its own, written into the folder, or the release's where it has none."""
-    git = ["git", "-C", str(ROOT), "show", f"{revision}:tests/frozen/kernel_adapter.py"]
-    shown = subprocess.run(git, capture_output=True, check=False)
-    if shown.returncode:
-        return HERE / "release_adapter.py"
-    path = folder / "base_adapter.py"
-    path.write_bytes(shown.stdout)
-    return path
+    """The adapter of a revision, written into the folder: its own, or the release's where it has none."""
+    own = (f"{revision}:tests/{room}kernel_adapter.py" for room in ("frozen/", ""))
+    for place in (*own, RELEASE_ADAPTER):
+        shown = subprocess.run(["git", "-C", str(ROOT), "show", place], capture_output=True, check=False)
+        if not shown.returncode:
+            path = folder / "base_adapter.py"
+            path.write_bytes(shown.stdout)
+            return path
+    raise SystemExit(f"{RELEASE_ADAPTER} is not in the history here; fetch it")
 
 
 def write(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
@@ -168,7 +172,7 @@ def prepared(folder: Path, cases: Sequence[tuple[str, Case]], tree: Path, revisi
             path.unlink(missing_ok=True)
         asked_for = [case for _, case in cases]
         base = asked(tree, adapter_at(revision, folder), folder, asked_for)
-        now = asked(ROOT, ROOT / "tests" / "kernel_adapter.py", folder, asked_for)
+        now = asked(ROOT, ROOT / "tests" / "frozen" / "kernel_adapter.py", folder, asked_for)
         sides = zip(cases, list(base), list(now), strict=True)
         names = ("case", "asked", "base", "now")
         write(folder, [dict(zip(names, (*case, *both), strict=True)) for case, *both in sides])

@@ -184,7 +184,7 @@ def _buffers(p: Any) -> dict[str, Buffer]:
     if isinstance(p, MatrixProblem | PermuteProblem):
         return {
             "src": _buffer(p.source_elems * p.element_bytes),
-            "dst": _buffer(p.target_elems * p.element_bytes, written=True),
+            "dst": _buffer(p.target_elems * getattr(p, "result_bytes", p.element_bytes), written=True),
         }
     x, element, more = p.axes, p.axes.dtype, dict[str, int]()
     width = (p.result if isinstance(p, ReduceProblem) else element).nbytes

@@ -1,11 +1,4 @@
-"""Predicted and measured accesses of a generated kernel, side by side, from one `ncu` run each.
-
-python -m tests.gpu.counters                              the table of docs/measured.md
-python -m tests.gpu.counters transpose f32 4099 3077      one kernel
-python -m tests.gpu.counters launch transpose f32 4099 3077    launch it: what the profiler watches
-python -m tests.gpu.counters plain                        every type and configuration, small, on plain
-                                                          allocations: what a sanitizer watches
-"""
+"""Hardware counters of launches under Nsight Compute, and rows of what was predicted beside them."""
 
 from __future__ import annotations
 
@@ -15,20 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
-from typing import Any, TypeAlias
+from itertools import islice
 
-from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import Prediction, copied, total_costs, traffic
-from layoutalg.codegen.gpu import require_gpu
-from layoutalg.codegen.gpu.arguments import launch_grid
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels import FAMILIES, Family, verify
-from layoutalg.kernels.matrix import MatrixProblem
 from layoutalg.model import tag_sectors
-from tests.draws.sequences import MATRIX_OPS
-from tests.gpu.timing import plainly
 
 METRICS = {
     "ld.global": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sectors"),
@@ -47,18 +32,10 @@ BY_INSTRUCTION = "memory_l1_wavefronts_shared"
 TRAFFIC = (*(metric for metric, _ in METRICS.values()), *DRAM.values(), BY_INSTRUCTION)
 """All of these."""
 
-DTYPES = ("u8", "f16", "f32", "f64", "c128")
-SHAPES = ((256, 512, 0, 0), (131, 259, 0, 0), (140, 300, 20, 52), (1, 1, 0, 0))
-"""Of small launches: m, n, extra source columns, extra destination columns."""
-
-CASES = (
-    ("transpose", "f32", 640, 640), ("transpose", "f16", 256, 384), ("transpose", "u8", 512, 704),
-    ("transpose", "f64", 256, 320), ("transpose", "c128", 128, 160), ("transpose", "f32", 515, 643),
-    ("transpose", "f16", 300, 301), ("transpose", "u8", 333, 199), ("tiled_copy", "f32", 320, 500),
-    ("transpose", "f32", 4096, 4096), ("transpose", "f16", 4096, 4096), ("transpose", "u8", 4096, 4096),
-    ("transpose", "f32", 4099, 3077), ("tiled_copy", "f16", 4096, 4096),
-)  # fmt: skip
-
+LDS = "smsp__inst_executed_op_shared_ld.sum"
+COPIES = "smsp__inst_executed_op_ldgsts.sum"
+ARRIVED = "l1tex__m_xbar2l1tex_read_sectors.sum"
+"""Loads from shared memory, asynchronous copies, and sectors that come from the L2."""
 
 LOST = "lost arbitration"
 """On a full GPU the shared-memory pipe replays wavefronts that lost it to global traffic, and counts them.
@@ -82,29 +59,6 @@ IDLE_COPY = 32
 The counter takes the address registers as they are, and where the compiler computes addresses under the same
 predicate, other numbers stand in them.  The pipe itself is asked once (tests/gpu/idle_copies.py).
 """
-
-Case: TypeAlias = tuple[str, ...]
-"""What a launch is told, as words of a command line."""
-
-
-def words_of(cases: Sequence[Case]) -> tuple[str, ...]:
-    """Cases as arguments: the inverse of `cases_of`."""
-    return tuple(word for case in cases for word in case)
-
-
-def cases_of(args: Sequence[str], words: int) -> list[Case]:
-    """Arguments as cases of so many words each."""
-    return [tuple(args[at : at + words]) for at in range(0, len(args), words)]
-
-
-def text_of(numbers: Sequence[int]) -> str:
-    """The inverse of `ints`."""
-    return ",".join(map(str, numbers))
-
-
-def ints(text: str) -> tuple[int, ...]:
-    """Numbers separated by commas."""
-    return tuple(int(part) for part in text.split(","))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,39 +154,6 @@ def compared(
         yield Row(label, "shared, by instruction", "wavefronts", shared, by_instruction, reason)
 
 
-def problem_of(name: str, dtype: str, m: str | int, n: str | int) -> tuple[Family, MatrixProblem, Any]:
-    """The family of a case, its problem, and the best configuration."""
-    family = FAMILIES[name]
-    problem = family.problem(int(m), int(n), dtype)
-    return family, problem, family.choose(problem, require_gpu().arch)
-
-
-def launch_small() -> int:
-    """Launch every family, type and configuration, small: full tiles, edges, narrow vectors and gaps."""
-    done = 0
-    for family, dtype, (m, n, more, past) in product((FAMILIES[x] for x in MATRIX_OPS), DTYPES, SHAPES):
-        problem = family.problem(m, n, dtype, n + more, (m if family.name == "transpose" else n) + past)
-        for config in family.configs(problem, require_gpu().arch):
-            verify(family, problem, config, target="gpu").require()
-            done += 1
-    return done
-
-
-def measure(name: str, dtype: str, m: int, n: int) -> list[Row]:
-    """Predict a launch of the best configuration, run it under ncu, and put both side by side.
-
-    Raises UnsupportedError without ncu or a GPU.
-    """
-    family, problem, config = problem_of(name, dtype, m, n)
-    sizes = {"m": m, "n": n, "lds": problem.lds, "ldd": problem.ldd}
-    blocks, *_ = launch_grid(family.build(problem, config), sizes)
-    board = find_arch(require_gpu().arch).board
-    words = ("tests.gpu.counters", "launch", name, dtype, str(m), str(n))
-    found = count_launches(f"^(transpose|copy)_{dtype}$", TRAFFIC, *words, most=1)
-    quiet = board is not None and blocks <= board.sms
-    return list(compared(f"{name} {problem}", family.predict(problem, config), found, quiet=quiet))
-
-
 def count_launches(
     kernel: str, metrics: Sequence[str], module: str, *args: str, most: int = 1 << 10
 ) -> list[dict[str, float]]:
@@ -268,21 +189,3 @@ def idle_most(one: Prediction, off: int) -> int:
     """Wavefronts that so many copies without lanes may add: of 16 bytes are as many as of those made."""
     wide = one["cp.async.16"].instructions if "cp.async.16" in one else 0
     return IDLE_COPY * (off * wide // max(copies_of(one), 1))
-
-
-def main(args: list[str]) -> int:
-    """Print the table; the exit status is 1 when a prediction differs from its counter."""
-    if args == ["plain"]:
-        plainly()
-        print(f"{launch_small()} launches correct")
-        return 0
-    if args[:1] == ["launch"]:
-        family, problem, config = problem_of(*args[1:])
-        verify(family, problem, config, target="gpu").require()
-        return 0
-    cases = [(args[0], args[1], int(args[2]), int(args[3]))] if args else list(CASES)
-    return table("kernel", (row for case in cases for row in measure(*case)))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

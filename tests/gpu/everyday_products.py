@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from math import exp, log
 from statistics import geometric_mean
@@ -78,36 +79,24 @@ def _size(rng: random.Random, least: int, most: int, multiple: int = 8) -> int:
 Draw = Callable[[random.Random], Case]
 
 
-def _sixteen_bits(dtype: str) -> Draw:
-    def draw(rng: random.Random) -> Case:
-        rows = _size(rng, 16, 384) if rng.random() < 0.25 else _size(rng, 512, 12288)
-        return Case(rows, _size(rng, 512, 12288), _size(rng, 512, 12288), dtype, b_along=rng.choice("kn"))
-
-    return draw
+def _sixteen_bits(dtype: str, rng: random.Random) -> Case:
+    rows = _size(rng, 16, 384) if rng.random() < 0.25 else _size(rng, 512, 12288)
+    return Case(rows, _size(rng, 512, 12288), _size(rng, 512, 12288), dtype, b_along=rng.choice("kn"))
 
 
-def _few_rows(*rows: int) -> Draw:
-    def draw(rng: random.Random) -> Case:
-        n, k = rng.choice(WEIGHTS)
-        return Case(rng.choice(rows), n, k)
-
-    return draw
+def _few_rows(rows: tuple[int, ...], rng: random.Random) -> Case:
+    n, k = rng.choice(WEIGHTS)
+    return Case(rng.choice(rows), n, k)
 
 
-def _layer(activation: str = "", beta: float = 0) -> Draw:
-    def draw(rng: random.Random) -> Case:
-        n, k = rng.choice(LAYERS)
-        return Case(_size(rng, 256, 16384, 64), n, k, bias=True, activation=activation, beta=beta)
-
-    return draw
+def _layer(activation: str, beta: float, rng: random.Random) -> Case:
+    n, k = rng.choice(LAYERS)
+    return Case(_size(rng, 256, 16384, 64), n, k, bias=True, activation=activation, beta=beta)
 
 
-def _typed(dtype: str, a_along: str = "k", b_along: str = "n", most: int = 6000, tf32: bool = False) -> Draw:
-    def draw(rng: random.Random) -> Case:
-        m, n, k = (_size(rng, 512, most) for _ in "mnk")
-        return Case(m, n, k, dtype, a_along, b_along, tf32=tf32)
-
-    return draw
+def _typed(dtype: str, a_along: str, b_along: str, rng: random.Random, most: int = 6000, **more: Any) -> Case:
+    m, n, k = (_size(rng, 512, most) for _ in "mnk")
+    return Case(m, n, k, dtype, a_along, b_along, **more)
 
 
 def _odd(rng: random.Random) -> Case:
@@ -147,24 +136,30 @@ NAMED = {
 
 LAYER = ("eager", "compiled")
 CLASSES = {
-    "bf16": Class("bf16, any multiples of 8, a quarter with few rows", 28, _sixteen_bits("bfloat16"), BLAS),
-    "f16": Class("f16, any multiples of 8, a quarter with few rows", 8, _sixteen_bits("float16"), BLAS),
-    "rows": Class("1 to 8 rows times weights of language models", 16, _few_rows(1, 2, 4, 8), BLAS),
-    "more-rows": Class(
-        "16 to 64 rows times weights of language models", 12, _few_rows(16, 24, 32, 48, 64), BLAS
+    "bf16": Class(
+        "bf16, any multiples of 8, a quarter with few rows", 28, partial(_sixteen_bits, "bfloat16"), BLAS
     ),
-    "bias": Class("linear layer with bias", 6, _layer(), LAYER, alone=True),
-    "gelu": Class("linear layer, bias and GELU", 8, _layer("gelu"), (*LAYER, "fused"), alone=True),
-    "silu": Class("linear layer, bias and SiLU", 6, _layer("silu"), LAYER, alone=True),
-    "beta": Class("beta C and bias", 6, _layer(beta=0.5), LAYER, alone=True),
-    "f32-rows": Class("f32, A along k, B along n", 8, _typed("float32"), BLAS),
-    "f32-linear": Class("f32, A along k, B along k", 8, _typed("float32", b_along="k"), BLAS),
-    "f32-m-rows": Class("f32, A along m, B along n", 8, _typed("float32", "m"), BLAS),
-    "f32-m-linear": Class("f32, A along m, B along k", 8, _typed("float32", "m", "k"), BLAS),
-    "tf32": Class("TF32, B along k", 6, _typed("float32", b_along="k", tf32=True), BLAS),
-    "f64": Class("f64", 5, _typed("float64", most=4096), BLAS),
+    "f16": Class(
+        "f16, any multiples of 8, a quarter with few rows", 8, partial(_sixteen_bits, "float16"), BLAS
+    ),
+    "rows": Class("1 to 8 rows times weights of language models", 16, partial(_few_rows, (1, 2, 4, 8)), BLAS),
+    "more-rows": Class(
+        "16 to 64 rows times weights of language models", 12, partial(_few_rows, (16, 24, 32, 48, 64)), BLAS
+    ),
+    "bias": Class("linear layer with bias", 6, partial(_layer, "", 0), LAYER, alone=True),
+    "gelu": Class(
+        "linear layer, bias and GELU", 8, partial(_layer, "gelu", 0), (*LAYER, "fused"), alone=True
+    ),
+    "silu": Class("linear layer, bias and SiLU", 6, partial(_layer, "silu", 0), LAYER, alone=True),
+    "beta": Class("beta C and bias", 6, partial(_layer, "", 0.5), LAYER, alone=True),
+    "f32-rows": Class("f32, A along k, B along n", 8, partial(_typed, "float32", "k", "n"), BLAS),
+    "f32-linear": Class("f32, A along k, B along k", 8, partial(_typed, "float32", "k", "k"), BLAS),
+    "f32-m-rows": Class("f32, A along m, B along n", 8, partial(_typed, "float32", "m", "n"), BLAS),
+    "f32-m-linear": Class("f32, A along m, B along k", 8, partial(_typed, "float32", "m", "k"), BLAS),
+    "tf32": Class("TF32, B along k", 6, partial(_typed, "float32", "k", "k", tf32=True), BLAS),
+    "f64": Class("f64", 5, partial(_typed, "float64", "k", "n", most=4096), BLAS),
     "odd": Class("bf16, odd sizes", 9, _odd, (*BLAS, "padded", "compiled")),
-    "int8": Class("int8, B along k", 6, _typed("int8", b_along="k"), ("_int_mm",)),
+    "int8": Class("int8, B along k", 6, partial(_typed, "int8", "k", "k"), ("_int_mm",)),
     "batches": Class("bf16, batches", 10, _batched, BLAS),
 }
 

@@ -26,11 +26,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from layoutalg.kernels.gemm.choice import sm90_time
-from layoutalg.kernels.gemm.choice.heuristic import SM90
+from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
+from layoutalg.kernels.gemm.choice import SM90, sm90_time
 from layoutalg.kernels.gemm.choice.sm90_time import LAW, Law
-from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
-from layoutalg.kernels.gemm.tiles import Sm90Config
 
 SMS, NEAR, STEPS, LEAST_GAIN = 132, 1.5, 200, 1e-7
 """Multiprocessors of an H200; times that are fitted to, by the fastest one's; steps of the fit at most, and

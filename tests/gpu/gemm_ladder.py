@@ -3,6 +3,7 @@
 python -m tests.gpu.gemm_ladder gemm-sm80             tables, at 4096 x 4096 x 4096
 python -m tests.gpu.gemm_ladder gemm-simt 2048        at another size
 python -m tests.gpu.gemm_ladder gemm-sm90             the steps of wgmma, with what TMA copies
+python -m tests.gpu.gemm_ladder chosen                products as they are chosen, instead of steps
 python -m tests.gpu.gemm_ladder gemm-sm80 512 launch  every step once: the process that the profiler watches
 
 Predictions are those of layoutalg.kernels.ladder.gemm, for the machine code that is launched.
@@ -12,22 +13,20 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from layoutalg.arch import find_board
-from layoutalg.codegen.gpu import device_array, in_processes, load_prepared, prepare, random_normal
+from layoutalg.codegen.gpu import compile_sequence, in_processes, load_sequence, prepare
 from layoutalg.kernels import Family, find_family
+from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.family import STEPS_SIZE
-from layoutalg.kernels.gemm.problem import GemmProblem, scalar_words
-from layoutalg.kernels.ladder import predict_steps
-from layoutalg.kernels.ladder.gemm import ARCH, TARGET, effects
-from layoutalg.kernels.ladder.step import Step
-from tests.gpu.counters import BY_INSTRUCTION, count_launches, idle_most, verdict
+from layoutalg.kernels.ladder import ARCH, Step, effects, predict_steps
+from layoutalg.kernels.ladder.gemm import TARGET, predict_step
+from tests.gpu.counters import ARRIVED, BY_INSTRUCTION, COPIES, LDS, count_launches, idle_most, verdict
 
 EXECUTED = "smsp__inst_executed.sum"
-LDS = "smsp__inst_executed_op_shared_ld.sum"
-COPIES, COPIES_ON = (f"smsp__inst_executed_op_ldgsts{on}.sum" for on in ("", "_pred_on_any"))
+COPIES_ON = "smsp__inst_executed_op_ldgsts_pred_on_any.sum"
 LOADS, LOADS_ON = (f"smsp__inst_executed_op_global_ld{on}.sum" for on in ("", "_pred_on_any"))
 FFMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 """Instructions of warps, and of threads for FFMA; `_on` counts those with a lane whose predicate holds.
@@ -39,9 +38,8 @@ each instruction give none.  So what can be told from the machine code is not as
 LOADED, COPIED = (f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "ldgsts_cache_access"))
 """Sectors that loads and asynchronous copies ask the L1 for."""
 
-ARRIVED = "l1tex__m_xbar2l1tex_read_sectors.sum"
 ARRIVED_COPIED = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_ldgsts_cache_access.sum"
-"""Sectors that come from the L2, and those of copies that asked the L1: copies of 16 bytes do not, and
+"""Sectors that come from the L2 of copies that asked the L1: copies of 16 bytes do not, and
 have no counter of their own."""
 
 BY_TMA: Mapping[str, str] = {
@@ -107,16 +105,10 @@ def stall_metric(name: str) -> str:
 
 def launch_all(family: Family, p: GemmProblem, configs: Iterable[Any]) -> None:
     """Launch every configuration once, on normal random numbers."""
-    given: dict[str, Any] = {x: getattr(p, x) for x in ("m", "n", "k", "lda", "ldb", "ldd")}
-    given |= scalar_words(p, "alpha", 1.0)
-    word = f"uint{8 * p.operand.nbytes}"
-    elems = {"a": p.a_elems, "b": p.b_elems}
-    given |= {x: random_normal(n, 1, p.operand.name).view(word) for x, n in elems.items()}
-    given["d"] = device_array((p.m, p.n), f"uint{8 * p.result.nbytes}")
+    arrays = family.bench.arrays(p, 0)
     for config in configs:
-        one = family.launches(p, config, ARCH)
-        loaded, known = load_prepared(prepare(one.kernels[0], TARGET)), given | dict(one.scalars)
-        loaded(**{q.name: known[q.name] for q in loaded.kernel.params})
+        compiled = compile_sequence(family.launches(p, config, ARCH), TARGET)
+        load_sequence(compiled.ready(family.numbers(p, config))).on_arrays(arrays)()
 
 
 def compile_step(what: tuple[str, int, str]) -> str:
@@ -133,19 +125,54 @@ def measure(module: str, *args: str) -> list[dict[str, float]]:
     return count_launches("^gemm_", metrics, module, *args)
 
 
+CHOSEN = (
+    ("gemm-sm80", 512, 512, 512), ("gemm-sm80", 1024, 1024, 1024), ("gemm-sm80", 4096, 4096, 1024),
+    ("gemm-simt", 1024, 1024, 1024), ("gemm-simt", 4096, 4096, 1024),
+)  # fmt: skip
+
+
+def chosen_ways() -> Iterator[tuple[Family, GemmProblem, Any]]:
+    """Products in the usual storage of a family, and its first configuration of one kernel."""
+    for name, m, n, k in CHOSEN:
+        family = find_family(name)
+        usual = family.problem(m)
+        p = gemm_problem(m, n, k, usual.operand, a_major=usual.a_major, b_major=usual.b_major)
+        yield family, p, next(c for c in family.configs(p, TARGET) if c.splits == 1)
+
+
+def chosen(args: Sequence[str]) -> int:
+    """The tables of products as they are chosen; "launch": launch them."""
+    if args:
+        for family, p, config in chosen_ways():
+            launch_all(family, p, [config])
+        return 0
+    steps = [
+        predict_step(family, p, f"{p}, {config.tile_m}x{config.tile_n}x{config.tile_k}", config)
+        for family, p, config in chosen_ways()
+    ]
+    seen = measure("tests.gpu.gemm_ladder", "chosen", "launch")
+    return held(counters_table(steps, seen), held_table(steps, seen))
+
+
+def held(*tables: tuple[int, int]) -> int:
+    """Print how many numbers of some tables hold; the exit status."""
+    return verdict(sum(wrong for wrong, _ in tables), sum(of for _, of in tables))
+
+
 def main(args: Sequence[str]) -> int:
     """Print the tables; the exit status is 1 when a prediction is refuted."""
-    family, n = args[0], int(args[1]) if len(args) > 1 else STEPS_SIZE
-    chosen = find_family(family)
+    if args[0] == "chosen":
+        return chosen(args[1:])
+    family, n = find_family(args[0]), int(args[1]) if len(args) > 1 else STEPS_SIZE
     if args[2:] == ["launch"]:
-        launch_all(chosen, chosen.problem(n), chosen.steps.values())
+        launch_all(family, family.problem(n), family.steps.values())
         return 0
-    in_processes(compile_step, [(family, n, name) for name in chosen.steps])
-    steps = list(predict_steps(chosen, n))
-    seen = measure("tests.gpu.gemm_ladder", family, str(n), "launch")
+    in_processes(compile_step, [(family.name, n, name) for name in family.steps])
+    steps = list(predict_steps(family, n))
+    seen = measure("tests.gpu.gemm_ladder", family.name, str(n), "launch")
     tables = (counters_table(steps, seen), effects_table(steps, seen), held_table(steps, seen))
     time_table(steps, seen)
-    return verdict(sum(wrong for wrong, _ in tables), sum(of for _, of in tables))
+    return held(*tables)
 
 
 def counters_table(steps: Sequence[Step], seen: Sequence[Found]) -> tuple[int, int]:

@@ -9,8 +9,8 @@ least that the board's bandwidth needs for B.  What it makes is what the model's
 from __future__ import annotations
 
 import sys
+from functools import partial
 from itertools import product
-from statistics import median
 from typing import Any
 
 from layoutalg.arch import find_board
@@ -18,7 +18,7 @@ from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.family import way
 from tests.gpu.gemm_launch import Product, load_all
-from tests.gpu.timing import Turns, one_stream, shown, write
+from tests.gpu.timing import Turns, one_stream, study
 
 SIZES = (
     (2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048),
@@ -27,12 +27,12 @@ SIZES = (
 ROUNDS = 15
 
 
-def measured(p: GemmProblem, turns: Turns) -> dict[str, Any]:
+def measured(turns: Turns, p: GemmProblem) -> dict[str, Any]:
     """The times of one product."""
     configs, on_gpu = find_family("gemv").configs(p), Product(p)
     compiled = load_all([(p, c) for c in configs])
     runs = [on_gpu.cublas, *(on_gpu.run(one, c) for one, c in zip(compiled, configs, strict=True))]
-    us = [median(turns.us(run) for _ in range(ROUNDS)) for run in runs]
+    us = list(turns.medians(dict(enumerate(runs))).values())
     best = min(range(len(configs)), key=lambda i: us[1 + i])
     return {
         "problem": str(p), "cublas_us": us[0], "chosen_us": us[1], "chosen": way(configs[0]),
@@ -43,13 +43,12 @@ def measured(p: GemmProblem, turns: Turns) -> dict[str, Any]:
 
 def main(args: list[str]) -> None:
     """See the module's text."""
-    rows = []
+    problems = (
+        gemm_problem(m, n, k, dtype, b_major=major)  # type: ignore[arg-type]
+        for dtype, major, m, (n, k) in product(("bf16", "f32"), ("k", "mn"), (1, 4, 8), SIZES)
+    )
     with one_stream():
-        turns = Turns(ROUNDS)
-        for dtype, major, m, (n, k) in product(("bf16", "f32"), ("k", "mn"), (1, 4, 8), SIZES):
-            rows.append(measured(gemm_problem(m, n, k, dtype, b_major=major), turns))  # type: ignore[arg-type]
-            shown(rows[-1])
-    write(args[0], rows)
+        study(args[0], problems, partial(measured, Turns(ROUNDS)))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import random
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -27,7 +28,7 @@ from layoutalg.kernels.gemm import drawn_sizes, gemm_problem, group_words, group
 from layoutalg.kernels.gemm.choice.heuristic import SM90
 from layoutalg.kernels.gemm.launches import called_launches
 from tests.gpu.gemm_launch import launcher
-from tests.gpu.timing import CALL_CYCLES, SEED, Run, Turns, shown, write
+from tests.gpu.timing import CALL_CYCLES, SEED, Run, Turns, study
 
 Case = tuple[int, int, int, int, bool]
 CASES = tuple(
@@ -120,7 +121,7 @@ def by_threads(case: Case, sizes: Sequence[int], a: Any, b: Any, out: Any) -> Ru
     return launcher(compile_sequence(called_launches(p, config), "sm_90"), given)
 
 
-def measured(case: Case, turns: Turns) -> dict[str, Any]:
+def measured(turns: Turns, case: Case) -> dict[str, Any]:
     """The medians of one case."""
     import torch
 
@@ -171,16 +172,12 @@ def warmed(case: Case) -> None:
 
 def main(args: list[str]) -> int:
     """See the module's text."""
-    wrong, rows = [text for text in map(right, range(RIGHT)) if text], list[dict[str, Any]]()
+    wrong = [text for text in map(right, range(RIGHT)) if text]
     print(*wrong or [f"{RIGHT} products are right"], sep="\n", flush=True)
     if wrong:
         return 1
     in_processes(warmed, sorted({(*case[:4], False) for case in CASES}))
-    turns = Turns(11)
-    for case in CASES:
-        rows.append(measured(case, turns))
-        shown(rows[-1])
-        write(args[0], rows)
+    study(args[0], CASES, partial(measured, Turns(11)))
     return 0
 
 

@@ -21,10 +21,9 @@ import sys
 from statistics import median
 from typing import Any
 
-from layoutalg.codegen.gpu import in_processes
-from layoutalg.codegen.gpu.monitor import Monitor, watching
+from layoutalg.codegen.gpu import Monitor, in_processes, watching
 from tests.gpu.everyday_products import BLAS, Case, compiled_here, runs_of
-from tests.gpu.timing import CALL_CYCLES, Run, Turns, shown, write
+from tests.gpu.timing import CALL_CYCLES, Run, Turns, study
 
 MODELS = (
     (2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048)
@@ -100,12 +99,13 @@ def main(args: list[str]) -> None:
     result = "float32" if given.result == "f32" else ""
     sizes = ((m, n, k) for m, n, k in (map(int, size.split(",")) for size in given.only))
     cases = [Case(m, n, k, result=result) for m, n, k in sizes]
-    turns, rows = Turns(1, cycles=CALL_CYCLES), list[dict[str, Any]]()
+    turns, made = Turns(1, cycles=CALL_CYCLES), zip(cases, in_processes(compiled_here, cases), strict=True)
+
+    def row(asked: tuple[Case, str]) -> dict[str, Any]:
+        return {**measured(asked[0], turns, monitor, not given.cold), "way": asked[1]}
+
     with watching() as monitor:
-        for case, way in zip(cases, in_processes(compiled_here, cases), strict=True):
-            rows.append({**measured(case, turns, monitor, not given.cold), "way": way})
-            shown(rows[-1])
-            write(given.out, rows, result=given.result)
+        study(given.out, made, row, result=given.result)
 
 
 if __name__ == "__main__":

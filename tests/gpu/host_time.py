@@ -4,6 +4,7 @@ python -m tests.gpu.host_time                          the table
 python -m tests.gpu.host_time products                 of products alone, of more kinds
 python -m tests.gpu.host_time --rounds 60 --calls 50   longer
 python -m tests.gpu.host_time first                    milliseconds of the first call of new problems
+python -m tests.gpu.host_time shapes                   of matmul for new shapes, compiled: under 5 ms
 python -m tests.gpu.host_time kept                     in two processes: the second finds what is kept
 
 All calls are made in turns in one process, in an order that is drawn anew for each round, so that a slow
@@ -173,13 +174,52 @@ def first() -> None:
         print(f"{name:46}{ms:8.1f} ms{'  over 200' if ms > 200 else ''}", flush=True)
 
 
+SHAPES: dict[str, Callable[[int], tuple[int, ...]]] = {
+    "aligned": lambda i: (4096 + 64 * i, 4096, 4096 + 128 * (i % 7)),
+    "odd": lambda i: (4001 + 2 * i, 4095, 4001 + 2 * i),
+    "batch": lambda i: (4 + i, 512, 512, 512 + 64 * (i % 7)),
+    "m = 1": lambda i: (1, 4096 + 8 * i, 4096 + 8 * i),
+    "m = 64": lambda i: (64, 4096 + 8 * i, 4096 + 8 * i),
+}
+
+MOST_MS, CALLS, WARM = 5.0, 40, 12
+
+
+def shapes() -> int:
+    """The first call of matmul for a new shape, on the host alone; 1 where a median is MOST_MS or more.
+
+    Per kind some calls compile; each of the others has tensor maps, the loading of nothing new, and a launch.
+    """
+    import torch
+
+    from layoutalg import ops
+
+    late = False
+    for kind, shape in SHAPES.items():
+        ms: list[float] = []
+        for *batch, m, n, k in map(shape, range(CALLS)):
+            a = torch.empty((*batch, m, k), device="cuda", dtype=torch.bfloat16)
+            b = torch.empty((*batch, n, k), device="cuda", dtype=torch.bfloat16).mT
+            ms.append(1e3 * took(partial(ops.matmul, a, b)))
+        rest = [one for one in ms[WARM:] if one <= 50]  # in others another tile was compiled
+        middle = statistics.median(rest)
+        late |= middle >= MOST_MS
+        compiled = len(ms) - WARM - len(rest)
+        print(
+            f"{kind}: median {middle:.2f} ms, worst {max(ms[WARM:]):.2f} ms, {compiled} compiled", flush=True
+        )
+    return int(late)
+
+
 KINDS: dict[str, Callable[[], Contenders]] = {"repeated": calls, "products": products}
 
 
-def main(args: list[str]) -> None:
+def main(args: list[str]) -> int:
     """See the module's text."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=[*KINDS, "first", "kept", "cached"], default="repeated")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "what", nargs="?", choices=[*KINDS, "first", "shapes", "kept", "cached"], default="repeated"
+    )
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--calls", type=int, default=40)
     asked = parser.parse_args(args)
@@ -190,13 +230,16 @@ def main(args: list[str]) -> None:
             first()
     elif asked.what == "cached":
         first()
+    elif asked.what == "shapes":
+        return shapes()
     else:
         with tempfile.TemporaryDirectory() as folder:
             for what in ("nothing is kept", "all is kept"):
                 print(f"a process for which {what}", flush=True)
                 command = [sys.executable, "-m", "tests.gpu.host_time", "cached"]
                 subprocess.run(command, env={**os.environ, "LAYOUTALG_CACHE": folder}, check=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

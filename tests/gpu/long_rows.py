@@ -20,8 +20,7 @@ from layoutalg.kernels.rowwise import NormConfig, NormProblem
 from layoutalg.kernels.rowwise.families import Case
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.schedule import Schedule, walk_of
-from tests.gpu import norm_cases, row_bench
-from tests.gpu.counters import verdict
+from tests.gpu import random_kernels, row_bench
 from tests.gpu.timing import one_stream
 
 COLUMNS = (16384, 32768, 65536, 131072, 262144, 524288, 1048576)
@@ -76,7 +75,7 @@ def times(path: str, names: list[str], *, every: bool) -> int:
 def drawn(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
     """A problem of long rows and a way of keeping them, of a seed."""
     rng = random.Random(seed)
-    p = norm_cases.row_problem(rng, round(2 ** rng.uniform(11, 19)), rng.randint(1, 40), row_bench.DTYPES)
+    p = random_kernels.row_problem(rng, round(2 ** rng.uniform(11, 19)), rng.randint(1, 40), row_bench.DTYPES)
     vec, row = 16 // p.dtype.nbytes, p.axes.count * p.dtype.nbytes
     found = []
     for cluster in (2, 3, 4, 5, 7, 8, 11, 16):
@@ -96,9 +95,7 @@ def main(args: list[str]) -> int:
     if args[0] in ("times", "chosen"):
         return times(args[1], args[2:], every=args[0] == "times")
     first, count = int(args[1]), int(args[2])
-    wrong = list(norm_cases.wrong_cases(range(first, first + count), drawn, 2))
-    print(*wrong, sep="\n")
-    return verdict(len(wrong), count, "long rows")
+    return random_kernels.judged(random_kernels.norms_by(drawn, 2), range(first, first + count), "long rows")
 
 
 if __name__ == "__main__":

@@ -27,8 +27,7 @@ from layoutalg.codegen.gpu import to_device
 from layoutalg.codegen.program import Kernel
 from layoutalg.dtype import dtype
 from layoutalg.kernels import find_family
-from layoutalg.kernels.gemm import GemmProblem, Sm90Config
-from layoutalg.kernels.gemm.problem import gemm_problem
+from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
 from layoutalg.kernels.ladder.sm90 import work
 from layoutalg.layout import AnyLayout, Layout
 from tests.gpu.counters import count_launches, verdict

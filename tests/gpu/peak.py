@@ -19,8 +19,7 @@ from typing import Any
 
 from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import Loaded, device_array, load, random_bytes, random_normal, require_gpu
-from layoutalg.codegen.instr import CLEAR, LDG, MMA_SYNC, STG, Instr, fma_outer
-from layoutalg.codegen.instr.mma import find_mma
+from layoutalg.codegen.instr import CLEAR, LDG, MMA_SYNC, STG, Instr, find_mma, fma_outer
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError

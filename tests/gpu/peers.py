@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from math import prod
 from statistics import geometric_mean
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 from layoutalg.codegen import gpu
 from layoutalg.dtype import dtype as find_dtype
@@ -63,6 +63,17 @@ class PeerError(RuntimeError):
     """A call of a peer that did not succeed."""
 
 
+Peer = TypeVar("Peer")
+
+
+def there(make: Callable[[], Peer], name: str, *errors: type[Exception]) -> tuple[Peer | None, str]:
+    """A peer, or why it is left out."""
+    try:
+        return make(), ""
+    except errors as error:
+        return None, f"{name} left out: {type(error).__name__}: {error}"
+
+
 # --- rows beside QuACK ---------------------------------------------------------------------------------
 
 
@@ -92,15 +103,17 @@ class Quack:
 class Rows:
     """Sources, targets and the peer, once for all cases."""
 
+    peer_name, key, limit, kinds = "QuACK", "quack", ROW_LIMIT, ("op", "dtype")
+
     def __init__(self, rounds: int) -> None:
         self.bench = row_bench.bench(rounds, seed=0, once_us=row_bench.SLOW_US)
-        self.quack: Quack | None = None
-        self.trouble = ""
-        try:
-            self.quack = Quack()
-        except (ImportError, OSError, RuntimeError) as error:
-            self.trouble = f"QuACK left out: {type(error).__name__}: {error}"
+        self.quack, self.trouble = there(Quack, self.peer_name, ImportError, OSError, RuntimeError)
         self.out = gpu.device_empty((ROW_BYTES,), "u1")
+
+    @staticmethod
+    def compiled() -> dict[Case, row_bench.Way]:
+        """The cases and the ways that are chosen."""
+        return dict(row_bench.compiled_ways((case, None) for case in row_cases()))
 
     def row(self, case: Case, way: row_bench.Way) -> Row:
         """The times of a case, and what went wrong."""
@@ -178,19 +191,6 @@ def spread(rows: Sequence[Row]) -> str:
     return f"ours again over ours: {aa[0]:.3f} to {aa[-1]:.3f}, middle {aa[len(aa) // 2]:.3f}" if aa else ""
 
 
-def rows_main(asked: argparse.Namespace) -> int:
-    """Rows of all widths."""
-    ways = dict(row_bench.compiled_ways((case, None) for case in row_cases()))
-    print(f"{len(ways)} cases compiled", flush=True)
-    with one_stream():
-        bench = Rows(asked.rounds)
-        print(bench.trouble or "QuACK is there", flush=True)
-        found = measured(list(ways), lambda c: bench.row(c, ways[c]), asked)
-    print(*(line for of in ("op", "dtype") for line in summary(found, "over quack", ROW_LIMIT, of)), sep="\n")
-    print(spread(found))
-    return verdict(sum(bool(row["wrong"]) for row in found), len(found), "results")
-
-
 # --- permutes beside cuTENSOR --------------------------------------------------------------------------
 
 _DATA = {"f16": 2, "f32": 0, "f64": 1}
@@ -264,14 +264,19 @@ def permute_cases(dtypes: Sequence[str], tensors: int, seed: int) -> list[tuple[
 class Permutes:
     """Buffers and the peer, once for all cases."""
 
+    peer_name, key, limit, kinds = "cuTENSOR", "cutensor", PERMUTE_LIMIT, ("dtype",)
+
     def __init__(self, rounds: int) -> None:
         self.turns = Turns(rounds, 0, row_bench.AHEAD_CYCLES, row_bench.SLOW_US)
         self.source, self.target = (gpu.device_empty((row_bench.MOST_BYTES + 4096,), "u1") for _ in range(2))
-        self.trouble, self.peer = "", None
-        try:
-            self.peer = CuTensor()
-        except (OSError, PeerError, AttributeError) as error:
-            self.trouble = f"cuTENSOR left out: {error}"
+        self.peer, self.trouble = there(CuTensor, self.peer_name, OSError, PeerError, AttributeError)
+
+    @staticmethod
+    def compiled() -> dict[tuple[str, Any], Variant]:
+        """The cases and the configurations that are chosen."""
+        cases, arch = permute_cases(PERMUTED, TENSORS, SEED), gpu.require_gpu().arch
+        made = gpu.in_processes(variants_of, [(arch, 0, case) for case in cases])
+        return {case: variants[0] for case, variants in zip(cases, made, strict=True)}
 
     def row(self, case: tuple[str, Any], v: Variant) -> Row:
         """The times of a case, and what went wrong."""
@@ -300,20 +305,6 @@ class Permutes:
         }  # fmt: skip
 
 
-def permutes_main(asked: argparse.Namespace) -> int:
-    """Random tensors of all types."""
-    arch = gpu.require_gpu().arch
-    cases = permute_cases(PERMUTED, TENSORS, SEED)
-    made = dict(zip(cases, gpu.in_processes(variants_of, [(arch, 0, c) for c in cases]), strict=True))
-    print(f"{len(made)} cases compiled", flush=True)
-    with one_stream():
-        bench = Permutes(asked.rounds)
-        print(bench.trouble or "cuTENSOR is there", flush=True)
-        found = measured(cases, lambda c: bench.row(c, made[c][0]), asked)
-    print(*summary(found, "over cutensor", PERMUTE_LIMIT), spread(found), sep="\n")
-    return verdict(sum(bool(row["wrong"]) for row in found), len(found), "results")
-
-
 def main(args: list[str]) -> int:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -322,7 +313,16 @@ def main(args: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=600.0, help="no further case is begun after these")
     asked = parser.parse_args(args)
-    return (rows_main if asked.what == "rows" else permutes_main)(asked)
+    kind: Any = Rows if asked.what == "rows" else Permutes
+    made = kind.compiled()
+    print(f"{len(made)} cases compiled", flush=True)
+    with one_stream():
+        bench = kind(asked.rounds)
+        print(bench.trouble or f"{kind.peer_name} is there", flush=True)
+        found = measured(list(made), lambda c: cast(Row, bench.row(c, made[c])), asked)
+    lines = (line for of in kind.kinds for line in summary(found, f"over {kind.key}", kind.limit, of))
+    print(*lines, spread(found), sep="\n")
+    return verdict(sum(bool(row["wrong"]) for row in found), len(found), "results")
 
 
 if __name__ == "__main__":

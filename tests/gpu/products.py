@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 
 from layoutalg.errors import LayoutAlgError
 from tests.draws.products import Case, draw, run
 from tests.gpu import views
 from tests.gpu.timing import plainly
-from tests.judges.view_judge import Arrays, Host
+from tests.judges.view_judge import Arrays, Host, Verdict
 from tests.stand_ins.hostgpu import planning_gpu
 
 MOST_ELEMS = 1 << 22
@@ -46,29 +45,22 @@ def compiled(work: tuple[int, str, argparse.Namespace]) -> None:
             return
 
 
+def judged(case: Case, library: Arrays) -> Verdict:
+    """What became of a case; any error of a call is what is looked for."""
+    try:
+        why = run(case, library)
+    except Exception as error:  # noqa: BLE001
+        why = f"{type(error).__name__}: {error}"
+    return Verdict("wrong" if why else "right", why)
+
+
 def run_all(asked: argparse.Namespace) -> int:
     """Run the cases; print those that are wrong, and return how many there are."""
     if asked.compiled:
         plainly()
     libraries: dict[str, Arrays] = {"cupy": views.Cupy(), "torch": views.Torch()}
-    wrong, counts = 0, Counter[tuple[str, str]]()
-    for n in range(asked.seed, asked.seed + asked.cases):
-        name, case = case_of(n, asked.most)
-        counts[name, case.kind] += 1
-        try:
-            why = run(case, libraries[name])
-        except Exception as error:  # noqa: BLE001 - any error of a call is what is looked for
-            why = f"{type(error).__name__}: {error}"
-        if why:
-            wrong += 1
-            print(f"{name}, {case}\n    {why}", flush=True)
-        if views.context_is_lost():
-            print(f"the context is lost at case {n}", flush=True)
-            return wrong
-    for (name, kind), times in sorted(counts.items()):
-        print(f"{name} {kind}: {times}")
-    print(f"{wrong} of {sum(counts.values())} products are wrong")
-    return wrong
+    drawn = (case_of(n, asked.most) for n in range(asked.seed, asked.seed + asked.cases))
+    return views.judged(asked.cases, ((name, case, judged(case, libraries[name])) for name, case in drawn))
 
 
 def main(args: list[str]) -> int:

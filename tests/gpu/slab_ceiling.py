@@ -28,11 +28,10 @@ from typing import Any
 
 from layoutalg import Layout
 from layoutalg import codegen as cg
-from layoutalg.codegen import gpu
+from layoutalg.codegen import STG_WHOLE, gpu
 from layoutalg.codegen.expr import Expr
-from layoutalg.codegen.instr import STG_WHOLE
 from layoutalg.errors import ResourceError
-from tests.gpu.timing import Turns, one_stream, shown, write
+from tests.gpu.timing import Turns, one_stream, study
 
 BOX_BYTES, VECTOR_BYTES = 8 << 10, 16
 BOXES = {1: 28, 2: 14, 3: 9}
@@ -209,20 +208,20 @@ def measured(way: Way, loaded: gpu.Loaded, arrays: tuple[Any, Any], turns: Turns
 def main(args: list[str]) -> None:
     """See the module's text."""
     every = list(ways(tuple(map(int, args[1:])) or (1, 2, 4, 8, 16)))
-    made, rows = gpu.in_processes(ready, every), list[dict[str, Any]]()
+    made = gpu.in_processes(ready, every)
     print("compiled", len(made), flush=True)
     with one_stream():
         turns, elems = Turns(ROUNDS), NBYTES * 5 // 16
         arrays = gpu.random_normal(elems, 1, "f32"), gpu.device_empty((elems,), "f4")
-        for way, one in zip(every, made, strict=True):
+
+        def row(asked: tuple[Way, gpu.Prepared]) -> dict[str, Any] | None:
             try:
-                loaded = gpu.load_prepared(one)
+                return measured(asked[0], gpu.load_prepared(asked[1]), arrays, turns)
             except ResourceError as error:
-                print(way, error, flush=True)
-                continue
-            rows.append(measured(way, loaded, arrays, turns))
-            shown(rows[-1])
-            write(args[0], rows)
+                print(asked[0], error, flush=True)
+                return None
+
+        study(args[0], zip(every, made, strict=True), row)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from layoutalg.kernels.gemm.choice.heuristic import SM80, SM90, Choice
 from layoutalg.kernels.gemm.family import way
 from layoutalg.kernels.gemm.validate import check_config
 from tests.gpu.gemm_launch import Product, launcher, load_all
-from tests.gpu.timing import SEED, Run, Turns, one_stream, shown, write
+from tests.gpu.timing import SEED, Run, Turns, one_stream, study
 
 FAMILIES: dict[str, Choice[Any]] = {"f16": SM80, "bf16": SM90}
 BAD_WAVES = (
@@ -134,14 +134,14 @@ def time(out: str) -> None:
             p = gemm_problem(*size, element)
             fastest = sorted(tiles(p, choice), key=lambda pair: pair[0])[:3]
             cases.append((p, [choice.timed(p)[0][0], *fastest]))
-    compiled, rows = iter(load_all([(p, c) for p, ways in cases for _, c in ways])), list[dict[str, Any]]()
+    compiled = iter(load_all([(p, c) for p, ways in cases for _, c in ways]))
     with one_stream():
         turns = Turns(15)
-        for p, ways in cases:
-            for row in measured(p, [(ns, config, next(compiled)) for ns, config in ways], turns):
-                rows.append(row)
-                shown(row)
-    write(out, rows)
+        rows = (
+            row for p, ways in cases
+            for row in measured(p, [(ns, config, next(compiled)) for ns, config in ways], turns)
+        )  # fmt: skip
+        study(out, rows, dict)
 
 
 if __name__ == "__main__":

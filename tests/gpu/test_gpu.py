@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+import layoutalg
+from layoutalg import Layout
 from layoutalg.codegen.gpu import load, to_cuda
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.matrix import arguments, buffers
 from tests.draws.sequences import MATRIX_OPS
-from tests.gpu.tools import STATUS, counters, needs_gpu, sanitize
+from tests.gpu.tools import STATUS, needs_gpu
 
 pytestmark = needs_gpu
 
@@ -64,31 +66,46 @@ def test_a_launch_with_foreign_arguments_is_refused() -> None:
             kernel(**{**good, **change})
 
 
-@pytest.mark.parametrize("kind", ["memcheck", "racecheck", "synccheck"])
-def test_the_sanitizer_is_silent(kind: str) -> None:
-    assert "launches correct" in sanitize(kind, "tests.gpu.counters", "plain")
-
-
-def test_predictions_equal_the_hardware_counters() -> None:
-    counters()
-    from tests.gpu.counters import CASES, measure
-
-    for case in CASES:
-        assert [str(row) for row in measure(*case) if row.refuted] == []
-
-
-def test_the_wavefronts_of_random_layouts_are_the_predicted_ones() -> None:
-    counters()
-    from tests.gpu.probe import counted, rows
-
-    compared = list(rows(counted()))
-    assert len(compared) == 400
-    for probe, way, report, measured in compared:
-        assert report.total == measured, (probe, way)
-
-
 def test_the_compiled_text_is_the_printed_text() -> None:
     family = FAMILIES["tiled_copy"]
     p = family.problem(64, 64, "f32")
     kernel = family.build(p, family.configs(p, STATUS.arch)[0])
     assert load(kernel).source == to_cuda(kernel, STATUS.arch)
+
+
+PRODUCTS = {"gemm-sm75": ("f16",), "gemm-sm80": ("f16", "bf16", "tf32", "s8"), "gemm-simt": ("f32", "f64")}
+
+
+EXTENTS = (
+    (128, 128, 128), (67, 131, 45), (1009, 1013, 1019), (1, 2053, 64), (2048, 1, 999), (640, 1280, 2304)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("extents", EXTENTS, ids=str)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_within_their_bound(name: str, extents: tuple[int, int, int]) -> None:
+    """As they are chosen, and in parts of k where the family offers them."""
+    family = FAMILIES[name]
+    for dtype in PRODUCTS[name]:
+        p = family.problem(*extents, dtype, reads_c=True, bias=True)
+        configs = list(family.configs(p, STATUS.arch))
+        for config in dict.fromkeys((configs[0], next((c for c in configs if c.splits > 1), configs[0]))):
+            verify(family, p, config, target="gpu").require()
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "relu", "gelu", "silu", "add"])
+def test_families_that_no_other_module_runs(name: str) -> None:
+    family = FAMILIES[name]
+    for asked in family.verified:
+        verify(family, family.problem(**asked), target="gpu", seed=20261122).require()
+
+
+def test_formats_of_relayout() -> None:
+    import cupy
+
+    nhwc = Layout((16, 56, 56, (32, 4)), (401408, 7168, 128, (1, 32)))
+    blocked = Layout((16, 56, 56, (32, 4)), (401408, 1792, 32, (1, 100352)))
+    x = cupy.random.randint(0, 127, 16 * 56 * 56 * 128).astype("i1")
+    expected = x.reshape(16, 56, 56, 4, 32).transpose(0, 3, 1, 2, 4).ravel()
+    y = layoutalg.relayout(x, nhwc, blocked)
+    assert bool((y == expected).all()) and bool((layoutalg.relayout(y, blocked, nhwc) == x).all())

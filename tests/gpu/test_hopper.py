@@ -1,4 +1,4 @@
-"""The recorded answers of a Hopper GPU, asked again: what wgmma reads, TMA writes and the driver takes.
+"""The recorded answers of a Hopper GPU, asked again, and every mma and matrix instruction beside its atom.
 
 python3 -m pytest tests/gpu/test_hopper.py
 """
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from layoutalg import arch
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import Major, SmemDescriptor, SwizzleMode, TensorMap
+from layoutalg.atoms import CopyAtom, MMAAtom, hold, run_copy, run_mma
 from layoutalg.codegen.gpu import encode_tiled
 from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 from layoutalg.legality import canonical_layout, check_tma, check_wgmma
-from tests.gpu.hopper import FILL, tma_load, wgmma
+from tests.gpu import hopper
+from tests.gpu.hopper import FILL, MATRIX_ATOMS, OPERANDS, WARP_ATOMS, ask_matrix, pack, tma_load, wgmma
 from tests.gpu.tools import needs_hopper
 
 pytestmark = needs_hopper
@@ -40,20 +42,10 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 def encoded(element: str, values: NDArray[Any]) -> NDArray[Any]:
-    """Small non-negative integers as the bytes of an element type."""
-    typed: NDArray[Any]
-    if element == "e4m3":
-        table = {0: 0}
-        for code in range(8, 127):
-            value = (1 + code % 8 / 8) * 2.0 ** (code // 8 - 7)
-            table.update({int(value): code} if value == int(value) else {})
-        typed = np.array([table[i] for i in range(16)], np.uint8)[values.astype(int)]
-        return typed
-    if element == "bf16":
-        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
-    kinds = {"f16": np.float16, "tf32": np.float32, "s8": np.int8}
-    typed = values.astype(kinds[element])
-    return typed.view(np.uint8)
+    """Small integers as the bytes of an element type."""
+    codes = hopper.codes_of(values, dtype(element))
+    typed: NDArray[Any] = codes.astype(f"u{dtype(element).nbytes}").view(np.uint8)
+    return typed
 
 
 def addresses_read(
@@ -170,3 +162,48 @@ def test_a_copy_that_is_refused_lands_elsewhere() -> None:
         )
         there = memory[address : address + 1024].view(np.uint16)
         assert arrived and bool((there == wanted).all()) == same
+
+
+@pytest.mark.parametrize("atom", WARP_ATOMS, ids=str)
+def test_an_mma_is_what_its_atom_says(atom: MMAAtom) -> None:
+    """All atoms of a warp at once: 32 of one thread, 4 quad pairs, 1 warp."""
+    rng = np.random.default_rng(len(atom.name))
+    words = {o: np.zeros((32, atom.registers(o)), np.uint32) for o in OPERANDS}
+    wanted = np.zeros((32, atom.values("C")), atom.dtypes.d.numpy_name)
+    lanes = np.array([atom.thr_layout(i) for i in range(atom.threads)])
+    step = 4 if atom.threads == 8 else 1
+    for first in range(32 // atom.threads):
+        held = {}
+        for o in OPERANDS:
+            low, high = (
+                (0, 2) if atom.dtype(o).bits == 1 else (0, 3) if atom.dtype(o).name[0] == "u" else (-2, 3)
+            )
+            held[o] = hold(atom.tv(o), rng.integers(low, high, atom.extents(o)))
+            words[o][lanes + step * first] = pack(held[o], atom.dtype(o))
+        wanted[lanes + step * first] = run_mma(atom, held["A"], held["B"], held["C"])
+    found = hopper.unpack(hopper.ask_mma(atom, words["A"], words["B"], words["C"]), atom.dtypes.d)
+    assert (found == wanted).all()
+
+
+@pytest.mark.parametrize("atom", MATRIX_ATOMS, ids=str)
+def test_a_matrix_instruction_moves_what_its_atom_says(atom: CopyAtom) -> None:
+    halves = np.arange(256, dtype=np.uint16)
+    memory, registers = (
+        halves.view(np.uint32).reshape(32, 4),
+        7 + np.arange(128, dtype=np.uint32).reshape(32, 4),
+    )
+    if atom.ptx.startswith("ldmatrix"):
+        rows = 32 if "x4" in atom.ptx else 16 if "x2" in atom.ptx else 8
+        given = halves.reshape(32, 8)[np.arange(32) % rows]
+        after, _ = ask_matrix(atom, rows, registers, memory)
+        moved = run_copy(atom, given)
+        assert (after.view(np.uint16).reshape(32, 8)[:, : moved.shape[1]] == moved).all()
+    elif atom.ptx.startswith("stmatrix"):
+        rows = 32 if "x4" in atom.ptx else 16 if "x2" in atom.ptx else 8
+        given = registers.view(np.uint16).reshape(32, 8)[:, : rows // 4]
+        _, after = ask_matrix(atom, rows, registers, memory)
+        assert (after.view(np.uint16).reshape(32, 8)[:rows] == run_copy(atom, given)[:rows]).all()
+    else:
+        after, _ = ask_matrix(atom, 32, registers, memory)
+        given = registers.view(np.uint16).reshape(32, 8)[:, :2]
+        assert (after.view(np.uint16).reshape(32, 8)[:, :2] == run_copy(atom, given)).all()

@@ -1,12 +1,15 @@
-"""Calls that repeat another, on a GPU: graphs, streams, threads, devices; addresses that come and go."""
+"""Calls on arrays of a GPU: repeated ones, graphs, streams, threads, devices, and what is refused."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from layoutalg import ops
+from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
 from tests.gpu.tools import needs_gpu
 
 pytestmark = needs_gpu
@@ -83,22 +86,39 @@ def test_threads_share_what_is_known() -> None:
         assert all(pool.map(work, range(8)))
 
 
-def test_every_device_has_its_own_launches() -> None:
+def test_a_long_sum_is_exact_in_a_wider_result() -> None:
     import torch
 
-    if torch.cuda.device_count() < 2:
-        pytest.skip("needs two GPUs")
-    for n in range(6):
-        x = torch.randn((64, 256), device=f"cuda:{n % 2}")
-        y = ops.softmax(x)
-        assert y.device == x.device and torch.allclose(y, torch.softmax(x, -1), atol=1e-6)
-        assert torch.cuda.current_device() == 0
+    ones, total = torch.ones(1 << 25, device="cuda", dtype=torch.float16), torch.empty((), device="cuda")
+    ops.reduce(ones, "sum", out=total)
+    assert float(total) == 1 << 25 and torch.isinf(ops.reduce(ones, "sum"))
+
+
+@pytest.mark.parametrize(
+    ("error", "call"),
+    [
+        (ArgumentTypeError, lambda x, cupy, torch: ops.transpose(x, out=x)),
+        (ArgumentTypeError, lambda x, cupy, torch: ops.transpose(x, out=cupy.zeros((64, 64), "f4"))),
+        (ArgumentTypeError, lambda x, cupy, torch: ops.transpose(x, out=torch.zeros((64, 64)))),
+        (UnsupportedError, lambda x, cupy, torch: ops.transpose(x.clone().requires_grad_())),
+        (ArgumentTypeError, lambda x, cupy, torch: ops.matmul(x, x.cpu())),
+        (ArgumentTypeError, lambda x, cupy, torch: ops.matmul(x, cupy.zeros((64, 64), "f4"))),
+        (ArgumentTypeError, lambda x, cupy, torch: ops.matmul(x, x, simulate=True)),
+        (UnsupportedError, lambda x, cupy, torch: ops.matmul(x, x.clone().requires_grad_())),
+        (UnsupportedError, lambda x, cupy, torch: ops.transpose(x.to_sparse())),
+        (ResourceError, lambda x, cupy, torch: ops.transpose(x[:1, :1].expand(1 << 20, 1 << 20))),
+        (ResourceError, lambda x, cupy, torch: ops.transpose(
+            cupy.broadcast_to(cupy.zeros(1), (1 << 20, 1 << 20)))),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_computed_is_refused(error: type[Exception], call: Callable[..., Any]) -> None:
+    cupy, torch = (pytest.importorskip(name) for name in ("cupy", "torch"))
+    with pytest.raises(error):
+        call(torch.zeros((64, 64), device="cuda"), cupy, torch)
 
 
 def test_gradients_are_refused_after_a_call_without() -> None:
     import torch
-
-    from layoutalg.errors import UnsupportedError
 
     x = torch.randn((64, 256), device="cuda")
     ops.softmax(x), ops.softmax(x)

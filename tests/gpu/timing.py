@@ -12,7 +12,7 @@ import contextlib
 import json
 import random
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -33,6 +33,7 @@ SEED = 20261123
 
 Run = Callable[[], object]
 Name = TypeVar("Name", bound=Hashable)
+Case = TypeVar("Case")
 
 
 def flush_buffer() -> Any:
@@ -138,6 +139,19 @@ def write(path: str | Path, rows: Sequence[Mapping[str, Any]], name: str = "rows
     head = {"device": require_gpu().name, "date": time.strftime("%Y-%m-%d"), **more}
     lines = ",\n".join(map(json.dumps, rows))
     Path(path).write_text(f"{json.dumps(head)[:-1]}, {json.dumps(name)}: [\n{lines}\n]}}\n", encoding="utf-8")
+
+
+def study(
+    out: str | Path, cases: Iterable[Case], measured: Callable[[Case], Mapping[str, Any] | None], **more: Any
+) -> list[Mapping[str, Any]]:
+    """Measure cases one by one; each row is printed and written when it is there, None for nothing."""
+    rows: list[Mapping[str, Any]] = []
+    for case in cases:
+        if (row := measured(case)) is not None:
+            rows.append(row)
+            shown(row)
+            write(out, rows, **more)
+    return rows
 
 
 def write_lines(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -155,27 +155,28 @@ def run_all(asked: argparse.Namespace) -> int:
     if asked.compiled:
         plainly()
         made = {name: Unguarded(library) for name, library in made.items()}
-    libraries, count = libraries_of(asked), asked.cases
-    drawn = cases(asked.seed, count, libraries, asked.most, tuple(asked.functions))
-    counts: Counter[tuple[str, str]] = Counter()
-    refusals: Counter[str] = Counter()
-    for n, (name, case) in enumerate(drawn):
-        found = run_one(case, made[name])
-        counts[name, found.kind] += 1
+    drawn = cases(asked.seed, asked.cases, libraries_of(asked), asked.most, tuple(asked.functions))
+    return judged(
+        asked.cases, ((name, f"case {case.seed}: {case}", run_one(case, made[name])) for name, case in drawn)
+    )
+
+
+def judged(count: int, runs: Iterable[tuple[str, object, Verdict]]) -> int:
+    """Print what became of some cases, and return how many were wrong; those of a lost context are."""
+    counts, refusals = Counter[str](), Counter[str]()
+    for name, case, found in runs:
+        counts[f"{name} {found.kind}"] += 1
         if found.kind == "refused":
             refusals[found.why] += 1
         if found.kind == "wrong":
-            print(f"{name} case {case.seed}: {case}\n    {found.why}", flush=True)
+            print(f"{name} {case}\n    {found.why}", flush=True)
         if context_is_lost():
-            print(f"the context is lost after {n + 1} cases", flush=True)
+            print(f"the context is lost after {counts.total()} cases", flush=True)
             break
-    for name in libraries:
-        print(name, *(f"{counts[name, kind]} {kind}" for kind in ("right", "refused", "wrong")))
-    for why, times in refusals.most_common():
-        print(f"{times} refused: {why}")
-    done = sum(counts.values())
-    wrong: int = sum(times for (_, kind), times in counts.items() if kind == "wrong") + count - done
-    print(f"{wrong} of {count} cases on views are wrong; {done} ran in one process")
+    for what, times in (*sorted(counts.items()), *refusals.most_common()):
+        print(f"{times:6} {what}")
+    wrong = count - sum(times for what, times in counts.items() if not what.endswith("wrong"))
+    print(f"{wrong} of {count} cases are wrong; {counts.total()} ran in one process")
     return wrong
 
 

@@ -17,8 +17,7 @@ from layoutalg.kernels.rowwise import NormConfig, NormProblem
 from layoutalg.kernels.rowwise.families import Case
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.schedule import walk_of
-from tests.gpu import norm_cases, row_bench
-from tests.gpu.counters import verdict
+from tests.gpu import random_kernels, row_bench
 from tests.gpu.timing import one_stream
 
 SMS, SLOWEST = 132, 5
@@ -75,7 +74,7 @@ def times(path: str, seeds: list[int], which: str) -> int:
 def of_seed(seed: int, arch: str) -> tuple[NormProblem, NormConfig]:
     """A problem of long rows and resident blocks that read parts of them."""
     rng = random.Random(seed)
-    p = norm_cases.row_problem(
+    p = random_kernels.row_problem(
         rng, round(2 ** rng.uniform(13, 21)), rng.choice((1, 1, 2, 3, 7, 12)), row_bench.DTYPES
     )
     rows, one = p.axes.shape[0], rng.choice(RINGS)
@@ -89,9 +88,9 @@ def main(args: list[str]) -> int:
     if args[0] in ("times", "chosen"):
         return times(args[1], [int(seed) for seed in args[2:]], args[0])
     first, count = int(args[1]), int(args[2])
-    wrong = list(norm_cases.wrong_cases(range(first, first + count), of_seed, 2))
-    print(*wrong, sep="\n")
-    return verdict(len(wrong), count, "whole rows")
+    return random_kernels.judged(
+        random_kernels.norms_by(of_seed, 2), range(first, first + count), "whole rows"
+    )
 
 
 if __name__ == "__main__":
