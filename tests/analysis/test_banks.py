@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,8 +15,9 @@ from layoutalg.analysis import ideal_wavefronts, sectors, traffic, wavefronts
 from layoutalg.analysis.banks import Served, stride_wavefronts
 from layoutalg.analysis.coalescing import linear_traffic, stride_traffic
 from layoutalg.analysis.enumerated import costs_by_definition
-from layoutalg.arch import ARCHS, Arch, instruction_table
+from layoutalg.arch import ARCHS, Arch
 from layoutalg.layout import Swizzle
+from tests.draws.synthesis_cases import TOY
 from tests.sweeps import each
 
 SM90 = ARCHS["sm_90"]
@@ -25,9 +25,6 @@ RULES = {name: rule for name, rule in SM90.instructions.items() if rule.space in
 ALL = tuple(sorted(RULES))
 SHARED = tuple(name for name in ALL if RULES[name].space == "shared")
 GLOBAL = tuple(name for name in ALL if RULES[name].space == "global")
-TOY = dataclasses.replace(
-    SM90, name="toy", targets=(), lanes=4, banks=4, instructions=instruction_table(lanes=4, banks=4)
-)
 CASES = st.tuples(st.just(SM90), st.sampled_from(ALL)) | st.tuples(
     st.just(TOY), st.sampled_from([name for name in SHARED if name in TOY.instructions])
 )

@@ -12,10 +12,9 @@ from layoutalg.dtype import dtype
 from layoutalg.errors import MismatchError
 from layoutalg.layout import Layout
 from layoutalg.symbolic import solve_conflict_free
-from layoutalg.synthesis import Certificate, Form, Synthesis, check_certificate, synthesize
+from layoutalg.synthesis import Certificate, Synthesis, check_certificate, synthesize
 from layoutalg.synthesis.proof.evidence import lane_accesses, phase_of
-from tests.command import answer, run
-from tests.sweeps import each
+from tests.command import run
 
 F16, F32 = dtype("f16"), dtype("f32")
 
@@ -33,22 +32,6 @@ def test_lanes_that_ldmatrix_ignores_need_no_alignment(method: str) -> None:
 def test_solve_does_not_ask_for_lanes_that_are_ignored() -> None:
     step = sympy.Symbol("s", positive=True)
     assert str(solve_conflict_free(((8, 8, 4), (1, 8, step)), EIGHT_ROWS, step)) == "every s"
-
-
-@each("shape", ["(64,96):(96,1)", "(128,80):(80,1)", "(64,160):(160,1)", "(192,32):(32,1)"], sample=1)
-@each("memory", [(), ("--max-extra-bytes", "4096")])
-def test_a_swizzle_is_found_where_extents_are_no_powers_of_two(shape: str, memory: tuple[str, ...]) -> None:
-    words = ("--dtype", "f16", "--access", "cp.async.16", "--access", "ldmatrix.x4", *memory)
-    found = answer("synthesize", shape, *words)
-    assert (found["kind"], found["extra_bytes"]) == ("swizzle", 0) and found["certificate"]["checked"]
-
-
-@each("rows", [96, 192])
-@each("columns", [40, 48, 56, 64, 72, 80, 88, 96, 112, 120, 160, 192, 224], sample=1)
-def test_head_dimensions_have_a_layout_without_extra_memory(rows: int, columns: int) -> None:
-    matrix = "ldmatrix.x4" if columns % 16 == 0 else "ldmatrix.x2"
-    found = synthesize((rows, columns), ["cp.async.16", "st.shared.b128", matrix], element="f16")
-    assert found.layout is not None and found.extra_bytes == 0 and check_certificate(found)
 
 
 def test_what_was_not_found_is_not_said_not_to_exist() -> None:
@@ -70,39 +53,12 @@ def linear_footprints(found: Synthesis) -> tuple[tuple[int, ...], ...]:
     return tuple(phase_of(found, access).footprint for access in lane_accesses(found))
 
 
-@pytest.mark.parametrize("form", ["any", "single"])
-def test_a_swizzle_may_split_vectors_that_no_access_has(form: Form) -> None:
-    found = synthesize((1, 1024), [PART, *WORDS], element="f32", form=form)
-    assert str(found.layout) == "Sw<4,0,5> o 0 o (1,1024):(0,1)" and check_certificate(found)
-    for access in (PART, *WORDS):
-        report = analyze(found.layout, access, method="enumerated")  # type: ignore[call-overload]
-        assert isinstance(report, SharedReport) and report.conflict_free
-
-
 def test_a_proof_about_whole_vectors_speaks_of_whole_vectors() -> None:
     found = synthesize((1, 1024), [PART, *WORDS], element="f32")
     claim = Certificate(False, "narrow-banks", ("linear-in-place",), (), linear_footprints(found), (1, 0))
     none = replace(found, layout=None, kind="none", reports=(), certificate=claim, alternatives=())
     with pytest.raises(MismatchError):
         check_certificate(none)
-
-
-def test_the_checker_counts_what_alternatives_take() -> None:
-    found = synthesize((64, 96), ["ldmatrix.x4"], element="f16", max_extra_bytes=4096)
-    for i, other in enumerate(found.alternatives):
-        for wrong in (replace(other, extra_bytes=other.extra_bytes + 16), replace(other, kind="xor")):
-            others = (*found.alternatives[:i], wrong, *found.alternatives[i + 1 :])
-            with pytest.raises(MismatchError):
-                check_certificate(replace(found, alternatives=others))
-
-
-@pytest.mark.parametrize(("shape", "mapping"), [((96, 72), "row"), ((33, 32), "col")])
-def test_what_is_counted_is_bound_to_its_element(shape: tuple[int, int], mapping: str) -> None:
-    found = synthesize(shape, [f"ld.shared.b128@{mapping}"], element="f32", max_extra_bytes=1536)
-    assert found.certificate.reason == "counted" and check_certificate(found)
-    for element in ("u8", "f16", "f64"):
-        with pytest.raises(MismatchError):
-            check_certificate(replace(found, element=dtype(element)))
 
 
 def test_lanes_that_ldmatrix_ignores_are_in_no_proof() -> None:

@@ -10,26 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.analysis import Access, SharedReport, TmaAccess, analyze
+from layoutalg.analysis import TmaAccess
 from layoutalg.arch import ARCHS, SWIZZLE_MODES
 from layoutalg.decide import is_injective
 from layoutalg.dtype import dtype
-from layoutalg.errors import AlignmentError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, size
+from layoutalg.errors import AlignmentError, ShapeError
+from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, coordinate_at, size
 from layoutalg.legality import check_tma
-from layoutalg.synthesis import Order, check_certificate, synthesize
+from layoutalg.synthesis import Order
 from layoutalg.synthesis.tma import TmaTile, tma_layouts
 from tests.sweeps import each
 
 HOPPER = ARCHS["sm_90"]
 ANY_BYTES = 1 << 20
 
-WRITES: list[dict[str, Any]] = [
-    row
-    for row in map(
-        json.loads, (Path(__file__).parents[1] / "data" / "h200_tma_writes.jsonl").open(encoding="utf-8")
-    )
-    if set(row["element_strides"]) == {1}
+DATA = Path(__file__).parents[1] / "data" / "h200_tma_writes.jsonl"
+WRITES = [
+    row for row in map(json.loads, DATA.read_text("utf-8").splitlines()) if set(row["element_strides"]) == {1}
 ]
 
 
@@ -86,19 +83,11 @@ def test_what_an_h200_wrote(row: dict[str, Any]) -> None:
     chunk = 16 // what.nbytes
     written: dict[int, int | None] = dict(row["chunks"])
     for i in range(0, size(found.layout), chunk):
-        crd = _coordinate(i, box)
+        crd = coordinate_at(i, box)
         place = mode.swizzle(mode.swizzle(found.layout(i) * what.nbytes) + row["address"])
         inside = all(x < n for x, n in zip(crd, row["dims"], strict=True))
         assert written.pop(place) == (tensor(*crd) * what.nbytes if inside else None)
     assert not written
-
-
-def _coordinate(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    out = []
-    for extent in shape:
-        out.append(index % extent)
-        index //= extent
-    return tuple(out)
 
 
 def in_leaves(extent: int, stride: int) -> tuple[IntTuple, IntTuple]:
@@ -181,37 +170,6 @@ def test_a_tile_of_boxes_holds_each_box_as_it_is_written(
                 assert found.layout(first[0] + i, first[1] + j) * what.nbytes == place
 
 
-@pytest.mark.parametrize("span_bytes", [32, 64, 128])
-def test_eight_rows_lie_in_different_bank_groups(span_bytes: int) -> None:
-    """The 16-byte pieces of a column, over 8 spans of 16 bytes each, fill all 32 banks."""
-    elems = span_bytes // 2
-    (found,) = tiles((64, elems), "f16", "row", [TmaAccess((64, elems), span_bytes)])
-    starts = [found.layout(row, 0) * 2 // 16 % 8 for row in range(8)]
-    assert len(set(starts)) == 8
-
-
-def test_a_synthesis_with_gaps() -> None:
-    """The copy decides; the gaps are memory that has to be allowed, and the ranks hold for them as well."""
-    asked: list[TmaAccess | str] = ["ld.shared.b128@col", TmaAccess((64, 16), 128)]
-    found = synthesize((64, 16), asked, element="f32", max_extra_bytes=4096)
-    assert (str(found.layout), found.kind, found.extra_bytes) == (
-        "Sw<3,2,3> o 0 o (64,16):(32,1)", "swizzle", 4096)  # fmt: skip
-    assert check_certificate(found) and found.layout is not None
-    for access in found.accesses:
-        if isinstance(access, Access):
-            report = analyze(found.layout, access, method="enumerated")
-            assert isinstance(report, SharedReport) and report.conflict_free
-    with pytest.raises(
-        ResourceError, match=r"gaps of TMA boxes \(64, 16\) of f32, .*4096 asked, the limit is 0"
-    ):
-        synthesize((64, 16), asked, element="f32")
-
-
-def test_nested_shapes_keep_their_coordinates() -> None:
-    for layout, _ in tiles((8, (2, 32)), "f16", "row"):
-        assert layout(3, (1, 5)) == layout(3 + 8 * (1 + 2 * 5))
-
-
 @each(
     ("shape", "copy", "error", "message"),
     [
@@ -228,9 +186,3 @@ def test_bad_input(
 ) -> None:
     with pytest.raises(error, match=message):
         tiles(shape, "f16", "row", [copy] if copy else [])
-
-
-def test_architectures_without_tma() -> None:
-    with pytest.raises(UnsupportedError, match="sm_80 has no TMA"):
-        synthesize((64, 64), ["ldmatrix.x4"], element="f16", form="tma", arch="sm_80")
-    assert synthesize((64, 64), ["ldmatrix.x4"], element="f16", arch="sm_80").alternatives
