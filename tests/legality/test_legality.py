@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UnsupportedError
