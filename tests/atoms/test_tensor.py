@@ -124,7 +124,7 @@ def test_view_and_domain_offset() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["(8,12):(12,1)", "(8,12):(1,8)", "Sw<2,0,3> o 0 o (8,12):(16,1)"])
+@each("text", ["(8,12):(12,1)", "(8,12):(1,8)", "Sw<2,0,3> o 0 o (8,12):(16,1)"])
 def test_tiles_and_shares(text: str) -> None:
     layout = parse(text)
     assert not isinstance(layout, Swizzle)
@@ -248,14 +248,10 @@ def test_fill_and_copy_into_a_slice() -> None:
 @each(
     ("dtype", "value", "stored"),
     [
-        ("u1", 255, 255),
-        ("u1", True, 1),
-        ("i4", 3.0, 3),
-        ("f4", 0.1, np.float32(0.1)),
-        ("c8", 1j, 1j),
+        ("u1", 255, 255), ("u1", True, 1), ("i4", 3.0, 3), ("f4", 0.1, np.float32(0.1)), ("c8", 1j, 1j),
         ("?", 1, True),
     ],
-)
+)  # fmt: skip
 def test_values_that_the_buffer_holds(dtype: str, value: Any, stored: Any) -> None:
     t = Tensor(np.zeros(1, dtype), Layout(1))
     t[0] = value
@@ -265,17 +261,10 @@ def test_values_that_the_buffer_holds(dtype: str, value: Any, stored: Any) -> No
 @each(
     ("dtype", "value"),
     [
-        ("u1", 256),
-        ("u1", -1),
-        ("i4", 0.5),
-        ("i8", 1 << 63),
-        ("f4", 1j),
-        ("f4", "1"),
-        ("f4", [1, 2]),
-        ("?", 2),
-        ("f4", None),
+        ("u1", 256), ("u1", -1), ("i4", 0.5), ("i8", 1 << 63), ("f4", 1j), ("f4", "1"), ("f4", [1, 2]),
+        ("?", 2), ("f4", None),
     ],
-)
+)  # fmt: skip
 def test_values_that_it_does_not(dtype: str, value: Any) -> None:
     t = Tensor(np.zeros(2, dtype), Layout(2))
     with pytest.raises(ArgumentTypeError, match=f"to {t.buffer.dtype}"):
@@ -317,7 +306,7 @@ def test_overlapping_tensors_are_read_first() -> None:
     assert buffer.tolist() == [0, 0, 1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize(
+@each(
     ("src", "dst"),
     [("(4,8):(1,4)", "(8,4):(1,8)"), ("(4,8):(1,4)", "16:1"), ("((2,2),8):((1,2),4)", "((4,1),8):((1,0),4)")],
 )
