@@ -36,32 +36,6 @@ def tiles(
     return list(tma_layouts(shape, dtype(element), order, copies or [], HOPPER, extra))
 
 
-@pytest.mark.parametrize(
-    ("shape", "element", "order", "expected"),
-    [
-        ((64, 64), "f16", "row", ["(64,64):(64,1)", "Sw<3,3,3> o 0 o (64,64):(64,1)",
-            "Sw<2,3,3> o 0 o (64,(32,2)):(32,(1,2048))", "Sw<1,3,3> o 0 o (64,(16,4)):(16,(1,1024))"]),
-        ((64, 16), "f32", "row", ["(64,16):(16,1)", "Sw<2,2,3> o 0 o (64,16):(16,1)",
-            "Sw<1,2,3> o 0 o (64,(8,2)):(8,(1,512))"]),
-        ((256, 8), "u8", "col", ["(256,8):(1,256)", "Sw<3,4,3> o 0 o ((128,2),8):((1,1024),128)",
-            "Sw<2,4,3> o 0 o ((64,4),8):((1,512),64)", "Sw<1,4,3> o 0 o ((32,8),8):((1,256),32)"]),
-    ],
-)  # fmt: skip
-def test_modes(shape: tuple[int, int], element: str, order: Order, expected: list[str]) -> None:
-    """Without bytes for gaps, the modes permute the tile's own memory."""
-    found = tiles(shape, element, order)
-    assert [str(tile.layout) for tile in found] == expected
-    for layout, extra_bytes in found:
-        assert extra_bytes == 0
-        assert sorted(layout(i) for i in range(size(layout))) == list(range(size(layout)))
-
-
-def test_rows_shorter_than_the_span_take_a_span() -> None:
-    found = tiles((64, 16), "f32", "row", extra=4096)
-    assert ("Sw<3,2,3> o 0 o (64,16):(32,1)", 4096) in [(str(layout), extra) for layout, extra in found]
-    assert tiles((64, 16), "f32", "row", extra=4095) == tiles((64, 16), "f32", "row")
-
-
 def test_a_copy_fixes_the_mode() -> None:
     copies = [TmaAccess((64, 32), 64), TmaAccess((32, 32), 64)]
     (found,) = tiles((64, 64), "f16", "row", copies)
