@@ -38,6 +38,15 @@ THREE = tuple(
     for shape, stride in (((8, 4), (8, 2)), ((8, 4), (1, 16)), ((2, 4, 4), (9, 16, 2)))
 )
 """Half an 8 x 8 tile each: even rows, even columns, cells with row + column even; none serves all."""
+SPLIT = tuple(
+    Access(op, Layout(shape, stride), dtype("f32"))
+    for op, shape, stride in (
+        ("st.shared.b128", ((2,) * 5, (2, 2)), ((4, 16, 256, 512, 8), (1, 2))),
+        ("ld.shared.b32", ((2,) * 5, 1), ((4, 8, 1, 64, 16), 0)),
+        ("ld.shared.b32", ((2,) * 5, 1), ((64, 32, 16, 128, 256), 0)),
+    )
+)
+"""Of 1 x 1024: vectors in 128 elements, whose places never set bits 5 to 7, and two accesses of words."""
 EXTENTS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48)
 
 

@@ -14,9 +14,18 @@ from layoutalg.analysis import Access, TmaAccess
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, MismatchError, UndecidedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from layoutalg.synthesis import Order, Synthesis, check_certificate, padding, synthesize, synthesizer
+from layoutalg.synthesis import (
+    Certificate,
+    Order,
+    Synthesis,
+    check_certificate,
+    padding,
+    synthesize,
+    synthesizer,
+)
 from layoutalg.synthesis.proof import forms, refutation
-from tests.draws.synthesis_cases import THREE
+from layoutalg.synthesis.proof.evidence import lane_accesses, phase_of
+from tests.draws.synthesis_cases import SPLIT, THREE
 from tests.mutants.syntheses import mistakes, sampled
 from tests.sweeps import each
 
@@ -186,6 +195,15 @@ def test_a_search_with_candidates_is_repeated(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(refutation, "LIMIT", 3)
     with pytest.raises(UndecidedError, match="more than 3 vectors"):
         check_certificate(found)
+
+
+def test_a_proof_about_whole_vectors_speaks_of_whole_vectors() -> None:
+    found = synthesize((1, 1024), SPLIT, element="f32")
+    footprints = tuple(phase_of(found, access).footprint for access in lane_accesses(found))
+    claim = Certificate(False, "narrow-banks", ("linear-in-place",), (), footprints, (1, 0))
+    none = {"layout": None, "kind": "none", "reports": (), "certificate": claim, "alternatives": ()}
+    with pytest.raises(MismatchError):
+        check_certificate(with_synthesis(**none)(found))
 
 
 @each(("shape", "mapping"), [((96, 72), "row"), ((33, 32), "col")])

@@ -18,7 +18,8 @@ from layoutalg.errors import AlignmentError, MismatchError
 from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, size
 from layoutalg.synthesis import Order, Synthesis, check_certificate, storage_layout, synthesize
 from layoutalg.synthesis.tma import tma_layouts
-from tests.draws.synthesis_cases import THREE, TOY, is_free
+from tests.command import run
+from tests.draws.synthesis_cases import SPLIT, THREE, TOY, is_free
 from tests.sweeps import each
 
 F32 = dtype("f32")
@@ -47,8 +48,6 @@ TWO = [words(16, 32, 1, 2, 4), words(12, 16, 32, 1, 2)]
 """Words 2 4 8 16 32, and 33 2 4 8 16: only vectors with bit 0 and without bit 5 are in neither span."""
 EIGHT = Access("ld.shared.b32", Layout((8, 1, 4), (1, 0, 8)), F32)
 """Eight lanes down a column: three bits of the bank are enough."""
-PART = Access("st.shared.b128", Layout(((2,) * 5, (2, 2)), ((4, 16, 256, 512, 8), (1, 2))), F32)
-"""128 of 1024 elements: bits 5, 6 and 7 of the place are never set."""
 CASES: list[tuple[Any, str, Any, dict[str, Any], str]] = [
     ((32, 128), "f32", ["ld.shared.b32@col"], {}, "Sw<5,0,7>"),
     ((32, 128), "f32", ["ld.shared.b128@((8,4),4,(4,8)):((1,128),32,(8,512))"], {}, "Sw<3,2,5>"),
@@ -73,7 +72,7 @@ CASES: list[tuple[Any, str, Any, dict[str, Any], str]] = [
     ((32, 32), "f32", ["ld.shared.b32@col"], {"vector_bytes": 4}, "Sw<5,0,5>"),
     ((32, 32), "f32", [EIGHT], {}, "Sw<3,0,5>"),
     ((32, 32), "f32", [EIGHT], {"vector_bytes": 16}, "Sw<3,2,3>"),
-    ((1, 1024), "f32", [PART, words(4, 8, 1, 64, 16), words(64, 32, 16, 128, 256)], {}, "Sw<4,0,5>"),
+    ((1, 1024), "f32", SPLIT, {}, "Sw<4,0,5>"),
     # modes of tensor maps
     ((64, 32), "f16", ["ldmatrix.x4"], {"form": "tma"}, "Sw<2,3,3> o 0 o (64,32):(32,1)"),
     ((64, 128), "f16", ["ldmatrix.x4"], {"form": "tma"}, "Sw<3,3,3> o 0 o (64,(64,2)):(64,(1,4096))"),
@@ -198,6 +197,11 @@ def test_a_form_may_have_no_layout_where_others_have() -> None:
     single, matrix = (answer((32, 32), pair, "f32", form=form) for form in ("single", "any"))
     assert matrix.layout is not None
     assert single.layout is not None or (single.certificate.reason, matrix.kind) == ("forms", "xor")
+
+
+def test_what_was_not_found_is_not_said_not_to_exist() -> None:
+    text = run("synthesize", "(48,20)", "--access", "ld.shared.b32@col").stdout.replace("\n", " ")
+    assert "Others were not searched." in text and "exists" not in text
 
 
 # --- constraints ---------------------------------------------------------------------------------------
