@@ -77,12 +77,6 @@ def _table(tv: Layout) -> list[int]:
     return [tv(i) for i in range(size(tv))]
 
 
-def test_defaults_cover_the_tile_once() -> None:
-    for op, element in (("ldmatrix.x4", "f16"), ("ld.shared.b128", "f32"), ("ld.shared.b8", "u8")):
-        visited = _table(Access.default(op, ROWS, element).tv)
-        assert sorted(visited) == list(range(64 * 64)), op
-
-
 def test_a_default_looks_through_swizzles_and_layouts() -> None:
     swizzled = ComposedLayout(Swizzle(3, 3, 3), 0, ROWS)
     stacked = ComposedLayout(Layout((64, 64), (1, 64)), 0, ROWS)

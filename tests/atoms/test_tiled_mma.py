@@ -25,7 +25,7 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from layoutalg.layout import ComposedLayout, Layout, Swizzle, layout_size, modes
+from layoutalg.layout import ComposedLayout, Layout, Swizzle, layout_size, modes, product
 from tests.sweeps import each
 
 ROWS: list[dict[str, Any]] = [
@@ -192,35 +192,27 @@ def test_a_swizzle_is_carried_along() -> None:
         ).partition_fragment_A(plain)
 
 
-def test_threads_may_be_arrays() -> None:
-    mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1))
-    layout = mma.tidfrg("A", Layout((64, 64), (64, 1)))
-    at = layout(np.arange(128), 0)
-    assert at.tolist() == [mma.get_slice(t).partition_A(Layout((64, 64), (64, 1)))[1] for t in range(128)]
-
-
-def test_threads_may_be_index_expressions() -> None:
+def test_threads_may_be_arrays_or_index_expressions() -> None:
     """A kernel calls the same layouts: on a swizzled tile, with the step of its loop unrolled."""
     tid, step = Var("tid", 128), Var("step", 4)
     mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
     tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((64, 64), (64, 1)))
     index = mma.tidfrg("B", tile)(tid, (3, (1, step)))
+    plain = mma.tidfrg("A", Layout((64, 64), (64, 1)))
+    starts = [mma.get_slice(t).partition_A(Layout((64, 64), (64, 1)))[1] for t in range(128)]
+    assert plain(np.arange(128), 0).tolist() == starts
     for thread in range(0, 128, 3):
         part, offset = mma.get_slice(thread).partition_B(tile)
         found = [evaluate(index, {tid: thread, step: k}) for k in range(4)]
         assert found == [offset + part(3, 1, k) for k in range(4)]
 
 
-def test_fragments() -> None:
+@each(("dtype", "operand", "shape"), [("f4", "C", ((2, 2), 2, 2)), ("f2", "A", ((2, 2, 2), 2, 2))])
+def test_fragments_hold_the_elements_of_their_matrix(dtype: str, operand: Operand, shape: Any) -> None:
     mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
-    mine = mma.get_slice(9)
-    assert str(mine.partition_fragment_A(Layout((64, 32), (32, 1)))) == "((2,2,2),2,2):((1,2,4),16,8)"
-    assert str(mine.partition_fragment_B(Layout((32, 32)))) == "((2,2),2,2):((1,2),4,8)"
-    assert str(mine.partition_fragment_C(Layout((64, 32), (32, 1)))) == "((2,2),2,2):((1,2),4,8)"
-    sums = mine.partition_fragment_C(Tensor(np.zeros(2048, "f4"), Layout((64, 32))))
-    assert sums.buffer.dtype == np.float32 and len(sums.buffer) == 16
-    left = mine.partition_fragment_A(Tensor(np.zeros(2048, "f2"), Layout((64, 32))))
-    assert left.buffer.dtype == np.float16 and left.shape == ((2, 2, 2), 2, 2)
+    matrix = Tensor(np.zeros(2048, dtype), Layout((64, 32)))
+    mine = mma.get_slice(9).partition_fragment(operand, matrix)
+    assert (mine.buffer.dtype, mine.shape, len(mine.buffer)) == (np.dtype(dtype), shape, product(shape))
 
 
 # --- bad input -------------------------------------------------------------------------------------------

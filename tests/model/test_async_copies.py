@@ -51,24 +51,6 @@ def test_narrower_copies_are_merged_like_loads() -> None:
         assert sectors(f"{row['op']}:global", row["source"]) == row["sectors"]
 
 
-def test_pairs_by_hand() -> None:
-    lanes = 16 * np.arange(32)[None]
-    on = np.ones((1, 32), bool)
-    swapped = lanes ^ 16
-    assert copied_sectors(swapped, lanes, on) == copied_sectors(lanes, swapped, on) == 16
-    assert copied_sectors(lanes * 0, lanes, on) == 32  # the same 16 bytes for all: nobody merges
-    assert copied_sectors(lanes, lanes * 2, on) == 32  # halves that lie apart in shared memory
-    assert copied_sectors(lanes, lanes, on & (lanes // 16 % 2 == 0)) == 16
-    assert copied_sectors(lanes, lanes, on & False) == 0
-
-
-def test_halves_stay_together_where_both_sides_start_alike() -> None:
-    lanes = 16 * np.arange(32)[None]
-    on = lanes >= 0
-    counts = {(a, b): int(copied_sectors(lanes + a, lanes + b, on)[0]) for a in (0, 16) for b in (0, 16)}
-    assert counts == {(0, 0): 16, (0, 16): 32, (16, 0): 32, (16, 16): 17}
-
-
 @pytest.mark.parametrize("shapes", [((1, 32), (1, 32), (1, 16)), ((32,), (32,), (32,))])
 def test_arrays_that_do_not_fit_are_refused(shapes: tuple[tuple[int, ...], ...]) -> None:
     with pytest.raises(ShapeError, match="one shape"):

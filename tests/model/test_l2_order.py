@@ -83,15 +83,6 @@ def test_bands_that_divide_the_grid_are_layouts(band: int) -> None:
         assert (a.method, a.a_panels, a.b_panels) == ("enumerated", b.a_panels, b.b_panels)
 
 
-def test_z_order_is_as_good_as_the_squarest_band() -> None:
-    """Sixteen blocks of a Morton walk are a 4 x 4 square."""
-    morton = Layout((2,) * 6, (1, 8, 2, 16, 4, 32))
-    found = l2_locality((8, 8), in_flight=16, order=morton)
-    assert (found.a_panels, found.b_panels) == (16, 16)
-    assert found.panels == l2_locality((8, 8), in_flight=16, order=4).panels
-    assert found.panels < l2_locality((8, 8), in_flight=16, order="row").panels
-
-
 def test_a_swizzled_order_is_an_order() -> None:
     order = ComposedLayout(Swizzle(2, 0, 2), 0, Layout((4, 4), (4, 1)))
     found = l2_locality((4, 4), in_flight=4, order=order)
@@ -106,11 +97,6 @@ def test_no_band_beats_the_best(rows: int, columns: int, flight: int) -> None:
     best = l2_locality((rows, columns), in_flight=flight, order=best_band((rows, columns), in_flight=flight))
     for band in range(1, rows + 1):
         assert best.panels <= l2_locality((rows, columns), in_flight=flight, order=band).panels
-
-
-def test_all_blocks_in_flight_share_everything() -> None:
-    found = l2_locality((16, 16), in_flight=256, order="row")
-    assert (found.waves, found.panels, found.reuse) == (1, 32, 16.0)
 
 
 @each(
