@@ -233,7 +233,11 @@ def test_restrict_is_the_layout_on_the_part() -> None:
 
 def test_bad_input() -> None:
     refused: list[tuple[type[Exception], str, Any]] = [
-        (ShapeError, "64 along M or N", lambda: canonical_layout("128B", "MN", "f16", (96, 16))),
+        (
+            ShapeError,
+            "M or N, and a multiple of 8 along K",
+            lambda: canonical_layout("128B", "MN", "f16", (96, 16)),
+        ),
         (ShapeError, "at most 32 along K", lambda: canonical_layout("64B", "K", "f16", (64, 64))),
         (ShapeError, "LBO of 3", lambda: canonical_layout("none", "K", "f16", (64, 16), lbo_bytes=3)),
         (ShapeError, "two modes", lambda: recognize(Layout(64), "K", "f16")),
