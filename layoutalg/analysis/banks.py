@@ -306,7 +306,7 @@ def linear_wavefronts(rule: Instruction, machine: Arch, columns: Sequence[int]) 
     """Wavefronts when lane l < 2^len(columns) is at base ^ (XOR of the columns that l's bits select).
 
     `columns` are in bytes, of lanes 1, 2, 4, ...; the base is any aligned address.  Lanes beyond are
-    inactive.  Equal to the definition: tests/analysis/test_bank_forms.py.
+    inactive.  Equal to the definition: tests/analysis/test_banks.py.
 
     >>> linear_wavefronts(*warp_rule("ldmatrix.x4", "shared", "sm_90"), (128, 256, 512, 1024, 16))
     Served(wavefronts=32, ideal=4)
@@ -332,8 +332,7 @@ def stride_wavefronts(
 
     The base matters only modulo one bank, and only to lanes narrower than a bank on a stride that is no
     multiple of it; those are counted by the definition, on one warp, and so are phases of lanes that are not
-    consecutive.  Equal to the definition:
-    tests/analysis/test_bank_forms.py.
+    consecutive.  Equal to the definition: tests/analysis/test_banks.py, test_phases.py.
 
     >>> stride_wavefronts(*warp_rule("ld.shared.b64", "shared", "sm_90"), 34 * 8, 32)
     Served(wavefronts=4, ideal=2)

@@ -137,7 +137,7 @@ def linear_traffic(rule: Instruction, machine: Arch, columns: Sequence[int]) -> 
     """Traffic when lane l < 2^len(columns) is at base ^ (XOR of the columns that l's bits select).
 
     `columns` are in bytes, of lanes 1, 2, 4, ...; the base is a multiple of a line.  Equal to the
-    definition: tests/analysis/test_sector_forms.py.
+    definition: tests/analysis/test_banks.py.
 
     >>> linear_traffic(*warp_rule("ld.global.b128", "global", "sm_90"), (128, 256, 512, 1024, 16))
     Traffic(sectors=16, lines=16, useful_bytes=512)
@@ -155,7 +155,7 @@ def stride_traffic(
 ) -> Traffic:
     """Traffic when lane l < `active` is at start + stride * l, and the others are inactive.
 
-    Equal to the definition: tests/analysis/test_sector_forms.py.
+    Equal to the definition: tests/analysis/test_banks.py.
 
     >>> stride_traffic(*warp_rule("ld.global.b32", "global", "sm_90"), 12, 32, 4)
     Traffic(sectors=12, lines=3, useful_bytes=128)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import sympy
 
-from layoutalg.analysis import Access, Guard, addressing
+from layoutalg.analysis import Access, Guard, SharedReport, addressing, analyze
 from layoutalg.arch import ARCHS, INSTRUCTIONS
 from layoutalg.layout import Layout
+from layoutalg.symbolic import solve_conflict_free
+from layoutalg.synthesis import check_certificate, synthesize
 from tests.draws.addressing import mistakes
 from tests.sweeps import each
 
@@ -52,3 +55,20 @@ def test_a_predicate_stays_as_it_is() -> None:
 
     access = Access("ldmatrix.x1", Layout(((6, 8), 8), ((1, 100), 8)), "f16", active=first)  # type: ignore[arg-type]
     assert addressing(access, INSTRUCTIONS[access.op], MACHINE) == access
+
+
+@each("method", ["auto", "f2", "enumerated"])
+def test_lanes_that_ldmatrix_ignores_need_no_alignment(method: str) -> None:
+    """Lanes 8 to 31 would be at odd places; neither a solution nor a layout asks for them."""
+    rows = Access("ldmatrix.x1", Layout(((8, 4), 8), ((8, 64), 1)), "f16")  # type: ignore[arg-type]
+    report = analyze(Layout((8, 8, 4), (1, 8, 3)), rows, method=method)  # type: ignore[call-overload]
+    assert isinstance(report, SharedReport) and (report.total, report.ideal_total) == (1, 1)
+    step = sympy.Symbol("s", positive=True)
+    assert str(solve_conflict_free(((8, 8, 4), (1, 8, step)), rows, step)) == "every s"
+    answers = []
+    for stride in (24, 0):
+        anywhere = Access("ldmatrix.x1", Layout(((8, 4), 8), ((1, stride), 8)), "f16")  # type: ignore[arg-type]
+        found = synthesize((8, 64), [anywhere, "st.shared.b128"], element="f16")
+        assert found.layout is not None and check_certificate(found)
+        answers.append((found.layout, found.certificate))
+    assert answers[0] == answers[1]

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import sympy
 from hypothesis import given
 
 from layoutalg.analysis import (
     Access,
-    GlobalReport,
-    Guard,
     Place,
     SharedReport,
     analyze,
@@ -21,40 +18,19 @@ from layoutalg.analysis import (
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import UndecidedError, UnknownNameError, UnsupportedError
-from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree
+from layoutalg.layout import AnyLayout, Layout, Swizzle, flatten_tree
 from layoutalg.notation import parse_cute as parse
 from layoutalg.testing import accesses
+from tests.judges.reports import numbers
 from tests.sweeps import each
 from tests.work import counted
-
-
-def numbers(report: SharedReport | GlobalReport) -> tuple[Any, ...]:
-    if isinstance(report, SharedReport):
-        return report.total, report.ideal_total, report.instructions, report.worst, report.worst_ideal
-    return (
-        report.sectors, report.ideal, report.lines, report.worst_alignment, report.instructions,
-        report.useful_bytes,
-    )  # fmt: skip
-
-
-@given(accesses())
-def test_the_closed_form_is_the_definition(pair: tuple[AnyLayout, Access]) -> None:
-    layout, access = pair
-    report = analyze(layout, access)
-    assert numbers(report) == numbers(analyze(layout, access, method="enumerated"))
-    if not isinstance(access.active, Guard | None):  # others too, where strides do not compose
-        assert report.method == "enumerated"
 
 
 @given(accesses(kind="plain"))
 def test_every_linear_access_is_answered_by_rank(pair: tuple[AnyLayout, Access]) -> None:
     layout, access = pair
-    if all(n & (n - 1) == 0 for n in _extents(access.tv)):
+    if all(n & (n - 1) == 0 for n in flatten_tree(access.tv.shape)):
         assert analyze(layout, access).method == "f2"
-
-
-def _extents(layout: Layout) -> tuple[int, ...]:
-    return flatten_tree(layout.shape)
 
 
 @given(accesses(space="shared"))
@@ -122,43 +98,27 @@ def test_strides_that_do_not_compose_are_enumerated() -> None:
         analyze(wide, Access("ld.shared.b32", Layout((1 << 30, 1), (3, 0)), dtype("f32")))
 
 
-def test_the_readme_example() -> None:
-    tile = Layout((64, 64), (64, 1))
-    report = analyze(tile, Access.default("ldmatrix.x4", tile, dtype("f16")))
-    assert isinstance(report, SharedReport)
-    assert (report.instructions, report.total, report.ideal_total) == (16, 512, 64)
-    assert (report.worst, report.worst_ideal, report.ways, report.conflict_free) == (32, 4, 8, False)
-    assert report.provenance == "measured"
-    swizzled = ComposedLayout(Swizzle(3, 3, 3), 0, tile)
-    better = analyze(swizzled, Access.default("ldmatrix.x4", swizzled, dtype("f16")))
-    assert isinstance(better, SharedReport) and better.conflict_free
+TILE, ROWS, LANES = Layout((64, 64), (64, 1)), Layout((4, 32), (32, 1)), Layout(((32, 4), 1), ((4, 1), 0))
 
 
-def test_provenance_follows_the_architecture() -> None:
-    tile = Layout((64, 64), (64, 1))
-    access = Access.default("ldmatrix.x4", tile, dtype("f16"))
-    assert analyze(tile, access, "sm_80").provenance == "assumed"
-    assert (
-        analyze(tile, Access.default("ld.global.b32", tile, dtype("f32")), "sm_80").provenance == "documented"
-    )
-
-
-def test_misalignment_shows() -> None:
-    tile = Layout((4, 32), (32, 1))
-    access = Access.default("ld.global.b32", tile, dtype("f32"))
-    aligned = analyze(tile, access)
-    shifted = analyze(tile, Access(access.op, access.tv, access.element, base_bytes=4))
-    assert isinstance(aligned, GlobalReport) and isinstance(shifted, GlobalReport)
-    assert (aligned.sectors, aligned.ideal, aligned.worst_alignment, aligned.efficiency) == (16, 16, 20, 1.0)
-    assert (shifted.sectors, shifted.worst_alignment, shifted.efficiency) == (20, 20, 0.8)
-
-
-def test_broadcast_reads_are_not_more_than_useful() -> None:
-    tile = Layout((4, 8), (8, 1))
-    access = Access("ld.global.b32", Layout((32, 1), (0, 0)), dtype("f32"))
-    report = analyze(tile, access)
-    assert isinstance(report, GlobalReport)
-    assert (report.sectors, report.ideal, report.efficiency) == (1, 1, 0.125)
+@each(
+    ("layout", "access", "counts"),
+    [
+        (TILE, Access.default("ldmatrix.x4", TILE, "f16"), (512, 64, 16, 32, 4, 8)),
+        (ROWS, Access("ld.global.b32", LANES, "f32"), (16, 16, 4, 20, 512)),  # type: ignore[arg-type]
+        (ROWS, Access("ld.global.b32", LANES, "f32", 4), (20, 16, 8, 20, 512)),  # type: ignore[arg-type]
+        (ROWS, Access("ld.global.b32", Layout((32, 1), (0, 0)), "f32"), (1, 1, 1, 1, 4)),  # type: ignore[arg-type]
+    ],
+)
+def test_numbers_of_small_tiles(layout: Layout, access: Access, counts: tuple[int, ...]) -> None:
+    """A broadcast is one sector, and useful bytes are those of different elements."""
+    report = analyze(layout, access)
+    if isinstance(report, SharedReport):
+        assert (report.total, report.ideal_total, report.instructions) == counts[:3]
+        assert (report.worst, report.worst_ideal, report.ways) == counts[3:]
+    else:
+        counted = (report.sectors, report.ideal, report.lines, report.worst_alignment, report.useful_bytes)
+        assert counted == counts
 
 
 @each(
@@ -181,19 +141,20 @@ def test_the_work_does_not_grow_with_the_tile(spec: str, element: str, padding: 
     assert steps(1 << 15) < 3 * steps(1 << 6)
 
 
-def test_symbols_are_for_other_functions() -> None:
-    ld = sympy.Symbol("ld", integer=True, positive=True)
-    tile, plain = Layout((64, 64), (ld, 1)), Layout((64, 64), (64, 1))
-    with pytest.raises(UnsupportedError, match="solve_conflict_free, solve_sectors and symbolic_cost"):
-        analyze(tile, Access.default("ldmatrix.x4", plain, "f16"))
+def test_provenance_follows_the_architecture() -> None:
+    wanted = {("ldmatrix.x4", "sm_90"): "measured", ("ldmatrix.x4", "sm_80"): "assumed",
+              ("ld.global.b32", "sm_80"): "documented"}  # fmt: skip
+    for (op, arch), provenance in wanted.items():
+        assert analyze(TILE, Access.default(op, TILE, "f16"), arch).provenance == provenance
 
 
 def test_unknown_names() -> None:
-    tile = Layout((64, 64), (64, 1))
-    access = Access.default("ldmatrix.x4", tile, dtype("f16"))
-    with pytest.raises(UnknownNameError, match="unknown method 'rank'"):
-        analyze(tile, access, method="rank")  # type: ignore[call-overload]
-    with pytest.raises(UnsupportedError, match=r"sm_70 has no ldmatrix\.x4"):
-        analyze(tile, access, "sm_70")
-    with pytest.raises(UnknownNameError):
-        analyze(tile, Access("ld.shared.b33", access.tv, dtype("f16")))
+    access = Access.default("ldmatrix.x4", TILE, "f16")
+    refused: list[tuple[type[Exception], str, Any]] = [
+        (UnknownNameError, "unknown method 'rank'", lambda: analyze(TILE, access, method="rank")),  # type: ignore[call-overload]
+        (UnsupportedError, "sm_70 has no", lambda: analyze(TILE, access, "sm_70")),
+        (UnknownNameError, "b33", lambda: analyze(TILE, Access("ld.shared.b33", access.tv, dtype("f16")))),
+    ]
+    for error, part, call in refused:
+        with pytest.raises(error, match=part):
+            call()

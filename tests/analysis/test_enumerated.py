@@ -1,131 +1,96 @@
-"""The definition itself: one instruction spelled out, and the block form that counts them all."""
+"""The definition itself: one instruction spelled out, the block form that counts all, and refusals."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 
-from layoutalg.analysis import (
-    Access,
-    Place,
-    access_extent,
-    ideal_wavefronts,
-    instruction_offsets,
-    traffic,
-    wavefronts,
-)
+from layoutalg import analysis
+from layoutalg.analysis import Access, Place, instruction_offsets
 from layoutalg.analysis.enumerated import count_all
 from layoutalg.arch import ARCHS
 from layoutalg.budget import UNITS
-from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, ShapeError, UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle
 from layoutalg.testing import accesses
+from tests.sweeps import each
 
 SM90 = ARCHS["sm_90"]
-F32 = dtype("f32")
 
 
-def counted_one_by_one(layout: AnyLayout, access: Access) -> Counter[tuple[int, ...]]:
-    """Every instruction through `instruction_offsets` and the definitions on 32 offsets."""
-    rule = SM90.instructions[access.op]
-    extent = access_extent(layout, access, rule, SM90)
-    out: Counter[tuple[int, ...]] = Counter()
-    for warp in range(extent.warps):
-        for register in range(extent.registers):
-            for iteration in range(extent.iterations):
-                offsets = instruction_offsets(layout, access, Place(warp, register, iteration))
-                if rule.space == "shared":
-                    out[wavefronts(access.op, offsets), ideal_wavefronts(access.op, offsets)] += 1
-                else:
-                    out[traffic(access.op, offsets)] += 1
-    return out
+def shared(bits: int, tv: Layout, element: str = "f32", **more: Any) -> Access:
+    return Access(f"ld.shared.b{bits}", tv, element, **more)  # type: ignore[arg-type]
+
+
+def counted(layout: AnyLayout, access: Access) -> Any:
+    return count_all(layout, access, SM90.instructions[access.op], SM90)
+
+
+def cost(layout: AnyLayout, access: Access, place: Place) -> tuple[int, ...]:
+    """One instruction through `instruction_offsets` and the definitions on 32 offsets."""
+    offsets = instruction_offsets(layout, access, place)
+    if SM90.instructions[access.op].space == "shared":
+        return analysis.wavefronts(access.op, offsets), analysis.ideal_wavefronts(access.op, offsets)
+    return analysis.traffic(access.op, offsets)
 
 
 @given(accesses(max_size=64))
 def test_blocks_count_what_the_definition_counts(pair: tuple[AnyLayout, Access]) -> None:
+    """And the place of a kind is an instruction of it."""
     layout, access = pair
-    kinds = count_all(layout, access, SM90.instructions[access.op], SM90)
-    assert {kind.cost: kind.instructions for kind in kinds} == counted_one_by_one(layout, access)
+    extent = analysis.access_extent(layout, access, SM90.instructions[access.op], SM90)
+    warps, registers, iterations = (range(n) for n in (extent.warps, extent.registers, extent.iterations))
+    places = [Place(w, r, i) for w in warps for r in registers for i in iterations]
+    kinds = counted(layout, access)
+    assert {kind.cost: kind.instructions for kind in kinds} == Counter(cost(*pair, at) for at in places)
+    assert all(cost(*pair, kind.place) == kind.cost for kind in kinds)
 
 
-@given(accesses(max_size=64))
-def test_the_place_of_a_kind_is_one_of_it(pair: tuple[AnyLayout, Access]) -> None:
-    layout, access = pair
-    rule = SM90.instructions[access.op]
-    for kind in count_all(layout, access, rule, SM90):
-        offsets = instruction_offsets(layout, access, kind.place)
-        if rule.space == "shared":
-            cost: tuple[int, ...] = wavefronts(access.op, offsets), ideal_wavefronts(access.op, offsets)
-        else:
-            cost = traffic(access.op, offsets)
-        assert cost == kind.cost
+LEAKY = shared(32, Layout((32, 1), (2, 0)), active=lambda t, v, i: t < 17)
+SCATTERED = shared(64, Layout((32, 2), (2, 1)))
 
 
-def test_values_must_be_contiguous() -> None:
-    scattered = Access("ld.shared.b64", Layout((32, 2), (2, 1)), F32)
-    column = Layout((2, 32), (32, 1))
-    with pytest.raises(AlignmentError, match="value 1 is at offset 32 instead of 1"):
-        instruction_offsets(column, scattered, Place(0, 0, 0))
-    with pytest.raises(AlignmentError, match="value 1 is at offset 32 instead of 1"):
-        count_all(column, scattered, SM90.instructions["ld.shared.b64"], SM90)
-
-
-def test_a_swizzle_inside_a_vector_scatters_it() -> None:
-    tile = ComposedLayout(Swizzle(1, 0, 5), 0, Layout(64))
-    access = Access("ld.shared.b64", Layout((32, 2), (2, 1)), F32)
-    with pytest.raises(AlignmentError, match="contiguous"):
-        count_all(tile, access, SM90.instructions["ld.shared.b64"], SM90)
-
-
-def test_vectors_must_be_aligned() -> None:
-    access = Access("ld.shared.b64", Layout((8, 2), (3, 1)), F32)
-    with pytest.raises(AlignmentError, match="lane 1 has 12"):
-        count_all(Layout(64), access, SM90.instructions["ld.shared.b64"], SM90)
-    nibbles = Access("ld.shared.b8", Layout((8, 2), (3, 1)), dtype("s4"))
-    with pytest.raises(AlignmentError, match="lane 1"):
-        count_all(Layout(64), nibbles, SM90.instructions["ld.shared.b8"], SM90)
-
-
-def test_the_base_must_be_known_well_enough() -> None:
-    access = Access("ld.shared.b128", Layout((8, 4), (4, 1)), F32, base_alignment_bytes=8)
-    with pytest.raises(AlignmentError, match="base known to 16 bytes"):
-        count_all(Layout(64), access, SM90.instructions["ld.shared.b128"], SM90)
-
-
-def test_the_access_stays_inside_the_layout() -> None:
-    access = Access("ld.shared.b32", Layout((32, 1), (2, 0)), F32)
-    with pytest.raises(ShapeError, match="reaches the flat index 62 of 32:1, whose size is 32"):
-        count_all(Layout(32), access, SM90.instructions["ld.shared.b32"], SM90)
-    guarded = Access("ld.shared.b32", access.tv, F32, active=lambda t, v, i: t < 16)
-    assert count_all(Layout(32), guarded, SM90.instructions["ld.shared.b32"], SM90)[0].cost == (1, 1)
-    leaky = Access("ld.shared.b32", access.tv, F32, active=lambda t, v, i: t < 17)
-    for call in (
-        lambda: count_all(Layout(32), leaky, SM90.instructions["ld.shared.b32"], SM90),
-        lambda: instruction_offsets(Layout(32), leaky, Place(0, 0, 0)),
-    ):
-        with pytest.raises(ShapeError, match="thread 16, value 0, iteration 0"):
+@each(
+    ("layout", "access", "error", "part"),
+    [
+        (Layout((2, 32), (32, 1)), SCATTERED, AlignmentError, "value 1 is at offset 32 instead of 1"),
+        (ComposedLayout(Swizzle(1, 0, 5), 0, Layout(64)), SCATTERED, AlignmentError, "contiguous"),
+        (Layout(64), shared(64, Layout((8, 2), (3, 1))), AlignmentError, "lane 1 has 12"),
+        (Layout(64), shared(8, Layout((8, 2), (3, 1)), "s4"), AlignmentError, "lane 1"),
+        (
+            Layout(64),
+            shared(128, Layout((8, 4), (4, 1)), base_alignment_bytes=8),
+            AlignmentError,
+            "base known",
+        ),
+        (Layout(32), shared(32, Layout((32, 1), (2, 0))), ShapeError, "flat index 62 of 32:1"),
+        (Layout(32), LEAKY, ShapeError, "thread 16, value 0, iteration 0"),
+        (Layout(64), shared(128, Layout((8, 6), (8, 1))), ShapeError, "the 6 values of tv"),
+        (Layout((32, 2), (1 << 60, 1)), shared(32, Layout((32, 1), (1, 0))), ShapeError, r"2\^62"),
+    ],
+)
+def test_what_no_instruction_does(
+    layout: AnyLayout, access: Access, error: type[Exception], part: str
+) -> None:
+    calls: list[Callable[..., Any]] = [lambda: counted(layout, access)]
+    if access in (LEAKY, SCATTERED) and isinstance(layout, Layout):
+        calls.append(lambda: instruction_offsets(layout, access, Place(0, 0, 0)))
+    for call in calls:
+        with pytest.raises(error, match=part):
             call()
 
 
-def test_values_come_in_whole_vectors() -> None:
-    access = Access("ld.shared.b128", Layout((8, 6), (8, 1)), F32)
-    with pytest.raises(ShapeError, match="the 6 values of tv"):
-        count_all(Layout(64), access, SM90.instructions["ld.shared.b128"], SM90)
+def test_lanes_that_are_left_out_may_leave_the_layout() -> None:
+    inside = shared(32, LEAKY.tv, active=lambda t, v, i: t < 16)
+    assert counted(Layout(32), inside)[0].cost == (1, 1)
 
 
 def test_counting_stops_at_a_budget() -> None:
     side = 1 << 20
-    access = Access("ld.shared.b32", Layout((side, 1, side), (1, 0, side)), F32)
-    with pytest.raises(UndecidedError, match=r"counting [0-9]+ instructions one by one means") as caught:
-        count_all(Layout((side, side)), access, SM90.instructions["ld.shared.b32"], SM90)
+    with pytest.raises(UndecidedError, match="one by one") as caught:
+        counted(Layout((side, side)), shared(32, Layout((side, 1, side), (1, 0, side))))
     assert caught.value.budget == UNITS
-
-
-def test_offsets_past_64_bits_are_refused() -> None:
-    huge = Layout((32, 2), (1 << 60, 1))
-    access = Access("ld.shared.b32", Layout((32, 1), (1, 0)), F32)
-    with pytest.raises(ShapeError, match=r"2\^62"):
-        count_all(huge, access, SM90.instructions["ld.shared.b32"], SM90)

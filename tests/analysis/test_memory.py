@@ -23,12 +23,13 @@ from layoutalg.analysis import (
     count_units,
     dram_of,
     nested,
+    reuse_of,
     touched_by,
 )
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, UnsupportedError
-from layoutalg.layout import ComposedLayout, Layout, Swizzle, concat, leaf_lists
+from layoutalg.layout import ComposedLayout, Layout, Swizzle, concat, leaf_lists, size
 from layoutalg.notation import parse
 from tests.sweeps import each
 
@@ -66,24 +67,42 @@ def _bytes(first: int, run: int, digits: list[tuple[int, int]] | tuple[tuple[int
     return out
 
 
+def draw_requests(rng: random.Random, ops: tuple[str, ...]) -> tuple[Layout, list[Access]]:
+    """A tile, its rows padded or turned, and one or two accesses of one operation that begin anywhere."""
+    rows, columns = rng.choice((8, 24, 31, 64)), rng.choice((3, 8, 16, 40, 65))
+    pitch = columns + rng.choice((0, 0, 1, 8, 13))
+    tile = rng.choice((Layout((rows, columns), (pitch, 1)), Layout((rows, columns), (1, rows + 3))))
+    element = rng.choice(("u8", "f16", "f32"))
+    op = f"{rng.choice(ops)}.global.b{dtype(element).bits}"
+    wanted = [
+        Access.of(f"{op}@{way}", tile, element) for way in rng.choice((["row"], ["col"], ["row", "col"]))
+    ]
+    return tile, [replace(access, base_bytes=rng.choice((0, 4, 16, 32))) for access in wanted]
+
+
 @each("seed", range(4))
 def test_the_closed_form_is_the_list(seed: int) -> None:
     rng, closed = random.Random(seed), 0
     for _ in range(25):
-        rows, columns = rng.choice((8, 24, 31, 64)), rng.choice((3, 8, 16, 40, 65))
-        pitch = columns + rng.choice((0, 0, 1, 8, 13))
-        tile = rng.choice((Layout((rows, columns), (pitch, 1)), Layout((rows, columns), (1, rows + 3))))
-        element = rng.choice(("u8", "f16", "f32"))
-        op = f"{rng.choice(('ld', 'st'))}.global.b{dtype(element).bits}"
-        wanted = [Access.of(f"{op}@{way}", tile, element) for way in rng.choice((["row"], ["row", "col"]))]
-        wanted = [replace(a, base_bytes=rng.choice((0, 4, 16, 32))) for a in wanted]
-        found = touched_by(tile, wanted, ARCHS["sm_90"])
+        tile, wanted = draw_requests(rng, ("ld", "st"))
+        touched = touched_by(tile, wanted, ARCHS["sm_90"])
         listed = touched_by(tile, wanted, ARCHS["sm_90"], listed=True)
-        assert found.useful_bytes == listed.useful_bytes and listed.method == "enumerated"
+        assert touched.useful_bytes == listed.useful_bytes and listed.method == "enumerated"
         for unit in UNITS:
-            assert found.units(unit) == listed.units(unit), (str(tile), [str(a.tv) for a in wanted], unit)
-        closed += found.method == "digit-classes"
+            assert touched.units(unit) == listed.units(unit), (str(tile), [str(a.tv) for a in wanted], unit)
+        closed += touched.method == "digit-classes"
     assert closed >= 10
+
+
+@each("seed", range(4), sample=1)
+def test_sectors_that_requests_share_are_those_of_the_list(seed: int) -> None:
+    rng, closed = random.Random(seed), 0
+    for _ in range(40):
+        tile, wanted = draw_requests(rng, ("ld",))
+        shared, listed = reuse_of(tile, wanted), reuse_of(tile, wanted, method="enumerated")
+        assert replace(shared, method=listed.method) == listed
+        closed += shared.method == "digit-classes"
+    assert closed >= 13
 
 
 def test_steps_of_two_requests_fill_what_either_leaves() -> None:
@@ -99,16 +118,21 @@ def test_extents_do_not_matter() -> None:
     tile = Layout((1 << 24, 25, 7), (404, 1, 1 << 40))
     access = Access.of("ld.global.b32@row", tile, "f32")
     assert touched_by(tile, [access], ARCHS["sm_90"]).method == "digit-classes"
+    large = Layout((1 << 20, 1 << 10), (1 << 10, 1))
+    shared = reuse_of(large, [Access.of(f"ld.global.b32@{way}", large, "f32") for way in ("row", "col")])
+    assert (shared.different, shared.method) == (size(large) // 8, "digit-classes")
 
 
 def test_guards_and_swizzles_are_listed() -> None:
     tile = Layout((16, 32), (32, 1))
-    guarded = replace(Access.of("ld.global.b32@row", tile, "f32"), active=Guard((8, 4)))
-    found = touched_by(tile, [guarded], ARCHS["sm_90"])
-    assert (found.units(64), found.method) == (Units(8, 0), "enumerated")
     swizzled = ComposedLayout(Swizzle(2, 3, 3), 0, tile)
-    found = touched_by(swizzled, [Access.of("ld.global.b32@col", swizzled, "f32")], ARCHS["sm_90"])
-    assert (found.units(64), found.method) == (Units(32, 32), "enumerated")
+    guarded = replace(Access.of("ld.global.b32@row", tile, "f32"), active=Guard((8, 4)))
+    column = Access.of("ld.global.b32@col", swizzled, "f32")
+    for layout, access, units in ((tile, guarded, Units(8, 0)), (swizzled, column, Units(32, 32))):
+        touched = touched_by(layout, [access], ARCHS["sm_90"])
+        assert (touched.units(64), touched.method) == (units, "enumerated")
+    shared = reuse_of(swizzled, [column])
+    assert (shared.different, shared.method) == (64, "enumerated")
 
 
 # --- memory --------------------------------------------------------------------------------------------
@@ -173,34 +197,43 @@ def test_several_accesses_are_asked_together() -> None:
     assert (one.read_bytes, dram_of(tile, [first, second]).instructions) == (6400, 2 * one.instructions)
 
 
+SQUARE = Layout((32, 32), (32, 1))
+GUARDED = replace(Access.of("ld.global.b32", SQUARE, "f32"), active=Guard((8,)))
+
+
 @each(
-    ("accesses", "arch", "error", "part"),
+    ("accesses", "options", "error", "part"),
     [
-        ([], "sm_90", ArgumentTypeError, "one or more are needed"),
-        (5, "sm_90", ArgumentTypeError, "accesses of lanes"),
-        ([TmaAccess((8,), 0)], "sm_90", ArgumentTypeError, "accesses of lanes"),
-        (["ld.shared.b32"], "sm_90", ArgumentTypeError, "global memory"),
-        (["ld.global.b32", "st.global.b32"], "sm_90", ArgumentTypeError, "all load, or all store"),
-        (["ld.global.b32"], "sm_70", UnsupportedError, "was not counted; sm_90 was"),
+        ([], {}, ArgumentTypeError, "one or more are needed"),
+        (5, {}, ArgumentTypeError, "accesses of lanes"),
+        ([TmaAccess((8,), 0)], {}, ArgumentTypeError, "accesses of lanes"),
+        (["ld.shared.b32"], {}, ArgumentTypeError, "global memory"),
+        (["ld.global.b32", "st.global.b32"], {}, ArgumentTypeError, "all load, or all store"),
+        (["ld.global.b32"], {"arch": "sm_70"}, UnsupportedError, "sm_90 was"),
+        (["ld.global.b32"], {"method": "gcd"}, UnsupportedError, "not 'gcd'"),
+        (["ld.global.b32"], {"fill_bytes": 48}, UnsupportedError, "32, 64, 128, 256 are accepted"),
+        ([GUARDED], {"method": "digit-classes"}, UnsupportedError, "lists its bytes"),
     ],
 )
-def test_what_memory_is_not_asked_for(accesses: Any, arch: str, error: type[Exception], part: str) -> None:
-    tile = Layout((32, 32), (32, 1))
-    given = accesses
+def test_what_memory_is_not_asked_for(
+    accesses: Any, options: dict[str, Any], error: type[Exception], part: str
+) -> None:
     if isinstance(accesses, list):
-        given = [Access.of(a, tile, "f32") if isinstance(a, str) else a for a in accesses]
+        accesses = [Access.of(a, SQUARE, "f32") if isinstance(a, str) else a for a in accesses]
     with pytest.raises(error, match=part):
-        dram_of(tile, given, arch)
-
-
-def test_other_methods_fills_and_levels_are_refused() -> None:
-    tile = Layout((32, 32), (32, 1))
-    access = Access.of("ld.global.b32", tile, "f32")
-    with pytest.raises(UnsupportedError, match="not 'gcd'"):
-        dram_of(tile, access, method="gcd")
-    with pytest.raises(UnsupportedError, match="32, 64, 128, 256 are accepted"):
-        dram_of(tile, access, fill_bytes=48)
-    with pytest.raises(UnsupportedError, match="'auto' lists its bytes"):
-        dram_of(tile, replace(access, active=Guard((8,))), method="digit-classes")
+        dram_of(SQUARE, accesses, **options)
     with pytest.raises(UnknownNameError, match="level"):
-        analyze(tile, "ld.global.b32", "f32", level="l2")  # type: ignore[call-overload]
+        analyze(SQUARE, "ld.global.b32", "f32", level="l2")  # type: ignore[call-overload]
+
+
+@each(
+    ("accesses", "method", "error", "part"),
+    [
+        ([], "auto", ArgumentTypeError, "one or more are needed"),
+        (["ld.shared.b32@row"], "auto", ArgumentTypeError, "global memory"),
+        (["ld.global.b32@row"], "gcd", UnsupportedError, "'auto' or 'enumerated'"),
+    ],
+)
+def test_what_shares_no_sectors(accesses: list[str], method: Any, error: type[Exception], part: str) -> None:
+    with pytest.raises(error, match=part):
+        reuse_of(SQUARE, [Access.of(a, SQUARE, "f32") for a in accesses], method=method)

@@ -31,14 +31,8 @@ def test_an_assumed_rule_names_a_counted_one_that_it_has_not_assumed_itself(mach
                 assert (basis, counted_on[0]) != (name, machine.name), f"circular: {note}"
                 taken = ARCHS[counted_on[0]].instructions[basis]
                 assert taken.provenance == "measured", note
-                same = (rule.lanes, rule.group_lanes, rule.broadcast, rule.merge_xor, rule.counter_bias)
-                assert same == (
-                    taken.lanes,
-                    taken.group_lanes,
-                    taken.broadcast,
-                    taken.merge_xor,
-                    taken.counter_bias,
-                ), note
+                for field in ("lanes", "group_lanes", "broadcast", "merge_xor", "counter_bias"):
+                    assert getattr(rule, field) == getattr(taken, field), note
 
 
 @each("element", DTYPES.values(), ids=str, sample=7)

@@ -20,26 +20,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from layoutalg.analysis import Access, CostClass, GlobalReport, SharedReport, analyze, analyzer
+from layoutalg.analysis import Access, CostClass, analyze, analyzer
 from layoutalg.analysis.enumerated import count_all
 from layoutalg.decide import cosize
 from layoutalg.errors import NotLinearError
 from layoutalg.f2 import affine_f2
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, flatten_tree, leaves, modes, size
 from layoutalg.testing import accesses
+from tests.judges.reports import numbers
 
 DEEP, SHARE = 3500, 0.95
 
 Pair = tuple[AnyLayout, Access]
-
-
-def numbers(report: SharedReport | GlobalReport) -> tuple[Any, ...]:
-    if isinstance(report, SharedReport):
-        return report.total, report.ideal_total, report.instructions, report.worst, report.worst_ideal
-    return (
-        report.sectors, report.ideal, report.lines, report.worst_alignment, report.instructions,
-        report.useful_bytes,
-    )  # fmt: skip
 
 
 def strides_of(layout: AnyLayout) -> Layout:

@@ -120,10 +120,6 @@ FAMILIES: dict[str, tuple[str, Any, Any]] = {
     "sm80": ("f16", SM80.configs, gemm_sm80.build),
     "simt": ("f32", SIMT.configs, gemm_simt.build),
 }
-TRANSPOSES = ((1 << 20, 1 << 20, "u8"), (1 << 17, (1 << 17) + 1, "f32"), (3, 1 << 33, "u16"))
-PERMUTES = (
-    ((1 << 17, 3, 1 << 16), (2, 1, 0)), ((5, 1 << 31, 7), (1, 0, 2)), ((1 << 36,), (0,))
-)  # fmt: skip
 
 
 def agree(kernel: Kernel, scalars: dict[str, int]) -> None:
@@ -146,13 +142,15 @@ def test_products(name: str, family: str) -> None:
     agree(build(p, c), {**scalars, "alpha": 1, "splits": c.splits})
 
 
-@pytest.mark.parametrize(("m", "n", "dtype"), TRANSPOSES)
+@each(("m", "n", "dtype"), [(1 << 20, 1 << 20, "u8"), (1 << 17, (1 << 17) + 1, "f32"), (3, 1 << 33, "u16")])
 def test_transposes(m: int, n: int, dtype: str) -> None:
     p = transpose_problem(m, n, dtype)
     agree(build_transpose(p, transpose_configs(p)[0]), {"m": m, "n": n, "lds": p.lds, "ldd": p.ldd})
 
 
-@pytest.mark.parametrize(("shape", "axes"), PERMUTES)
+@each(
+    ("shape", "axes"), [((1 << 17, 3, 1 << 16), (2, 1, 0)), ((5, 1 << 31, 7), (1, 0, 2)), ((1 << 36,), (0,))]
+)
 def test_permutes(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     x = normalise(permute_problem(shape, axes, "u8"))
     agree(build_permute(x, permute_configs(x)[0]), {})
@@ -169,14 +167,10 @@ REDUCTIONS: tuple[tuple[tuple[int, ...], tuple[int, ...], str], ...] = (
 
 
 @pytest.mark.parametrize(("shape", "axes", "dtype"), REDUCTIONS)
-def test_reductions(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
+def test_reductions_and_norms(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
     first, *_ = build_reduction(plans(reduce_problem(shape, axes, "sum", dtype))[0])
-    agree(first, {})
-
-
-@pytest.mark.parametrize(("shape", "axes", "dtype"), REDUCTIONS)
-def test_norms(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
-    for kernel in plan_norm(norm_problem("softmax", shape, axes, dtype)).kernels:
+    norms = plan_norm(norm_problem("softmax", shape, axes, dtype)).kernels
+    for kernel in (first, *norms):
         if not kernel.name.endswith("_joined"):  # it reads partials, and few elements
             agree(kernel, {})
 

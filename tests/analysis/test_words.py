@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from layoutalg.analysis import Access, GlobalReport, SharedReport, analyze, conflict_words
+from layoutalg.analysis import Access, SharedReport, analyze, conflict_words
 from layoutalg.arch import ARCHS
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError, MismatchError
@@ -210,17 +210,6 @@ def test_lanes_that_ask_for_words_of_one_bank() -> None:
         "The busiest phase is that of lanes 0 to 15, at rows 0 to 15 of column 0.",
         f"Rows 0 to 15 start 256 bytes apart, and {turn}, so they start in bank 0.",
         "Lanes 0 to 15 ask for 16 different words of bank 0: 16 wavefronts where 1 is ideal.",
-    ]
-
-
-def test_sectors_in_words() -> None:
-    tile = Layout((64, 64), (64, 1))
-    access = Access.along("ld.global.b32", tile, "f32", "col")
-    report = analyze(tile, access)
-    assert isinstance(report, GlobalReport)
-    assert conflict_words(tile, access, report) == [
-        "128 instructions touch 4096 sectors of 32 bytes; the ideal is 512.",
-        "Those are 131072 bytes, of which 16384 are asked for: an efficiency of 12.5%.",
     ]
 
 

@@ -16,15 +16,12 @@ from layoutalg.arch import (
     find_arch,
     find_instruction,
     find_target,
-    instruction_table,
 )
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError
+from tests.draws.synthesis_cases import TOY
 from tests.sweeps import each
 
 ARCH = each("machine", ARCHS.values(), ids=lambda a: a.name)
-TOY = dataclasses.replace(
-    ARCHS["sm_90"], name="toy", targets=(), lanes=4, banks=4, instructions=instruction_table(lanes=4, banks=4)
-)
 
 
 def test_the_registry_is_complete_and_read_only() -> None:
@@ -138,71 +135,39 @@ def test_architectures_have_many_names() -> None:
     ]  # fmt: skip
 
 
-def test_what_names_no_architecture_is_refused() -> None:
-    with pytest.raises(
-        UnknownNameError, match=r"'ampere': it is a family of several; .* sm_80, sm_86, sm_87$"
-    ):
-        find_arch("ampere")
-    with pytest.raises(UnknownNameError, match=r"family of several; accepted are sm_100, sm_103, sm_120$"):
-        find_arch("Blackwell")
-    with pytest.raises(UnknownNameError, match=r"did you mean 'RTX 4090'"):
-        find_arch("rtx409")
-    with pytest.raises(UnknownNameError, match=r"did you mean 'sm_90"):
-        find_arch("sm_9")
-    for name in ("", "-", "sm_", "nvidia", "9", "sm_121", "1.00"):
-        with pytest.raises(UnknownNameError):
-            find_arch(name)
-    with pytest.raises(ArgumentTypeError, match=r"architecture 90 is a int"):
+@each(
+    ("name", "part"),
+    [
+        ("ampere", "a family of several; .* sm_80, sm_86, sm_87$"),
+        ("Blackwell", "family of several; accepted are sm_100, sm_103, sm_120$"),
+        ("rtx409", "did you mean 'RTX 4090'"),
+        ("sm_9", "did you mean 'sm_90"),
+        *((name, "architecture") for name in ("", "-", "sm_", "nvidia", "9", "sm_121", "1.00")),
+    ],
+)
+def test_what_names_no_architecture_is_refused(name: str, part: str) -> None:
+    with pytest.raises(UnknownNameError, match=part):
+        find_arch(name)
+    with pytest.raises(ArgumentTypeError, match="architecture 90 is a int"):
         find_arch(90)  # type: ignore[arg-type]
 
 
 def test_an_instruction_of_another_architecture_is_named_as_such() -> None:
-    with pytest.raises(UnsupportedError, match=r"sm_80 has no stmatrix.x4; it exists on sm_90, sm_100"):
-        find_instruction("stmatrix.x4", ARCHS["sm_80"])
-    with pytest.raises(UnsupportedError, match=r"sm_80 has no stmatrix.x4; it exists on sm_90, sm_100"):
-        find_instruction("SM90_U32x4_STSM_N", ARCHS["sm_80"])
-    with pytest.raises(UnknownNameError, match=r"did you mean 'ldmatrix.x4'"):
+    for name in ("stmatrix.x4", "SM90_U32x4_STSM_N"):
+        with pytest.raises(UnsupportedError, match="exists on sm_90, sm_100"):
+            find_instruction(name, ARCHS["sm_80"])
+    with pytest.raises(UnknownNameError, match=r"did you mean 'ldmatrix\.x4'"):
         find_instruction("ldmatrix.4", ARCHS["sm_80"])
 
 
-@pytest.mark.parametrize(
-    ("offsets", "expected"), [((0, 4, 8, 12), 1), ((0, 8, 16, 24), 2), ((0, 16, 32, 48), 4)]
+@each(
+    ("offsets", "expected"),
+    [((0, 4, 8, 12), 1), ((0, 8, 16, 24), 2), ((0, 16, 32, 48), 4), ((0, 20, 40, 60), 1)],
 )
 def test_the_toy_of_four_lanes_and_four_banks(offsets: tuple[int, ...], expected: int) -> None:
     assert wavefronts("ld.shared.b32", offsets, TOY) == expected
 
 
-def test_the_toy_padded_and_swizzled() -> None:
-    padded = [4 * (5 * row) for row in range(4)]
-    swizzled = [4 * (i ^ ((i & 0b1100) >> 2)) for i in range(0, 16, 4)]
-    assert wavefronts("ld.shared.b32", padded, TOY) == wavefronts("ld.shared.b32", swizzled, TOY) == 1
-
-
 def test_banks_come_in_powers_of_two() -> None:
     with pytest.raises(ShapeError, match=r"banks of architecture odd is 6"):
         dataclasses.replace(TOY, name="odd", banks=6)
-
-
-FMA_LANES = {"sm_70": 64, "sm_75": 64, "sm_80": 64}
-"""Results of 32-bit multiply-adds per clock and multiprocessor (CUDA Programming Guide, "Arithmetic
-Instructions"); 128 elsewhere."""
-
-
-@pytest.mark.parametrize("name", [n for n, one in ARCHS.items() if one.board and one.board.boost_hz])
-def test_a_board_s_rate_of_multiply_adds_is_that_of_its_lanes_at_its_clock(name: str) -> None:
-    """Three facts of each data sheet, which nothing here derives from each other."""
-    board = ARCHS[name].board
-    assert board is not None and board.boost_hz is not None
-    lanes = board.sms * FMA_LANES.get(name, 128)
-    assert 2 * lanes * board.boost_hz == pytest.approx(board.f32_flops_per_s, rel=0.006)
-
-
-def test_the_card_of_the_published_sgemm() -> None:
-    """A GeForce RTX 3090: 82 multiprocessors at 1695 MHz, 6 MiB of L2, 936 GB/s; 48 warps and 16 blocks."""
-    machine = find_arch("RTX 3090")
-    board = machine.board
-    assert board is not None and machine.name == "sm_86"
-    assert (board.sms, board.boost_hz, board.l2_bytes) == (82, 1695e6, 6 << 20)
-    assert board.dram_bytes_per_s == 936e9
-    assert (machine.shared_bytes_per_sm, machine.max_shared_bytes_per_block) == (100 << 10, 99 << 10)
-    assert (machine.max_warps_per_sm, machine.max_blocks_per_sm) == (48, 16)

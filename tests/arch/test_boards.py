@@ -6,8 +6,9 @@ import pytest
 
 from layoutalg.arch import ARCHS, BOARDS, TENSOR_CORES, Board, find_arch, find_board
 from layoutalg.arch.architectures import _ARCH_FAMILIES, _GPUS, _key
-from layoutalg.errors import UnknownNameError, UnsupportedError
+from layoutalg.errors import UnsupportedError
 from tests.command import answer, refusal
+from tests.sweeps import each
 
 EVERY = [(name, board) for name, boards in BOARDS.items() for board in boards]
 GPUS = [(arch, gpu) for arch, names in _GPUS.items() for gpu in names.split(", ")]
@@ -16,7 +17,7 @@ FMA_LANES = {"sm_70": 64, "sm_75": 64, "sm_80": 64}
 """Results of 32-bit multiply-adds per clock and multiprocessor; 128 elsewhere."""
 
 
-@pytest.mark.parametrize(("arch", "board"), EVERY, ids=lambda x: getattr(x, "name", x))
+@each(("arch", "board"), EVERY, ids=lambda x: getattr(x, "name", x))
 def test_the_numbers_of_a_board_fit_each_other(arch: str, board: Board) -> None:
     """Rates are those of the lanes at the clock, and tensor cores reach theirs at no higher one."""
     assert board.source and find_arch(board.name) is ARCHS[arch] and find_board(board.name) is board
@@ -53,7 +54,7 @@ def test_no_gpu_has_the_rates_of_another() -> None:
             assert not rest.startswith(("ti", "s", "0")) or rest.startswith("sxm"), (gpu, board.name)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "sms", "gb_per_s"),
     [
         ("H200", 132, 4800), ("H100-SXM5", 132, 3350), ("H100-PCIe", 114, 2039), ("GH200-96GB", 132, 4000),
@@ -68,7 +69,7 @@ def test_rates_of_data_sheets(name: str, sms: int, gb_per_s: int) -> None:
     assert (board.sms, board.dram_bytes_per_s) == (sms, gb_per_s * 1e9)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "part"),
     [
         ("H100", "depend on the board: name H100-SXM5 or H100-PCIe"), ("GH200", "GH200-96GB or GH200-144GB"),
@@ -80,11 +81,6 @@ def test_rates_of_data_sheets(name: str, sms: int, gb_per_s: int) -> None:
 def test_a_name_without_rates_is_refused(name: str, part: str) -> None:
     with pytest.raises(UnsupportedError, match=part):
         find_board(name)
-
-
-def test_unknown_names_are_refused_as_architectures_are() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'RTX 4090'"):
-        find_board("rtx409")
 
 
 # --- the commands that print rates ---------------------------------------------------------------------
@@ -115,10 +111,7 @@ def test_a_roofline_is_of_the_board_that_is_named(gpu: str) -> None:
 def test_predictions_of_one_board_are_not_those_of_another(gpu: str) -> None:
     for words, part in (
         (("bench", "gemm-sm80", "--predict"), "name sm_90 for those of H200-SXM"),
-        (
-            ("bench", "gemm-sm90", "--predict", "--groups", "4", "--size", "512"),
-            "no times of gemm-sm90 are known",
-        ),
+        (("bench", "gemm-sm90", "--predict", "--groups", "4", "--size", "512"), "no times of gemm-sm90"),
         (("tune", "gemm-sm90", "--sizes", "512", "--timing", "model"), "name sm_90 for those on H200-SXM"),
         (("sass", "gemm-sm80", "--time"), "name sm_90 for those of H200-SXM"),
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from layoutalg.arch.smem_atoms import atom_text
 from layoutalg.decide import is_bijective, same_function
 from layoutalg.dtype import DTYPES
 from layoutalg.errors import ShapeError, UnknownNameError
-from layoutalg.layout import ComposedLayout, Swizzle, size
+from layoutalg.layout import Swizzle, size
 from layoutalg.notation import parse, parse_int_tuple
 from tests.sweeps import each
 
@@ -63,14 +64,6 @@ def _parse(text: str) -> Any:
     return value
 
 
-def test_the_table() -> None:
-    names = {f"Layout_{m}_{s}_Atom" for m in ("MN", "K") for s in ("INTER", "SW32", "SW64", "SW128")}
-    assert set(SMEM_ATOMS) == names | {"Layout_MN_SW128_32B_Atom"}
-    assert all(name == atom.name for name, atom in SMEM_ATOMS.items())
-    with pytest.raises(TypeError):
-        SMEM_ATOMS["Layout_K_SW128_Atom"] = SMEM_ATOMS["Layout_K_SW64_Atom"]  # type: ignore[index]
-
-
 @each("element", [name for name, t in DTYPES.items() if t.bits <= 64])
 @each("atom", SMEM_ATOMS.values(), ids=lambda atom: atom.name)
 def test_an_atom_is_whole_rows_permuted_inside_one_period(atom: SmemAtom, element: str) -> None:
@@ -105,18 +98,20 @@ def test_a_mode_in_elements_is_the_mode_on_bytes() -> None:
     ]
 
 
-def test_unswizzled_atoms_are_layouts() -> None:
-    for name, atom in SMEM_ATOMS.items():
-        assert isinstance(atom_layout(name, "f16"), ComposedLayout) == (atom.mode.name != "none")
-
-
-def test_bad_input() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'Layout_K_SW128_Atom'"):
-        find_smem_atom("Layout_K_SW128_atom")
-    with pytest.raises(ShapeError, match=r"the modes are 0 \(none\), 32, 64 and 128"):
-        find_swizzle_mode(48)
-    with pytest.raises(UnknownNameError, match="swizzle mode"):
-        find_swizzle_mode("256B")
-    with pytest.raises(ShapeError, match="a power of two up to 128"):
-        SWIZZLE_MODES["32B"].in_elements(24)
+@each(
+    ("error", "part", "call"),
+    [
+        (
+            UnknownNameError,
+            "did you mean 'Layout_K_SW128_Atom'",
+            lambda: find_smem_atom("Layout_K_SW128_atom"),
+        ),
+        (ShapeError, r"the modes are 0 \(none\), 32, 64 and 128", lambda: find_swizzle_mode(48)),
+        (UnknownNameError, "swizzle mode", lambda: find_swizzle_mode("256B")),
+        (ShapeError, "a power of two up to 128", lambda: SWIZZLE_MODES["32B"].in_elements(24)),
+    ],
+)
+def test_bad_input(error: type[Exception], part: str, call: Callable[[], object]) -> None:
+    with pytest.raises(error, match=part):
+        call()
     assert str(atom_layout("Layout_K_SW128_Atom", "c128")) == "Sw<3,0,3> o 0 o (8,8):(8,1)"

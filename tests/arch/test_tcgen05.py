@@ -26,28 +26,20 @@ from tests.sweeps import each
 
 
 def test_shapes_are_those_of_the_table() -> None:
-    accepted = {
-        (kind, m, n, ctas)
-        for kind in TCGEN05_KINDS
-        for m in (32, 64, 96, 128, 256)
-        for n in range(8, 265, 8)
-        for ctas in (1, 2)
-        if _accepts(kind, m, n, ctas)
-    }
-    assert {m for kind, m, _, ctas in accepted if kind == "f16" and ctas == 1} == {64, 128}
-    assert {m for kind, m, _, ctas in accepted if kind == "mxf4" and ctas == 1} == {128}
-    assert {m for _, m, _, ctas in accepted if ctas == 2} == {128, 256}
-    assert {n for kind, m, n, ctas in accepted if (kind, m, ctas) == ("tf32", 64, 1)} == set(range(8, 257, 8))
-    assert {n for kind, m, n, ctas in accepted if (kind, m, ctas) == ("i8", 64, 1)} == {
-        8,
-        *range(16, 257, 16),
-    }
-    assert {n for kind, m, n, ctas in accepted if (kind, m, ctas) == ("mxf8f6f4", 128, 1)} == set(
-        range(8, 257, 8)
-    )
-    assert {
-        k.k * {"tf32": 32, "f16": 16, "mxf4": 4, "mxf4nvf4": 4}.get(k.name, 8) for k in TCGEN05_KINDS.values()
-    } == {256}
+    """M and N that one CTA and two accept, of each kind; 256 bits along K."""
+    sides, eights, sixteens = (32, 64, 96, 128, 256), set(range(8, 257, 8)), {8, *range(16, 257, 16)}
+
+    def widths(kind: str, m: int, ctas: int = 1) -> set[int]:
+        return {n for n in range(8, 265, 8) if _accepts(kind, m, n, ctas)}
+
+    for kind in TCGEN05_KINDS:
+        assert {m for m in sides if widths(kind, m, 2)} <= {128, 256}
+    assert {m for m in sides if widths("f16", m)} == {64, 128} and {
+        m for m in sides if widths("mxf4", m)
+    } == {128}
+    assert widths("tf32", 64) == widths("mxf8f6f4", 128) == eights and widths("i8", 64) == sixteens
+    bits = {"tf32": 32, "f16": 16, "mxf4": 4, "mxf4nvf4": 4}
+    assert {k.k * bits.get(k.name, 8) for k in TCGEN05_KINDS.values()} == {256}
 
 
 def _accepts(kind: str, m: int, n: int, ctas: int) -> bool:
@@ -134,19 +126,20 @@ def test_atoms_of_tensor_memory_are_of_sm_100() -> None:
             require_atom(find_copy_atom(names[0]), ARCHS[machine])
 
 
-def test_what_there_is_not_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="kind of tcgen05"):
-        check_tcgen05("fp4", 128, 128)
-    with pytest.raises(UnsupportedError, match="M of one CTA is 128"):
-        check_tcgen05("mxf4", 64, 128)
-    with pytest.raises(UnsupportedError, match="N is 64, 128 or 256"):
-        check_tcgen05("f16", 64, 96, ws=True)
-    with pytest.raises(UnsupportedError, match="one CTA has 64 or 128"):
-        tmem_accumulator(256, 128)
-    with pytest.raises(DivisibilityError, match="reads 8 columns"):
-        tmem_load_tv(128, 12, "16x256b")
-    with pytest.raises(UnsupportedError, match="16 or 32 share"):
-        scale_factor_layout(64)
+@each(
+    ("error", "part", "call"),
+    [
+        (UnknownNameError, "kind of tcgen05", lambda: check_tcgen05("fp4", 128, 128)),
+        (UnsupportedError, "M of one CTA is 128", lambda: check_tcgen05("mxf4", 64, 128)),
+        (UnsupportedError, "N is 64, 128 or 256", lambda: check_tcgen05("f16", 64, 96, ws=True)),
+        (UnsupportedError, "one CTA has 64 or 128", lambda: tmem_accumulator(256, 128)),
+        (DivisibilityError, "reads 8 columns", lambda: tmem_load_tv(128, 12, "16x256b")),
+        (UnsupportedError, "16 or 32 share", lambda: scale_factor_layout(64)),
+    ],
+)
+def test_what_there_is_not_is_refused(error: type[Exception], part: str, call: Callable[[], object]) -> None:
+    with pytest.raises(error, match=part):
+        call()
 
 
 def test_tensor_cores_reach_the_stated_rate_at_the_boards_clock() -> None:

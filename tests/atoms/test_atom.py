@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +54,14 @@ def test_what_cute_prints(row: dict[str, Any]) -> None:
     assert str(getattr(atom, FIELDS[what])).replace(" ", "") == row["out"].replace("_", "")
 
 
-def test_the_tables_are_whole_and_read_only() -> None:
-    generations = Counter(re.match(r"SM\d+|Universal", name)[0] for name in WARP_ATOMS)  # type: ignore[index]
-    assert generations == {"Universal": 2, "SM61": 2, "SM70": 8, "SM75": 3, "SM80": 65, "SM89": 8, "SM90": 6}
-    families = Counter(name.split("_", 2)[2] for name in MMA_ATOMS if name.startswith("SM90_64x"))
-    assert families["F32F16F16_SS"] == families["F32TF32TF32_RS_TN"] == 32
-    assert families["S32U8S8_RS_TN_SATURATE"] == 18 and len(families) == 40
-    sparse = [name for name in MMA_ATOMS if name.startswith("SM90_SPARSE_")]
-    assert len(sparse) == sum(families.values())
+def test_the_tables_are_read_only_and_name_their_atoms() -> None:
     with pytest.raises(TypeError):
         MMA_ATOMS["x"] = MMA_ATOMS["SM61_DP4A"]  # type: ignore[index]
     for name in (*WARP_ATOMS, *WGMMA_SAMPLE):
-        assert MMA_ATOMS[name].name == name == str(MMA_ATOMS[name])
-        assert MMA_ATOMS[name] is MMA_ATOMS[name]
+        assert MMA_ATOMS[name] is MMA_ATOMS[name] and MMA_ATOMS[name].name == name == str(MMA_ATOMS[name])
     assert all(name == atom.name == str(atom) for name, atom in COPY_ATOMS.items())
+    dense, sparse = ([n for n in MMA_ATOMS if n.startswith(f"SM90_{kind}64x")] for kind in ("", "SPARSE_"))
+    assert len(dense) == len(sparse) > 1000
 
 
 @each(
@@ -90,8 +83,9 @@ def test_spellings(spelled: str, name: str) -> None:
     assert find_mma_atom(MMA_ATOMS[name]) is MMA_ATOMS[name]
 
 
-def test_copies_of_values_go_by_their_width() -> None:
-    for spelled, name in (
+@each(
+    ("spelled", "name"),
+    [
         ("UniversalCopy<half_t>", "UniversalCopy<uint16_t>"),
         ("UniversalCopy<float, uint32_t>", "UniversalCopy<uint32_t>"),
         ("UniversalCopy<int8_t>", "UniversalCopy<uint8_t>"),
@@ -100,37 +94,34 @@ def test_copies_of_values_go_by_their_width() -> None:
             "SM80_CP_ASYNC_CACHEGLOBAL<cute::uint128_t,cute::uint128_t>",
             "SM80_CP_ASYNC_CACHEGLOBAL<uint128_t>",
         ),
-    ):
-        assert find_copy_atom(spelled) is COPY_ATOMS[name]
-    for wrong in (
-        "UniversalCopy<float,double>",
-        "UniversalCopy<nothing>",
-        "SM80_CP_ASYNC_CACHEGLOBAL<float>",
-    ):
-        with pytest.raises(UnknownNameError):
-            find_copy_atom(wrong)
+    ],
+)
+def test_copies_of_values_go_by_their_width(spelled: str, name: str) -> None:
+    assert find_copy_atom(spelled) is COPY_ATOMS[name]
 
 
-def test_unknown_names_are_refused_with_the_nearest() -> None:
-    with pytest.raises(UnknownNameError) as caught:
-        find_mma_atom("SM80_16x8x16_F32F16F16F23_TN")
-    assert str(caught.value).startswith(
-        "unknown MMA atom 'SM80_16x8x16_F32F16F16F23_TN': did you mean 'SM80_16x8x16_F32F16F16F32_TN'? "
-    )
-    assert str(caught.value).endswith(f" and {len(MMA_ATOMS) - 8} more")
-    with pytest.raises(UnknownNameError, match="did you mean 'SM75_U32x4_LDSM_N'"):
-        find_copy_atom("SM75_U32x4_LDMS_N")
-    with pytest.raises(UnsupportedError, match="an operand in registers is K-major"):
-        find_mma_atom("SM90::GMMA::MMA_64x8x16_F32F16F16_RS<GMMA::Major::MN, GMMA::Major::K>")
-    for find in (find_mma_atom, find_copy_atom):
-        with pytest.raises(ArgumentTypeError, match="a name or an atom is needed"):
-            find(8)  # type: ignore[arg-type]
-    with pytest.raises(UnknownNameError, match="unknown operand 'D'"):
-        MMA_ATOMS["SM61_DP4A"].tv("D")  # type: ignore[arg-type]
-    with pytest.raises(UnknownNameError, match="unknown side of a copy"):
-        COPY_ATOMS["SM75_U32x1_MOVM_T"].value_layout("to", "f16")  # type: ignore[arg-type]
-    with pytest.raises(DivisibilityError, match="splits them"):
-        COPY_ATOMS["SM75_U16x2_LDSM_T"].value_layout("dst", "f32")
+@each(
+    ("error", "part", "call"),
+    [
+        (UnknownNameError, "copy atom", lambda: find_copy_atom("UniversalCopy<float,double>")),
+        (UnknownNameError, "dtype 'nothing'", lambda: find_copy_atom("UniversalCopy<nothing>")),
+        (UnknownNameError, "copy atom", lambda: find_copy_atom("SM80_CP_ASYNC_CACHEGLOBAL<float>")),
+        (UnknownNameError, "did you mean 'SM80_16x8x16_F32F16F16F32_TN'",
+         lambda: find_mma_atom("SM80_16x8x16_F32F16F16F23_TN")),
+        (UnknownNameError, "did you mean 'SM75_U32x4_LDSM_N'", lambda: find_copy_atom("SM75_U32x4_LDMS_N")),
+        (UnsupportedError, "in registers is K-major",
+         lambda: find_mma_atom("SM90::GMMA::MMA_64x8x16_F32F16F16_RS<GMMA::Major::MN, GMMA::Major::K>")),
+        (ArgumentTypeError, "a name or an atom", lambda: find_mma_atom(8)),  # type: ignore[arg-type]
+        (ArgumentTypeError, "a name or an atom", lambda: find_copy_atom(8)),  # type: ignore[arg-type]
+        (UnknownNameError, "operand 'D'", lambda: MMA_ATOMS["SM61_DP4A"].tv("D")),  # type: ignore[arg-type]
+        (UnknownNameError, "side of a copy",
+         lambda: COPY_ATOMS["SM75_U32x1_MOVM_T"].value_layout("to", "f16")),  # type: ignore[arg-type]
+        (DivisibilityError, "splits", lambda: COPY_ATOMS["SM75_U16x2_LDSM_T"].value_layout("dst", "f32")),
+    ],
+)  # fmt: skip
+def test_what_no_name_means_is_refused(error: type[Exception], part: str, call: Callable[[], object]) -> None:
+    with pytest.raises(error, match=part):
+        call()
 
 
 def test_what_an_architecture_lacks_is_refused() -> None:
@@ -172,20 +163,25 @@ def test_every_copy_moves_what_it_reads() -> None:
         assert {atom.src_op, atom.dst_op} <= {*INSTRUCTIONS, ""}
 
 
-def test_wrong_data_is_caught() -> None:
-    atom = MMA_ATOMS["SM80_16x8x32_S32S4S4S32_TN"]
-    short = dataclasses.replace(atom, b_tv=Layout(((4, 8), (8,)), ((32, 1), (8,))))
-    with pytest.raises(MismatchError, match="does not cover 8 x 32 elements"):
-        check_mma_atom(short)
-    with pytest.raises(MismatchError, match="gives an element to two places"):
-        check_mma_atom(dataclasses.replace(atom, c_tv=Layout(((4, 8), (2, 2, 2)), ((32, 1), (16, 8, 0)))))
-    with pytest.raises(MismatchError, match="with 16 threads"):
-        check_mma_atom(dataclasses.replace(atom, thr_layout=Layout(16)))
-    copy = COPY_ATOMS["SM75_U32x4_LDSM_N"]
-    with pytest.raises(MismatchError, match="does not cover the 4096 bits"):
-        check_copy_atom(dataclasses.replace(copy, dst_tv=Layout((32, 128), (32, 1))))
-    with pytest.raises(MismatchError, match="neither its source nor its destination"):
-        check_copy_atom(dataclasses.replace(copy, ref_tv=Layout((32, 128), (1, 32))))
+MMA, LDSM = MMA_ATOMS["SM80_16x8x32_S32S4S4S32_TN"], COPY_ATOMS["SM75_U32x4_LDSM_N"]
+
+
+@each(
+    ("changes", "part"),
+    [
+        ({"b_tv": Layout(((4, 8), (8,)), ((32, 1), (8,)))}, "does not cover 8 x 32 elements"),
+        ({"c_tv": Layout(((4, 8), (2, 2, 2)), ((32, 1), (16, 8, 0)))}, "gives an element to two places"),
+        ({"thr_layout": Layout(16)}, "with 16 threads"),
+        ({"dst_tv": Layout((32, 128), (32, 1))}, "does not cover the 4096 bits"),
+        ({"ref_tv": Layout((32, 128), (1, 32))}, "neither its source nor its destination"),
+    ],
+)
+def test_wrong_data_is_caught(changes: dict[str, Layout], part: str) -> None:
+    with pytest.raises(MismatchError, match=part):
+        if "dst_tv" in changes or "ref_tv" in changes:
+            check_copy_atom(dataclasses.replace(LDSM, **changes))  # type: ignore[arg-type]
+        else:
+            check_mma_atom(dataclasses.replace(MMA, **changes))  # type: ignore[arg-type]
 
 
 # --- the manual ------------------------------------------------------------------------------------------
@@ -235,21 +231,18 @@ def test_fragments_of_wgmma_are_the_manuals(name: str) -> None:
             assert index == row + 64 * column
 
 
-def test_registers() -> None:
-    def registers(name: str) -> tuple[int, ...]:
-        atom = MMA_ATOMS[name]
-        return tuple(atom.registers(operand) for operand in ("A", "B", "C"))
-
-    assert registers("SM80_16x8x16_F32F16F16F32_TN") == (4, 2, 4)
-    assert registers("SM80_16x8x16_F16F16F16F16_TN") == (4, 2, 2)
-    assert registers("SM80_16x8x256_S32U1U1S32_TN_ANDPOPC") == (4, 2, 4)
-    assert registers("SM90_16x8x16_F64F64F64F64_TN") == (16, 8, 8)
-    assert registers("SM80_8x8x4_C64C64C64C64_TN") == (4, 4, 8)
-    assert registers("SM80_8x8x4_GC64C64C64GC64_TN") == (4, 4, 12)
-    assert registers("SM70_8x8x4_F32F16F16F32_NT") == (2, 2, 8)
-    assert registers("SM90_64x256x16_F32BF16BF16_SS") == (0, 0, 128)
-    assert registers("SM90_64x64x32_F16E4M3E5M2_RS_TN") == (4, 0, 16)
-    assert registers("SM90_SPARSE_64x64x32_F32F16F16_RS") == (4, 0, 32)
+@each(
+    ("name", "counts"),
+    [
+        ("SM80_16x8x16_F32F16F16F32_TN", (4, 2, 4)), ("SM80_16x8x16_F16F16F16F16_TN", (4, 2, 2)),
+        ("SM80_16x8x256_S32U1U1S32_TN_ANDPOPC", (4, 2, 4)), ("SM90_16x8x16_F64F64F64F64_TN", (16, 8, 8)),
+        ("SM80_8x8x4_C64C64C64C64_TN", (4, 4, 8)), ("SM80_8x8x4_GC64C64C64GC64_TN", (4, 4, 12)),
+        ("SM70_8x8x4_F32F16F16F32_NT", (2, 2, 8)), ("SM90_64x256x16_F32BF16BF16_SS", (0, 0, 128)),
+        ("SM90_64x64x32_F16E4M3E5M2_RS_TN", (4, 0, 16)), ("SM90_SPARSE_64x64x32_F32F16F16_RS", (4, 0, 32)),
+    ],
+)  # fmt: skip
+def test_registers(name: str, counts: tuple[int, ...]) -> None:
+    assert tuple(MMA_ATOMS[name].registers(operand) for operand in ("A", "B", "C")) == counts
 
 
 def test_wgmma_names_follow_the_table_of_types() -> None:

@@ -111,20 +111,16 @@ def test_compose(layout: Layout, tiler: Layout) -> None:
 def test_view_and_domain_offset() -> None:
     t = Tensor(np.arange(64), Layout((4, 4), (8, 1)), 9)
     assert t.view(Layout(8)).to_array().tolist() == list(range(9, 17))
-    moved = t.domain_offset((1, 2))
-    assert [moved[i, j] for i in range(3) for j in range(2)] == [
-        t[i + 1, j + 2] for i in range(3) for j in range(2)
-    ]
+    tile = ComposedLayout(Swizzle(2, 0, 2), 0, Layout((4, 2), (4, 1)))
+    for tensor, rows, columns in ((t, 1, 2), (Tensor(np.arange(16), tile), 0, 2)):
+        moved = tensor.domain_offset((rows, columns))
+        for i, j in np.ndindex(3, 2):
+            assert moved[i, j] == tensor.buffer[tensor.offset + tensor.layout(i + rows, j + columns)]
     with pytest.raises(ShapeError, match="reaches the elements 39 to 66; the buffer has 64"):
         t.domain_offset((3, 6))
-    tile = ComposedLayout(Swizzle(2, 0, 2), 0, Layout((4, 2), (4, 1)))
-    swizzled = Tensor(np.arange(16), tile)
-    assert [swizzled.domain_offset((0, 2))[i, j] for i in range(4) for j in range(2)] == [
-        tile(i, 2 + j) for i in range(4) for j in range(2)
-    ]
 
 
-@pytest.mark.parametrize("text", ["(8,12):(12,1)", "(8,12):(1,8)", "Sw<2,0,3> o 0 o (8,12):(16,1)"])
+@each("text", ["(8,12):(12,1)", "(8,12):(1,8)", "Sw<2,0,3> o 0 o (8,12):(16,1)"])
 def test_tiles_and_shares(text: str) -> None:
     layout = parse(text)
     assert not isinstance(layout, Swizzle)
@@ -143,17 +139,16 @@ def test_tiles_and_shares(text: str) -> None:
 
 
 def test_a_tile_that_is_not_there() -> None:
-    t = holding(Layout((8, 12), (12, 1)))
-    with pytest.raises(
-        ShapeError, match=r"coordinate 4 of the tiles \(2,4\) of int64\[.*\] .* outside of 0 to 3"
-    ):
-        t.local_tile((2, 4), (4, 0))
-    with pytest.raises(ShapeError, match="no coordinate of"):
-        t.local_partition(Layout((2, 4), (8, 1)), 5)
-    edge = Tensor(np.arange(10), Layout(10))
+    t, edge = holding(Layout((8, 12), (12, 1))), Tensor(np.arange(10), Layout(10))
     assert edge.local_tile((4,), (1,)).to_array().tolist() == [4, 5, 6, 7]
-    with pytest.raises(ShapeError, match="reaches the elements 8 to 11; the buffer has 10"):
-        edge.local_tile((4,), (2,))
+    refused: list[tuple[str, Callable[[], object]]] = [
+        (r"coordinate 4 of the tiles \(2,4\) .* outside of 0 to 3", lambda: t.local_tile((2, 4), (4, 0))),
+        ("no coordinate of", lambda: t.local_partition(Layout((2, 4), (8, 1)), 5)),
+        ("reaches the elements 8 to 11; the buffer has 10", lambda: edge.local_tile((4,), (2,))),
+    ]
+    for part, call in refused:
+        with pytest.raises(ShapeError, match=part):
+            call()
 
 
 # --- arrays --------------------------------------------------------------------------------------------
@@ -222,10 +217,7 @@ def test_aliasing_writes_are_refused_with_two_coordinates(
         t[0] = -1
     a, b = caught.value.a, caught.value.b
     assert a is not None and b is not None and a != b and layout(a) == layout(b)
-    assert str(caught.value) == (
-        f"write to {t}: coordinates {a} and {b} share the element {t.offset + layout(a)} of the buffer; "
-        f"allow_alias=True lets the last write win"
-    )
+    assert f"coordinates {a} and {b} share the element {t.offset + layout(a)} of" in str(caught.value)
     with pytest.raises(NotInjectiveError):
         copy_tensor(Tensor(np.zeros(len(offsets), int), Layout(len(offsets))), t)
     assert np.array_equal(t.buffer, before)
@@ -248,14 +240,10 @@ def test_fill_and_copy_into_a_slice() -> None:
 @each(
     ("dtype", "value", "stored"),
     [
-        ("u1", 255, 255),
-        ("u1", True, 1),
-        ("i4", 3.0, 3),
-        ("f4", 0.1, np.float32(0.1)),
-        ("c8", 1j, 1j),
+        ("u1", 255, 255), ("u1", True, 1), ("i4", 3.0, 3), ("f4", 0.1, np.float32(0.1)), ("c8", 1j, 1j),
         ("?", 1, True),
     ],
-)
+)  # fmt: skip
 def test_values_that_the_buffer_holds(dtype: str, value: Any, stored: Any) -> None:
     t = Tensor(np.zeros(1, dtype), Layout(1))
     t[0] = value
@@ -265,17 +253,10 @@ def test_values_that_the_buffer_holds(dtype: str, value: Any, stored: Any) -> No
 @each(
     ("dtype", "value"),
     [
-        ("u1", 256),
-        ("u1", -1),
-        ("i4", 0.5),
-        ("i8", 1 << 63),
-        ("f4", 1j),
-        ("f4", "1"),
-        ("f4", [1, 2]),
-        ("?", 2),
-        ("f4", None),
+        ("u1", 256), ("u1", -1), ("i4", 0.5), ("i8", 1 << 63), ("f4", 1j), ("f4", "1"), ("f4", [1, 2]),
+        ("?", 2), ("f4", None),
     ],
-)
+)  # fmt: skip
 def test_values_that_it_does_not(dtype: str, value: Any) -> None:
     t = Tensor(np.zeros(2, dtype), Layout(2))
     with pytest.raises(ArgumentTypeError, match=f"to {t.buffer.dtype}"):
@@ -317,7 +298,7 @@ def test_overlapping_tensors_are_read_first() -> None:
     assert buffer.tolist() == [0, 0, 1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize(
+@each(
     ("src", "dst"),
     [("(4,8):(1,4)", "(8,4):(1,8)"), ("(4,8):(1,4)", "16:1"), ("((2,2),8):((1,2),4)", "((4,1),8):((1,0),4)")],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from layoutalg.atoms import (
 from layoutalg.atoms.tiled_copy import Side
 from layoutalg.atoms.tiling import as_layout
 from layoutalg.decide import is_surjective
-from layoutalg.dtype import dtype
 from layoutalg.errors import (
     ArgumentTypeError,
     DivisibilityError,
@@ -49,20 +49,14 @@ MMA = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
 TF32 = make_tiled_mma("SM80_16x8x8_F32TF32TF32F32_TN", (2, 2, 1), (32, 32, 16))
 BYTES = make_tiled_mma("SM80_16x8x32_S32S8S8S32_TN", (2, 2, 1), (32, 32, 32))
 FOR_AN_MMA = [
-    ("SM75_U32x4_LDSM_N", "A", MMA, "f16"),
-    ("SM75_U32x4_LDSM_N", "B", MMA, "f16"),
-    ("SM75_U32x2_LDSM_N", "B", MMA, "f16"),
-    ("SM75_U32x1_LDSM_N", "B", MMA, "f16"),
-    ("SM75_U16x8_LDSM_T", "A", MMA, "f16"),
-    ("SM75_U16x4_LDSM_T", "B", MMA, "f16"),
-    ("SM90_U32x4_STSM_N", "C", MMA, "f16"),
-    ("SM90_U16x8_STSM_T", "C", MMA, "f16"),
-    ("UniversalCopy<uint32_t>", "A", MMA, "f16"),
-    ("st.global.b64", "C", MMA, "f32"),
-    ("SM75_U32x4_LDSM_N", "A", TF32, "tf32"),
-    ("SM75_U32x4_LDSM_N", "A", BYTES, "s8"),
+    ("SM75_U32x4_LDSM_N", "A", MMA, "f16"), ("SM75_U32x4_LDSM_N", "B", MMA, "f16"),
+    ("SM75_U32x2_LDSM_N", "B", MMA, "f16"), ("SM75_U32x1_LDSM_N", "B", MMA, "f16"),
+    ("SM75_U16x8_LDSM_T", "A", MMA, "f16"), ("SM75_U16x4_LDSM_T", "B", MMA, "f16"),
+    ("SM90_U32x4_STSM_N", "C", MMA, "f16"), ("SM90_U16x8_STSM_T", "C", MMA, "f16"),
+    ("UniversalCopy<uint32_t>", "A", MMA, "f16"), ("st.global.b64", "C", MMA, "f32"),
+    ("SM75_U32x4_LDSM_N", "A", TF32, "tf32"), ("SM75_U32x4_LDSM_N", "A", BYTES, "s8"),
     ("SM75_U32x2_LDSM_N", "B", BYTES, "s8"),
-]
+]  # fmt: skip
 IDS = [f"{atom}-{operand}-{element}" for atom, operand, _, element in FOR_AN_MMA]
 
 
@@ -168,39 +162,34 @@ def test_a_part_of_c(atom: str) -> None:
     assert [[place[x] for x in line] for line in part] == whole[:, : part.shape[1]].tolist()
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'SM75_U32x4_LDSM_N'"):
-        make_tiled_copy_A("SM75_U32x4_LDSM", MMA)
-    with pytest.raises(ShapeError, match="2 values, of which UniversalCopy<uint128_t> takes 4; the nearest"):
-        make_tiled_copy("UniversalCopy<uint128_t>", "f32", Layout((8, 4)), Layout((1, 2)))
-    with pytest.raises(
-        ShapeError, match="48 threads, of which SM75_U32x1_LDSM_N takes 32; the nearest multiple is 64"
-    ):
-        tile_copy("SM75_U32x1_LDSM_N", "f16", Layout((48, 2)), (48, 2))
-    with pytest.raises(
-        NotInjectiveError, match=r"\(8,4\):\(8,1\) does not number 32 threads from 0, each once"
-    ):
-        make_tiled_copy("UniversalCopy<uint32_t>", "f32", Layout((8, 4), (8, 1)))
-    with pytest.raises(DivisibilityError, match="splits them"):
-        make_tiled_copy_B("SM75_U16x4_LDSM_T", TF32)
-    with pytest.raises(ShapeError, match=r"takes 8 values of f16, and a thread of .* holds 4"):
-        make_tiled_copy_C_atom("SM90_U32x4_STSM_N", make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN"), "f16")
-    copy = make_tiled_copy("UniversalCopy<uint32_t>", "f32", Layout((8, 4), (4, 1)))
-    for thread in (-1, 32):
-        with pytest.raises(ShapeError, match="takes no part"):
-            copy.get_slice(thread)
-    with pytest.raises(ArgumentTypeError):
-        copy.get_slice(1.0)  # type: ignore[arg-type]
-    assert copy.get_slice(np.int64(3)) == copy.get_slice(3)  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match=r"reaches index 39 of a tile of 32 elements"):
-        tile_copy("UniversalCopy<uint32_t>", "f32", Layout((8, 5)), (8, 4))
-    with pytest.raises(ShapeError, match="does not have the two modes"):
-        tile_copy("UniversalCopy<uint32_t>", "f32", Layout((8, 2, 2)), (8, 4))
-    with pytest.raises(
-        ShapeError, match=r"mode 1 of .* has 6 elements and the tile 4; the nearest multiple is 8"
-    ):
-        copy.get_slice(0).partition_D(Layout((8, 6)))
-    swizzled = Tensor(np.zeros(64), ComposedLayout(Swizzle(1, 0, 3), 0, Layout((8, 8))))
-    with pytest.raises(ShapeError, match="registers have a plain layout"):
-        copy.get_slice(0).retile(swizzled)
-    assert dtype("f32") is copy.element
+WORD = "UniversalCopy<uint32_t>"
+COPY = make_tiled_copy(WORD, "f32", Layout((8, 4), (4, 1)))
+NARROW = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN")
+SWIZZLED = Tensor(np.zeros(64), ComposedLayout(Swizzle(1, 0, 3), 0, Layout((8, 8))))
+
+
+@each(
+    ("error", "part", "call"),
+    [
+        (UnknownNameError, "did you mean", lambda: make_tiled_copy_A("SM75_U32x4_LDSM", MMA)),
+        (ShapeError, "takes 4; the nearest",
+         lambda: make_tiled_copy("UniversalCopy<uint128_t>", "f32", Layout((8, 4)), Layout((1, 2)))),
+        (ShapeError, "takes 32; the nearest multiple is 64",
+         lambda: tile_copy("SM75_U32x1_LDSM_N", "f16", Layout((48, 2)), (48, 2))),
+        (NotInjectiveError, "does not number 32 threads",
+         lambda: make_tiled_copy(WORD, "f32", Layout((8, 4), (8, 1)))),
+        (DivisibilityError, "splits them", lambda: make_tiled_copy_B("SM75_U16x4_LDSM_T", TF32)),
+        (ShapeError, "takes 8 values", lambda: make_tiled_copy_C_atom("SM90_U32x4_STSM_N", NARROW, "f16")),
+        (ShapeError, "takes no part", lambda: COPY.get_slice(-1)),
+        (ShapeError, "takes no part", lambda: COPY.get_slice(32)),
+        (ArgumentTypeError, "1.0", lambda: COPY.get_slice(1.0)),  # type: ignore[arg-type]
+        (ShapeError, "reaches index 39", lambda: tile_copy(WORD, "f32", Layout((8, 5)), (8, 4))),
+        (ShapeError, "the two modes", lambda: tile_copy(WORD, "f32", Layout((8, 2, 2)), (8, 4))),
+        (ShapeError, "the nearest multiple is 8", lambda: COPY.get_slice(0).partition_D(Layout((8, 6)))),
+        (ShapeError, "a plain layout", lambda: COPY.get_slice(0).retile(SWIZZLED)),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(error: type[Exception], part: str, call: Callable[[], object]) -> None:
+    with pytest.raises(error, match=part):
+        call()
+    assert COPY.get_slice(np.int64(3)) == COPY.get_slice(3)  # type: ignore[arg-type]

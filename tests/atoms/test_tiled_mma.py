@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from layoutalg.layout import ComposedLayout, Layout, Swizzle, layout_size, modes
+from layoutalg.layout import ComposedLayout, Layout, Swizzle, layout_size, modes, product
 from tests.sweeps import each
 
 ROWS: list[dict[str, Any]] = [
@@ -120,12 +121,7 @@ def test_a_thread_owns_what_it_should(config: tuple[str, Any, tuple[Tiler, ...]]
         assert held.to_array().ravel("F").tolist() == wanted
         layout, offset = mma.get_slice(thread).partition(operand, Layout(shape, (shape[1], 1)))
         assert [offset + layout(i) for i in range(len(wanted))] == wanted
-        if mma.thr_layout_vmnk.shape != (
-            (4, 2),
-            2,
-            2,
-            1,
-        ):  # threads 4 to 15 of a quad pair's warp are others'
+        if config[0] != "SM70_8x8x4_F32F16F16F32_NT":  # threads 4 to 15 of a quad pair's warp are others'
             assert [numbered(thread, i) for i in range(len(wanted))] == wanted
 
 
@@ -196,70 +192,60 @@ def test_a_swizzle_is_carried_along() -> None:
         ).partition_fragment_A(plain)
 
 
-def test_threads_may_be_arrays() -> None:
-    mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1))
-    layout = mma.tidfrg("A", Layout((64, 64), (64, 1)))
-    at = layout(np.arange(128), 0)
-    assert at.tolist() == [mma.get_slice(t).partition_A(Layout((64, 64), (64, 1)))[1] for t in range(128)]
-
-
-def test_threads_may_be_index_expressions() -> None:
+def test_threads_may_be_arrays_or_index_expressions() -> None:
     """A kernel calls the same layouts: on a swizzled tile, with the step of its loop unrolled."""
     tid, step = Var("tid", 128), Var("step", 4)
     mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
     tile = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((64, 64), (64, 1)))
     index = mma.tidfrg("B", tile)(tid, (3, (1, step)))
+    plain = mma.tidfrg("A", Layout((64, 64), (64, 1)))
+    starts = [mma.get_slice(t).partition_A(Layout((64, 64), (64, 1)))[1] for t in range(128)]
+    assert plain(np.arange(128), 0).tolist() == starts
     for thread in range(0, 128, 3):
         part, offset = mma.get_slice(thread).partition_B(tile)
         found = [evaluate(index, {tid: thread, step: k}) for k in range(4)]
         assert found == [offset + part(3, 1, k) for k in range(4)]
 
 
-def test_fragments() -> None:
+@each(("dtype", "operand", "shape"), [("f4", "C", ((2, 2), 2, 2)), ("f2", "A", ((2, 2, 2), 2, 2))])
+def test_fragments_hold_the_elements_of_their_matrix(dtype: str, operand: Operand, shape: Any) -> None:
     mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
-    mine = mma.get_slice(9)
-    assert str(mine.partition_fragment_A(Layout((64, 32), (32, 1)))) == "((2,2,2),2,2):((1,2,4),16,8)"
-    assert str(mine.partition_fragment_B(Layout((32, 32)))) == "((2,2),2,2):((1,2),4,8)"
-    assert str(mine.partition_fragment_C(Layout((64, 32), (32, 1)))) == "((2,2),2,2):((1,2),4,8)"
-    sums = mine.partition_fragment_C(Tensor(np.zeros(2048, "f4"), Layout((64, 32))))
-    assert sums.buffer.dtype == np.float32 and len(sums.buffer) == 16
-    left = mine.partition_fragment_A(Tensor(np.zeros(2048, "f2"), Layout((64, 32))))
-    assert left.buffer.dtype == np.float16 and left.shape == ((2, 2, 2), 2, 2)
+    matrix = Tensor(np.zeros(2048, dtype), Layout((64, 32)))
+    mine = mma.get_slice(9).partition_fragment(operand, matrix)
+    assert (mine.buffer.dtype, mine.shape, len(mine.buffer)) == (np.dtype(dtype), shape, product(shape))
 
 
 # --- bad input -------------------------------------------------------------------------------------------
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    name = "SM80_16x8x16_F32F16F16F32_TN"
-    with pytest.raises(UnknownNameError, match="did you mean 'SM80_16x8x16_F32F16F16F32_TN'"):
-        make_tiled_mma("SM80_16x8x16_F32F16F16F32")
-    with pytest.raises(ShapeError, match=r"along N the tile has 24 elements, and 2 atoms cover 16; .* 32"):
-        make_tiled_mma(name, (2, 2, 1), (32, 24))
-    for wrong in ("A", 32, [32, 32, 16]):
-        with pytest.raises(ArgumentTypeError, match="permutations are a tuple"):
-            make_tiled_mma(name, (2, 2, 1), wrong)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentTypeError, match="a layout, an extent or a shape is needed"):
-        make_tiled_mma(name, "2,2")  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match="M, N and K are three modes; 4 are given"):
-        make_tiled_mma(name, (2, 2, 1, 1))
-    with pytest.raises(NotInjectiveError, match="two atoms have the same threads"):
-        make_tiled_mma(name, Layout((2, 2, 1), (1, 1, 0)))
-    with pytest.raises(NotInjectiveError, match="along M the permutation 32:2 is not a bijection"):
-        make_tiled_mma(name, (2, 2, 1), (Layout(32, 2),))
-    with pytest.raises(ResourceError, match="2048 asked, the limit is 1024; use fewer atoms"):
-        make_tiled_mma(name, (8, 8, 1))
-    mma = make_tiled_mma(name, (2, 2, 1))
-    with pytest.raises(
-        ShapeError, match=r"A of .*, tile \(32,16,16\): mode 0 of .* has 40 elements and the tile 32"
-    ):
-        mma.get_slice(0).partition_A(Layout((40, 16)))
-    with pytest.raises(ShapeError, match="thread 128 takes no part"):
-        mma.get_slice(128)
-    with pytest.raises(ShapeError, match="thread 5 takes no part"):
-        make_tiled_mma("SM70_8x8x4_F32F16F16F32_TN").get_slice(5)
-    with pytest.raises(UnsupportedError, match="B of SM90_64x64x16_F32F16F16_SS is read from shared memory"):
-        make_tiled_mma("SM90_64x64x16_F32F16F16_SS").get_slice(0).partition_fragment_B(Layout((64, 16)))
-    with pytest.raises(UnsupportedError, match="NumPy has no type of 4 bits"):
-        nibbles = make_tiled_mma("SM80_16x8x64_S32S4S4S32_TN").get_slice(0)
-        nibbles.partition_fragment_A(Tensor(np.zeros(1024, "i1"), Layout((16, 64))))
+NAME = "SM80_16x8x16_F32F16F16F32_TN"
+SLICE = make_tiled_mma(NAME, (2, 2, 1)).get_slice(0)
+NIBBLES = make_tiled_mma("SM80_16x8x64_S32S4S4S32_TN").get_slice(0)
+FROM_SHARED = make_tiled_mma("SM90_64x64x16_F32F16F16_SS").get_slice(0)
+
+
+@each(
+    ("error", "part", "call"),
+    [
+        (UnknownNameError, f"did you mean '{NAME}'", lambda: make_tiled_mma(NAME[:-3])),
+        (ShapeError, "2 atoms cover 16; .* 32", lambda: make_tiled_mma(NAME, (2, 2, 1), (32, 24))),
+        (ArgumentTypeError, "are a tuple", lambda: make_tiled_mma(NAME, (2, 2, 1), "A")),  # type: ignore[arg-type]
+        (ArgumentTypeError, "are a tuple", lambda: make_tiled_mma(NAME, (2, 2, 1), [32])),  # type: ignore[arg-type]
+        (ArgumentTypeError, "a shape is needed", lambda: make_tiled_mma(NAME, "2,2")),  # type: ignore[arg-type]
+        (ShapeError, "4 are given", lambda: make_tiled_mma(NAME, (2, 2, 1, 1))),
+        (NotInjectiveError, "same threads", lambda: make_tiled_mma(NAME, Layout((2, 2, 1), (1, 1, 0)))),
+        (NotInjectiveError, "not a bijection", lambda: make_tiled_mma(NAME, (2, 2, 1), (Layout(32, 2),))),
+        (ResourceError, "2048 asked, the limit is 1024", lambda: make_tiled_mma(NAME, (8, 8, 1))),
+        (ShapeError, "has 40 elements and the tile 32", lambda: SLICE.partition_A(Layout((40, 16)))),
+        (ShapeError, "thread 128 takes no part", lambda: make_tiled_mma(NAME, (2, 2, 1)).get_slice(128)),
+        (ShapeError, "thread 5 takes no part",
+         lambda: make_tiled_mma("SM70_8x8x4_F32F16F16F32_NT").get_slice(5)),
+        (UnsupportedError, "read from shared memory",
+         lambda: FROM_SHARED.partition_fragment_B(Layout((64, 16)))),
+        (UnsupportedError, "NumPy has no type of 4 bits",
+         lambda: NIBBLES.partition_fragment_A(Tensor(np.zeros(1024, "i1"), Layout((16, 64))))),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(error: type[Exception], part: str, call: Callable[[], object]) -> None:
+    with pytest.raises(error, match=part):
+        call()

@@ -6,35 +6,11 @@ import numpy as np
 import pytest
 
 from layoutalg.atoms import Tensor, make_fragment_like
-from layoutalg.atoms.tiling import as_layout, check_multiples, nearest_multiple, take
+from layoutalg.atoms.tiling import check_multiples, take
 from layoutalg.errors import ArgumentTypeError, ShapeError
-from layoutalg.layout import ComposedLayout, Layout, Swizzle, map_innermost
-
-
-def test_the_nearest_multiple_is_positive() -> None:
-    for of in (1, 3, 16):
-        for n in range(1, 70):
-            found = nearest_multiple(n, of)
-            assert found % of == 0 and found > 0
-            assert all(abs(found - n) <= abs(other - n) for other in range(of, 200, of))
-
-
-def test_as_layout() -> None:
-    assert as_layout(8) == Layout(8) and as_layout((2, 4)) == Layout((2, 4))
-    with pytest.raises(ArgumentTypeError, match="'8' is a str"):
-        as_layout("8")
-
-
-def test_a_swizzle_stays_outside() -> None:
-    swizzled = ComposedLayout(
-        Swizzle(2, 0, 2), 4, ComposedLayout(Swizzle(1, 0, 3), 0, Layout((4, 8), (8, 1)))
-    )
-    turned = map_innermost(swizzled, lambda plain: Layout(plain.shape, (1, 4)))
-    assert str(turned) == "Sw<2,0,2> o 4 o Sw<1,0,3> o 0 o (4,8):(1,4)"
-    part, moved = take(
-        swizzled, map_innermost(swizzled, lambda plain: Layout((4, (2, (4,))), (8, (1, (2,))))), 3
-    )
-    assert moved == 0 and [part(i) for i in range(8)] == [swizzled(3, i) for i in range(8)]
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
+from layoutalg.notation import parse
+from tests.sweeps import each
 
 
 def test_a_tensor_gives_a_tensor() -> None:
@@ -43,7 +19,7 @@ def test_a_tensor_gives_a_tensor() -> None:
     assert isinstance(part, Tensor) and part.to_array().ravel("F").tolist() == list(range(32, 40))
 
 
-@pytest.mark.parametrize(
+@each(
     ("matrix", "message"),
     [
         (Layout((64, 24)), r"A: mode 1 of \(64,24\):\(1,64\) has 24 elements and the tile 16; .* 32"),
@@ -58,7 +34,7 @@ def test_ragged_matrices_are_refused(matrix: Layout, message: str) -> None:
         check_multiples("A", (32, 16), (32, 16))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each(
     ("partition", "registers"),
     [
         ("((2,2,2),2,3):((64,8,512),32,1024)", "((2,2,2),2,3):((1,2,4),8,16)"),
@@ -69,8 +45,6 @@ def test_ragged_matrices_are_refused(matrix: Layout, message: str) -> None:
     ],
 )
 def test_registers_follow_the_partition(partition: str, registers: str) -> None:
-    from layoutalg.notation import parse
-
     layout = parse(partition)
     assert isinstance(layout, Layout) and str(make_fragment_like(layout)) == registers
     assert make_fragment_like(ComposedLayout(Swizzle(1, 0, 3), 8, layout)) == make_fragment_like(layout)

@@ -111,3 +111,14 @@ def elements(layout: LinearLayout) -> NDArray[np.int64]:
     registers, lanes, warps = (np.array([apply(part, x) for x in range(1 << len(part))]) for part in parts)
     found: NDArray[np.int64] = warps[:, None, None] ^ lanes[:, None] ^ registers
     return found
+
+
+LARGE = LinearLayout(
+    {
+        "register": [1 << j for j in range(7)],
+        "lane": [1 << j for j in range(7, 12)],
+        "warp": [1 << j for j in range(12, 17)],
+    },
+    {"n": 1 << 17},
+)
+"""More elements of four bytes than shared memory holds."""

@@ -12,12 +12,13 @@ answer with all of the following, each swizzle and each padding counted by the d
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from layoutalg.analysis import Access, SharedReport, analyze
-from layoutalg.arch import INSTRUCTIONS
+from layoutalg.arch import ARCHS, INSTRUCTIONS, instruction_table
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UndecidedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, product
@@ -28,6 +29,24 @@ OPS = (
     "st.shared.b128", "cp.async.4", "cp.async.8", "cp.async.16", "red.shared.u32", "ldmatrix.x1",
     "ldmatrix.x2", "ldmatrix.x4", "ldmatrix.x4.trans", "stmatrix.x2",
 )  # fmt: skip
+TOY = dataclasses.replace(
+    ARCHS["sm_90"], name="toy", targets=(), lanes=4, banks=4, instructions=instruction_table(lanes=4, banks=4)
+)
+"""A machine of four lanes and four banks, on which every placement can be tried."""
+THREE = tuple(
+    Access("ld.shared.b32", Layout((shape, 1), (stride, 0)), dtype("f32"))
+    for shape, stride in (((8, 4), (8, 2)), ((8, 4), (1, 16)), ((2, 4, 4), (9, 16, 2)))
+)
+"""Half an 8 x 8 tile each: even rows, even columns, cells with row + column even; none serves all."""
+SPLIT = tuple(
+    Access(op, Layout(shape, stride), dtype("f32"))
+    for op, shape, stride in (
+        ("st.shared.b128", ((2,) * 5, (2, 2)), ((4, 16, 256, 512, 8), (1, 2))),
+        ("ld.shared.b32", ((2,) * 5, 1), ((4, 8, 1, 64, 16), 0)),
+        ("ld.shared.b32", ((2,) * 5, 1), ((64, 32, 16, 128, 256), 0)),
+    )
+)
+"""Of 1 x 1024: vectors in 128 elements, whose places never set bits 5 to 7, and two accesses of words."""
 EXTENTS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48)
 
 

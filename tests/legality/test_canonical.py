@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,6 @@ from layoutalg.legality.canonical import (
     canonical_digits,
     check_major,
     element_address,
-    is_whole,
     match_mode,
     operand_shape,
     restrict,
@@ -157,27 +157,20 @@ PTX_EXAMPLES = [
     ("none", "MN", "bf16", "((8,1,2),(8,2)):((1,8,64),(8,128))", 128 * 2, 64 * 2),
     ("32B", "MN", "bf16", "((8,2,2),(8,2)):((1,8,128),(16,256))", 128 * 2, 256 * 2),
     ("64B", "MN", "bf16", "((8,4,2),(8,2)):((1,8,256),(32,512))", 256 * 2, 512 * 2),
+    # of two instructions of K = 8, the first
+    ("32B", "K", "tf32", "((8,2),(4,2)):((8,64),(1,4))", 16, 64 * 4),
 ]
 """PTX ISA, wgmma.mma_async, "Canonical Layouts": mode, major-ness, type, exact layout, LBO, SBO in bytes."""
 
 
-@pytest.mark.parametrize(("mode", "major", "element", "text", "lbo", "sbo"), PTX_EXAMPLES)
+@each(("mode", "major", "element", "text", "lbo", "sbo"), PTX_EXAMPLES)
 def test_worked_examples_of_the_manual(
     mode: str, major: Major, element: str, text: str, lbo: int, sbo: int
 ) -> None:
     inner = parse(text)
     assert isinstance(inner, Layout)
     layout = ComposedLayout(SWIZZLE_MODES[mode].in_elements(dtype(element).bits), 0, inner)
-    found = recognize(layout, major, element)
-    assert found is not None and (found.mode.name, found.lbo_bytes, found.sbo_bytes) == (mode, lbo, sbo)
-
-
-def test_the_manual_s_swizzled_k_major_example_one_instruction_at_a_time() -> None:
-    """Sw<1,4,3> o ((8,2),(4,4)):((8,64),(1,4)) of tf32: two instructions of K = 8, SBO 64 * 4 bytes."""
-    tile = ComposedLayout(
-        SWIZZLE_MODES["32B"].in_elements(32), 0, Layout(((8, 2), (4, 2)), ((8, 64), (1, 4)))
-    )
-    assert recognize(tile, "K", "tf32") == Canonical("K", SWIZZLE_MODES["32B"], 16, 256)
+    assert recognize(layout, major, element) == Canonical(major, SWIZZLE_MODES[mode], lbo, sbo)
 
 
 @each("element", ["u8", "f16", "bf16", "tf32"])
@@ -239,18 +232,20 @@ def test_restrict_is_the_layout_on_the_part() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ShapeError, match="a multiple of 64 along M or N, and a multiple of 8 along K"):
-        canonical_layout("128B", "MN", "f16", (96, 16))
-    with pytest.raises(ShapeError, match="a multiple of 8 and at most 32 along K"):
-        canonical_layout("64B", "K", "f16", (64, 64))
-    with pytest.raises(ShapeError, match="LBO of 3 bytes is no whole number of f16 elements"):
-        canonical_layout("none", "K", "f16", (64, 16), lbo_bytes=3)
-    with pytest.raises(ShapeError, match="two modes"):
-        recognize(Layout(64), "K", "f16")
-    with pytest.raises(UnknownNameError, match="unknown major-ness 'M'"):
-        check_major("M")
-    with pytest.raises(UnsupportedError, match="whole bytes"):
-        element_address(SmemDescriptor(start_bytes=0), "K", "b1", 0, 0)
-    assert not is_whole(SWIZZLE_MODES["none"], "K", 16, (0, 16))
+    refused: list[tuple[type[Exception], str, Any]] = [
+        (
+            ShapeError,
+            "M or N, and a multiple of 8 along K",
+            lambda: canonical_layout("128B", "MN", "f16", (96, 16)),
+        ),
+        (ShapeError, "at most 32 along K", lambda: canonical_layout("64B", "K", "f16", (64, 64))),
+        (ShapeError, "LBO of 3", lambda: canonical_layout("none", "K", "f16", (64, 16), lbo_bytes=3)),
+        (ShapeError, "two modes", lambda: recognize(Layout(64), "K", "f16")),
+        (UnknownNameError, "'M'", lambda: check_major("M")),
+        (UnsupportedError, "bytes", lambda: element_address(SmemDescriptor(start_bytes=0), "K", "b1", 0, 0)),
+    ]
+    for error, part, call in refused:
+        with pytest.raises(error, match=part):
+            call()
     assert recognize(Layout((8, 16), (-64, 1)), "K", "f16") is None
     assert size(canonical_layout("none", "K", DTYPES["c128"], (8, 2), lbo_bytes=128)) == 16

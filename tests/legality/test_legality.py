@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UnsupportedError
-from layoutalg.legality import MEMORY_RULES, TMA_RULES, WGMMA_RULES, Legality, Rule, Violation
+from layoutalg.layout import Layout
+from layoutalg.legality import (
+    MEMORY_RULES,
+    TMA_RULES,
+    WGMMA_RULES,
+    Legality,
+    Rule,
+    Violation,
+    check_tma,
+    check_wgmma_instruction,
+    nearest_legal,
+)
+from layoutalg.legality.repair import ROUNDS
 from tests.sweeps import each
 
 SIZE = Rule("toy.size", "at most 4", "a toy's manual")
@@ -56,3 +70,46 @@ def test_a_rule_is_named_worded_and_cited(rule: Rule) -> None:
     )
     assert rule.provenance in ("measured", "documented", "assumed")
     assert rule.provenance != "measured" or "H200" in rule.source
+
+
+# --- repairs
+
+
+def test_several_rules_take_several_rounds() -> None:
+    request: dict[str, Any] = {"a": "s8", "b": "f16", "accumulator": "f32", "n": 40}
+    request |= {"a_major": "MN", "a_source": "registers"}
+    found = nearest_legal(check_wgmma_instruction, request)
+    assert found is not None and found.report.require().ptx.endswith("m64n32k32.s32.s8.s8")
+    assert found.changes == {"b": "s8", "accumulator": "s32", "n": 32, "a_major": "K"}
+
+
+def test_changes_without_an_end_are_no_repair() -> None:
+    asked = []
+
+    def never(size: int) -> Legality[int]:
+        asked.append(size)
+        return Legality("a toy", (Violation(SIZE, "", "", "", (("size", size + 1),)),))
+
+    assert nearest_legal(never, {"size": 0}) is None
+    assert max(asked) == ROUNDS
+    assert nearest_legal(lambda: Legality("a toy", (Violation(SIZE, "", "", ""),)), {}) is None
+
+
+def test_changes_that_do_not_fit_together_are_made_one_by_one() -> None:
+    """Two leaves of a box that each need another tree of the tensor."""
+
+    def both(a: int, b: int) -> Legality[int]:
+        if a != 0 and b != 0:
+            raise ShapeError("not both")
+        if a == 1 or b == 1:
+            return Legality("a toy", (), result=1)
+        fixes = ((("a", 1),), (("b", 1),))
+        return Legality("a toy", tuple(Violation(SIZE, "", "", "", fix) for fix in fixes))
+
+    found = nearest_legal(both, {"a": 0, "b": 0})
+    assert found is not None and found.changes == {"a": 1}
+
+
+def test_what_is_not_understood_is_an_error() -> None:
+    with pytest.raises(ShapeError):
+        nearest_legal(check_tma, {"tensor": Layout(64), "box": (4, 4), "element": "f16"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,36 +14,33 @@ from layoutalg.errors import ShapeError
 from layoutalg.model import copied_sectors, copied_wavefronts, tag_sectors
 from tests.sweeps import each
 
-ROWS: list[dict[str, Any]] = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "h200_copies.jsonl").read_text().splitlines()
-]
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    lines = (Path(__file__).parents[1] / "data" / name).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+ROWS = rows_of("h200_copies.jsonl")
 """One warp, one copy a launch: byte addresses by lane (null where a lane copies nothing), and counts."""
-
-
-WORDS: list[dict[str, Any]] = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "h200_word_copies.jsonl").read_text().splitlines()
-]
+WORDS = rows_of("h200_word_copies.jsonl")
 """Copies of 4 and 8 bytes, lines and pieces of lines to rows, pitches and random places, in wavefronts."""
 
 
-def _counted(row: dict[str, Any], rule: Callable[..., Any] = copied_sectors) -> int:
-    source, target = ([0 if a is None else a for a in row[side]] for side in ("source", "target"))
-    active = [a is not None for a in row["source"]]
-    return int(rule([source], [target], [active])[0])
+def lanes_of(row: dict[str, Any]) -> tuple[Any, Any, Any]:
+    source, target = ([[0 if a is None else a for a in row[side]]] for side in ("source", "target"))
+    return source, target, [[a is not None for a in row["source"]]]
 
 
 @each("pattern", sorted({row["pattern"] for row in ROWS}))
 def test_copies_of_16_bytes_are_merged_by_sector_and_block(pattern: str) -> None:
     rows = [row for row in ROWS if row["op"] == "cp.async.16" and row["pattern"] == pattern]
-    assert [_counted(row) for row in rows] == [row["sectors"] for row in rows]
+    assert [int(copied_sectors(*lanes_of(row))[0]) for row in rows] == [row["sectors"] for row in rows]
 
 
 def test_tags_count_blocks_of_shared_memory_by_line() -> None:
     tagged = [row for row in ROWS if "tags" in row]
     assert len(tagged) == 92
-    assert [_counted(row, tag_sectors) for row in tagged] == [row["tags"] for row in tagged]
+    assert [int(tag_sectors(*lanes_of(row))[0]) for row in tagged] == [row["tags"] for row in tagged]
     assert len({(row["tags"] > row["sectors"], row["tags"] < row["sectors"]) for row in tagged}) >= 2
 
 
@@ -55,46 +51,26 @@ def test_narrower_copies_are_merged_like_loads() -> None:
         assert sectors(f"{row['op']}:global", row["source"]) == row["sectors"]
 
 
-def test_pairs_by_hand() -> None:
-    lanes = 16 * np.arange(32)[None]
-    on = np.ones((1, 32), bool)
-    swapped = lanes ^ 16
-    assert copied_sectors(swapped, lanes, on) == copied_sectors(lanes, swapped, on) == 16
-    assert copied_sectors(lanes * 0, lanes, on) == 32  # the same 16 bytes for all: nobody merges
-    assert copied_sectors(lanes, lanes * 2, on) == 32  # halves that lie apart in shared memory
-    assert copied_sectors(lanes, lanes, on & (lanes // 16 % 2 == 0)) == 16
-    assert copied_sectors(lanes, lanes, on & False) == 0
-
-
-def test_halves_stay_together_where_both_sides_start_alike() -> None:
-    lanes = 16 * np.arange(32)[None]
-    on = lanes >= 0
-    counts = {(a, b): int(copied_sectors(lanes + a, lanes + b, on)[0]) for a in (0, 16) for b in (0, 16)}
-    assert counts == {(0, 0): 16, (0, 16): 32, (16, 0): 32, (16, 16): 17}
-
-
 @pytest.mark.parametrize("shapes", [((1, 32), (1, 32), (1, 16)), ((32,), (32,), (32,))])
 def test_arrays_that_do_not_fit_are_refused(shapes: tuple[tuple[int, ...], ...]) -> None:
     with pytest.raises(ShapeError, match="one shape"):
         copied_sectors(*(np.ones(shape, int) for shape in shapes))
 
 
-def _wavefronts(row: dict[str, Any]) -> tuple[int, int]:
+def bounds(source: Any, target: Any, active: Any, nbytes: int = 4) -> tuple[int, int]:
     """The least and the most by the rule."""
-    nbytes = int(row["op"].removeprefix("cp.async."))
-    source, target = ([0 if a is None else a for a in row[side]] for side in ("source", "target"))
-    active = [a is not None for a in row["source"]]
-    least, most = copied_wavefronts([source], [target], [active], nbytes)
+    least, most = copied_wavefronts(source, target, active, nbytes)
     return int(least[0]), int(most[0])
 
 
 def test_words_are_read_from_banks_and_written_to_banks() -> None:
     """One number where one side conflicts, and it is the one counted; else counts fill what is allowed."""
     words = [*WORDS, *(row for row in ROWS if row["op"] != "cp.async.16")]
-    found = [(*_wavefronts(row), row["wavefronts"]) for row in words]
+    widths = [int(row["op"].removeprefix("cp.async.")) for row in words]
+    found = [(*bounds(*lanes_of(r), n), r["wavefronts"]) for r, n in zip(words, widths, strict=True)]
     assert len(found) == 646 and sum(least == most for least, most, _ in found) == 296
-    assert [bounds for bounds in found if not bounds[0] <= bounds[2] <= bounds[1]] == []
-    open_ = [bounds for bounds in found if bounds[0] < bounds[1]]
+    assert all(least <= n <= most for least, most, n in found)
+    open_ = [row for row in found if row[0] < row[1]]
     assert sum(n == least for least, _, n in open_) == 85 and sum(n == most for _, most, n in open_) == 215
 
 
@@ -102,11 +78,6 @@ def test_conflicts_of_both_sides_pass_in_step() -> None:
     lane = np.arange(32)[None]
     rows, turns, apart = lane // 8 * 1024 + lane % 8 * 4, lane % 4 * 1024 + lane // 4 * 4, 16 * lane
     on = lane >= 0
-
-    def bounds(source: Any, target: Any, active: Any, nbytes: int = 4) -> tuple[int, int]:
-        least, most = copied_wavefronts(source, target, active, nbytes)
-        return int(least[0]), int(most[0])
-
     found = [bounds(x, y, on) for x in (4 * lane, rows, turns) for y in (4 * lane, apart)]
     assert found == [(1, 1), (4, 4), (4, 4), (4, 7), (4, 4), (4, 7)]
     assert bounds(8 * lane, 8 * lane, on, 8) == (2, 2)  # half a warp at a time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.model import best_band, block_place, l2_locality
+from tests.sweeps import each
 
 
 @st.composite
@@ -81,15 +83,6 @@ def test_bands_that_divide_the_grid_are_layouts(band: int) -> None:
         assert (a.method, a.a_panels, a.b_panels) == ("enumerated", b.a_panels, b.b_panels)
 
 
-def test_z_order_is_as_good_as_the_squarest_band() -> None:
-    """Sixteen blocks of a Morton walk are a 4 x 4 square."""
-    morton = Layout((2,) * 6, (1, 8, 2, 16, 4, 32))
-    found = l2_locality((8, 8), in_flight=16, order=morton)
-    assert (found.a_panels, found.b_panels) == (16, 16)
-    assert found.panels == l2_locality((8, 8), in_flight=16, order=4).panels
-    assert found.panels < l2_locality((8, 8), in_flight=16, order="row").panels
-
-
 def test_a_swizzled_order_is_an_order() -> None:
     order = ComposedLayout(Swizzle(2, 0, 2), 0, Layout((4, 4), (4, 1)))
     found = l2_locality((4, 4), in_flight=4, order=order)
@@ -106,27 +99,21 @@ def test_no_band_beats_the_best(rows: int, columns: int, flight: int) -> None:
         assert best.panels <= l2_locality((rows, columns), in_flight=flight, order=band).panels
 
 
-def test_all_blocks_in_flight_share_everything() -> None:
-    found = l2_locality((16, 16), in_flight=256, order="row")
-    assert (found.waves, found.panels, found.reuse) == (1, 32, 16.0)
-
-
-def test_what_makes_no_sense_is_refused() -> None:
-    with pytest.raises(ShapeError, match=r"a band of 5 rows is higher than the grid's 4"):
-        l2_locality((4, 4), in_flight=2, order=5)
-    with pytest.raises(ShapeError, match=r"in_flight is 0; a positive integer is needed"):
-        l2_locality((4, 4), in_flight=0)
-    with pytest.raises(ShapeError, match=r"does not map its blocks onto the 16 tiles of grid \(4,4\)"):
-        l2_locality((4, 4), in_flight=2, order=Layout((4, 2)))
-    with pytest.raises(NotInjectiveError, match=r"visits tile 0 twice, as block 0 and as block 4"):
-        l2_locality((4, 4), in_flight=2, order=Layout((4, 4), (1, 0)))
-    with pytest.raises(UnknownNameError, match=r"block order 'rows'"):
-        l2_locality((4, 4), in_flight=2, order="rows")  # type: ignore[arg-type]
-    with pytest.raises(UnknownNameError, match=r"method 'fast'"):
-        l2_locality((4, 4), in_flight=2, method="fast")  # type: ignore[arg-type]
-    with pytest.raises(UnsupportedError, match=r"\(4,4\):\(1,4\) is a Layout; only band heights"):
-        l2_locality((4, 4), in_flight=2, order=Layout((4, 4)), method="bands")
-    with pytest.raises(ShapeError, match=r"block 16 is outside the 16 blocks of grid \(4,4\)"):
+@each(
+    ("options", "error", "part"),
+    [
+        ({"order": 5}, ShapeError, "higher than the grid's 4"),
+        ({"in_flight": 0}, ShapeError, "in_flight is 0"),
+        ({"order": Layout((4, 2))}, ShapeError, "onto the 16 tiles"),
+        ({"order": Layout((4, 4), (1, 0))}, NotInjectiveError, "tile 0 twice, as block 0 and as block 4"),
+        ({"order": "rows"}, UnknownNameError, "block order 'rows'"),
+        ({"method": "fast"}, UnknownNameError, "method 'fast'"),
+        ({"order": Layout((4, 4)), "method": "bands"}, UnsupportedError, "only band heights"),
+        ({"in_flight": 2.5}, ArgumentTypeError, "2.5"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options: dict[str, Any], error: type[Exception], part: str) -> None:
+    with pytest.raises(error, match=part):
+        l2_locality((4, 4), **{"in_flight": 2, **options})
+    with pytest.raises(ShapeError, match="outside the 16 blocks"):
         block_place((4, 4), 2, 16)
-    with pytest.raises(ArgumentTypeError):
-        l2_locality((4, 4), in_flight=2.5)  # type: ignore[arg-type]

@@ -122,16 +122,6 @@ def test_the_toolkits_calculator_agrees(asked: tuple[Arch, int, int, int]) -> No
         assert (limit.resource in report.limiting) == (limit.blocks == blocks)
 
 
-@pytest.mark.parametrize(
-    ("registers", "limiting"), [(104, ("shared",)), (128, ("shared",)), (129, ("registers", "shared"))]
-)
-def test_registers_are_free_while_shared_memory_decides(registers: int, limiting: tuple[str, ...]) -> None:
-    """256 threads and 48 KiB on a T4: one block either way, until registers alone would say so."""
-    report = occupancy_of("sm_75", threads=256, registers_per_thread=registers, shared_bytes=48 * 1024)
-    assert (report.blocks_per_sm, report.limiting) == (1, limiting)
-    assert report.occupancy == 0.25
-
-
 @each(
     ("arch", "asked", "blocks", "limiting"),
     [
@@ -143,6 +133,11 @@ def test_registers_are_free_while_shared_memory_decides(registers: int, limiting
         ("sm_90", (128, 32, 113 * 1024 + 1), 1, ("shared",)),
         ("sm_70", (128, 32, 0), 16, ("warps", "registers")),
         ("sm_75", (64, 64, 0), 16, ("warps", "registers", "blocks")),
+        # registers are free while shared memory decides
+        ("sm_75", (256, 128, 48 * 1024), 1, ("shared",)),
+        ("sm_75", (256, 129, 48 * 1024), 1, ("registers", "shared")),
+        # a warp lives in one partition: ten of 200 registers would fit 65,536, two fit each of the four files
+        ("sm_80", (32, 200, 0), 8, ("registers",)),
     ],
 )
 def test_what_limits(arch: str, asked: tuple[int, int, int], blocks: int, limiting: tuple[str, ...]) -> None:
@@ -151,33 +146,24 @@ def test_what_limits(arch: str, asked: tuple[int, int, int], blocks: int, limiti
     assert (report.blocks_per_sm, report.limiting) == (blocks, limiting)
 
 
-def test_a_warp_lives_in_one_partition() -> None:
-    """Ten warps of 200 registers per thread would fit 65,536 registers; two fit each of the four files."""
-    report = occupancy_of("sm_80", threads=32, registers_per_thread=200)
-    assert (report.blocks_per_sm, 65536 // (200 * 32)) == (8, 10)
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
+@each(
+    ("asked", "error", "message"),
     [
-        ((1025, 32, 0), r"threads per block on sm_90: 1025 asked, the limit is 1024"),
-        ((128, 256, 0), r"registers per thread on sm_90: 256 asked, the limit is 255"),
-        ((128, 32, 227 * 1024 + 1), r"shared memory a block in bytes on sm_90: 232449 asked"),
-        ((512, 200, 0), r"registers per block on sm_90: 102400 asked, the limit is 65536; 16 warps of 200"),
+        ((1025, 32, 0), ResourceError, "threads per block on sm_90: 1025 asked, the limit is 1024"),
+        ((128, 256, 0), ResourceError, "registers per thread on sm_90: 256 asked, the limit is 255"),
+        ((128, 32, 227 * 1024 + 1), ResourceError, "shared memory a block in bytes on sm_90: 232449"),
+        ((512, 200, 0), ResourceError, "registers per block on sm_90: 102400 asked"),
+        ((0, 32, 0), ShapeError, "threads is 0"),
+        ((32, 32, -1), ShapeError, "shared_bytes is -1"),
     ],
-)  # fmt: skip
-def test_what_cannot_launch_is_refused(asked: tuple[int, int, int], message: str) -> None:
+)
+def test_what_cannot_launch_is_refused(
+    asked: tuple[int, int, int], error: type[Exception], message: str
+) -> None:
     threads, registers, shared = asked
-    with pytest.raises(ResourceError, match=message):
+    with pytest.raises(error, match=message):
         occupancy_of("sm_90", threads=threads, registers_per_thread=registers, shared_bytes=shared)
-
-
-def test_counts_must_make_sense() -> None:
-    with pytest.raises(ShapeError, match=r"threads is 0; an integer of at least 1 is needed"):
-        occupancy_of("sm_90", threads=0, registers_per_thread=32)
-    with pytest.raises(ShapeError, match=r"shared_bytes is -1"):
-        occupancy_of("sm_90", threads=32, registers_per_thread=32, shared_bytes=-1)
-    with pytest.raises(UnknownNameError, match=r"sm_91"):
+    with pytest.raises(UnknownNameError, match="sm_91"):
         occupancy_of("sm_91", threads=32, registers_per_thread=32)
 
 

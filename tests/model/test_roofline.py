@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import given
@@ -55,10 +56,12 @@ def test_a_level_at_its_balance_point_does_not_limit() -> None:
     assert (report.limiting, report.flops_per_s) == ("dram", 60.0)
 
 
+def product(block: tuple[int, int], instruction: tuple[int, int], **more: float) -> Mapping[str, float]:
+    return gemm_intensities(block=block, warp=(64, 64), instruction=instruction, element="f16", **more)
+
+
 def test_every_level_of_a_product_has_its_tile() -> None:
-    levels = gemm_intensities(
-        block=(128, 256), warp=(64, 64), instruction=(16, 8), element="f16", l2_reuse=2.0
-    )
+    levels = product((128, 256), (16, 8), l2_reuse=2.0)
     tiles = {"l2": (128, 256), "shared": (64, 64), "registers": (16, 8)}
     assert {k: levels[k] for k in tiles} == {k: tile_intensity(t, "f16") for k, t in tiles.items()}
     assert levels["dram"] == 2 * levels["l2"] and tuple(levels) == LEVELS
@@ -81,23 +84,24 @@ def test_a_rate_that_no_data_sheet_states_is_not_answered() -> None:
         roofline_of(board_rates(board), {"dram": 10.0})
 
 
-def test_what_makes_no_sense_is_refused() -> None:
-    with pytest.raises(ShapeError, match=r"a tile of \(64, 64\) cannot be cut into tiles of \(48, 8\)"):
-        gemm_intensities(block=(128, 128), warp=(64, 64), instruction=(48, 8), element="f16")
-    with pytest.raises(ShapeError, match=r"l2_reuse is 0.5; every panel is loaded at least once"):
-        gemm_intensities(block=(64, 64), warp=(64, 64), instruction=(16, 8), element="f16", l2_reuse=0.5)
-    with pytest.raises(ShapeError, match=r"tile \(0, 8\): two positive integers"):
-        tile_intensity((0, 8), "f16")
-    with pytest.raises(ShapeError, match=r"the intensity at dram is nan; it must be positive"):
-        roofline_of(T4_ACHIEVED, {"dram": math.nan})
-    with pytest.raises(ShapeError, match=r"hit_rate is 1.5"):
-        mean_rate(1.5, 1.0, 1.0)
-    with pytest.raises(UnknownNameError, match=r"unknown unit 'int8': accepted are tensor, f32"):
-        roofline_of(T4_ACHIEVED, {"dram": 1.0}, "int8")
-    with pytest.raises(UnknownNameError, match=r"unknown level 'l1'"):
-        roofline_of(T4_ACHIEVED, {"l1": 1.0})
-    with pytest.raises(UnknownNameError, match=r"unknown level 'registers'"):
-        balance_point(T4_ACHIEVED, "registers")
+@each(
+    ("error", "part", "call"),
+    [
+        (ShapeError, r"into tiles of \(48, 8\)", lambda: product((128, 128), (48, 8))),
+        (ShapeError, "l2_reuse is 0.5", lambda: product((64, 64), (16, 8), l2_reuse=0.5)),
+        (ShapeError, "two positive integers", lambda: tile_intensity((0, 8), "f16")),
+        (ShapeError, "intensity at dram is nan", lambda: roofline_of(T4_ACHIEVED, {"dram": math.nan})),
+        (ShapeError, "hit_rate is 1.5", lambda: mean_rate(1.5, 1.0, 1.0)),
+        (UnknownNameError, "unit 'int8'", lambda: roofline_of(T4_ACHIEVED, {"dram": 1.0}, "int8")),
+        (UnknownNameError, "level 'l1'", lambda: roofline_of(T4_ACHIEVED, {"l1": 1.0})),
+        (UnknownNameError, "level 'registers'", lambda: balance_point(T4_ACHIEVED, "registers")),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    error: type[Exception], part: str, call: Callable[[], object]
+) -> None:
+    with pytest.raises(error, match=part):
+        call()
 
 
 def test_rates_are_read_only() -> None:

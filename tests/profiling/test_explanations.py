@@ -128,15 +128,8 @@ def test_a_launch_s_counters_beyond_its_instructions() -> None:
 
 def access(line: int, op: str, **rest: Any) -> dict[str, Any]:
     """An access as it is read from a source."""
-    return {
-        "line": line,
-        "op": op,
-        "array": "tile",
-        "instructions": 1,
-        "total": 8,
-        "ideal_total": 1,
-        "why": None,
-    } | rest
+    counts = {"instructions": 1, "total": 8, "ideal_total": 1}
+    return {"line": line, "op": op, "array": "tile", **counts, "why": None, **rest}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -25,6 +26,7 @@ from layoutalg.registers import (
     store_step,
     transpose_step,
 )
+from tests.sweeps import each
 
 C = register_layout(Layout(((4, 8), (2, 2, 2)), ((32, 1), (16, 8, 128))), (16, 16))
 A8 = register_layout(Layout(((4, 8), (4, 2)), ((64, 1), (16, 8))), (16, 16))
@@ -107,12 +109,22 @@ def test_a_conversion_is_taken_where_it_pays() -> None:
     assert forced.cycles > 0 and str(forced).splitlines()[1].startswith("convert: ")
 
 
-def test_what_is_no_chain_is_refused() -> None:
-    with pytest.raises(ArgumentTypeError, match="needs steps"):
-        choose_layouts([])
-    with pytest.raises(ShapeError, match="no form of load takes what store gives"):
-        choose_layouts([store_step(BY_ROW, [C]), load_step(BY_ROW, [C])])
-    with pytest.raises(ShapeError, match="the registers hold another tile"):
-        load_step(Layout((8, 16), (16, 1)), [C])
-    with pytest.raises(ShapeError, match="the dimensions are m, n"):
-        transpose_step([C], ("k", "m"))
+STORED = store_step(BY_ROW, [C])
+
+
+@each(
+    ("error", "part", "call"),
+    [
+        (ArgumentTypeError, "needs steps", lambda: choose_layouts([])),
+        (
+            ShapeError,
+            "no form of load",
+            lambda: choose_layouts([store_step(BY_ROW, [C]), load_step(BY_ROW, [C])]),
+        ),
+        (ShapeError, "another tile", lambda: load_step(Layout((8, 16), (16, 1)), [C])),
+        (ShapeError, "the dimensions are m, n", lambda: transpose_step([C], ("k", "m"))),
+    ],
+)
+def test_what_is_no_chain_is_refused(error: type[Exception], part: str, call: Callable[[], object]) -> None:
+    with pytest.raises(error, match=part):
+        call()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from layoutalg.registers.fragments import PLACE
 from layoutalg.registers.packing import as_they_are
 from layoutalg.registers.place_map import crosses, place_map
 from tests.draws.fragments import at, conversions, is_bijective
+from tests.sweeps import each
 
 WARP = LinearLayout.identity(0, "warp")
 
@@ -80,22 +82,32 @@ def test_a_dimension_that_is_left_out_has_size_one() -> None:
     assert found == LinearLayout.identity(1, "register") * LinearLayout.identity(1, "lane") * WARP
 
 
-def test_what_cannot_be_converted_is_refused() -> None:
-    n4 = LinearLayout({"register": [1], "lane": [2]}, {"n": 4})
-    with pytest.raises(ShapeError, match=r"hold different tensors: \{'n': 4\} and \{'n': 8\}"):
-        place_map(n4, LinearLayout({"register": [1], "lane": [2]}, {"n": 8}))
-    with pytest.raises(
-        ShapeError, match=r"the source has 2 lanes, the destination 4; a conversion keeps them"
-    ):
-        place_map(n4, LinearLayout({"lane": [1, 2]}, {"n": 4}))
-    with pytest.raises(ShapeError, match=r"the source has 1 warps, the destination 2"):
-        place_map(n4, LinearLayout({"lane": [1], "warp": [2]}, {"n": 4}))
-    with pytest.raises(UnsupportedError, match=r"the in dimension 'block' of size 2"):
-        place_map(n4, LinearLayout({"lane": [1], "block": [2]}, {"n": 4}))
-    with pytest.raises(
-        DivisibilityError, match=r"holds element \{'n': 2\}, which no place of the source does"
-    ) as e:
-        place_map(LinearLayout({"register": [1], "lane": [0]}, {"n": 4}), n4)
-    assert e.value.witness == 2
-    one = LinearLayout({"register": [1], "lane": [2], "block": []}, {"n": 4})
-    assert place_map(one, n4).columns == (1, 2)
+NOWHERE = LinearLayout({"register": [1], "lane": [0]}, {"n": 4})
+N4 = LinearLayout({"register": [1], "lane": [2]}, {"n": 4})
+
+
+@each(
+    ("src", "ins", "n", "error", "part"),
+    [
+        (N4, {"register": [1], "lane": [2]}, 8, ShapeError, "different tensors"),
+        (N4, {"lane": [1, 2]}, 4, ShapeError, "2 lanes, the destination 4"),
+        (N4, {"lane": [1], "warp": [2]}, 4, ShapeError, "1 warps, the destination 2"),
+        (N4, {"lane": [1], "block": [2]}, 4, UnsupportedError, "'block' of size 2"),
+        (
+            LinearLayout({"register": [1], "lane": [0]}, {"n": 4}),
+            dict(N4.ins),
+            4,
+            DivisibilityError,
+            "no place",
+        ),
+    ],
+)
+def test_what_cannot_be_converted_is_refused(
+    src: LinearLayout, ins: Any, n: int, error: type[Exception], part: str
+) -> None:
+    with pytest.raises(error, match=part) as caught:
+        place_map(src, LinearLayout(ins, {"n": n}))
+    if isinstance(caught.value, DivisibilityError):
+        assert caught.value.witness == 2
+    alone = LinearLayout({"register": [1], "lane": [2], "block": []}, {"n": 4})
+    assert place_map(alone, N4).columns == (1, 2)

@@ -56,24 +56,23 @@ def test_words_hold_as_many_as_fit() -> None:
     assert words(range(3), 32) == words(range(3), 128) == [(0,), (1,), (2,)]
 
 
+PAIRS, FOURS = [(0, 1), (2, 3)], [tuple(range(n, n + 4)) for n in (0, 4, 8, 12)]
+
+
 @each(
-    ("wanted", "count"),
+    ("held", "wanted", "count"),
     [
-        ([(0, 1), (2, 3)], 0),
-        ([(2, 3), (2, 3)], 0),
-        ([(1, 0)], 1),
-        ([(0, 2)], 1),
-        ([(0,), (2,)], 0),
-        ([(1,), (3,)], 2),
-        ([(0, 2), (1, 3)], 2),
+        (PAIRS, [(0, 1), (2, 3)], 0),
+        (PAIRS, [(2, 3), (2, 3)], 0),
+        (PAIRS, [(1, 0)], 1),
+        (PAIRS, [(0, 2)], 1),
+        (PAIRS, [(0,), (2,)], 0),
+        (PAIRS, [(1,), (3,)], 2),
+        (PAIRS, [(0, 2), (1, 3)], 2),
+        (FOURS, [(0, 4, 8, 12)], 3),
+        (FOURS, [(0, 4, 1, 5)], 1),
+        (FOURS, [(0, 4, 8, 1)], 2),
     ],
 )
-def test_permutes_of_halves(wanted: list[tuple[int, ...]], count: int) -> None:
-    assert permutes(wanted, [(0, 1), (2, 3)]) == count
-
-
-def test_four_sources_take_three_permutes() -> None:
-    held = [(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11), (12, 13, 14, 15)]
-    assert permutes([(0, 4, 8, 12)], held) == 3
-    assert permutes([(0, 4, 1, 5)], held) == 1
-    assert permutes([(0, 4, 8, 1)], held) == 2
+def test_permutes(held: list[tuple[int, ...]], wanted: list[tuple[int, ...]], count: int) -> None:
+    assert permutes(wanted, held) == count

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutalg.analysis import ideal_wavefronts, wavefronts
-from layoutalg.arch import ARCHS, Arch
+from layoutalg.arch import ARCHS
 from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import AnyLayout
-from layoutalg.registers import Load, Store, Transfer, converted, register_layout
+from layoutalg.registers import Load, Store, Transfer, converted
 from layoutalg.registers.exchange import exchange_plan
 from layoutalg.registers.steps import PlanStep, run
-from tests.draws.fragments import conversions, elements, wgmma
-from tests.sweeps import each
+from tests.draws.fragments import LARGE, conversions, elements
+from tests.registers.test_conversion import ROWS, WGMMA
 
 SM90 = ARCHS["sm_90"]
 
@@ -91,24 +91,13 @@ def test_every_element_is_stored_once(pair: tuple[LinearLayout, LinearLayout], u
 
 def test_what_both_sides_hold_together_moves_in_vectors() -> None:
     """Rows of 16 bytes a lane on one side, wgmma's pairs of columns on the other: 4 bytes in common."""
-    blocked = LinearLayout(
-        {
-            "register": [(0, 1), (0, 2), (0, 4), (16, 0), (32, 0)],
-            "lane": [(0, 8), (0, 16), (0, 32), (1, 0), (2, 0)],
-            "warp": [(4, 0), (8, 0)],
-        },
-        {"m": 64, "n": 64},
-    )
-    mma = register_layout(wgmma(64), (64, 64))
-    store, load = _sides(exchange_plan(blocked, mma, 1, 32, SM90))
-    assert (store.transfer.op, load.transfer.op) == ("st.shared.b32", "ld.shared.b32")
-    assert store.transfer.wavefronts == load.transfer.wavefronts == 16
-    store, load = _sides(exchange_plan(blocked, mma, 0, 32, SM90))
-    assert (store.transfer.op, load.transfer.op) == ("st.shared.b64", "ld.shared.b64")
-    assert store.transfer.wavefronts == load.transfer.wavefronts == 32
-    turned = LinearLayout({name: bases[::-1] for name, bases in blocked.ins}, blocked.outs)
-    store, load = _sides(exchange_plan(blocked, turned, 0, 32, SM90))
-    assert store.transfer.op == "st.shared.b128"
+    turned = LinearLayout({name: bases[::-1] for name, bases in ROWS.ins}, ROWS.outs)
+    for dst, bits, width, served in ((WGMMA, 1, "b32", 16), (WGMMA, 0, "b64", 32), (turned, 0, "b128", 32)):
+        store, load = _sides(exchange_plan(ROWS, dst, bits, 32, SM90))
+        assert store.transfer.op == f"st.shared.{width}"
+        if dst is WGMMA:
+            assert load.transfer.op == f"ld.shared.{width}"
+        assert store.transfer.wavefronts == load.transfer.wavefronts == served
 
 
 def test_registers_that_repeat_are_stored_and_loaded_once() -> None:
@@ -121,32 +110,13 @@ def test_registers_that_repeat_are_stored_and_loaded_once() -> None:
 
 
 def test_what_cannot_be_exchanged_is_refused() -> None:
-    big = LinearLayout(
-        {"register": [1 << j for j in range(7)], "lane": [1 << j for j in range(7, 12)],
-         "warp": [1 << j for j in range(12, 17)]}, {"n": 1 << 17},
-    )  # fmt: skip
-    turned = LinearLayout({name: bases[::-1] for name, bases in big.ins}, {"n": 1 << 17})
-    with pytest.raises(ResourceError, match=r"shared memory of a tile \(131072\) of u32 in bytes: 524288"):
-        exchange_plan(big, turned, 0, 32, SM90)
+    turned = LinearLayout({name: bases[::-1] for name, bases in LARGE.ins}, LARGE.outs)
     many = LinearLayout({"lane": [1, 2, 4, 8, 16, 32]}, {"n": 64})
-    with pytest.raises(ShapeError, match=r"the layouts have 64 lanes, a warp of sm_90 32"):
-        exchange_plan(many, many, 0, 32, SM90)
-    with pytest.raises(
-        UnsupportedError, match=r"units of 4 bits: accesses of shared memory are 8 to 128 bits"
-    ):
-        exchange_plan(big, turned, 0, 4, SM90)
-
-
-@each("machine", ARCHS.values(), ids=lambda a: a.name)
-def test_every_architecture_exchanges(machine: Arch) -> None:
-    src = register_layout(wgmma(16), (64, 16))
-    dst = LinearLayout(
-        {
-            "register": [(0, 1), (0, 2), (0, 4)],
-            "lane": [(0, 8), (1, 0), (2, 0), (4, 0), (8, 0)],
-            "warp": [(16, 0), (32, 0)],
-        },
-        {"m": 64, "n": 16},
-    )
-    values = elements(src)
-    assert np.array_equal(run(exchange_plan(src, dst, 0, 32, machine), values), converted(src, dst, values))
+    refused: list[tuple[type[Exception], str, LinearLayout, LinearLayout, int]] = [
+        (ResourceError, "in bytes: 524288", LARGE, turned, 32),
+        (ShapeError, "64 lanes, a warp of sm_90 32", many, many, 32),
+        (UnsupportedError, "units of 4 bits", LARGE, turned, 4),
+    ]
+    for error, part, src, dst, unit_bits in refused:
+        with pytest.raises(error, match=part):
+            exchange_plan(src, dst, 0, unit_bits, SM90)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from layoutalg.registers.place_map import crosses, place_map
 from layoutalg.registers.shuffles import shuffle_plans
 from layoutalg.registers.steps import cost_of, run
 from tests.draws.fragments import conversions, elements
+from tests.sweeps import each
 
 
 @given(conversions(in_warp=True))
@@ -68,27 +71,30 @@ def test_exchanging_bits_costs_what_the_formula_says(
     assert best == Cost(selects=2 * swaps * size, shuffles=size - (size >> swaps))
 
 
-def test_a_permutation_of_lanes_shuffles_every_register_once() -> None:
-    src = LinearLayout({"register": [1, 2], "lane": [4, 8, 16]}, {"n": 32})
-    dst = LinearLayout({"register": [1, 2], "lane": [16, 4, 8]}, {"n": 32})
-    assert [cost_of(steps) for steps in shuffle_plans(place_map(src, dst))] == [Cost(shuffles=4)]
+WARP = {"register": [1, 2], "lane": [4, 8, 16]}
 
 
-def test_a_lane_that_has_everything_is_asked_for_each_value() -> None:
-    """Seven values have to leave lane 0, and a lane sends one in each round."""
-    src = LinearLayout({"register": [1, 2, 4], "lane": [8, 16, 32]}, {"n": 64})
-    dst = LinearLayout({"lane": [1, 2, 4]}, {"n": 64})
-    (steps,) = shuffle_plans(place_map(src, dst))
-    assert np.array_equal(run(steps, elements(src)), elements(dst))
-    assert cost_of(steps).shuffles == 7
-
-
-def test_a_broadcast_asks_one_lane() -> None:
-    """All lanes want the value of lane 0, which they can ask in one round."""
-    src = LinearLayout({"lane": [1, 2, 4]}, {"n": 8})
-    dst = LinearLayout({"lane": [0, 0, 0]}, {"n": 8})
-    plans = list(shuffle_plans(place_map(src, dst)))
-    assert cost_of(plans[0]) == Cost(shuffles=1)
+@each(
+    ("src", "dst", "cost"),
+    [
+        # a permutation of lanes shuffles every register once
+        (
+            {"register": [1, 2], "lane": [4, 8, 16]},
+            {"register": [1, 2], "lane": [16, 4, 8]},
+            Cost(shuffles=4),
+        ),
+        # a broadcast asks one lane
+        ({"lane": [1, 2, 4]}, {"lane": [0, 0, 0]}, Cost(shuffles=1)),
+        # a lane that has everything is asked for each value: seven have to leave lane 0, one in each round
+        ({"register": [1, 2, 4], "lane": [8, 16, 32]}, {"lane": [1, 2, 4]}, None),
+    ],
+)
+def test_known_maps_are_shuffled_as_often_as_it_takes(src: Any, dst: Any, cost: Cost | None) -> None:
+    size = 1 << sum(len(bases) for bases in src.values())
+    held, wanted = LinearLayout(src, {"n": size}), LinearLayout(dst, {"n": size})
+    steps, *_ = shuffle_plans(place_map(held, wanted))
+    assert np.array_equal(run(steps, elements(held)), elements(wanted))
+    assert cost_of(steps) == cost if cost is not None else cost_of(steps).shuffles == 7
 
 
 def test_the_warp_may_choose_lanes_and_registers() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from layoutalg.f2 import LinearLayout
 from layoutalg.layout import Layout, size
 from layoutalg.registers import Fragment, fragment, holders, linear_fragment, register_layout
 from tests.draws.fragments import M8N8_F64, M16N8, VOLTA_F32, accumulators, conversions, operand_a, wgmma
+from tests.sweeps import each
 
 TILES = [
     (M16N8, (16, 8)),
@@ -77,15 +80,6 @@ def test_holders_of_any_linear_layout(pair: tuple[LinearLayout, LinearLayout], d
         assert list(holders(tile, n=index).places) == _counted(tile, 0, index)
 
 
-def test_a_row_of_an_accumulator_is_in_four_lanes() -> None:
-    row = holders(fragment(M16N8, (16, 8)), m=12)
-    assert (row.lanes, row.registers, row.warps) == ((16, 17, 18, 19), (2, 3), (0,))
-    row = holders(fragment(wgmma(96), (64, 96)), m=20)
-    assert (row.lanes, row.warps, len(row.registers)) == ((16, 17, 18, 19), (1,), 24)
-    column = holders(fragment(wgmma(96), (64, 96)), n=95)
-    assert (column.lanes, column.warps, column.registers) == (tuple(range(3, 32, 4)), (0, 1, 2, 3), (45, 47))
-
-
 def test_a_register_layout_has_the_three_dimensions() -> None:
     layout = register_layout(wgmma(64), (64, 64), dims=("row", "col"))
     assert layout.in_bits == {"register": 5, "lane": 5, "warp": 2}
@@ -98,27 +92,28 @@ def test_an_element_that_no_place_holds_has_no_holders() -> None:
     assert holders(linear_fragment(LinearLayout({"lane": [2]}, {"n": 4})), n=1).places == ()
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    tile = fragment(M16N8, (16, 8))
-    with pytest.raises(ShapeError, match=r"there is no dimension 'k'; there are m, n"):
-        holders(tile, k=0)
-    with pytest.raises(ShapeError, match=r"m=16 is outside \[0, 16\)"):
-        holders(tile, m=16)
-    with pytest.raises(ShapeError, match=r"n=95.* is outside|n=96 is outside \[0, 96\)"):
-        holders(fragment(wgmma(96), (64, 96)), n=96)
-    with pytest.raises(ShapeError, match=r"register 4 is outside the 4 of the fragment"):
-        tile.element(4, 0, 0)
-    with pytest.raises(ShapeError, match=r"reaches past the 64 elements of \(8, 8\)"):
-        fragment(M16N8, (8, 8))
-    with pytest.raises(ShapeError, match=r"has 3 modes; a fragment needs two"):
-        fragment(Layout((32, 2, 2)), (16, 8))
-    with pytest.raises(ShapeError, match=r"has not one extent for each of the dimensions m, n"):
-        fragment(M16N8, (16, 8, 1))
-    with pytest.raises(ShapeError, match=r"the in dimensions block: a fragment has register, lane, warp"):
-        linear_fragment(LinearLayout({"block": [1]}, {"n": 2}))
+TILE16, WIDE = fragment(M16N8, (16, 8)), fragment(wgmma(96), (64, 96))
 
 
-@pytest.mark.parametrize(
+@each(
+    ("part", "call"),
+    [
+        ("no dimension 'k'; there are m, n", lambda: holders(TILE16, k=0)),
+        (r"m=16 is outside \[0, 16\)", lambda: holders(TILE16, m=16)),
+        (r"n=96 is outside \[0, 96\)", lambda: holders(WIDE, n=96)),
+        ("register 4 is outside the 4", lambda: TILE16.element(4, 0, 0)),
+        ("past the 64 elements", lambda: fragment(M16N8, (8, 8))),
+        ("has 3 modes", lambda: fragment(Layout((32, 2, 2)), (16, 8))),
+        ("not one extent for each", lambda: fragment(M16N8, (16, 8, 1))),
+        ("the in dimensions block", lambda: linear_fragment(LinearLayout({"block": [1]}, {"n": 2}))),
+    ],
+)
+def test_what_does_not_fit_is_refused(part: str, call: Callable[[], object]) -> None:
+    with pytest.raises(ShapeError, match=part):
+        call()
+
+
+@each(
     ("tv", "shape", "message"),
     [
         (Layout((32, 3), (1, 32)), (16, 8), r"the extent 3 is not a power of two, and its mode does not run"),

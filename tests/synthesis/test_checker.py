@@ -12,19 +12,24 @@ import pytest
 
 from layoutalg.analysis import Access, TmaAccess
 from layoutalg.dtype import dtype
-from layoutalg.errors import MismatchError, UndecidedError
+from layoutalg.errors import AlignmentError, MismatchError, UndecidedError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
-from layoutalg.synthesis import Synthesis, check_certificate, synthesize
-from layoutalg.synthesis.proof import refutation
+from layoutalg.synthesis import (
+    Certificate,
+    Order,
+    Synthesis,
+    check_certificate,
+    padding,
+    synthesize,
+    synthesizer,
+)
+from layoutalg.synthesis.proof import forms, refutation
+from layoutalg.synthesis.proof.evidence import lane_accesses, phase_of
+from tests.draws.synthesis_cases import SPLIT, THREE
 from tests.mutants.syntheses import mistakes, sampled
 from tests.sweeps import each
 
 F32 = dtype("f32")
-THREE = [
-    Access("ld.shared.b32", Layout(((8, 4), 1), ((8, 2), 0)), F32),
-    Access("ld.shared.b32", Layout(((8, 4), 1), ((1, 16), 0)), F32),
-    Access("ld.shared.b32", Layout(((2, 4, 4), 1), ((9, 16, 2), 0)), F32),
-]
 ROWS = Layout((64, 64), (64, 1))
 WRITTEN = Swizzle(3, 3, 3)
 
@@ -104,8 +109,6 @@ CORRUPTIONS: list[tuple[str, Callable[[], Synthesis], Callable[[Synthesis], Synt
     ("an access added", swizzled, lambda s: dataclasses.replace(s, accesses=(*s.accesses, s.accesses[0]))),
     ("an access exchanged", swizzled, lambda s: dataclasses.replace(s, accesses=s.accesses[:1] * 2)),
     ("another order", swizzled, with_synthesis(order="col")),
-    ("an alternative that costs more", swizzled, lambda s: dataclasses.replace(
-        s, alternatives=(dataclasses.replace(s.alternatives[-1], total=64),))),
     ("padding that conflicts", padded, with_synthesis(layout=Layout((33, 32), (40, 1)), extra_bytes=1056)),
     ("padding beyond what is allowed", padded, with_synthesis(max_extra_bytes=527)),
     ("padding that costs more", padded, with_synthesis(extra_bytes=768)),
@@ -169,15 +172,11 @@ def test_a_mutant_is_rejected_or_true(make: Callable[[], Synthesis]) -> None:
 
 
 def test_two_of_the_three_do_not_clash() -> None:
-    found = synthesize((8, 8), THREE, element="f32")
     fewer = dataclasses.replace(
-        found,
-        accesses=found.accesses[:2],
-        certificate=dataclasses.replace(
-            found.certificate, footprints=found.certificate.footprints[:2], clash=(0, 1)
-        ),
+        with_certificate(footprints=refuted().certificate.footprints[:2], clash=(0, 1))(refuted()),
+        accesses=THREE[:2],
     )
-    with pytest.raises(MismatchError, match=r"a bank map serves the accesses \(0, 1\)"):
+    with pytest.raises(MismatchError, match="a bank map serves"):
         check_certificate(fewer)
 
 
@@ -187,21 +186,90 @@ def test_a_search_with_candidates_is_repeated(monkeypatch: pytest.MonkeyPatch) -
         Access("ld.shared.b32", Layout(((2,) * 5, 1), (tuple(1 << c for c in five), 0)), F32)
         for five in itertools.combinations(range(7), 5)
     ]
-    found = synthesize((16, 8), accesses, element="f32")
-    assert (
-        found.certificate.classes[0] == "linear-in-place of whole 4-byte units"
-        and found.certificate.nodes > 0
-    )
+    found, linear = synthesize((16, 8), accesses, element="f32"), "linear-in-place of whole 4-byte units"
+    assert found.certificate.classes[0] == linear and found.certificate.nodes > 0
     assert check_certificate(found)
-    crowded = with_certificate(
-        classes=(
-            "linear-in-place of whole 4-byte units",
-            "any-in-place of whole 4-byte units",
-            "single-swizzle",
-        )
-    )(found)
-    with pytest.raises(MismatchError, match="word 0 meets 119 others; its bank can be filled without them"):
-        check_certificate(crowded)
+    classes = (linear, "any-in-place of whole 4-byte units", "single-swizzle")
+    with pytest.raises(MismatchError, match="word 0 meets 119 others"):
+        check_certificate(with_certificate(classes=classes)(found))
     monkeypatch.setattr(refutation, "LIMIT", 3)
     with pytest.raises(UndecidedError, match="more than 3 vectors"):
         check_certificate(found)
+
+
+def test_a_proof_about_whole_vectors_speaks_of_whole_vectors() -> None:
+    found = synthesize((1, 1024), SPLIT, element="f32")
+    footprints = tuple(phase_of(found, access).footprint for access in lane_accesses(found))
+    claim = Certificate(False, "narrow-banks", ("linear-in-place",), (), footprints, (1, 0))
+    none = {"layout": None, "kind": "none", "reports": (), "certificate": claim, "alternatives": ()}
+    with pytest.raises(MismatchError):
+        check_certificate(with_synthesis(**none)(found))
+
+
+@each(("shape", "mapping"), [((96, 72), "row"), ((33, 32), "col")])
+def test_what_is_counted_is_bound_to_its_element(shape: tuple[int, int], mapping: str) -> None:
+    found = synthesize(shape, [f"ld.shared.b128@{mapping}"], element="f32", max_extra_bytes=1536)
+    assert found.certificate.reason == "counted" and check_certificate(found)
+    for element in ("u8", "f16", "f64"):
+        with pytest.raises(MismatchError):
+            check_certificate(dataclasses.replace(found, element=dtype(element)))
+
+
+# --- what the proof shares with the search: nothing ----------------------------------------------------
+
+
+@each("shape", [(48, 20), (1, 64), (64, 1), (2, 3, 8), (4, (2, 4)), ((3, 2), (2, 4)), 24])
+@each("order", ["row", "col"])
+@each("op", ["ld.shared.b32@row", "ld.shared.b128@row"])
+def test_search_and_proof_list_the_same_paddings(shape: Any, order: Order, op: str) -> None:
+    try:
+        found = synthesize(shape, [op], element="f32", order=order, max_extra_bytes=2048)
+    except AlignmentError:
+        return  # rows that hold no whole vector
+    accesses = [a for a in found.accesses if isinstance(a, Access)]
+    tried = padding.padded_tiles(found.shape, accesses, found.element, found.order, 2048, found.arch)
+    assert list(forms.paddings(found)) == [(extra, layout) for layout, extra in tried]
+
+
+@each(
+    ("make", "where", "name", "wrong"),
+    [
+        (lambda: synthesize((64, 96), ["ldmatrix.x4"], element="f16"), synthesizer, "free_singles",
+         lambda *args: iter(())),
+        (padded, padding, "_step", lambda *args: 8),
+        (padded, synthesizer, "padded_tiles", lambda *args: iter(())),
+        (padded, synthesizer, "promising", lambda tiles, *args: tiles[1:2]),
+    ],
+)  # fmt: skip
+def test_a_wrong_list_is_noticed(
+    make: Callable[[], Synthesis], where: object, name: str, wrong: Callable[..., object]
+) -> None:
+    right = make()
+    assert right.layout is not None and check_certificate(right)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(where, name, wrong)
+        found = make()
+    assert found.layout is None
+    with pytest.raises(MismatchError, match="is free of conflicts"):
+        check_certificate(found)
+
+
+def test_classes_in_words() -> None:
+    """And the sentences of a refutation, which name them."""
+    found = padded()
+    said = {
+        "plain": "the storage order (33,32):(32,1)",
+        "single-swizzle": "single swizzles Sw<B,M,S> of (33,32):(32,1) in its memory and 1536 bytes more",
+        "padding up to 1536 bytes": "(33,32):(32,1) with longer rows, by multiples of 16 bytes, "
+        "up to 1536 bytes in all",
+        "linear-in-place of whole 16-byte units": "F2-linear maps of (33,32):(32,1) onto itself "
+        "that keep 16-byte units whole",
+        "linear-in-place": "F2-linear maps of (33,32):(32,1) onto itself",
+        "any-in-place of whole 4-byte units": "permutations of (33,32):(32,1) that keep 4-byte units whole",
+        "tma": "what tensor-map copies write of (33,32) in its memory and 1536 bytes more",
+        "any-placement": "all placements",
+    }
+    assert {name: forms.class_in_words(found, name) for name in said} == said
+    for none, clash in ((refuted(), " for (0, 1, 2)"), (single(), "")):
+        listed = "; ".join(forms.class_in_words(none, name) for name in none.certificate.classes)
+        assert refutation.check_refutation(none) == f"none is free of conflicts{clash} of {listed}"

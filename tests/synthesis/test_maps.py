@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from layoutalg.arch import ARCHS
 from layoutalg.f2 import basis, complement, rank, to_f2
-from layoutalg.layout import ComposedLayout, Layout, Swizzle, size
+from layoutalg.layout import Swizzle, size
 from layoutalg.synthesis.maps import kernel_of, layout_of_kernel, swizzled_tile
 from layoutalg.synthesis.patterns import BitTile, make_tile
 
@@ -49,11 +49,3 @@ def test_a_swizzle_of_words_is_one_of_elements() -> None:
         rows = tuple(1 << j for j in range(5, tile.word_bits))
         assert kernel_of(tile, tile.base) == rows
         assert rank(kernel_of(tile, swizzled)) == len(rows)
-
-
-def test_rows_stay_whole_where_they_can() -> None:
-    tile = make_tile((8, 32), 32, "row", SM90)
-    layout = layout_of_kernel(tile, (33, 66, 132), 0)
-    assert isinstance(layout, ComposedLayout) and layout.inner == Layout((8, 32), (32, 1))
-    crossed = layout_of_kernel(tile, (1, 64, 128), 0)
-    assert isinstance(crossed, Layout) and kernel_of(tile, crossed) == (1, 64, 128)

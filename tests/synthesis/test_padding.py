@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,35 +13,30 @@ from layoutalg.dtype import dtype
 from layoutalg.layout import Layout
 from layoutalg.synthesis import storage_layout
 from layoutalg.synthesis.padding import padded_tiles, reports_if_free
+from tests.sweeps import each
 
 SM90 = ARCHS["sm_90"]
 
 
-def pads(shape: tuple[int, ...], op: str, element: str, order: str, limit: int) -> list[tuple[str, int]]:
-    kind = dtype(element)
-    access = Access.default(op, storage_layout(shape, order), kind)  # type: ignore[arg-type]
-    found = padded_tiles(shape, [access], kind, order, limit, SM90)  # type: ignore[arg-type]
-    return [(str(layout), extra) for layout, extra in found]
+TURN = [(f"(4,32):({32 + n},1)", 16 * n) for n in range(1, 32)]
 
 
-def test_pads_keep_vectors_aligned_and_stay_within_the_limit() -> None:
-    assert pads((8, 64), "st.shared.b128", "f16", "row", 8 * 32) == [
-        ("(8,64):(72,1)", 128), ("(8,64):(80,1)", 256),
-    ]  # fmt: skip
-    assert pads((64, 8), "ld.shared.b32", "f32", "col", 64) == [
-        ("(64,8):(1,65)", 32), ("(64,8):(1,66)", 64),
-    ]  # fmt: skip
-    assert pads((8, 16), "ld.shared.b8", "s4", "row", 8) == [("(8,16):(18,1)", 8)]
-
-
-def test_a_single_row_has_nothing_to_pad() -> None:
-    assert pads((1, 64), "ld.shared.b32", "f32", "row", 4096) == []
-    assert pads((64, 1), "ld.shared.b32", "f32", "row", 4096) == []
-
-
-def test_all_pads_within_one_turn_of_the_banks() -> None:
-    found = pads((4, 32), "ld.shared.b32", "f32", "row", 1 << 20)
-    assert len(found) == 31 and found[-1] == ("(4,32):(63,1)", 4 * 31 * 4)
+@each(
+    ("shape", "op", "element", "order", "limit", "layouts"),
+    [
+        ((8, 64), "st.shared.b128", "f16", "row", 256, [("(8,64):(72,1)", 128), ("(8,64):(80,1)", 256)]),
+        ((64, 8), "ld.shared.b32", "f32", "col", 64, [("(64,8):(1,65)", 32), ("(64,8):(1,66)", 64)]),
+        ((8, 16), "ld.shared.b8", "s4", "row", 8, [("(8,16):(18,1)", 8)]),
+        ((1, 64), "ld.shared.b32", "f32", "row", 4096, []),
+        ((4, 32), "ld.shared.b32", "f32", "row", 1 << 20, TURN),
+    ],
+)
+def test_pads_keep_vectors_aligned_and_stay_within_the_limit_and_one_turn_of_the_banks(
+    shape: Any, op: str, element: str, order: Any, limit: int, layouts: list[tuple[str, int]]
+) -> None:
+    access = Access.default(op, storage_layout(shape, order), element)
+    tried = padded_tiles(shape, [access], dtype(element), order, limit, SM90)
+    assert [(str(layout), extra) for layout, extra in tried] == layouts
 
 
 @given(st.sampled_from((3, 8, 20)), st.sampled_from((8, 20, 32)), st.integers(0, 31), st.data())

@@ -24,7 +24,7 @@ from layoutalg.analysis import Access, Place, SharedReport, analyze, instruction
 from layoutalg.arch import ARCHS, INSTRUCTIONS
 from layoutalg.dtype import dtype
 from layoutalg.errors import AlignmentError
-from layoutalg.layout import ComposedLayout, Layout, Swizzle, modes, size
+from layoutalg.layout import Layout, modes, size
 from layoutalg.synthesis import Order, check_certificate, storage_layout, synthesize
 from tests.sweeps import each
 from tests.work import counted
@@ -186,23 +186,3 @@ def test_exhaustive_search_agrees(shape: tuple[int, int], element: str) -> None:
             assert (found.layout is not None) == some_map_serves(words, keep, asked), names
             assert check_certificate(found)
     print(f"{shape} {element}: {outcomes[True]} solved, {outcomes[False]} refuted")
-
-
-@each(("shape", "element"), [t for t in TILES if t[1] in ("u8", "f16", "f32")])
-def test_the_usual_rule_serves_the_pairs_it_is_meant_for(shape: tuple[int, int], element: str) -> None:
-    """16-byte rows and ldmatrix together: what the formula gives, the synthesis gives with no more bits."""
-    bits, columns = dtype(element).bits, shape[1]
-    known = dict(patterns(shape, element))
-    if "ldmatrix" not in known or columns * bits < 128:
-        return
-    base, row = (128 // bits).bit_length() - 1, (1024 // bits).bit_length() - 1
-    usual = Swizzle(row - base, base, max(row, columns.bit_length() - 1) - base)
-    tile = ComposedLayout(usual, 0, Layout(shape, (columns, 1)))
-    pair = [known["vector row"], known["ldmatrix"]]
-    for access in pair:
-        report = analyze(tile, access)
-        assert isinstance(report, SharedReport) and report.conflict_free
-    found = synthesize(shape, pair, element=element, form="single")
-    assert found.layout is not None and check_certificate(found)
-    used = found.layout.swizzles[0].bits if isinstance(found.layout, ComposedLayout) else 0
-    assert used <= usual.bits

@@ -14,8 +14,7 @@ from layoutalg.f2 import basis
 from layoutalg.layout import product
 from layoutalg.synthesis import Synthesis, certificate_words, storage_layout, synthesize
 from layoutalg.synthesis.proof.forms import every_single, paddings
-from tests.draws.synthesis_cases import ask, drawn
-from tests.synthesis.test_checker import THREE
+from tests.draws.synthesis_cases import THREE, ask, drawn
 
 
 def numbers(text: str) -> list[int]:

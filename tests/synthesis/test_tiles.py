@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
 import pytest
 
-from layoutalg.analysis import Access, SharedReport, analyze
+from layoutalg.analysis import SharedReport, analyze
 from layoutalg.arch import ARCHS
-from layoutalg.decide import is_injective, same_function
+from layoutalg.decide import is_injective
 from layoutalg.dtype import dtype
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, size
 from layoutalg.synthesis import TileSynthesis, check_certificate, read_tile, synthesize_tile
-from layoutalg.synthesis.tiles import Choice, tma_mode, wgmma_operands
+from layoutalg.synthesis.tiles import tma_mode, wgmma_operands
 from layoutalg.synthesis.tiles.covers import Cover
+from tests.draws.synthesis_cases import is_free
 from tests.sweeps import each
 
 SM_90 = ARCHS["sm_90"]
@@ -106,15 +108,10 @@ def test_rows_at_one_chunk_are_served_for_every_pitch() -> None:
         found = synthesize_tile(Layout((24, 16), (8 * chunks, 1)), ["ldmatrix.x4"], element="f16")
         t = (chunks & -chunks).bit_length() - 1
         assert found.found is not None
-        if t == 0:
-            assert found.found.layout == found.given
-        else:
-            rule = ComposedLayout(Swizzle(min(t, 3), 3, max(t, 3)), 0, found.given)
-            assert counted(rule, found.covers, found.tile.shape) == (
-                found.found.total,
-                found.found.ideal_total,
-            )
-            assert found.found.kind == "swizzle"
+        rule = ComposedLayout(Swizzle(min(t, 3), 3, max(t, 3)), 0, found.given) if t else found.given
+        costs = found.found.total, found.found.ideal_total
+        assert counted(rule, found.covers, found.tile.shape) == costs
+        assert found.found.kind == ("swizzle" if t else "plain")
 
 
 def test_a_part_of_a_wider_buffer_is_offered_another_order_and_more_memory() -> None:
@@ -122,10 +119,7 @@ def test_a_part_of_a_wider_buffer_is_offered_another_order_and_more_memory() -> 
     found = synthesize_tile(Layout((64, 72), (128, 1)), ["ldmatrix.x4", "st.shared.b128"], element="f16")
     judge(found)
     assert found.found is None and not found.exists_nowhere
-    assert found.refusal() == (
-        "No conflict-free layout of (64,72) f16 was found for these accesses among single swizzles Sw<B,M,S> "
-        "of (64,128):(128,1) in its own memory. Others were not searched."
-    )
+    assert "single swizzles" in found.refusal() and "Others were not searched." in found.refusal()
     order, memory = found.offers
     assert order.accesses == ("ldmatrix.x4", "st.shared.b128@((64,9),8):((1,512),64)")
     assert order.change == "lanes down 8 rows first, 16 contiguous bytes of each row per phase"
@@ -145,40 +139,21 @@ def test_a_swizzle_and_a_padding_together_where_neither_serves_alone() -> None:
         plain = Layout((64, 80), (pitch, 1))
         total, ideal = counted(plain, found.covers, (64, 80))
         assert total > ideal, "no padding alone"
-    for bits in range(1, 5):
-        for base in range(3, 8):
-            for shift in (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5):
-                layout = ComposedLayout(Swizzle(bits, base, shift), 0, given)
-                reports = [analyze(layout, cover.wanted[0]) for cover in found.covers]
-                assert not all(isinstance(r, SharedReport) and r.conflict_free for r in reports), "no swizzle"
+    for bits, base, shift in itertools.product(range(1, 5), range(3, 8), range(-5, 6)):
+        layout = ComposedLayout(Swizzle(bits, base, shift or 6), 0, given)
+        assert not is_free(layout, tuple(cover.wanted[0] for cover in found.covers)), "no swizzle alone"
 
 
 @pytest.mark.deep
 def test_what_exists_nowhere_is_said_so_and_only_that() -> None:
-    found = synthesize_tile(
-        Layout((32, 32), (32, 1)), ["st.shared.b128@row", "ld.shared.b32@col"], element="f32"
-    )
-    assert (
-        found.exists_nowhere and "exists for these accesses, wherever its words are placed" in found.refusal()
-    )
-    other = synthesize_tile(
-        Layout((48, 36), (36, 1)), ["ld.shared.b32@row", "ld.shared.b32@col"], element="f32"
-    )
+    pair = ["st.shared.b128@row", "ld.shared.b32@col"]
+    nowhere = synthesize_tile(Layout((32, 32), (32, 1)), pair, element="f32")
+    assert nowhere.exists_nowhere and "exists for these accesses, wherever" in nowhere.refusal()
+    pair = ["ld.shared.b32@row", "ld.shared.b32@col"]
+    other = synthesize_tile(Layout((48, 36), (36, 1)), pair, element="f32")
     assert other.found is None and "exists" not in other.refusal() and "were not searched" in other.refusal()
     with pytest.raises(ArgumentTypeError, match="nothing to refuse"):
         synthesize_tile(Layout((64, 64), (64, 1)), ["ldmatrix.x4"], element="f16").refusal()
-
-
-@pytest.mark.deep
-def test_the_pitches_of_a_refusal_are_those_that_were_searched() -> None:
-    found = synthesize_tile(
-        Layout((64, 80), (96, 1)), ["ldmatrix.x4", "st.shared.b128"], element="f16", max_extra_bytes=4096
-    )
-    assert found.found is None and [pitch for pitch, _ in found.tried] == [96, 104, 112, 120, 128]
-    assert (
-        "single swizzles of rows 104, 112, 120, 128 elements apart, each in its own memory" in found.refusal()
-    )
-    judge(found, 4096)
 
 
 def test_a_stage_that_no_longer_fits_moves_and_it_is_said() -> None:
@@ -235,11 +210,8 @@ def test_compatibility(layout: AnyLayout, element: str, tma: str, wgmma: str) ->
     what = dtype(element)
     assert tma_mode(layout, layout.shape, what, "row", SM_90) == tma
     assert wgmma_operands(layout, what, SM_90) == wgmma
-    assert (
-        wgmma_operands(layout, what, ARCHS["sm_80"])
-        == "no"
-        == tma_mode(layout, layout.shape, what, "row", ARCHS["sm_80"])
-    )
+    assert wgmma_operands(layout, what, ARCHS["sm_80"]) == "no"
+    assert tma_mode(layout, layout.shape, what, "row", ARCHS["sm_80"]) == "no"
 
 
 OPS = ("ldmatrix.x4", "ldmatrix.x2", "st.shared.b128", "cp.async.16", "ld.shared.b32", "ld.shared.b64@row",
@@ -274,12 +246,6 @@ def kinds_of_random_tiles(seed: int, rounds: int) -> dict[str, int]:
 
 
 @pytest.mark.deep
-def test_random_tiles() -> None:
-    count = kinds_of_random_tiles(11, 16)
-    assert count["swizzle"] > 1 and sum(count.values()) > 10, count
-
-
-@pytest.mark.deep
 def test_random_tiles_at_length() -> None:
     count = kinds_of_random_tiles(12, 300)
     assert {"swizzle", "plain", "padding", "none"} <= set(count), count
@@ -302,9 +268,3 @@ def test_what_is_refused(words: dict[str, Any], error: type[LayoutAlgError], par
     } | words
     with pytest.raises(error, match=part):
         synthesize_tile(**question)
-
-
-def test_the_layout_of_a_choice_is_its_stage_where_there_are_no_others() -> None:
-    access = Access("ldmatrix.x1", Layout((8, 8), (1, 64)), dtype("f16"))
-    found = synthesize_tile(Layout((64, 72), (128, 1)), [access], element="f16")
-    assert isinstance(found.found, Choice) and same_function(found.found.layout, found.found.stage)

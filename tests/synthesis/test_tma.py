@@ -10,26 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.analysis import Access, SharedReport, TmaAccess, analyze
+from layoutalg.analysis import TmaAccess
 from layoutalg.arch import ARCHS, SWIZZLE_MODES
 from layoutalg.decide import is_injective
 from layoutalg.dtype import dtype
-from layoutalg.errors import AlignmentError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, size
+from layoutalg.errors import AlignmentError, ShapeError
+from layoutalg.layout import ComposedLayout, IntTuple, Layout, Swizzle, coordinate_at, size
 from layoutalg.legality import check_tma
-from layoutalg.synthesis import Order, check_certificate, synthesize
+from layoutalg.synthesis import Order
 from layoutalg.synthesis.tma import TmaTile, tma_layouts
 from tests.sweeps import each
 
 HOPPER = ARCHS["sm_90"]
 ANY_BYTES = 1 << 20
 
-WRITES: list[dict[str, Any]] = [
-    row
-    for row in map(
-        json.loads, (Path(__file__).parents[1] / "data" / "h200_tma_writes.jsonl").open(encoding="utf-8")
-    )
-    if set(row["element_strides"]) == {1}
+DATA = Path(__file__).parents[1] / "data" / "h200_tma_writes.jsonl"
+WRITES = [
+    row for row in map(json.loads, DATA.read_text("utf-8").splitlines()) if set(row["element_strides"]) == {1}
 ]
 
 
@@ -37,32 +34,6 @@ def tiles(
     shape: IntTuple, element: str, order: Order, copies: list[TmaAccess] | None = None, extra: int = 0
 ) -> list[TmaTile]:
     return list(tma_layouts(shape, dtype(element), order, copies or [], HOPPER, extra))
-
-
-@pytest.mark.parametrize(
-    ("shape", "element", "order", "expected"),
-    [
-        ((64, 64), "f16", "row", ["(64,64):(64,1)", "Sw<3,3,3> o 0 o (64,64):(64,1)",
-            "Sw<2,3,3> o 0 o (64,(32,2)):(32,(1,2048))", "Sw<1,3,3> o 0 o (64,(16,4)):(16,(1,1024))"]),
-        ((64, 16), "f32", "row", ["(64,16):(16,1)", "Sw<2,2,3> o 0 o (64,16):(16,1)",
-            "Sw<1,2,3> o 0 o (64,(8,2)):(8,(1,512))"]),
-        ((256, 8), "u8", "col", ["(256,8):(1,256)", "Sw<3,4,3> o 0 o ((128,2),8):((1,1024),128)",
-            "Sw<2,4,3> o 0 o ((64,4),8):((1,512),64)", "Sw<1,4,3> o 0 o ((32,8),8):((1,256),32)"]),
-    ],
-)  # fmt: skip
-def test_modes(shape: tuple[int, int], element: str, order: Order, expected: list[str]) -> None:
-    """Without bytes for gaps, the modes permute the tile's own memory."""
-    found = tiles(shape, element, order)
-    assert [str(tile.layout) for tile in found] == expected
-    for layout, extra_bytes in found:
-        assert extra_bytes == 0
-        assert sorted(layout(i) for i in range(size(layout))) == list(range(size(layout)))
-
-
-def test_rows_shorter_than_the_span_take_a_span() -> None:
-    found = tiles((64, 16), "f32", "row", extra=4096)
-    assert ("Sw<3,2,3> o 0 o (64,16):(32,1)", 4096) in [(str(layout), extra) for layout, extra in found]
-    assert tiles((64, 16), "f32", "row", extra=4095) == tiles((64, 16), "f32", "row")
 
 
 def test_a_copy_fixes_the_mode() -> None:
@@ -86,19 +57,11 @@ def test_what_an_h200_wrote(row: dict[str, Any]) -> None:
     chunk = 16 // what.nbytes
     written: dict[int, int | None] = dict(row["chunks"])
     for i in range(0, size(found.layout), chunk):
-        crd = _coordinate(i, box)
+        crd = coordinate_at(i, box)
         place = mode.swizzle(mode.swizzle(found.layout(i) * what.nbytes) + row["address"])
         inside = all(x < n for x, n in zip(crd, row["dims"], strict=True))
         assert written.pop(place) == (tensor(*crd) * what.nbytes if inside else None)
     assert not written
-
-
-def _coordinate(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    out = []
-    for extent in shape:
-        out.append(index % extent)
-        index //= extent
-    return tuple(out)
 
 
 def in_leaves(extent: int, stride: int) -> tuple[IntTuple, IntTuple]:
@@ -181,37 +144,6 @@ def test_a_tile_of_boxes_holds_each_box_as_it_is_written(
                 assert found.layout(first[0] + i, first[1] + j) * what.nbytes == place
 
 
-@pytest.mark.parametrize("span_bytes", [32, 64, 128])
-def test_eight_rows_lie_in_different_bank_groups(span_bytes: int) -> None:
-    """The 16-byte pieces of a column, over 8 spans of 16 bytes each, fill all 32 banks."""
-    elems = span_bytes // 2
-    (found,) = tiles((64, elems), "f16", "row", [TmaAccess((64, elems), span_bytes)])
-    starts = [found.layout(row, 0) * 2 // 16 % 8 for row in range(8)]
-    assert len(set(starts)) == 8
-
-
-def test_a_synthesis_with_gaps() -> None:
-    """The copy decides; the gaps are memory that has to be allowed, and the ranks hold for them as well."""
-    asked: list[TmaAccess | str] = ["ld.shared.b128@col", TmaAccess((64, 16), 128)]
-    found = synthesize((64, 16), asked, element="f32", max_extra_bytes=4096)
-    assert (str(found.layout), found.kind, found.extra_bytes) == (
-        "Sw<3,2,3> o 0 o (64,16):(32,1)", "swizzle", 4096)  # fmt: skip
-    assert check_certificate(found) and found.layout is not None
-    for access in found.accesses:
-        if isinstance(access, Access):
-            report = analyze(found.layout, access, method="enumerated")
-            assert isinstance(report, SharedReport) and report.conflict_free
-    with pytest.raises(
-        ResourceError, match=r"gaps of TMA boxes \(64, 16\) of f32, .*4096 asked, the limit is 0"
-    ):
-        synthesize((64, 16), asked, element="f32")
-
-
-def test_nested_shapes_keep_their_coordinates() -> None:
-    for layout, _ in tiles((8, (2, 32)), "f16", "row"):
-        assert layout(3, (1, 5)) == layout(3 + 8 * (1 + 2 * 5))
-
-
 @each(
     ("shape", "copy", "error", "message"),
     [
@@ -228,9 +160,3 @@ def test_bad_input(
 ) -> None:
     with pytest.raises(error, match=message):
         tiles(shape, "f16", "row", [copy] if copy else [])
-
-
-def test_architectures_without_tma() -> None:
-    with pytest.raises(UnsupportedError, match="sm_80 has no TMA"):
-        synthesize((64, 64), ["ldmatrix.x4"], element="f16", form="tma", arch="sm_80")
-    assert synthesize((64, 64), ["ldmatrix.x4"], element="f16", arch="sm_80").alternatives
