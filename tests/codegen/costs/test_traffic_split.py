@@ -17,6 +17,7 @@ from layoutalg.codegen.costs.split import MOST_KEYS, Axis, Digits, Evaluator, Sp
 from layoutalg.codegen.expr import Add, Const, Expr, Le, Lt, Minus, Select, Var, evaluate
 from layoutalg.errors import IRError, ResourceError
 from tests.draws.expressions import expressions
+from tests.sweeps import each
 
 Array = np.ndarray[Any, Any]
 
@@ -162,41 +163,36 @@ def classes(node: Expr, *known: str) -> int:
     return len(np.unique(np.stack(keys, 1), axis=0)) if keys else 1
 
 
-@pytest.mark.parametrize(
+@each(
+    ("node", "error", "word"),
+    [
+        (Add(Var("y", 3), BLOCK), IRError, "no value is given for y"),
+        (BLOCK * (1 << 60), ResourceError, "int64"),
+    ],
+)
+def test_what_has_no_value_or_does_not_fit_is_refused(node: Expr, error: type[Exception], word: str) -> None:
+    with pytest.raises(error, match=word):
+        Evaluator(NAMES, {AXES["low"]: np.arange(6)}).split(node)
+
+
+@each(
     ("node", "known", "expected"),
     [
-        (BLOCK * 5 + TID, ("high", "low"), 1),
-        ((BLOCK + TID) // 4, ("high", "low"), 4),
-        ((BLOCK * 4 + TID * 2) // 4, ("high", "low"), 1),  # what is divided is a multiple: nothing is carried
-        ((BLOCK * 3 + TID * 2) // 4, ("high", "low"), 2),
-        (BLOCK // 6, ("low",), 1),
-        (BLOCK % 6, ("high",), 1),
-        (BLOCK * 8 + TID % 8 < 100, ("high", "low"), 2),  # decided on both sides of one block
-        (BLOCK * 8 + TID % 8 < 96, ("high", "low"), 1),
-        (TID * 4 + TURN < 40, ("i",), 2),
-        (TID * 4 + TURN * 4 < 40, ("i",), 5),
-        (BLOCK * 16 ^ (TID & 7), ("high", "low"), 1),
-        (BLOCK ^ 31, ("high", "low"), 1),  # all bits turned over: 31 - block
-        (Minus(Const(20), BLOCK), ("high",), 1),
-        (BLOCK ^ 5, ("low",), 3),  # the rest is even: the lowest bit is own
-        (BLOCK | 5, ("low",), 3),
-        (Minus(BLOCK * 8 + 7, TID % 8), ("high", "low"), 1),
-        (Select(TID < 9, BLOCK, BLOCK + 3), ("high", "low"), 1),
-        (X * 2 + TID, ("high", "low", "i"), 1),
+        (BLOCK * 5 + TID, "high low", 1), ((BLOCK + TID) // 4, "high low", 4),
+        ((BLOCK * 4 + TID * 2) // 4, "high low", 1),  # what is divided is a multiple: nothing is carried
+        ((BLOCK * 3 + TID * 2) // 4, "high low", 2), (BLOCK // 6, "low", 1), (BLOCK % 6, "high", 1),
+        (BLOCK * 8 + TID % 8 < 100, "high low", 2),  # decided on both sides of one block
+        (BLOCK * 8 + TID % 8 < 96, "high low", 1), (TID * 4 + TURN < 40, "i", 2),
+        (TID * 4 + TURN * 4 < 40, "i", 5), (BLOCK * 16 ^ (TID & 7), "high low", 1),
+        (BLOCK ^ 31, "high low", 1),  # all bits turned over: 31 - block
+        (Minus(Const(20), BLOCK), "high", 1),
+        (BLOCK ^ 5, "low", 3), (BLOCK | 5, "low", 3),  # the rest is even: the lowest bit is own
+        (Minus(BLOCK * 8 + 7, TID % 8), "high low", 1), (Select(TID < 9, BLOCK, BLOCK + 3), "high low", 1),
+        (X * 2 + TID, "high low i", 1),
     ],
-    ids=str,
-)
-def test_points_are_not_told_apart_for_nothing(node: Expr, known: tuple[str, ...], expected: int) -> None:
-    assert classes(node, *known) == expected
-
-
-def test_what_has_no_value_or_does_not_fit_is_refused() -> None:
-    points = {AXES["low"]: np.arange(6)}
-    with pytest.raises(IRError, match="no value is given for y"):
-        Evaluator(NAMES, points).split(Add(Var("y", 3), BLOCK))
-    huge = BLOCK * (1 << 60)
-    with pytest.raises(ResourceError, match="in an int64 array"):
-        Evaluator(NAMES, points).split(huge)
+)  # fmt: skip
+def test_points_are_not_told_apart_for_nothing(node: Expr, known: str, expected: int) -> None:
+    assert classes(node, *known.split()) == expected
 
 
 @pytest.mark.parametrize("kind", [Lt, Le])

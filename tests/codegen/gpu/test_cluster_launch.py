@@ -15,8 +15,8 @@ from layoutalg.arch import TensorMap
 from layoutalg.codegen import gpu
 from layoutalg.codegen.expr import as_expr
 from layoutalg.codegen.gpu import driver as driver_calls
-from layoutalg.codegen.gpu.arguments import Packed, launch_grid
-from layoutalg.codegen.gpu.driver import MAP_BYTES, active_clusters, largest_cluster
+from layoutalg.codegen.gpu.arguments import launch_grid
+from layoutalg.codegen.gpu.driver import active_clusters, largest_cluster
 from layoutalg.codegen.gpu.preparation import Prepared
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.language import KernelBuilder
@@ -94,24 +94,19 @@ BOXES = Boxes((40, 9), (64, 8), mode="128B")
 
 def test_maps_lie_behind_the_values_and_follow_the_addresses(driver: MapDriver) -> None:
     driver.maps = 2
-    launch = gpu.load_launch(gpu.launchable(prepared(copy_program(BOXES))))
+    ready = prepared(copy_program(BOXES))
+    launch = gpu.load_launch(gpu.launchable(ready))
     pairs = [(4096, 1 << 20), (4096, 1 << 20), (8192, 1 << 20), (4096, 1 << 20)]
     for pair in pairs:
         launch(pair, None)
+    src, dst = (Array(address, (9, 40), "f2") for address in pairs[0])
+    gpu.load_prepared(ready).launcher(src=src, dst=dst)()
+    pairs.append(pairs[0])
     assert [values for _, _, values in driver.launched] == [list(pair) for pair in pairs]
     assert driver.seen == [[(a, 0), (b, 0)] for a, b in pairs]  # both tensors have one form
-    assert driver.encoded == [4096, 1 << 20, 8192]
+    assert driver.encoded == [4096, 1 << 20, 8192, 4096, 1 << 20]
     (form,) = driver.forms
     assert (form.dims, form.strides_bytes, form.box, form.mode.name) == ((40, 9), (80,), (64, 8), "128B")
-
-
-def test_a_loaded_kernel_encodes_the_maps_of_its_arrays(driver: MapDriver) -> None:
-    driver.maps = 2
-    src, dst = (Array(address, (9, 40), "f2") for address in (4096, 1 << 20))
-    launch = gpu.load_prepared(prepared(copy_program(BOXES))).launcher(src=src, dst=dst)
-    launch()
-    launch()
-    assert driver.seen == [[(4096, 0), (1 << 20, 0)]] * 2 and driver.encoded == [4096, 1 << 20]
 
 
 def rows(most: int) -> Kernel:
@@ -129,16 +124,18 @@ def test_integers_are_part_of_the_form_which_is_judged_before_a_launch(driver: M
     driver.arguments = itertools.repeat(2)
     gpu.load_launch(gpu.launchable(ready, {"ld": 72}))((1 << 16,), STREAM)
     assert driver.forms[0].dims == (72, 8) and driver.forms[0].strides_bytes == (144,)
-    with pytest.raises(
-        AlignmentError, match=r"tma\.stride: the stride of leaf 1 is 130 bytes; .* nearest: 144"
+    loaded = gpu.load_prepared(ready)
+    for call in (
+        lambda: gpu.launchable(ready, {"ld": 65}),
+        lambda: loaded.launcher(ld=65, x=Array(1 << 16, (8, 65), "f2")),
     ):
-        gpu.launchable(ready, {"ld": 65})
-    with pytest.raises(AlignmentError, match=r"tma\.stride"):
-        gpu.load_prepared(ready).launcher(ld=65, x=Array(1 << 16, (8, 65), "f2"))
+        with pytest.raises(AlignmentError, match=r"tma\.stride: .* 130 bytes; .* nearest: 144"):
+            call()
     assert len(driver.launched) == 1
 
 
-def test_threads_and_nested_launches_do_not_share_images(driver: MapDriver) -> None:
+def test_nested_launches_do_not_write_over_each_others_arguments(driver: MapDriver) -> None:
+    """A launch that another one starts, from a signal or a destructor, before the driver has read."""
     driver.maps = 2
     launch = gpu.load_launch(gpu.launchable(prepared(copy_program(BOXES))))
 
@@ -149,41 +146,27 @@ def test_threads_and_nested_launches_do_not_share_images(driver: MapDriver) -> N
     for _ in range(2):
         driver.meanwhile = other
         launch((1 << 12, 1 << 13), None)
-    inner, outer = [(1 << 14, 0), (1 << 15, 0)], [(1 << 12, 0), (1 << 13, 0)]
-    assert driver.seen == [inner, outer] * 2
+    both = [[1 << 14, 1 << 15], [1 << 12, 1 << 13]] * 2
+    assert [values for _, _, values in driver.launched] == both
+    assert driver.seen == [[(address, 0) for address in pair] for pair in both]
 
 
-def test_images_are_aligned_beside_any_number_of_values() -> None:
-    for count, maps in ((0, 1), (1, 2), (3, 3), (7, 0)):
-        packed = Packed(count, maps)
-        for number in range(maps):
-            packed.place_map(number, 99, bytes([number + 1]) * MAP_BYTES)
-        table = (ctypes.c_void_p * (count + maps)).from_address(packed.pointers)
-        for number, place in enumerate(table[count:]):
-            assert (place or 0) % 64 == 0
-            assert ctypes.string_at(place or 0, MAP_BYTES) == bytes([number + 1]) * MAP_BYTES
-        assert packed.sources == [99] * maps
-
-
-@pytest.mark.parametrize("blocks", [1, 2, 4, 8])
+@pytest.mark.parametrize("blocks", [1, 2, 8])
 def test_a_cluster_that_fits_is_launched_as_it_is(driver: MapDriver, blocks: int) -> None:
     driver.maps = 2
     ready = prepared(copy_program(BOXES, blocks))
-    gpu.load_launch(gpu.launchable(ready))((4096, 1 << 20), None)
+    launchable = gpu.launchable(ready)
+    assert launchable.cluster == (blocks, 1, 1) and [at for at, _ in launchable.maps] == [0, 1]
+    assert (f"__cluster_dims__({blocks}, 1, 1)" in launchable.source) == (blocks > 1)
+    gpu.load_launch(launchable)((4096, 1 << 20), None)
     assert gpu.load_prepared(ready).active_clusters == driver.fitting[blocks]
     assert not driver.large_clusters and driver.launched[0][0][:3] == (-(-2 // blocks) * blocks, 1, 1)
 
 
 def test_a_cluster_that_does_not_fit_is_refused_with_the_largest_that_does(driver: MapDriver) -> None:
     ready = prepared(copy_program(BOXES, 16))
-
-    def launch(ready: Prepared) -> Any:
-        return gpu.load_launch(gpu.launchable(ready))
-
-    for load in (gpu.load_prepared, launch):
-        with pytest.raises(
-            ResourceError, match="blocks per cluster of tma_copy on a stand-in: 16 asked, the li"
-        ):
+    for load in (gpu.load_prepared, lambda ready: gpu.load_launch(gpu.launchable(ready))):
+        with pytest.raises(ResourceError, match=r"blocks per cluster .* 16 asked, the limit is 8"):
             load(ready)
         assert driver.large_clusters == [1, 1]  # of the kernel, and of its text without clusters
         driver.large_clusters.clear()
@@ -198,14 +181,10 @@ def test_the_grid_is_whole_clusters() -> None:
     k.block(0, n)
     open_ = replace(k.build(), cluster=(4, 1, 1))
     assert launch_grid(kernel, {}) == (2, 1, 1) and launch_grid(open_, {"n": 8}) == (8, 1, 1)
-    with pytest.raises(
-        ShapeError, match="k has 6 blocks along x, which are not whole clusters of 4; nearest are 8"
-    ):
+    with pytest.raises(ShapeError, match="not whole clusters of 4; nearest are 8"):
         launch_grid(open_, {"n": 6})
     assert [str(c) for c in contract(open_).conditions] == ["n % 4 == 0"]
-    with pytest.raises(
-        ShapeError, match=r"the grid \(2, 1, 1\) of tma_copy is not whole clusters of \(4, 1, 1\)"
-    ):
+    with pytest.raises(ShapeError, match=r"not whole clusters of \(4, 1, 1\)"):
         contract(replace(kernel, cluster=(4, 1, 1)))
 
 
@@ -225,32 +204,14 @@ extern "C" int active(int* count, CUfunction f, const CUlaunchConfig* c) {
 
 def test_the_driver_is_asked_how_many_clusters_fit() -> None:
     library = compile_shared(CLUSTERS, flags=["-I", include_folder()])
-    named: Any = SimpleNamespace(
-        cuOccupancyMaxActiveClusters=library.active, cuOccupancyMaxPotentialClusterSize=library.active,
-        cuGetErrorName=lambda status, name: 1,
-    )  # fmt: skip
-    assert active_clusters(9, (4, 2, 1), 256, 4096, named) == 421
-    assert active_clusters(9, (4, 2, 1), 128, 4096, named) == 0
-    assert largest_cluster(9, 256, 4096, named) == 111
-    named.cuOccupancyMaxActiveClusters = named.cuOccupancyMaxPotentialClusterSize = lambda *_: 700
-    with pytest.raises(UnsupportedError, match=r"cuOccupancyMaxActiveClusters: an unknown error \(700\)"):
-        active_clusters(9, (2, 1, 1), 32, 0, named)
-    with pytest.raises(UnsupportedError, match=r"cuOccupancyMaxPotentialClusterSize: an unknown error"):
-        largest_cluster(9, 32, 0, named)
+    named: Any = SimpleNamespace(cuGetErrorName=lambda status, name: 1)
+    names = ("cuOccupancyMaxActiveClusters", "cuOccupancyMaxPotentialClusterSize")
+    calls = (lambda: active_clusters(9, (4, 2, 1), 256, 4096, named),
+             lambda: largest_cluster(9, 256, 4096, named))  # fmt: skip
+    vars(named).update(dict.fromkeys(names, library.active))
+    assert [call() for call in calls] == [421, 111] and active_clusters(9, (4, 2, 1), 128, 4096, named) == 0
+    vars(named).update(dict.fromkeys(names, lambda *_: 700))
+    for name, call in zip(names, calls, strict=True):
+        with pytest.raises(UnsupportedError, match=rf"{name}: an unknown error \(700\)"):
+            call()
     assert driver_calls.NON_PORTABLE_CLUSTER == 14
-
-
-def test_the_texts_compile_for_their_architecture() -> None:
-    for rank in range(1, 6):
-        kernel = copy_program(
-            Boxes((40, 9, 3, 2, 5)[:rank], (64, 2, 1, 2, 1)[:rank], mode="128B"), 1 + rank % 2
-        )
-        text = print_kernel(kernel)
-        made = gpu.prepare(kernel, "sm_90", text).cubin
-        assert made.arch == "sm_90" and made.spill_bytes == 0
-
-
-def test_a_launchable_is_plain_data() -> None:
-    one, alone = (gpu.launchable(prepared(copy_program(BOXES, blocks))) for blocks in (2, 1))
-    assert isinstance(one, gpu.Launchable) and one.cluster == (2, 1, 1) and alone.source == ""
-    assert "__cluster_dims__(2, 1, 1)" in one.source and [place for place, _ in one.maps] == [0, 1]

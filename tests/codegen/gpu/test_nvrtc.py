@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.codegen.gpu import TARGETS, compile_cubin, nvrtc, version
+from layoutalg.codegen.gpu import compile_cubin, nvrtc
 from layoutalg.errors import CompileError, UnknownNameError, UnsupportedError
 from tests.stand_ins import compiled_once
 
@@ -56,23 +56,14 @@ def test_a_failed_compile_keeps_source_and_log_and_names_both() -> None:
     with pytest.raises(CompileError, match="no_such_name") as caught:
         compile_cubin(broken, "fill", "sm_80")
     kept = Path(caught.value.source)
-    assert kept.read_text() == broken
-    assert (kept.parent / "kernel.log").read_text() == caught.value.log
-    assert str(kept) in str(caught.value)
-    assert str(kept.parent / "kernel.log") in str(caught.value)
+    log = kept.parent / "kernel.log"
+    assert (kept.read_text(), log.read_text()) == (broken, caught.value.log)
+    assert str(kept) in str(caught.value) and str(log) in str(caught.value)
 
 
 def test_unknown_targets_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="sm_90a"):
         compile_cubin(SOURCE, "fill", "sm_90b")
-
-
-def test_targets_are_distinct() -> None:
-    assert len(set(TARGETS)) == len(TARGETS)
-
-
-def test_the_version_is_one_that_knows_our_options() -> None:
-    assert version() >= (13, 0)
 
 
 def test_without_nvrtc_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

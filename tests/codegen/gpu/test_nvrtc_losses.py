@@ -6,6 +6,7 @@ import pytest
 
 from layoutalg.codegen.gpu import compile_cubin, nvrtc
 from layoutalg.errors import CompileError
+from tests.sweeps import each
 
 HEAD = """
 typedef unsigned int u32;
@@ -107,20 +108,8 @@ UNPROVOKED = {
 """Lines that no kernel of ours provokes with the options we compile with, and what helps against each."""
 
 
-@pytest.mark.parametrize("text", UNPROVOKED)
-def test_the_lines_that_no_kernel_here_provokes_are_read_too(text: str) -> None:
+@each(("text", "cure"), UNPROVOKED.items())
+def test_the_lines_that_no_kernel_here_provokes_are_read_too(text: str, cure: str) -> None:
     log = f"ptxas info    : 0 bytes gmem\nptxas info    : (C7509) Potential Performance Loss: {text}\n"
     found = nvrtc._LOSS.search(log)
-    assert found is not None and found[1].endswith(text)
-    assert UNPROVOKED[text] in nvrtc._cure(found[1])
-
-
-@pytest.mark.deep
-def test_every_cure_belongs_to_a_line_that_exists() -> None:
-    provoked = []
-    for body, bounds, _ in LOSSES.values():
-        with pytest.raises(CompileError) as caught:
-            compile_cubin(source(body, bounds), "k")
-        provoked += [m[1] for m in nvrtc._LOSS.finditer(caught.value.log)]
-    lines = [*provoked, *UNPROVOKED]
-    assert [part for part, _ in nvrtc._CURES if not any(part in line for line in lines)] == []
+    assert found is not None and found[1].endswith(text) and cure in nvrtc._cure(found[1])

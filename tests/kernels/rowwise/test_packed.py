@@ -92,20 +92,17 @@ def taken(w: PackedWalk) -> list[list[Place]]:
     return found
 
 
-@each("seed", range(150), sample=16)
-def test_every_group_is_taken_once(seed: int) -> None:
-    if case := drawn_walk(seed):
-        p, w = case
+@each("batch", range(10), sample=2)
+def test_every_group_is_taken_once(batch: int) -> None:
+    """Half of the drawn tensors have runs, and some of them shifted ones."""
+    cases = [case for seed in range(15 * batch, 15 * batch + 15) if (case := drawn_walk(seed))]
+    assert len(cases) > 3 and any(w.shifted for _, w in cases)
+    for p, w in cases:
         found, wanted = taken(w), dict[Any, set[Place]]()
         for e in of_problem(p):
             wanted.setdefault(e.group, set()).add(e[1:])
         assert {frozenset(one) for one in found} == {frozenset(one) for one in wanted.values()}
         assert sum(map(len, found)) == prod(p.shape)
-
-
-def test_most_of_the_drawn_tensors_have_runs_and_some_of_them_shifted_ones() -> None:
-    found = [case[1].shifted for seed in range(150) if (case := drawn_walk(seed))]
-    assert len(found) >= 60 and sum(found) >= 8
 
 
 @given(
@@ -149,17 +146,16 @@ def test_wavefronts_of_the_model_are_those_of_the_analysis(places: list[int], nb
 @each(
     ("shape", "axes", "src", "dst", "error", "message"),
     [
-        ((64, 10), 1, (12, 1), (12, 1), UnsupportedError, "groups do not lie in slabs"),
-        ((64, 10), 0, None, None, UnsupportedError, "groups do not lie in slabs"),
-        ((64, 10), 1, None, (1, 64), UnsupportedError, "groups do not lie in slabs"),
+        ((64, 10), 1, (12, 1), (12, 1), UnsupportedError, "in slabs"),
+        ((64, 10), 0, None, None, UnsupportedError, "in slabs"),
+        ((64, 10), 1, None, (1, 64), UnsupportedError, "in slabs"),
         ((64, 16, 33), 1, None, None, UnsupportedError, "at most 25600 elements and 32 groups"),
-        ((64, 1000), 1, None, None, ResourceError, "bytes of shared memory, runs of 32 slabs"),
+        ((64, 1000), 1, None, None, ResourceError, "shared memory, runs of 32"),
     ],
 )
 def test_what_has_no_runs_is_refused_by_name(
-    shape: tuple[int, ...], axes: int, src: tuple[int, ...] | None, dst: tuple[int, ...] | None,
-    error: type[LayoutAlgError], message: str,
-) -> None:  # fmt: skip
+    shape: Any, axes: int, src: Any, dst: Any, error: type[LayoutAlgError], message: str
+) -> None:
     form = normalise(axes_problem(shape, axes, "f32", src, dst, keeps=True))
     with pytest.raises(error, match=message):
         packed_walk(form, Tiling(dtype("f32"), 1, 32, 1), both=True)
@@ -167,10 +163,8 @@ def test_what_has_no_runs_is_refused_by_name(
 
 @each(("element", "apart", "unit"), [("f32", 4, 4), ("f32", 2, 2), ("f32", 1, 1), ("f16", 1, None)])
 def test_other_places_in_a_unit_take_narrower_units(element: str, apart: int, unit: int | None) -> None:
-    form, tiling = (
-        normalise(axes_problem((64, 10), 1, element, dst_offset=apart, keeps=True)),
-        Tiling(dtype(element), 1, 32, 1),
-    )
+    form = normalise(axes_problem((64, 10), 1, element, dst_offset=apart, keeps=True))
+    tiling = Tiling(dtype(element), 1, 32, 1)
     if unit is not None:
         assert packed_walk(form, tiling, both=True).unit == unit
         return

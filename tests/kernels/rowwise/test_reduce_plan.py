@@ -10,7 +10,7 @@ import pytest
 
 from layoutalg.kernels.rowwise import ReduceConfig, plan_with, plans, reduce_problem
 from layoutalg.kernels.rowwise.problems import normalise
-from layoutalg.kernels.rowwise.reduce_model import Rates, pass_us, resident
+from layoutalg.kernels.rowwise.reduce_model import Rates
 from layoutalg.kernels.rowwise.reduce_plan import configs, refusals
 from tests.sweeps import each
 
@@ -18,33 +18,24 @@ RATES = Rates()
 
 
 @each(
-    ("shape", "axes", "dtype", "vec"),
+    ("shape", "axes", "dtype", "vec", "passes"),
     [
-        ((8192, 8192), 1, "f32", 4), ((8192, 8192), 0, "bf16", 8), ((8191, 8193), 1, "f16", 8),
-        ((8191, 8193), 0, "f16", 8), ((8191, 13), 0, "f16", 1), ((8192, 8196), 0, "f16", 4),
-        ((1000, 3), 1, "f32", 1), ((1000, 33), 1, "f32", 1), ((1000, 20), 1, "f32", 4),
+        ((8192, 8192), 1, "f32", 4, 1), ((8192, 8192), 0, "bf16", 8, 1), ((8191, 8193), 1, "f16", 8, 1),
+        ((8191, 8193), 0, "f16", 8, 1), ((8191, 13), 0, "f16", 1, 1), ((8192, 8196), 0, "f16", 4, 1),
+        ((1000, 3), 1, "f32", 1, 1), ((1000, 33), 1, "f32", 1, 1), ((1000, 20), 1, "f32", 4, 1),
+        ((1 << 26,), 0, "f32", 4, 2), ((65536, 1024), 0, "f32", 4, 2), ((4, 1 << 22), 1, "f32", 4, 2),
     ],
 )  # fmt: skip
-def test_the_width_of_loads(shape: tuple[int, int], axes: int, dtype: str, vec: int) -> None:
-    """Of those from global memory: runs that are copied have another."""
-    found = (plan.passes[0].config for plan in plans(reduce_problem(shape, axes, "sum", dtype)))
-    assert next(c for c in found if not c.packed).vec == vec
-
-
-@each(
-    ("shape", "axis", "passes"),
-    [
-        ((1 << 26,), 0, 2), ((65536, 1024), 0, 2), ((4, 1 << 22), 1, 2), ((8192, 8192), 1, 1),
-        ((256, 256), 1, 1), ((65536, 1024), 1, 1),
-    ],
-)  # fmt: skip
-def test_long_sums_of_few_outputs_take_two_passes(shape: tuple[int, ...], axis: int, passes: int) -> None:
-    plan = plans(reduce_problem(shape, axis, "sum", "f32"))[0]
-    assert len(plan.passes) == passes
+def test_the_width_of_loads_and_the_passes(
+    shape: tuple[int, ...], axes: int, dtype: str, vec: int, passes: int
+) -> None:
+    """Of loads from global memory: runs that are copied have another width."""
+    found = plans(reduce_problem(shape, axes, "sum", dtype))
+    assert next(c for plan in found if not (c := plan.passes[0].config).packed).vec == vec
     if passes == 2:
-        splits = plan.passes[0].config.splits
-        assert plan.workspace_elems == splits * prod(shape) // shape[axis]
-        assert plan.passes[1].form.count == splits
+        splits = found[0].passes[0].config.splits
+        assert len(found[0].passes) == 2 and found[0].passes[1].form.count == splits
+        assert found[0].workspace_elems == splits * prod(shape) // shape[axes]
 
 
 def test_the_second_pass_carries_operation_factor_and_type() -> None:
@@ -102,24 +93,6 @@ def test_a_candidate_that_is_dropped_says_why(
 # --- the model of a launch -----------------------------------------------------------------------------
 
 
-def us(shape: tuple[int, ...], axis: int, dtype: str, config: ReduceConfig | None = None) -> float:
-    """Microseconds that a plan, the best one unless one is given, is expected to take."""
-    p = reduce_problem(shape, axis, "sum", dtype)
-    return (plan_with(p, config) if config else plans(p)[0]).predicted_us
-
-
-def test_what_takes_longer() -> None:
-    """Bytes, a block that waits alone, warps of short rows, and threads of long ones."""
-    assert us((8192, 8192), 1, "f32") == pytest.approx(8192 * 8192 * 4 / RATES.memory, rel=0.1)
-    alone = plan_with(reduce_problem((1 << 22,), 0, "sum", "f32"), ReduceConfig(4, 32, 1, 32, 8)).passes[0]
-    assert pass_us(alone, RATES) > 32 * RATES.latency_us > 3 * (1 << 24) / RATES.memory
-    wide, narrow = (ReduceConfig(1, fast, 256 // fast, 1, 33 // fast + 1, 2) for fast in (32, 4))
-    assert us((1 << 21, 33), 1, "f32", narrow) < us((1 << 21, 33), 1, "f32", wide)
-    wide, narrow = ReduceConfig(8, 16, 16, 1, 1, 4), ReduceConfig(8, 1, 256, 1, 4)
-    assert us((1 << 20, 128), 1, "f16", wide) < us((1 << 20, 128), 1, "f16", narrow)
-    assert [resident(ReduceConfig(4, 32, 1, n, 8), RATES) for n in (32, 1)] == [2, 32]
-
-
 @each(
     ("shape", "axis", "dtype", "config", "measured"),
     [
@@ -137,4 +110,5 @@ def test_the_model_knows_measured_times(
     shape: tuple[int, ...], axis: int, dtype: str, config: ReduceConfig, measured: float
 ) -> None:
     """Microseconds of the first pass on an H200."""
-    assert us(shape, axis, dtype, config) == pytest.approx(measured, rel=0.12)
+    plan = plan_with(reduce_problem(shape, axis, "sum", dtype), config)
+    assert plan.predicted_us == pytest.approx(measured, rel=0.12)

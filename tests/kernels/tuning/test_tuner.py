@@ -27,11 +27,11 @@ from layoutalg.kernels.tuning import (
     jobs_of,
     local_engine,
     model_place,
-    take_times,
     tune,
 )
 from layoutalg.kernels.tuning.jobs import unslowed
-from tests.kernels.tuning.faults import by_rank, faulty, slow, unfit_first
+from tests.kernels.tuning.faults import faulty, slow, unfit_first
+from tests.sweeps import each
 
 PLACE = model_place("sm_90")
 SIZES = (256, 512, 768, 1024)
@@ -148,13 +148,6 @@ def test_searches_on_one_store_record_each_key_once_even_when_one_is_killed(
     assert tune(jobs(path), engine, Store(path)) == Summary(known=ALL)
 
 
-def test_times_of_another_place_are_not_taken_for_these(path: Path, engine: Engine) -> None:
-    job, *_ = jobs(path)
-    other = replace(job, arch="sm_80", place=model_place("sm_80"))
-    assert take_times(other, build(other)).key.gpu == "sm_80"
-    assert tune([job], engine, Store(path)) == Summary(timed=1)
-
-
 @pytest.mark.parametrize(
     ("call", "error"),
     [
@@ -171,28 +164,19 @@ def test_what_cannot_be_searched_is_refused(call: Callable[[], object], error: t
         call()
 
 
-def test_the_fastest_is_known_afterwards(path: Path, engine: Engine) -> None:
-    tune(jobs(path, 3, by_rank, (256,)), engine, Store(path))
-    assert min(Store(path).records().values(), key=lambda r: r.ns).rank == 1
-
-
-@pytest.mark.parametrize(
+@each(
     ("rates", "taken", "again"),
     [
-        ([4000.0], 4000.0, 0),
-        ([3000.0], 3000.0, 0),
-        ([4000.0, 3900.0], 3900.0, 0),
-        ([4000.0, 3700.0, 3900.0], 3900.0, 1),
-        ([4000.0, 3000.0, 3200.0, 3100.0, 3000.0], 3200.0, 3),
+        ([4000.0], 4000.0, 0), ([3000.0], 3000.0, 0), ([4000.0, 3900.0], 3900.0, 0),
+        ([4000.0, 3700.0, 3900.0], 3900.0, 1), ([4000.0, 3000.0, 3200.0, 3100.0, 3000.0], 3200.0, 3),
         ([3000.0, 4000.0, 3700.0, 3800.0], 3800.0, 1),
     ],
-)
+)  # fmt: skip
 def test_times_beside_a_slow_copy_are_taken_again(rates: list[float], taken: float, again: int) -> None:
     """The rates of samples in turn; the last configuration is the one that is asked about."""
     fastest: list[float] = []
     rested: list[int] = []
-    coming = iter(rates)
-    found = (0.0, 0)
+    coming, found = iter(rates), (0.0, 0)
     for _ in range(len(rates) - again):
         found = unslowed(lambda: next(coming), float, fastest, lambda: rested.append(1))
     assert found == (taken, again) and next(coming, None) is None
