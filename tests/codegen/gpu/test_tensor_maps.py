@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from layoutalg import errors
 from layoutalg.arch import SWIZZLE_MODES, TensorMap
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu import MapImages, encode_tensor_map, tensor_maps
 from layoutalg.codegen.gpu.arguments import Packed, check_aligned, launch_grid, pointer_address
-from layoutalg.codegen.gpu.driver import MAP_BYTES, encode_tiled
+from layoutalg.codegen.gpu.driver import (
+    MAP_BYTES,
+    LaunchAttribute,
+    LaunchConfig,
+    attribute_launcher,
+    encode_tiled,
+)
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import check_argument
 from layoutalg.dtype import dtype
-from layoutalg.errors import (
-    AlignmentError,
-    ArgumentTypeError,
-    LayoutAlgError,
-    ResourceError,
-    ShapeError,
-    UnsupportedError,
-)
 from layoutalg.legality import check_tensor_map
 from layoutalg.testing import compile_shared
-from tests.codegen.gpu.test_driver import include_folder
 from tests.sweeps import each
 
 TILED = TensorMap(dtype("bf16"), (100, 7, 3), (208, 1456), (64, 8, 2), (1, 2, 1), mode=SWIZZLE_MODES["128B"])
@@ -76,10 +76,10 @@ def test_the_driver_reads_what_the_record_says() -> None:
 @each(
     ("change", "address", "arch", "error", "words"),
     [
-        ({"strides_bytes": (200, 1456)}, 0, "H200", AlignmentError, r"tma\.stride: .*nearest: 208"),
-        ({"box": (64, 400, 1)}, 0, "H200", ShapeError, r"tma\.box_side: .*; nearest: 2 boxes of 256"),
-        ({}, 8, "H200", AlignmentError, r"tma\.global_base: .* 8 bytes; .*; nearest: 16"),
-        ({}, 0, "A100", UnsupportedError, "sm_80 has no TMA"),
+        ({"strides_bytes": (200, 1456)}, 0, "H200", errors.AlignmentError, r"tma\.stride: .*nearest: 208"),
+        ({"box": (64, 400, 1)}, 0, "H200", errors.ShapeError, r"tma\.box_side: .*; nearest: 2 boxes of 256"),
+        ({}, 8, "H200", errors.AlignmentError, r"tma\.global_base: .* 8 bytes; .*; nearest: 16"),
+        ({}, 0, "A100", errors.UnsupportedError, "sm_80 has no TMA"),
     ],
 )
 def test_what_is_illegal_is_refused_before_the_driver_is_asked(
@@ -104,15 +104,15 @@ def test_a_map_is_legal_from_its_least_alignment_on() -> None:
             if legal:
                 tensor_maps.require_legal(tensor_map, alignment)
             else:
-                with pytest.raises(LayoutAlgError):
+                with pytest.raises(errors.LayoutAlgError):
                     tensor_maps.require_legal(tensor_map, alignment)
 
 
 def test_what_the_driver_alone_refuses_has_its_name_for_it() -> None:
     driver = SimpleNamespace(cuTensorMapEncodeTiled=lambda *_: 1, cuGetErrorName=named)
-    with pytest.raises(UnsupportedError, match=r"0x100000: CUDA_ERROR_INVALID_VALUE \(1\)"):
+    with pytest.raises(errors.UnsupportedError, match=r"0x100000: CUDA_ERROR_INVALID_VALUE \(1\)"):
         encode_tensor_map(TILED, 1 << 20, library=driver)
-    with pytest.raises(UnsupportedError, match="this driver encodes no tensor maps: CUDA 12"):
+    with pytest.raises(errors.UnsupportedError, match="this driver encodes no tensor maps: CUDA 12"):
         encode_tensor_map(TILED, 1 << 20, library=SimpleNamespace())
 
 
@@ -144,10 +144,10 @@ def test_integers_are_held_to_their_range_and_multiple() -> None:
     for value in (8, 64):
         check_argument(extent, value)
     for value in (0, 4, 12, 72, -8):
-        with pytest.raises(ShapeError, match=f"n = {value}: .* 8 <= n <= 64, mult"):
+        with pytest.raises(errors.ShapeError, match=f"n = {value}: .* 8 <= n <= 64, mult"):
             check_argument(extent, value)
     for wrong in (8.0, True, "8", None):
-        with pytest.raises(ArgumentTypeError):
+        with pytest.raises(errors.ArgumentTypeError):
             check_argument(extent, wrong)
 
 
@@ -156,16 +156,16 @@ def test_pointers_are_arrays_of_the_width_and_alignment_that_the_kernel_moves() 
     src, dst = k.pointer("src", 4, align_bytes=16), k.pointer("dst", 4, writable=True)
     assert pointer_address(src, array(64)) == pointer_address(src, array(64, fixed=True)) == 64
     for pointer, given, error, words in (
-        (src, array(68), AlignmentError, "src starts at 0x44"),
-        (src, array(64, "<f8"), ArgumentTypeError, "elements of 8 bytes"),
-        (src, [1.0], ArgumentTypeError, "src is a list"),
-        (src, array(64, ">f4"), ArgumentTypeError, "byte order"),
-        (dst, array(64, fixed=True), ArgumentTypeError, "dst is read-only"),
+        (src, array(68), errors.AlignmentError, "src starts at 0x44"),
+        (src, array(64, "<f8"), errors.ArgumentTypeError, "elements of 8 bytes"),
+        (src, [1.0], errors.ArgumentTypeError, "src is a list"),
+        (src, array(64, ">f4"), errors.ArgumentTypeError, "byte order"),
+        (dst, array(64, fixed=True), errors.ArgumentTypeError, "dst is read-only"),
     ):
         with pytest.raises(error, match=words):
             pointer_address(pointer, given)
     check_aligned("src", 8, 24)
-    with pytest.raises(AlignmentError):
+    with pytest.raises(errors.AlignmentError):
         check_aligned("src", 16, 24)
 
 
@@ -191,5 +191,48 @@ def test_the_grid_stays_within_what_a_launch_may_have() -> None:
     k.block(1, n)
     kernel = k.build()
     assert launch_grid(kernel, {"n": 65535}) == (2048, 65535, 1)
-    with pytest.raises(ResourceError, match="blocks along y"):
+    with pytest.raises(errors.ResourceError, match="blocks along y"):
         launch_grid(kernel, {"n": 65536})
+
+
+SEEN = """
+#include <cuda.h>
+typedef unsigned long long u64;
+extern "C" int seen(const CUlaunchConfig* c, CUfunction f, void** pointers, void** extra, u64* out) {
+    const CUlaunchAttribute& a = c->attrs[0];
+    const u64 found[] = {
+        c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ,
+        c->sharedMemBytes, (u64)c->hStream, c->numAttrs, (u64)f, (u64)pointers, (u64)extra,
+        a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        (u64)a.value.programmaticStreamSerializationAllowed,
+        sizeof(CUlaunchConfig), sizeof(CUlaunchAttribute),
+    };
+    for (u64 x : found) *out++ = x;
+    return 42;
+}
+"""
+
+
+def include_folder() -> str:
+    """Where cuda.h lies: with the CUDA runtime that the compiler is installed with."""
+    spec = find_spec("nvidia")
+    assert spec and spec.submodule_search_locations
+    folders = [Path(place) for place in spec.submodule_search_locations]
+    (found,) = {path.parent for folder in folders for path in folder.glob("*/include/cuda.h")}
+    return str(found)
+
+
+def test_the_driver_reads_what_was_asked_for() -> None:
+    seen = compile_shared(SEEN, flags=["-I", include_folder()]).seen
+    out = (ctypes.c_uint64 * 16)()
+
+    def launch(*given: Any) -> int:
+        return int(seen(*given, out))
+
+    library = SimpleNamespace(cuLaunchKernelEx=launch)
+    start = attribute_launcher(1 << 40, (70000, 3, 2), 256, 49152, 1 << 42, library=library)
+    sizes = [ctypes.sizeof(LaunchConfig), ctypes.sizeof(LaunchAttribute)]
+    for stream in (1 << 41, 0, 7):  # what is made once is read each time
+        assert start(stream) == 42
+        asked = [70000, 3, 2, 256, 1, 1, 49152, stream, 1, 1 << 40, 1 << 42, 0]
+        assert list(out) == [*asked, 1, 1, *sizes]

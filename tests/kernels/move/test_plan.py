@@ -10,7 +10,6 @@ import pytest
 from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program.checks import check
-from layoutalg.kernels.move import plan
 from layoutalg.kernels.move.cases import random_cases
 from layoutalg.kernels.move.plan import _storing, best, configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
@@ -26,26 +25,6 @@ def test_the_best_is_the_first_of_all(seed: int) -> None:
     rng = random.Random(500 + seed)
     x = normalise((random_problem if seed % 2 else random_conversion)(rng, 1 << rng.randint(8, 24)))
     assert best(x) == configs(x)[0]
-
-
-@pytest.mark.deep
-def test_less_than_half_of_the_tiles_are_timed_for_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, every, timed = random.Random(700), plan._stored, list[PermuteConfig]()
-    problems = [normalise(random_problem(rng, 1 << 20)) for _ in range(20)]
-
-    def stored(x: Any, c: PermuteConfig, arch: Any) -> Any:
-        timed.append(c)
-        return every(x, c, arch)
-
-    monkeypatch.setattr(plan, "_stored", stored)
-    counts = []
-    for ask in (best, configs):
-        timed.clear()
-        ask.cache_clear()
-        for x in problems:
-            ask(x)
-        counts.append(len(timed))
-    assert 0 < 2 * counts[0] < counts[1]
 
 
 @each("arch", ["sm_75", "sm_80", "sm_90"])

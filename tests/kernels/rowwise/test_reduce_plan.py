@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from itertools import product
 from math import prod
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from layoutalg.kernels.rowwise import ReduceConfig, plan_with, plans, reduce_problem
-from layoutalg.kernels.rowwise.problems import normalise
+from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.rowwise import ReduceConfig, norm_problem, plan_with, plans, reduce_problem
+from layoutalg.kernels.rowwise.columns import Beside, Later, first_pass, second_pass, stream_of, streamed
+from layoutalg.kernels.rowwise.norm_plan import form_of
+from layoutalg.kernels.rowwise.problems import Form, axes_problem, normalise
 from layoutalg.kernels.rowwise.reduce_model import Rates
 from layoutalg.kernels.rowwise.reduce_plan import configs, refusals
+from tests.kernels.rowwise.definition import of_form
 from tests.sweeps import each
 
 RATES = Rates()
@@ -112,3 +120,127 @@ def test_the_model_knows_measured_times(
     """Microseconds of the first pass on an H200."""
     plan = plan_with(reduce_problem(shape, axis, "sum", dtype), config)
     assert plan.predicted_us == pytest.approx(measured, rel=0.12)
+
+
+def places(form: Form) -> Iterator[tuple[int, int]]:
+    """Where each element of a form is, and where what it is reduced to goes."""
+    yield from ((e.source, e.target) for e in of_form(form))
+
+
+def by_two(form: Form, later: Later, splits: int) -> Counter[tuple[int, int]]:
+    """The same through the workspace of two passes, of which the first has so many splits."""
+    (own, left), found = first_pass(form, later), Counter[tuple[int, int]]()
+    joined = dict(places(second_pass(form, later, splits, own.outputs)))
+    assert sorted(joined) == list(range(own.outputs * splits))
+    rows, (behind, *_) = own.outputs // own.lead.extent, own.reduced
+    for n, (source, at) in enumerate(places(own)):
+        found[source, joined[at + own.outputs * (n % splits)]] += 1
+    starts = dict(places(Form(own.kept[1:], own.src_offset, 0)))
+    assert len(starts) == rows
+    for (begin, at), column in product(starts.items(), range(left)):
+        found[begin + behind.extent * behind.src + column, joined[at + column]] += 1
+    return found
+
+
+@given(
+    st.lists(st.integers(2, 5), min_size=4, max_size=6), st.booleans(), st.data(), st.integers(0, 9),
+    st.integers(1, 3),
+)  # fmt: skip
+def test_several_modes_that_are_kept_are_reduced_later(
+    shape: list[int], rows: bool, data: st.DataObject, offset: int, splits: int
+) -> None:
+    """Every second mode is reduced, the last one too where there are `rows`: those are kept."""
+    over = tuple(k for k in range(len(shape)) if (len(shape) - 1 - k) % 2 != rows)
+    form = normalise(axes_problem(tuple(shape), over, "f32", src_offset=offset))
+    count = len(form.reduced)
+    assert count > 1 and form.lead.reduced == rows
+    one = data.draw(st.integers(int(rows), count - 1))
+    others = data.draw(st.sets(st.sampled_from([n for n in range(count) if n != one])))
+    later = tuple(sorted({0, *others} if rows else others or {(one + 1) % count}))
+    assert by_two(form, later, splits) == Counter(places(form))
+    assert len(later) > 1 or first_pass(form, later) == first_pass(form, later[0])
+
+
+@given(
+    st.integers(1, 3), st.integers(4, 40), st.integers(2, 9), st.integers(2, 9), st.integers(0, 9),
+    st.integers(1, 3),
+)  # fmt: skip
+def test_rows_beside_each_other_and_those_that_are_left_are_all_rows(
+    many: int, rows: int, columns: int, beside: int, offset: int, splits: int
+) -> None:
+    rows = max(rows, 2 * beside)
+    form = normalise(axes_problem((many, rows, columns), 1, "f32", src_offset=offset))
+    own = first_pass(form, Beside(beside))
+    assert (own.form.lead.extent, own.left) == (beside * columns, rows % beside * columns)
+    assert by_two(form, Beside(beside), splits) == Counter(places(form))
+
+
+@each(
+    ("shape", "axes", "dtype", "later"),
+    [
+        ((19460, 6, 28, 6, 7), (0, 2, 4), "bf16", (0, 1)), ((19460, 6, 28, 6, 7), (0, 2, 4), "f32", 0),
+        ((64, 256, 56, 56), (0, 2, 3), "f16", None), ((16304, 86), (0,), "bf16", None),
+        ((1630482, 86), (0,), "bf16", Beside(4)),
+    ],
+)  # fmt: skip
+def test_a_first_pass_that_keeps_more_comes_first_where_it_gains_enough(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, later: Later | None
+) -> None:
+    found = plans(reduce_problem(shape, axes, "sum", dtype))
+    one = found[0].passes[0]
+    assert one.config.later == later
+    assert len({plan.keeps_more for plan in found}) == 2 or later is None
+    if isinstance(later, Beside):
+        assert (one.config.vec, one.form.lead.extent, one.left) == (8, 344, 172)
+        for other, axis, offset in (((2, 99, 5), 1, 0), ((99, 5), 0, 3), ((2, 99, 4, 5), 1, 0)):
+            none = plans(reduce_problem(other, axis, "sum", "f32", src_offset=offset))
+            assert not any(plan.keeps_more for plan in none), "rows that do not start at vectors"
+
+
+@each(
+    ("shape", "axes", "later", "message"),
+    [
+        ((97, 5), 0, Beside(3), "that is left"), ((99, 5), 1, Beside(4), "one reduced mode"),
+        ((9, 2, 5), 0, Beside(10), "twice as many rows"), ((9, 2, 5), (0, 2), Beside(4), "one reduced mode"),
+        ((9, 2, 5), (0, 2), (0, 1), "not all"), ((9, 2, 5), (0, 2), (0, 0), "each once"),
+        ((9, 2, 5), (0, 2), 2, "some of 2"),
+    ],
+)  # fmt: skip
+def test_a_first_pass_that_does_not_stand_is_refused_by_name(
+    shape: tuple[int, ...], axes: Any, later: Later, message: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        plan_with(reduce_problem(shape, axes, "sum", "f32"), ReduceConfig(4, 1, 8, 4, 2, later=later))
+
+
+# --- streams -------------------------------------------------------------------------------------------
+
+
+@each(
+    ("op", "shape", "axes", "src", "dst", "at", "width", "is_one"),
+    [
+        ("softmax", (8, 100), 1, None, None, 0, 8, False), ("softmax", (100,), 0, None, None, 0, 8, False),
+        ("softmax", (100, 8), 0, (16, 2), (16, 2), 0, 8, False),
+        ("softmax", (100, 8), 0, (8, 1), (1, 100), 0, 8, False),
+        ("softmax", (100, 8), 0, (8, 1), (-8, 1), 792, 8, False),
+        ("softmax", (100, 8), 0, (16, 1), (16, 1), 0, 8, True),
+        ("softmax", (100, 8), 0, (16, 1), (16, 1), 0, 16, False),
+        ("rms_norm", (100, 8), 0, None, None, 0, 16, False),
+        ("rms_norm", (100, 8), 0, None, None, 0, 8, True),
+        ("rms_norm", (100, 8, 3), (0, 2), None, None, 0, 24, False),
+    ],
+)  # fmt: skip
+def test_what_is_a_stream(
+    op: str, shape: Any, axes: Any, src: Any, dst: Any, at: int, width: int, is_one: bool
+) -> None:
+    p = norm_problem(op, shape, axes, "f32", src, dst, 0, at, weight=op == "rms_norm")
+    assert (stream_of(form_of(p), width) is not None) == is_one
+
+
+@each("width", [13, 58, 104, 117, 184])
+def test_the_cheapest_way_leaves_few_threads_without_columns(width: int) -> None:
+    p = norm_problem("rms_norm", (1 << 20, width), 0, "f16")
+    way = streamed(form_of(p), p.dtype, 1, 132)[0]
+    s = stream_of(form_of(p), way.width)
+    assert s is not None
+    assert prod((-(-s.places // (way.vec * way.side)), way.vec, way.side)) <= 1.1 * s.places

@@ -27,7 +27,6 @@ from layoutalg.kernels.tuning import (
     Store,
     UnfitWorkerError,
     build,
-    cases_of,
     counted_cases,
     counting,
     jobs,
@@ -108,15 +107,6 @@ def test_a_case_has_what_is_predicted_and_what_is_counted(name: str, profiler: P
     assert set(words[words.index("--metrics") + 1].split(",")) == set(METRICS.values())
     names = words[words.index("--kernel-name") + 1]
     assert all(k.name in names for k in family.launches(job.problem, job.config, "sm_90").kernels)
-
-
-def test_a_counted_case_is_not_a_verified_one() -> None:
-    (verified,) = cases_of("transpose", 1, seed=5, place=PLACE)
-    counted = case()
-    assert (counted.problem, counted.config, counted.seed) == (verified.problem, verified.config, 5)
-    assert counted.name != verified.name and counted.record("k" * 64, failure="no").config.endswith(
-        "seed 5, counted"
-    )
 
 
 READ = text_of({"bytes read": 4096})

@@ -111,10 +111,21 @@ def test_what_nobody_can_reckon_with_is_refused(
         assert kind != "record" or salvaged(path) == ([RECORD], [3])
 
 
-@pytest.mark.parametrize("action", ["show", "lock", "replay", "export", "fit"])
-def test_commands_refuse_a_damaged_store(action: str, path: Path) -> None:
-    path.write_text(HEADER + LINE + line_of(FIELDS | {"rank": -1}))
-    assert refusal("tune", action, str(path), *["sum"] * (action == "fit"))[0] == "ParseError"
+@each(
+    ("words", "error"),
+    [
+        *((("tune", action, "damaged"), "ParseError") for action in ("show", "lock", "replay", "export")),
+        (("tune", "fit", "damaged", "sum"), "ParseError"), (("tune", "show", "huge"), "ResourceError"),
+        (("tune", "merge", "new.jsonl", "huge"), "ResourceError"),
+        (("tune", "relu", "--sizes", "64", "--timing", "verified"), "UnknownNameError"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("here")
+def test_commands_refuse_what_is_damaged_or_huge(words: tuple[str, ...], error: str) -> None:
+    Path("damaged").write_text(HEADER + LINE + line_of(FIELDS | {"rank": -1}))
+    Path("huge").write_text(HEADER)
+    os.truncate("huge", store.MOST_BYTES + 1)
+    assert refusal(*words)[0] == error
 
 
 NO_STORE = "is not a store of timings"
@@ -160,13 +171,6 @@ def test_huge_files_are_refused_before_they_are_read(limit: int, read: Any, path
     os.truncate(path, limit + 1)
     with pytest.raises(ResourceError, match=f"the limit is {limit}"):
         read(path)
-
-
-def test_commands_refuse_a_huge_store(path: Path, tmp_path: Path) -> None:
-    path.write_text(HEADER)
-    os.truncate(path, store.MOST_BYTES + 1)
-    for words in (("show",), ("merge", str(tmp_path / "new.jsonl"))):
-        assert refusal("tune", *words, str(path))[0] == "ResourceError"
 
 
 def test_a_line_of_a_megabyte_is_damage(path: Path) -> None:
@@ -274,9 +278,3 @@ def test_what_is_not_a_problem_is_refused(family: str, problem: str, said: str, 
     file.write_text(f"[{problem}]")
     _, text = refusal("tune", family, "--problems", str(file), *MODEL, "--store", str(tmp_path / "new"))
     assert said in text and not (tmp_path / "new").exists()
-
-
-def test_a_verification_takes_no_times(tmp_path: Path) -> None:
-    store = str(tmp_path / "new")
-    _, text = refusal("tune", "relu", "--sizes", "64", "--timing", "verified", "--store", store)
-    assert "unknown timing 'verified': accepted are gpu, model" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from layoutalg.errors import ArgumentTypeError, ResourceError, UnsupportedError
-from layoutalg.kernels import find_family
+from layoutalg.kernels import find_family, tuning
 from layoutalg.kernels.tuning import (
     Engine,
     Job,
@@ -30,7 +31,7 @@ from layoutalg.kernels.tuning import (
     tune,
 )
 from layoutalg.kernels.tuning.jobs import unslowed
-from tests.kernels.tuning.faults import faulty, slow, unfit_first
+from tests.kernels.tuning import faults
 from tests.sweeps import each
 
 PLACE = model_place("sm_90")
@@ -61,7 +62,9 @@ def test_a_search_times_the_first_candidates_and_the_same_one_again_times_nothin
 
 @pytest.mark.deep
 def test_what_fails_costs_an_attempt_and_is_recorded_when_it_fails_again(path: Path) -> None:
-    asked = [replace(job, rank=n) for n, job in enumerate(jobs(path, 3, faulty, (256, 512), limit_s=1))]
+    asked = [
+        replace(job, rank=n) for n, job in enumerate(jobs(path, 3, faults.faulty, (256, 512), limit_s=1))
+    ]
     with local_engine(1, 1) as engine:
         assert tune(asked, engine, Store(path)) == Summary(timed=2, failed=4, retried=5)
     found = {r.rank: r.failure for r in Store(path).records().values()}
@@ -75,7 +78,7 @@ def test_what_fails_costs_an_attempt_and_is_recorded_when_it_fails_again(path: P
 def test_a_failure_is_a_result(path: Path, engine: Engine) -> None:
     job = replace(jobs(path)[0], config="no configuration")
     assert build(job).failure and tune([job], engine, Store(path)) == Summary(failed=1)
-    wrong = [replace(one, rank=3, take=faulty) for one in jobs(path, 1)[:1]]
+    wrong = [replace(one, rank=3, take=faults.faulty) for one in jobs(path, 1)[:1]]
     assert tune(wrong, engine, Store(path)) == Summary(failed=1, retried=1)
     assert tune(wrong, engine, Store(path)) == Summary(known=1)
 
@@ -85,7 +88,7 @@ def test_where_no_worker_can_the_search_ends_and_nothing_is_recorded(
 ) -> None:
     monkeypatch.setattr("layoutalg.kernels.tuning.tuner.UNFIT_S", 0.0)
     with pytest.raises(UnsupportedError, match=r"no worker can take these times: .*: it has no GPU"):
-        tune(jobs(path, 3, unfit_first), engine, Store(path))
+        tune(jobs(path, 3, faults.unfit_first), engine, Store(path))
     assert not Store(path).records()
 
 
@@ -109,7 +112,7 @@ def test_a_second_attempt_that_waits_for_lost_workers_is_made_by_the_first(path:
             return gone
 
         engine = Engine(one, other, 1, others=lambda name: there[0] - {name}, timers_on=timers_on)
-        wrong = [replace(job, rank=3, take=faulty) for job in jobs(path, 1)[:1]]
+        wrong = [replace(job, rank=3, take=faults.faulty) for job in jobs(path, 1)[:1]]
         assert tune(wrong, engine, Store(path)) == Summary(failed=1, retried=1)
     assert gone.asked == 1
 
@@ -118,14 +121,14 @@ def test_a_second_attempt_that_waits_for_lost_workers_is_made_by_the_first(path:
 def test_a_budget_ends_a_search_and_the_rest_comes_with_the_next_one(path: Path, engine: Engine) -> None:
     assert tune(jobs(path), engine, Store(path), budget_s=0) == Summary(left=ALL)
     tune(jobs(path, 1)[:1], engine, Store(path))
-    first = tune(jobs(path, 3, slow), engine, Store(path), budget_s=0.9)
+    first = tune(jobs(path, 3, faults.slow), engine, Store(path), budget_s=0.9)
     assert first.left > 0 and first.timed + first.known + first.left == ALL
     assert tune(jobs(path), engine, Store(path)) == Summary(timed=first.left, known=first.timed + first.known)
 
 
 def _search(path: Path) -> None:
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
-        tune(jobs(path, 3, slow), Engine(one, other, 1), Store(path))
+        tune(jobs(path, 3, faults.slow), Engine(one, other, 1), Store(path))
 
 
 @pytest.mark.deep
@@ -181,3 +184,70 @@ def test_times_beside_a_slow_copy_are_taken_again(rates: list[float], taken: flo
         found = unslowed(lambda: next(coming), float, fastest, lambda: rested.append(1))
     assert found == (taken, again) and next(coming, None) is None
     assert len(rested) == again and fastest == [max(rates)]
+
+
+@pytest.fixture(autouse=True)
+def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.mark.deep
+def test_one_that_cannot_is_named_and_the_other_takes_all(path: Path) -> None:
+    """However long the other takes for each: the search does not end while somebody works."""
+    with tuning.local_engine(2, 1) as engine:
+        summary = tuning.tune(jobs(path, 3, faults.unfit_second_gpu), engine, tuning.Store(path))
+    assert (summary.timed, summary.failed, summary.retried, summary.left) == (ALL, 0, 0, 0)
+    assert list(summary.unfit.values()) == ["it has NVIDIA T4: the search is on NVIDIA H200"]
+    assert len(tuning.Store(path).records()) == ALL and not any(
+        r.failure for r in tuning.Store(path).records().values()
+    )
+
+
+def test_a_search_goes_on_while_one_works_however_many_the_other_turns_away(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+    turned: list[tuning.Job] = []
+
+    def attempt(job: tuning.Job, made: tuning.Built, last: bool) -> tuning.tuner._Attempt:
+        if not begun.is_set():
+            begun.set()
+            while len(turned) < 15:
+                time.sleep(0.001)
+        elif len(turned) < 15:
+            turned.append(job)
+            return tuning.tuner._Attempt(None, "host:1", "it has NVIDIA T4")
+        return tuning.tuner._Attempt(job.record(made.kernel, times_ns=(1.0,)), "host:2")
+
+    monkeypatch.setattr(tuning.tuner, "_attempt", attempt)
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(2) as other:
+        summary = tuning.tune(jobs(path), tuning.Engine(one, other, 2), tuning.Store(path))
+    assert (summary.timed, summary.unfit) == (ALL, {"host:1": "it has NVIDIA T4"}) and len(turned) == 15
+
+
+@pytest.mark.deep
+def test_where_both_cannot_both_are_named_and_nothing_is_recorded(path: Path) -> None:
+    with tuning.local_engine(2, 1) as engine, pytest.raises(UnsupportedError) as refused:
+        tuning.tune(jobs(path, 3, faults.unfit_gpu, (256, 512)), engine, tuning.Store(path))
+    assert all(f"number {n} has fallen off the bus" in str(refused.value) for n in (0, 1))
+    assert not tuning.Store(path).records()
+
+
+def test_where_none_is_there_the_refusal_is_the_workers_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning.engines, "UNFIT_S", 0.0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    refused = pytest.raises(UnsupportedError, match="running a kernel needs a GPU: it has fallen")
+    with ThreadPoolExecutor(2) as one, ThreadPoolExecutor(2) as other, refused:
+        tuning.first_of(tuning.Engine(one, other, 2), faults.only_second_gpu, ["NVIDIA H200"])
+
+
+@pytest.mark.deep
+def test_a_single_job_that_the_same_worker_gets_again_and_again_ends(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four workers one is ever asked: jobs that are turned away are counted too."""
+    monkeypatch.setattr(tuning.tuner, "UNFIT_S", 0.0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    refused = pytest.raises(UnsupportedError, match="no worker can take these times")
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other, refused:
+        tuning.tune(jobs(path, 1, faults.unfit_gpu, (256,)), tuning.Engine(one, other, 4), tuning.Store(path))
