@@ -63,6 +63,16 @@ def test_both_layouts_of_a_transpose_visit_every_element_once(
     assert covers(matrix_plan.store_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_n, c.tile_m))), c)
 
 
+@each(("dtype", "size"), WIDTHS.items())
+@each("ld", [4096, 4097])
+def test_a_thread_holds_at_most_32_words_of_a_tile(dtype: str, size: int, ld: int) -> None:
+    """Between loading and storing, of tiles that a search looks at too: more would spill."""
+    p = transpose_problem(4096, 4096, dtype, ld, ld)
+    found = (*matrix_plan.transpose_configs(p), *matrix_plan.further_transposes(p))
+    words = [c.tile_m * c.tile_n // (c.threads * c.src_vec) * (max(4, c.src_vec * size) // 4) for c in found]
+    assert max(words) == 32
+
+
 @each(("p", "c"), every_config, ids=str)
 def test_every_configuration_is_free_of_bank_conflicts(
     p: MatrixProblem, c: matrix_plan.TransposeConfig

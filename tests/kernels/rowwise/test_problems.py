@@ -15,6 +15,7 @@ from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.kernels.rowwise.problems import normalise
 from layoutalg.kernels.rowwise.programs.block import float_word
 from layoutalg.kernels.rowwise.programs.norm import plan
+from layoutalg.kernels.rowwise.trials import norm_bound, reduction_bound
 from layoutalg.kernels.rowwise.unaligned import can_skew, can_vector, row_ends
 from tests.draws.norms import random_problem
 from tests.draws.reductions import random_axes
@@ -151,6 +152,25 @@ def test_the_reference_is_the_definition() -> None:
     np.testing.assert_allclose(y[:, 0], [-(1.5**0.5), 1.0, 3 * 1.5**0.5])
     z = rowwise.normed(rowwise.norm_problem("rms_norm", (1, 2), 1, "f32", eps=1.0), [[3.0, 4.0]])
     np.testing.assert_allclose(z, [[3 / 13.5**0.5, 4 / 13.5**0.5]])
+
+
+@each("op", ["softmax", "logsumexp"])
+def test_a_bound_grows_with_how_far_numbers_are_apart_alone(op: str) -> None:
+    """Not with what is added to all of them, nor with those that count for nothing beside the largest."""
+
+    def bound(*row: float) -> float:
+        x = np.array([row])
+        if op == "logsumexp":
+            return float(reduction_bound(rowwise.reduce_problem(x.shape, 1, op, "f32"), 3, x.ravel())[0])
+        p = rowwise.norm_problem("softmax", x.shape, 1, "f32")
+        wanted = rowwise.normed(p, x)
+        return float((norm_bound(p, x, wanted) / wanted)[0, -1])
+
+    grown = np.diff([bound(100.0 - s, 100.0) for s in (0, 10, 20, 90)]) / np.diff([0, 10, 20, 90])
+    assert (grown * 2**24 > 2).all() and (grown * 2**24 < 20).all()
+    if op == "softmax":
+        assert bound(-20.0, 0.0) == pytest.approx(bound(980.0, 1000.0), rel=1e-3)
+        assert bound(-100.0, 100.0) == pytest.approx(bound(100.0, 100.0), rel=1e-3)
 
 
 # --- steps, and vectors --------------------------------------------------------------------------------
