@@ -175,7 +175,7 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     k = KernelBuilder("k", threads)
     with pytest.raises(error, match=part):
-        relayout(k, convert_layout(*pair, "f32"), k.reg("held", words), "out", *[plan] * bool(plan))
+        relayout(k, convert_layout(*pair), k.reg("held", words), "out", plan)
 
 
 def test_a_part_of_a_register_array_is_relaid() -> None:

@@ -13,7 +13,6 @@ from layoutalg.codegen.costs import (
     MAX_POINTS,
     Cost,
     Costs,
-    classes,
     describe,
     traffic,
     traffic_by_access,
@@ -21,7 +20,7 @@ from layoutalg.codegen.costs import (
 )
 from layoutalg.codegen.costs.accesses import divisors
 from layoutalg.codegen.expr import Operand
-from layoutalg.codegen.instr import CP_ASYNC_ZFILL, LDG, LDS, STG
+from layoutalg.codegen.instr import CP_ASYNC_ZFILL, LDG, STG
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel, lower
 from layoutalg.codegen.sim import simulate
@@ -91,18 +90,6 @@ def test_points_looked_at_do_not_grow_with_the_grid() -> None:
     assert [a.executions for a in large] == [8 * (10**9 + 1)] * 2
     assert [a.classes for a in large] == [a.classes for a in small]
     assert max(a.classes for a in large) <= 3
-
-
-def test_places_that_differ_by_a_constant_are_divided_once() -> None:
-    k = KernelBuilder("steps", 64)
-    tile, v = k.shared_buffer("tile", 4, Layout((4096,)), 4096, 4), k.reg("v", 1)
-    for step in range(8):
-        with k.Unroll("u", 3) as u:  # each loop has an axis of its own
-            k.do(LDS[4], v, k.at(tile, k.tid * 33 + u * 500 + step * 7))
-    with mock.patch.object(classes, "_divided", wraps=classes._divided) as divided:
-        found = traffic(k.build(), {})
-    assert divided.call_count == 1
-    assert found == traffic_enumerated(k.build(), {})
 
 
 def test_a_block_counted_backwards_is_taken_apart_as_it_is_divided() -> None:

@@ -104,17 +104,6 @@ def test_a_damaged_entry_is_compiled_again(folder: Path, compiles: list[str]) ->
     assert len(compiles) == 4, "the first time, anew, beside a folder, and without a cache"
 
 
-def test_a_writer_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*names: str, **folders: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "rename", full)
-        with pytest.warns(RuntimeWarning, match=r"not kept in .*cubins': .*No space left on device"):
-            cached_cubin(SOURCE, "two", "sm_80", folder)
-    assert list(folder.iterdir()) == []
-
-
 @pytest.mark.parametrize("kind", ["a file", "below a file", "writable by everybody"])
 def test_a_folder_that_cannot_be_used_is_said_once(tmp_path: Path, folder: Path, kind: str) -> None:
     path = tmp_path / "place"

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -54,26 +54,24 @@ def test_a_gpu_is_described_once(driver: Driver, monkeypatch: pytest.MonkeyPatch
     asked: list[int] = []
 
     def properties(device: int) -> dict[str, Any]:
+        if device > 2:
+            raise OSError("no device")
         asked.append(device)
         return {"name": b"a chip"}
 
+    def device(number: int) -> Any:
+        return SimpleNamespace(compute_capability=("90", "86", "120", "90")[number])
+
     monkeypatch.setattr(ctypes, "CDLL", lambda *a, **k: object())
-    monkeypatch.setattr(driver.cuda.runtime, "getDeviceProperties", properties, raising=False)
-    monkeypatch.setattr(driver.cuda.runtime, "CUDARuntimeError", OSError, raising=False)
-    monkeypatch.setattr(
-        driver.cuda, "Device", lambda n: SimpleNamespace(compute_capability=("90", "86", "120")[n])
-    )
+    monkeypatch.setattr(driver.cuda, "Device", device)
+    vars(driver.cuda.runtime).update(getDeviceProperties=properties, CUDARuntimeError=OSError)
     gpu.runtime._status_of.cache_clear()
     for driver.current, arch in ((0, "sm_90a"), (1, "sm_86"), (2, "sm_120a"), (1, "sm_86")):
         assert gpu.gpu_status() == GpuStatus(True, "a chip", arch)
     assert asked == [0, 1, 2]
-    gpu.runtime._status_of.cache_clear()
-
-    def broken(device: int) -> None:
-        raise OSError("no device")
-
-    monkeypatch.setattr(driver.cuda.runtime, "getDeviceProperties", broken)
+    driver.current = 3
     assert gpu.gpu_status().reason == "the CUDA driver reports no usable GPU: no device"
+    gpu.runtime._status_of.cache_clear()
 
 
 def pointers(*, shared: int = 0) -> Kernel:
@@ -428,8 +426,10 @@ def test_the_driver_is_asked_how_many_clusters_fit() -> None:
     library = compile_shared(CLUSTERS, flags=["-I", include_folder()])
     named: Any = SimpleNamespace(cuGetErrorName=lambda status, name: 1)
     names = ("cuOccupancyMaxActiveClusters", "cuOccupancyMaxPotentialClusterSize")
-    calls = (lambda: active_clusters(9, (4, 2, 1), 256, 4096, named),
-             lambda: largest_cluster(9, 256, 4096, named))  # fmt: skip
+    calls: list[Callable[[], int]] = [
+        lambda: active_clusters(9, (4, 2, 1), 256, 4096, named),
+        lambda: largest_cluster(9, 256, 4096, named),
+    ]
     vars(named).update(dict.fromkeys(names, library.active))
     assert [call() for call in calls] == [421, 111] and active_clusters(9, (4, 2, 1), 128, 4096, named) == 0
     vars(named).update(dict.fromkeys(names, lambda *_: 700))

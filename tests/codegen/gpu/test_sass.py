@@ -18,8 +18,6 @@ from layoutalg.codegen.program import Do, For, If, Kernel, Stmt, Unroll
 from layoutalg.errors import CompileError, UnsupportedError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.programs.sm80 import build
-from layoutalg.kernels.gemm.tiles import Sm80Config
 from tests.sweeps import each
 
 TEXT = (Path(__file__).parents[2] / "data" / "dot_sm80.sass").read_text(encoding="utf-8")
@@ -109,18 +107,6 @@ def test_of_equal_loops_the_inner_one_is_the_main_loop() -> None:
 
 
 # --- with a disassembler -------------------------------------------------------------------------------
-
-
-@pytest.mark.deep
-def test_a_tensor_core_kernel_has_the_main_loop_that_its_program_says() -> None:
-    """64 x 32 warp tiles of 32 of k: 64 mma, 6 ldmatrix a step of 16, copies of 2 x 4 vectors a thread."""
-    kernel = build(gemm_problem(1024, 1024, 1024), Sm80Config(128, 64, 32, 2, 2, 4))
-    cubin = gpu.compile_cubin(gpu.to_cuda(kernel, "sm_80"), kernel.name, "sm_80")
-    (function,) = gpu.parse_sass(gpu.disassemble(cubin.image))
-    counts = gpu.count_classes(gpu.main_loop(function))
-    assert (counts["tensor"], counts["ldsm"], counts["ldgsts"]) == (32, 12, 6)
-    assert "local" not in gpu.count_classes(function.instructions)
-    assert "other" not in gpu.count_classes(function.instructions)
 
 
 def test_what_is_no_image_is_refused() -> None:

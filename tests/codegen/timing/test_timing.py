@@ -267,7 +267,7 @@ def test_every_row_of_the_page_is_what_is_simulated() -> None:
     rows = re.findall(
         r"^\| (gemm-\w+) (\w+) \| (\d) \| ([\d,]+) (\w+) \| ([\d,]+) \| ([\d,]+) \|", page, re.M
     )
-    every = {"gemm-sm80": SM80_TILES, "gemm-simt": SIMT_TILES}
+    every: dict[str, Any] = {"gemm-sm80": SM80_TILES, "gemm-simt": SIMT_TILES}
     tiles = {(family, way(t.config)): t for family, some in every.items() for t in some}
     assert len(rows) == 14
     for family, tile, blocks, *written in rows:

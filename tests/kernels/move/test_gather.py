@@ -112,19 +112,6 @@ def test_the_program_proves_that_its_loads_are_aligned(seed: int) -> None:
         check(build(x, c))
 
 
-@pytest.mark.deep
-def test_the_rule_misses_little() -> None:
-    """Of random tiles whose loads can be joined, most are joined as far as they can be."""
-    found = Counter[str]()
-    for seed in range(150):
-        stage = random_stage(seed)
-        if stage is not None and stage.stores * stage.blocks < 1000 and stage.blocks < 20:
-            most, ours = joined(stage), reads(stage)
-            found["can"] += any(len(read.slots) > 1 for read in most)
-            found["missed"] += len(ours) > len(most)
-    assert found["can"] > 10 and found["missed"] <= found["can"] / 4
-
-
 @each(
     ("shape", "tile", "dtype", "vec", "swizzle", "loads"),
     [

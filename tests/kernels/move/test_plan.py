@@ -5,13 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program.checks import check
-from layoutalg.kernels.move.cases import random_cases
-from layoutalg.kernels.move.plan import _storing, best, configs
+from layoutalg.kernels.move.plan import best, configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
@@ -95,21 +92,6 @@ def test_the_time_of_memory_says_which_tile_is_fastest(case: tuple[Any, ...]) ->
         )
         found.append((memory_time(Stage(x, c), find_arch("sm_90")), share))
     assert min(found)[1] == max(share for _, share in found)
-
-
-def test_rounds_repeat_what_is_computed_once_for_a_run_of_several_modes() -> None:
-    x = normalise(permute_problem((19, 55, 2754, 10, 10), (1, 2, 4, 0, 3), "u8"))
-    c = PermuteConfig("staged", (10, 19, 10, 16), 512, 16, 16)
-    assert _storing(Stage(x, c), 512) == 475 and _storing(Stage(x, c), 256) == 0
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("dtype", ["f32", "f16", "u8"])
-def test_blocks_on_an_sm_hold_enough_to_keep_memory_busy(dtype: str) -> None:
-    for case in random_cases():
-        stage = chosen(*case, dtype)
-        c = stage.config
-        assert c.way == "direct" or 2048 // c.threads * stage.tile_bytes >= 40 << 10, case
 
 
 def test_folded_modes_are_cut_so_that_both_runs_are_long() -> None:

@@ -102,39 +102,6 @@ def test_rows_do_not_meet_and_no_shorter_distance_would_do(size: int, chunk: int
             assert not any(apart(span, d) for d in range(residue, found, chunk) if d >= span)
 
 
-ODD = permute_problem((31, 63, 127, 255), (3, 1, 0, 2), "f16")
-
-
-def staged(*tile: int, **more: Any) -> PermuteConfig:
-    return PermuteConfig("staged", tile, **{"threads": 256, "chunk": 8, "vec": 4, **more})
-
-
-@each(
-    ("p", "c", "wanted"),
-    [
-        (permute_problem((1000, 999), (1, 0), "u8", src=(1008, 1), dst=(1001, 1)),  # runs that blocks share
-         staged(256, 128, chunk=16, vec=16),
-         {"halo": True, "lead": 15, "held": (271, 128), "vectors": 16, "counts": (4, 8)}),
-        (ODD, staged(127, 2, 1, 32), {"lead": 1, "halo": False, "held": (127, 2, 1, 32)}),
-        (ODD, staged(127, 4, 1, 32), {"lead": 1, "halo": True, "held": (127, 5, 1, 32)}),
-        (permute_problem((127, 999), (1, 0), "f16", dst=(131, 1)), staged(127, 128, vec=8),  # owned whole
-         {"lead": 7, "halo": False, "held": (127, 128), "vectors": 17}),
-        (permute_problem((4096, 4096), (1, 0), "u8"), None,
-         {"lead": 0, "src_aligned": True, "dst_aligned": True}),
-        (permute_problem((128, 224, 224, 3), (0, 3, 1, 2), "f32"), staged(256, 3, 1, chunk=4),
-         {"src_run": (1, 0), "dst_run": (0,), "src_length": 768, "coefficients": (12, 4, 0)}),
-        *((ODD, staged(127, 4, 1, 32, walk=walk), {"walk": order}) for walk, order in {
-            "target": (0, 1, 2, 3), "source": (3, 0, 2, 1), "tile": (3, 1, 0, 2), "rows": (3, 1, 0, 2),
-        }.items()),
-    ],
-)  # fmt: skip
-def test_the_geometry_of_a_tile(p: Any, c: PermuteConfig | None, wanted: dict[str, Any]) -> None:
-    x = normalise(p)
-    stage = Stage(x, c or configs(x)[0])
-    assert {name: getattr(stage, name) for name in wanted} == wanted
-    assert c or stage.tile_bytes == stage.elements
-
-
 # --- parts by expressions ------------------------------------------------------------------------------
 
 
@@ -279,16 +246,6 @@ def test_memory_fills_what_neighbours_in_time_do_not_share(
     stage = Stage(x, PermuteConfig("staged", tile, 256, wide, 1, walk=walk))
     for unit in (64, 128):
         assert filled_units(stage, unit) == pytest.approx(counted_fills(stage, unit, near), rel=0.05)
-
-
-def test_blocks_walk_where_rows_go_on() -> None:
-    """Rows of 80 bytes go on along a mode of 5: its tiles come one after the other, not far apart."""
-    x = normalise(permute_problem((26, 82, 6, 47, 5, 80), (4, 0, 2, 5, 1, 3), "u8"))
-    config = PermuteConfig("staged", (47, 9, 80, 1, 1, 1), 256, 16, 16, walk="tile")
-    tile, rows = (Stage(x, replace(config, walk=walk)) for walk in ("tile", "rows"))
-    assert (tile.walk, rows.walk) == ((1, 0, 2, 3, 4, 5), (5, 1, 0, 2, 3, 4))
-    assert filled_units(rows, 64) < 0.8 * filled_units(tile, 64)
-    assert best(x).walk == "rows"
 
 
 @each("seed", range(40), sample=16)

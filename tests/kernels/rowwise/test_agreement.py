@@ -54,6 +54,13 @@ def read_twice(c: rowwise.NormConfig, rng: random.Random, *, ring: bool) -> roww
 def a_norm(rng: random.Random) -> Case:
     """What the plan chooses, read twice, split, or kept in shared memory."""
     p = random_problem(rng, 1500)
+    if rng.random() < 0.25:
+        a, eps = p.axes, rng.choice([1e-5, 0.1])
+        sides = (a.src, a.dst, a.src_offset, a.dst_offset)
+        weight, in_place = rng.random() < 0.5, p.in_place
+        p = rowwise.norm_problem(
+            "rms_norm", a.shape, a.axes, a.dtype, *sides, eps=eps, weight=weight, in_place=in_place
+        )
     c = rng.choice(configs(p))
     ring = c.vec * p.dtype.nbytes >= 4
     if rng.random() < 0.3:
@@ -61,18 +68,6 @@ def a_norm(rng: random.Random) -> Case:
     elif ring and rng.random() < 0.4:
         c = replace(c, hold="shared", staged=rng.choice([0, 1]), depth=2)
     return p, c
-
-
-def an_rms_norm(rng: random.Random) -> Case:
-    """Rows and columns, ragged, skewed and in place, held, read twice and split, weighted or not."""
-    q = random_problem(rng, 1200)
-    a = q.axes
-    p = rowwise.norm_problem(
-        "rms_norm", a.shape, a.axes, a.dtype, a.src, a.dst, a.src_offset, a.dst_offset,
-        eps=rng.choice([1e-5, 0.1]), weight=rng.random() < 0.5, in_place=q.in_place,
-    )  # fmt: skip
-    c = rng.choice(configs(p))
-    return p, read_twice(c, rng, ring=False) if rng.random() < 0.3 else c
 
 
 def skewed_columns(rng: random.Random) -> Case:
@@ -260,14 +255,13 @@ def a_shared_vector(rng: random.Random) -> Case | None:
     shared = [one for one in found if one.config.later is not None or type(one.walk) in (CutRows, SkewedSums)]
     if not shared:
         return None
-    c = rng.choice(shared).config
-    split = replace(c, depth=1, splits=2)
-    return p, split if rowwise.plan_with(p, replace(c, depth=1)).passes[0].rounds >= 2 and a > 2 else c
+    config = rng.choice(shared).config
+    short, split = replace(config, depth=1), replace(config, depth=1, splits=2)
+    return p, split if rowwise.plan_with(p, short).passes[0].rounds >= 2 and a > 2 else config
 
 
 DRAWN: dict[str, tuple[int, int, Callable[[random.Random], Case | None]]] = {
-    "norm": (12, 10, a_norm),
-    "rms_norm": (3, 10, an_rms_norm),
+    "norm": (15, 10, a_norm),
     "skewed": (2, 3, skewed_columns),
     "reduction": (16, 10, a_reduction),
     "shared vector": (4, 8, a_shared_vector),
@@ -282,7 +276,7 @@ DRAWN: dict[str, tuple[int, int, Callable[[random.Random], Case | None]]] = {
 """Kind of way -> batches of ten, how many of the first one the first tier tries, and how a case is drawn."""
 
 
-@pytest.mark.deep(but=(*(f"{kind}-0" for kind in DRAWN), "reduction-1", "shared vector-1"))
+@pytest.mark.deep(but=(*(f"{kind}-0" for kind in DRAWN), "norm-1", "reduction-1", "shared vector-1"))
 @pytest.mark.parametrize(("kind", "batch"), [(k, n) for k, (many, *_) in DRAWN.items() for n in range(many)])
 def test_drawn_cases_agree(kind: str, batch: int) -> None:
     _, few, draw = DRAWN[kind]

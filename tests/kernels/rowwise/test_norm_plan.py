@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
-from layoutalg.kernels.rowwise.cluster import BLOCK_BYTES, Kept, kept_us, neighbours, slab_bytes, split_us
+from layoutalg.kernels.rowwise.cluster import BLOCK_BYTES, neighbours, slab_bytes
 from layoutalg.kernels.rowwise.columns import MOST_WORDS, held_columns
 from layoutalg.kernels.rowwise.norm_plan import HELD_WORDS, SHARED_BYTES, configs, form_of
 from layoutalg.kernels.rowwise.programs.norm import plan
@@ -109,15 +106,6 @@ def test_what_is_chosen(op: str, shape: tuple[int, ...], axes: Any, dtype: str, 
 def test_what_a_machine_or_a_tensor_has_not(p: NormProblem, arch: str, never: Callable[[Any], bool]) -> None:
     assert not any(map(never, configs(p, arch)))
     assert arch != "sm_80" or p.axes.axes == (0,) or configs(p, arch)[0].hold == "global"
-
-
-@each(("rows", "length"), [(1, 1 << 24), (1, 1 << 20), (2, 3_000_001), (7, 1 << 21)])
-def test_few_long_rows_are_split(rows: int, length: int) -> None:
-    """Whatever their length, among blocks that have no less than 16 kB each."""
-    p = norm_problem("softmax", (rows, length), 1, "f32")
-    c = next(c for c in configs(p) if c.splits > 1 and not c.together)
-    assert abs(c.splits - min(264 // rows, length * 4 >> 14)) <= 1
-    assert walk_of(form_of(p), p.dtype, c).blocks == rows * c.splits
 
 
 RAGGED, ODD = norm_problem("softmax", (90, 5), 1, "f32"), norm_problem("softmax", (99, 13), 0, "f16")
@@ -217,16 +205,3 @@ def test_what_keeps_long_rows_is_near_the_best_of_all_that_was_measured(
             us = case["other_us"] if c.splits > 1 else way
             shares.append(min(*case["ways"].values(), case["other_us"]) / us)
     assert min(shares) >= least and geometric_mean(shares) >= mean
-
-
-@given(st.integers(1, 4096), st.integers(15, 22), st.sampled_from([2, 4, 8, 16]), st.booleans())
-def test_what_costs_more_takes_longer(rows: int, log: int, cluster: int, narrow: bool) -> None:
-    """More rows, more rounds, larger blocks; nothing is faster than its bytes."""
-    one = Kept(rows, 1 << log, narrow, cluster, 8, (1 << log) // cluster, 0, 2)
-    us = kept_us(one, 132)
-    assert us > 2 * rows * one.row_bytes / 4.28e6
-    larger = replace(one, block_bytes=2 * one.block_bytes)
-    for more in (replace(one, rows=2 * rows), replace(one, rounds=16), larger, replace(one, each=1)):
-        assert kept_us(more, 132) >= us
-    assert kept_us(one, 1) == float("inf")
-    assert split_us(rows, one.row_bytes) < split_us(2 * rows, one.row_bytes)

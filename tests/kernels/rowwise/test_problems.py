@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg import errors
-from layoutalg.kernels import rowwise
+from layoutalg.errors import (
+    ArgumentTypeError,
+    LayoutAlgError,
+    NotInjectiveError,
+    ShapeError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from layoutalg.kernels.rowwise import axes_problem, find_axes, norm_problem, normed, plans, reduce_problem
 from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.kernels.rowwise.problems import normalise
 from layoutalg.kernels.rowwise.programs.block import float_word
@@ -53,16 +60,16 @@ TURNED = (48, 1, 6)
 @each(
     ("form", "expected"),
     [
-        *((normalise(rowwise.axes_problem(shape, axes, "f32")), text) for shape, axes, text in (
+        *((normalise(axes_problem(shape, axes, "f32")), text) for shape, axes, text in (
             ((8192, 8192), (0,), "K 8192:1->1, R 8192:8192"), ((4, 5, 6), (1, 2), "R 30:1, K 4:30->1"),
             ((4, 5, 6), (), "K 120:1->1"), ((1, 1), (0,), "one element"),
             ((2, 3, 4, 5), (1, 3), "R 5:1, K 4:5->1, R 3:20, K 2:60->4"),
         )),
-        (normalise(rowwise.axes_problem((3, 4, 5), 2, "f32", dst=(40, 5, 1), keeps=True)),
+        (normalise(axes_problem((3, 4, 5), 2, "f32", dst=(40, 5, 1), keeps=True)),
          "R 5:1->1, K 4:5->5, K 3:20->40"),
-        (form_of(rowwise.norm_problem("layer_norm", (4, 6, 8), (1, 2), "f32", TURNED, TURNED)),
+        (form_of(norm_problem("layer_norm", (4, 6, 8), (1, 2), "f32", TURNED, TURNED)),
          "R 48:1->1, K 4:48->48"),
-        (form_of(rowwise.norm_problem("layer_norm", (4, 6, 8), (1, 2), "f32", TURNED, TURNED, weight=True)),
+        (form_of(norm_problem("layer_norm", (4, 6, 8), (1, 2), "f32", TURNED, TURNED, weight=True)),
          "R 6:1->1 w8, R 8:6->6 w1, K 4:48->48"),
     ],
     ids=str,
@@ -74,54 +81,36 @@ def test_forms_by_hand(form: Any, expected: str) -> None:
 
 def norm(**change: Any) -> Any:
     """A layer norm with something else about it."""
-    return rowwise.norm_problem(**{"op": "layer_norm", "shape": (4, 6), "axes": 1, "dtype": "f32", **change})
+    return norm_problem(**{"op": "layer_norm", "shape": (4, 6), "axes": 1, "dtype": "f32", **change})
 
 
-REFUSED: list[tuple[Any, type[errors.LayoutAlgError], str]] = [
-    (lambda: norm(op="hardmax"), errors.UnknownNameError, "hardmax"),
-    (lambda: norm(dtype="f64"), errors.UnsupportedError, "f64"),
-    (lambda: norm(dtype="u8"), errors.UnsupportedError, "u8"),
-    (lambda: norm(axes=2), errors.ShapeError, "axis 2"),
-    (lambda: norm(op="softmax", bias=True), errors.UnsupportedError, "no weight"),
-    (lambda: norm(op="rms_norm", bias=True), errors.UnsupportedError, "rms_norm has no bias"),
-    (lambda: norm(eps=-1.0), errors.ShapeError, "eps"),
-    (lambda: norm(eps=float("nan")), errors.ShapeError, "eps"),
-    (lambda: norm(eps="small"), errors.ArgumentTypeError, "eps"),
-    (lambda: norm(in_place=True, dst=(1, 4)), errors.ShapeError, "in place"),
-    (lambda: norm(in_place=True, src_offset=4, dst=(6, 1)), errors.ShapeError, "in place"),
-    (lambda: norm(dst=(0, 1)), errors.NotInjectiveError, "one place"),
-    (lambda: form_of(norm(shape=(4, 0), axes=0)), errors.ShapeError, "nothing to compute"),
-    (lambda: plan(norm(shape=(0, 4))), errors.ShapeError, "nothing to compute"),
-    *(
-        (lambda axes=axes: rowwise.find_axes(axes, 3), errors.ShapeError, "axis")
-        for axes in (3, -4, (0, 3), True)
-    ),
-    (lambda: rowwise.find_axes((1, -2), 3), errors.ShapeError, "twice"),
-    (lambda: rowwise.axes_problem((2, -1), 0, "f32"), errors.ShapeError, "negative"),
-    (lambda: rowwise.axes_problem((1,) * 9, 0, "f32"), errors.ShapeError, "9 modes"),
-    (lambda: rowwise.axes_problem((2, 3), 0, "f32", src=(1,)), errors.ShapeError, "every mode"),
-    (lambda: rowwise.axes_problem((2, 3), 0, "f32", src=(-3, 1)), errors.ShapeError, "source of offset 0"),
-    (
-        lambda: rowwise.axes_problem((2, 3, 4), 2, "f32", dst=(1, 1, 0)),
-        errors.NotInjectiveError,
-        "two coordinates",
-    ),
-    (lambda: rowwise.reduce_problem((2, 3), 0, "product", "f32"), errors.UnknownNameError, "reduction"),
-    (lambda: rowwise.reduce_problem((2, 3), 0, "mean", "u8"), errors.UnsupportedError, "u8"),
-    (lambda: rowwise.reduce_problem((2, 3), 0, "sum", "f16", result="bf16"), errors.UnsupportedError, "bf16"),
-    (lambda: rowwise.reduce_problem((2, 3), 2, "sum", "f32"), errors.ShapeError, "axis 2"),
-    (
-        lambda: rowwise.reduce_problem((2, 3), 1, "sum", "f32", dst=(0, 0)),
-        errors.NotInjectiveError,
-        "coordinates",
-    ),
-    (lambda: rowwise.reduce_problem((4, 0), 1, "max", "f16"), errors.ShapeError, "no elements"),
-    (
-        lambda: rowwise.plans(rowwise.reduce_problem((4, 0), 1, "sum", "f16")),
-        errors.ShapeError,
-        "nothing to launch",
-    ),
-]
+REFUSED: list[tuple[Any, type[LayoutAlgError], str]] = [
+    *((lambda change=change: norm(**change), error, text) for change, error, text in (
+        ({"op": "hardmax"}, UnknownNameError, "hardmax"), ({"dtype": "f64"}, UnsupportedError, "f64"),
+        ({"dtype": "u8"}, UnsupportedError, "u8"), ({"axes": 2}, ShapeError, "axis 2"),
+        ({"op": "softmax", "bias": True}, UnsupportedError, "no weight"),
+        ({"op": "rms_norm", "bias": True}, UnsupportedError, "rms_norm has no bias"),
+        ({"eps": -1.0}, ShapeError, "eps"), ({"eps": float("nan")}, ShapeError, "eps"),
+        ({"eps": "small"}, ArgumentTypeError, "eps"),
+        ({"in_place": True, "dst": (1, 4)}, ShapeError, "in place"),
+        ({"in_place": True, "src_offset": 4, "dst": (6, 1)}, ShapeError, "in place"),
+        ({"dst": (0, 1)}, NotInjectiveError, "one place"))),
+    (lambda: form_of(norm(shape=(4, 0), axes=0)), ShapeError, "nothing to compute"),
+    (lambda: plan(norm(shape=(0, 4))), ShapeError, "nothing to compute"),
+    *((lambda axes=axes: find_axes(axes, 3), ShapeError, "axis") for axes in (3, -4, (0, 3), True)),
+    (lambda: find_axes((1, -2), 3), ShapeError, "twice"),
+    (lambda: axes_problem((2, -1), 0, "f32"), ShapeError, "negative"),
+    (lambda: axes_problem((1,) * 9, 0, "f32"), ShapeError, "9 modes"),
+    (lambda: axes_problem((2, 3), 0, "f32", src=(1,)), ShapeError, "every mode"),
+    (lambda: axes_problem((2, 3), 0, "f32", src=(-3, 1)), ShapeError, "source of offset 0"),
+    (lambda: axes_problem((2, 3, 4), 2, "f32", dst=(1, 1, 0)), NotInjectiveError, "two coordinates"),
+    (lambda: reduce_problem((2, 3), 0, "product", "f32"), UnknownNameError, "reduction"),
+    (lambda: reduce_problem((2, 3), 0, "mean", "u8"), UnsupportedError, "u8"),
+    (lambda: reduce_problem((2, 3), 0, "sum", "f16", result="bf16"), UnsupportedError, "bf16"),
+    (lambda: reduce_problem((2, 3), 1, "sum", "f32", dst=(0, 0)), NotInjectiveError, "coordinates"),
+    (lambda: reduce_problem((4, 0), 1, "max", "f16"), ShapeError, "no elements"),
+    (lambda: plans(reduce_problem((4, 0), 1, "sum", "f16")), ShapeError, "nothing to launch"),
+]  # fmt: skip
 
 
 @each(("call", "error", "text"), REFUSED)
@@ -131,26 +120,26 @@ def test_what_cannot_be_is_refused(call: Any, error: type[Exception], text: str)
 
 
 def test_what_is_near_a_refusal_is_accepted() -> None:
-    assert rowwise.find_axes((-1, 0), 3) == (0, 2)
-    assert rowwise.axes_problem((2, 3, 4), (0, 2), "f32", dst=(7, 1, 7)).dst == (0, 1, 0)
-    assert rowwise.axes_problem((4, 0), 1, "f16").source_elems == 1
-    assert rowwise.reduce_problem((0, 3), 1, "max", "f16").empty
-    nothing = [rowwise.reduce_problem(shape, 1, op, "f16").of_nothing for shape, op in (
+    assert find_axes((-1, 0), 3) == (0, 2)
+    assert axes_problem((2, 3, 4), (0, 2), "f32", dst=(7, 1, 7)).dst == (0, 1, 0)
+    assert axes_problem((4, 0), 1, "f16").source_elems == 1
+    assert reduce_problem((0, 3), 1, "max", "f16").empty
+    nothing = [reduce_problem(shape, 1, op, "f16").of_nothing for shape, op in (
         ((4, 0), "sum"), ((4, 0), "mean"), ((4, 3), "mean"))]  # fmt: skip
     assert nothing[0] == 0.0 and math.isnan(nothing[1] or 0.0) and nothing[2] is None
 
 
 def test_the_reference_is_the_definition() -> None:
     x = np.array([[1.0, 2.0], [-np.inf, -np.inf], [np.inf, 0.0], [np.nan, 0.0]])
-    got = rowwise.normed(rowwise.norm_problem("softmax", (4, 2), 1, "f32"), x)
+    got = normed(norm_problem("softmax", (4, 2), 1, "f32"), x)
     np.testing.assert_allclose(got[0], np.exp([1, 2]) / np.exp([1, 2]).sum())
     assert np.isnan(got[1:]).all()
-    y = rowwise.normed(
-        rowwise.norm_problem("layer_norm", (3, 2), 0, "f32", eps=0.0, weight=True, bias=True),
+    y = normed(
+        norm_problem("layer_norm", (3, 2), 0, "f32", eps=0.0, weight=True, bias=True),
         [[1.0, 5.0], [2.0, 5.0], [3.0, 8.0]], [1.0, 2.0, 3.0], [0.0, 1.0, 0.0],
     )  # fmt: skip
     np.testing.assert_allclose(y[:, 0], [-(1.5**0.5), 1.0, 3 * 1.5**0.5])
-    z = rowwise.normed(rowwise.norm_problem("rms_norm", (1, 2), 1, "f32", eps=1.0), [[3.0, 4.0]])
+    z = normed(norm_problem("rms_norm", (1, 2), 1, "f32", eps=1.0), [[3.0, 4.0]])
     np.testing.assert_allclose(z, [[3 / 13.5**0.5, 4 / 13.5**0.5]])
 
 
@@ -161,9 +150,9 @@ def test_a_bound_grows_with_how_far_numbers_are_apart_alone(op: str) -> None:
     def bound(*row: float) -> float:
         x = np.array([row])
         if op == "logsumexp":
-            return float(reduction_bound(rowwise.reduce_problem(x.shape, 1, op, "f32"), 3, x.ravel())[0])
-        p = rowwise.norm_problem("softmax", x.shape, 1, "f32")
-        wanted = rowwise.normed(p, x)
+            return float(reduction_bound(reduce_problem(x.shape, 1, op, "f32"), 3, x.ravel())[0])
+        p = norm_problem("softmax", x.shape, 1, "f32")
+        wanted = normed(p, x)
         return float((norm_bound(p, x, wanted) / wanted)[0, -1])
 
     grown = np.diff([bound(100.0 - s, 100.0) for s in (0, 10, 20, 90)]) / np.diff([0, 10, 20, 90])
@@ -198,5 +187,5 @@ def test_whole_vectors_are_those_that_divide_every_place() -> None:
             seen.add((lead.reduced, whole, some, skew))
     assert len(seen) > 6
     for at, to, in_place, widest in ((0, 0, False, 8), (0, 0, True, 1), (2, 0, False, 2), (3, 3, False, 8)):
-        x = form_of(rowwise.norm_problem("softmax", (9, 33), 1, "f16", None, None, at, to, in_place=in_place))
+        x = form_of(norm_problem("softmax", (9, 33), 1, "f16", None, None, at, to, in_place=in_place))
         assert max(v for v in (1, 2, 4, 8) if can_vector(x, v, in_place=in_place)) == widest

@@ -16,11 +16,8 @@ from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem, pla
 from layoutalg.kernels.rowwise.cluster import moved_bytes
 from layoutalg.kernels.rowwise.memory import FOUND_BYTES
 from layoutalg.kernels.rowwise.memory import norm_traffic as memory
-from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.programs.reduce import build
-from layoutalg.kernels.rowwise.schedule import walk_of
-from layoutalg.kernels.rowwise.walk import touched_share
 from layoutalg.model import tag_sectors
 from tests.draws.sequences import family_of
 from tests.judges.agreement import trial
@@ -86,26 +83,6 @@ def test_tags_of_copies_are_those_of_the_trace(p: Any, c: NormConfig) -> None:
         for source, target in ((one["global"], one["shared"]) for one in sides.values()):
             traced += int(tag_sectors(source.addresses, target.addresses, source.active).sum())
     assert traced == sum(copied(kernel, {}, 16, tag_sectors) for kernel in sequence.kernels) > 0
-
-
-@each(
-    ("shape", "axes", "dtype", "config"),
-    [
-        ((20, 2, 454, 19, 3), (1, 3), "f32", NormConfig(1, 256, 1, "registers")),
-        ((20, 2, 454, 19, 3), (1, 3), "bf16", NormConfig(1, 128, 2, "registers")),
-        ((900, 1000), (1,), "f32", NormConfig(4, 2, 32, "registers")),
-        ((64, 4099), (0,), "f16", NormConfig(1, 64, 4, "registers")),
-    ],
-)
-def test_touched_sectors_are_those_of_the_program(
-    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, config: NormConfig
-) -> None:
-    """Of a few warps against all of them: within a twentieth."""
-    p = norm_problem("layer_norm", shape, axes, dtype)
-    (kernel,) = plan(p, config=config).kernels
-    sectors = sum(cost.total for name, cost in traffic(kernel, {}).items() if name.startswith("ld.global"))
-    whole = sectors * 32 / (p.axes.read_elems * p.dtype.nbytes)
-    assert touched_share(walk_of(form_of(p), p.dtype, config)) == pytest.approx(whole, rel=0.05)
 
 
 def test_what_is_read_twice_comes_from_memory_twice_or_from_the_cache() -> None:

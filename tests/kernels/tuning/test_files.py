@@ -52,7 +52,18 @@ LINE, LOCK = line_of(FIELDS), lock_of([RECORD])
 WHOLE = Rates("sum", "model", "sm_90", library_version(), dict(RATES))
 
 
-WRONG = (None, True, float("nan"), 10**400, -1, [3], {}, "other", "c" * 63 + "\n", ABSENT := object())
+WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    float("nan"),
+    10**400,
+    -1,
+    [3],
+    {},
+    "other",
+    "c" * 63 + "\n",
+    ABSENT := object(),
+)
 """What stands in the place of a value, of which only some can be believed."""
 
 

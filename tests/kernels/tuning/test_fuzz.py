@@ -13,18 +13,6 @@ from layoutalg.errors import MismatchError
 from layoutalg.kernels import FAMILIES, find_family, tuning
 from layoutalg.kernels.family import Expected
 from layoutalg.kernels.identity import code_id, data_digest
-from layoutalg.kernels.tuning import (
-    HOST,
-    Engine,
-    Store,
-    Summary,
-    fuzz,
-    laws_of,
-    lock_of,
-    sweep,
-    text_digest,
-    tune,
-)
 from layoutalg.kernels.tuning.fuzz import MOST_SEEDS, by_laws, read_algebra
 from layoutalg.testing import LAWS, check_law
 from tests.command import answer, refusal, run
@@ -33,24 +21,28 @@ from tests.sweeps import each
 
 
 def test_blocks_begin_at_the_same_seeds_whatever_is_asked() -> None:
-    blocks = [(job.config.first, job.config.count) for job in laws_of(1200, seed=300)]
+    blocks = [(job.config.first, job.config.count) for job in tuning.laws_of(1200, seed=300)]
     assert blocks == [(300, MOST_SEEDS - 300), (500, 500), (1000, 500)]
-    names = {job.name for job in laws_of(3000)} & {job.name for job in laws_of(5000, seed=1000)}
+    names = {job.name for job in tuning.laws_of(3000)} & {job.name for job in tuning.laws_of(5000, seed=1000)}
     assert len(names) == 4, "a longer fuzz has the whole blocks of a shorter one"
 
 
-def test_a_fuzz_runs_what_the_store_lacks(path: Path, engine: Engine) -> None:
-    assert tune(laws_of(510, seed=490, store=path), engine, Store(path)) == Summary(timed=2)
-    assert tune(laws_of(520, seed=490, store=path), engine, Store(path)) == Summary(timed=1, known=2)
-    found = list(Store(path).records().values())
-    assert {r.key.place for r in found} == {HOST} and {r.key.family for r in found} == {"algebra"}
+def test_a_fuzz_runs_what_the_store_lacks(path: Path, engine: tuning.Engine) -> None:
+    assert tuning.tune(
+        tuning.laws_of(510, seed=490, store=path), engine, tuning.Store(path)
+    ) == tuning.Summary(timed=2)
+    assert tuning.tune(
+        tuning.laws_of(520, seed=490, store=path), engine, tuning.Store(path)
+    ) == tuning.Summary(timed=1, known=2)
+    found = list(tuning.Store(path).records().values())
+    assert {r.key.place for r in found} == {tuning.HOST} and {r.key.family for r in found} == {"algebra"}
     assert [r.counters["cases"] for r in found] == [10, 500, 10]
     assert all(0 < r.counters["held"] < r.counters["cases"] for r in found[1:2])
-    assert not lock_of(found).choices, "nothing of it is a timing"
+    assert not tuning.lock_of(found).choices, "nothing of it is a timing"
 
 
 def test_every_law_comes_round() -> None:
-    (job,) = laws_of(2 * len(LAWS))
+    (job,) = tuning.laws_of(2 * len(LAWS))
     _, counters = by_laws(job, read_algebra(job))
     held = sum(check_law([*LAWS][seed % len(LAWS)], seed) for seed in range(2 * len(LAWS)))
     assert counters["held"] == held and counters["undefined"] == 2 * len(LAWS) - held
@@ -65,27 +57,29 @@ def test_a_case_that_fails_names_its_seed_and_the_rest_is_checked(monkeypatch: p
             raise MismatchError(f"{name}: it does not hold of 4:1, seed {seed}")
         return True
 
-    monkeypatch.setattr(fuzz, "check_law", wrong)
-    (job,) = laws_of(20, seed=500)
+    monkeypatch.setattr(tuning.fuzz, "check_law", wrong)
+    (job,) = tuning.laws_of(20, seed=500)
     with pytest.raises(MismatchError, match=r"2 of 20 .* 503, 510; the first: .* 503"):
         by_laws(job, read_algebra(job))
     assert asked == [*range(500, 520)]
 
 
 def test_another_algebra_is_checked_again(
-    path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    path: Path, engine: tuning.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert tune(laws_of(5, store=path), engine, Store(path)) == Summary(timed=1)
-    monkeypatch.setattr(fuzz, "algebra_digest", lambda: "0" * 64)
-    assert tune(laws_of(5, store=path), engine, Store(path)) == Summary(timed=1)
-    assert len(Store(path).records()) == 2
+    assert tuning.tune(tuning.laws_of(5, store=path), engine, tuning.Store(path)) == tuning.Summary(timed=1)
+    monkeypatch.setattr(tuning.fuzz, "algebra_digest", lambda: "0" * 64)
+    assert tuning.tune(tuning.laws_of(5, store=path), engine, tuning.Store(path)) == tuning.Summary(timed=1)
+    assert len(tuning.Store(path).records()) == 2
 
 
 def test_the_text_of_every_room_below_the_laws_counts(tmp_path: Path) -> None:
     package = Path(layoutalg.__file__).parent
-    texts = {code_id(package / room) for room in fuzz.ROOMS}
-    assert len(texts) == len(fuzz.ROOMS) and code_id(tmp_path) not in texts
-    assert fuzz.algebra_digest() == text_digest([code_id(package / room) for room in fuzz.ROOMS])
+    texts = {code_id(package / room) for room in tuning.fuzz.ROOMS}
+    assert len(texts) == len(tuning.fuzz.ROOMS) and code_id(tmp_path) not in texts
+    assert tuning.fuzz.algebra_digest() == tuning.text_digest(
+        [code_id(package / room) for room in tuning.fuzz.ROOMS]
+    )
 
 
 def said_of(*words: str, exit_code: int) -> str:
@@ -100,15 +94,15 @@ def said_of(*words: str, exit_code: int) -> str:
 @pytest.mark.usefixtures("here")
 def test_the_command() -> None:
     assert said_of("--random", "30", "--seed", "7", exit_code=0).endswith("Passed.")
-    held = int(sum(r.counters["held"] for r in Store(Path("v.jsonl")).records().values()))
+    held = int(sum(r.counters["held"] for r in tuning.Store(Path("v.jsonl")).records().values()))
     words = ("verify", "algebra", "--random", "30", "--seed", "7", "--store", "v.jsonl")
     assert answer(*words)["random"] == {
         "cases": 30, "seed": 7, "passed": 30, "failed": 0, "known": 30, "left": 0, "store": "v.jsonl",
         "compared": held, "equal": held,
     }  # fmt: skip
-    (job,) = laws_of(5, seed=100)
+    (job,) = tuning.laws_of(5, seed=100)
     failure = "MismatchError: 1 of 5 cases fail"
-    Store(Path("v.jsonl")).add(job.record(read_algebra(job).kernel, failure=failure))
+    tuning.Store(Path("v.jsonl")).add(job.record(read_algebra(job).kernel, failure=failure))
     said = said_of("--random", "5", "--seed", "100", exit_code=1)
     assert said.endswith("FAILED.") and "0 passed, 5 failed (whole blocks" in said
     assert "layoutalg verify algebra --random 5 --seed 100 --store NEW" in said
@@ -120,10 +114,10 @@ def test_the_command() -> None:
 @pytest.mark.usefixtures("here")
 def test_cases_in_which_no_law_was_compared_do_not_pass() -> None:
     """The law refuses the operands of the first seed; of the others it is said so."""
-    (job,) = laws_of(3)
+    (job,) = tuning.laws_of(3)
     built = read_algebra(job)
     empty = {**built.counters, "cases": 3.0, "held": 0.0, "undefined": 3.0}
-    Store(Path("v.jsonl")).add(job.record(built.kernel, times_ns=(1.0,), counters=empty))
+    tuning.Store(Path("v.jsonl")).add(job.record(built.kernel, times_ns=(1.0,), counters=empty))
     for words in (("1", "--seed", "1"), ("3",)):
         assert "no cases in which a law says" in said_of("--random", *words, exit_code=1)
     shown = answer("verify", "algebra", "--random", "3", "--store", "v.jsonl", exit_code=1)
@@ -183,7 +177,7 @@ def test_a_case_that_is_wrong_is_a_failure_that_names_its_check(monkeypatch: pyt
         values.view("u1")[:] ^= 0x80
         return replace(expected, values=values)
 
-    monkeypatch.setattr(sweep, "find_family", lambda name: replace(right, expected=wrong))
+    monkeypatch.setattr(tuning.sweep, "find_family", lambda name: replace(right, expected=wrong))
     (job,) = tuning.cases_of("relu", 1)
     with pytest.raises(MismatchError, match="simulator: result"):
         tuning.by_verification(job, tuning.build(job))

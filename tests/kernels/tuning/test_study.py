@@ -130,8 +130,8 @@ def test_what_is_not_understood_is_refused(words: tuple[str, ...], error: str) -
 
 def test_slow_boards_and_slow_copies_are_flagged(here: Path) -> None:
     """Three boards, of which one is slow and one had one slow copy, and a failure."""
-    copies = [("GPU-a", 4000.0, 0)] * 5 + [("GPU-b", 4010.0, 0)] * 4
-    copies += [("GPU-b", 3000.0, 0.5), ("GPU-c", 3500.0, 0), ("GPU-c", 3600.0, 0)]
+    copies = [("GPU-a", 4000.0, 0.0)] * 5 + [("GPU-b", 4010.0, 0.0)] * 4
+    copies += [("GPU-b", 3000.0, 0.5), ("GPU-c", 3500.0, 0.0), ("GPU-c", 3600.0, 0.0)]
     boards = [
         record(1, n, 2000.0 + n, {CALIBRATION: rate, HELD_BACK: held, "torch ns": 3000.0}, board=board)
         for n, (board, rate, held) in enumerate(copies)
