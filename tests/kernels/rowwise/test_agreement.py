@@ -14,11 +14,12 @@ import pytest
 
 from layoutalg.codegen.program import Do, Kernel, Stmt
 from layoutalg.errors import LayoutAlgError, SimulationError
-from layoutalg.kernels import rowwise
 from layoutalg.kernels.elements import numbers_of
+from layoutalg.kernels.rowwise import NormConfig, NormProblem, ReduceConfig, norm_problem, reduce_problem
 from layoutalg.kernels.rowwise.columns import held_columns
 from layoutalg.kernels.rowwise.norm_plan import configs, form_of
 from layoutalg.kernels.rowwise.programs.norm import plan
+from layoutalg.kernels.rowwise.reduce_plan import plan_with, plans
 from layoutalg.kernels.rowwise.schedule import walk_of
 from layoutalg.kernels.rowwise.unaligned import CutRows, SkewedColumns, SkewedSums
 from tests.draws.norms import data, random_problem, streams
@@ -45,10 +46,10 @@ def parameters(rng: random.Random, op: str) -> dict[str, Any]:
 # --- drawn cases of every way --------------------------------------------------------------------------
 
 
-def read_twice(c: rowwise.NormConfig, rng: random.Random, *, ring: bool) -> rowwise.NormConfig:
+def read_twice(c: NormConfig, rng: random.Random, *, ring: bool) -> NormConfig:
     """The threads of a configuration that keeps nothing, in some parts."""
     splits, staged = rng.choice([1, 2, 3]), rng.choice([0, 2, 4]) if ring else 0
-    return rowwise.NormConfig(c.vec, c.rows_per_block, c.threads_per_row, "global", 2, splits, staged)
+    return NormConfig(c.vec, c.rows_per_block, c.threads_per_row, "global", 2, splits, staged)
 
 
 def a_norm(rng: random.Random) -> Case:
@@ -58,7 +59,7 @@ def a_norm(rng: random.Random) -> Case:
         a, eps = p.axes, rng.choice([1e-5, 0.1])
         sides = (a.src, a.dst, a.src_offset, a.dst_offset)
         weight, in_place = rng.random() < 0.5, p.in_place
-        p = rowwise.norm_problem(
+        p = norm_problem(
             "rms_norm", a.shape, a.axes, a.dtype, *sides, eps=eps, weight=weight, in_place=in_place
         )
     c = rng.choice(configs(p))
@@ -75,14 +76,14 @@ def skewed_columns(rng: random.Random) -> Case:
     outer, rows, width = rng.choice([1, 1, 3]), rng.randint(2, 90), rng.randint(9, 80)
     pitch, at = width // 2 * 2 + 1 + rng.choice([0, 0, 2, 8]), rng.choice([0, 0, rng.randint(1, 9)])
     op, strides = rng.choice(OPS[:2]), (rows * pitch, pitch, 1)
-    p = rowwise.norm_problem(
+    p = norm_problem(
         op, (outer, rows, width), 1, rng.choice(list(VEC)), strides, strides, at, at, **parameters(rng, op)
     )
 
-    def skewed(c: rowwise.NormConfig) -> bool:
+    def skewed(c: NormConfig) -> bool:
         return isinstance(walk_of(form_of(p), p.dtype, c), SkewedColumns)
 
-    wide = rowwise.NormConfig(16 // p.dtype.nbytes, 8, 64, "global", 4)
+    wide = NormConfig(16 // p.dtype.nbytes, 8, 64, "global", 4)
     c = rng.choice([*filter(skewed, configs(p)), wide])
     assert skewed(c)
     if rng.random() < 0.4:
@@ -114,7 +115,7 @@ def packed(rng: random.Random, p: Any, made: Callable[[int, int, int], Any]) -> 
     rows, vec = max(32 // lanes, rng.choice([4, 8, 16])), rng.choice([1, 1, 2, 4])
     for c in (made(vec, lanes, rows), made(1, lanes, rows)):
         try:
-            _ = plan(p, config=c) if isinstance(p, rowwise.NormProblem) else rowwise.plan_with(p, c)
+            _ = plan(p, config=c) if isinstance(p, NormProblem) else plan_with(p, c)
         except LayoutAlgError:
             continue
         return p, c
@@ -125,7 +126,7 @@ def a_packed_norm(rng: random.Random) -> Case | None:
     shape, axes, strides = slabs_of_runs(rng)
     op, at, in_place = rng.choice(OPS), rng.choice([0, 0, 8, rng.randint(1, 9)]), rng.random() < 0.3
     to = at if in_place or rng.random() < 0.6 else at + rng.choice([2, 4, 8])
-    p = rowwise.norm_problem(
+    p = norm_problem(
         op,
         shape,
         axes,
@@ -138,31 +139,29 @@ def a_packed_norm(rng: random.Random) -> Case | None:
         **parameters(rng, op),
     )
     hold, turns = "shared" if rng.random() < 0.3 else "registers", rng.randint(1, 3)
-    return packed(rng, p, lambda vec, lanes, rows: rowwise.NormConfig(vec, rows, lanes, hold, 2, turns=turns))  # type: ignore[arg-type]
+    return packed(rng, p, lambda vec, lanes, rows: NormConfig(vec, rows, lanes, hold, 2, turns=turns))  # type: ignore[arg-type]
 
 
 def a_packed_reduction(rng: random.Random) -> Case | None:
     shape, axes, strides = slabs_of_runs(rng)
     op, at = rng.choice(["sum", "max", "mean", "min", "var", "logsumexp"]), rng.choice([0, 0, 8, 3])
-    p = rowwise.reduce_problem(shape, axes, op, rng.choice(list(VEC)), strides, src_offset=at)
+    p = reduce_problem(shape, axes, op, rng.choice(list(VEC)), strides, src_offset=at)
     depth, own = rng.choice([2, 3, 8]), rng.randint(1, 3)
-    return packed(
-        rng, p, lambda vec, lanes, rows: rowwise.ReduceConfig(vec, lanes, rows, 1, depth, own, packed=True)
-    )
+    return packed(rng, p, lambda vec, lanes, rows: ReduceConfig(vec, lanes, rows, 1, depth, own, packed=True))
 
 
 def slab(
     dtype: str, lanes: int, share: int, cluster: int, *, staged: int = 0, resident: int = 0
-) -> rowwise.NormConfig:
+) -> NormConfig:
     """A configuration by threads side by side, threads of a column and blocks."""
-    return rowwise.NormConfig(
+    return NormConfig(
         VEC[dtype], lanes, share, "shared", 2, staged=staged, cluster=cluster, resident=resident
     )  # fmt: skip
 
 
 def a_norm_of(
     rng: random.Random, shape: tuple[int, ...], axes: Any, dtype: str, pad: int, *, whole: bool = True
-) -> rowwise.NormProblem:
+) -> NormProblem:
     """A dense norm, or one whose first mode has a gap behind; both sides at one offset or two; in place where
     vectors are `whole`."""
     op, at = rng.choice(OPS), rng.choice([0, 0, 8])
@@ -170,7 +169,7 @@ def a_norm_of(
     strides[0] += pad if rng.random() < 0.3 else 0
     in_place = whole and rng.random() < 0.2
     to = at if in_place or rng.random() < 0.8 else at + 8
-    return rowwise.norm_problem(
+    return norm_problem(
         op, shape, axes, dtype, tuple(strides), tuple(strides), at, to, in_place=in_place,
         **parameters(rng, op),
     )  # fmt: skip
@@ -185,7 +184,7 @@ def a_row_of_a_cluster(rng: random.Random) -> Case:
     pad = rng.choice([1, 8])
     p = a_norm_of(rng, shape, axes, dtype, pad, whole=shape[-1] % 8 == 0 == pad % 8)
     staged = rng.choice([0, 0, 1]) if hold == "shared" else 0
-    return p, rowwise.NormConfig(VEC[dtype], 1, 32, hold, 2, staged=staged, cluster=cluster)  # type: ignore[arg-type]
+    return p, NormConfig(VEC[dtype], 1, 32, hold, 2, staged=staged, cluster=cluster)  # type: ignore[arg-type]
 
 
 def a_slab_of_a_cluster(rng: random.Random) -> Case:
@@ -207,8 +206,8 @@ def a_slab_of_a_block(rng: random.Random) -> Case:
     s = rng.choice([s for s in held_columns(rows, 64, vec, 16) if s.threads <= 128])
     columns = rng.choice([s.side, s.side + 3]) * vec
     resident = rng.choice([2, 6, 99]) if s.by_one else 0
-    c = rowwise.NormConfig(vec, s.side, s.share, "shared" if s.shared else "registers", 2, resident=resident)
-    return rowwise.norm_problem(op, (rng.randint(1, 2), rows, columns), 1, dtype, **parameters(rng, op)), c
+    c = NormConfig(vec, s.side, s.share, "shared" if s.shared else "registers", 2, resident=resident)
+    return norm_problem(op, (rng.randint(1, 2), rows, columns), 1, dtype, **parameters(rng, op)), c
 
 
 def a_stream(rng: random.Random) -> Case | None:
@@ -218,14 +217,14 @@ def a_stream(rng: random.Random) -> Case | None:
         return None
     (vec, width), side, splits = rng.choice(found), rng.choice([4, 8, 16]), rng.choice([1, 2, 3])
     staged = rng.choice([0, 0, 4]) if vec * p.dtype.nbytes >= 4 else 0
-    return p, rowwise.NormConfig(vec, side, 64 // side, "global", 2, splits, staged=staged, width=width)
+    return p, NormConfig(vec, side, 64 // side, "global", 2, splits, staged=staged, width=width)
 
 
 def together(
     splits: int, staged: int, depth: int = 2, *, rows: int = 1, threads: int = 32, vec: int = 4
-) -> rowwise.NormConfig:
+) -> NormConfig:
     """Parts of rows that resident blocks read together."""
-    return rowwise.NormConfig(vec, 1, threads, "global", depth, splits, staged, resident=splits * rows)
+    return NormConfig(vec, 1, threads, "global", depth, splits, staged, resident=splits * rows)
 
 
 def a_row_of_resident_blocks(rng: random.Random) -> Case:
@@ -234,9 +233,7 @@ def a_row_of_resident_blocks(rng: random.Random) -> Case:
     dtype, depth, at = rng.choice(("f32", "bf16")), rng.choice((1, 2)), rng.choice((0, 0, 1, 8))
     shape, axes = rng.choice([((rows, n), (1,))] * 3 + [((2, 3, rows, 256), (1, 3)), ((6, 700), (0, 1))])
     op, in_place = rng.choice(OPS), shape[-1] % 8 == at % 8 == 0 and rng.random() < 0.5
-    p = rowwise.norm_problem(
-        op, shape, axes, dtype, None, None, at, at, in_place=in_place, **parameters(rng, op)
-    )
+    p = norm_problem(op, shape, axes, dtype, None, None, at, at, in_place=in_place, **parameters(rng, op))
     rows = prod(shape) // prod(shape[k] for k in axes)
     staged, at_once = depth * rng.randint(1, 4), rng.randint(1, rows)
     return p, together(splits, staged, depth, rows=at_once, vec=VEC[dtype])
@@ -250,14 +247,14 @@ def a_shared_vector(rng: random.Random) -> Case | None:
         ((a, b, n), (0, 2)), ((a + many, n), (0,)), ((many + a, b, n), (0,)), ((2, many + a, n), (1,)),
         ((3 * a, b, 2 * c, n), (1, 3)), ((a, b, c, 2 * d, n), (0, 2)), ((2 * a, b, 2 * c, d, n), (0, 2, 4)),
     ])  # fmt: skip
-    p = rowwise.reduce_problem(shape, axes, rng.choice(["sum", "mean", "max"]), rng.choice(list(VEC)))
-    found = [plan.passes[0] for plan in rowwise.plans(p)]
+    p = reduce_problem(shape, axes, rng.choice(["sum", "mean", "max"]), rng.choice(list(VEC)))
+    found = [plan.passes[0] for plan in plans(p)]
     shared = [one for one in found if one.config.later is not None or type(one.walk) in (CutRows, SkewedSums)]
     if not shared:
         return None
     config = rng.choice(shared).config
     short, split = replace(config, depth=1), replace(config, depth=1, splits=2)
-    return p, split if rowwise.plan_with(p, short).passes[0].rounds >= 2 and a > 2 else config
+    return p, split if plan_with(p, short).passes[0].rounds >= 2 and a > 2 else config
 
 
 DRAWN: dict[str, tuple[int, int, Callable[[random.Random], Case | None]]] = {
@@ -302,7 +299,7 @@ def test_every_way_of_a_norm_agrees(seed: int) -> None:
     """What the plan may choose, what is read twice, and what is split."""
     p = random_problem(random.Random(f"ways {seed}"), 1500)
     found = configs(p)
-    twice = rowwise.NormConfig(found[0].vec, found[0].rows_per_block, found[0].threads_per_row, "global", 2)
+    twice = NormConfig(found[0].vec, found[0].rows_per_block, found[0].threads_per_row, "global", 2)
     changes: list[dict[str, Any]] = [{}, {"splits": 2}, {"splits": 3, "depth": 1}]
     if twice.vec * p.dtype.nbytes >= 4:
         changes += [{"hold": "shared"}, {"hold": "shared", "staged": 1}]
@@ -318,7 +315,7 @@ def test_equal_launches_give_equal_bits(kind: str) -> None:
     cases = (DRAWN[kind][2](random.Random(f"bits {kind} {seed}")) for seed in range(20))
     p, c = next(case for case in cases if case)
     numbers = np.random.default_rng(1).standard_normal(p.axes.source_elems)
-    given = data(p, 4) if isinstance(p, rowwise.NormProblem) else numbers
+    given = data(p, 4) if isinstance(p, NormProblem) else numbers
     assert len({agree(p, c, seed, way, d=given).tobytes() for way, seed in orders}) == 1
 
 
@@ -334,23 +331,23 @@ def test_equal_launches_give_equal_bits(kind: str) -> None:
 )  # fmt: skip
 @each("hold", ["registers", "global"])
 def test_rows_of_special_values(row: list[float], hold: Literal["registers", "global"]) -> None:
-    p = rowwise.norm_problem("softmax", (2, 40), 1, "f32")
+    p = norm_problem("softmax", (2, 40), 1, "f32")
     d = data(p, 5, special=False)
     d.src[:40], d.x[0] = np.array(row, np.float32).view(np.uint32), np.array(row, np.float32)
-    first = np.isnan(agree(p, rowwise.NormConfig(4, 1, 32, hold, 2, splits=1), d=d)[:40].view(np.float32))
+    first = np.isnan(agree(p, NormConfig(4, 1, 32, hold, 2, splits=1), d=d)[:40].view(np.float32))
     no_number = max(row) in (-np.inf, np.inf) or np.isnan(row).any()
     assert first.all() == first.any() == no_number
 
 
 def test_a_variance_far_from_zero_is_stable() -> None:
     """Squares of numbers near 4096 have no bits left for a variance of 1; differences do."""
-    p = rowwise.norm_problem("layer_norm", (1, 4000), 1, "f32")
+    p = norm_problem("layer_norm", (1, 4000), 1, "f32")
     d = data(p, 6)
     values = (np.random.default_rng(0).standard_normal(4000) + 4096).astype(np.float32)
     d.src[:4000], d.x[0] = values.view(np.uint32), values
     for c in (
-        rowwise.NormConfig(4, 1, 128, "registers"),
-        rowwise.NormConfig(4, 1, 64, "global", 4, splits=2),
+        NormConfig(4, 1, 128, "registers"),
+        NormConfig(4, 1, 64, "global", 4, splits=2),
     ):
         agree(p, c, d=d)
 
@@ -368,9 +365,7 @@ def test_numbers_that_are_none(dtype: str, axis: int) -> None:
     lines = values if axis == 1 else values.T
     lines[3, 17], lines[5, 30], lines[6, 1], lines[6, 2] = np.nan, -np.inf, np.inf, -np.inf
     lines[8] = -np.inf
-    largest, total = (
-        results(rowwise.reduce_problem((40, 48), axis, op, dtype), values) for op in ("max", "sum")
-    )
+    largest, total = (results(reduce_problem((40, 48), axis, op, dtype), values) for op in ("max", "sum"))
     np.testing.assert_array_equal(largest[[3, 5, 6, 8]], [np.nan, 1, np.inf, -np.inf])
     np.testing.assert_array_equal(total[[3, 5, 6, 8]], [np.nan, -np.inf, np.nan, -np.inf])
     assert set(np.flatnonzero(~np.isfinite(total))) == {3, 5, 6, 8}
@@ -379,7 +374,7 @@ def test_numbers_that_are_none(dtype: str, axis: int) -> None:
 def test_sums_past_the_largest_half_are_infinite_unless_the_result_is_wider() -> None:
     values = np.full((64, 128), 1000.0)
     for op, result, wanted in (("sum", None, np.inf), ("sum", "f32", 128000), ("mean", None, 1000)):
-        found = results(rowwise.reduce_problem((64, 128), 1, op, "f16", result=result), values)
+        found = results(reduce_problem((64, 128), 1, op, "f16", result=result), values)
         assert (found == wanted).all()
 
 
@@ -389,7 +384,7 @@ def test_the_bound_holds_where_terms_cancel(seed: int) -> None:
     rng = np.random.default_rng(seed)
     half = rng.standard_normal(2000) * 10.0 ** rng.integers(-6, 6, 2000)
     terms = rng.permutation(np.concatenate([half, -half, [1e-3]])).astype("f4").astype("f8")
-    p = rowwise.reduce_problem((len(terms),), 0, "sum", "f32")
+    p = reduce_problem((len(terms),), 0, "sum", "f32")
     one, u = random_plan(random.Random(seed), p), 2.0**-24
     (found,), most = results(p, terms, one.passes[0].config), float(np.abs(terms).sum())
     bound = one.additions * u / (1 - one.additions * u) * most
@@ -412,12 +407,12 @@ def waiting_for_fewer(kernel: Kernel) -> Kernel:
     return planting.rewrite(kernel, later)
 
 
-LONG = rowwise.norm_problem("softmax", (2, 1024), 1, "f32")
-HELD, STREAMING = rowwise.NormConfig(4, 1, 64, "shared"), rowwise.NormConfig(4, 1, 64, "global", 1, staged=2)
-SUM, BLOCKS = rowwise.reduce_problem((4, 4096), 1, "sum", "f32"), rowwise.ReduceConfig(4, 32, 1, 4, 2)
+LONG = norm_problem("softmax", (2, 1024), 1, "f32")
+HELD, STREAMING = NormConfig(4, 1, 64, "shared"), NormConfig(4, 1, 64, "global", 1, staged=2)
+SUM, BLOCKS = reduce_problem((4, 4096), 1, "sum", "f32"), ReduceConfig(4, 32, 1, 4, 2)
 SHORT, RUNS = (
-    rowwise.norm_problem("softmax", (130, 10), 1, "f32"),
-    rowwise.NormConfig(1, 64, 2, "registers", turns=1),
+    norm_problem("softmax", (130, 10), 1, "f32"),
+    NormConfig(1, 64, 2, "registers", turns=1),
 )
 
 
