@@ -150,41 +150,47 @@ def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert cache_folder({}) is None
 
 
+def filled(folder: Path, *used: float) -> list[str]:
+    """The names of entries that were stored, and used at these times."""
+    names = [f"{n + 1:064x}" for n in range(len(used))]
+    for name, at in zip(names, used, strict=True):
+        store(folder, name, CUBIN)
+        os.utime(folder / name, (at, at))
+    return names
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
 def test_those_used_longest_ago_are_removed_first(tmp_path: Path) -> None:
     """What is not of the cache stays."""
-    keys, others = [f"{n:064x}" for n in range(1, 9)], ["notes.txt", KEY[:-1], KEY.upper(), "x" * 64]
-    now = time.time()
+    others, now = {"notes.txt", KEY[:-1], KEY.upper(), "x" * 64}, time.time()
     for name in (*others, ".new-young", ".new-old"):
         (tmp_path / name).write_bytes(b"x" * 100)
     os.utime(tmp_path / ".new-old", (1, 1))
     (tmp_path / OTHER).symlink_to(tmp_path / "notes.txt")
-    for n, key in enumerate(keys):
-        store(tmp_path, key, CUBIN)
-        os.utime(tmp_path / key, (now - 1000 + n, now - 1000 + n))
+    keys = filled(tmp_path, *(now - 1000 + n for n in range(8)))
     assert fetch(tmp_path, keys[0]) == CUBIN  # used now: the youngest of all
     each = (tmp_path / keys[0]).stat().st_size
     assert evict(tmp_path, 8 * each + 100) == 0
     assert evict(tmp_path, 3 * each + 101) == 5
     left = {*others, OTHER, ".new-young"}
-    assert {p.name for p in tmp_path.iterdir()} == {keys[0], keys[6], keys[7], *left}
-    assert evict(tmp_path, 0) == 3 and {p.name for p in tmp_path.iterdir()} == left
+    assert names_in(tmp_path) == {keys[0], keys[6], keys[7], *left}
+    assert evict(tmp_path, 0) == 3 and names_in(tmp_path) == left
     store(tmp_path, KEY, CUBIN)
-    assert clear(tmp_path) == 2 and usage(tmp_path) == (0, 0)
-    assert {p.name for p in tmp_path.iterdir()} == set(others)
+    assert clear(tmp_path) == 2 and usage(tmp_path) == (0, 0) and names_in(tmp_path) == others
 
 
 def test_a_clock_that_was_set_back_keeps_no_entry_for_ever(tmp_path: Path) -> None:
     """What it wrote in the future is older than all that is used now, and its left files are left ones."""
     now = time.time()
-    for n, used in enumerate((now + 86400, now + 30, now - 5, now + 1e9)):
-        store(tmp_path, f"{n:064x}", CUBIN)
-        os.utime(tmp_path / f"{n:064x}", (used, used))
+    _, *kept, _ = filled(tmp_path, now + 86400, now + 30, now - 5, now + 1e9)
     for name in (".new-left", ".new-room-left"):
         (tmp_path / name).write_bytes(b"x" * 100)
         os.utime(tmp_path / name, (now + 86400, now + 86400))
-    each = (tmp_path / f"{0:064x}").stat().st_size
-    assert evict(tmp_path, 2 * each) == 2
-    assert {p.name for p in tmp_path.iterdir()} == {f"{1:064x}", f"{2:064x}"}
+    assert evict(tmp_path, 2 * (tmp_path / kept[0]).stat().st_size) == 2
+    assert names_in(tmp_path) == set(kept)
 
 
 def test_every_store_keeps_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,8 +238,7 @@ def test_a_writer_that_finds_many_entries_looks_once_for_many(tmp_path: Path, lo
 
 
 def test_many_that_take_ahead_leave_the_entries(tmp_path: Path, looks: list[int]) -> None:
-    for n in range(30):
-        store(tmp_path, f"ff{n:062x}", CUBIN)
+    filled(tmp_path, *[time.time()] * 30)
     for _ in range(40):  # writers that end, or idle, with what they have taken
         cubin_cache._reserved.clear()
         store(tmp_path, KEY, CUBIN)
@@ -245,10 +250,9 @@ def test_many_that_take_ahead_leave_the_entries(tmp_path: Path, looks: list[int]
 def test_what_is_taken_ahead_counts_for_others_and_is_lost_with_its_file(
     tmp_path: Path, looks: list[int]
 ) -> None:
-    for n in range(8):
-        store(tmp_path, f"ff{n:062x}", CUBIN)
+    filled(tmp_path, *[time.time()] * 8)
     before = len(looks)
-    assert clear(tmp_path) == 8 and not list(tmp_path.iterdir())
+    assert clear(tmp_path) == 8 and not names_in(tmp_path)
     store(tmp_path, KEY, CUBIN)
     assert len(looks) > before + 1, "the file was removed: looked again"
     assert fetch(tmp_path, KEY) == CUBIN
@@ -265,33 +269,28 @@ def test_what_is_taken_ahead_counts_for_others_and_is_lost_with_its_file(
         held.release()
 
 
-def open_files() -> int:
-    """Descriptors that this process has open."""
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def test_threads_that_write_at_once_take_ahead_once(
     tmp_path: Path, looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another thread that stores while one has what was taken takes some itself: one of both is kept."""
-    for n in range(8):
-        store(tmp_path, f"ff{n:062x}", CUBIN)
-    take, depth = Reserved.take, [0]
+    filled(tmp_path, *[time.time()] * 8)
+    take, others = Reserved.take, [OTHER]
 
     def interrupted(mine: Reserved, nbytes: int) -> bool:
         taken = take(mine, nbytes)
-        if not depth[0]:
-            depth[0] = 1
-            store(tmp_path, OTHER, CUBIN)
-            depth[0] = 0
+        if others:
+            name = others.pop()
+            store(tmp_path, name, CUBIN)
+            others.append(name)
         return taken
 
     monkeypatch.setattr(Reserved, "take", interrupted)
-    opened = open_files()
+    descriptors = Path("/proc/self/fd")
+    opened = len(names_in(descriptors))
     for _ in range(3):
         store(tmp_path, KEY, CUBIN)
         assert len(list(tmp_path.glob(".new-room-*"))) == 1
-    assert open_files() == opened
+    assert len(names_in(descriptors)) == opened
 
 
 def test_an_entry_is_kept_where_nothing_can_be_taken_ahead(
@@ -307,11 +306,10 @@ def test_an_entry_is_kept_where_nothing_can_be_taken_ahead(
 
     monkeypatch.setattr(os, "ftruncate", refused)
     store(tmp_path, OTHER, CUBIN)
-    opened = open_files()
-    for n in range(9):
-        store(tmp_path, f"ff{n:062x}", CUBIN)
-    assert usage(tmp_path)[0] == 10 and not list(tmp_path.glob(".new-*"))
-    assert open_files() == opened
+    opened = len(names_in(Path("/proc/self/fd")))
+    filled(tmp_path, *[time.time()] * 9)
+    assert usage(tmp_path)[0] == 10 and len(names_in(tmp_path)) == 10
+    assert len(names_in(Path("/proc/self/fd"))) == opened
     monkeypatch.setattr(os, "ftruncate", resize)
     store(tmp_path, KEY, CUBIN)
     assert len(list(tmp_path.glob(".new-room-*"))) == 1
@@ -320,19 +318,17 @@ def test_an_entry_is_kept_where_nothing_can_be_taken_ahead(
     assert fetch(tmp_path, KEY) == CUBIN and not list(tmp_path.glob(".new-*"))
 
 
-def churn(folder: str, seed: int) -> list[str]:
+def churn(folder: Path, seed: int) -> list[int]:
     """Store, fetch and evict the same few entries many times; what was fetched and not right."""
     wrong = []
     for n in range(150):
         which = (n * 7 + seed) % 5
         cubin = replace(CUBIN, registers=which, image=bytes([which]) * 200_000)
-        key = f"{which:064x}"
-        store(Path(folder), key, cubin)
-        found = fetch(Path(folder), key)
-        if found is not None and found != cubin:
-            wrong.append(key)
+        store(folder, f"{which:064x}", cubin)
+        if fetch(folder, f"{which:064x}") not in (None, cubin):
+            wrong.append(which)
         if n % 10 == seed:
-            evict(Path(folder), 600_000)
+            evict(folder, 600_000)
     return wrong
 
 
@@ -340,7 +336,7 @@ def churn(folder: str, seed: int) -> list[str]:
 def test_several_processes_at_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(4, mp_context=context) as pool:
-        assert list(pool.map(churn, [str(tmp_path)] * 4, range(4))) == [[]] * 4
+        assert list(pool.map(churn, [tmp_path] * 4, range(4))) == [[]] * 4
     assert not list(tmp_path.glob(".new-*"))
     for which in range(5):
         found = fetch(tmp_path, f"{which:064x}")

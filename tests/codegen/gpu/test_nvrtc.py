@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,6 +76,18 @@ def test_without_nvrtc_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
             compile_cubin(SOURCE, "fill", "sm_80")
     finally:
         nvrtc._library.cache_clear()
+
+
+def test_the_newest_library_of_an_installed_package_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libraries = [tmp_path / "cu13" / "lib" / f"libnvrtc.so.{n}" for n in (13, 12)]
+    libraries[0].parent.mkdir(parents=True)
+    for library in libraries:
+        library.touch()
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(nvrtc, "find_spec", lambda name: spec)
+    assert [*nvrtc._candidates()][:2] == libraries
 
 
 HEAD = """

@@ -6,7 +6,6 @@ import contextlib
 import os
 import socket
 import stat
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,32 +139,6 @@ def test_an_open_folder_is_not_exchanged(folder: Path, tmp_path: Path) -> None:
         assert opened.read(NAME, 100) == DATA
         opened.write("other", b"more")
     assert (tmp_path / "moved" / "other").read_bytes() == b"more" and not (folder / "other").exists()
-
-
-def test_nothing_forged_is_read_while_names_change(tmp_path: Path) -> None:
-    """A thread exchanges the folder for one that others may write to, as fast as it can."""
-    path, good, forged = tmp_path / "folder", tmp_path / "good", tmp_path / "forged"
-    for place, data in ((good, DATA), (forged, b"forged")):
-        with trusted_folder(place, create=True) as opened:
-            opened.write(NAME, data)
-    forged.chmod(0o777)
-    done = threading.Event()
-
-    def exchange() -> None:
-        while not done.is_set():
-            for place in (good, forged):
-                place.rename(path)
-                path.rename(place)
-
-    exchanging = threading.Thread(target=exchange)
-    exchanging.start()
-    try:
-        for _ in range(2000):
-            with contextlib.suppress(UntrustedError, FileNotFoundError):
-                assert read(path) == DATA
-    finally:
-        done.set()
-        exchanging.join()
 
 
 def test_a_write_that_fails_or_whose_file_is_removed_leaves_nothing(folder: Path) -> None:

@@ -226,21 +226,15 @@ def test_where_both_cannot_both_are_named_and_nothing_is_recorded(path: Path) ->
     assert not tuning.Store(path).records()
 
 
-def test_where_none_is_there_the_refusal_is_the_workers_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning.engines, "UNFIT_S", 0.0)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    refused = pytest.raises(UnsupportedError, match="running a kernel needs a GPU: it has fallen")
-    with ThreadPoolExecutor(2) as one, ThreadPoolExecutor(2) as other, refused:
-        tuning.first_of(tuning.Engine(one, other, 2), faults.only_second_gpu, ["NVIDIA H200"])
-
-
-@pytest.mark.deep
-def test_a_single_job_that_the_same_worker_gets_again_and_again_ends(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+def test_where_none_is_there_the_refusal_is_the_workers_own(
+    engine: tuning.Engine, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of four workers one is ever asked: jobs that are turned away are counted too."""
-    monkeypatch.setattr(tuning.tuner, "UNFIT_S", 0.0)
+    for module in (tuning.engines, tuning.tuner):
+        monkeypatch.setattr(module, "UNFIT_S", 0.0)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    refused = pytest.raises(UnsupportedError, match="no worker can take these times")
-    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other, refused:
-        tuning.tune(jobs(path, 1, faults.unfit_gpu, (256,)), tuning.Engine(one, other, 4), tuning.Store(path))
+    with pytest.raises(UnsupportedError, match="needs a GPU: it has fallen"):
+        tuning.first_of(engine, faults.only_second_gpu, ["NVIDIA H200"])
+    with pytest.raises(UnsupportedError, match="no worker can take these times"):
+        asked = jobs(path, 1, faults.unfit_gpu, (256,))
+        tuning.tune(asked, replace(engine, width=4), tuning.Store(path))
