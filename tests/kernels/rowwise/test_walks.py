@@ -75,7 +75,7 @@ def covered(p: rowwise.NormProblem, c: rowwise.NormConfig) -> dict[int, Element]
 def test_every_element_of_a_norm_is_taken_once(seed: int) -> None:
     rng = random.Random(seed)
     p = random_problem(rng, 300)
-    found = covered(p, rng.choice([c for c in configs(p) if not c.turns]))  # runs: see test_packed
+    found = covered(p, rng.choice([c for c in configs(p) if not c.turns]))  # runs: see below
     wanted, weighted = {e.target: e for e in of_problem(p.axes)}, p.weight or p.bias
     taken, given = (
         {t: (e.source, e.weight if weighted else 0) for t, e in some.items()} for some in (found, wanted)
