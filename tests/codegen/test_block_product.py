@@ -10,20 +10,22 @@ from layoutalg import codegen as cg
 from layoutalg import make_tiled_mma
 from layoutalg.codegen.block_product import tile_product
 from layoutalg.errors import LayoutAlgError
+from tests.sweeps import each
 
 F32 = "SM80_16x8x16_F32F16F16F32_TN"
 F16 = "SM80_16x8x16_F16F16F16F16_TN"
 
 
 def product(
-    tile: tuple[int, int, int], a_major: str = "k", b_major: str = "k", atom: str = F32, **options: Any
-) -> Any:
+    tile: tuple[int, int, int], a_major: str = "k", b_major: str = "k", atom: str = F32,
+    a_type: str = "f16", apart: int = 1, **options: Any,
+) -> Any:  # fmt: skip
     """D = A B with B given as (n, k), both stored along k or along their rows."""
     mma = make_tiled_mma(atom, (2, 2, 1), (32, 32, 16))
     k = cg.Kernel("product", threads=mma.threads)
     m, n, depth = (k.extent(x, 1 << 12, of) for x, of in zip("mnk", tile, strict=True))
-    a = k.tensor("a", "f16", (m, depth), (depth, 1) if a_major == "k" else (1, m))
-    b = k.tensor("b", "f16", (n, depth), (depth, 1) if b_major == "k" else (1, n))
+    a = k.tensor("a", a_type, (m, depth), (depth, 1) if a_major == "k" else (1, m))
+    b = k.tensor("b", "f16", (n, depth), (apart * depth, apart) if b_major == "k" else (1, n))
     block = k.grid((m, n), tile[:2])
     acc = tile_product(k, mma, a, b, block, tile, **options)
     d = k.tensor("d", "f32" if atom == F32 else "f16", (m, n), (n, 1), writable=True)
@@ -31,16 +33,16 @@ def product(
     return k.build()
 
 
-def right(a: Any, b: Any) -> Any:
-    return a.astype("f4") @ b.astype("f4").T
+def verified(kernel: Any, **sizes: int) -> bool:
+    """Whether it is the product, in the simulator."""
+    return len(cg.verify(kernel, lambda a, b: a.astype("f4") @ b.astype("f4").T, sizes=sizes, cases=1)) == 1
 
 
 @pytest.mark.parametrize("majors", [("k", "k"), ("k", "mn"), ("mn", "k"), ("mn", "mn")])
 def test_a_product_stored_either_way(majors: tuple[str, str]) -> None:
     kernel = product((64, 64, 32), *majors)
-    sizes = {"m": 64, "n": 128, "k": 160}
-    assert len(cg.verify(kernel, right, sizes=sizes, cases=1)) == 1
-    found = cg.traffic(kernel, sizes)
+    assert verified(kernel, m=64, n=128, k=160)
+    found = cg.traffic(kernel, {"m": 64, "n": 128, "k": 160})
     assert {op for op, cost in found.items() if cost.total != cost.ideal and "global" not in op} == set()
 
 
@@ -51,8 +53,7 @@ def test_a_product_stored_either_way(majors: tuple[str, str]) -> None:
 def test_tiles_stages_and_sets(tile: tuple[int, int, int], options: dict[str, Any]) -> None:
     kernel = product(tile, **options)
     assert [s.stages for s in kernel.shared] == [options.get("stages", 3)] * 2
-    sizes = dict(zip("mnk", (tile[0], tile[1], 3 * tile[2]), strict=True))
-    assert len(cg.verify(kernel, right, sizes=sizes, cases=1)) == 1
+    assert verified(kernel, m=tile[0], n=tile[1], k=3 * tile[2])
 
 
 def test_the_layouts_of_the_published_tile_are_found() -> None:
@@ -62,30 +63,16 @@ def test_the_layouts_of_the_published_tile_are_found() -> None:
     assert len(cg.compile(kernel).image) > 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("tile", "options", "part"),
     [
-        ((100, 64, 32), {}, "100 rows of A is not tiled by the 32"),
-        ((64, 64, 24), {}, "24 k is not tiled by the 16"),
-        ((64, 64, 32), {"sets": 3}, "3 sets of fragments do not divide the 2 steps"),
-        ((64, 64, 32), {"stages": 1}, "two or more are needed"),
-        ((32, 64, 16), {"sets": 1}, "is not copied by 128 threads"),
+        ((100, 64, 32), {}, "rows of A is not tiled by the 32"), ((64, 64, 24), {}, "not tiled by the 16"),
+        ((64, 64, 32), {"sets": 3}, "3 sets"), ((64, 64, 32), {"stages": 1}, "two or more"),
+        ((32, 64, 16), {"sets": 1}, "not copied by 128 threads"),
+        ((64, 64, 64), {"a_type": "f32"}, "16-bit elements"),
+        ((64, 64, 64), {"apart": 2}, "neither along k nor along its rows"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_refused(tile: Any, options: dict[str, Any], part: str) -> None:
     with pytest.raises(LayoutAlgError, match=part):
         product(tile, **options)
-
-
-def test_tensors_that_are_stored_otherwise_are_refused() -> None:
-    mma = make_tiled_mma(F32, (2, 2, 1), (32, 32, 16))
-    k = cg.Kernel("product", threads=128)
-    m, n, depth = (k.extent(x, 1 << 12, 64) for x in "mnk")
-    wide = k.tensor("a", "f32", (m, depth), (depth, 1))
-    apart = k.tensor("b", "f16", (n, depth), (2 * depth, 2))
-    for a, b, part in (
-        (wide, apart, "16-bit elements"),
-        (apart, apart, "neither along k nor along its rows"),
-    ):
-        with pytest.raises(LayoutAlgError, match=part):
-            tile_product(k, mma, a, b, k.grid((m, n), (64, 64)), (64, 64, 64))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,13 +25,6 @@ INTEGERS = make_tiled_mma("SM80_16x8x32_S32S8S8S32_TN", (1, 4, 1))
 WARPGROUP = make_tiled_mma("SM90_64x32x16_F32F16F16_SS<K,K>")
 WIDE = make_tiled_mma("SM90_64x96x16_F32F16F16_SS<K,K>")
 
-CASES = [
-    (WARPS_2X2, (64, 32), "f32"),
-    (INTEGERS, (16, 64), "s32"),
-    (WARPGROUP, (64, 32), "f32"),
-    (WIDE, (64, 96), "f32"),
-]
-
 
 def numbers(element: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     draw = np.random.default_rng(seed)
@@ -38,38 +32,50 @@ def numbers(element: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     return whole.astype("i4") if element == "s32" else whole.astype("f4")
 
 
-def run(tiled: object, shape: tuple[int, int], element: str, op: str, along: str, kind: str | None):  # type: ignore[no-untyped-def]
+def run(tiled: Any, shape: tuple[int, int], element: str, op: Any, along: Any, kind: Any) -> Any:
     """The results of a kernel of one block, and what NumPy gives."""
-    k = cg.Kernel("rows", threads=tiled.threads)  # type: ignore[attr-defined]
+    k = cg.Kernel("rows", threads=tiled.threads)
     x = k.tensor("x", element, shape, (shape[1], 1))
-    count = shape[0] if along == "n" else shape[1]
-    y = k.tensor("y", element, (count,), (1,), writable=True)
-    thread = k.get_slice(tiled)  # type: ignore[arg-type]
+    thread = k.get_slice(tiled)
     acc = thread.fragment_C("acc", shape)
     k.load(thread.partition_C(x), into=acc)
-    found = cg.reduce_along(thread, op, acc, shape, along, kind=kind)  # type: ignore[arg-type]
+    found, given = cg.reduce_along(thread, op, acc, shape, along, kind=kind), numbers(element, shape)
+    function = {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
+    return (
+        stored(k, found, element, given, along),
+        function.reduce(given, axis=1 if along == "n" else 0),
+        found,
+    )
+
+
+def stored(k: Any, found: Any, element: str, given: np.ndarray, along: str) -> np.ndarray:
+    """The results that the first of each group of threads stores, by their numbers."""
+    count = given.shape[0] if along == "n" else given.shape[1]
+    y = k.tensor("y", element, (count,), (1,), writable=True)
     with k.If(found.first):
         for g, number in enumerate(found.numbers):
             k.do(cg.STG[4], y.at(number), found.results.at(0, g))
-    kernel = k.build()
-    given = numbers(element, shape)
     out = np.full(count, -7777, given.dtype)
-    cg.simulate(kernel, {"x": given, "y": out})
-    function = {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
-    return out, function.reduce(given, axis=1 if along == "n" else 0), found
+    cg.simulate(k.build(), {"x": given, "y": out})
+    return out
 
 
 @pytest.mark.deep
-@each(("tiled", "shape", "element"), CASES, ids=str)
+@each(
+    ("tiled", "shape", "element"),
+    [(WARPS_2X2, (64, 32), "f32"), (INTEGERS, (16, 64), "s32"), (WARPGROUP, (64, 32), "f32"),
+     (WIDE, (64, 96), "f32")],
+    ids=str,
+)  # fmt: skip
 @each("along", ["m", "n"])
-def test_every_plan_of_an_accumulator_is_right(tiled, shape, element: str, along: str) -> None:  # type: ignore[no-untyped-def]
+def test_every_plan_of_an_accumulator_is_right(tiled: Any, shape: Any, element: str, along: str) -> None:
     mine = fragment(tiled.get_layoutC_TV(), tiled.tile_shape[:2])
     kinds = [plan.kind for plan in reduction_plans(mine, along=along, element=element)]
     for kind in (None, *kinds):
-        for op in ("sum",) if kind else ("min",):
-            got, expected, found = run(tiled, shape, element, op, along, kind)
-            assert (got == expected).all(), (kind, op, got, expected)
-            assert kind is None or found.plan.kind == kind
+        op = "sum" if kind else "min"
+        got, expected, found = run(tiled, shape, element, op, along, kind)
+        assert (got == expected).all(), (kind, op, got, expected)
+        assert kind is None or found.plan.kind == kind
 
 
 def drawn(rng: random.Random) -> tuple[LinearLayout, tuple[int, int]]:
@@ -117,8 +123,6 @@ def by_plan(tile: Held, given: np.ndarray, along: str, element: str, kind: Reduc
     """Maxima of a tile whose elements are loaded one by one where the layout says."""
     k = KernelBuilder("rows", threads=WARP * tile.warps)
     x = k.tensor("x", element, given.shape, (given.shape[1], 1))
-    count = given.shape[0] if along == "n" else given.shape[1]
-    y = k.tensor("y", element, (count,), (1,), writable=True)
     held = k.fragment("held", element, (1, tile.registers))
     for r in range(tile.registers):
         at = [
@@ -128,34 +132,7 @@ def by_plan(tile: Held, given: np.ndarray, along: str, element: str, kind: Reduc
             for i, d in enumerate("mn")
         ]
         k.do(cg.LDG[4], held.at(0, r), x.at(*at))
-    found = cg.reduce_tile(k, tile, "max", held, along, kind=kind)
-    with k.If(found.first):
-        for g, number in enumerate(found.numbers):
-            k.do(cg.STG[4], y.at(number), found.results.at(0, g))
-    out = np.full(count, -7777, given.dtype)
-    cg.simulate(k.build(), {"x": given, "y": out})
-    return out
-
-
-def test_rows_take_their_results_up_again() -> None:
-    """Softmax of the rows of an accumulator, in registers: maximum, exponential, sum, quotient."""
-    shape = (64, 32)
-    k = cg.Kernel("softmax", threads=WARPS_2X2.threads)
-    x = k.tensor("x", "f32", shape, (shape[1], 1))
-    y = k.tensor("y", "f32", shape, (shape[1], 1), writable=True)
-    thread = k.get_slice(WARPS_2X2)
-    acc = thread.fragment_C("acc", shape)
-    k.load(thread.partition_C(x), into=acc)
-    for part, most in cg.reduce_along(thread, "max", acc, shape, "n").rows:
-        k.map(cg.exp(part - most), into=part)
-    for part, total in cg.reduce_along(thread, "sum", acc, shape, "n").rows:
-        k.map(part / total, into=part)
-    k.store(acc, thread.partition_C(y))
-    given = np.random.default_rng(1).standard_normal(shape).astype("f4")
-    out = np.zeros(shape, "f4")
-    cg.simulate(k.build(), {"x": given, "y": out})
-    e = np.exp(given - given.max(axis=1, keepdims=True))
-    assert np.allclose(out, e / e.sum(axis=1, keepdims=True), rtol=1e-5)
+    return stored(k, cg.reduce_tile(k, tile, "max", held, along, kind=kind), element, given, along)
 
 
 def test_a_row_of_a_warp_is_one_redux() -> None:
@@ -169,14 +146,18 @@ def test_a_row_of_a_warp_is_one_redux() -> None:
     assert "__reduce_add_sync(0xFFFFFFFFu" in text and "shfl" not in text
 
 
-def test_what_cannot_be_reduced_is_refused() -> None:
-    k = KernelBuilder("rows", threads=64)
-    row = fragment(Layout((32, 4), (1, 32)), (1, 128))
-    with pytest.raises(UnsupportedError, match="f32, s32"):
-        cg.reduce_tile(k, row, "sum", k.fragment("narrow", "f16", (4,)), "n")
-    with pytest.raises(ShapeError, match="as 4 registers of 32 lanes"):
-        cg.reduce_tile(k, row, "sum", k.fragment("two", "f32", (2,)), "n")
-    with pytest.raises(UnknownNameError, match="redux"):
-        cg.reduce_tile(k, row, "sum", k.fragment("four", "f32", (4,)), "n", kind="redux")
-    with pytest.raises(UnknownNameError, match="reduction"):
-        reduction_plans(row, along="n", operation="product")  # type: ignore[arg-type]
+@each(
+    ("op", "element", "count", "kind", "error", "part"),
+    [
+        ("sum", "f16", 4, None, UnsupportedError, "f32, s32"),
+        ("sum", "f32", 2, None, ShapeError, "as 4 registers of 32 lanes"),
+        ("sum", "f32", 4, "redux", UnknownNameError, "redux"),
+        ("product", "f32", 4, None, UnknownNameError, "reduction"),
+    ],
+)
+def test_what_cannot_be_reduced_is_refused(
+    op: Any, element: str, count: int, kind: Any, error: type[Exception], part: str
+) -> None:
+    k, row = KernelBuilder("rows", threads=64), fragment(Layout((32, 4), (1, 32)), (1, 128))
+    with pytest.raises(error, match=part):
+        cg.reduce_tile(k, row, op, k.fragment("held", element, (count,)), "n", kind=kind)

@@ -58,88 +58,54 @@ def test_a_kernel_is_compiled_once(folder: Path, compiles: list[str]) -> None:
 
 
 def test_the_key_depends_on_all_that_the_code_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = {cubin_key(SOURCE, "two", "sm_80"), cubin_key(SOURCE + " ", "two", "sm_80")}
-    keys |= {cubin_key(SOURCE, "three", "sm_80"), cubin_key(SOURCE, "two", "sm_90a")}
-    assert cubin_key("ab", "c", "sm_80") != cubin_key("a", "bc", "sm_80"), "parts do not run together"
-    monkeypatch.setattr(cubin_cache, "version", lambda: (99, 0))
-    keys.add(cubin_key(SOURCE, "two", "sm_80"))
-    monkeypatch.setattr(cubin_cache, "compile_options", lambda arch: ("--other",))
-    keys.add(cubin_key(SOURCE, "two", "sm_80"))
-    monkeypatch.setattr(cubin_cache, "_MAGIC", b"layoutalg-cubin 2\n")
-    keys.add(cubin_key(SOURCE, "two", "sm_80"))
-    assert len(keys) == 7
-
-
-def test_an_entry_comes_back_as_it_was(tmp_path: Path) -> None:
-    store(tmp_path, KEY, CUBIN)
-    assert fetch(tmp_path, KEY) == CUBIN
-    assert fetch(tmp_path, OTHER) is None
+    asked = [(SOURCE, "two", "sm_80"), (SOURCE + " ", "two", "sm_80"), (SOURCE, "three", "sm_80")]
+    asked += [(SOURCE, "two", "sm_90a"), ("ab", "c", "sm_80"), ("a", "bc", "sm_80")]
+    keys = {cubin_key(*one) for one in asked}
+    for name, value in (("version", lambda: (99, 0)), ("compile_options", lambda arch: ("--other",)),
+                        ("_MAGIC", b"layoutalg-cubin 2\n")):  # fmt: skip
+        monkeypatch.setattr(cubin_cache, name, value)
+        keys.add(cubin_key(*asked[0]))
+    assert len(keys) == 9
 
 
 def test_what_is_damaged_in_any_way_is_noticed(tmp_path: Path) -> None:
-    """A byte that differs, an end that is missing, more behind it, another name."""
+    """A byte that differs, an end that is missing, more behind it, another name, fields of another kind."""
     store(tmp_path, KEY, CUBIN)
     path = tmp_path / KEY
     whole = path.read_bytes()
-    assert len(whole) > 2300
-
-    def is_refused(data: bytes, why: str) -> None:
+    assert len(whole) > 2300 and fetch(tmp_path, OTHER) is None
+    wrong = [whole[:at] + bytes([whole[at] ^ (1, 0x80)[at % 2]]) + whole[at + 1 :]
+             for at in (*range(400), *range(400, len(whole), 13), len(whole) - 1)]  # fmt: skip
+    wrong += [whole[:length] for length in (*range(300), *range(300, len(whole), 37), len(whole) - 1)]
+    for data in (*wrong, whole + b"\0", whole + whole):
         path.write_bytes(data)
-        assert fetch(tmp_path, KEY) is None, f"{why} was believed"
-
-    for at in (*range(400), *range(400, len(whole), 13), len(whole) - 1):
-        is_refused(whole[:at] + bytes([whole[at] ^ (1, 0x80)[at % 2]]) + whole[at + 1 :], f"byte {at}")
-    for length in (*range(300), *range(300, len(whole), 37), len(whole) - 1):
-        is_refused(whole[:length], f"{length} bytes")
-    for tail in (b"\0", whole):
-        is_refused(whole + tail, f"{len(tail)} bytes more")
+        assert fetch(tmp_path, KEY) is None, f"{len(data)} bytes were believed"
     path.write_bytes(whole)
     assert fetch(tmp_path, KEY) == CUBIN
     path.rename(tmp_path / OTHER)
     assert fetch(tmp_path, OTHER) is None
+    for field in ("16", 16.0, None, True, [16]):
+        store(tmp_path, KEY, replace(CUBIN, registers=field))  # type: ignore[arg-type]
+        assert fetch(tmp_path, KEY) is None
 
 
-@pytest.mark.parametrize("wrong", ["16", 16.0, None, True, [16]])
-def test_fields_of_another_kind_are_not_believed(tmp_path: Path, wrong: object) -> None:
-    store(tmp_path, KEY, replace(CUBIN, registers=wrong))  # type: ignore[arg-type]
-    assert fetch(tmp_path, KEY) is None
-
-
-@pytest.mark.parametrize("damage", ["empty", "half", "flipped", "text", "folder"])
-def test_a_damaged_entry_is_compiled_again(folder: Path, compiles: list[str], damage: str) -> None:
+def test_a_damaged_entry_is_compiled_again(folder: Path, compiles: list[str]) -> None:
     expected = cached_cubin(SOURCE, "two", "sm_80", folder)
     path = folder / cubin_key(SOURCE, "two", "sm_80")
-    whole = path.read_bytes()
-    path.unlink()
-    if damage == "folder":
-        path.mkdir()
-        with pytest.warns(RuntimeWarning, match="cannot be written"):
-            assert code(cached_cubin(SOURCE, "two", "sm_80", folder)) == code(expected)
-        return
-    path.write_bytes(
-        {"empty": b"", "half": whole[: len(whole) // 2], "flipped": whole[::-1], "text": b"what"}[damage]
-    )
+    path.write_bytes(path.read_bytes()[::-1])
     again = cached_cubin(SOURCE, "two", "sm_80", folder)
     assert code(again) == code(expected)
     assert fetch(folder, path.name) == again == cached_cubin(SOURCE, "two", "sm_80", folder)
-    assert len(compiles) == 2
-
-
-def test_a_writer_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*names: str, **folders: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "rename", full)
-        with pytest.warns(RuntimeWarning, match=r"not kept in .*cubins': .*No space left on device"):
-            cached_cubin(SOURCE, "two", "sm_80", folder)
-    assert list(folder.iterdir()) == []
+    path.unlink()
+    path.mkdir()
+    with pytest.warns(RuntimeWarning, match="cannot be written"):
+        assert code(cached_cubin(SOURCE, "two", "sm_80", folder)) == code(expected)
+    assert code(cached_cubin(SOURCE, "two", "sm_80", None)) == code(expected)
+    assert len(compiles) == 4, "the first time, anew, beside a folder, and without a cache"
 
 
 @pytest.mark.parametrize("kind", ["a file", "below a file", "writable by everybody"])
-def test_a_folder_that_cannot_be_used_is_said_once(
-    tmp_path: Path, folder: Path, compiles: list[str], kind: str
-) -> None:
+def test_a_folder_that_cannot_be_used_is_said_once(tmp_path: Path, folder: Path, kind: str) -> None:
     path = tmp_path / "place"
     if kind == "writable by everybody":
         path.mkdir()
@@ -147,14 +113,12 @@ def test_a_folder_that_cannot_be_used_is_said_once(
     else:
         path.write_text("taken")
     folder = path / "below" if kind == "below a file" else path
-    with pytest.warns(RuntimeWarning, match="compiled kernels are not kept in") as said:
+    with pytest.warns(RuntimeWarning, match="are not kept in") as said:
         cached_cubin(SOURCE, "two", "sm_80", folder)
     assert len(said) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cached_cubin(SOURCE, "two", "sm_80", folder)
-    assert len(compiles) == 2
-    assert path.is_dir() == (kind == "writable by everybody")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="no folder is read-only for root")
@@ -170,16 +134,15 @@ def test_a_read_only_folder_is_read(folder: Path, compiles: list[str]) -> None:
 
 def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/nobody")
-    home, usual = Path("/nobody/.cache/layoutalg/cubins"), "/var/tmp/caches"
-    assert cache_folder({}) == cache_folder({"XDG_CACHE_HOME": "relative", "LAYOUTALG_CACHE": ""}) == home
-    assert cache_folder({"XDG_CACHE_HOME": usual}) == Path(usual) / "layoutalg" / "cubins"
-    assert cache_folder({"XDG_CACHE_HOME": usual, "LAYOUTALG_CACHE": "/mine"}) == Path("/mine")
-    assert cache_folder({"XDG_CACHE_HOME": usual, "LAYOUTALG_CACHE": "off"}) is None
-    assert cache_folder({"LAYOUTALG_CACHE": "~/kept"}) == Path("/nobody/kept")
-    assert cache_folder({"LAYOUTALG_CACHE": "~no-such-user/kept"}) is None
+    home, usual = Path("/nobody/.cache/layoutalg/cubins"), {"XDG_CACHE_HOME": "/var/tmp/caches"}
+    for variables, wanted in (
+        ({}, home), ({"XDG_CACHE_HOME": "relative", "LAYOUTALG_CACHE": ""}, home),
+        (usual, Path("/var/tmp/caches/layoutalg/cubins")),
+        (usual | {"LAYOUTALG_CACHE": "/mine"}, Path("/mine")), (usual | {"LAYOUTALG_CACHE": "off"}, None),
+        ({"LAYOUTALG_CACHE": "~/kept"}, Path("/nobody/kept")), ({"LAYOUTALG_CACHE": "~no-such-user/k"}, None),
+    ):  # fmt: skip
+        assert cache_folder(variables) == wanted
 
-
-def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -187,37 +150,47 @@ def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> No
     assert cache_folder({}) is None
 
 
-def test_without_a_folder_everything_is_compiled(compiles: list[str]) -> None:
-    first, second = (cached_cubin(SOURCE, "two", "sm_80", None) for _ in range(2))
-    assert code(first) == code(second) and len(compiles) == 2
+def filled(folder: Path, *used: float) -> list[str]:
+    """The names of entries that were stored, and used at these times."""
+    names = [f"{n + 1:064x}" for n in range(len(used))]
+    for name, at in zip(names, used, strict=True):
+        store(folder, name, CUBIN)
+        os.utime(folder / name, (at, at))
+    return names
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
 
 
 def test_those_used_longest_ago_are_removed_first(tmp_path: Path) -> None:
-    keys = [f"{n:064x}" for n in range(1, 9)]
-    now = time.time()
-    for n, key in enumerate(keys):
-        store(tmp_path, key, CUBIN)
-        os.utime(tmp_path / key, (now - 1000 + n, now - 1000 + n))
+    """What is not of the cache stays."""
+    others, now = {"notes.txt", KEY[:-1], KEY.upper(), "x" * 64}, time.time()
+    for name in (*others, ".new-young", ".new-old"):
+        (tmp_path / name).write_bytes(b"x" * 100)
+    os.utime(tmp_path / ".new-old", (1, 1))
+    (tmp_path / OTHER).symlink_to(tmp_path / "notes.txt")
+    keys = filled(tmp_path, *(now - 1000 + n for n in range(8)))
     assert fetch(tmp_path, keys[0]) == CUBIN  # used now: the youngest of all
-    each = usage(tmp_path)[1] // 8
-    assert evict(tmp_path, 8 * each) == 0
-    assert evict(tmp_path, 3 * each + 1) == 5
-    assert {p.name for p in tmp_path.iterdir()} == {keys[0], keys[6], keys[7]}
-    assert evict(tmp_path, 0) == 3 and usage(tmp_path) == (0, 0)
+    each = (tmp_path / keys[0]).stat().st_size
+    assert evict(tmp_path, 8 * each + 100) == 0
+    assert evict(tmp_path, 3 * each + 101) == 5
+    left = {*others, OTHER, ".new-young"}
+    assert names_in(tmp_path) == {keys[0], keys[6], keys[7], *left}
+    assert evict(tmp_path, 0) == 3 and names_in(tmp_path) == left
+    store(tmp_path, KEY, CUBIN)
+    assert clear(tmp_path) == 2 and usage(tmp_path) == (0, 0) and names_in(tmp_path) == others
 
 
 def test_a_clock_that_was_set_back_keeps_no_entry_for_ever(tmp_path: Path) -> None:
     """What it wrote in the future is older than all that is used now, and its left files are left ones."""
     now = time.time()
-    for n, used in enumerate((now + 86400, now + 30, now - 5, now + 1e9)):
-        store(tmp_path, f"{n:064x}", CUBIN)
-        os.utime(tmp_path / f"{n:064x}", (used, used))
+    _, *kept, _ = filled(tmp_path, now + 86400, now + 30, now - 5, now + 1e9)
     for name in (".new-left", ".new-room-left"):
         (tmp_path / name).write_bytes(b"x" * 100)
         os.utime(tmp_path / name, (now + 86400, now + 86400))
-    each = (tmp_path / f"{0:064x}").stat().st_size
-    assert evict(tmp_path, 2 * each) == 2
-    assert {p.name for p in tmp_path.iterdir()} == {f"{1:064x}", f"{2:064x}"}
+    assert evict(tmp_path, 2 * (tmp_path / kept[0]).stat().st_size) == 2
+    assert names_in(tmp_path) == set(kept)
 
 
 def test_every_store_keeps_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,8 +238,7 @@ def test_a_writer_that_finds_many_entries_looks_once_for_many(tmp_path: Path, lo
 
 
 def test_many_that_take_ahead_leave_the_entries(tmp_path: Path, looks: list[int]) -> None:
-    for n in range(30):
-        store(tmp_path, f"ff{n:062x}", CUBIN)
+    filled(tmp_path, *[time.time()] * 30)
     for _ in range(40):  # writers that end, or idle, with what they have taken
         cubin_cache._reserved.clear()
         store(tmp_path, KEY, CUBIN)
@@ -278,10 +250,9 @@ def test_many_that_take_ahead_leave_the_entries(tmp_path: Path, looks: list[int]
 def test_what_is_taken_ahead_counts_for_others_and_is_lost_with_its_file(
     tmp_path: Path, looks: list[int]
 ) -> None:
-    for n in range(8):
-        store(tmp_path, f"ff{n:062x}", CUBIN)
+    filled(tmp_path, *[time.time()] * 8)
     before = len(looks)
-    assert clear(tmp_path) == 8 and not list(tmp_path.iterdir())
+    assert clear(tmp_path) == 8 and not names_in(tmp_path)
     store(tmp_path, KEY, CUBIN)
     assert len(looks) > before + 1, "the file was removed: looked again"
     assert fetch(tmp_path, KEY) == CUBIN
@@ -298,33 +269,28 @@ def test_what_is_taken_ahead_counts_for_others_and_is_lost_with_its_file(
         held.release()
 
 
-def open_files() -> int:
-    """Descriptors that this process has open."""
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def test_threads_that_write_at_once_take_ahead_once(
     tmp_path: Path, looks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another thread that stores while one has what was taken takes some itself: one of both is kept."""
-    for n in range(8):
-        store(tmp_path, f"ff{n:062x}", CUBIN)
-    take, depth = Reserved.take, [0]
+    filled(tmp_path, *[time.time()] * 8)
+    take, others = Reserved.take, [OTHER]
 
     def interrupted(mine: Reserved, nbytes: int) -> bool:
         taken = take(mine, nbytes)
-        if not depth[0]:
-            depth[0] = 1
-            store(tmp_path, OTHER, CUBIN)
-            depth[0] = 0
+        if others:
+            name = others.pop()
+            store(tmp_path, name, CUBIN)
+            others.append(name)
         return taken
 
     monkeypatch.setattr(Reserved, "take", interrupted)
-    opened = open_files()
+    descriptors = Path("/proc/self/fd")
+    opened = len(names_in(descriptors))
     for _ in range(3):
         store(tmp_path, KEY, CUBIN)
         assert len(list(tmp_path.glob(".new-room-*"))) == 1
-    assert open_files() == opened
+    assert len(names_in(descriptors)) == opened
 
 
 def test_an_entry_is_kept_where_nothing_can_be_taken_ahead(
@@ -340,11 +306,10 @@ def test_an_entry_is_kept_where_nothing_can_be_taken_ahead(
 
     monkeypatch.setattr(os, "ftruncate", refused)
     store(tmp_path, OTHER, CUBIN)
-    opened = open_files()
-    for n in range(9):
-        store(tmp_path, f"ff{n:062x}", CUBIN)
-    assert usage(tmp_path)[0] == 10 and not list(tmp_path.glob(".new-*"))
-    assert open_files() == opened
+    opened = len(names_in(Path("/proc/self/fd")))
+    filled(tmp_path, *[time.time()] * 9)
+    assert usage(tmp_path)[0] == 10 and len(names_in(tmp_path)) == 10
+    assert len(names_in(Path("/proc/self/fd"))) == opened
     monkeypatch.setattr(os, "ftruncate", resize)
     store(tmp_path, KEY, CUBIN)
     assert len(list(tmp_path.glob(".new-room-*"))) == 1
@@ -353,33 +318,17 @@ def test_an_entry_is_kept_where_nothing_can_be_taken_ahead(
     assert fetch(tmp_path, KEY) == CUBIN and not list(tmp_path.glob(".new-*"))
 
 
-def test_evicting_leaves_what_is_not_ours(tmp_path: Path) -> None:
-    names = ["notes.txt", KEY[:-1], KEY.upper(), "x" * 64, ".new-young", ".new-old"]
-    for name in names:
-        (tmp_path / name).write_bytes(b"x" * 100)
-    os.utime(tmp_path / ".new-old", (1, 1))
-    (tmp_path / OTHER).symlink_to(tmp_path / "notes.txt")
-    store(tmp_path, KEY, CUBIN)
-    assert evict(tmp_path, 0) == 1
-    assert {p.name for p in tmp_path.iterdir()} == {*names[:-1], OTHER}
-    store(tmp_path, KEY, CUBIN)
-    assert clear(tmp_path) == 2
-    assert {p.name for p in tmp_path.iterdir()} == set(names[:4])
-
-
-def churn(folder: str, seed: int) -> list[str]:
+def churn(folder: Path, seed: int) -> list[int]:
     """Store, fetch and evict the same few entries many times; what was fetched and not right."""
     wrong = []
     for n in range(150):
         which = (n * 7 + seed) % 5
         cubin = replace(CUBIN, registers=which, image=bytes([which]) * 200_000)
-        key = f"{which:064x}"
-        store(Path(folder), key, cubin)
-        found = fetch(Path(folder), key)
-        if found is not None and found != cubin:
-            wrong.append(key)
+        store(folder, f"{which:064x}", cubin)
+        if fetch(folder, f"{which:064x}") not in (None, cubin):
+            wrong.append(which)
         if n % 10 == seed:
-            evict(Path(folder), 600_000)
+            evict(folder, 600_000)
     return wrong
 
 
@@ -387,21 +336,8 @@ def churn(folder: str, seed: int) -> list[str]:
 def test_several_processes_at_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(4, mp_context=context) as pool:
-        assert list(pool.map(churn, [str(tmp_path)] * 4, range(4))) == [[]] * 4
+        assert list(pool.map(churn, [tmp_path] * 4, range(4))) == [[]] * 4
     assert not list(tmp_path.glob(".new-*"))
     for which in range(5):
         found = fetch(tmp_path, f"{which:064x}")
         assert found is None or set(found.image) == {which}
-
-
-def compile_here(folder: str) -> Cubin:
-    return cached_cubin(SOURCE, "two", "sm_80", Path(folder))
-
-
-@pytest.mark.deep
-def test_several_processes_compile_the_same_kernel(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(3, mp_context=context) as pool:
-        got = list(pool.map(compile_here, [str(tmp_path)] * 6))
-    assert all(code(cubin) == code(got[0]) for cubin in got)
-    assert [p.name for p in tmp_path.iterdir()] == [cubin_key(SOURCE, "two", "sm_80")]

@@ -3,50 +3,43 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from layoutalg.codegen.gpu import REASONS, Monitor, Reading, Span, conditions, monitor, reason_names, watching
+from tests.sweeps import each
 
 
 class Refused(Exception):
     """What NVML raises."""
 
 
-def nvml(**answers: Any) -> ModuleType:
+def nvml(**answers: Any) -> Any:
     """A library with these answers; a question without one is not supported."""
     made: Any = ModuleType("pynvml")
     made.NVMLError, made.NVML_CLOCK_SM, made.NVML_CLOCK_MEM, made.NVML_TEMPERATURE_GPU = Refused, 1, 2, 0
     made.ended = 0
 
-    def answer(name: str) -> Any:
-        def asked(*args: Any) -> Any:
-            value = answers.get(name, Refused("Not Supported"))
-            if isinstance(value, Exception):
-                raise value
-            return value(*args) if callable(value) else value
+    def asked(name: str, *args: Any) -> Any:
+        value = answers.get(name, Refused("Not Supported"))
+        if isinstance(value, Exception):
+            raise value
+        return value(*args) if callable(value) else value
 
-        return asked
-
-    for name in ("nvmlInit", "nvmlDeviceGetHandleByPciBusId", "nvmlDeviceGetClockInfo",
-                 "nvmlDeviceGetPowerUsage", "nvmlDeviceGetTemperature", "nvmlDeviceGetTotalEnergyConsumption",
-                 "nvmlDeviceGetCurrentClocksEventReasons"):  # fmt: skip
-        setattr(made, name, answer(name))
-
-    def end() -> None:
-        made.ended += 1
-
-    made.nvmlShutdown = end
-    return made  # type: ignore[no-any-return]
+    for name in ANSWERS:
+        setattr(made, name, partial(asked, name))
+    made.nvmlShutdown = lambda: setattr(made, "ended", made.ended + 1)
+    return made
 
 
 @pytest.fixture
 def plugged(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A GPU at a place, and a library."""
 
-    def put(library: ModuleType) -> Any:
+    def put(library: Any) -> Any:
         monkeypatch.setattr(monitor, "pci_bus_id", lambda: "0000:17:00.0")
         monkeypatch.setitem(sys.modules, "pynvml", library)
         return library
@@ -62,19 +55,17 @@ ANSWERS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_gpu_is_read_and_let_go(plugged: Any) -> None:
+def test_a_gpu_is_read_and_let_go_also_where_what_runs_inside_fails(plugged: Any) -> None:
     library = plugged(nvml(**ANSWERS))
-    with watching() as found:
+    with pytest.raises(ZeroDivisionError), watching() as found:
         assert found.device == "the GPU at 0000:17:00.0" and not found.reason
         assert found.read() == Reading(1980, 2619, 412.345, 54, 4)
-        assert found.joules() == 7.25
-        assert library.ended == 0
+        assert found.joules() == 7.25 and library.ended == 0
+        raise ZeroDivisionError
     assert library.ended == 1
 
 
-@pytest.mark.parametrize(
-    "missing", [name for name in ANSWERS if "DeviceGet" in name and "Handle" not in name]
-)
+@each("missing", [name for name in ANSWERS if "DeviceGet" in name and "Handle" not in name])
 def test_what_a_gpu_does_not_say_is_none(plugged: Any, missing: str) -> None:
     plugged(nvml(**{name: value for name, value in ANSWERS.items() if name != missing}))
     with watching() as found:
@@ -82,33 +73,23 @@ def test_what_a_gpu_does_not_say_is_none(plugged: Any, missing: str) -> None:
     assert seen.count(None) == (2 if missing.endswith("ClockInfo") else 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changed", "said", "ended"),
     [
         ({"nvmlInit": Refused("Driver Not Loaded")}, "NVML: Driver Not Loaded", 0),
         ({"nvmlDeviceGetHandleByPciBusId": Refused("Not Found")}, "of the GPU at 0000:17:00.0: Not Found", 1),
     ],
 )
-def test_without_a_driver_or_a_place_the_reason_is_said(
+def test_without_a_driver_a_place_or_the_library_the_reason_is_said(
     plugged: Any, changed: dict[str, Any], said: str, ended: int
 ) -> None:
     library = plugged(nvml(**ANSWERS | changed))
     with watching() as found:
         assert said in found.reason and found.read() == Reading() and found.joules() is None
     assert library.ended == ended
-
-
-def test_without_the_library_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
+    plugged(None)
     with watching() as found:
-        assert "pip install 'layoutalg[monitor]' brings it" in found.reason
-
-
-def test_it_is_let_go_where_what_runs_inside_fails(plugged: Any) -> None:
-    library = plugged(nvml(**ANSWERS))
-    with pytest.raises(ZeroDivisionError), watching():
-        raise ZeroDivisionError
-    assert library.ended == 1
+        assert "layoutalg[monitor]" in found.reason
 
 
 def test_every_bit_has_a_name_and_others_are_numbers() -> None:

@@ -49,11 +49,6 @@ def test_a_prepared_kernel_is_what_a_launch_needs(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 1
 
 
-def test_other_text_can_take_the_place_of_the_printed_one() -> None:
-    source = gpu.to_cuda(shift(3), "sm_80").replace("// ", "// other: ", 1)
-    assert gpu.prepare(shift(3), "sm_80", source).source == source
-
-
 @pytest.mark.deep
 def test_several_processes_give_what_one_gives(folder: Path) -> None:
     results = gpu.in_processes(made, range(4))

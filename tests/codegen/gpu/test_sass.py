@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from layoutalg.codegen import gpu
+from layoutalg.codegen.gpu import SassInstruction, compile_cubin, disassemble, parse_sass, to_cuda
 from layoutalg.codegen.gpu.sass import classify, find_disassembler
+from layoutalg.codegen.program import Do, For, If, Kernel, Stmt, Unroll
 from layoutalg.errors import CompileError, UnsupportedError
+from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm.problem import gemm_problem
-from layoutalg.kernels.gemm.programs.sm80 import build
-from layoutalg.kernels.gemm.tiles import Sm80Config
 from tests.sweeps import each
 
 TEXT = (Path(__file__).parents[2] / "data" / "dot_sm80.sass").read_text(encoding="utf-8")
@@ -88,41 +92,21 @@ def test_an_opcode_has_a_class(opcode: str, kind: str) -> None:
     assert classify(opcode) == kind
 
 
-def test_no_opcode_has_two_classes() -> None:
-    every = [opcode for opcodes in gpu.CLASSES.values() for opcode in opcodes]
-    assert len(every) == len(set(every))
+def code_of(*lines: str) -> gpu.SassFunction:
+    """Instructions, whose branches are guarded."""
+    guarded = (("@P0" if "BRA" in text else "", text) for text in lines)
+    return gpu.SassFunction(
+        "k", tuple(gpu.SassInstruction(16 * n, text, guard) for n, (guard, text) in enumerate(guarded)), {}
+    )
 
 
 def test_of_equal_loops_the_inner_one_is_the_main_loop() -> None:
-    lines = ["MOV R0, RZ", "IADD3 R1, R1, 0x1, RZ", "FFMA R2, R3, R4, R2", "BRA 0x20", "BRA 0x10", "EXIT"]
-    code = tuple(
-        gpu.SassInstruction(16 * n, text, "@P0" if "BRA" in text else "") for n, text in enumerate(lines)
-    )
-    assert [i.address for i in gpu.main_loop(gpu.SassFunction("k", code, {}))] == [32, 48]
-
-
-def test_a_forward_branch_is_no_loop() -> None:
-    code = (
-        gpu.SassInstruction(0, "FFMA R2, R3, R4, R2"),
-        gpu.SassInstruction(16, "BRA 0x20"),
-        gpu.SassInstruction(32, "EXIT"),
-    )
-    assert gpu.main_loop(gpu.SassFunction("k", code, {})) == ()
+    found = code_of("MOV R0, RZ", "IADD3 R1, R1, 1", "FFMA R2, R3, R4, R2", "BRA 0x20", "BRA 0x10", "EXIT")
+    assert [i.address for i in gpu.main_loop(found)] == [32, 48]
+    assert gpu.main_loop(code_of("FFMA R2, R3, R4, R2", "BRA 0x20", "EXIT")) == ()  # a branch forwards
 
 
 # --- with a disassembler -------------------------------------------------------------------------------
-
-
-@pytest.mark.deep
-def test_a_tensor_core_kernel_has_the_main_loop_that_its_program_says() -> None:
-    """64 x 32 warp tiles of 32 of k: 64 mma, 6 ldmatrix a step of 16, copies of 2 x 4 vectors a thread."""
-    kernel = build(gemm_problem(1024, 1024, 1024), Sm80Config(128, 64, 32, 2, 2, 4))
-    cubin = gpu.compile_cubin(gpu.to_cuda(kernel, "sm_80"), kernel.name, "sm_80")
-    (function,) = gpu.parse_sass(gpu.disassemble(cubin.image))
-    counts = gpu.count_classes(gpu.main_loop(function))
-    assert (counts["tensor"], counts["ldsm"], counts["ldgsts"]) == (32, 12, 6)
-    assert "local" not in gpu.count_classes(function.instructions)
-    assert "other" not in gpu.count_classes(function.instructions)
 
 
 def test_what_is_no_image_is_refused() -> None:
@@ -130,14 +114,100 @@ def test_what_is_no_image_is_refused() -> None:
         gpu.disassemble(b"this is no cubin")
 
 
-def test_a_disassembler_on_the_path_does_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_disassembler_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One on the path does too."""
     monkeypatch.setattr(gpu.sass, "find_spec", lambda name: None)
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if name == "cuobjdump" else None)
     assert find_disassembler() == ("/bin/cuobjdump", "-sass")
-
-
-def test_without_a_disassembler_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.sass, "find_spec", lambda name: None)
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'layoutalg\[sass\]'"):
+    with pytest.raises(UnsupportedError, match=r"layoutalg\[sass\]"):
         gpu.disassemble(b"")
+
+
+TARGET = "sm_90a"
+OPCODE_BITS = {"STG.E.128": 128, "STG.E.64": 64, "STG.E": 32, "STG.E.U16": 16, "STG.E.U8": 8}
+
+
+def first(family: str, *asked: Any, which: int = 0) -> Kernel:
+    """The first kernel of a configuration of a family."""
+    f = FAMILIES[family]
+    p = f.problem(*asked)
+    return f.launches(p, f.configs(p, TARGET)[which], TARGET).kernels[0]
+
+
+def of_parts() -> tuple[Kernel, ...]:
+    """The kernels of a product in parts, the one that adds them behind."""
+    p = gemm_problem(256, 256, 2048, "f64", b_major="mn")
+    c = next(c for c in FAMILIES["gemm-simt"].configs(p, TARGET) if c.splits > 1)
+    return FAMILIES["gemm-simt"].launches(p, c, TARGET).kernels
+
+
+def step(family: str, name: str) -> Kernel:
+    """A step of a ladder."""
+    chosen = FAMILIES[family]
+    return chosen.build(chosen.problem(512), chosen.steps[name])
+
+
+KERNELS: dict[str, Callable[[], Kernel]] = {
+    "copy f64, edges": lambda: first("tiled_copy", 99, 500, "f64"),
+    "transpose f16, edges": lambda: first("transpose", 320, 500, "f16"),
+    "transpose c128, edges": lambda: first("transpose", 333, 199, "c128"),
+    "permute f32, edges": lambda: first("permute", (3, 7, 101, 55), (3, 1, 0, 2), "f32"),
+    "permute u8, ends": lambda: first("permute", (64, 3, 5, 511), (3, 1, 0, 2), "u8"),
+    "permute c128": lambda: first("permute", (5, 60, 60, 3), (0, 3, 1, 2), "c128"),
+    "sum of columns f32": lambda: first("sum", (300, 520), (0,), "f32"),
+    "softmax of columns f32": lambda: first("softmax", (301, 521), (0,), "f32"),
+    "tensor s8": lambda: first("gemm-sm80", 512, 512, 512, "s8", which=1),
+    "tensor tf32, edges": lambda: first("gemm-sm80", 500, 500, 500, "tf32"),
+    "sums of parts": lambda: of_parts()[-1],
+    "SIMT parts f64": lambda: of_parts()[0],
+    "SIMT through registers": lambda: step("gemm-simt", "prefetch"),
+    "tensor through registers": lambda: step("gemm-sm80", "6 two buffers"),
+}
+
+
+def stores(body: Iterable[Stmt], times: int = 1) -> Counter[int]:
+    """Stores to global memory as the program writes them, by bits of a lane; unrolled loops written out."""
+    found: Counter[int] = Counter()
+    for s in body:
+        match s:
+            case Do():
+                ops = [o.op for o in s.instr.operands if o.op.startswith("st.global.b")]
+                found.update({int(op.removeprefix("st.global.b")): times for op in ops})
+            case Unroll():
+                found += stores(s.body, times * s.count)
+            case For():
+                found += stores(s.body, times)
+            case If():
+                found += stores(s.body, times) + stores(s.orelse, times)
+            case _:
+                pass
+    return found
+
+
+def machine_code(kernel: Kernel) -> tuple[SassInstruction, ...]:
+    image = compile_cubin(to_cuda(kernel, TARGET), kernel.name, TARGET).image
+    return parse_sass(disassemble(image))[0].instructions
+
+
+def torn(kernel: Kernel, code: Iterable[SassInstruction]) -> bool:
+    """Whether stores are of widths that the program has not, or its widest are too few."""
+    written, widest = stores(kernel.body), max(stores(kernel.body))
+    made = Counter(OPCODE_BITS[i.opcode] for i in code if i.opcode.startswith("STG"))
+    return not set(made) <= set(written) or made[widest] < written[widest]
+
+
+@pytest.mark.deep(but=("sums of parts",))
+@pytest.mark.parametrize("name", KERNELS)
+def test_vectors_are_stored_whole_and_places_are_global(name: str) -> None:
+    kernel = KERNELS[name]()
+    code = machine_code(kernel)
+    assert not torn(kernel, code)
+    assert not [i.opcode for i in code if i.opcode.partition(".")[0] in ("LD", "ST")]
+
+
+def test_what_the_checks_would_find() -> None:
+    kernel = first("tiled_copy", 320, 500, "f32")
+    assert stores(kernel.body) == {128: 5}  # four of a whole tile, one in the loop over the edges
+    for opcode, count, is_torn in (("STG.E", 20, True), ("STG.E.128", 4, True), ("STG.E.128", 5, False)):
+        assert torn(kernel, [SassInstruction(0, f"{opcode} desc[UR4][R2.64], R4")] * count) == is_torn

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from layoutalg import errors
 from layoutalg.arch import SWIZZLE_MODES, TensorMap
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu import MapImages, encode_tensor_map, tensor_maps
 from layoutalg.codegen.gpu.arguments import Packed, check_aligned, launch_grid, pointer_address
-from layoutalg.codegen.gpu.driver import MAP_BYTES, encode_tiled
+from layoutalg.codegen.gpu.driver import (
+    MAP_BYTES,
+    LaunchAttribute,
+    LaunchConfig,
+    attribute_launcher,
+    encode_tiled,
+)
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import check_argument
 from layoutalg.dtype import dtype
-from layoutalg.errors import (
-    AlignmentError,
-    ArgumentTypeError,
-    LayoutAlgError,
-    ResourceError,
-    ShapeError,
-    UnsupportedError,
-)
 from layoutalg.legality import check_tensor_map
 from layoutalg.testing import compile_shared
-from tests.codegen.gpu.test_driver import include_folder
+from tests.sweeps import each
 
 TILED = TensorMap(dtype("bf16"), (100, 7, 3), (208, 1456), (64, 8, 2), (1, 2, 1), mode=SWIZZLE_MODES["128B"])
 
@@ -72,17 +73,22 @@ def test_the_driver_reads_what_the_record_says() -> None:
         assert tuple(w >> 32 for w in words[11 : 11 + m.rank]) == m.element_strides
 
 
-def test_what_is_illegal_is_refused_before_the_driver_is_asked() -> None:
+@each(
+    ("change", "address", "arch", "error", "words"),
+    [
+        ({"strides_bytes": (200, 1456)}, 0, "H200", errors.AlignmentError, r"tma\.stride: .*nearest: 208"),
+        ({"box": (64, 400, 1)}, 0, "H200", errors.ShapeError, r"tma\.box_side: .*; nearest: 2 boxes of 256"),
+        ({}, 8, "H200", errors.AlignmentError, r"tma\.global_base: .* 8 bytes; .*; nearest: 16"),
+        ({}, 0, "A100", errors.UnsupportedError, "sm_80 has no TMA"),
+    ],
+)
+def test_what_is_illegal_is_refused_before_the_driver_is_asked(
+    change: Any, address: int, arch: str, error: type[Exception], words: str
+) -> None:
     asked: list[int] = []
     driver = SimpleNamespace(cuTensorMapEncodeTiled=lambda *_: asked.append(1))
-    with pytest.raises(AlignmentError, match=r"tma\.stride: .* 200 bytes; .*; nearest: 208 bytes"):
-        encode_tensor_map(replace(TILED, strides_bytes=(200, 1456)), 1 << 20, library=driver)
-    with pytest.raises(ShapeError, match=r"tma\.box_side: .*; nearest: 2 boxes of 256"):
-        encode_tensor_map(replace(TILED, box=(64, 400, 1)), 1 << 20, library=driver)
-    with pytest.raises(AlignmentError, match=r"tma\.global_base: .* 8 bytes; .*; nearest: 16 bytes"):
-        encode_tensor_map(TILED, (1 << 20) + 8, library=driver)
-    with pytest.raises(UnsupportedError, match="sm_80 has no TMA; sm_90 and later have"):
-        encode_tensor_map(TILED, 1 << 20, arch="A100", library=driver)
+    with pytest.raises(error, match=words):
+        encode_tensor_map(replace(TILED, **change), (1 << 20) + address, arch=arch, library=driver)
     assert not asked
 
 
@@ -98,15 +104,15 @@ def test_a_map_is_legal_from_its_least_alignment_on() -> None:
             if legal:
                 tensor_maps.require_legal(tensor_map, alignment)
             else:
-                with pytest.raises(LayoutAlgError):
+                with pytest.raises(errors.LayoutAlgError):
                     tensor_maps.require_legal(tensor_map, alignment)
 
 
 def test_what_the_driver_alone_refuses_has_its_name_for_it() -> None:
     driver = SimpleNamespace(cuTensorMapEncodeTiled=lambda *_: 1, cuGetErrorName=named)
-    with pytest.raises(UnsupportedError, match=r"0x100000: CUDA_ERROR_INVALID_VALUE \(1\)"):
+    with pytest.raises(errors.UnsupportedError, match=r"0x100000: CUDA_ERROR_INVALID_VALUE \(1\)"):
         encode_tensor_map(TILED, 1 << 20, library=driver)
-    with pytest.raises(UnsupportedError, match="this driver encodes no tensor maps: CUDA 12"):
+    with pytest.raises(errors.UnsupportedError, match="this driver encodes no tensor maps: CUDA 12"):
         encode_tensor_map(TILED, 1 << 20, library=SimpleNamespace())
 
 
@@ -129,8 +135,8 @@ def test_images_are_kept_by_address_up_to_a_limit(monkeypatch: pytest.MonkeyPatc
 # --- arguments of a launch ----------------------------------------------------------------------------
 
 
-def array(address: int, typestr: str = "<f4") -> Any:
-    return SimpleNamespace(__cuda_array_interface__={"data": (address, False), "typestr": typestr})
+def array(address: int, typestr: str = "<f4", *, fixed: bool = False) -> Any:
+    return SimpleNamespace(__cuda_array_interface__={"data": (address, fixed), "typestr": typestr})
 
 
 def test_integers_are_held_to_their_range_and_multiple() -> None:
@@ -138,36 +144,44 @@ def test_integers_are_held_to_their_range_and_multiple() -> None:
     for value in (8, 64):
         check_argument(extent, value)
     for value in (0, 4, 12, 72, -8):
-        with pytest.raises(ShapeError, match=f"n = {value}: this kernel was built for 8 <= n <= 64, mult"):
+        with pytest.raises(errors.ShapeError, match=f"n = {value}: .* 8 <= n <= 64, mult"):
             check_argument(extent, value)
     for wrong in (8.0, True, "8", None):
-        with pytest.raises(ArgumentTypeError, match="an int is needed"):
+        with pytest.raises(errors.ArgumentTypeError):
             check_argument(extent, wrong)
 
 
 def test_pointers_are_arrays_of_the_width_and_alignment_that_the_kernel_moves() -> None:
-    src = KernelBuilder("copy", threads=32).pointer("src", 4, align_bytes=16)
-    assert pointer_address(src, array(64)) == 64
-    with pytest.raises(AlignmentError, match="src starts at 0x44"):
-        pointer_address(src, array(68))
-    with pytest.raises(ArgumentTypeError, match="elements of 8 bytes"):
-        pointer_address(src, array(64, "<f8"))
-    with pytest.raises(ArgumentTypeError, match="src is a list"):
-        pointer_address(src, [1.0])
-    with pytest.raises(ArgumentTypeError, match="src holds >f4: elements in the machine's byte order"):
-        pointer_address(src, array(64, ">f4"))
+    k = KernelBuilder("copy", threads=32)
+    src, dst = k.pointer("src", 4, align_bytes=16), k.pointer("dst", 4, writable=True)
+    assert pointer_address(src, array(64)) == pointer_address(src, array(64, fixed=True)) == 64
+    for pointer, given, error, words in (
+        (src, array(68), errors.AlignmentError, "src starts at 0x44"),
+        (src, array(64, "<f8"), errors.ArgumentTypeError, "elements of 8 bytes"),
+        (src, [1.0], errors.ArgumentTypeError, "src is a list"),
+        (src, array(64, ">f4"), errors.ArgumentTypeError, "byte order"),
+        (dst, array(64, fixed=True), errors.ArgumentTypeError, "dst is read-only"),
+    ):
+        with pytest.raises(error, match=words):
+            pointer_address(pointer, given)
     check_aligned("src", 8, 24)
-    with pytest.raises(AlignmentError):
+    with pytest.raises(errors.AlignmentError):
         check_aligned("src", 16, 24)
 
 
-def test_what_a_kernel_writes_is_not_read_only() -> None:
-    k = KernelBuilder("copy", threads=32)
-    src, dst = k.pointer("src", 4), k.pointer("dst", 4, writable=True)
-    fixed = SimpleNamespace(__cuda_array_interface__={"data": (64, True), "typestr": "<f4"})
-    assert pointer_address(src, fixed) == 64
-    with pytest.raises(ArgumentTypeError, match="dst is read-only, and the kernel writes it"):
-        pointer_address(dst, fixed)
+def test_values_and_images_are_where_the_driver_looks_for_them() -> None:
+    for count, maps in ((0, 1), (1, 2), (3, 3), (7, 0)):
+        packed = Packed(count, maps)
+        packed.values[:] = tuple(range(1 << 40, (1 << 40) + count))
+        for number in range(maps):
+            packed.place_map(number, 99, bytes([number + 1]) * MAP_BYTES)
+        table = (ctypes.c_void_p * (count + maps)).from_address(packed.pointers)
+        for number, place in enumerate(table[:count]):
+            assert ctypes.c_uint64.from_address(place or 0).value == (1 << 40) + number
+        for number, place in enumerate(table[count:]):
+            assert (place or 0) % 64 == 0
+            assert ctypes.string_at(place or 0, MAP_BYTES) == bytes([number + 1]) * MAP_BYTES
+        assert packed.sources == [99] * maps
 
 
 def test_the_grid_stays_within_what_a_launch_may_have() -> None:
@@ -177,12 +191,48 @@ def test_the_grid_stays_within_what_a_launch_may_have() -> None:
     k.block(1, n)
     kernel = k.build()
     assert launch_grid(kernel, {"n": 65535}) == (2048, 65535, 1)
-    with pytest.raises(ResourceError, match="blocks along y of many: 65536 asked, the limit is 65535"):
+    with pytest.raises(errors.ResourceError, match="blocks along y"):
         launch_grid(kernel, {"n": 65536})
 
 
-def test_packed_values_are_where_the_driver_looks_for_them() -> None:
-    packed = Packed(3)
-    packed.values[:] = (1 << 40, 7, 0)
-    table = ctypes.cast(packed.pointers, ctypes.POINTER(ctypes.POINTER(ctypes.c_uint64)))
-    assert [table[i].contents.value for i in range(3)] == [1 << 40, 7, 0]
+SEEN = """
+#include <cuda.h>
+typedef unsigned long long u64;
+extern "C" int seen(const CUlaunchConfig* c, CUfunction f, void** pointers, void** extra, u64* out) {
+    const CUlaunchAttribute& a = c->attrs[0];
+    const u64 found[] = {
+        c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ,
+        c->sharedMemBytes, (u64)c->hStream, c->numAttrs, (u64)f, (u64)pointers, (u64)extra,
+        a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        (u64)a.value.programmaticStreamSerializationAllowed,
+        sizeof(CUlaunchConfig), sizeof(CUlaunchAttribute),
+    };
+    for (u64 x : found) *out++ = x;
+    return 42;
+}
+"""
+
+
+def include_folder() -> str:
+    """Where cuda.h lies: with the CUDA runtime that the compiler is installed with."""
+    spec = find_spec("nvidia")
+    assert spec and spec.submodule_search_locations
+    folders = [Path(place) for place in spec.submodule_search_locations]
+    (found,) = {path.parent for folder in folders for path in folder.glob("*/include/cuda.h")}
+    return str(found)
+
+
+def test_the_driver_reads_what_was_asked_for() -> None:
+    seen = compile_shared(SEEN, flags=["-I", include_folder()]).seen
+    out = (ctypes.c_uint64 * 16)()
+
+    def launch(*given: Any) -> int:
+        return int(seen(*given, out))
+
+    library = SimpleNamespace(cuLaunchKernelEx=launch)
+    start = attribute_launcher(1 << 40, (70000, 3, 2), 256, 49152, 1 << 42, library=library)
+    sizes = [ctypes.sizeof(LaunchConfig), ctypes.sizeof(LaunchAttribute)]
+    for stream in (1 << 41, 0, 7):  # what is made once is read each time
+        assert start(stream) == 42
+        asked = [70000, 3, 2, 256, 1, 1, 49152, stream, 1, 1 << 40, 1 << 42, 0]
+        assert list(out) == [*asked, 1, 1, *sizes]

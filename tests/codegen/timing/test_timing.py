@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,13 +19,12 @@ from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm.choice.tables import SIMT_TILES, SM80_TILES
 from layoutalg.kernels.gemm.family import way
 from tests.gpu import latency_probe
+from tests.sweeps import each
 
 LOAD = timing.LoopStep("LDS", "lsu", 4.0, 2, latency=23.0, write=0)
 USE = timing.LoopStep("FFMA", "fma", 1.0, 4, waits=(0,))
 MMA = timing.LoopStep("HMMA", "tensor", 8.0, 2)
 BAR = timing.LoopStep("BAR", "branch", 0.0, 1, latency=20.0, kind="barrier")
-
-ROWS = json.loads(files("layoutalg.codegen.timing").joinpath(timing.FACTS).read_text())
 
 
 # --- control words -------------------------------------------------------------------------------------
@@ -44,22 +44,22 @@ def test_encodings_are_read() -> None:
     assert first == Control(stall=5, waits=(2,))
     assert second == Control(stall=4, write=1) and code.padding[0].control
     assert parse_sass(".text.k:\n /*0000*/ EXIT ;")[0].instructions[0].control is None
-
-
-@pytest.mark.parametrize("stall", [0, 7, 15])
-def test_a_control_word_by_its_bits(stall: int) -> None:
-    word = stall | 1 << 4 | 3 << 5 | 4 << 8 | 0b100001 << 11
-    assert Control.of(word << 41 | 0x123) == Control(stall, (0, 5), 3, 4)
+    for stall in (0, 7, 15):
+        word = stall | 1 << 4 | 3 << 5 | 4 << 8 | 0b100001 << 11
+        assert Control.of(word << 41 | 0x123) == Control(stall, (0, 5), 3, 4)
 
 
 # --- facts ---------------------------------------------------------------------------------------------
 
 
+ROWS = json.loads(files("layoutalg.codegen.timing").joinpath(timing.FACTS).read_text())
+
+
 def test_every_number_has_a_source() -> None:
     seen = [(row["arch"], row["what"]) for row in ROWS]
-    assert len(set(seen)) == len(seen) and all(row["source"] for row in ROWS)
-    assert {row["arch"] for row in ROWS} == {"sm_75", "sm_80", "sm_90"}
-    assert all(row["source"] != "nothing states it" for row in ROWS if row["provenance"] != "assumed")
+    assert len(set(seen)) == len(seen) and {arch for arch, _ in seen} == {"sm_75", "sm_80", "sm_90"}
+    for row in ROWS:
+        assert row["source"] and (row["provenance"] == "assumed" or row["source"] != "nothing states it")
 
 
 def test_a_later_row_replaces_an_earlier_one() -> None:
@@ -68,25 +68,35 @@ def test_a_later_row_replaces_an_earlier_one() -> None:
     assert facts.value(measured["what"]) == 12.0
     assert facts.fact("interval HMMA.1688.F16.X") is facts.fact("interval HMMA.1688")
     assert facts.fact("interval NOTHING.AT.ALL") is None
-    with pytest.raises(UnknownNameError, match="number of sm_75"):
-        facts.value("wavefronts")
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
+def read(**change: object) -> object:
+    """Facts of a row with something else."""
+    return timing.read_facts([{**ROWS[0], **change}])
+
+
+BARE = [SassInstruction(0, "EXIT")]
+
+
+@each(
+    ("call", "error", "text"),
     [
-        ({"value": 0}, "positive number"), ({"value": True}, "positive number"), ({"value": "1"}, "positive"),
-        ({"provenance": "guessed"}, "not a row of facts"), ({"more": 1}, "not a row of facts"),
+        *((lambda value=value: read(value=value), ParseError, "positive") for value in (0, True, "1")),
+        (lambda: read(provenance="guessed"), ParseError, "not a row"),
+        (lambda: read(more=1), ParseError, "not a row"),
+        (lambda: timing.find_facts("sm_75").value("wavefronts"), UnknownNameError, "number of sm_75"),
+        (lambda: timing.find_facts("sm_86"), UnsupportedError, "no latencies of sm_86 .* sm_75"),
+        (lambda: steps_of("HGMMA.64x256x16.F32 R24, gdesc[UR8], R24"), UnsupportedError, "not timed"),
+        (lambda: timing.loop_steps(BARE, timing.find_facts("sm_90")), UnsupportedError, "no control word"),
+        (lambda: steps_of("EXIT", level="L3"), UnknownNameError, "level of memory"),
+        (lambda: timing.simulate_loop([LOAD], 16, turns=10**6), ShapeError, "are the most"),
+        *((lambda wrong=wrong: timing.simulate_loop([LOAD], **{"warps": 2, **wrong}), ShapeError, "positive")
+          for wrong in ({"warps": 0}, {"blocks": 3}, {"turns": 3}, {"queue": 0}, {"l2_bytes": 0.0})),
     ],
 )  # fmt: skip
-def test_what_is_no_row_is_refused(change: dict[str, object], text: str) -> None:
-    with pytest.raises(ParseError, match=text):
-        timing.read_facts([{**ROWS[0], **change}])
-
-
-def test_an_unknown_architecture_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UnsupportedError, match="no latencies of sm_86 are known: there are those of sm_75"):
-        timing.find_facts("sm_86")
+def test_what_is_no_row_no_step_and_no_loop_is_refused(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
 
 
 # --- steps ---------------------------------------------------------------------------------------------
@@ -118,20 +128,8 @@ def test_conflicts_and_levels_are_counted() -> None:
     assert (ldsm.interval, ldsm.busy) == (4 * 32 * 2.0, 28 * 2.0)
     assert (lds.interval, lds.busy) == (4 * 4 * 2.0, 0.0)  # never less than the bytes take
     assert ldg.latency == 296.0
-
-
-def test_waits_for_copies() -> None:
     commit, wait = steps_of("LDGDEPBAR", "DEPBAR.LE SB0, 0x2")
     assert (commit.kind, commit.write, wait.kind, wait.groups) == ("commit", None, "groups", 2)
-
-
-def test_what_is_not_modelled_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match=r"HGMMA.64x256x16.F32 is not timed"):
-        steps_of("HGMMA.64x256x16.F32 R24, gdesc[UR8], R24")
-    with pytest.raises(UnsupportedError, match="no control word"):
-        timing.loop_steps([SassInstruction(0, "EXIT")], timing.find_facts("sm_90"))
-    with pytest.raises(UnknownNameError, match="level of memory"):
-        steps_of("EXIT", level="L3")
 
 
 # --- the scheduler, by hand ----------------------------------------------------------------------------
@@ -142,6 +140,8 @@ def test_a_warp_alone_waits_for_its_load() -> None:
     assert found.cycles == 27.0  # 23 of the load, 4 of the sum's stall
     assert found.states["short scoreboard"] == pytest.approx((23 - 2) / 2)
     assert found.states["wait"] == pytest.approx((1 + 3) / 2) and found.cpi == 13.5
+    far = timing.simulate_loop([replace(LOAD, far=True, latency=300.0), USE], 1).states
+    assert far["long scoreboard"] > 140 and far["short scoreboard"] == 0
 
 
 def test_warps_hide_latency_until_a_pipe_is_full() -> None:
@@ -149,20 +149,17 @@ def test_warps_hide_latency_until_a_pipe_is_full() -> None:
     assert cycles == sorted(cycles, reverse=True) and cycles[-1] == pytest.approx(4.0, rel=0.01)
 
 
-def test_a_far_load_is_a_long_scoreboard() -> None:
-    states = timing.simulate_loop([replace(LOAD, far=True, latency=300.0), USE], 1).states
-    assert states["long scoreboard"] > 140 and states["short scoreboard"] == 0
-
-
-def test_a_full_queue_throttles() -> None:
-    states = timing.simulate_loop([replace(LOAD, interval=256.0, write=None)] * 4, 2, queue=2).states
-    assert states["mio throttle"] > 0.9 * sum(states.values())
-
-
-def test_a_pipe_whose_interval_is_no_whole_number() -> None:
+def test_pipes_queues_and_the_l2_limit() -> None:
+    """Also where an interval is no whole number."""
     found = timing.simulate_loop([replace(MMA, interval=6.75, stall=1)] * 4, 2)
     assert found.cycles == pytest.approx(4 * 2 * 6.75, rel=0.01)
     assert found.states["math pipe throttle"] > 0.8 * found.cpi
+    states = timing.simulate_loop([replace(LOAD, interval=256.0, write=None)] * 4, 2, queue=2).states
+    assert states["mio throttle"] > 0.9 * sum(states.values())
+    load = replace(LOAD, stall=1, latency=200.0, far=True, bytes=512)
+    found = timing.simulate_loop([load, *[replace(MMA, interval=1.0)] * 4, USE], 8, l2_bytes=16.0)
+    assert found.cycles == pytest.approx(8 * 4 * 512 / 16, rel=0.02)
+    assert timing.loop_bounds([load, USE], 8, l2_bytes=16.0).limiting == "l2"
 
 
 def test_a_barrier_waits_for_all_warps_of_its_block_alone() -> None:
@@ -172,40 +169,15 @@ def test_a_barrier_waits_for_all_warps_of_its_block_alone() -> None:
 
 
 def test_copies_in_flight_hide_their_latency() -> None:
-    def loop(groups: int) -> list[timing.LoopStep]:
-        copy = timing.LoopStep("LDGSTS", "lsu", 4.0, 1, latency=300.0, kind="copy", far=True, bytes=512)
-        commit = timing.LoopStep("LDGDEPBAR", "branch", 0.0, 1, kind="commit")
-        return [
-            copy,
-            commit,
-            timing.LoopStep("DEPBAR", "branch", 0.0, 1, kind="groups", groups=groups),
-            *[MMA] * 10,
-        ]
-
-    cycles = [timing.simulate_loop(loop(groups), 1).cycles for groups in (0, 1, 2, 5)]
+    copy = timing.LoopStep("LDGSTS", "lsu", 4.0, 1, latency=300.0, kind="copy", far=True, bytes=512)
+    commit = timing.LoopStep("LDGDEPBAR", "branch", 0.0, 1, kind="commit")
+    wait = timing.LoopStep("DEPBAR", "branch", 0.0, 1, kind="groups")
+    loops = [[copy, commit, replace(wait, groups=groups), *[MMA] * 10] for groups in (0, 1, 2, 5)]
+    cycles = [timing.simulate_loop(loop, 1).cycles for loop in loops]
     assert cycles[0] > 300 + 70 and cycles[1] > 150 and cycles[3] == pytest.approx(80.0, rel=0.05)
-    bounds = [timing.loop_bounds(loop(groups), 1).least for groups in (0, 1, 2, 5)]
+    bounds = [timing.loop_bounds(loop, 1).least for loop in loops]
     assert all(bound <= cycle for bound, cycle in zip(bounds, cycles, strict=True))
     assert bounds[0] > 300 and bounds[1] > 150
-
-
-def test_the_l2_delivers_so_many_bytes() -> None:
-    load = timing.LoopStep("LDG", "lsu", 4.0, 1, latency=200.0, write=0, far=True, bytes=512)
-    found = timing.simulate_loop([load, *[replace(MMA, interval=1.0)] * 4, USE], 8, l2_bytes=16.0)
-    assert found.cycles == pytest.approx(8 * 4 * 512 / 16, rel=0.02)
-    assert timing.loop_bounds([load, USE], 8, l2_bytes=16.0).limiting == "l2"
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"warps": 0}, {"warps": 3, "blocks": 2}, {"turns": 3}, {"queue": 0}, {"l2_bytes": 0.0}], ids=str
-)
-def test_counts_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
-    given = {"warps": 2, **wrong}
-    warps = int(given.pop("warps"))
-    with pytest.raises(ShapeError, match="positive rates are needed"):
-        timing.simulate_loop([LOAD], warps, **given)  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match="are the most"):
-        timing.simulate_loop([LOAD], 16, turns=10**6)
 
 
 # --- bounds, and the definition ------------------------------------------------------------------------
@@ -234,9 +206,10 @@ def drawn(rng: random.Random) -> list[timing.LoopStep]:
     return loop
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_no_schedule_is_faster_than_its_bounds(seed: int) -> None:
-    """All that is issued takes so long; the chain of a warp fits so many times but one."""
+    """All that is issued takes so long; the chain of a warp fits so many times but one.  Of one warp whose
+    pipes are always free the closed form is the definition."""
     rng = random.Random(seed)
     loop, blocks, turns = drawn(rng), rng.choice((1, 2, 3)), 24
     warps, l2_bytes = blocks * rng.choice((1, 2, 4)), rng.choice((8.0, 47.4))
@@ -248,15 +221,10 @@ def test_no_schedule_is_faster_than_its_bounds(seed: int) -> None:
         assert cycles * (turns - (name == "path")) <= found.total + 1e-6, (name, found)
     assert sum(found.states.values()) == pytest.approx(found.cpi) and set(found.states) == set(timing.STATES)
     assert found.states["selected"] == pytest.approx(1.0, rel=0.03)
-
-
-def test_one_warp_without_rivals_takes_its_critical_path() -> None:
-    """Pipes that are always free: the closed form is the definition."""
-    rng = random.Random(5)
-    for _ in range(40):
-        loop = [replace(one, interval=0.0, read=None) for one in drawn(rng)]
-        found = timing.simulate_loop(loop, 1, queue=1000)
-        assert timing.loop_bounds(loop, 1).cycles["path"] <= found.cycles + 1e-6
+    free = [replace(one, interval=0.0, read=None) for one in loop]
+    assert (
+        timing.loop_bounds(free, 1).cycles["path"] <= timing.simulate_loop(free, 1, queue=1000).cycles + 1e-6
+    )
 
 
 # --- kernels -------------------------------------------------------------------------------------------
@@ -274,20 +242,23 @@ def test_a_probe_holds_what_it_measures(what: str) -> None:
 CLOCK_GHZ = 1.98
 
 
+def measured(family: str, tile: Any, blocks: int) -> tuple[Any, float]:
+    """What is simulated of a main loop, and the cycles that were fitted to measured products."""
+    one, config = find_family(family), replace(tile.config, static_ld=True)
+    kernel = one.launches(one.problem(4096), config, "sm_90").kernels[0]
+    found = timing.time_main_loop(kernel, prepare(kernel, "sm_90").cubin, "sm_90", blocks=blocks)
+    return found, tile.step[blocks - 1] * CLOCK_GHZ
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("family", "tile"), [("gemm-sm80", SM80_TILES[0]), ("gemm-simt", SIMT_TILES[0])], ids=["sm80", "simt"]
 )
-def test_what_was_measured_is_explained(family: str, tile: object) -> None:
+def test_what_was_measured_is_explained(family: str, tile: Any) -> None:
     """Nanoseconds of a tile of k that were fitted to measured products, at the clock of an H200."""
-    one = find_family(family)
-    config = replace(tile.config, static_ld=True)  # type: ignore[attr-defined]
-    kernel = one.launches(one.problem(4096), config, "sm_90").kernels[0]
-    cubin = prepare(kernel, "sm_90").cubin
-    for blocks, ns in enumerate(tile.step, 1):  # type: ignore[attr-defined]
-        found = timing.time_main_loop(kernel, cubin, "sm_90", blocks=blocks)
-        assert found.bounds.least <= found.time.cycles
-        assert 0.85 < found.time.cycles / (ns * CLOCK_GHZ) < 1.05
+    for blocks in range(1, len(tile.step) + 1):
+        found, cycles = measured(family, tile, blocks)
+        assert found.bounds.least <= found.time.cycles and 0.85 < found.time.cycles / cycles < 1.05
 
 
 @pytest.mark.deep
@@ -296,15 +267,10 @@ def test_every_row_of_the_page_is_what_is_simulated() -> None:
     rows = re.findall(
         r"^\| (gemm-\w+) (\w+) \| (\d) \| ([\d,]+) (\w+) \| ([\d,]+) \| ([\d,]+) \|", page, re.M
     )
-    tiles = {("gemm-sm80", way(t.config)): t for t in SM80_TILES} | {
-        ("gemm-simt", way(t.config)): t for t in SIMT_TILES
-    }
+    every: dict[str, Any] = {"gemm-sm80": SM80_TILES, "gemm-simt": SIMT_TILES}
+    tiles = {(family, way(t.config)): t for family, some in every.items() for t in some}
     assert len(rows) == 14
-    for family, tile, blocks, least, bound, simulated, measured in rows:
-        one, asked = find_family(family), tiles[family, tile]
-        config = replace(asked.config, static_ld=True)
-        kernel = one.launches(one.problem(4096), config, "sm_90").kernels[0]
-        found = timing.time_main_loop(kernel, prepare(kernel, "sm_90").cubin, "sm_90", blocks=int(blocks))
-        cycles = asked.step[int(blocks) - 1] * CLOCK_GHZ
-        assert (bound, least) == (found.bounds.limiting, f"{found.bounds.least:,.0f}")
-        assert (simulated, measured) == (f"{found.time.cycles:,.0f}", f"{cycles:,.0f}")
+    for family, tile, blocks, *written in rows:
+        found, cycles = measured(family, tiles[family, tile], int(blocks))
+        bounds, simulated = found.bounds, found.time.cycles
+        assert written == [f"{bounds.least:,.0f}", bounds.limiting, f"{simulated:,.0f}", f"{cycles:,.0f}"]

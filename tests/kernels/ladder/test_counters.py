@@ -6,7 +6,7 @@ from typing import Literal
 
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program import Kernel
-from layoutalg.kernels.gemm import Config, GemmProblem, SimtConfig, gemm_problem, scalar_words
+from layoutalg.kernels.gemm import Config, GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.choice.heuristic import SIMT
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.ladder.counters import copied_lines, copied_words, counted, vectorized_loads
@@ -43,34 +43,24 @@ def test_copies_are_written_line_by_line(p: GemmProblem, tile_k: int, lines_of_e
     assert copied_lines(kernel, params) == copies / 8 * lines_of_eight_lanes
 
 
-def parts(dtype: str, k: int, splits: int) -> tuple[GemmProblem, SimtConfig]:
-    p = gemm_problem(256, 256, k, dtype, b_major="mn")
-    whole = (c for c in SIMT.configs(p) if c.splits == splits and not (256 % c.tile_m or 256 % c.tile_n))
-    return p, next(whole)
-
-
 def test_words_of_a_turned_tile_meet_in_banks_on_both_sides() -> None:
     """Counted on an H200: 2395132 wavefronts of f64, of which copies past the end are 32764 at most."""
-    p, c = parts("f64", 1024, 2)
-    assert (c.tile_m, c.tile_n, c.tile_k) == (32, 32, 16)
+    p = gemm_problem(256, 256, 1024, "f64", b_major="mn")
+    c = next(c for c in SIMT.configs(p) if c.splits == 2 and not (256 % c.tile_m or 256 % c.tile_n))
     kernel, params = launched(p, c)
     alone, found = traffic(kernel, params), counted(kernel, params)
     copies = found["cp.async.8"]
     assert copied_words(kernel, params) == {"cp.async.8": (8 * copies.instructions, 10 * copies.instructions)}
     assert copies.total / copies.instructions == 10 > alone["cp.async.8"].total / copies.instructions
+    assert {**found, "cp.async.8": alone["cp.async.8"]} == alone
     total = sum(cost.total for op, cost in found.items() if "global" not in op)
     past_the_end = 2 * (p.m // c.tile_m) * (p.n // c.tile_n) * c.splits * 6 * c.threads // 32
     assert 0 <= 2395132 - total <= 8 * past_the_end
-    assert {op: cost for op, cost in found.items() if op != "cp.async.8"} == {
-        op: cost for op, cost in alone.items() if op != "cp.async.8"
-    }
-
-
-def test_f32_words_of_four_rows_take_four_wavefronts() -> None:
-    p, c = parts("f32", 2048, 4)
+    p = gemm_problem(256, 256, 2048, "f32", b_major="mn")
+    c = next(c for c in SIMT.configs(p) if c.splits == 4 and not (256 % c.tile_m or 256 % c.tile_n))
     kernel, params = launched(p, c)
     expected = 4 * traffic(kernel, params)["cp.async.4"].instructions
-    assert copied_words(kernel, params) == {"cp.async.4": (expected, expected)}
+    assert copied_words(kernel, params) == {"cp.async.4": (expected, expected)}, "words of four rows"
 
 
 def test_what_the_compiler_loads_at_once_counts_as_vectors() -> None:

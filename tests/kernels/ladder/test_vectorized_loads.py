@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from layoutalg.codegen.costs import Costs, Prediction, traffic
 from layoutalg.kernels.gemm import GemmProblem, SimtConfig, gemm_problem, operand_tile, tiled_mma
@@ -13,6 +12,7 @@ from layoutalg.kernels.ladder.counters import vectorized_loads
 from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
 from layoutalg.layout import Layout
 from tests.kernels.ladder.test_counters import launched
+from tests.sweeps import each
 
 ACROSS = replace(LADDER["v2"], order="turned")
 ALIKE = replace(LADDER["v4"], order="matrix")
@@ -34,11 +34,9 @@ def predicted(p: GemmProblem, c: SimtConfig) -> Prediction:
     return traffic(*launched(p, c))
 
 
-@pytest.mark.parametrize("name", COUNTED)
-def test_wavefronts_are_the_hardware_s(name: str) -> None:
-    p = gemm_problem(2048, 2048, 2048, "f32", b_major="mn")
-    config, counted = COUNTED[name]
-    found = vectorized(p, config)
+@each(("name", "config", "counted"), [(name, *one) for name, one in COUNTED.items()])
+def test_wavefronts_are_the_hardware_s(name: str, config: SimtConfig, counted: int) -> None:
+    found = vectorized(gemm_problem(2048, 2048, 2048, "f32", b_major="mn"), config)
     assert sum(cost.total for op, cost in found.items() if "global" not in op) == counted
 
 
@@ -70,9 +68,7 @@ def test_vectors_along_k_element_by_element() -> None:
 
 def test_what_makes_no_vectors_stays() -> None:
     p = gemm_problem(128, 128, 32, "f32", b_major="mn")
-    for step in ("v1", "v7", "warp tiles"):
-        c = LADDER[step]
-        assert vectorized(p, c) == predicted(p, c)
-    odd = replace(ALIKE, pad=1)
     turned = gemm_problem(32, 32, 32, "f32", a_major="mn")
-    assert vectorized(turned, replace(odd, order="turned")) == predicted(turned, replace(odd, order="turned"))
+    odd = replace(ALIKE, pad=1, order="turned")
+    for q, c in ((p, LADDER["v1"]), (p, LADDER["v7"]), (p, LADDER["warp tiles"]), (turned, odd)):
+        assert vectorized(q, c) == predicted(q, c)

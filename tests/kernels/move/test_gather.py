@@ -16,7 +16,7 @@ from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cud
 from layoutalg.codegen.instr import LDS
 from layoutalg.codegen.program import Do, walk
 from layoutalg.codegen.program.checks import check
-from layoutalg.kernels.move.gather import Read, begin_bytes, kinds, permutes, reads, words_of
+from layoutalg.kernels.move.gather import Read, kinds, permutes, reads
 from layoutalg.kernels.move.misaligned import block_base
 from layoutalg.kernels.move.partition import Store, block_origins
 from layoutalg.kernels.move.plan import configs
@@ -112,38 +112,19 @@ def test_the_program_proves_that_its_loads_are_aligned(seed: int) -> None:
         check(build(x, c))
 
 
-def test_a_group_of_runs_alone_starts_at_the_first_byte() -> None:
-    x = normalise(permute_problem((256, 2), (1, 0), "f16"))
-    c = PermuteConfig("staged", (256, 2), 64, 8, 8, turned=True, swizzle=Swizzle(3, 4, 3))
-    assert [read.nbytes for read in reads(Stage(x, c))] == [16, 16]
-    check(build(x, c))
-
-
-@pytest.mark.deep
-def test_the_rule_misses_little() -> None:
-    """Of random tiles whose loads can be joined, most are joined as far as they can be."""
-    found = Counter[str]()
-    for seed in range(150):
-        stage = random_stage(seed)
-        if stage is not None and stage.stores * stage.blocks < 1000 and stage.blocks < 20:
-            most, ours = joined(stage), reads(stage)
-            found["can"] += any(len(read.slots) > 1 for read in most)
-            found["missed"] += len(ours) > len(most)
-    assert found["can"] > 10 and found["missed"] <= found["can"] / 4
-
-
 @each(
-    ("vec", "swizzle", "loads"),
+    ("shape", "tile", "dtype", "vec", "swizzle", "loads"),
     [
-        (4, Swizzle(0, 4, 3), [(8, ((0,), (2,))), (8, ((1,), (3,)))]),
-        (2, Swizzle(0, 4, 3), [(4, ((0,),)), (4, ((1,),))]),
-        (4, Swizzle(3, 2, 5), [(4, ((e,),)) for e in range(4)]),
+        ((2, 4096), (2, 512), "f32", 4, Swizzle(0, 4, 3), [(8, ((0,), (2,))), (8, ((1,), (3,)))]),
+        ((2, 4096), (2, 512), "f32", 4, Swizzle(3, 2, 5), [(4, ((e,),)) for e in range(4)]),
     ],
 )
-def test_neighbours_need_not_be_consecutive(vec: int, swizzle: Swizzle, loads: list[tuple[int, Any]]) -> None:
+def test_neighbours_need_not_be_consecutive(
+    shape: Any, tile: Any, dtype: str, vec: int, swizzle: Swizzle, loads: list[tuple[int, Any]]
+) -> None:
     """Nor are they joined where a swizzle may part them."""
-    x = normalise(permute_problem((2, 4096), (1, 0), "f32"))
-    found = reads(Stage(x, PermuteConfig("staged", (2, 512), 64, 4, vec, swizzle=swizzle)))
+    x = normalise(permute_problem(shape, (1, 0), dtype))
+    found = reads(Stage(x, PermuteConfig("staged", tile, 64, 4, vec, swizzle=swizzle)))
     assert [(read.nbytes, read.slots) for read in found] == loads
 
 
@@ -160,11 +141,6 @@ def test_a_word_is_its_bytes(sources: list[int]) -> None:
     assert len(steps) == max(
         len({b // 4 for b in sources}) - 1, sources != [*range(first, first + len(sources))]
     )
-
-
-def test_words_follow_the_elements() -> None:
-    found = [Read(4, ((0,), (2,))), Read(2, ((1,),)), Read(2, ((3,),))]
-    assert words_of(begin_bytes(found), 2) == [[0, 1, 4, 5], [2, 3, 8, 9]]
 
 
 OPCODES = {"LDS.U8": 1, "LDS.U16": 2, "LDS": 4, "LDS.64": 8, "LDS.128": 16}

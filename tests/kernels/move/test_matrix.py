@@ -11,18 +11,10 @@ import pytest
 from layoutalg.analysis import SharedReport, analyze
 from layoutalg.codegen.program import Do, Let, MemRef, Shared, lower, walk
 from layoutalg.codegen.program.checks import check
+from layoutalg.dtype import dtype
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.move.matrix_plan import (
-    TransposeConfig,
-    accesses,
-    copy_configs,
-    load_copy,
-    row_copy,
-    store_copy,
-    tile_accesses,
-    transpose_configs,
-)
+from layoutalg.kernels.move import matrix_plan
 from layoutalg.kernels.move.programs.matrix import build_transpose, copy_problem, transpose_problem
 from layoutalg.kernels.registry import find_family
 from layoutalg.layout import Layout, product
@@ -34,14 +26,14 @@ LEADING = ((4096, 4096), (4097, 4097), (4096, 4097), (4098, 4100))
 
 
 @functools.cache
-def every_config() -> list[tuple[MatrixProblem, TransposeConfig]]:
-    problems = (transpose_problem(4096, 4096, dtype, *both) for dtype in WIDTHS for both in LEADING)
-    return [(p, c) for p in problems for c in transpose_configs(p)]
+def every_config() -> list[tuple[MatrixProblem, matrix_plan.TransposeConfig]]:
+    problems = (transpose_problem(4096, 4096, kind, *both) for kind in WIDTHS for both in LEADING)
+    return [(p, c) for p in problems for c in matrix_plan.transpose_configs(p)]
 
 
-def best(*asked: Any) -> TransposeConfig:
+def best(*asked: Any) -> matrix_plan.TransposeConfig:
     """The configuration of a transpose."""
-    return transpose_configs(transpose_problem(*asked))[0]
+    return matrix_plan.transpose_configs(transpose_problem(*asked))[0]
 
 
 def covers(tv: Any, c: Any) -> bool:
@@ -52,26 +44,40 @@ def covers(tv: Any, c: Any) -> bool:
 
 def every_copy() -> Iterator[tuple[MatrixProblem, Any]]:
     """The configurations of copies of all widths and some leading dimensions."""
-    for dtype in WIDTHS:
+    for kind in WIDTHS:
         for leading in (4096, 4097, 4100):
-            p = copy_problem(4096, 4096, dtype, leading, leading)
-            yield from ((p, c) for c in copy_configs(p))
+            p = copy_problem(4096, 4096, kind, leading, leading)
+            yield from ((p, c) for c in matrix_plan.copy_configs(p))
 
 
 @each(("p", "c"), every_copy, ids=str)
 def test_the_layout_of_a_copy_visits_every_element_once(p: MatrixProblem, c: Any) -> None:
-    assert covers(row_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_m, c.tile_n))), c)
+    assert covers(matrix_plan.row_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_m, c.tile_n))), c)
 
 
 @each(("p", "c"), every_config, ids=str, sample=18)
-def test_both_layouts_of_a_transpose_visit_every_element_once(p: MatrixProblem, c: TransposeConfig) -> None:
-    assert covers(load_copy(c, p.dtype).tidfrg("src", Layout((c.tile_m, c.tile_n))), c)
-    assert covers(store_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_n, c.tile_m))), c)
+def test_both_layouts_of_a_transpose_visit_every_element_once(
+    p: MatrixProblem, c: matrix_plan.TransposeConfig
+) -> None:
+    assert covers(matrix_plan.load_copy(c, p.dtype).tidfrg("src", Layout((c.tile_m, c.tile_n))), c)
+    assert covers(matrix_plan.store_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_n, c.tile_m))), c)
+
+
+@each(("dtype", "size"), WIDTHS.items())
+@each("ld", [4096, 4097])
+def test_a_thread_holds_at_most_32_words_of_a_tile(dtype: str, size: int, ld: int) -> None:
+    """Between loading and storing, of tiles that a search looks at too: more would spill."""
+    p = transpose_problem(4096, 4096, dtype, ld, ld)
+    found = (*matrix_plan.transpose_configs(p), *matrix_plan.further_transposes(p))
+    words = [c.tile_m * c.tile_n // (c.threads * c.src_vec) * (max(4, c.src_vec * size) // 4) for c in found]
+    assert max(words) == 32
 
 
 @each(("p", "c"), every_config, ids=str)
-def test_every_configuration_is_free_of_bank_conflicts(p: MatrixProblem, c: TransposeConfig) -> None:
-    for access in tile_accesses(c, p.dtype):
+def test_every_configuration_is_free_of_bank_conflicts(
+    p: MatrixProblem, c: matrix_plan.TransposeConfig
+) -> None:
+    for access in matrix_plan.tile_accesses(c, p.dtype):
         report = analyze(c.layout, access)
         assert isinstance(report, SharedReport)
         assert report.conflict_free and report.method == "f2"
@@ -80,7 +86,7 @@ def test_every_configuration_is_free_of_bank_conflicts(p: MatrixProblem, c: Tran
 
 def test_the_swizzle_carries_a_certificate() -> None:
     p, c = transpose_problem(4096, 4096, "f32"), best(4096, 4096, "f32")
-    pattern = tile_accesses(c, p.dtype)
+    pattern = matrix_plan.tile_accesses(c, p.dtype)
     found = synthesize((c.tile_n, c.tile_m), pattern, element="f32", order="row", form="single")
     assert found.layout == c.layout and check_certificate(found)
 
@@ -105,19 +111,14 @@ def test_wide_problems_move_16_bytes_a_lane_in_ideal_sectors(dtype: str, size: i
 
 
 def test_what_is_chosen() -> None:
-    edges = [best(1000, 1000, "f16"), best(1000, 999, "f16", 1000, 1000), best(999, 1000, "f16", 1000, 1000)]
-    assert [c.edges for c in (*edges, best(999, 999, "f16"))] == [
-        "vectors",
-        "elements",
-        "elements",
-        "vectors",
-    ]
+    for asked, edges in (((1000, 1000), "vectors"), ((1000, 999), "elements"), ((999, 1000), "elements")):
+        assert best(*asked, "f16", 1000, 1000).edges == edges
+    assert best(999, 999, "f16").edges == "vectors"
     assert best(600, 600, "u8").tile_m < best(16384, 16384, "u8").tile_m
     vectors = best(1000, 1001, "f16")
     assert (vectors.src_vec, vectors.dst_vec) == (1, 8)
-    assert copy_configs(copy_problem(64, 64, "f32", 64, 66))[0].vec == 2  # the narrower side's
-    ops = [access.op for _, access in accesses(best(4096, 4096, "u8"), find_family("transpose").problem(
-        4096, 4096, "u8").dtype)]  # fmt: skip
+    assert matrix_plan.copy_configs(copy_problem(64, 64, "f32", 64, 66))[0].vec == 2  # the narrower side's
+    ops = [access.op for _, access in matrix_plan.accesses(best(4096, 4096, "u8"), dtype("u8"))]
     assert ops == ["ld.global.b128", "st.shared.b32", "ld.shared.b128", "st.global.b128"]
 
 
@@ -131,7 +132,11 @@ def test_what_is_chosen() -> None:
 def test_asynchronous_copies_need_sm_80_and_four_bytes(
     leading: int, dtype: str, arch: str, ways: list[str]
 ) -> None:
-    assert [c.via for c in copy_configs(copy_problem(64, 64, dtype, leading, leading), arch)] == ways
+    assert [
+        c.via for c in matrix_plan.copy_configs(copy_problem(64, 64, dtype, leading, leading), arch)
+    ] == ways
+    with pytest.raises(UnsupportedError, match="4 bits"):
+        transpose_problem(8, 8, "u4")
 
 
 @each("arch", ["sm_75", "sm_80", "sm_90"])
@@ -139,17 +144,5 @@ def test_asynchronous_copies_need_sm_80_and_four_bytes(
 @each("dtype", WIDTHS, sample=1)
 def test_every_transpose_passes_the_grammar(dtype: str, leading: int, arch: str) -> None:
     p = transpose_problem(4096, 4096, dtype, leading, leading)
-    for c in transpose_configs(p, arch):
+    for c in matrix_plan.transpose_configs(p, arch):
         check(build_transpose(p, c), arch)
-
-
-def test_parameters_are_multiples_of_their_vectors_and_the_header_predicts() -> None:
-    p = transpose_problem(1000, 2000, "f16")
-    params = build_transpose(p, transpose_configs(p)[0]).params
-    assert {v.name: v.multiple for v in params if hasattr(v, "multiple")} == dict.fromkeys(
-        ("m", "n", "lds", "ldd"), 8
-    )
-    notes = "\n".join(build_transpose(transpose_problem(4096, 4096, "f32"), best(4096, 4096, "f32")).notes)
-    assert "Sw<" in notes and "st.shared.b32     128 instructions    128 wavefronts (ideal 128)" in notes
-    with pytest.raises(UnsupportedError, match="elements of 4 bits"):
-        transpose_problem(8, 8, "u4")

@@ -5,14 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program.checks import check
-from layoutalg.kernels.move import plan
-from layoutalg.kernels.move.cases import random_cases
-from layoutalg.kernels.move.plan import _storing, best, configs
+from layoutalg.kernels.move.plan import best, configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.programs.permute import build
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
@@ -26,26 +22,6 @@ def test_the_best_is_the_first_of_all(seed: int) -> None:
     rng = random.Random(500 + seed)
     x = normalise((random_problem if seed % 2 else random_conversion)(rng, 1 << rng.randint(8, 24)))
     assert best(x) == configs(x)[0]
-
-
-@pytest.mark.deep
-def test_less_than_half_of_the_tiles_are_timed_for_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, every, timed = random.Random(700), plan._stored, list[PermuteConfig]()
-    problems = [normalise(random_problem(rng, 1 << 20)) for _ in range(20)]
-
-    def stored(x: Any, c: PermuteConfig, arch: Any) -> Any:
-        timed.append(c)
-        return every(x, c, arch)
-
-    monkeypatch.setattr(plan, "_stored", stored)
-    counts = []
-    for ask in (best, configs):
-        timed.clear()
-        ask.cache_clear()
-        for x in problems:
-            ask(x)
-        counts.append(len(timed))
-    assert 0 < 2 * counts[0] < counts[1]
 
 
 @each("arch", ["sm_75", "sm_80", "sm_90"])
@@ -70,7 +46,7 @@ def test_matrices_move_wide_vectors_with_few_conflicts(dtype: str, size: int) ->
     c = stage.config
     assert (c.way, c.chunk * size, c.vec * size) == ("staged", 16, 16)
     for op, cost in traffic(build(stage.moves, c), {}).items():
-        assert cost.total <= 2 * cost.ideal, op
+        assert cost.total <= (1 if "global" in op else 2) * cost.ideal, op
     odd = chosen((4097, 4099), (1, 0), dtype).config
     assert odd.chunk * size == 16 and (size > 2 or odd.vec * size >= 8)
 
@@ -82,42 +58,23 @@ def test_what_is_chosen() -> None:
     assert len(folded.src_run) == 2 and folded.tile[1] == 3
     lines = [chosen((4096, 120), (1, 0), "f16", src=(stride, 1)).config.lines for stride in (120, 1000)]
     assert lines == [True, False]
-
-
-@each("dtype", ["u8", "f16", "f32"])
-@each(
-    ("shape", "axes"), [((4096, 4096), (1, 0)), ((96,) * 4, (3, 2, 1, 0)), ((31, 63, 127, 255), (3, 1, 0, 2))]
-)
-def test_large_problems_fill_the_gpu(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
-    assert chosen(shape, axes, dtype).blocks >= 2 * 132
-
-
-def test_sectors_of_an_aligned_transpose_are_ideal() -> None:
-    stage = chosen((4096, 4096), (1, 0), "f16")
-    found = traffic(build(stage.moves, stage.config), {})
-    for op in ("cp.async.16:global", "st.global.b128"):
-        assert found[op].total == found[op].ideal == 4096 * 4096 * 2 // 32
+    for shape in ((4096, 4096), (96,) * 4, (31, 63, 127, 255), (1024, 512)):  # work for all multiprocessors
+        for dtype in ("u8", "f16", "f32"):
+            blocks = chosen(shape, tuple(reversed(range(len(shape)))), dtype).blocks
+            assert blocks >= (2 * 132 if len(shape) > 2 or shape[0] > 1024 else 132)
 
 
 TIMED = (
     ("f32", (533006, 56), (1, 0),
      ((192, 56), 512, 4, 4, 8, 8, 0.94), ((32, 28), 256, 4, 1, 32, 8, 0.63)),
-    ("f16", (375, 1590, 345), (2, 1, 0),
-     ((192, 1, 64), 512, 8, 8, 16, 4, 0.74), ((128, 1, 64), 512, 8, 8, 0, 4, 0.62)),
     ("f64", (39278, 12, 2, 32), (3, 0, 2, 1),
      ((12, 2, 2, 32), 256, 2, 2, 0, 4, 0.92), ((4, 1, 1, 8), 64, 2, 1, 8, 0, 0.20)),
-    ("f32", (2, 7, 60558, 40), (3, 2, 1, 0),
-     ((2, 7, 12, 40), 256, 4, 4, 8, 0, 0.93), ((2, 7, 16, 40), 256, 4, 4, 0, 4, 0.75)),
     ("f32", (15, 2249, 9, 3, 36), (4, 1, 2, 3, 0),
      ((15, 8, 36), 256, 4, 4, 8, 0, 0.88), ((15, 4, 36), 256, 4, 4, 0, 4, 0.55)),
     ("u8", (9692091, 48), (1, 0),
      ((1024, 48), 512, 16, 16, 32, 8, 0.85), ((1024, 48), 512, 16, 16, 0, 8, 0.79)),
-    ("u8", (3714, 2, 5, 4747), (1, 0, 2, 3),
-     ((1984, 16, 1), 512, 16, 8, 32, 0, 0.94), ((992, 16, 2), 512, 16, 16, 0, 0, 0.71)),
     ("f16", (4391, 40, 411), (0, 2, 1),
      ((40, 411, 1), 256, 8, 8, 16, 0, 0.97), ((40, 32, 1), 256, 8, 2, 32, 0, 0.78)),
-    ("u8", (2, 83582, 1044), (1, 0, 2),
-     ((261, 2, 4), 256, 4, 4, 0, 0, 1.00), ((261, 1, 4), 128, 4, 4, 0, 0, 0.74)),
     ("f16", (45, 10, 108, 2, 2104), (3, 1, 0, 4, 2),
      ((108, 128, 1, 1, 1), 256, 8, 8, 0, 0, 0.95), ((32, 352, 1, 1, 2), 512, 8, 8, 0, 0, 0.52)),
 )  # fmt: skip
@@ -135,21 +92,6 @@ def test_the_time_of_memory_says_which_tile_is_fastest(case: tuple[Any, ...]) ->
         )
         found.append((memory_time(Stage(x, c), find_arch("sm_90")), share))
     assert min(found)[1] == max(share for _, share in found)
-
-
-def test_rounds_repeat_what_is_computed_once_for_a_run_of_several_modes() -> None:
-    x = normalise(permute_problem((19, 55, 2754, 10, 10), (1, 2, 4, 0, 3), "u8"))
-    c = PermuteConfig("staged", (10, 19, 10, 16), 512, 16, 16)
-    assert _storing(Stage(x, c), 512) == 475 and _storing(Stage(x, c), 256) == 0
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("dtype", ["f32", "f16", "u8"])
-def test_blocks_on_an_sm_hold_enough_to_keep_memory_busy(dtype: str) -> None:
-    for case in random_cases():
-        stage = chosen(*case, dtype)
-        c = stage.config
-        assert c.way == "direct" or 2048 // c.threads * stage.tile_bytes >= 40 << 10, case
 
 
 def test_folded_modes_are_cut_so_that_both_runs_are_long() -> None:

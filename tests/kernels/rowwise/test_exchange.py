@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 
-from layoutalg import codegen as cg
-from layoutalg.codegen.instr import LDG, STG, encode
 from layoutalg.codegen.program import Kernel, printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import LayoutAlgError, SimulationError
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, arguments, norm_problem
-from layoutalg.kernels.rowwise.cluster import Exchange
-from layoutalg.kernels.rowwise.norm_plan import form_of
-from layoutalg.kernels.rowwise.programs.block import RowBlock
-from layoutalg.kernels.rowwise.programs.block_reduce import all_reduce, get, powers, put
 from layoutalg.kernels.rowwise.programs.norm import plan
-from layoutalg.kernels.rowwise.schedule import Hold, walk_of
-from layoutalg.kernels.rowwise.unaligned import MaskedRows, SkewedColumns
-from layoutalg.kernels.rowwise.walk import Walk
 from layoutalg.kernels.verification import copied
 from tests.judges.agreement import trial
-from tests.mutants import planting
 from tests.mutants.ordering import mutants
 from tests.sweeps import each
 
@@ -33,124 +22,8 @@ Group = Literal["block", "warp"]
 
 # --- in a block ----------------------------------------------------------------------------------------
 
-CONFIGS = [
-    ((4, 512), 1, NormConfig(4, 1, 128, "registers")), ((8, 64), 1, NormConfig(4, 4, 16, "registers")),
-    ((2, 64), 1, NormConfig(4, 2, 64, "registers")), ((64, 32), 0, NormConfig(4, 4, 16, "registers")),
-    ((64, 512), 0, NormConfig(4, 64, 4, "registers")), ((64, 128), 0, NormConfig(4, 32, 4, "registers")),
-    ((64, 128), 0, NormConfig(1, 16, 8, "registers")),
-]  # fmt: skip
-
-
-def sums(shape: tuple[int, ...], axis: int, c: NormConfig) -> tuple[Walk, Kernel]:
-    """dst[thread] = the sum of the numbers of all threads that share its statistics, a word a statistic."""
-    p = norm_problem("softmax", shape, axis, "f32")
-    body = RowBlock("sums", p, walk_of(form_of(p), p.dtype, c), c, [], writes=True)
-    k, n = body.k, body.statistics
-    d = body.reg("d", n)
-    numbers = k.pointer("numbers", 4)
-    get(body, LDG, numbers, k.tid * n, d)
-    all_reduce(body, "sum", d)
-    put(body, STG, body.dst, k.tid * n, d)
-    return body.walk, k.build()
-
-
-@each(("shape", "axis", "c"), CONFIGS)
-@each("group", ["block", "warp"])
-def test_all_threads_that_share_get_the_sum(
-    shape: tuple[int, ...], axis: int, c: NormConfig, group: Group
-) -> None:
-    walk, kernel = sums(shape, axis, c)
-    numbers = np.random.default_rng(1).integers(-99, 99, (c.threads, walk.values)).astype(np.float32)
-    dst = np.zeros_like(numbers)
-    args = {"src": np.zeros(4, np.float32), "numbers": numbers.ravel(), "dst": dst.reshape(-1)}
-    simulate(kernel, args, group=group, blocks=[(0, 0, 0)], seed=3)
-    side = np.array([walk.thread(t)[0] for t in range(c.threads)])
-    for x in range(c.rows_per_block):
-        wanted = numbers[side == x].sum(axis=0)
-        np.testing.assert_array_equal(dst[side == x], np.broadcast_to(wanted, dst[side == x].shape))
-    if (group, shape) == ("warp", CONFIGS[0][0]):
-        with pytest.raises(SimulationError):  # a race
-            simulate(planting.without(kernel, "block_sync"), args, group=group, seed=1)
-
-
-def test_powers() -> None:
-    assert powers(1, 33) == [1, 2, 4, 8, 16, 32] and powers(8, 8) == [] == powers(64, 32)
-
-
-FETCHED = [((3, 300), 1, 4, 1, 32), ((3, 301), 1, 4, 1, 32), ((60, 48), 0, 4, 8, 8), ((60, 49), 0, 4, 8, 16)]
-"""(shape, axis, vec, kept, sharing): whole rows, ragged ones, columns, skewed ones."""
-
-HOLDS: list[tuple[Hold, int]] = [("registers", 0), ("shared", 0), ("shared", 2), ("global", 0), ("global", 4)]
-
-
-@each("backwards", [False, True])
-@each(("hold", "staged"), HOLDS, sample=2)
-@each(("shape", "axis", "vec", "kept", "sharing"), FETCHED)
-def test_visiting_all_vectors_copies(
-    shape: tuple[int, ...], axis: int, vec: int, kept: int, sharing: int, hold: Hold, staged: int,
-    *, backwards: bool,
-) -> None:  # fmt: skip
-    """What is fetched from anywhere, and stored, is a copy."""
-    p, n = norm_problem("softmax", shape, axis, "f32"), int(np.prod(shape))
-    c = NormConfig(vec, kept, sharing, hold, 2, staged=staged)
-    walk = walk_of(form_of(p), p.dtype, c)
-    assert isinstance(walk, MaskedRows) == (shape == (3, 301))
-    assert isinstance(walk, SkewedColumns) == (shape == (60, 49))
-    b = RowBlock("copy", p, walk, c, [], writes=True)
-    b.hold()
-    if hold == "global":
-        b.ahead(backwards=backwards)
-    b.each(lambda v: b.store(b.floats(v), v), backwards=backwards and hold == "global")
-    src = encode(np.random.default_rng(2).standard_normal((1, -(-n // 4) * 4)), "f32")[0]
-    dst = np.zeros_like(src)
-    simulate(b.k.build(), {"src": src, "dst": dst}, seed=1)
-    np.testing.assert_array_equal(dst[:n], src[:n])
-    assert not dst[n:].any()
-
 
 # --- in a cluster --------------------------------------------------------------------------------------
-
-SHAPES = [(2, 1, 4, 2), (3, 3), (8, 5), (16, 2, 1)]
-"""Blocks of a cluster, words of a sender; warps of a block and clusters where they are not 2 and 1."""
-
-
-def gathered(blocks: int, words: int, warps: int = 2, clusters: int = 1) -> Kernel:
-    """dst[block] = src of all senders of its cluster: the first `words` of each warp's 32 numbers."""
-    k = cg.Kernel("gathered", threads=32 * warps)
-    src = k.tensor("src", "f32", (clusters * blocks, warps, words), (warps * words, words, 1))
-    slots = blocks * warps
-    shape = (clusters * blocks, slots, words)
-    dst = k.tensor("dst", "f32", shape, (slots * words, words, 1), writable=True)
-    block = k.block(0, clusters * blocks)
-    k.cluster(blocks)
-    x, d = Exchange(k, warps, words), k.reg("d", words)
-    x.open()
-    warp, lane = k.tid // 32, k.tid % 32
-    for i in range(words):
-        k.do(LDG[4], d[i], src.at(block, warp, i))
-    x.meet()
-    with k.If(lane < blocks):
-        x.send(warp, lane, d)
-    x.wait()
-    with k.If(k.tid < slots):
-        slot = k.let("slot", k.tid % slots)
-        x.take(slot, d)
-        for i in range(words):
-            k.do(STG[4], dst.at(block, slot, i), d[i])
-    return k.build()
-
-
-def arrays(blocks: int, words: int, warps: int = 2, clusters: int = 1) -> tuple[Any, Any]:
-    """The source, and what the destination has to become."""
-    src = np.random.default_rng(3).integers(-99, 99, (clusters * blocks, warps, words)).astype("f4")
-    every = src.reshape(clusters, 1, blocks * warps, words)
-    return src, np.broadcast_to(every, (clusters, blocks, blocks * warps, words)).reshape(-1)
-
-
-@each("shape", SHAPES)
-@each("order", [("block", 0), ("warp", 1)])
-def test_every_block_gets_what_all_have(shape: tuple[int, ...], order: tuple[Group, int]) -> None:
-    assert survives(gathered(*shape), gathering(*shape), [order])
 
 
 # --- each step is needed -------------------------------------------------------------------------------
@@ -174,13 +47,6 @@ def survives(kernel: Kernel, made: Trial, orders: list[tuple[Group, int]] = ORDE
     return True
 
 
-def gathering(*shape: int) -> Trial:
-    """The trial of an exchange."""
-    src, wanted = arrays(*shape)
-    args = {"src": src.reshape(-1), "dst": np.full(wanted.size, np.nan, "f4")}
-    return lambda: (copied(args), partial(np.testing.assert_array_equal, wanted))
-
-
 def computing(p: NormProblem, *, words: int = 0) -> Trial:
     """The trial of a norm by one kernel, with so many words of scratch memory, which are 0."""
     given, judge = trial(p, None, 1, False)
@@ -197,16 +63,10 @@ EQUAL = {
 """Mutants of an exchange that are no mistakes."""
 
 
-def in_a_cluster() -> tuple[Kernel, Trial]:
+def test_what_orders_the_blocks_of_a_cluster_is_needed() -> None:
     p = norm_problem("softmax", (1, 512), 1, "f32")
     (kernel,) = plan(p, config=NormConfig(4, 1, 32, "registers", cluster=2)).kernels
-    return kernel, computing(p)
-
-
-@each("made", [lambda: (gathered(2, 2), gathering(2, 2)), in_a_cluster])
-def test_what_orders_the_blocks_of_a_cluster_is_needed(made: Callable[[], tuple[Kernel, Trial]]) -> None:
-    kernel, right = made()
-    every = list(mutants(kernel))
+    every, right = list(mutants(kernel)), computing(p)
     assert {m.label for m in every if survives(m.kernel, right, [("warp", 1)])} == EQUAL and len(every) > 20
 
 

@@ -17,20 +17,12 @@ from layoutalg.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from layoutalg.kernels.rowwise import (
-    OPS,
-    axes_problem,
-    find_axes,
-    norm_problem,
-    normed,
-    plans,
-    reduce_problem,
-)
+from layoutalg.kernels.rowwise import axes_problem, find_axes, norm_problem, normed, plans, reduce_problem
 from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.kernels.rowwise.problems import normalise
-from layoutalg.kernels.rowwise.programs.block import ONE_WORD, float_word
+from layoutalg.kernels.rowwise.programs.block import float_word
 from layoutalg.kernels.rowwise.programs.norm import plan
-from layoutalg.kernels.rowwise.programs.recipes import NORMS
+from layoutalg.kernels.rowwise.trials import norm_bound, reduction_bound
 from layoutalg.kernels.rowwise.unaligned import can_skew, can_vector, row_ends
 from tests.draws.norms import random_problem
 from tests.draws.reductions import random_axes
@@ -69,21 +61,16 @@ TURNED = (48, 1, 6)
     ("form", "expected"),
     [
         *((normalise(axes_problem(shape, axes, "f32")), text) for shape, axes, text in (
-            ((8192, 8192), (1,), "R 8192:1, K 8192:8192->1"),
-            ((8192, 8192), (0,), "K 8192:1->1, R 8192:8192"),
-            ((4, 5, 6), (1, 2), "R 30:1, K 4:30->1"), ((4, 5, 6), None, "R 120:1"),
+            ((8192, 8192), (0,), "K 8192:1->1, R 8192:8192"), ((4, 5, 6), (1, 2), "R 30:1, K 4:30->1"),
             ((4, 5, 6), (), "K 120:1->1"), ((1, 1), (0,), "one element"),
-            ((2, 1, 3, 1, 4), (0, 3), "K 12:1->1, R 2:12"),
             ((2, 3, 4, 5), (1, 3), "R 5:1, K 4:5->1, R 3:20, K 2:60->4"),
         )),
-        (normalise(axes_problem((3, 4, 5), 2, "f32", keeps=True)), "R 5:1->1, K 12:5->5"),
         (normalise(axes_problem((3, 4, 5), 2, "f32", dst=(40, 5, 1), keeps=True)),
          "R 5:1->1, K 4:5->5, K 3:20->40"),
         (form_of(norm_problem("layer_norm", (4, 6, 8), (1, 2), "f32", TURNED, TURNED)),
          "R 48:1->1, K 4:48->48"),
         (form_of(norm_problem("layer_norm", (4, 6, 8), (1, 2), "f32", TURNED, TURNED, weight=True)),
          "R 6:1->1 w8, R 8:6->6 w1, K 4:48->48"),
-        (form_of(norm_problem("softmax", (1, 1), 0, "f32")), "one element"),
     ],
     ids=str,
 )  # fmt: skip
@@ -98,18 +85,16 @@ def norm(**change: Any) -> Any:
 
 
 REFUSED: list[tuple[Any, type[LayoutAlgError], str]] = [
-    (lambda: norm(op="hardmax"), UnknownNameError, "hardmax"),
-    (lambda: norm(dtype="f64"), UnsupportedError, "f64"),
-    (lambda: norm(dtype="u8"), UnsupportedError, "u8"),
-    (lambda: norm(axes=2), ShapeError, "axis 2"),
-    (lambda: norm(op="softmax", bias=True), UnsupportedError, "no weight"),
-    (lambda: norm(op="rms_norm", bias=True), UnsupportedError, "rms_norm has no bias"),
-    (lambda: norm(eps=-1.0), ShapeError, "eps"),
-    (lambda: norm(eps=float("nan")), ShapeError, "eps"),
-    (lambda: norm(eps="small"), ArgumentTypeError, "eps"),
-    (lambda: norm(in_place=True, dst=(1, 4)), ShapeError, "in place"),
-    (lambda: norm(in_place=True, src_offset=4, dst=(6, 1)), ShapeError, "in place"),
-    (lambda: norm(dst=(0, 1)), NotInjectiveError, "one place"),
+    *((lambda change=change: norm(**change), error, text) for change, error, text in (
+        ({"op": "hardmax"}, UnknownNameError, "hardmax"), ({"dtype": "f64"}, UnsupportedError, "f64"),
+        ({"dtype": "u8"}, UnsupportedError, "u8"), ({"axes": 2}, ShapeError, "axis 2"),
+        ({"op": "softmax", "bias": True}, UnsupportedError, "no weight"),
+        ({"op": "rms_norm", "bias": True}, UnsupportedError, "rms_norm has no bias"),
+        ({"eps": -1.0}, ShapeError, "eps"), ({"eps": float("nan")}, ShapeError, "eps"),
+        ({"eps": "small"}, ArgumentTypeError, "eps"),
+        ({"in_place": True, "dst": (1, 4)}, ShapeError, "in place"),
+        ({"in_place": True, "src_offset": 4, "dst": (6, 1)}, ShapeError, "in place"),
+        ({"dst": (0, 1)}, NotInjectiveError, "one place"))),
     (lambda: form_of(norm(shape=(4, 0), axes=0)), ShapeError, "nothing to compute"),
     (lambda: plan(norm(shape=(0, 4))), ShapeError, "nothing to compute"),
     *((lambda axes=axes: find_axes(axes, 3), ShapeError, "axis") for axes in (3, -4, (0, 3), True)),
@@ -122,11 +107,10 @@ REFUSED: list[tuple[Any, type[LayoutAlgError], str]] = [
     (lambda: reduce_problem((2, 3), 0, "product", "f32"), UnknownNameError, "reduction"),
     (lambda: reduce_problem((2, 3), 0, "mean", "u8"), UnsupportedError, "u8"),
     (lambda: reduce_problem((2, 3), 0, "sum", "f16", result="bf16"), UnsupportedError, "bf16"),
-    (lambda: reduce_problem((2, 3), 2, "sum", "f32"), ShapeError, "axis 2"),
     (lambda: reduce_problem((2, 3), 1, "sum", "f32", dst=(0, 0)), NotInjectiveError, "coordinates"),
     (lambda: reduce_problem((4, 0), 1, "max", "f16"), ShapeError, "no elements"),
     (lambda: plans(reduce_problem((4, 0), 1, "sum", "f16")), ShapeError, "nothing to launch"),
-]
+]  # fmt: skip
 
 
 @each(("call", "error", "text"), REFUSED)
@@ -159,6 +143,25 @@ def test_the_reference_is_the_definition() -> None:
     np.testing.assert_allclose(z, [[3 / 13.5**0.5, 4 / 13.5**0.5]])
 
 
+@each("op", ["softmax", "logsumexp"])
+def test_a_bound_grows_with_how_far_numbers_are_apart_alone(op: str) -> None:
+    """Not with what is added to all of them, nor with those that count for nothing beside the largest."""
+
+    def bound(*row: float) -> float:
+        x = np.array([row])
+        if op == "logsumexp":
+            return float(reduction_bound(reduce_problem(x.shape, 1, op, "f32"), 3, x.ravel())[0])
+        p = norm_problem("softmax", x.shape, 1, "f32")
+        wanted = normed(p, x)
+        return float((norm_bound(p, x, wanted) / wanted)[0, -1])
+
+    grown = np.diff([bound(100.0 - s, 100.0) for s in (0, 10, 20, 90)]) / np.diff([0, 10, 20, 90])
+    assert (grown * 2**24 > 2).all() and (grown * 2**24 < 20).all()
+    if op == "softmax":
+        assert bound(-20.0, 0.0) == pytest.approx(bound(980.0, 1000.0), rel=1e-3)
+        assert bound(-100.0, 100.0) == pytest.approx(bound(100.0, 100.0), rel=1e-3)
+
+
 # --- steps, and vectors --------------------------------------------------------------------------------
 
 
@@ -167,31 +170,8 @@ def test_words_are_the_nearest_floats() -> None:
         assert np.array(float_word(x), np.uint32).view(np.float32) == np.float32(x)
 
 
-def test_every_norm_has_its_steps() -> None:
-    assert set(NORMS) == set(OPS)
-    for step in NORMS.values():
-        saved, read = step.partials.keys(), step.partials.values()
-        assert len(set(read)) == len(saved) and not saved & set(read)
-        assert [name in ONE_WORD for name in saved] == [name in ONE_WORD for name in read]
-
-
-@each(
-    ("p", "widest"),
-    [
-        (norm_problem("softmax", (9, 33), 1, "f16"), 8),
-        (norm_problem("softmax", (9, 33), 1, "f16", in_place=True), 1),
-        (norm_problem("softmax", (9, 33), 1, "f16", src_offset=2), 2),
-        (norm_problem("softmax", (9, 33), 1, "f16", src_offset=3, dst_offset=3), 8),
-        (norm_problem("softmax", (9, 36), 0, "f16"), 4),
-        (norm_problem("softmax", (4, 6), 1, "f32", dst=(1, 4)), 1),
-    ],
-    ids=str,
-)
-def test_vectors_need_a_common_phase(p: Any, widest: int) -> None:
-    assert max(v for v in (1, 2, 4, 8) if can_vector(form_of(p), v, in_place=p.in_place)) == widest
-
-
 def test_whole_vectors_are_those_that_divide_every_place() -> None:
+    """Of rows those too that have one phase on both sides."""
     seen = set()
     for seed in range(300):
         p = random_problem(random.Random(seed), 500)
@@ -206,3 +186,6 @@ def test_whole_vectors_are_those_that_divide_every_place() -> None:
                 assert some == whole and (skew or not whole or not columns)
             seen.add((lead.reduced, whole, some, skew))
     assert len(seen) > 6
+    for at, to, in_place, widest in ((0, 0, False, 8), (0, 0, True, 1), (2, 0, False, 2), (3, 3, False, 8)):
+        x = form_of(norm_problem("softmax", (9, 33), 1, "f16", None, None, at, to, in_place=in_place))
+        assert max(v for v in (1, 2, 4, 8) if can_vector(x, v, in_place=in_place)) == widest

@@ -11,17 +11,13 @@ import pytest
 
 from layoutalg.codegen.costs import copied, traffic
 from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cuda
-from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem, plans, reduce_problem
 from layoutalg.kernels.rowwise.cluster import moved_bytes
 from layoutalg.kernels.rowwise.memory import FOUND_BYTES
 from layoutalg.kernels.rowwise.memory import norm_traffic as memory
-from layoutalg.kernels.rowwise.norm_plan import form_of
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.programs.reduce import build
-from layoutalg.kernels.rowwise.schedule import walk_of
-from layoutalg.kernels.rowwise.walk import touched_share
 from layoutalg.model import tag_sectors
 from tests.draws.sequences import family_of
 from tests.judges.agreement import trial
@@ -48,19 +44,17 @@ def test_a_ring_copies_every_vector_once_per_reading(p: NormProblem, c: NormConf
 @each(
     ("shape", "axes"), [((8192, 8192), 1), ((8192, 8192), 0), ((64, 256, 56, 56), (0, 2, 3)), ((1 << 26,), 0)]
 )
-def test_dense_tensors_are_read_in_whole_sectors(shape: tuple[int, ...], axes: Any) -> None:
+def test_dense_tensors_are_read_and_runs_moved_in_whole_sectors(shape: tuple[int, ...], axes: Any) -> None:
     first, *_ = build(plans(reduce_problem(shape, axes, "sum", "f16"))[0])
-    cost = traffic(first, {})["ld.global.b128"]
-    assert cost.total == cost.ideal == prod(shape) * 2 // 32
-
-
-def test_runs_are_read_and_written_in_whole_sectors() -> None:
     p = norm_problem("layer_norm", (6400, 10), 1, "f32")
-    (kernel,) = plan(p, config=NormConfig(1, 64, 2, "registers", turns=4)).kernels
-    cost, nbytes = traffic(kernel, {}), 6400 * 10 * 4
-    for access in ("cp.async.16:global", "st.global.b128"):
-        found = cost[access]
-        assert (found.total, found.ideal, found.instructions) == (nbytes // 32, nbytes // 32, nbytes // 512)
+    (runs,) = plan(p, config=NormConfig(1, 64, 2, "registers", turns=4)).kernels
+    for kernel, access, nbytes in (
+        (first, "ld.global.b128", prod(shape) * 2),
+        (runs, "cp.async.16:global", 256000),
+        (runs, "st.global.b128", 256000),
+    ):
+        cost = traffic(kernel, {})[access]
+        assert cost.total == cost.ideal == nbytes // 32 and cost.instructions == -(-nbytes // 512)
 
 
 def test_tags_of_copies_are_those_that_were_counted_on_an_h200() -> None:
@@ -91,26 +85,6 @@ def test_tags_of_copies_are_those_of_the_trace(p: Any, c: NormConfig) -> None:
     assert traced == sum(copied(kernel, {}, 16, tag_sectors) for kernel in sequence.kernels) > 0
 
 
-@each(
-    ("shape", "axes", "dtype", "config"),
-    [
-        ((20, 2, 454, 19, 3), (1, 3), "f32", NormConfig(1, 256, 1, "registers")),
-        ((20, 2, 454, 19, 3), (1, 3), "bf16", NormConfig(1, 128, 2, "registers")),
-        ((900, 1000), (1,), "f32", NormConfig(4, 2, 32, "registers")),
-        ((64, 4099), (0,), "f16", NormConfig(1, 64, 4, "registers")),
-    ],
-)
-def test_touched_sectors_are_those_of_the_program(
-    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, config: NormConfig
-) -> None:
-    """Of a few warps against all of them: within a twentieth."""
-    p = norm_problem("layer_norm", shape, axes, dtype)
-    (kernel,) = plan(p, config=config).kernels
-    sectors = sum(cost.total for name, cost in traffic(kernel, {}).items() if name.startswith("ld.global"))
-    whole = sectors * 32 / (p.axes.read_elems * p.dtype.nbytes)
-    assert touched_share(walk_of(form_of(p), p.dtype, config)) == pytest.approx(whole, rel=0.05)
-
-
 def test_what_is_read_twice_comes_from_memory_twice_or_from_the_cache() -> None:
     once, twice = 8192 * 8192 * 4, NormConfig(4, 8, 64, "global", 8, 3)
     found = [
@@ -123,37 +97,24 @@ def test_what_is_read_twice_comes_from_memory_twice_or_from_the_cache() -> None:
         assert moved_bytes(rounds, staged) == 2 * rounds + len(range(staged, rounds))
 
 
-def cubin_of(kernel: Kernel) -> Any:
-    return compile_cubin(to_cuda(kernel, "sm_90a"), kernel.name, "sm_90a")
-
-
 @pytest.mark.deep(but=("softmax-shape0-1-f32",))
 @pytest.mark.parametrize(
     ("op", "shape", "axis", "dtype"),
     [
         ("softmax", (65536, 1024), 1, "f32"), ("softmax", (8192, 8192), 0, "bf16"),
-        ("layer_norm", (8191, 8193), 1, "f16"),
+        ("layer_norm", (8191, 8193), 1, "f16"), ("rms_norm", (8192, 8192), 1, "bf16"),
+        ("rms_norm", (8191, 8193), 0, "f32"), ("rms_norm", (1, 1 << 24), 1, "f32"),
     ],
 )  # fmt: skip
 def test_the_code_has_wide_accesses_and_no_spills(
     op: str, shape: tuple[int, ...], axis: int, dtype: str
 ) -> None:
-    (kernel,) = plan(norm_problem(op, shape, axis, dtype, weight=op == "layer_norm")).kernels
-    cubin = cubin_of(kernel)
+    """The last kernel of each, which writes."""
+    *_, kernel = plan(norm_problem(op, shape, axis, dtype, weight=op != "softmax")).kernels
+    cubin = compile_cubin(to_cuda(kernel, "sm_90a"), kernel.name, "sm_90a")
     (code,) = parse_sass(disassemble(cubin.image))
     opcodes = [i.opcode for i in code.instructions]
-    assert cubin.spill_bytes == 0 and "STG.E.128" in opcodes
-    assert any(o.startswith("LDG") and "128" in o for o in opcodes)
-    assert any(o.startswith("MUFU.EX2") for o in opcodes) or op == "layer_norm"
-
-
-@pytest.mark.parametrize(
-    ("shape", "axis", "dtype"),
-    [
-        ((65536, 1024), 1, "f32"), ((8192, 8192), 1, "bf16"), ((8192, 8192), 0, "f32"),
-        ((8191, 8193), 1, "f32"), ((8191, 8193), 0, "f32"), ((1, 1 << 24), 1, "f32"),
-    ],
-)  # fmt: skip
-def test_rms_norms_do_not_spill(shape: tuple[int, ...], axis: int, dtype: str) -> None:
-    for kernel in plan(norm_problem("rms_norm", shape, axis, dtype, weight=True)).kernels:
-        assert cubin_of(kernel).spill_bytes == 0
+    assert cubin.spill_bytes == 0
+    if (shape, axis) != ((8191, 8193), 0):  # of columns that start anywhere vectors are not whole
+        assert "STG.E.128" in opcodes and any(o.startswith("LDG") and "128" in o for o in opcodes)
+    assert any(o.startswith("MUFU.EX2") for o in opcodes) or op != "softmax"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutalg.codegen.instr import FOLDS, absorb, butterfly, finish, fold
+from layoutalg.codegen.instr import FOLDS, absorb, finish, fold
 from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import (
@@ -123,21 +123,6 @@ def test_an_index_of_64_bit_integers_is_numpys(x: list[int], way: str) -> None:
     assert found.tolist() == [[int((np.argmax if way == "max" else np.argmin)(np.array(x))), 0]]
 
 
-def test_a_butterfly_joins_lanes() -> None:
-    x = np.random.default_rng(0).standard_normal((32, 1)).astype("f4")
-    d = value("arg", "f32", "max", x)
-    d[:, 0] = ~np.arange(32, dtype=np.uint32)
-    for mask in (1, 2, 4, 8, 16):
-        d = butterfly("arg", 2).effect(None, None, mask, d)
-    assert set((~d[:, 0]).tolist()) == {int(x.argmax())}
-
-
-def test_the_moments_of_one_element_that_is_no_number_are_none() -> None:
-    for x, wanted in ((3.0, 0.0), (np.inf, np.nan), (np.nan, np.nan)):
-        found = reduce(np.array([[x]], "f4"), "var", 1, simulate=True)
-        np.testing.assert_array_equal(found, [np.float32(wanted)])
-
-
 # --- calls ---------------------------------------------------------------------------------------------
 
 
@@ -212,9 +197,7 @@ def test_of_nothing() -> None:
     assert reduce(i, "sum", 1).dtype == np.int64 and reduce(f, "logsumexp", 1).tolist() == [-np.inf] * 2
     with pytest.warns(RuntimeWarning, match="var of nothing"):
         assert np.isnan(reduce(f, "var", 1)).all()
-    for op in ("min", "argmax", "argmin"):
-        with pytest.raises(ShapeError, match="no elements"):
-            reduce(i, op, 1)
+
     assert reduce(np.zeros((0, 2), "i4"), "argmax", 1).shape == (0,)
 
 
@@ -225,23 +208,21 @@ X, I8, WHOLE = np.ones((2, 3), "f4"), np.ones((2, 3), "i1"), np.zeros(64, "i8")
     ("call", "error", "text"),
     [
         (lambda: reduce(X, "median"), UnknownNameError, "argmax"),
-        (lambda: reduce(I8, "mean"), UnsupportedError, "mean of int8 elements: float32, float16"),
+        (lambda: reduce(I8, "mean"), UnsupportedError, "mean of int8"),
         (lambda: reduce(I8, "var"), UnsupportedError, "var of int8"),
         (lambda: reduce(I8.astype("u4"), "sum"), UnsupportedError, "sum of uint32 elements: .*int64"),
-        (lambda: reduce(I8, "sum", dtype="i4"), UnsupportedError, "results of int8 as int32: int64 is"),
-        (lambda: reduce(X, "argmax", dtype="f4"), UnsupportedError, "int64 is accepted"),
+        (lambda: reduce(I8, "sum", dtype="i4"), UnsupportedError, "int64 is"),
+        (lambda: reduce(X, "argmax", dtype="f4"), UnsupportedError, "int64 is"),
         (lambda: reduce(X, "argmax", 1, out=np.zeros(2, "i4")), ArgumentTypeError, "out may hold int64"),
-        (lambda: reduce(X, "argmax", (1, 1)), ShapeError, "name one mode twice"),
-        (lambda: reduce(X, "sum", ddof=1), UnsupportedError, "sum has no ddof"),
+        (lambda: reduce(X, "argmax", (1, 1)), ShapeError, "twice"),
+        (lambda: reduce(X, "sum", ddof=1), UnsupportedError, "no ddof"),
         (lambda: reduce(X, "var", ddof=-1), ShapeError, "ddof of var is -1"),
-        (lambda: reduce(X, "var", ddof=1.0), ArgumentTypeError, "ddof is 1.0"),  # type: ignore[arg-type]
-        (lambda: reduce(X, "var", ddof=True), ArgumentTypeError, "ddof is True"),
-        (
-            lambda: reduce(np.broadcast_to(np.zeros(1, "i1"), (1 << 31,)), "argmax"),
-            ResourceError, "elements that argmax counts: 2147483648 asked",
-        ),
+        *((lambda ddof=ddof: reduce(X, "var", ddof=ddof), ArgumentTypeError, "ddof") for ddof in (1.0, True)),
+        (lambda: reduce(np.broadcast_to(I8[0, :1], (1 << 31,)), "argmax"), ResourceError, "argmax counts"),
         (lambda: reduce(WHOLE[:40].reshape(4, 10), "sum", 1, out=WHOLE[38:42]), ArgumentTypeError, "overlap"),
         (lambda: prepare("argmax", X, np.zeros(2, "i8"), axes=2), ShapeError, "axis 2"),
+        *((lambda op=op: reduce(np.zeros((2, 0), "i4"), op, 1), ShapeError, "no elements")
+          for op in ("min", "argmax", "argmin")),
     ],
 )  # fmt: skip
 def test_what_cannot_be_reduced_is_refused_by_name(call: Any, error: type[LayoutAlgError], text: str) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,33 +20,11 @@ from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.kernels import find_family, tuning
-from layoutalg.kernels.tuning import (
-    VERIFIED,
-    Engine,
-    Job,
-    Store,
-    UnfitWorkerError,
-    build,
-    cases_of,
-    counted_cases,
-    counting,
-    jobs,
-    tune,
-)
-from layoutalg.kernels.tuning.counting import (
-    COUNTED,
-    ESTIMATED,
-    METRICS,
-    PREDICTED,
-    by_counters,
-    counters_in,
-    numbers_of,
-    predicted_counters,
-)
+from layoutalg.kernels.tuning import counting
 from tests.command import answer, refusal, run
 from tests.sweeps import each
 
-PLACE = (VERIFIED, "NVIDIA H200", "580.95", "13.0", "13.0", "0.1.0")
+PLACE = (tuning.VERIFIED, "NVIDIA H200", "580.95", "13.0", "13.0", "0.1.0")
 NO_GPU = not gpu_status().available
 
 Profiler = Callable[..., Path]
@@ -70,55 +47,47 @@ def profiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiler:
         )
         program.chmod(0o755)
         monkeypatch.setenv("PATH", str(folder))
-        monkeypatch.setattr(counting, "check_worker", lambda job: None)
+        monkeypatch.setattr(tuning.counting, "check_worker", lambda job: None)
         return asked
 
     return install
 
 
-def text_of(*launches: dict[str, float]) -> str:
+def text_of(*launches: dict[str, Any]) -> str:
     """What the profiler prints of launches by the names of METRICS."""
     head = '"ID","Process ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"'
     lines = [
-        f'"{n}","77","transpose_f32","Command line profiler metrics","{METRICS[name]}","sector","{value:,}"'
+        f'"{n}","77","k","Command line profiler metrics","{counting.METRICS[name]}","sector","{value:,}"'
         for n, launch in enumerate(launches)
         for name, value in launch.items()
     ]
     return "\n".join(["==PROF== Connected to process 77", "==PROF== Profiling", head, *lines])
 
 
-def case(name: str = "transpose", seed: int = 5, **more: Any) -> Job:
-    (job,) = counted_cases(name, 1, place=PLACE, arch="sm_90", seed=seed, **more)
+def case(name: str = "transpose", seed: int = 5, **more: Any) -> tuning.Job:
+    (job,) = tuning.counted_cases(name, 1, place=PLACE, arch="sm_90", seed=seed, **more)
     return job
 
 
-@pytest.mark.parametrize("name", ["transpose", "permute", "softmax", "gemm-simt"])
+@pytest.mark.parametrize("name", ["permute", "gemm-simt"])
 def test_a_case_has_what_is_predicted_and_what_is_counted(name: str, profiler: Profiler) -> None:
     job = case(name)
-    predicted = predicted_counters(job)
-    costs = find_family(name).costs(job.problem, job.config, "sm_90")
+    predicted, family = counting.predicted_counters(job), find_family(name)
+    costs = family.costs(job.problem, job.config, "sm_90")
     stored = sum(cost.total for one in costs for op, cost in one.items() if "st.global" in op)
-    assert predicted[PREDICTED + "sectors stored"] == stored > 0
+    assert predicted[counting.PREDICTED + "sectors stored"] == stored > 0
     asked = profiler(text_of({"sectors stored": 40, "sectors loaded": 1000}, {"sectors stored": 2}))
-    (took,), counters = by_counters(job, build(job))
+    (took,), counters = counting.by_counters(job, tuning.build(job))
+    counted = {
+        x.removeprefix(counting.COUNTED): n for x, n in counters.items() if x.startswith(counting.COUNTED)
+    }
     assert took > 0 and predicted.items() <= counters.items()
-    assert (counters[COUNTED + "sectors stored"], counters[COUNTED + "sectors loaded"]) == (42, 1000)
-    assert COUNTED + "shared wavefronts" not in counters, "what is not counted is not 0"
+    assert counted == {"sectors stored": 42, "sectors loaded": 1000}, "what is not counted is not 0"
     (words,) = map(json.loads, asked.read_text().splitlines())
     assert words[-5:] == [sys.executable, "-m", "layoutalg.kernels.tuning.counting", name, "5"]
-    assert set(words[words.index("--metrics") + 1].split(",")) == set(METRICS.values())
-    sequence = find_family(name).launches(job.problem, job.config, "sm_90")
+    assert set(words[words.index("--metrics") + 1].split(",")) == set(counting.METRICS.values())
     names = words[words.index("--kernel-name") + 1]
-    assert all(kernel.name in names for kernel in sequence.kernels)
-
-
-def test_a_counted_case_is_not_a_verified_one() -> None:
-    (verified,) = cases_of("transpose", 1, seed=5, place=PLACE)
-    counted = case()
-    assert (counted.problem, counted.config, counted.seed) == (verified.problem, verified.config, 5)
-    assert counted.name != verified.name and counted.record("k" * 64, failure="no").config.endswith(
-        "seed 5, counted"
-    )
+    assert all(k.name in names for k in family.launches(job.problem, job.config, "sm_90").kernels)
 
 
 READ = text_of({"bytes read": 4096})
@@ -131,71 +100,64 @@ READ = text_of({"bytes read": 4096})
      *(READ.replace('"4,096"', f'"{wrong}"') for wrong in ("n/a", "nan", "-1"))],
 )  # fmt: skip
 def test_what_the_profiler_prints_is_read(text: str) -> None:
-    assert counters_in(READ) == {"bytes read": 4096.0} and not counters_in(text)
+    assert counting.counters_in(READ) == {"bytes read": 4096.0} and not counting.counters_in(text)
 
 
-def test_where_nothing_is_counted_its_words_are_kept(profiler: Profiler) -> None:
-    profiler("==ERROR== the application returned an error code (1)", status=1)
-    with pytest.raises(MismatchError, match="ncu ended with 1 and counted nothing: ==ERROR== the"):
-        by_counters(case(), build(case()))
-
-
-def test_a_profiler_that_hangs_is_ended(profiler: Profiler, tmp_path: Path) -> None:
-    profiler("")
-    program = tmp_path / "bin" / "ncu"
-    program.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
-    with pytest.raises(TimeoutError, match="no answer within 1 s"):
-        by_counters(case(limit_s=1), build(case()))
-
-
-def test_a_worker_that_may_not_count_is_unfit(
-    profiler: Profiler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("text", "error", "word"),
+    [
+        ("==ERROR== the application returned 1", MismatchError, "ended with 1 .* the application returned"),
+        ("==ERROR== ERR_NVGPUCTRPERM - no permission", tuning.UnfitWorkerError, "for administrators"),
+    ],
+)
+def test_where_nothing_is_counted_its_words_are_kept(
+    text: str, error: type[Exception], word: str, profiler: Profiler
 ) -> None:
-    profiler("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission", status=1)
-    with pytest.raises(UnfitWorkerError, match="counters for administrators: ncu says ERR_NVGPUCTRPERM"):
-        by_counters(case(), build(case()))
+    profiler(text, status=1)
+    with pytest.raises(error, match=word):
+        counting.by_counters(case(), tuning.build(case()))
+
+
+def test_a_profiler_that_hangs_is_ended_and_one_that_is_absent_is_named(
+    profiler: Profiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiler("")
+    (tmp_path / "bin" / "ncu").write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
+    with pytest.raises(TimeoutError, match="within 1 s"):
+        counting.by_counters(case(limit_s=1), tuning.build(case()))
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    with pytest.raises(UnfitWorkerError, match="ncu is not on PATH"):
-        by_counters(case(), build(case()))
+    with pytest.raises(tuning.UnfitWorkerError, match="not on PATH"):
+        counting.by_counters(case(), tuning.build(case()))
 
 
 @pytest.mark.skipif(not NO_GPU, reason="a GPU is here")
-def test_without_a_gpu_it_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnfitWorkerError, match="running a kernel needs a GPU"):
-        by_counters(case(), build(case()))
+def test_without_a_gpu_it_is_refused_by_name(
+    engine: tuning.Engine, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(tuning.UnfitWorkerError, match="needs a GPU"):
+        counting.by_counters(case(), tuning.build(case()))
     assert refusal("verify", "transpose", "--random", "3", "--counters") == (
         "UnsupportedError", f"running a kernel needs a GPU: {gpu_status().reason}",
     )  # fmt: skip
     monkeypatch.setattr("layoutalg.kernels.tuning.tuner.UNFIT_S", 0.0)
-    path = tmp_path / "counted.jsonl"
-    said = r"no worker can take these times: .* needs a GPU"
-    with (
-        ThreadPoolExecutor(1) as one,
-        ThreadPoolExecutor(1) as other,
-        pytest.raises(UnsupportedError, match=said),
-    ):
-        tune([case(store=path)] * 4, Engine(one, other, 1), Store(path))
-    assert not Store(path).records()
+    with pytest.raises(UnsupportedError, match=r"no worker can .* needs a GPU"):
+        tuning.tune([case(store=path)] * 4, engine, tuning.Store(path))
+    assert not tuning.Store(path).records()
 
 
 @pytest.fixture
-def some_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def some_gpu(engine: tuning.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU by name, threads in place of processes, and no child between a worker and the profiler."""
 
-    @contextlib.contextmanager
-    def threads(*given: Any, **options: Any) -> Iterator[Engine]:
-        with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
-            yield Engine(one, other, 1)
-
-    def taken(job: Job, built: Any) -> Any:
+    def taken(job: tuning.Job, built: Any) -> Any:
         assert job.take is not None
         return *job.take(job, built), ""
 
     here = GpuStatus(True, "NVIDIA H200", "sm_90a")
     monkeypatch.setattr(layoutalg.codegen.gpu, "require_gpu", lambda: here)
-    monkeypatch.setattr(tuning, "local_engine", threads)
+    monkeypatch.setattr(tuning, "local_engine", lambda *given, **options: contextlib.nullcontext(engine))
     monkeypatch.setattr(tuning, "gpu_place", lambda: (("gpu", *PLACE[1:]), "sm_90a"))
-    monkeypatch.setattr(jobs, "_in_child", taken)
+    monkeypatch.setattr(tuning.jobs, "_in_child", taken)
 
 
 WORDS = ("verify", "transpose", "--random", "3", "--counters", "--store", "counted.jsonl")
@@ -204,66 +166,53 @@ WORDS = ("verify", "transpose", "--random", "3", "--counters", "--store", "count
 def launches() -> list[dict[str, int]]:
     """What is predicted of three transposes, by the names of METRICS."""
     return [
-        {name.removeprefix(PREDICTED): int(x) for name, x in found.items() if name.startswith(PREDICTED)}
-        for job in counted_cases("transpose", 3, place=PLACE, arch="sm_90a")
-        for found in [predicted_counters(replace(job, arch="sm_90a"))]
+        {
+            name.removeprefix(counting.PREDICTED): int(x)
+            for name, x in found.items()
+            if name.startswith(counting.PREDICTED)
+        }
+        for job in tuning.counted_cases("transpose", 3, place=PLACE, arch="sm_90a")
+        for found in [counting.predicted_counters(replace(job, arch="sm_90a"))]
     ]
 
 
-@pytest.fixture
-def reported(profiler: Profiler, here: Path) -> Callable[..., Path]:
-    """Lets the profiler report counters, one case after the other, in an empty folder."""
-    return lambda *counted: profiler(*map(text_of, counted))
-
-
-@pytest.mark.usefixtures("some_gpu")
-def test_a_number_that_differs_fails_the_command(reported: Callable[..., Path]) -> None:
+@pytest.mark.usefixtures("some_gpu", "here")
+def test_a_number_that_differs_fails_the_command(profiler: Profiler) -> None:
     first, second, third = launches()
-    other = third | {"sectors stored": third["sectors stored"] + 4}
-    asked = reported(first, second, other)
+    stored = third["sectors stored"]
+    asked = profiler(*map(text_of, (first, second, third | {"sectors stored": stored + 4})))
+    shown = answer(*WORDS, exit_code=1)
+    assert not shown["passed"] and len(asked.read_text().splitlines()) == 3
+    assert [shown["random"][name] for name in ("known", "compared", "equal", "missing")] == [0, 9, 8, 0]
+    (report,) = shown["reports"]
+    (check,) = [one for one in report["checks"] if not one["passed"]]
+    assert check["detail"] == f"predicted {stored}, counted {stored + 4}"
+    assert check["name"] == "sectors stored" and "seed 2" in report["problem"] and not report["passed"]
+    assert {r.key.place for r in tuning.Store(Path("counted.jsonl")).records().values()} == {PLACE}
     told = run(*WORDS)
     said = " ".join(told.output.split())
     assert told.exit_code == 1 and said.endswith("FAILED."), told.output
-    assert "3 cases of transpose from seed 0 on the NVIDIA H200: 3 counted, 0 failed; 0 were" in said
-    assert "Counters that are not those predicted" in said and "seed 2, counted" in said
-    assert "sectors stored 3 2" in said and "sectors loaded 3 3" in said and "8 of 9 numbers equal." in said
-    shown = answer(*WORDS, exit_code=1)
-    assert not shown["passed"] and shown["random"]["known"] == 3 and len(asked.read_text().splitlines()) == 3
-    assert [shown["random"][name] for name in ("compared", "equal", "missing")] == [9, 8, 0]
-    (report,) = shown["reports"]
-    (check,) = [one for one in report["checks"] if not one["passed"]]
-    stored = third["sectors stored"]
-    assert check["detail"] == f"predicted {stored}, counted {stored + 4}"
-    assert check["name"] == "sectors stored" and "seed 2" in report["problem"] and not report["passed"]
-    assert {r.key.place for r in Store(Path("counted.jsonl")).records().values()} == {PLACE}
+    assert "seed 2, counted" in said and "8 of 9 numbers equal." in said
+    assert "sectors stored 3 2" in said and "sectors loaded 3 3" in said
 
 
-@pytest.mark.usefixtures("some_gpu")
-def test_equal_numbers_pass_and_bytes_of_memory_are_not_compared(reported: Callable[..., Path]) -> None:
-    reported(*[one | {"bytes read": 1} for one in launches()])
-    told = run(*WORDS)
-    said = " ".join(told.output.split())
-    assert told.exit_code == 0 and "9 of 9 numbers equal." in said and said.endswith("Passed."), told.output
-    assert answer(*WORDS)["passed"]
-
-
-@pytest.mark.usefixtures("some_gpu")
+@pytest.mark.usefixtures("some_gpu", "here")
 @pytest.mark.parametrize(
-    ("kept", "equal", "missing"),
-    [((), 0, 9), (("sectors stored",), 3, 6), (("sectors stored", "shared wavefronts"), 6, 3)],
-)
-def test_counters_that_are_not_in_the_report_are_said_and_not_passed(
-    reported: Callable[..., Path], kept: tuple[str, ...], equal: int, missing: int
-) -> None:  # fmt: skip
+    "kept",
+    [(), ("sectors stored",), ("sectors stored", "shared wavefronts"), ("sectors stored", "shared wavefronts",
+      "sectors loaded")],
+)  # fmt: skip
+def test_numbers_that_are_not_in_the_report_do_not_pass(kept: tuple[str, ...], profiler: Profiler) -> None:
+    """Bytes of memory are not compared."""
     seen = [{name: x for name, x in one.items() if name in kept} | {"bytes read": 1} for one in launches()]
-    reported(*seen)
-    told = run(*WORDS)
-    said = " ".join(told.output.split())
-    assert told.exit_code == 1 and f"{equal} of {equal} numbers equal." in said, told.output
-    assert f"{missing} numbers are not in the profiler's report: sectors loaded" in said
-    assert said.endswith(f"Not passed: {missing} predicted numbers were not counted.")
-    shown = answer(*WORDS, exit_code=1)
-    assert not shown["passed"] and shown["random"]["missing"] == missing
+    profiler(*map(text_of, seen))
+    equal, missing = 3 * len(kept), 9 - 3 * len(kept)
+    shown = answer(*WORDS, exit_code=int(missing > 0))
+    assert shown["passed"] == (not missing)
+    assert [shown["random"][name] for name in ("equal", "missing")] == [equal, missing]
+    said = " ".join(run(*WORDS).output.split())
+    assert f"{equal} of {equal} numbers equal." in said
+    assert said.endswith(f"Not passed: {missing} predicted numbers were not counted." * (missing > 0))
 
 
 @pytest.mark.deep(only=("gemm-sm80", "gemm-simt"))
@@ -271,23 +220,24 @@ def test_counters_that_are_not_in_the_report_are_said_and_not_passed(
 def test_what_copies_and_the_l2_change_is_an_estimate(name: str) -> None:
     for seed in range(6 if name not in ("gemm-sm80", "gemm-simt") else 3):
         job = case(name, seed)
-        found = predicted_counters(job)
+        found = counting.predicted_counters(job)
         copied = any("cp.async" in op for one in find_family(name).costs(job.problem, job.config, "sm_90")
                      for op in one)  # fmt: skip
-        exact = {x.removeprefix(PREDICTED) for x in found if x.startswith(PREDICTED)}
+        exact = {x.removeprefix(counting.PREDICTED) for x in found if x.startswith(counting.PREDICTED)}
         assert exact == {"sectors stored"} | (set() if copied else {"sectors loaded", "shared wavefronts"})
-        record = job.record("k" * 64, times_ns=(1.0,), counters={**found, COUNTED + "sectors stored": 1.0})
-        numbers = numbers_of([record])
+        record = job.record(
+            "k" * 64, times_ns=(1.0,), counters={**found, counting.COUNTED + "sectors stored": 1.0}
+        )
+        numbers = counting.numbers_of([record])
         assert [one.name for one in numbers if one.compared] == ["sectors stored"]
         assert len(numbers) == len(found) and {one.name for one in numbers if not one.exact} == {
-            x.removeprefix(ESTIMATED) for x in found if x.startswith(ESTIMATED)
+            x.removeprefix(counting.ESTIMATED) for x in found if x.startswith(counting.ESTIMATED)
         }
 
 
 @pytest.mark.usefixtures("some_gpu")
 def test_a_command_without_the_profiler_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    kind, said = refusal("verify", "transpose", "--random", "3", "--counters")
-    assert kind == "UnsupportedError" and "Nsight Compute: ncu is not on PATH" in said
-    kind, said = refusal("verify", "transpose", "--counters")
-    assert kind == "UnsupportedError" and "--counters goes with random cases" in said
+    for words, part in ((("--random", "3"), "ncu is not on PATH"), ((), "goes with random cases")):
+        kind, said = refusal("verify", "transpose", *words, "--counters")
+        assert kind == "UnsupportedError" and part in said

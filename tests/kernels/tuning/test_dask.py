@@ -23,6 +23,7 @@ distributed = pytest.importorskip("distributed", reason="pip install 'layoutalg[
 
 @contextmanager
 def cluster(folder: Path, workers: int = 2) -> Iterator[Any]:
+
     import dask
 
     own = {"distributed.worker.daemon": False, "distributed.scheduler.allowed-failures": 1}
@@ -63,18 +64,14 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(path: Path, tmp_path:
 
 
 @pytest.mark.deep
-def test_what_fails_is_tried_again_by_another_worker(path: Path, tmp_path: Path) -> None:
-    asked = jobs(path, 3, only_elsewhere, (256,))
+def test_what_fails_is_tried_again_by_another_worker_and_one_that_cannot_is_named(
+    path: Path, tmp_path: Path
+) -> None:
     with cluster(tmp_path) as made, cluster_engine(made.scheduler_address, on_gpus=False) as engine:
+        asked = jobs(path, 3, only_elsewhere, (256,))
         assert tune(asked, engine, Store(path)) == Summary(timed=3, retried=3)
-
-
-@pytest.mark.deep
-def test_a_worker_that_cannot_is_named_and_the_rest_goes_on(path: Path, tmp_path: Path) -> None:
-    asked = jobs(path, 3, unfit_first)
-    with cluster(tmp_path) as made, cluster_engine(made.scheduler_address, on_gpus=False) as engine:
-        summary = tune(asked, engine, Store(path))
-    assert (summary.timed, summary.failed, summary.retried) == (ALL, 0, 0)
+        summary = tune(jobs(path, 3, unfit_first, (512, 768, 1024)), engine, Store(path))
+    assert (summary.timed, summary.failed, summary.retried) == (9, 0, 0)
     assert list(summary.unfit.values()) == ["it has no GPU"]
 
 

@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import layoutalg
-from layoutalg.errors import MismatchError, ResourceError, ShapeError
-from layoutalg.kernels.identity import code_id
-from layoutalg.kernels.tuning import (
-    HOST,
-    Engine,
-    Store,
-    Summary,
-    fuzz,
-    laws_of,
-    local_engine,
-    lock_of,
-    text_digest,
-    tune,
-)
+from layoutalg.errors import MismatchError
+from layoutalg.kernels import FAMILIES, find_family, tuning
+from layoutalg.kernels.family import Expected
+from layoutalg.kernels.identity import code_id, data_digest
 from layoutalg.kernels.tuning.fuzz import MOST_SEEDS, by_laws, read_algebra
 from layoutalg.testing import LAWS, check_law
 from tests.command import answer, refusal, run
 from tests.stand_ins.engines import lasting_engines
+from tests.sweeps import each
 
 
 def test_blocks_begin_at_the_same_seeds_whatever_is_asked() -> None:
-    blocks = [(job.config.first, job.config.count) for job in laws_of(1200, seed=300)]
+    blocks = [(job.config.first, job.config.count) for job in tuning.laws_of(1200, seed=300)]
     assert blocks == [(300, MOST_SEEDS - 300), (500, 500), (1000, 500)]
-    names = {job.name for job in laws_of(3000)} & {job.name for job in laws_of(5000, seed=1000)}
+    names = {job.name for job in tuning.laws_of(3000)} & {job.name for job in tuning.laws_of(5000, seed=1000)}
     assert len(names) == 4, "a longer fuzz has the whole blocks of a shorter one"
 
 
-def test_a_fuzz_runs_what_the_store_lacks(path: Path, engine: Engine) -> None:
-    assert tune(laws_of(510, seed=490, store=path), engine, Store(path)) == Summary(timed=2)
-    assert tune(laws_of(520, seed=490, store=path), engine, Store(path)) == Summary(timed=1, known=2)
-    found = list(Store(path).records().values())
-    assert {r.key.place for r in found} == {HOST} and {r.key.family for r in found} == {"algebra"}
+def test_a_fuzz_runs_what_the_store_lacks(path: Path, engine: tuning.Engine) -> None:
+    assert tuning.tune(
+        tuning.laws_of(510, seed=490, store=path), engine, tuning.Store(path)
+    ) == tuning.Summary(timed=2)
+    assert tuning.tune(
+        tuning.laws_of(520, seed=490, store=path), engine, tuning.Store(path)
+    ) == tuning.Summary(timed=1, known=2)
+    found = list(tuning.Store(path).records().values())
+    assert {r.key.place for r in found} == {tuning.HOST} and {r.key.family for r in found} == {"algebra"}
     assert [r.counters["cases"] for r in found] == [10, 500, 10]
     assert all(0 < r.counters["held"] < r.counters["cases"] for r in found[1:2])
-    assert not lock_of(found).choices, "nothing of it is a timing"
+    assert not tuning.lock_of(found).choices, "nothing of it is a timing"
 
 
 def test_every_law_comes_round() -> None:
-    (job,) = laws_of(2 * len(LAWS))
+    (job,) = tuning.laws_of(2 * len(LAWS))
     _, counters = by_laws(job, read_algebra(job))
     held = sum(check_law([*LAWS][seed % len(LAWS)], seed) for seed in range(2 * len(LAWS)))
     assert counters["held"] == held and counters["undefined"] == 2 * len(LAWS) - held
@@ -60,107 +57,146 @@ def test_a_case_that_fails_names_its_seed_and_the_rest_is_checked(monkeypatch: p
             raise MismatchError(f"{name}: it does not hold of 4:1, seed {seed}")
         return True
 
-    monkeypatch.setattr(fuzz, "check_law", wrong)
-    (job,) = laws_of(20, seed=500)
-    with pytest.raises(
-        MismatchError, match=r"2 of 20 cases fail, those of the seeds 503, 510; the first: .* 503"
-    ):
+    monkeypatch.setattr(tuning.fuzz, "check_law", wrong)
+    (job,) = tuning.laws_of(20, seed=500)
+    with pytest.raises(MismatchError, match=r"2 of 20 .* 503, 510; the first: .* 503"):
         by_laws(job, read_algebra(job))
     assert asked == [*range(500, 520)]
 
 
 def test_another_algebra_is_checked_again(
-    path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    path: Path, engine: tuning.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert tune(laws_of(5, store=path), engine, Store(path)) == Summary(timed=1)
-    monkeypatch.setattr(fuzz, "algebra_digest", lambda: "0" * 64)
-    assert tune(laws_of(5, store=path), engine, Store(path)) == Summary(timed=1)
-    assert len(Store(path).records()) == 2
+    assert tuning.tune(tuning.laws_of(5, store=path), engine, tuning.Store(path)) == tuning.Summary(timed=1)
+    monkeypatch.setattr(tuning.fuzz, "algebra_digest", lambda: "0" * 64)
+    assert tuning.tune(tuning.laws_of(5, store=path), engine, tuning.Store(path)) == tuning.Summary(timed=1)
+    assert len(tuning.Store(path).records()) == 2
 
 
 def test_the_text_of_every_room_below_the_laws_counts(tmp_path: Path) -> None:
     package = Path(layoutalg.__file__).parent
-    texts = {code_id(package / room) for room in fuzz.ROOMS}
-    assert len(texts) == len(fuzz.ROOMS) and code_id(tmp_path) not in texts
-    assert fuzz.algebra_digest() == text_digest([code_id(package / room) for room in fuzz.ROOMS])
+    texts = {code_id(package / room) for room in tuning.fuzz.ROOMS}
+    assert len(texts) == len(tuning.fuzz.ROOMS) and code_id(tmp_path) not in texts
+    assert tuning.fuzz.algebra_digest() == tuning.text_digest(
+        [code_id(package / room) for room in tuning.fuzz.ROOMS]
+    )
 
 
-def test_a_budget_leaves_blocks_for_the_next_time(path: Path, engine: Engine) -> None:
-    assert tune(laws_of(1500, store=path), engine, Store(path), budget_s=0) == Summary(left=3)
-
-
-@pytest.mark.deep
-def test_processes_check_blocks_beside_each_other(path: Path) -> None:
-    with local_engine(2, 1, on_gpus=False) as engine:
-        assert tune(laws_of(2000, store=path), engine, Store(path)) == Summary(timed=4)
+def said_of(*words: str, exit_code: int) -> str:
+    """What a command prints, in one line."""
+    told = run("verify", "algebra", *words, "--store", "v.jsonl")
+    assert told.exit_code == exit_code
+    return " ".join(told.output.split())
 
 
 @pytest.mark.deep
 @lasting_engines()
 @pytest.mark.usefixtures("here")
 def test_the_command() -> None:
+    assert said_of("--random", "30", "--seed", "7", exit_code=0).endswith("Passed.")
+    held = int(sum(r.counters["held"] for r in tuning.Store(Path("v.jsonl")).records().values()))
     words = ("verify", "algebra", "--random", "30", "--seed", "7", "--store", "v.jsonl")
-    told = run(*words)
-    said = " ".join(told.output.split())
-    assert told.exit_code == 0 and said.endswith("Passed.") and "A law held in " in said
-    assert (
-        "30 cases of algebra from seed 7 on the host: 30 passed, 0 failed; 0 were in v.jsonl before." in said
-    )
-    held = int(sum(r.counters["held"] for r in Store(Path("v.jsonl")).records().values()))
     assert answer(*words)["random"] == {
         "cases": 30, "seed": 7, "passed": 30, "failed": 0, "known": 30, "left": 0, "store": "v.jsonl",
         "compared": held, "equal": held,
     }  # fmt: skip
-    (job,) = laws_of(5, seed=100)
-    Store(Path("v.jsonl")).add(
-        job.record(read_algebra(job).kernel, failure="MismatchError: 1 of 5 cases fail")
-    )
-    told = run("verify", "algebra", "--random", "5", "--seed", "100", "--store", "v.jsonl")
-    said = " ".join(told.output.split())
-    assert told.exit_code == 1 and said.endswith("FAILED.") and "0 passed, 5 failed (whole blocks" in said
+    (job,) = tuning.laws_of(5, seed=100)
+    failure = "MismatchError: 1 of 5 cases fail"
+    tuning.Store(Path("v.jsonl")).add(job.record(read_algebra(job).kernel, failure=failure))
+    said = said_of("--random", "5", "--seed", "100", exit_code=1)
+    assert said.endswith("FAILED.") and "0 passed, 5 failed (whole blocks" in said
     assert "layoutalg verify algebra --random 5 --seed 100 --store NEW" in said
-    (report,) = answer(
-        "verify", "algebra", "--random", "5", "--seed", "100", "--store", "v.jsonl", exit_code=1
-    )["reports"]
-    assert report["target"] == "host" and report["checks"][0]["detail"].endswith("1 of 5 cases fail")
-    told = run("verify", "algebra", "--random", "1", "--seed", "1", "--store", "v.jsonl")
-    assert told.exit_code == 1  # the law refuses these operands: nothing was verified
-    assert "Not passed: there are no cases in which a law says something." in told.output
+    shown = answer("verify", "algebra", "--random", "5", "--seed", "100", "--store", "v.jsonl", exit_code=1)
+    assert shown["reports"][0]["target"] == "host" and failure in str(shown["reports"][0]["checks"])
 
 
 @lasting_engines()
 @pytest.mark.usefixtures("here")
 def test_cases_in_which_no_law_was_compared_do_not_pass() -> None:
-    (job,) = laws_of(3)
+    """The law refuses the operands of the first seed; of the others it is said so."""
+    (job,) = tuning.laws_of(3)
     built = read_algebra(job)
     empty = {**built.counters, "cases": 3.0, "held": 0.0, "undefined": 3.0}
-    Store(Path("v.jsonl")).add(job.record(built.kernel, times_ns=(1.0,), counters=empty))
-    words = ("verify", "algebra", "--random", "3", "--store", "v.jsonl")
-    told = run(*words)
-    assert told.exit_code == 1 and "there are no cases in which a law says" in told.output
-    shown = answer(*words, exit_code=1)
+    tuning.Store(Path("v.jsonl")).add(job.record(built.kernel, times_ns=(1.0,), counters=empty))
+    for words in (("1", "--seed", "1"), ("3",)):
+        assert "no cases in which a law says" in said_of("--random", *words, exit_code=1)
+    shown = answer("verify", "algebra", "--random", "3", "--store", "v.jsonl", exit_code=1)
     assert not shown["passed"] and shown["random"]["compared"] == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "error", "said"),
     [
-        (("algebra",), "UnsupportedError", "algebra goes with random cases"),
+        (("algebra",), "UnsupportedError", "random cases"),
         (("algebra", "--random", "0"), "ResourceError", "cases of a sweep"),
+        (("algebra", "--random", f"{10**8}"), "ResourceError", "cases of a sweep"),
         (("algebra", "--random", "5", "--seed", "-1"), "ShapeError", "seeds count from 0"),
         (("algebra", "--random", "5", "--target", "gpu"), "UnsupportedError", "on the host"),
         (("algebra", "--random", "5", "--counters"), "UnsupportedError", "on the host"),
-        (("algebra", "--random", "5", "--dtype", "f16"), "UnsupportedError", "give it the family alone"),
-        (("relu", "--stop-after", "9m"), "UnsupportedError", "--stop-after goes with random cases"),
-        (("relu", "--random", "5", "--stop-after", "soon"), "ParseError", "cannot read the time 'soon'"),
+        (("algebra", "--random", "5", "--dtype", "f16"), "UnsupportedError", "the family alone"),
+        (("relu", "--stop-after", "9m"), "UnsupportedError", "random cases"),
+        (("relu", "--random", "5", "--stop-after", "soon"), "ParseError", "the time 'soon'"),
+        (("relu", "--random", "0"), "ResourceError", "cases of a sweep"),
+        (("relu", "--random", f"{10**8}"), "ResourceError", "cases of a sweep"),
+        (("relu", "--random", "5", "--seed", "-1"), "ShapeError", "seeds count from 0"),
+        (("relu", "--random", "3", "--shape", "3,4"), "UnsupportedError", "the family alone"),
+        (("relus", "--random", "3"), "UnknownNameError", "relus"),
+        (("relu", "--random", "3", "--workers", "0"), "ResourceError", "GPUs of a host"),
     ],
 )
-def test_what_is_no_fuzz_is_refused(words: tuple[str, ...], error: str, said: str) -> None:
+def test_what_is_no_fuzz_and_no_sweep_is_refused(words: tuple[str, ...], error: str, said: str) -> None:
     kind, text = refusal("verify", *words)[:2]
     assert kind == error and said in text
 
 
-def test_a_fuzz_of_nothing_is_refused() -> None:
-    for count, seed, error in ((0, 0, ResourceError), (10**8, 0, ResourceError), (1, -1, ShapeError)):
-        with pytest.raises(error):
-            next(laws_of(count, seed=seed))
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_has_random_cases_that_are_those_of_their_seeds(name: str) -> None:
+    drawn = [tuning.random_case(find_family(name), seed) for seed in range(5)]
+    again = [tuning.random_case(find_family(name), seed) for seed in range(5)]
+    assert [(str(p), data_digest(c)) for p, c in drawn] == [(str(p), data_digest(c)) for p, c in again]
+    assert len({str(p) for p, _ in drawn}) > 1
+
+
+def test_a_sweep_runs_what_the_store_lacks(path: Path, engine: tuning.Engine) -> None:
+    asked = list(tuning.cases_of("relu", 5, seed=3, store=path))
+    assert [job.seed for job in asked] == [3, 4, 5, 6, 7]
+    assert tuning.tune(asked[1:3], engine, tuning.Store(path)) == tuning.Summary(timed=2)
+    assert tuning.tune(asked, engine, tuning.Store(path)) == tuning.Summary(timed=3, known=2)
+    found = list(tuning.Store(path).records().values())
+    assert {r.key.place for r in found} == {tuning.SIMULATOR} and all(r.counters["checks"] > 3 for r in found)
+    assert all(r.counters["sectors"] > 0 for r in found), "predicted counters are recorded beside"
+    assert sorted(r.config.rpartition(" ")[2] for r in found) == list("34567")
+
+
+def test_a_case_that_is_wrong_is_a_failure_that_names_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = find_family("relu")
+
+    def wrong(p: Any, c: Any, given: Any) -> Expected:
+        expected = right.expected(p, c, given)
+        values = expected.values.copy()
+        values.view("u1")[:] ^= 0x80
+        return replace(expected, values=values)
+
+    monkeypatch.setattr(tuning.sweep, "find_family", lambda name: replace(right, expected=wrong))
+    (job,) = tuning.cases_of("relu", 1)
+    with pytest.raises(MismatchError, match="simulator: result"):
+        tuning.by_verification(job, tuning.build(job))
+
+
+@pytest.mark.deep
+@lasting_engines()
+@pytest.mark.usefixtures("here")
+def test_the_command_reports_a_failing_case_with_its_seed() -> None:
+    words = ("verify", "relu", "--random", "2", "--seed", "8", "--store", "v.jsonl")
+    assert answer(*words)["random"] | {"store": ""} == {
+        "cases": 2, "seed": 8, "passed": 2, "failed": 0, "known": 0, "left": 0, "store": "",
+    }  # fmt: skip
+    (job,), failure = tuning.cases_of("relu", 1, seed=10), "MismatchError: 3 is not 4"
+    tuning.Store(Path("v.jsonl")).add(job.record(tuning.build(job).kernel, failure=failure))
+    words = ("verify", "relu", "--random", "3", "--seed", "8", "--store", "v.jsonl")
+    told = run(*words)
+    said = " ".join(told.output.split())
+    assert told.exit_code == 1 and "2 passed, 1 failed; 3 were in v.jsonl before. FAILED." in said
+    assert "layoutalg verify relu --random 1 --seed 10 --store NEW" in said and "seed 10" in said
+    found = answer(*words, exit_code=1)
+    assert found["reports"][0]["checks"][0]["detail"] == failure
