@@ -13,7 +13,6 @@ import importlib
 import inspect
 import re
 import subprocess
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -343,33 +342,3 @@ def test_the_project_speaks_of_itself_alone() -> None:
         if (match := pattern.search(line))
     ]
     assert not found, "\n".join(found)
-
-
-# --- what the README promises --------------------------------------------------------------------------
-
-
-def _readme_commands() -> list[str]:
-    text = (ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else ""
-    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S) + re.findall(r"(?:^ {4}.*\n)+", text, re.M)
-    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
-    lines += re.findall(r"`((?:make|layoutalg) [^`]+)`", text)
-    return [line for line in lines if re.match(r"(make|(\.venv/bin/)?layoutalg) ", line)]
-
-
-def test_the_readme_names_commands_that_exist() -> None:
-    commands = _readme_commands()
-    assert {"make demo", "make test"} <= {" ".join(c.split()[:2]) for c in commands}
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
-    from typer.main import get_command
-
-    from layoutalg.cli.app import app
-
-    known = set(getattr(get_command(app), "commands", {}))
-    for command in commands:
-        program, word = command.split()[:2]
-        assert word in (targets if program == "make" else known | {"--help", "--version"}), command
-
-
-def test_the_version_is_told_once() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert f"## [{project['version']}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
