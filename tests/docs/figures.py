@@ -308,12 +308,7 @@ def _libraries(name: str, first: str) -> str:
 # --- docs/comparison.md -------------------------------------------------------------------------------------
 
 SHOWN_JUDGED = (
-    "composition",
-    "complement",
-    "left_inverse",
-    "logical_divide",
-    "logical_product",
-    "coalesce",
+    *("composition", "complement", "left_inverse", "logical_divide", "logical_product", "coalesce"),
     "right_inverse",
 )
 SHOWN_SPEED = ("composition", "composition, 8:2", "complement", "logical_divide", "construct")
@@ -376,11 +371,7 @@ def counts() -> str:
 def libraries() -> str:
     """Kernels beside those of QuACK and cuTENSOR."""
     head = (
-        "",
-        "relative to",
-        "cases",
-        "geometric mean",
-        "least",
+        *("", "relative to", "cases", "geometric mean", "least"),
         "throughput relative to a device copy, ours and theirs",
     )
     rows = []
@@ -417,11 +408,7 @@ def published_hgemm() -> str:
             ]
         )  # fmt: skip
     head = (
-        "kernel",
-        "registers",
-        "published",
-        "instructions per tile of k",
-        "executed, millions",
+        *("kernel", "registers", "published", "instructions per tile of k", "executed, millions"),
         "published",
     )
     return (
