@@ -292,7 +292,8 @@ DRAWN: Mapping[str, Draw] = {
 OPERANDS = ("any", "layout", "shape", "small", "tile", "coordinate", "tiler", "moved", "profile")
 WEIGHTS = {
     "algebra": 600, "constructed": 20, "linear": 80, "matrices": 20, "analysis": 60, "warps": 50,
-    "legality": 40, "models": 10, "registers": 8, "synthesis": 6, "solving": 2, "notation": 60, "pictures": 8, "atoms": 8,
+    "legality": 40, "models": 10, "registers": 8, "synthesis": 6, "solving": 2, "notation": 60, "pictures": 8,
+    "atoms": 8,
     "commands": 1, "arrays": 4, "cuda": 0,
 }  # fmt: skip
 KINDS: Mapping[str, tuple[int, str, Mapping[str, str]]] = {
