@@ -73,6 +73,8 @@ REFUSED = {
         *(("analyze", layout, "--base", base) for layout in ("(32,32):(32,1)", "(1003,7):(7,1)")
           for base in (str((1 << 62) - 1024), DIGITS)),
         ("solve", f"({LONG},64):(ld,1)", "--access", "ld.shared.b32"),
+        *(("solve", "(64,64):(ld,1)", "--access", "ld.shared.b32", "--efficiency", share)
+          for share in ("inf", "nan", "-inf", "0", "1.5", "1e999")),
         ("verify", "transpose", "--m", "0", "--n", "5"), ("verify", "transpose", "--m", "5", "--n", "0"),
         ("verify", "transpose", "--seed", "-1", "--m", "8", "--n", "8"),
     ),
