@@ -49,7 +49,7 @@ def _asked(
     """One of the norms, with or without weights, of elements of any type."""
     op, dtype = rng.choice(["softmax", "layer_norm"]), rng.choice(["f32", "f16", "bf16"])
     factors = {name: op == "layer_norm" and rng.random() < 0.5 for name in ("weight", "bias")}
-    return norm_problem(op, shape, axes, dtype, src, dst, *starts, **factors, **more)
+    return norm_problem(op, shape, axes, dtype, src, dst, starts[0], starts[1], **factors, **more)
 
 
 def _strides(rng: random.Random, shape: list[int]) -> tuple[tuple[int, ...], int]:
