@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy
 import pytest
 
-from layoutalg import budget
 from layoutalg.analysis import Access, analyze_access
 from layoutalg.budget import UNITS, metered
 from layoutalg.decide import find_coordinate
-from layoutalg.dtype import dtype
 from layoutalg.errors import (
     ArgumentTypeError,
     LayoutAlgError,
@@ -143,30 +139,6 @@ def test_another_blank_at_the_end_is_refused_where_it_stands(
 
 
 # Work and sizes without a limit.
-
-
-@pytest.mark.deep
-def test_many_modes_under_a_swizzle_end_within_the_budget() -> None:
-    draw = random.Random(12)
-    for count in (12, 20):
-        extents = tuple(draw.randint(2, 9) for _ in range(count))
-        strides = tuple(draw.randint(1, 1 << 20) for _ in range(count))
-        tile = ComposedLayout(Swizzle(3, 5, 4), 0, Layout(extents, strides))
-        weights = [1]
-        for extent in extents:
-            weights.append(weights[-1] * extent)
-        order = draw.sample(range(count), count)
-        threads = Layout(tuple(extents[i] for i in order), tuple(weights[i] for i in order))
-        tv = Layout((threads.shape, 1), (threads.stride, 0))
-        with metered() as meter, suppress(UndecidedError):
-            assert analyze_access(tile, Access("ld.shared.b32", tv, dtype("f32"))).instructions > 0
-        assert meter.units > 0
-
-
-def test_solving_ends_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "UNITS", 50_000)
-    found = answer("solve", "(65,65):(ld,65)", "--access", "ld.global.b8", "--dtype", "u8", exit_code=1)
-    assert "budget of 100000 units" in found["answers"][0]["open"]
 
 
 def test_extents_and_strides_past_int64_meet_arrays() -> None:
