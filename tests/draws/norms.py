@@ -29,6 +29,8 @@ def random_problem(rng: random.Random, most: int) -> NormProblem:
         return skewed_problem(rng, most)
     shape = drawn_shape(rng, most, range(1, 6))
     axes = rng.sample(range(len(shape)), rng.randint(1, len(shape)))
+    dtype = rng.choice(["f32", "f16", "bf16"])
+    op = rng.choice(["softmax", "layer_norm"])
     offsets = [rng.choice([0, 0, 0, 8, rng.randint(0, 9)]) for _ in range(2)]
     src, src_low = _strides(rng, shape)
     dst, dst_low = (src, src_low) if rng.random() < 0.5 else _strides(rng, shape)
@@ -39,17 +41,11 @@ def random_problem(rng: random.Random, most: int) -> NormProblem:
         k = rng.randrange(len(shape))
         src_low -= (shape[k] - 1) * max(0, -src[k])
         src = tuple(0 if i == k else s for i, s in enumerate(src))
-    starts = src_low + offsets[0], dst_low + offsets[1]
-    return _asked(rng, tuple(shape), axes, src, dst, starts, eps=rng.choice([1e-5, 0.1]), in_place=in_place)
-
-
-def _asked(
-    rng: random.Random, shape: tuple[int, ...], axes: Any, src: Any, dst: Any, starts: Any, **more: Any
-) -> NormProblem:
-    """One of the norms, with or without weights, of elements of any type."""
-    op, dtype = rng.choice(["softmax", "layer_norm"]), rng.choice(["f32", "f16", "bf16"])
-    factors = {name: op == "layer_norm" and rng.random() < 0.5 for name in ("weight", "bias")}
-    return norm_problem(op, shape, axes, dtype, src, dst, starts[0], starts[1], **factors, **more)
+    return norm_problem(
+        op, tuple(shape), axes, dtype, src, dst, src_low + offsets[0], dst_low + offsets[1],
+        eps=rng.choice([1e-5, 0.1]), weight=op == "layer_norm" and rng.random() < 0.5,
+        bias=op == "layer_norm" and rng.random() < 0.5, in_place=in_place,
+    )  # fmt: skip
 
 
 def _strides(rng: random.Random, shape: list[int]) -> tuple[tuple[int, ...], int]:
@@ -66,7 +62,11 @@ def skewed_problem(rng: random.Random, most: int) -> NormProblem:
     outer = rng.randint(1, max(1, min(3, most // (rows * width))))
     pitch = width // 2 * 2 + 1 + rng.choice([0, 0, 2, 8])
     offset, strides = rng.choice([0, 0, rng.randint(1, 9)]), (rows * pitch, pitch, 1)
-    return _asked(rng, (outer, rows, width), 1, strides, strides, (offset, offset))
+    op = rng.choice(["softmax", "layer_norm"])
+    return norm_problem(
+        op, (outer, rows, width), 1, rng.choice(["f32", "f16", "bf16"]), strides, strides, offset, offset,
+        weight=op == "layer_norm" and rng.random() < 0.5, bias=op == "layer_norm" and rng.random() < 0.5,
+    )  # fmt: skip
 
 
 def streams(p: NormProblem) -> list[tuple[int, int]]:
