@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-import layoutalg
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm import family as gemm_family
 from layoutalg.kernels.move import cases as move_cases
@@ -34,29 +31,6 @@ def test_contributing_names_limits_and_targets_that_are_there() -> None:
     (profiles,) = re.findall(r"more examples: ([\w, ]+)", CONTRIBUTING)
     examples = [settings.get_profile(name).max_examples for name in profiles.split(", ")]
     assert examples == sorted(examples) and examples[-1] > 1000
-
-
-def test_the_first_line_of_a_module_lists_what_is_in_it() -> None:
-    """Names in parentheses that are functions somewhere in the library are functions of this module."""
-    modules = {
-        m.name: importlib.import_module(m.name)
-        for m in pkgutil.walk_packages(layoutalg.__path__, "layoutalg.")
-        if not m.name.endswith("__main__") and ".codegen" not in m.name and ".kernels" not in m.name
-    }
-    functions = {
-        name
-        for m in modules.values()
-        for name, value in vars(m).items()
-        if callable(value) and getattr(value, "__module__", "") == m.__name__
-    }
-    seen = 0
-    for module in modules.values():
-        first = (module.__doc__ or "").splitlines()[0]
-        for listed in re.findall(r"\(([a-z_]+(?:, [a-z_]+)+)\)", first):
-            for name in set(listed.split(", ")) & functions:
-                assert hasattr(module, name), f"{module.__name__}: {name}"
-                seen += 1
-    assert seen >= 3
 
 
 def words_of(command: str) -> str:

@@ -17,23 +17,15 @@ from layoutalg.arch import MMA_ATOMS
 from layoutalg.errors import LayoutAlgError
 from tests.sweeps import each
 
-BUILTINS: dict[str, type[Exception]] = {
-    "ShapeError": ValueError,
-    "DivisibilityError": ValueError,
-    "NotInjectiveError": ValueError,
-    "NotLinearError": ValueError,
-    "AlignmentError": ValueError,
-    "ResourceError": ValueError,
-    "UnknownNameError": ValueError,
-    "UndecidedError": ValueError,
-    "ParseError": ValueError,
-    "ArgumentTypeError": TypeError,
-    "UnsupportedError": NotImplementedError,
-    "IRError": ValueError,
-    "SimulationError": RuntimeError,
-    "CompileError": RuntimeError,
-    "MismatchError": AssertionError,
-}
+NAMES: dict[type[Exception], tuple[str, ...]] = {
+    ValueError: (
+        *("ShapeError", "DivisibilityError", "NotInjectiveError", "NotLinearError", "AlignmentError"),
+        *("ResourceError", "UnknownNameError", "UndecidedError", "ParseError", "IRError"),
+    ),
+    TypeError: ("ArgumentTypeError",), NotImplementedError: ("UnsupportedError",),
+    RuntimeError: ("SimulationError", "CompileError"), AssertionError: ("MismatchError",),
+}  # fmt: skip
+BUILTINS = {name: kind for kind, names in NAMES.items() for name in names}
 LEAVES = {
     name: kind
     for name, kind in inspect.getmembers(errors, inspect.isclass)
@@ -59,60 +51,49 @@ def test_a_leaf_is_what_a_caller_would_catch(name: str) -> None:
     assert leaf.__doc__
 
 
-@each(
-    ("error", "attributes"),
-    [
-        (
-            errors.DivisibilityError("no", lhs=1, rhs=2, mode=3, witness=4),
-            {"lhs": 1, "rhs": 2, "mode": 3, "witness": 4},
-        ),
-        (errors.NotInjectiveError("no", layout="L", a=0, b=4), {"layout": "L", "a": 0, "b": 4}),
-        (errors.AlignmentError("no", offset=136, required_bytes=16), {"offset": 136, "required_bytes": 16}),
-        (errors.UndecidedError("no", budget=10), {"budget": 10}),
-        (errors.ParseError("no", text="(4", position=2), {"text": "(4", "position": 2}),
-        (
-            errors.SimulationError("no", lane=3, address=64, statement="lds"),
-            {"lane": 3, "address": 64, "statement": "lds"},
-        ),
-        (errors.CompileError("no", log="l", source="s"), {"log": "l", "source": "s"}),
-        (errors.MismatchError("no", index=(1, 2)), {"index": (1, 2)}),
-    ],
-)
-def test_a_leaf_carries_what_a_program_needs(error: LayoutAlgError, attributes: dict[str, object]) -> None:
+ATTRIBUTES: dict[str, dict[str, object]] = {
+    "DivisibilityError": {"lhs": 1, "rhs": 2, "mode": 3, "witness": 4},
+    "NotInjectiveError": {"layout": "L", "a": 0, "b": 4},
+    "AlignmentError": {"offset": 136, "required_bytes": 16}, "UndecidedError": {"budget": 10},
+    "ParseError": {"text": "(4", "position": 2}, "CompileError": {"log": "l", "source": "s"},
+    "SimulationError": {"lane": 3, "address": 64, "statement": "lds"}, "MismatchError": {"index": (1, 2)},
+}  # fmt: skip
+
+
+@each("name", ATTRIBUTES)
+def test_a_leaf_carries_what_a_program_needs(name: str) -> None:
+    error = LEAVES[name]("no", **ATTRIBUTES[name])
     assert str(error) == error.message == "no"
-    assert {name: getattr(error, name) for name in attributes} == attributes
+    assert {name: getattr(error, name) for name in ATTRIBUTES[name]} == ATTRIBUTES[name]
 
 
-def test_a_resource_names_what_was_asked_and_the_limit() -> None:
-    error = errors.ResourceError("shared memory of a block", 300000, 232448, hint="halve the tile")
-    assert str(error) == "shared memory of a block: 300000 asked, the limit is 232448; halve the tile"
-    assert (error.resource, error.asked, error.limit) == ("shared memory of a block", 300000, 232448)
-    assert str(errors.ResourceError("warps", 3, 2)) == "warps: 3 asked, the limit is 2"
+MADE: tuple[tuple[LayoutAlgError, str, dict[str, object]], ...] = (
+    (errors.ResourceError("shared memory of a block", 300000, 232448, hint="halve the tile"),
+     "shared memory of a block: 300000 asked, the limit is 232448; halve the tile",
+     {"resource": "shared memory of a block", "asked": 300000, "limit": 232448}),
+    (errors.ResourceError("warps", 3, 2), "warps: 3 asked, the limit is 2", {}),
+    (errors.UnknownNameError("arch", "sm90", ["sm_80", "sm_90"]),
+     "unknown arch 'sm90': did you mean 'sm_90'? accepted are sm_80, sm_90",
+     {"kind": "arch", "name": "sm90", "choices": ("sm_80", "sm_90")}),
+    (errors.UnknownNameError("arch", "gfx", ["sm_80"]), "unknown arch 'gfx': accepted are sm_80", {}),
+    (errors.IRError("barrier in divergent code", "node", "statement 3 stands under If(lane < 4)"),
+     "barrier in divergent code: statement 3 stands under If(lane < 4)",
+     {"rule": "barrier in divergent code", "node": "node"}),
+    (errors.SimulationError("divergent", lane=3), "divergent", {"lane": 3}),
+)  # fmt: skip
 
 
-def test_an_unknown_name_lists_the_choices_nearest_first() -> None:
-    error = errors.UnknownNameError("arch", "sm90", ["sm_80", "sm_90"])
-    assert str(error) == "unknown arch 'sm90': did you mean 'sm_90'? accepted are sm_80, sm_90"
-    assert (error.kind, error.name, error.choices) == ("arch", "sm90", ("sm_80", "sm_90"))
-    assert "did you mean" not in str(errors.UnknownNameError("arch", "gfx", ["sm_80"]))
-
-
-def test_a_broken_rule_is_named_first() -> None:
-    error = errors.IRError("barrier in divergent code", "node", "statement 3 stands under If(lane < 4)")
-    assert str(error) == "barrier in divergent code: statement 3 stands under If(lane < 4)"
-    assert (error.rule, error.node) == ("barrier in divergent code", "node")
+@each(("error", "said", "attributes"), MADE)
+def test_an_error_says_what_was_asked_and_what_would_be_taken(
+    error: LayoutAlgError, said: str, attributes: dict[str, object]
+) -> None:
+    assert str(error) == said and {name: getattr(error, name) for name in attributes} == attributes
 
 
 @pytest.mark.parametrize("made", [pickle.dumps, copy.copy])
 def test_errors_go_from_process_to_process(made: Callable[[object], object]) -> None:
     """A worker's error that cannot be read would end the pool that it is sent to."""
-    for error in (
-        errors.IRError("bounds", "x[tid]", "leaves its buffer"),
-        errors.ResourceError("bytes", 5, 4, hint="take fewer"),
-        errors.UnknownNameError("family", "gem", ["gemm"]),
-        errors.SimulationError("divergent", lane=3),
-        errors.DivisibilityError("no layout", witness=7),
-    ):
+    for error, _, _ in MADE:
         found = made(error)
         again = pickle.loads(found) if isinstance(found, bytes) else found
         assert type(again) is type(error) and str(again) == str(error) and vars(again) == vars(error)

@@ -20,11 +20,7 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.deep(
     only=(
-        "check_your_own_index",
-        "find_a_swizzle",
-        "generate_a_kernel",
-        "pictures",
-        "store_a_fragment",
+        *("check_your_own_index", "find_a_swizzle", "generate_a_kernel", "pictures", "store_a_fragment"),
         "tile_a_gemm",
     )
 )

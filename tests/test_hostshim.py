@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg.codegen.instr import decode, encode
 from layoutalg.errors import CompileError
 from tests.hostshim import KernelFault, host_text, run_cuda_text
+from tests.hostshim.ptx import in_cpp
 from tests.sweeps import each
 
 HELPERS = """\
@@ -62,15 +64,19 @@ def test_a_kernel_runs_to_its_result(m: int, n: int, order: str) -> None:
     assert transpose(TRANSPOSE, m, n, order=order)
 
 
-def test_a_missing_barrier_gives_another_result() -> None:
-    text = TRANSPOSE.replace("__syncthreads();", "")
-    assert not all(transpose(text, 33, 50, order=order) for order in ("forward", "reverse"))
-
-
-def test_a_wrong_swizzle_gives_another_result() -> None:
-    wrong = TRANSPOSE.replace("(threadIdx.x ^ threadIdx.y)]", "(threadIdx.x ^ 2 * threadIdx.y & 15)]", 1)
-    assert wrong != TRANSPOSE
-    assert not transpose(wrong, 16, 16)
+@each(
+    ("right", "wrong", "at"),
+    [
+        ("__syncthreads();", "", (33, 50)),
+        ("(threadIdx.x ^ threadIdx.y)]", "(threadIdx.x ^ 2 * threadIdx.y & 15)]", (16, 16)),
+    ],
+)
+def test_a_missing_barrier_or_a_wrong_swizzle_gives_another_result(
+    right: str, wrong: str, at: tuple[int, int]
+) -> None:
+    text = TRANSPOSE.replace(right, wrong, 1)
+    assert text != TRANSPOSE
+    assert not all(transpose(text, *at, order=order) for order in ("forward", "reverse"))
 
 
 def test_a_dropped_predicate_is_a_fault() -> None:
@@ -105,15 +111,15 @@ def test_an_asynchronous_copy_lands_at_its_wait(newest: int, right: bool) -> Non
     assert (x == y).all() == right
 
 
-def run_small(body: str, *args: Any, parameters: str, threads: int = 32, shared_bytes: int = 0) -> None:
+def run(
+    body: str, *args: Any, parameters: str = "unsigned* p", threads: int = 32, shared_bytes: int = 0
+) -> None:
     text = f'extern "C" __global__ void k({parameters}) {{\n{body}\n}}\n'
     run_cuda_text(text, "k", (1,), (threads,), args, shared_bytes)
 
 
-def test_plain_helpers_are_the_texts_own_and_ptx_is_the_shims() -> None:
-    text = host_text(HELPERS, "none")
-    assert "ldg128" in text and "sts32" in text
-    assert "asm" not in text and "cp_async" not in text and "template" not in text
+def words(count: int) -> np.ndarray:
+    return np.zeros(count, dtype=np.uint32)
 
 
 def test_a_ptx_helper_the_shim_lacks_does_not_compile() -> None:
@@ -139,48 +145,22 @@ FAULTY = "".join(f"case {n}: {body} break;\n" for n, body in enumerate(FAULTS))
 
 @each("body", FAULTS)
 def test_a_fault_names_the_thread_and_spares_the_process(body: str) -> None:
-    p, which = np.zeros(32, dtype=np.uint32), list(FAULTS).index(body)
+    p, which = words(32), list(FAULTS).index(body)
     text = f"extern __shared__ unsigned smem[]; switch (which) {{\n{FAULTY}}}"
     with pytest.raises(KernelFault, match=rf"^k: .*{FAULTS[body]}.* in block \(0,0,0\) thread \(\d+,0,0\)"):
-        run_small(text, p, which, parameters="unsigned* p, int which", shared_bytes=256)
+        run(text, p, which, parameters="unsigned* p, int which", shared_bytes=256)
 
 
 def test_a_write_before_an_array_is_a_fault() -> None:
     with pytest.raises(KernelFault, match="a write outside the array of argument 0"):
-        run_small("p[-1] = 0;", np.zeros(32, dtype=np.uint32), parameters="unsigned* p")
+        run("p[-1] = 0;", words(32))
 
 
 def test_a_barrier_releases_those_who_wait_when_the_others_have_left() -> None:
-    p = np.zeros(64, dtype=np.uint32)
-    run_small("if (threadIdx.x < 7) return; __syncthreads(); p[threadIdx.x] = 1;", p,
-              parameters="unsigned* p", threads=64)  # fmt: skip
+    p = words(64)
+    run("if (threadIdx.x < 7) return; __syncthreads(); p[threadIdx.x] = 1;", p,
+              threads=64)  # fmt: skip
     assert p.sum() == 57
-
-
-def test_a_warp_exchanges_values() -> None:
-    p = np.zeros(64, dtype=np.uint32)
-    run_small(
-        "unsigned v = threadIdx.x; for (int d = 16; d; d /= 2) v += __shfl_xor_sync(~0u, v, d);\n"
-        "p[threadIdx.x] = v + __shfl_sync(~0u, threadIdx.x, 3);",
-        p,
-        parameters="unsigned* p",
-        threads=64,
-    )
-    assert (p[:32] == sum(range(32)) + 3).all()
-    assert (p[32:] == sum(range(32, 64)) + 35).all()
-
-
-def test_bytes_are_permuted_as_ptx_says() -> None:
-    p = np.zeros(3, dtype=np.uint32)
-    run_small(
-        "const unsigned a = 0x33221100, b = 0x77665544;"
-        "p[0] = __byte_perm(a, b, 0x5410); p[1] = __byte_perm(a, b, 0x7362);"
-        "p[2] = __byte_perm(0x00008000, 0, 0x9999);",
-        p,
-        parameters="unsigned* p",
-        threads=1,
-    )
-    assert [f"{v:08x}" for v in p] == ["55441100", "77336622", "ffffffff"]
 
 
 def test_blocks_see_their_place_and_fresh_shared_memory() -> None:
@@ -199,7 +179,7 @@ def test_blocks_see_their_place_and_fresh_shared_memory() -> None:
 def test_static_shared_variables_are_shared_poisoned_and_bounded() -> None:
     declare = """__shared__ __align__(128) unsigned char bytes[24]; __shared__ unsigned tile[4][8];
         __shared__ int total; extern __shared__ float rest[];"""
-    p = np.zeros(8, dtype=np.uint32)
+    p = words(8)
     body = """ if (threadIdx.x == 0) {
             p[0] = total == static_cast<int>(0xA5A5A5A5u); p[1] = sizeof(tile); p[2] = bytes[23];
             total = 5; tile[3][7] = 6; rest[1] = 7;
@@ -207,10 +187,10 @@ def test_static_shared_variables_are_shared_poisoned_and_bounded() -> None:
         }
         __syncthreads();
         if (threadIdx.x == 1) { p[3] = total; p[4] = tile[3][7]; p[5] = rest[1]; p[6] = bytes[23]; }"""
-    run_small(declare + body, p, parameters="unsigned* p", shared_bytes=8)
+    run(declare + body, p, shared_bytes=8)
     assert p.tolist() == [1, 128, 0xA5, 5, 6, 7, 0xA5, 0]
     with pytest.raises(KernelFault, match="undefined behaviour"):
-        run_small(f"{declare} tile[threadIdx.x / 8][threadIdx.x % 9] = 0;", parameters="", threads=32)
+        run(f"{declare} tile[threadIdx.x / 8][threadIdx.x % 9] = 0;", parameters="", threads=32)
 
 
 @pytest.mark.parametrize(
@@ -224,11 +204,101 @@ def test_static_shared_variables_are_shared_poisoned_and_bounded() -> None:
 )
 def test_arguments_must_be_the_kernels(args: tuple[Any, ...], message: str) -> None:
     with pytest.raises(KernelFault, match=message):
-        run_small("p[0] = n;", *args, parameters="float* p, int n")
+        run("p[0] = n;", *args, parameters="float* p, int n")
 
 
 def test_strided_arrays_and_empty_grids_are_refused() -> None:
     with pytest.raises(ValueError, match="must be contiguous"):
-        run_small("p[0] = 0;", np.zeros((4, 4), np.float32).T, parameters="float* p")
+        run("p[0] = 0;", np.zeros((4, 4), np.float32).T, parameters="float* p")
     with pytest.raises(ValueError, match="positive extents"):
         run_cuda_text("__global__ void k() {}", "k", (0,), (1,), ())
+
+
+# --- numbers of 16 bits, rounded operations, matrix instructions and masked copies -------------------------
+
+
+def test_every_pattern_of_16_bits_is_the_number_it_stands_for() -> None:
+    got = {name: np.zeros(1 << 16) for name in ("f16", "bf16")}
+    run(
+        "for (int i = 0; i < 65536; ++i) { f[i] = shim::f16::get(i); b[i] = shim::bf16::get(i); }",
+        got["f16"], got["bf16"], parameters="double* f, double* b", threads=1,
+    )  # fmt: skip
+    for name, values in got.items():
+        np.testing.assert_array_equal(
+            values, decode(np.arange(1 << 16, dtype=np.uint16).view(np.uint32)[None], name)[0], err_msg=name
+        )
+
+
+def test_numbers_are_rounded_to_16_bits_once() -> None:
+    rng = np.random.default_rng(1)
+    values = np.concatenate(
+        [
+            rng.standard_normal(2000) * 2.0 ** rng.integers(-30, 20, 2000),
+            (rng.integers(0, 1 << 13, 500) + 0.5) * 2.0 ** rng.integers(-30, 4, 500),  # ties
+            [0.0, -0.0, np.inf, -np.inf, 65504.0, 65519.99, 65520.0, 3.3e38, 3.4e38, 2.0**-25, 2.0**-133],
+        ]
+    )
+    values = np.append(values, np.zeros(len(values) % 2))
+    out = {name: np.zeros(len(values), dtype=np.uint16) for name in ("f16", "bf16")}
+    run(
+        f"for (int i = 0; i < {len(values)}; ++i)"
+        "{ f[i] = shim::f16::put(x[i]); b[i] = shim::bf16::put(x[i]); }",
+        values, out["f16"], out["bf16"], threads=1,
+        parameters="const double* x, unsigned short* f, unsigned short* b",
+    )  # fmt: skip
+    for name, got in out.items():
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(got.view(np.uint32), encode(values[None], name)[0], err_msg=name)
+
+
+@pytest.mark.parametrize("nbytes", [4, 8, 16])
+def test_a_masked_copy_reads_nothing_and_writes_zeros(nbytes: int) -> None:
+    n = nbytes // 4
+    x, y = np.arange(1, 65, dtype=np.uint32), np.zeros(32 * n, dtype=np.uint32)
+    run(
+        "extern __shared__ unsigned s[]; const int t = threadIdx.x;"
+        f"const bool inside = t < {64 // n} && t % 3;"
+        f"cp_async_{nbytes}_zfill(s + {n} * t, inside ? x + {n} * t : x + (1 << 28), inside);"
+        "cp_async_commit(); cp_async_wait<0>();"
+        f"for (int i = 0; i < {n}; ++i) y[{n} * t + i] = s[{n} * t + i];",
+        x, y, parameters="const unsigned* x, unsigned* y", threads=32, shared_bytes=32 * nbytes,
+    )  # fmt: skip
+    for t in range(32):
+        wanted = x[n * t : n * t + n] if t < 64 // n and t % 3 else np.zeros(n)
+        assert (y[n * t : n * t + n] == wanted).all()
+
+
+def test_a_matrix_row_that_is_not_aligned_is_a_fault() -> None:
+    with pytest.raises(KernelFault, match="row is not aligned to 16 bytes"):
+        run(
+            "extern __shared__ unsigned s[]; unsigned d[4]; ldmatrix_x4(d, s + 4 * threadIdx.x + 2);",
+            parameters="", threads=32, shared_bytes=1024,
+        )  # fmt: skip
+
+
+# --- PTX in helpers ------------------------------------------------------------------------------------
+
+MMA = (
+    "void mma(float* d, const u32* a, const u32* b) {\n"
+    '    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, '
+    '{%0, %1, %2, %3};"\n        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])\n'
+    '        : "r"(a[0]), "r"(a[1]), "r"(b[0]));\n}'
+)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("{%4, %5}", "{%5, %4}"),
+        ("{%6}", "{%5}"),
+        (", {%0, %1, %2, %3};", ", {%1, %0, %2, %3};"),
+        ("k8.", "k8x."),
+    ],
+)
+def test_a_statement_whose_registers_are_out_of_order_is_not_spelled(right: str, wrong: str) -> None:
+    spoilt = MMA.replace(right, wrong)
+    assert spoilt != MMA and "asm" in in_cpp(spoilt)
+    source = f"// -- device helpers\n__device__ __forceinline__ {spoilt}\n// -- end of device helpers\n"
+    assert "mma" not in host_text(source, "none").split("shim_helpers.h", 1)[1].split("extern", 1)[0]
+    with pytest.raises(CompileError, match="mma"):
+        run_cuda_text(source + "__global__ void k() { mma(0, 0, 0); }", "k", (1,), (1,), ())

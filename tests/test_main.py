@@ -5,18 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import layoutalg
 
 
-def test_the_module_is_the_command() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "layoutalg", "--version"], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0 and layoutalg.__version__ in run.stdout
-
-
-def test_its_exit_status_is_the_commands() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "layoutalg", "analyze", "(2"], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 2 and "Traceback" not in run.stderr
+@pytest.mark.parametrize(("words", "status"), [(("--version",), 0), (("analyze", "(2"), 2)])
+def test_the_module_is_the_command(words: tuple[str, ...], status: int) -> None:
+    command = [sys.executable, "-m", "layoutalg", *words]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == status and "Traceback" not in run.stderr
+    assert status or layoutalg.__version__ in run.stdout

@@ -9,7 +9,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from layoutalg.cli.app import app
 from tests.command import run
 from tests.documents import ROOT, blocks
 
@@ -25,16 +27,16 @@ def test_the_readme_is_a_page() -> None:
     assert len([line for line in program.splitlines() if line]) <= 15
 
 
-def test_what_is_typed_to_install_is_there() -> None:
-    """`make` has the targets, and the project the extras."""
+def test_what_is_typed_is_there() -> None:
+    """`make` has the targets, the project the extras, and the command its commands."""
+    known = set(getattr(get_command(app), "commands", {})) | {"--help", "--version"}
+    assert set(re.findall(r"(?:^\$ |`)layoutalg ([\w-]+)", TEXT, re.M)) <= known
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    assert set(re.findall(r"`make ([\w-]+)", TEXT)) <= targets
     typed = [line for language, body in blocks(README) if language == "sh" for line in body.splitlines()]
     assert "make demo" in typed and "make test" in typed
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
-    extras = set(
-        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-            "optional-dependencies"
-        ]
-    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = set(project["optional-dependencies"])
     for line in typed:
         if found := re.fullmatch(r"make ([\w-]+)", line):
             assert found[1] in targets, line
@@ -64,8 +66,3 @@ def test_the_picture_is_the_one_the_library_draws(tmp_path: Path) -> None:
     shown = run("draw", tile, "--dtype", "f16", "--access", "ldmatrix.x1", "-o", str(path))
     assert shown.exit_code == 0
     assert path.read_bytes() == (ROOT / "docs" / "swizzle.svg").read_bytes()
-
-
-def test_commands_that_are_named_exist() -> None:
-    for command in re.findall(r"`layoutalg ([a-z]+)", TEXT):
-        assert run(command, "--help").exit_code == 0, command

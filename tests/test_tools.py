@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,13 +34,24 @@ def running(mark: str) -> list[int]:
     return found
 
 
-def gone(mark: str) -> bool:
-    """Whether no process has a word; those that were killed are given time to vanish."""
+def python(code: str, *start: str) -> subprocess.CompletedProcess[str]:
+    """A program of its own, started by some words."""
+    words = [*start, sys.executable, "-c", code]
+    return subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=False)
+
+
+def until(is_so: Callable[[], object]) -> bool:
+    """Whether something becomes so; what was killed is given time to vanish."""
     for _ in range(600):
-        if not running(mark):
+        if is_so():
             return True
         time.sleep(0.05)
     return False
+
+
+def gone(mark: str) -> bool:
+    """Whether no process has a word."""
+    return until(lambda: not running(mark))
 
 
 def test_arguments_are_not_read_as_commands(tmp_path: Path) -> None:
@@ -85,38 +97,28 @@ def test_an_interrupt_ends_the_program_too(monkeypatch: pytest.MonkeyPatch) -> N
     assert gone("300.5")
 
 
-def test_memory_of_what_talks_to_a_gpu_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_limited_but_for_what_talks_to_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "MEMORY_BYTES", 1 << 27)
     asked = [sys.executable, "-c", "import mmap; mmap.mmap(-1, 1 << 30); print('mapped')"]
     assert run_tool(asked, timeout_s=60).status
     assert run_tool(asked, timeout_s=60, any_memory=True).out == b"mapped\n"
-
-
-def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "MEMORY_BYTES", 1 << 30)
     run = run_tool([sys.executable, "-c", "x = bytearray(2 << 30)"], timeout_s=60)
     assert run.status == 1 and b"MemoryError" in run.err
 
 
 def test_the_users_own_limits_stay() -> None:
-    code = "ulimit -v 1000000; ulimit -t 5; "
-    inside = (
-        "from layoutalg.tools import run_tool; "
-        "print(run_tool(['sh', '-c', 'ulimit -v; ulimit -t'], timeout_s=60).out.decode())"
-    )
-    run = subprocess.run(
-        ["sh", "-c", code + 'exec "$@"', "sh", sys.executable, "-c", inside],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
-    assert run.stdout.split() == ["1000000", "5"], run.stderr
+    limited = ["sh", "-c", 'ulimit -v 1000000; ulimit -t 5; exec "$@"', "sh"]
+    inside = "print(run_tool(['sh', '-c', 'ulimit -v; ulimit -t'], timeout_s=60).out.decode())"
+    assert python(f"from layoutalg.tools import run_tool; {inside}", *limited).stdout.split() == [
+        "1000000",
+        "5",
+    ]
 
 
-def killed(code: str, begun: Path) -> None:
-    """Start a process, and kill it as soon as a file is there."""
-    parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+def killed(begun: Path, *words: str, cwd: Path = ROOT, **environment: str) -> None:
+    """Start a process of Python, and kill it as soon as a file is there."""
+    parent = subprocess.Popen([sys.executable, *words], cwd=cwd, env={**os.environ, **environment})
     while not begun.exists():
         assert parent.poll() is None
         time.sleep(0.01)
@@ -127,7 +129,9 @@ def killed(code: str, begun: Path) -> None:
 def test_a_killed_parent_takes_its_tools_with_it(tmp_path: Path) -> None:
     """One that waits, which no limit on CPU time ends, and its child."""
     busy = ["sh", "-c", f"sleep 300.75 & : >{tmp_path}/begun; wait"]
-    killed(f"from layoutalg.tools import run_tool; run_tool({busy!r}, timeout_s=60)", tmp_path / "begun")
+    killed(
+        tmp_path / "begun", "-c", f"from layoutalg.tools import run_tool; run_tool({busy!r}, timeout_s=60)"
+    )
     assert gone("300.75")
 
 
@@ -140,14 +144,10 @@ def test_a_killed_parent_takes_its_folders_with_it(tmp_path: Path, monkeypatch: 
         "from layoutalg.tools import private_folder, run_tool; "
         f"(private_folder() / 'file').touch(); run_tool({tool!r}, timeout_s=60)"
     )
-    killed(code, begun)
+    killed(begun, "-c", code)
     begun.unlink()
     assert gone("300.875")
-    for _ in range(100):
-        if not list(tmp_path.iterdir()):
-            return
-        time.sleep(0.05)
-    raise AssertionError(list(tmp_path.rglob("*")))
+    assert until(lambda: not list(tmp_path.iterdir())), list(tmp_path.rglob("*"))
 
 
 def test_a_tool_does_not_begin_without_its_guard() -> None:
@@ -173,7 +173,7 @@ def test_a_copy_of_a_process_has_folders_of_its_own() -> None:
         "if os.fork() == 0: raise SystemExit(private_folder().parent == one.parent)\n"
         "print(os.waitstatus_to_exitcode(os.wait()[1]), one.is_dir())"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    run = python(code)
     assert (run.stdout, run.stderr) == ("0 True\n", "")
     folder.rmdir()
 
@@ -188,15 +188,5 @@ def test_a_worker_ends_with_its_parent(tmp_path: Path) -> None:
         "if __name__ == '__main__': in_processes(work, range(2))\n"
     )
     mark = secrets.token_hex(8)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), MARK: mark}
-    parent = subprocess.Popen([sys.executable, "owner.py"], cwd=tmp_path, env=environment)
-    while not (tmp_path / "begun0").exists():
-        assert parent.poll() is None
-        time.sleep(0.01)
-    parent.kill()
-    parent.wait()
-    for _ in range(200):
-        if not alive(mark):
-            return
-        time.sleep(0.05)
-    raise AssertionError("a worker is alive")
+    killed(tmp_path / "begun0", "owner.py", cwd=tmp_path, PYTHONPATH=str(ROOT), **{MARK: mark})
+    assert until(lambda: not alive(mark)), "a worker is alive"

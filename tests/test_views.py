@@ -83,13 +83,7 @@ def test_what_is_asked_for_is_drawn() -> None:
     views = ("reversed", "broadcast", "between elements", "misaligned", "empty")
     wanted = floats | {f"rank {n}" for n in range(9)} | {f"{a} {v}" for a in ("x", "out") for v in views}
     wanted |= {
-        "new result",
-        "in place",
-        "wider result",
-        "several axes",
-        "special",
-        "integers",
-        "weight",
+        *("new result", "in place", "wider result", "several axes", "special", "integers", "weight"),
         "bias",
     }
     wanted |= {"out in the allocation of x", "out in the allocation of out", "more than 8 modes"}

@@ -12,18 +12,10 @@ from hypothesis import strategies as st
 
 import layoutalg as la
 from layoutalg import codegen as cg
+from layoutalg import widgets
 from layoutalg.analysis import SharedReport
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from layoutalg.widgets import (
-    ACCESSES,
-    MAX_BASE,
-    MAX_BITS,
-    MAX_ELEMENTS,
-    MAX_PAD,
-    MAX_SHIFT,
-    swizzle_panel,
-    swizzle_sliders,
-)
+from layoutalg.widgets import swizzle_panel, swizzle_sliders
 
 
 def texts(html: str) -> list[str]:
@@ -31,18 +23,22 @@ def texts(html: str) -> list[str]:
     return ["".join(node.itertext()) for node in ElementTree.fromstring(f"<body>{html}</body>").iter("p")]
 
 
-def test_a_panel_says_the_layout_and_its_cost() -> None:
-    free = texts(swizzle_panel((64, 64), "f16", "ldmatrix.x4", bits=3, base=3, shift=3))
-    assert free[0] == "Sw<3,3,3> o 0 o (64,64):(64,1)" and "conflict-free" in free[1]
-    bad = texts(swizzle_panel((64, 64), "f16", "ldmatrix.x4"))
-    assert bad[0] == "(64,64):(64,1)" and "8-way" in bad[1]
-    padded = texts(swizzle_panel((64, 64), "f16", "ldmatrix.x4", pad=8))
-    assert padded[0] == "(64,64):(72,1)" and "conflict-free" in padded[1]
+@pytest.mark.parametrize(
+    ("how", "layout", "cost"),
+    [
+        ({"bits": 3, "base": 3, "shift": 3}, "Sw<3,3,3> o 0 o (64,64):(64,1)", "conflict-free"),
+        ({}, "(64,64):(64,1)", "8-way"),
+        ({"pad": 8}, "(64,64):(72,1)", "conflict-free"),
+    ],
+)
+def test_a_panel_says_the_layout_and_its_cost(how: dict[str, Any], layout: str, cost: str) -> None:
+    said = texts(swizzle_panel((64, 64), "f16", "ldmatrix.x4", **how))
+    assert said[0] == layout and cost in said[1]
 
 
 @given(
-    st.integers(0, MAX_BITS), st.integers(0, MAX_BASE), st.integers(1, MAX_SHIFT), st.integers(0, MAX_PAD),
-    st.sampled_from(ACCESSES), st.sampled_from(("f16", "f32", "u8")),
+    st.integers(0, widgets.MAX_BITS), st.integers(0, widgets.MAX_BASE), st.integers(1, widgets.MAX_SHIFT),
+    st.integers(0, widgets.MAX_PAD), st.sampled_from(widgets.ACCESSES), st.sampled_from(("f16", "f32", "u8")),
 )  # fmt: skip
 def test_a_panel_of_any_setting_agrees_with_the_analysis(
     bits: int, base: int, shift: int, pad: int, access: str, element: str
@@ -67,7 +63,7 @@ def test_what_is_refused_is_a_sentence() -> None:
     assert "accepted are 0 to" in texts(swizzle_panel((64, 64), pad=-1))[0]
     with pytest.raises(ShapeError, match="two positive extents"):
         swizzle_panel((64, 64, 2))  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match=str(MAX_ELEMENTS)):
+    with pytest.raises(ShapeError, match=str(widgets.MAX_ELEMENTS)):
         swizzle_panel((1 << 20, 64))
     with pytest.raises(ArgumentTypeError):
         swizzle_panel(64)  # type: ignore[arg-type]

@@ -3,15 +3,11 @@
     python -m tests.corpus            compare tests/data/sources/expected.json with the enumeration
     python -m tests.corpus --write    make it anew
 
-    launches  programs that launch the sources for a profiler; counted compares what it counted
-    measure   Access, Source: an access as a plain function of the thread, and its counts
-    sgemm     eight versions of a column-major f32 product
-    hgemm     six kernels of an f16 product on tensor cores
-    sharing   samples that exchange data through shared memory: transposes, scans, reductions, sorts, ...
-    tiles     samples of tiles: products, stencils, convolutions, attention, fragments, pipelines
-    streams   samples that read and write global memory: copies, rows, gathers, records
+    accesses.txt  every access as a function of the thread and the loop counters
+    measure       Access, Source: how that is read, and what it costs
+    launches      programs that launch the sources for a profiler; counted compares what it counted
 
-The idea.  Every address is written down a second time, by hand, as a Python function of the linear thread
+The idea.  Every address is written down a second time, by hand, as an expression of the linear thread
 index and the loop counters; nothing of it is read from the source but the line of a piece of its text.
 Counts are of block 0 and of all turns of the loops; an instruction counts where it has an active lane.  Where
 a helper is called for several arrays, each has an entry of the helper's line.  `array` is the declared
@@ -20,12 +16,11 @@ object: a shared array, or a parameter of the kernel.
 
 from __future__ import annotations
 
-from tests.corpus import hgemm, sgemm, sharing, streams, tiles
-from tests.corpus.measure import Access, Source, expected, table
+from pathlib import Path
 
-SOURCES: tuple[Source, ...] = (
-    *sgemm.SOURCES, *hgemm.SOURCES, *sharing.SOURCES, *tiles.SOURCES, *streams.SOURCES,
-)  # fmt: skip
+from tests.corpus.measure import Access, Source, expected, read
+
+SOURCES = tuple(read((Path(__file__).parent / "accesses.txt").read_text(encoding="utf-8")))
 """All of them."""
 
-__all__ = ["SOURCES", "Access", "Source", "expected", "table"]
+__all__ = ["SOURCES", "Access", "Source", "expected"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from tests.corpus import SOURCES, table
+from tests.corpus import SOURCES, expected
 from tests.corpus.measure import FOLDER
 
 FILE = FOLDER / "expected.json"
@@ -14,10 +14,10 @@ FILE = FOLDER / "expected.json"
 def text() -> str:
     """The table with a line per access."""
     entries = []
-    for name, found in table(SOURCES).items():
+    for source in SOURCES:
+        found = expected(source)
         accesses = ",\n".join("    " + json.dumps(access) for access in found.pop("accesses"))
-        rest = json.dumps(found)[:-1]
-        entries.append(f'"{name}": {rest},\n  "accesses": [\n{accesses}\n  ]}}')
+        entries.append(f'"{source.file}": {json.dumps(found)[:-1]},\n  "accesses": [\n{accesses}\n  ]}}')
     return "{\n" + ",\n".join(entries) + "\n}\n"
 
 

@@ -55,16 +55,9 @@ NAVIGATION: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 """The pages by part, in order; what docs/ holds besides is listed at the end of the guides."""
 
-FACES = (
-    "layoutalg", "layoutalg.layout", "layoutalg.compose", "layoutalg.algebra", "layoutalg.decide",
-    "layoutalg.f2", "layoutalg.notation", "layoutalg.arch", "layoutalg.atoms", "layoutalg.analysis",
-    "layoutalg.legality", "layoutalg.model", "layoutalg.symbolic", "layoutalg.synthesis",
-    "layoutalg.registers", "layoutalg.explanation", "layoutalg.draw", "layoutalg.page", "layoutalg.widgets",
-    "layoutalg.indexing", "layoutalg.source", "layoutalg.profiling", "layoutalg.checks", "layoutalg.testing",
-    "layoutalg.codegen", "layoutalg.kernels", "layoutalg.ops", "layoutalg.dtype", "layoutalg.budget",
-    "layoutalg.errors",
-)  # fmt: skip
-"""The modules of the reference."""
+ROOMS = [name for name in re.findall(r"^    (\w+)  +\w", layoutalg.__doc__ or "", re.M) if name != "cli"]
+FACES = ("layoutalg", *(f"layoutalg.{n}" for n in (*ROOMS, "ops", "widgets", "dtype", "budget", "errors")))
+"""The modules of the reference: the rooms that the text of the library names, and what stands beside."""
 
 
 def pages() -> dict[str, Sequence[str]]:

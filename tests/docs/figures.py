@@ -14,7 +14,7 @@ import math
 import re
 import statistics
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -84,10 +84,9 @@ def _value(groups: Mapping[str, str | None]) -> float:
 # --- words and tables ---------------------------------------------------------------------------------------
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
-    """A table in Markdown, its last columns aligned to the right."""
-    rule = ["---"] * (len(head) - numbers) + ["---:"] * numbers
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, rule, *rows))
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    return "".join(f"| {' | '.join(map(str, row))} |\n" for row in (head, ["---"] * len(head), *rows))
 
 
 def filled(text: str) -> str:
@@ -292,28 +291,17 @@ def cutensor() -> str:
 
 def _libraries(name: str, first: str) -> str:
     head = (first, "cases", "theirs / ours", "least", "share of a copy, ours and theirs")
-    rows = [
-        [
-            row["what"],
-            str(row["cases"]),
-            ratio(row["mean"]),
-            ratio(row["least"]),
-            ", ".join(map(ratio, row["shares"])),
-        ]
-        for row in data()[name]["rows"]
-    ]
-    return table(head, rows)
+    return table(head, [(row["what"], *_beside_library(row)) for row in data()[name]["rows"]])
+
+
+def _beside_library(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return row["cases"], ratio(row["mean"]), ratio(row["least"]), ", ".join(map(ratio, row["shares"]))
 
 
 # --- docs/comparison.md -------------------------------------------------------------------------------------
 
 SHOWN_JUDGED = (
-    "composition",
-    "complement",
-    "left_inverse",
-    "logical_divide",
-    "logical_product",
-    "coalesce",
+    *("composition", "complement", "left_inverse", "logical_divide", "logical_product", "coalesce"),
     "right_inverse",
 )
 SHOWN_SPEED = ("composition", "composition, 8:2", "complement", "logical_divide", "construct")
@@ -351,16 +339,9 @@ def kernels() -> str:
     rows = []
     for name in KERNELS:
         of = figure(name)
-        least = _mean_least(of)[2] if of["cases"] > 1 else "-"
-        rows.append(
-            [
-                link(of, of.get("kernel", of["what"])),
-                of["compared_with"],
-                str(of["cases"]),
-                ratio(of["mean"]),
-                least,
-            ]
-        )
+        cases, mean, least = _mean_least(of)
+        what = link(of, of.get("kernel", of["what"]))
+        rows.append((what, of["compared_with"], cases, mean, least if of["cases"] > 1 else "-"))
     return table(("", "relative to", "cases", "geometric mean", "least"), rows)
 
 
@@ -375,25 +356,13 @@ def counts() -> str:
 
 def libraries() -> str:
     """Kernels beside those of QuACK and cuTENSOR."""
-    head = (
-        "",
-        "relative to",
-        "cases",
-        "geometric mean",
-        "least",
-        "throughput relative to a device copy, ours and theirs",
-    )
-    rows = []
-    for name in ("quack", "cutensor"):
-        of = data()[name]
-        rows += [
-            [
-                link(of, f"{of['of']}, {row['what']}"), of["compared_with"], str(row["cases"]),
-                ratio(row["mean"]), ratio(row["least"]), ", ".join(map(ratio, row["shares"])),
-            ]
-            for row in of["rows"]
-        ]  # fmt: skip
-    return table(head, rows)
+    shares = "throughput relative to a device copy, ours and theirs"
+    rows = [
+        (link(of, f"{of['of']}, {row['what']}"), of["compared_with"], *_beside_library(row))
+        for of in (data()["quack"], data()["cutensor"])
+        for row in of["rows"]
+    ]
+    return table(("", "relative to", "cases", "geometric mean", "least", shares), rows)
 
 
 def executed(row: Mapping[str, Any]) -> float:
@@ -408,53 +377,24 @@ def published_hgemm() -> str:
     of = data()["published_hgemm"]
     rows = []
     for row in of["rows"]:
-        loops = row["loops"]
+        loops, own = row["loops"], (row["kernel"], row["registers"], _or(row["published_registers"], "-"))
         tile = f"{loops['inner']} x {loops['turns']} + {loops['around']}" if loops else "-"
-        rows.append(
-            [
-                str(row["kernel"]), str(row["registers"]), _or(row["published_registers"], "-"), tile,
-                f"{executed(row):.1f}" if loops else "-", _or(row["published"], "-"),
-            ]
-        )  # fmt: skip
-    head = (
-        "kernel",
-        "registers",
-        "published",
-        "instructions per tile of k",
-        "executed, millions",
-        "published",
-    )
-    return (
-        table(head, rows)
-        + "\n"
-        + filled(
-            f"[The sources]({of['source']}) at commit {of['commit']}, {of['compiler']}, {of['date']}: "
-            f"`{of['command']}`."
-        )
-    )
+        rows.append((*own, tile, f"{executed(row):.1f}" if loops else "-", _or(row["published"], "-")))
+    per_tile = "instructions per tile of k"
+    head = ("kernel", "registers", "published", per_tile, "executed, millions", "published")
+    where = f"at commit {of['commit']}, {of['compiler']}, {of['date']}"
+    run = f"[The sources]({of['source']}) {where}: `{of['command']}`."
+    return f"{table(head, rows)}\n{filled(run)}"
 
 
 REGIONS: dict[str, Callable[[], str]] = {
-    "numbers": numbers,
-    "bf16": bf16,
-    "drawn-short": drawn_short,
-    "drawn": drawn,
-    "f32-summary": f32_summary,
-    "bf16-summary": bf16_summary,
-    "permute-summary": permute_summary,
-    "judged": judged,
-    "speed": speed,
-    "speed-summary": speed_summary,
-    "analyses": analyses,
-    "quack": quack,
-    "cutensor": cutensor,
-    "judged-short": judged_short,
-    "speed-short": speed_short,
-    "kernels": kernels,
-    "libraries": libraries,
-    "counts": counts,
-    "published-hgemm": published_hgemm,
-}
+    print_region.__name__.replace("_", "-"): print_region
+    for print_region in (
+        numbers, bf16, drawn_short, drawn, f32_summary, bf16_summary, permute_summary, judged, speed,
+        speed_summary, analyses, quack, cutensor, judged_short, speed_short, kernels, libraries, counts,
+        published_hgemm,
+    )
+}  # fmt: skip
 """Name of a region -> its text."""
 
 DOCUMENTS = (

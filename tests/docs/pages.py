@@ -11,35 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from layoutalg.arch import (
-    ARCHS,
-    BOARDS,
-    SWIZZLE_MODES,
-    TENSOR_CORES,
-    Arch,
-    Board,
-    Instruction,
-    Provenance,
-    SwizzleMode,
-    TensorCores,
-)
+from layoutalg import arch as facts
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout
 from layoutalg.synthesis import TileSynthesis, check_certificate, synthesize_tile
 from tests.docs import figures
+from tests.docs.figures import table
 
 DOCS = Path(__file__).parents[2] / "docs"
 TILES = (
-    (16, 16),
-    (32, 32),
-    (64, 32),
-    (64, 64),
-    (64, 128),
-    (128, 32),
-    (128, 64),
-    (128, 128),
-    (64, 72),
-    (64, 80),
+    *((16, 16), (32, 32), (64, 32), (64, 64), (64, 128)),
+    *((128, 32), (128, 64), (128, 128), (64, 72), (64, 80)),
 )
 SCALAR = {"u8": "b8", "f16": "b16", "f32": "b32", "f64": "b64"}
 """The load of one element, by its type."""
@@ -53,12 +35,6 @@ NEEDS: Sequence[tuple[str, tuple[str, ...], tuple[str, ...]]] = (
     ("Vectors in, scalars out", ("st.shared.b128@row", "ld.shared.{}@col"), ("f16", "f32")),
 )
 """Heading, accesses, element types."""
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *([str(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def sourced(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -136,7 +112,7 @@ def _kib(count: int) -> str:
     return f"{count / 1024:g}"
 
 
-def _limits(arch: Arch) -> tuple[object, ...]:
+def _limits(arch: facts.Arch) -> tuple[object, ...]:
     major, minor = arch.compute_capability
     return (
         arch.name, f"{major}.{minor}", _kib(arch.max_shared_bytes_per_block), _kib(arch.shared_bytes_per_sm),
@@ -148,7 +124,7 @@ def _rate(value: float | None, unit: float) -> str:
     return "-" if value is None else f"{value / unit:,.0f}" if value / unit >= 100 else f"{value / unit:.1f}"
 
 
-def _board(arch: Arch, board: Board) -> tuple[object, ...]:
+def _board(arch: facts.Arch, board: facts.Board) -> tuple[object, ...]:
     l2 = "-" if board.l2_bytes is None else f"{board.l2_bytes / (1 << 20):g}"
     return (
         board.name, arch.name, board.sms, l2,
@@ -157,7 +133,7 @@ def _board(arch: Arch, board: Board) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _instruction(rule: Instruction) -> tuple[object, ...]:
+def _instruction(rule: facts.Instruction) -> tuple[object, ...]:
     shared = rule.space == "shared"
     return (
         f"`{rule.name}`", rule.width_bytes, rule.lanes, rule.group_lanes if shared else "-",
@@ -206,7 +182,7 @@ Sources: PTX ISA, matrix descriptors of wgmma and tcgen05; CUDA driver API, CUte
 
 {modes}"""
 
-MARKS: tuple[Provenance, ...] = ("measured", "documented", "assumed")
+MARKS: tuple[facts.Provenance, ...] = ("measured", "documented", "assumed")
 INSTRUCTION_HEAD = (
     "instruction", "bytes per lane", "lanes", "phase", "ideal", "broadcast", "merge", "bias", "provenance",
     "source",
@@ -223,7 +199,7 @@ MODE_HEAD = (
 )  # fmt: skip
 
 
-def _mode(mode: SwizzleMode) -> tuple[object, ...]:
+def _mode(mode: facts.SwizzleMode) -> tuple[object, ...]:
     return (
         mode.name, mode.row_bytes, f"`{mode.swizzle}`", f"`{mode.in_elements(16)}`", mode.period_bytes,
         "-" if mode.sm_90_code is None else mode.sm_90_code, mode.sm_100_code, mode.tensor_map_code,
@@ -231,26 +207,28 @@ def _mode(mode: SwizzleMode) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _cores(cores: TensorCores) -> tuple[object, ...]:
+def _cores(cores: facts.TensorCores) -> tuple[object, ...]:
     shape = " x ".join(map(str, cores.shape))
     return cores.arch, cores.generation, cores.per_sm, shape, cores.fmas_per_cycle, cores.source
 
 
-def _known(arch: Arch) -> tuple[object, ...]:
+def _known(arch: facts.Arch) -> tuple[object, ...]:
     counted = Counter(rule.provenance for rule in arch.instructions.values())
     return arch.name, *(counted[mark] for mark in MARKS)
 
 
 def hardware() -> str:
     """docs/hardware.md."""
-    archs = list(ARCHS.values())
+    archs = list(facts.ARCHS.values())
     return HARDWARE.format(
-        instructions=sourced(INSTRUCTION_HEAD, map(_instruction, ARCHS["sm_90"].instructions.values())),
+        instructions=sourced(INSTRUCTION_HEAD, map(_instruction, facts.ARCHS["sm_90"].instructions.values())),
         known=table(("architecture", *MARKS), map(_known, archs)),
         limits=sourced(LIMIT_HEAD, map(_limits, archs)),
-        boards=sourced(BOARD_HEAD, [_board(arch, board) for arch in archs for board in BOARDS[arch.name]]),
-        cores=sourced(CORE_HEAD, map(_cores, TENSOR_CORES.values())),
-        modes=table(MODE_HEAD, map(_mode, SWIZZLE_MODES.values())),
+        boards=sourced(
+            BOARD_HEAD, [_board(arch, board) for arch in archs for board in facts.BOARDS[arch.name]]
+        ),
+        cores=sourced(CORE_HEAD, map(_cores, facts.TENSOR_CORES.values())),
+        modes=table(MODE_HEAD, map(_mode, facts.SWIZZLE_MODES.values())),
     )
 
 

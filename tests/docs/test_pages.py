@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from layoutalg.arch import ARCHS
-from tests.docs.build_site import DOCS, FACES, NAVIGATION, TOP, pages, relinked
+from tests.docs.build_site import DOCS, NAVIGATION, TOP, pages, relinked
 from tests.docs.charts import DRAWN, charts, rows
 from tests.docs.docstrings import as_rst
 from tests.docs.links import dead_links
@@ -45,14 +44,6 @@ def test_the_navigation_leads_to_every_page_once() -> None:
     there = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
     assert there - {"index"} <= set(listed)
     assert not [name for names in NAVIGATION.values() for name in names if name != name.lower()]
-
-
-def test_the_reference_has_every_room() -> None:
-    import layoutalg
-
-    text = layoutalg.__doc__ or ""
-    rooms = set(re.findall(r"^    (\w+)  +\w", text, re.M)) - {"cli"}
-    assert rooms <= {face.rpartition(".")[2] for face in FACES}
 
 
 def test_links_of_a_staged_page_lead_where_they_led() -> None:

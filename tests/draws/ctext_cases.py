@@ -146,10 +146,8 @@ def _function(node: expr.Expr, name: str, parameters: str, language: str) -> str
     lines += [
         f"    const {expr.ctype(node)} value = {text};",
         f"    const u8* const place = (const u8*)0 + {expr.summands(node)};",
-        "    out[0] = value; out[1] = (u64)place;",
-        f"    out[2] = 0; if ({text}) {{ out[2] = 1; }}",
-        f"    out[3] = 0; for (u64 t = 0; {more}; ++t) {{ out[3] = t + 1; if (t > 5) break; }}",
-        "}",
+        *("    out[0] = value; out[1] = (u64)place;", f"    out[2] = 0; if ({text}) {{ out[2] = 1; }}"),
+        *(f"    out[3] = 0; for (u64 t = 0; {more}; ++t) {{ out[3] = t + 1; if (t > 5) break; }}", "}"),
     ]
     return "\n".join(lines)
 

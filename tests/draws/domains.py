@@ -21,7 +21,7 @@ import numpy as np
 from layoutalg.codegen.expr import Var
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.codegen.gpu.arguments import check_aligned, launch_grid
-from layoutalg.codegen.program import SCRATCH, Kernel, check_integers, is_dynamic, launch_sequence, lower
+from layoutalg.codegen.program import SCRATCH, Kernel, check_integers, is_dynamic, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError
 from layoutalg.kernels import FAMILIES, family
@@ -32,15 +32,13 @@ from layoutalg.kernels.gemm.tiles import Config
 from layoutalg.kernels.gemm.work import part_problem
 from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.problem import normalise
-from layoutalg.kernels.move.problem import reference as permuted
-from layoutalg.kernels.move.programs.permute import build as build_permute
-from layoutalg.kernels.rowwise.families import sequence_of as sequence_of_passes
 from layoutalg.kernels.rowwise.norm_plan import configs as norm_configs
-from layoutalg.kernels.rowwise.programs.norm import plan as plan_norm
 from layoutalg.notation import parse_index
 from tests.draws import norms, reductions
-from tests.draws.permutations import random_buffers, random_problem
+from tests.draws.permutations import random_problem
+from tests.draws.sequences import family_of
 from tests.hostshim import run_cuda_text
+from tests.judges.agreement import trial
 from tests.kernels.gemm.cases import arguments, expected
 
 Values = dict[str, int]
@@ -292,62 +290,47 @@ def _product(rng: random.Random, simt: bool) -> tuple[GemmProblem, Config]:
     return p, replace(c, splits=splits, static_ld=c.static_ld and rng.random() < 0.5)
 
 
-def permute_trial(rng: random.Random, draws: int) -> list[str]:
-    """A permute of dense or strided arrays."""
+def tensor_trial(
+    drawn: Callable[[random.Random], tuple[Any, Any]], rng: random.Random, draws: int
+) -> list[str]:
+    """A permute, a reduction or a norm, of one pass or two."""
+    p, c = drawn(rng)
+    sequence = family_of(p).launches(p, c, "sm_90")
+    wrong = [fault for kernel in sequence.kernels for fault in misstated(kernel, rng)]
+    for seed in range(draws):
+        for way, run in RUNS.items():
+            given, judge = trial(p, c, seed)
+            scratch = np.full(max(16, sequence.scratch_bytes), 255, "u1")
+            for kernel, mine in zip(
+                sequence.kernels, sequence.arguments({**given, SCRATCH: scratch}), strict=True
+            ):
+                run(kernel, mine)
+            try:
+                judge(given["dst"])
+            except AssertionError as error:
+                wrong.append(f"{p}, the {way}: {error}")
+    return wrong
+
+
+def _permute(rng: random.Random) -> tuple[Any, Any]:
     p = random_problem(rng, 2000)
-    x = normalise(p)
-    kernel = build_permute(x, rng.choice(permute_plan.configs(x)))
-    wrong = misstated(kernel, rng)
-    for seed in range(draws):
-        src, old = random_buffers(p, seed)
-        for way, run in RUNS.items():
-            dst = old.copy()
-            run(kernel, {"src": src.view("u1"), "dst": dst.view("u1")})
-            if dst.tobytes() != permuted(p, src, old).tobytes():
-                wrong.append(f"permute {p}, the {way}")
-    return wrong
+    return p, rng.choice(permute_plan.configs(normalise(p)))
 
 
-def reduce_trial(rng: random.Random, draws: int) -> list[str]:
-    """A reduction, of one pass or two."""
+def _reduction(rng: random.Random) -> tuple[Any, Any]:
     p = reductions.random_reduction(rng, 2000)
-    plan = reductions.random_plan(rng, p)
-    kernels = sequence_of_passes(plan, "sm_90").kernels
-    wrong = [fault for kernel in kernels for fault in misstated(kernel, rng)]
-    for seed in range(draws):
-        src, old, values = reductions.data(p, seed)
-        for way, run in RUNS.items():
-            got = old.copy()
-            work = np.zeros(max(1, plan.workspace_elems), "u4")
-            buffers = [src, work, got] if len(kernels) > 1 else [src, got]
-            for n, kernel in enumerate(kernels):
-                run(kernel, {"src": buffers[n], "dst": buffers[n + 1]})
-            try:
-                reductions.check(p, plan.additions, values, got)
-            except AssertionError as error:
-                wrong.append(f"the {way}: {error}")
-    return wrong
+    return p, reductions.random_plan(rng, p).passes[0].config
 
 
-def norm_trial(rng: random.Random, draws: int) -> list[str]:
-    """A softmax or layer_norm, of one kernel or two."""
+def _norm(rng: random.Random) -> tuple[Any, Any]:
     p = norms.random_problem(rng, 1500)
-    plan = plan_norm(p, config=rng.choice(norm_configs(p)))
-    plan = replace(plan, kernels=launch_sequence(plan.kernels, arch="sm_90").kernels)
-    wrong = [fault for kernel in plan.kernels for fault in misstated(kernel, rng)]
-    for seed in range(draws):
-        d = norms.data(p, seed)
-        for way, run in RUNS.items():
-            try:
-                norms.check(p, d, norms.launch_all(plan, d, run, np.copy))
-            except AssertionError as error:
-                wrong.append(f"the {way}: {error}")
-    return wrong
+    return p, rng.choice(norm_configs(p))
 
 
 TRIALS: Mapping[str, Callable[[random.Random, int], list[str]]] = {
     "tiled_copy": partial(matrix_trial, "tiled_copy"), "transpose": partial(matrix_trial, "transpose"),
     "gemm-simt": partial(gemm_trial, "gemm-simt"), "gemm-sm80": partial(gemm_trial, "gemm-sm80"),
-    "permute": permute_trial, "reduce": reduce_trial, "norm": norm_trial,
+    "permute": partial(tensor_trial, _permute), "reduce": partial(tensor_trial, _reduction),
+    "norm": partial(tensor_trial, _norm),
 }  # fmt: skip
 """A trial of each family: of a source of random numbers and how many launches, what was found wrong."""

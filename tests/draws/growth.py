@@ -13,21 +13,9 @@ from typing import Any, NamedTuple
 import sympy
 
 import layoutalg as algebra
+from layoutalg import decide
 from layoutalg.analysis import Access, Guard, analyze_access
 from layoutalg.budget import metered
-from layoutalg.decide import (
-    aliasing,
-    cycles,
-    extremes,
-    find_collision,
-    find_coordinate,
-    find_offset_bit,
-    find_overlap,
-    gaps,
-    image_size,
-    is_surjective,
-    same_function,
-)
 from layoutalg.dtype import dtype
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
@@ -106,13 +94,13 @@ def _target(draw: random.Random, layout: Layout) -> int:
 def _coordinate(draw: random.Random, count: int) -> Question:
     layout = _plain(draw, count)
     target = _target(draw, layout)
-    return lambda: find_coordinate(layout, target)
+    return lambda: decide.find_coordinate(layout, target)
 
 
 def _overlap(draw: random.Random, count: int) -> Question:
     a, b = _plain(draw, count // 2 + 1), _plain(draw, count // 2 + 1)
     there = ComposedLayout(Swizzle(0, 0, 0), _target(draw, b), a)
-    return lambda: find_overlap(there, b)
+    return lambda: decide.find_overlap(there, b)
 
 
 def _one(function: Callable[[Any], Any], make: Callable[[random.Random, int], Any] = _any) -> Any:
@@ -134,12 +122,12 @@ def _two(function: Callable[[Any, Any], Any]) -> Any:
 def _same(draw: random.Random, count: int) -> Question:
     layout = _swizzled(draw, count)
     twice = ComposedLayout((layout.swizzles[0],) * 3, layout.offset, layout.inner)
-    return lambda: same_function(layout, twice)
+    return lambda: decide.same_function(layout, twice)
 
 
 def _bit(draw: random.Random, count: int) -> Question:
     layout, bit = _any(draw, count), draw.randrange(30)
-    return lambda: find_offset_bit(layout, bit)
+    return lambda: decide.find_offset_bit(layout, bit)
 
 
 def _carries(draw: random.Random, count: int) -> Question:
@@ -184,21 +172,17 @@ def _solved(draw: random.Random, count: int) -> Question:
     return lambda: solve_sectors(layout, access, symbol)
 
 
+SEARCHES = ("image_size", "aliasing", "is_surjective", "gaps", "cycles", "extremes")
 PROCEDURES: dict[str, Callable[[random.Random, int], Question]] = {
     "find_coordinate": _coordinate,
     "find_overlap": _overlap,
-    "find_collision": _one(find_collision, _plain),
-    "image_size": _one(image_size),
-    "aliasing": _one(aliasing),
-    "is_surjective": _one(is_surjective),
-    "gaps": _one(gaps),
-    "cycles": _one(cycles),
-    "extremes": _one(extremes),
+    "find_collision": _one(decide.find_collision, _plain),
+    **{name: _one(getattr(decide, name)) for name in SEARCHES},
     "cosize": _one(algebra.cosize),
     "same_function": _same,
     "find_offset_bit": _bit,
     "normal_form": _one(algebra.normal_form, _nested),
-    "image_size of nested": _one(image_size, _nested),
+    "image_size of nested": _one(decide.image_size, _nested),
     "analyze": _analysis,
     "solve": _solved,
     "composition": _two(algebra.composition),

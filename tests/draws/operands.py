@@ -73,14 +73,8 @@ SOURCES: Mapping[str, st.SearchStrategy[Call]] = {
     **dict.fromkeys(
         (
             *("aliasing", "coalesce_x", "cosize", "extremes", "flatten", "footprint", "gaps", "image_size"),
-            *(
-                "is_bijective",
-                "is_contiguous",
-                "is_injective",
-                "left_inverse",
-                "normal_form",
-                "right_inverse",
-            ),
+            *("is_bijective", "is_contiguous", "is_injective", "left_inverse", "normal_form"),
+            "right_inverse",
             *("size", "sort"),
         ),
         calls(ANY),

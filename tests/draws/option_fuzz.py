@@ -7,96 +7,34 @@ import random
 from tests.command import invoke
 
 NUMBERS = (
-    "0",
-    "1",
-    "-1",
-    "3",
-    "64",
-    "1003",
-    "99999",
-    "1" + "0" * 18,
-    "9" * 22,
-    "-" + "9" * 40,
-    "9" * 5000,
-    "1e3",
-    "",
+    *("0", "1", "-1", "3", "64", "1003", "99999", "1" + "0" * 18, "9" * 22, "-" + "9" * 40, "9" * 5000),
+    *("1e3", ""),
 )
 LAYOUTS = (
-    "(32,32):(32,1)",
-    "(33,65):(65,1)",
-    "Sw<3,4,3> o 0 o (8,64):(64,1)",
-    "Sw<1,58,5> o 0 o (32,33):(33,1)",
-    "(65,65):(ld,65)",
-    "(64,64):(ld,1)",
-    "(9999999999999999999999,64):(ld,1)",
-    "(2,3,5,7,11,13):(1000003,999983,17,1,3,77)",
-    "(4,8):(-1,4)",
-    "(4,8):(8,1)\u00a0",
-    "(64,64)",
-    "4:1",
-    "",
-    "(((",
+    *("(32,32):(32,1)", "(33,65):(65,1)", "Sw<3,4,3> o 0 o (8,64):(64,1)", "Sw<1,58,5> o 0 o (32,33):(33,1)"),
+    *("(65,65):(ld,65)", "(64,64):(ld,1)", "(9999999999999999999999,64):(ld,1)", "(4,8):(-1,4)", "(64,64)"),
+    *("(2,3,5,7,11,13):(1000003,999983,17,1,3,77)", "(4,8):(8,1)\u00a0", "4:1", "", "((("),
 )
 ACCESSES = (
-    "ld.shared.b32",
-    "ld.shared.b8@col",
-    "ldmatrix.x4",
-    "ld.global.b128",
-    "ld.global.b8",
-    "x",
+    *("ld.shared.b32", "ld.shared.b8@col", "ldmatrix.x4", "ld.global.b128", "ld.global.b8", "x"),
     "ld.shared.b32@(32,1):(1,0)",
 )
 INDEXES = (
-    "lane*4",
-    "(lane%2)*0x2000000000000000",
-    "lane<<70",
-    "lane/0",
-    "0x" + "f" * 4000,
-    "(lane",
+    *("lane*4", "(lane%2)*0x2000000000000000", "lane<<70", "lane/0", "0x" + "f" * 4000, "(lane"),
     "lane*\u3000 4",
 )
 SHAPES = (
-    "3,4",
-    "\x1e3,4",
-    "0,4",
-    "999999999999999999,999999999999999999",
-    "2," * 70 + "2",
-    "9" * 30,
-    "5",
-    "()",
+    *("3,4", "\x1e3,4", "0,4", "999999999999999999,999999999999999999", "2," * 70 + "2", "9" * 30, "5", "()"),
     "-3,4",
 )
 DTYPES = ("f32", "f16", "u8", "s4", "f64", "q7", "")
 FAMILIES = ("transpose", "tiled_copy", "permute", "softmax", "sum", "gemm-sm80", "nothing")
+ASKED = {"--access": ACCESSES, "--dtype": DTYPES}
 
 COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
-    "analyze": (
-        LAYOUTS,
-        {
-            "--access": ACCESSES,
-            "--dtype": DTYPES,
-            "--base": NUMBERS,
-            "--method": ("f2", "enumerated", "auto", "x"),
-        },
-    ),
-    "solve": (
-        LAYOUTS,
-        {
-            "--access": ACCESSES,
-            "--dtype": DTYPES,
-            "--base": ("0", "ld", "8*ld", "9" * 30),
-            "--least": NUMBERS,
-        },
-    ),
-    "synthesize": (
-        LAYOUTS,
-        {
-            "--access": ACCESSES,
-            "--dtype": DTYPES,
-            "--max-extra-bytes": NUMBERS,
-            "--form": ("single", "tma", "x"),
-        },
-    ),
+    "analyze": (LAYOUTS, {**ASKED, "--base": NUMBERS, "--method": ("f2", "enumerated", "auto", "x")}),
+    "solve": (LAYOUTS, {**ASKED, "--base": ("0", "ld", "8*ld", "9" * 30), "--least": NUMBERS}),
+    "synthesize": (LAYOUTS, {**ASKED, "--max-extra-bytes": NUMBERS, "--form": ("single", "tma", "x")}),
     "generate": (
         FAMILIES,
         {"--dtype": DTYPES, "--shape": SHAPES, "--axes": SHAPES, "--m": NUMBERS, "--n": NUMBERS},

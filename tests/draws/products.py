@@ -24,6 +24,7 @@ import numpy as np
 
 from layoutalg.kernels.calls.product_api import matmul
 from tests.draws import views
+from tests.draws.strides import drawn_order, drawn_strides
 from tests.judges.view_judge import Arrays
 
 KINDS = ("float32", "float16", "bfloat16", "float64", "int8")
@@ -90,7 +91,7 @@ class Case:
 def draw(seed: int, *, most: int = 70, kinds: tuple[str, ...] = KINDS, most_elems: int = 1 << 16) -> Case:
     """A case of its own for every seed, all arrays together of `most_elems` elements at most."""
     for attempt in range(1000):
-        case = _drawn(seed, random.Random(f"product {seed} {attempt}"), most, kinds)
+        case = _drawn(seed, random.Random(f"product number {seed} {attempt}"), most, kinds)
         sizes = [p.elems for p in case.arrays.values()]
         if sum(sizes) + math.prod(case.shape) <= most_elems:
             return case
@@ -146,38 +147,20 @@ def _drawn(seed: int, rng: random.Random, most: int, kinds: tuple[str, ...]) -> 
 def _extent(rng: random.Random, most: int, empty: float = 0.03) -> int:
     if rng.random() < empty:
         return 0
-    some = (
-        1, 8, 16, 64, rng.randrange(1, 10), rng.randrange(1, most + 1),
-        8 * rng.randrange(1, most // 8 + 2),
-    )  # fmt: skip
-    return min(most, rng.choice(some))
+    drawn = rng.randrange(1, 10), rng.randrange(1, most + 1), 8 * rng.randrange(1, most // 8 + 2)
+    return min(most, rng.choice((1, 8, 16, 64, *drawn)))
 
 
 def _placed(rng: random.Random, shape: tuple[int, ...], kind: str, *, written: bool = False) -> Placed:
     """Dense in half of the cases; otherwise modes in any order, with gaps, backwards, broadcast."""
-    rank = len(shape)
-    order = list(range(rank))
     odd = rng.random() < 0.5
-    if rng.random() < 0.4 and rank > 1:
-        order[-2:] = order[:-3:-1]
-    if odd and rng.random() < 0.3:
-        rng.shuffle(order)
-    strides, step = [0] * rank, 1
-    for i, mode in enumerate(reversed(order)):
-        if odd and rng.random() < (0.15 if i == 0 else 0.3):
-            step = -(-step // 8) * 8 if rng.random() < 0.5 and i else step * rng.randrange(1, 4)
-        strides[mode] = step
-        step *= max(1, shape[mode])
-        if odd and i == 0 and rng.random() < 0.4:
-            step += rng.randrange(1, 9)
-        if odd and rng.random() < 0.15:
-            strides[mode] = -strides[mode]
-        elif odd and not written and rng.random() < 0.12:
-            strides[mode] = 0
-    low = sum(min(0, (n - 1) * d) for n, d in zip(shape, strides, strict=True) if n)
+    order = drawn_order(rng, range(len(shape)), 0.3 * odd)
+    if rng.random() < 0.4:
+        order[:2] = order[1::-1]
+    strides, low = drawn_strides(rng, shape, order, wild=odd, broadcast=0.0 if written else 0.12)
+    front = low + (rng.choice((0, 0, 0, 1, 4, 8)) if odd else 0)
     high = sum(max(0, (n - 1) * d) for n, d in zip(shape, strides, strict=True) if n)
-    front = rng.choice((0, 0, 0, 1, 4, 8)) if odd else 0
-    return Placed(kind, shape, tuple(strides), front - low, front - low + high + 1)
+    return Placed(kind, shape, strides, front, front + high + 1)
 
 
 # --- numbers -------------------------------------------------------------------------------------------
@@ -217,12 +200,12 @@ def make(case: Case) -> dict[str, Any]:
 
 def expected(case: Case, made: dict[str, Any]) -> tuple[Any, Any]:
     """The result by definition, and how far each element may be from it; of integers 0."""
-    given = {
-        x: numbers(np.ascontiguousarray(p.of(made[x])), p.kind) for x, p in case.arrays.items() if x != "out"
-    }
+    inputs = {x: p for x, p in case.arrays.items() if x != "out"}
+    given = {x: numbers(np.ascontiguousarray(p.of(made[x])), p.kind) for x, p in inputs.items()}
+    whole = case.kind == "int8"
+    if whole:
+        given = {x: v.astype("i8") for x, v in given.items()}
     alpha, beta = case.options.get("alpha", 1), case.options.get("beta", 0)
-    if case.kind == "int8":
-        return _integers(case, given, alpha, beta), np.zeros(case.shape)
     eps = 2.0**-52 if case.kind == "float64" else 2.0**-23
     total, size = given["a"] @ given["b"], np.abs(given["a"]) @ np.abs(given["b"])
     error = (case.k * eps + (2.0**-9 if "tf32" in case.options else 0)) * size
@@ -233,8 +216,12 @@ def expected(case: Case, made: dict[str, Any]) -> tuple[Any, Any]:
     if "bias" in given:
         value = value + _spread(case, given["bias"])
         error = error + eps * np.abs(value)
+    if whole:
+        value = (value + (1 << 31)) % (1 << 32) - (1 << 31)
     if name := case.options.get("activation"):
         value, error = _activated(name, value, error, eps)
+    if whole:
+        return value, np.zeros(case.shape)
     return value, error + ROUNDOFF[case.result] * (np.abs(value) + error) + LEAST[case.result]
 
 
@@ -256,17 +243,6 @@ def _activated(name: str, x: Any, error: Any, eps: float) -> tuple[Any, Any]:
         with np.errstate(over="ignore"):
             value = x / (1 + np.exp(-x))
     return value, 1.13 * error + 12 * eps * np.abs(value)
-
-
-def _integers(case: Case, given: dict[str, Any], alpha: int, beta: int) -> Any:
-    given = {x: v.astype("i8") for x, v in given.items()}
-    value = alpha * (given["a"] @ given["b"])
-    if "c" in given:
-        value = value + beta * given["c"]
-    if "bias" in given:
-        value = value + _spread(case, given["bias"])
-    value = (value + (1 << 31)) % (1 << 32) - (1 << 31)
-    return np.maximum(value, 0) if "activation" in case.options else value
 
 
 def judge(case: Case, before: dict[str, Any], result: Any, after: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ them, composed with outer layouts, with coordinates and symbols as strides.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -21,9 +21,6 @@ class Text(str):
 
     def __repr__(self) -> str:
         return str(self)
-
-
-Draw = Callable[[random.Random], Any]
 
 
 def nested(rng: random.Random, items: Sequence[Any]) -> Any:
@@ -135,10 +132,6 @@ def symbolic(rng: random.Random) -> Text:
     return Text(f"Layout({shape!r}, {alike(shape, strides)!r})")
 
 
-def anything(rng: random.Random, sizes: list[int] | None = None) -> Text:
-    return rng.choice((layout, layout, layout, layout, swizzled, swizzled, stacked))(rng, sizes)
-
-
 def small(rng: random.Random) -> Text:
     return layout(rng, [rng.choice((1, 2, 2, 3, 4, 4, 6, 8)) for _ in range(rng.randint(1, 2))])
 
@@ -158,13 +151,5 @@ def coordinate(rng: random.Random) -> Any:
     return nested(rng, [rng.choice((0, 1, 2, 3, None, None, 5, 11)) for _ in range(rng.randint(1, 3))])
 
 
-def whole(low: int, high: int) -> Draw:
-    return lambda rng: rng.randint(low, high)
-
-
-def one_of(*choices: Any) -> Draw:
-    return lambda rng: rng.choice(choices)
-
-
-def either(*draws: Draw) -> Draw:
-    return lambda rng: rng.choice(draws)(rng)
+def anything(rng: random.Random, sizes: list[int] | None = None) -> Text:
+    return rng.choice((layout, layout, layout, layout, swizzled, swizzled, stacked))(rng, sizes)

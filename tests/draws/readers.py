@@ -36,85 +36,46 @@ LEAVES = frozenset(
 """What a reader may raise."""
 
 BLANKS = (
-    "\x0b",
-    "\x0c",
-    "\x1c",
-    "\x1e",
-    "\x85",
-    "\u00a0",
-    "\u2003",
-    "\u2028",
-    "\u3000",
-    "\ufeff",
-    "\0",
+    *("\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u00a0", "\u2003", "\u2028", "\u3000", "\ufeff", "\0"),
     "\ud800",
 )
 """Characters that Python takes for blanks, and others that no reader expects."""
 
 NUMBERS = (
-    "0",
-    "1",
-    "2",
-    "3",
-    "4",
-    "7",
-    "8",
-    "16",
-    "33",
-    "64",
-    "1003",
-    "-1",
-    "00",
-    "9" * 30,
-    "9" * 5000,
+    *("0", "1", "2", "3", "4", "7", "8", "16", "33", "64", "1003", "-1", "00", "9" * 30, "9" * 5000),
     "\u0663",
 )
 
 LAYOUT_WORDS = (
-    *"(),:<>@_o+-*",
-    " o ",
-    "Sw<",
-    "Sw<2,3,3>",
+    *("(", ")", ",", ":", "<", ">", "@", "_", "o", "+", "-", "*", " o ", "Sw<", "Sw<2,3,3>"),
     "Sw<3,4,3> o 0 o ",
-    "smem_ptr[16b](unset)",
-    " ",
-    "\t",
+    *("smem_ptr[16b](unset)", " ", "\t", "(4,8):(8,1)", "(2,2)", "n", "ld", "1@0", "n**2", "smem_ptr["),
+    *("((", "))"),
+    "b](unset)",
 )
-LAYOUT_WORDS += ("(4,8):(8,1)", "(2,2)", "n", "ld", "1@0", "n**2", "smem_ptr[", "b](unset)", "((", "))")
 INDEX_WORDS = (
     *"()+-*/%&|^~<>u",
-    "<<",
-    ">>",
-    "//",
-    "lane",
-    "tid",
-    "threadIdx.x",
-    "warp",
-    "reg",
-    "0x",
-    "0b1",
-    " ",
-    "ull",
+    *("<<", ">>", "//", "lane", "tid", "threadIdx.x", "warp", "reg", "0x", "0b1", " ", "ull"),
 )
-
-
 NOTATION_WORDS = (
     *"(){}[]<>,=:;?",
-    *(
-        "Layout",
-        "make_layout",
-        "Shape",
-        "Stride",
-        "Swizzle<2,3,3>",
-        "ComposedLayout",
-        "Int<8>{}",
-        "C<4>",
-        "_8",
-    ),
+    *("Layout", "make_layout", "Shape", "Stride", "Swizzle<2,3,3>", "ComposedLayout", "Int<8>{}", "C<4>"),
+    "_8",
     *("cute::", "cute.", "tuple<", "LayoutRight{}", "stride=", "shape=", "strides=", "size=", "itemsize=2"),
     *("#ttg.blocked<{", "sizePerThread = [1, 2]", "order = [1, 0]", "#ttg.linear<{", "register = [[0, 1]]"),
     *("Layout((8, 4), (4, 1))", "smem_ptr[16b](0x400) o ", "ArithTuple(0,0) o ", "(4,8):(8,1)", "\n", " "),
     *(" - offset=1 -> (0, 1)", "where out dims are: [dim0 (size 4)]", "GMMA::Layout_K_SW32_Atom<half_t>"),
+)
+OFFSETS = (
+    *("[", "]", ",", "#", "-", "null", "None", "0x1f", "1e5", "\n", " ", "[[", "]]", "0 4", "0 null\n"),
+    *('"', "{"),
+    *("NaN", "[" * 3000),
+)
+NAMES = (
+    *("f16", "f32", "bf16", "u8", "e4m3", "sm_90", "sm_", "SM80_", "16x8x16", "_F32F16F16F32_TN", "uint"),
+    "_t>",
+    *("UniversalCopy<", "Layout_K_SW128_Atom", "128B", "ld.shared.", "b32", "ldmatrix.x4", ".trans"),
+    *("AutoVectorizingCopy", "SM75_U32x4_LDSM_N"),
 )
 
 
@@ -190,31 +151,6 @@ def _index(text: str) -> None:
 
 
 _TILE = Layout((32, 16), (16, 1))
-_NAMES: tuple[str, ...] = (
-    "f16",
-    "f32",
-    "bf16",
-    "u8",
-    "e4m3",
-    "sm_90",
-    "sm_",
-    "SM80_",
-    "16x8x16",
-    "_F32F16F16F32_TN",
-    "UniversalCopy<",
-)
-_NAMES += (
-    "uint",
-    "_t>",
-    "Layout_K_SW128_Atom",
-    "128B",
-    "ld.shared.",
-    "b32",
-    "ldmatrix.x4",
-    ".trans",
-    "AutoVectorizingCopy",
-    "SM75_U32x4_LDSM_N",
-)
 
 READERS: dict[str, Reader] = {
     "parse": Reader(_layout, LAYOUT_WORDS),
@@ -223,76 +159,35 @@ READERS: dict[str, Reader] = {
     "parse_int_tuple": Reader(_shape, LAYOUT_WORDS),
     "parse_tiler": Reader(_tiler, LAYOUT_WORDS),
     "parse_index": Reader(_index, INDEX_WORDS),
-    "offsets": Reader(
-        lambda text: parse_offsets("x", text.encode("utf-8", "surrogatepass"), 2),
-        (
-            *"[],#-",
-            "null",
-            "None",
-            "0x1f",
-            "1e5",
-            "\n",
-            " ",
-            "[[",
-            "]]",
-            "0 4",
-            "0 null\n",
-            '"',
-            "{",
-            "NaN",
-            "[" * 3000,
-        ),
-    ),
+    "offsets": Reader(lambda text: parse_offsets("x", text.encode("utf-8", "surrogatepass"), 2), OFFSETS),
     "solve, layout": Reader(_symbolic, LAYOUT_WORDS),
-    "solve, base": Reader(lambda text: _term(text, "base"), (*"*+-", "ld", "n", " ")),
-    "shape": Reader(lambda text: read_ints("shape", text), (*"(),-", " ", "64", "1024")),
+    "solve, base": Reader(lambda text: _term(text, "base"), ("*", "+", "-", "ld", "n", " ")),
+    "shape": Reader(lambda text: read_ints("shape", text), ("(", ")", ",", "-", " ", "64", "1024")),
     "fail-on": Reader(read_fail_on, ("conflicts", "efficiency", "<", ".", "0.9", "1", " ", ">", "e")),
     "access": Reader(
         lambda text: Access.of(text, _TILE, "f16"),
-        (
-            "ld.shared.b16",
-            "ld.global.b32",
-            "ldmatrix.x4",
-            "@",
-            "row",
-            "col",
-            *LAYOUT_WORDS[:12],
-            "(32,1):(1,0)",
-        ),
+        ("ld.shared.b16", "ld.global.b32", "ldmatrix.x4", "@", "row", "col", *"(),:<>", "(32,1):(1,0)"),
     ),
-    "dtype": Reader(dtype, _NAMES),
-    "arch": Reader(find_arch, _NAMES),
-    "instruction": Reader(lambda text: find_instruction(text, find_arch("sm_90")), _NAMES),
-    "mma atom": Reader(find_mma_atom, _NAMES),
-    "copy atom": Reader(find_copy_atom, _NAMES),
-    "smem atom": Reader(find_smem_atom, _NAMES),
-    "swizzle mode": Reader(find_swizzle_mode, _NAMES),
-}
+    "instruction": Reader(lambda text: find_instruction(text, find_arch("sm_90")), NAMES),
+    **{name: Reader(read, NAMES) for name, read in (
+        ("dtype", dtype), ("arch", find_arch), ("mma atom", find_mma_atom), ("copy atom", find_copy_atom),
+        ("smem atom", find_smem_atom), ("swizzle mode", find_swizzle_mode),
+    )},
+}  # fmt: skip
 """Name -> reader."""
 
 
 WHOLE = (
-    "((2,4),8):((1,16),2)",
-    "Sw<3,4,3> o 0 o (8,64):(64,1)",
-    "Sw<2,3,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)",
-    "(4:1,_,(2,2))",
-    "(4,8):(1@0,1@1)",
-    "((2,4),8)",
-    "(8,1):(ld,2*ld)",
-    "(lane//8)*144 + (lane%8)*16 ^ 0x10 << 2",
-    "efficiency<0.9",
-    "ldmatrix.x4@(32,8):(1,32)",
-    "UniversalCopy<uint64_t>",
-    "[1, null, 0]",
-    "2*ld+8",
-    "64,128,(3)",
+    *("((2,4),8):((1,16),2)", "Sw<3,4,3> o 0 o (8,64):(64,1)"),
+    *("Sw<2,3,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)", "(4:1,_,(2,2))", "(4,8):(1@0,1@1)"),
+    *("((2,4),8)", "(8,1):(ld,2*ld)", "(lane//8)*144 + (lane%8)*16 ^ 0x10 << 2", "efficiency<0.9"),
+    *("ldmatrix.x4@(32,8):(1,32)", "UniversalCopy<uint64_t>", "[1, null, 0]", "2*ld+8", "64,128,(3)"),
     "cute::Layout<cute::tuple<cute::C<8>, cute::C<64>>, cute::tuple<cute::C<64>, cute::C<1>>>",
     "make_layout(make_shape(Int<8>{}, 64), make_stride(_64{}, Int<1>{}))",
     "cute.make_composed_layout(cute.make_swizzle(3, 3, 3), 0, cute.make_layout((8, 64), stride=(64, 1)))",
     "#ttg.blocked<{sizePerThread = [1, 2], threadsPerWarp = [8, 4], warpsPerCTA = [1, 1], order = [1, 0]}>",
     "#ttg.swizzled_shared<{vec = 2, perPhase = 1, maxPhase = 4, order = [1, 0]}>",
-    "shape=(8, 64), strides=(128, 2), itemsize=2",
-    " - offset=1 -> (0, 1)\n   offset=2 -> (1, 0)",
+    *("shape=(8, 64), strides=(128, 2), itemsize=2", " - offset=1 -> (0, 1)\n   offset=2 -> (1, 0)"),
 )
 """Texts that some reader takes; a few pieces of each are exchanged."""
 

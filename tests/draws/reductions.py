@@ -1,4 +1,4 @@
-"""Random tensors with some modes reduced: shapes, axes, strides, gaps, broadcasts, misalignment."""
+"""Random tensors with some modes rowwise.reduced: shapes, axes, strides, gaps, broadcasts, misalignment."""
 
 from __future__ import annotations
 
@@ -6,25 +6,15 @@ import random
 from dataclasses import replace
 from typing import Any
 
+from layoutalg.kernels import rowwise
 from layoutalg.kernels.elements import agrees, bits_of, numbers_of
 from layoutalg.kernels.move.problem import strided
-from layoutalg.kernels.rowwise import (
-    AxesProblem,
-    ReduceConfig,
-    ReducePlan,
-    ReduceProblem,
-    axes_problem,
-    plan_with,
-    plans,
-    reduce_problem,
-    reduced,
-)
 from layoutalg.kernels.rowwise.trials import reduction_bound
 from layoutalg.kernels.rowwise.unaligned import SkewedSums
 from tests.draws.strides import drawn_order, drawn_shape, drawn_strides
 
 
-def random_axes(rng: random.Random, most: int, *, keeps: bool = False) -> AxesProblem:
+def random_axes(rng: random.Random, most: int, *, keeps: bool = False) -> rowwise.AxesProblem:
     """A problem of up to `most` elements: half of them dense, the others with gaps and offsets."""
     dtype = rng.choice(("f32", "f16", "bf16"))
     shape = drawn_shape(rng, most, (1, 2, 2, 2, 3, 3, 4, 5, 6, 8))
@@ -35,42 +25,42 @@ def random_axes(rng: random.Random, most: int, *, keeps: bool = False) -> AxesPr
     kept = [k for k in modes if keeps or k not in axes]
     dst, dst_low = drawn_strides(rng, shape, drawn_order(rng, kept, 0.6 * wild), wild=wild)
     starts = (low + (rng.randrange(4 if dtype == "f32" else 8) if wild else 0) for low in (src_low, dst_low))
-    return axes_problem(tuple(shape), axes, dtype, src, dst, *starts, keeps=keeps)
+    return rowwise.axes_problem(tuple(shape), axes, dtype, src, dst, *starts, keeps=keeps)
 
 
-def random_reduction(rng: random.Random, most: int) -> ReduceProblem:
+def random_reduction(rng: random.Random, most: int) -> rowwise.ReduceProblem:
     """A problem of up to `most` elements, none of them empty."""
     x = random_axes(rng, most)
     op = rng.choice(("sum", "max", "mean"))
     result = rng.choice((None, None, "f32"))
-    return reduce_problem(
+    return rowwise.reduce_problem(
         x.shape, x.axes, op, x.dtype, x.src, x.dst, x.src_offset, x.dst_offset, result
     )  # fmt: skip
 
 
-def random_plan(rng: random.Random, p: ReduceProblem) -> ReducePlan:
+def random_plan(rng: random.Random, p: rowwise.ReduceProblem) -> rowwise.ReducePlan:
     """A plan with few threads and short rounds, so that small problems have many, and several blocks."""
-    base = rng.choice(plans(p)).passes[0].config
+    base = rng.choice(rowwise.plans(p)).passes[0].config
     if rng.random() < 0.3:
-        return plan_with(p, base)
-    walk = plan_with(p, base).passes[0].walk
+        return rowwise.plan_with(p, base)
+    walk = rowwise.plan_with(p, base).passes[0].walk
     rows = walk.rows
     if base.packed and not rows:  # as wide loads as these do not suit all columns
-        return plan_with(p, base)
+        return rowwise.plan_with(p, base)
     fast = rng.choice((1, 2, 4, 8, 16, 32)) if rows else 1
     slow = rng.choice((1, 1, 2, 4)) * (8 if isinstance(walk, SkewedSums) else 1)
     least = 4 if isinstance(walk, SkewedSums) else 1
     kept = max(least, 32 // (fast * slow)) * rng.choice((1, 1, 2, 3))
     own = rng.choice((1, 1, 2)) if rows else 1
-    c = ReduceConfig(base.vec, fast, kept, slow, rng.choice((1, 2, 3)), own, later=base.later)
-    rounds = plan_with(p, c).passes[0].rounds
-    return plan_with(p, replace(c, splits=rng.randint(1, min(5, rounds)) if rounds else 1))
+    c = rowwise.ReduceConfig(base.vec, fast, kept, slow, rng.choice((1, 2, 3)), own, later=base.later)
+    rounds = rowwise.plan_with(p, c).passes[0].rounds
+    return rowwise.plan_with(p, replace(c, splits=rng.randint(1, min(5, rounds)) if rounds else 1))
 
 
 UNTOUCHED = 0x5A5A
 
 
-def data(p: ReduceProblem, seed: int, numbers: Any = None) -> tuple[Any, Any, Any]:
+def data(p: rowwise.ReduceProblem, seed: int, numbers: Any = None) -> tuple[Any, Any, Any]:
     """The words of a source of normal numbers or given ones and of a destination, and the source's values.
 
     Behind the source are NaN up to a whole unit, which are read and not used.
@@ -86,12 +76,12 @@ def data(p: ReduceProblem, seed: int, numbers: Any = None) -> tuple[Any, Any, An
     return numpy.append(src, behind), old, numbers_of(src, element)
 
 
-def check(p: ReduceProblem, additions: int, values: Any, got: Any) -> None:
+def check(p: rowwise.ReduceProblem, additions: int, values: Any, got: Any) -> None:
     """Compare a destination with the definition, and what lies between its results with what it was."""
     import numpy
 
     with numpy.errstate(all="ignore"):
-        wanted, bound = reduced(p, values), reduction_bound(p, additions, values)
+        wanted, bound = rowwise.reduced(p, values), reduction_bound(p, additions, values)
     found = outputs(p, numbers_of(got, p.result.name))
     assert agrees(found, wanted, bound, p.result.name).all(), f"{p}: {found} for {wanted}"
     rest = got.copy()
@@ -99,7 +89,7 @@ def check(p: ReduceProblem, additions: int, values: Any, got: Any) -> None:
     assert (rest == UNTOUCHED).all(), f"{p} writes between the results"
 
 
-def outputs(p: ReduceProblem, buffer: Any) -> Any:
+def outputs(p: rowwise.ReduceProblem, buffer: Any) -> Any:
     """The outputs inside a destination buffer, in the shape of the kept modes."""
     x = p.axes
     kept = [k for k in range(len(x.shape)) if k not in x.axes]

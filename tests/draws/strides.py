@@ -45,10 +45,11 @@ def drawn_strides(
         if wild and broadcast and rng.random() < broadcast:
             strides[k] = 0
             continue
+        extent = max(1, shape[k])
         if wild and rng.random() < 0.08:
             strides[k] = -step
-            low += (shape[k] - 1) * step
-        step *= shape[k]
+            low += (extent - 1) * step
+        step *= extent
         if wild and rng.random() < 0.3:
             step += rng.choice((1, 2, 4, 8, 16))
     return tuple(strides), low

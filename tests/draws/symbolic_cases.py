@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import sympy
 
 from layoutalg.errors import LayoutAlgError
-from layoutalg.layout import IntTuple, Layout, ScaledBasis
+from layoutalg.layout import Layout, ScaledBasis, flatten_tree
 
 SYMBOLS: tuple[Any, ...] = sympy.symbols("n m k", integer=True, positive=True)
 N, M, K = SYMBOLS
@@ -64,11 +65,4 @@ def outcome(operation: Callable[..., Any], operands: Operands) -> Any:
 
 def table(layout: Layout) -> list[Any]:
     """Every value, in the order of flat coordinates."""
-    size = 1
-    for s in _flat(layout.shape):
-        size *= s
-    return [layout(i) for i in range(size)]
-
-
-def _flat(shape: IntTuple) -> list[int]:
-    return [x for part in shape for x in _flat(part)] if isinstance(shape, tuple) else [shape]
+    return [layout(i) for i in range(prod(flatten_tree(layout.shape)))]

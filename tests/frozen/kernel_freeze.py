@@ -24,15 +24,16 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from layoutalg.codegen import gpu
 from layoutalg.model import occupancy_of
 from layoutalg.testing import Scope, verdict
-from tests.frozen.kernel_adapter import ARCH, Case, Compiled, Planned, compiled, plan
+from tests.frozen.kernel_adapter import ARCH, Case, Compiled, compiled, plan
 from tests.frozen.kernel_cases import benched, drawn, label
 
 STORED = Path(__file__).parents[1] / "data" / "kernel_freeze.json"
@@ -105,34 +106,23 @@ def code_record(one: Compiled) -> Record:
 # --- records -------------------------------------------------------------------------------------------
 
 
-def plan_record(case: Case) -> Record:
-    """What is chosen, launched and predicted for a case: nothing is compiled."""
-    return _planned(case, plan(case))
-
-
-def _planned(case: Case, planned: Planned) -> Record:
-    return {
-        "case": dict(case),
-        "choice": planned.choice,
-        "kernels": [launch.kernel.name for launch in planned.launches],
-        "predicted": planned.predicted,
-    }
-
-
-def record(case: Case) -> Record:
-    """All that is stored of a case."""
+def record(case: Case, *, code: bool = True) -> Record:
+    """All that is stored of a case; without `code` what is chosen and predicted: nothing is compiled."""
     planned = plan(case)
-    made = [compiled(launch) for launch in planned.launches]
-    launched = [
-        {
-            "grid": list(one.grid),
-            "threads": one.threads,
-            "dynamic_bytes": one.dynamic_bytes,
-            "code": code_record(one),
-        }
-        for one in made
-    ]
-    return {**_planned(case, planned), "launches": launched}
+    found: Record = {
+        "case": dict(case), "choice": planned.choice,
+        "kernels": [launch.kernel.name for launch in planned.launches], "predicted": planned.predicted,
+    }  # fmt: skip
+    if code:
+        found["launches"] = [
+            {"grid": list(one.grid), "threads": one.threads, "dynamic_bytes": one.dynamic_bytes,
+             "code": code_record(one)}
+            for one in map(compiled, planned.launches)
+        ]  # fmt: skip
+    return found
+
+
+plan_record = partial(record, code=False)
 
 
 def stored() -> Record:
@@ -231,25 +221,17 @@ def _other(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> bool:
     return now > before if name.startswith(("LDL", "STL")) else now != before
 
 
-def _tried_record(case: Case) -> Record:
-    return _tried(record, case)
-
-
-def _tried_plan(case: Case) -> Record:
-    return _tried(plan_record, case)
-
-
-def _tried(made: Callable[[Case], Record], case: Case) -> Record:
+def _tried(case: Case, *, code: bool) -> Record:
     """A record, or what was raised instead: one case that cannot be computed does not hide the others."""
     try:
-        return made(case)
+        return record(case, code=code)
     except Exception as error:  # noqa: BLE001
         return {"raised": f"{type(error).__name__}: {error}"}
 
 
 def compared(cases: Sequence[Record], *, code: bool) -> Iterator[Difference]:
     """What differs from the stored records of some cases, by all cores; `code`: with what is compiled."""
-    now = gpu.in_processes(_tried_record if code else _tried_plan, [one["case"] for one in cases])
+    now = gpu.in_processes(partial(_tried, code=code), [one["case"] for one in cases])
     for before, after in zip(cases, now, strict=True):
         yield from differences(before, after)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import groupby
-from math import lcm
+from math import lcm, prod
 from typing import Any
 
-from layoutalg.layout import ComposedLayout, Layout, layout_size
+from layoutalg.layout import ComposedLayout, Layout, flatten_tree, layout_size
 from tests.judges.brute import table
 
 MAX_TABLE = 1 << 12
@@ -75,21 +75,14 @@ def _collides(pair: Any, a: Any, moving: bool = False) -> bool:
     """A pair that shares an offset; None where there is none, or none but along strides of 0."""
     if pair is not None:
         return bool(pair[0] != pair[1] and a(pair[0]) == a(pair[1]))
-    still = 1
-    for s, d in zip(*map(_flat, (a.shape, a.stride)), strict=True):
-        still *= s if moving and d == 0 else 1
+    modes = zip(flatten_tree(a.shape), flatten_tree(a.stride), strict=True)
+    still = prod(s for s, d in modes if moving and d == 0)
     return len(set(table(a))) * still == len(table(a))
-
-
-def _flat(tree: Any) -> list[int]:
-    return [leaf for part in tree for leaf in _flat(part)] if isinstance(tree, tuple) else [tree]
 
 
 def _completes(c: Any, a: Any, target: Any = None) -> bool:
     """Sums of an offset of each are all different, and are everything below the target."""
-    count = 1
-    for extent in _flat(max(table(a)) + 1 if target is None else target):
-        count *= extent
+    count = prod(flatten_tree(max(table(a)) + 1 if target is None else target))
     offsets = set(table(a))
     sums = {x + y for x in offsets for y in table(c)}
     return len(sums) == len(offsets) * len(table(c)) and sums >= set(range(count))

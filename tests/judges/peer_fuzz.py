@@ -12,9 +12,10 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
+from math import prod
 from typing import Any
 
-from layoutalg.layout import IntTuple, Layout
+from layoutalg.layout import Layout, flatten_tree
 from tests.judges.brute import is_layout_of, is_one_mode, table
 from tests.judges.peers import OPERATIONS, refusals, to_peer
 
@@ -36,20 +37,13 @@ def draw(rng: random.Random, size_limit: int) -> Layout:
             for i in rng.sample(range(len(extents)), len(extents)):
                 strides[i] = current
                 current = current * extents[i] * rng.choice((1, 1, 1, 2, 3)) + rng.choice((0, 0, 0, 1))
-        if _product(extents) <= size_limit:
+        if prod(extents) <= size_limit:
             break
     if len(extents) == 1 and rng.random() < 0.5:
         return Layout(extents[0], strides[0])
     if len(extents) == 3 and rng.random() < 0.3:
         return Layout((extents[0], tuple(extents[1:])), (strides[0], tuple(strides[1:])))
     return Layout(tuple(extents), tuple(strides))
-
-
-def _product(extents: list[int]) -> int:
-    out = 1
-    for s in extents:
-        out *= s
-    return out
 
 
 def forced_complement(taken: list[int], target: int) -> list[int] | None:
@@ -92,25 +86,8 @@ def want_complement(a: Layout) -> Wanted:
 
 def _only_broadcasts(a: Layout) -> bool:
     """True when the layout repeats offsets in modes of stride 0 alone."""
-    values = table(a)
-    zero = 1
-    for s, d in _leaves(a):
-        zero *= s if d == 0 else 1
-    return len(set(values)) * zero == len(values)
-
-
-def _leaves(a: Layout) -> list[tuple[int, int]]:
-    out: list[tuple[int, int]] = []
-
-    def walk(shape: IntTuple, stride: IntTuple) -> None:
-        if isinstance(shape, tuple) and isinstance(stride, tuple):
-            for s, d in zip(shape, stride, strict=True):
-                walk(s, d)
-        elif isinstance(shape, int) and isinstance(stride, int):
-            out.append((shape, stride))
-
-    walk(a.shape, a.stride)
-    return out
+    values, leaves = table(a), zip(flatten_tree(a.shape), flatten_tree(a.stride), strict=True)
+    return len(set(values)) * prod(s for s, d in leaves if d == 0) == len(values)
 
 
 def want_divide(a: Layout, b: Layout) -> Wanted:
@@ -233,7 +210,7 @@ def _size(result: Any) -> int:
     size = getattr(result, "size", None)
     if callable(size):
         return int(size())
-    return _product([s for s, _ in _leaves(Layout(result.shape, result.stride))])
+    return prod(flatten_tree(Layout(result.shape, result.stride).shape))
 
 
 def report(who: str, found: dict[str, Counter[str]]) -> list[str]:

@@ -10,18 +10,13 @@ import contextlib
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from layoutalg import codegen as cg
-from layoutalg.codegen.program import lower, lowering
-from layoutalg.codegen.program.checks import check
+from layoutalg.codegen.program import lower
 from layoutalg.errors import LayoutAlgError, SimulationError
-from tests.mutants.statements import KINDS, Mutant, mutants_of, mutated
+from tests.mutants.statements import KINDS, Mutant, mutants_of, planted
 from tests.mutants.texts import BUILT, made, programs
 
 ALL_TAKEN = "every vector of the loop is taken once, in another order"
@@ -63,7 +58,7 @@ class Subject:
 
     def verdict(self, mutant: Mutant | None) -> str:
         """What catches a mutant; "" where nothing does."""
-        with planted(mutant), contextlib.redirect_stdout(io.StringIO()):
+        with planted(mutant, alone=True), contextlib.redirect_stdout(io.StringIO()):
             try:
                 exec(compile(self.verifies, "program", "exec"), dict(self.names))
             except SimulationError:
@@ -74,23 +69,6 @@ class Subject:
 
     def _kind(self, error: LayoutAlgError) -> str:
         return "result" if isinstance(error, AssertionError) else "refused"
-
-
-@contextmanager
-def planted(mutant: Mutant | None) -> Iterator[None]:
-    """Within, programs are lowered to the mutant."""
-
-    def wrongly(kernel: cg.Program) -> cg.Program:
-        right = lower(kernel)
-        if mutant is None:
-            return right
-        wrong = mutated(right, mutant)
-        check(wrong)
-        return wrong
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lowering, "lower", wrongly)
-        yield
 
 
 def swept(name: str, kinds: tuple[str, ...]) -> tuple[Counter[str], list[tuple[str, str]]]:

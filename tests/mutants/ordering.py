@@ -17,7 +17,7 @@ every such statement is taken, so that a kernel with more of them has more mutan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from layoutalg.codegen.program import (
     Unroll,
     walk,
 )
+from tests.mutants.planting import rewrite
 
 ORDERS = (
     "mbarrier", "fence", "wgmma", "named", "bulk_", "tma_", "block_sync", "warp_sync", "cluster_", "grid_",
@@ -82,7 +83,7 @@ def _all(kernel: Kernel) -> Iterator[tuple[str, tuple[Stmt, ...], Any]]:
     for i, bar in enumerate(kernel.barriers):
         for count in {bar.count - 1, bar.count + 1} - {0}:
             other = replace(bar, count=count)
-            body = _with_barrier(kernel.body, bar, other)
+            body = _with_barrier(kernel, bar, other)
             changed = (*kernel.barriers[:i], other, *kernel.barriers[i + 1 :])
             yield f"{bar.name}: {count} arrivals for {bar.count}", body, changed
 
@@ -120,14 +121,12 @@ def _edited(body: tuple[Stmt, ...], around: _Around) -> Iterator[tuple[str, tupl
 
 def _inside(s: Stmt, around: _Around) -> Iterator[tuple[str, Stmt]]:
     match s:
-        case For() | Unroll():
+        case For() | Unroll() | If():
             for what, body in _edited(s.body, around):
                 yield what, replace(s, body=body)
-        case If():
-            for what, body in _edited(s.body, around):
-                yield what, replace(s, body=body)
-            for what, body in _edited(s.orelse, around):
-                yield what, replace(s, orelse=body)
+            if isinstance(s, If):
+                for what, body in _edited(s.orelse, around):
+                    yield what, replace(s, orelse=body)
         case Roles(parts):
             for i, part in enumerate(parts):
                 inner = replace(around, where=f"{part.name}: ", thread=part.thread)
@@ -231,31 +230,15 @@ def _value(name: str, arg: Expr) -> Iterator[tuple[str, Expr]]:
         yield "more", arg + 16
 
 
-def _with_barrier(body: tuple[Stmt, ...], old: Any, new: Any) -> tuple[Stmt, ...]:
+def _with_barrier(kernel: Kernel, old: Any, new: Any) -> tuple[Stmt, ...]:
     """The statements with another count of a barrier, where it is initialised too."""
 
-    def arg(s: Do, x: Any) -> Any:
-        if isinstance(x, BarrierRef) and x.barrier == old:
-            return new[x.stage]
-        initialises = s.instr.name == "mbarrier_init" and any(
-            isinstance(a, BarrierRef) and a.barrier == old for a in s.args
-        )
-        return new.count if initialises and isinstance(x, int) else x
+    def change(s: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(s, Do) or not any(isinstance(a, BarrierRef) and a.barrier == old for a in s.args):
+            return (s,)
+        counts = s.instr.name == "mbarrier_init"
+        args = (new[a.stage] if isinstance(a, BarrierRef) and a.barrier == old
+                else new.count if counts and isinstance(a, int) else a for a in s.args)  # fmt: skip
+        return (replace(s, args=tuple(args)),)
 
-    return _changed(body, lambda s: replace(s, args=tuple(arg(s, x) for x in s.args)))
-
-
-def _changed(body: tuple[Stmt, ...], change: Callable[[Do], Stmt]) -> tuple[Stmt, ...]:
-    out: list[Stmt] = []
-    for s in body:
-        match s:
-            case Do():
-                s = change(s)
-            case For() | Unroll():
-                s = replace(s, body=_changed(s.body, change))
-            case If():
-                s = replace(s, body=_changed(s.body, change), orelse=_changed(s.orelse, change))
-            case Roles(parts):
-                s = Roles(tuple(replace(p, body=_changed(p.body, change)) for p in parts))
-        out.append(s)
-    return tuple(out)
+    return rewrite(kernel, change).body

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -173,9 +174,9 @@ def _all(predicates: list[Expr]) -> Expr:
 
 
 @contextmanager
-def planted(mutant: Mutant | None) -> Iterator[None]:
-    """Within, the kernels of a problem are lowered to the mutant."""
-    count = iter(range(1 << 30))
+def planted(mutant: Mutant | None, *, alone: bool = False) -> Iterator[None]:
+    """Within, the kernels of a problem are lowered to the mutant, or a kernel that stands `alone` is."""
+    count = repeat(0) if alone else iter(range(1 << 30))
 
     def wrongly(kernel: Kernel) -> Kernel:
         right = lower(kernel)

@@ -31,108 +31,62 @@ CLASSES = (
 )  # fmt: skip
 
 
+WORDS: dict[str, tuple[Any, ...]] = {
+    "kind": ("plain", "swizzle", "xor", "padding", "none"), "order": ("row", "col"),
+    "form": ("any", "single", "tma", "best"), "element": tuple(map(dtype, ("u8", "f16", "f32", "f64", "s4"))),
+    "arch": tuple(ARCHS[name] for name in ("sm_75", "sm_80", "sm_100") if name in ARCHS),
+    "reason": ("ranks", "counted", "classes", "repeated-word", "narrow-banks", "exhausted", "forms"),
+}  # fmt: skip
+"""Fields of few values."""
+
+RECORDS = ("reports", "alternatives", "accesses", "footprints")
+"""Tuples of no numbers."""
+
+UNJUDGED = ("witness", "notes", "method")
+"""Fields of reports that may be others."""
+
+
 def mutants(found: Synthesis, rng: random.Random) -> Iterator[Mutant]:
     """(what was changed, the synthesis) for each field, with a few values each."""
-    for name, values in _synthesis_values(found, rng).items():
-        for value in values:
-            yield name, replace(found, **{name: value})
-    for name, values in _certificate_values(found, rng).items():
-        for value in values:
-            yield (
-                f"certificate.{name}",
-                replace(found, certificate=replace(found.certificate, **{name: value})),
-            )
-    for i, report in enumerate(found.reports):
-        for name, value in _changed(report, rng):
-            reports = (*found.reports[:i], replace(report, **{name: value}), *found.reports[i + 1 :])
-            yield f"report.{name}", replace(found, reports=reports)
-    for i, other in enumerate(found.alternatives):
-        for name, value in [
-            *_changed(other, rng),
-            ("kind", rng.choice(("plain", "swizzle", "xor", "padding", "none"))),
-            ("layout", rng.choice(list(_layouts(other.layout, rng)))),
-        ]:
-            others = (*found.alternatives[:i], replace(other, **{name: value}), *found.alternatives[i + 1 :])
-            yield f"alternative.{name}", replace(found, alternatives=others)
+    yield "layout", replace(found, layout=None)
+    yield from _fields(found, rng)
 
 
-def _changed(record: Any, rng: random.Random) -> Iterator[tuple[str, Any]]:
-    """Every number of a record, changed."""
-    for field in dataclasses.fields(record):
-        value = getattr(record, field.name)
-        if type(value) is int:
-            yield field.name, rng.choice((value + 1, value - 1, 2 * value + 1, 0, -value - 1))
+def _fields(record: Any, rng: random.Random) -> Iterator[tuple[str, Any]]:
+    """The records that differ from one in a field, of records in it too, and the field's name."""
+    for field in (field for field in dataclasses.fields(record) if field.name not in UNJUDGED):
+        for what, value in _values(field.name, getattr(record, field.name), rng):
+            try:
+                yield what, replace(record, **{field.name: value})
+            except LayoutAlgError:  # a record that cannot be made
+                continue
 
 
-def _synthesis_values(found: Synthesis, rng: random.Random) -> dict[str, list[Any]]:
-    shape = flatten_tree(found.shape)
-    accesses = list(found.accesses)
-    number = rng.randrange(len(accesses))
-    return {
-        "layout": [None, *_layouts(found.layout or storage_layout(found.shape, found.order), rng)],
-        "kind": [kind for kind in ("plain", "swizzle", "xor", "padding", "none") if kind != found.kind],
-        "extra_bytes": [found.extra_bytes + rng.choice((1, 16, 64)), -1, max(0, found.extra_bytes - 1)],
-        "reports": [found.reports[1:], (*found.reports, *found.reports[:1])],
-        "alternatives": [found.alternatives[::-1], found.alternatives * 2],
-        "shape": [
-            shape[::-1],
-            (2 * shape[0], *shape[1:]),
-            (*shape[:-1], 3 * shape[-1]),
-            (product(shape),),
-            (1, *shape),
-        ],
-        "accesses": [
-            (*accesses[:number], changed, *accesses[number + 1 :])
-            for changed in _accesses(accesses[number], rng)
-        ]
-        + [tuple(accesses[1:]), tuple(accesses[::-1]), (*accesses, accesses[0])],
-        "element": [
-            dtype(name) for name in ("u8", "f16", "f32", "f64", "s4") if dtype(name) != found.element
-        ],
-        "order": ["col" if found.order == "row" else "row"],
-        "form": [form for form in ("any", "single", "tma", "best") if form != found.form],
-        "max_extra_bytes": [0, -1, found.max_extra_bytes + 64, 1 << 20],
-        "arch": [ARCHS[name] for name in ("sm_75", "sm_80", "sm_100") if name in ARCHS],
-    }
-
-
-def _certificate_values(found: Synthesis, rng: random.Random) -> dict[str, list[Any]]:
-    claim = found.certificate
-    return {
-        "conflict_free": [not claim.conflict_free],
-        "reason": [
-            reason
-            for reason in (
-                "ranks",
-                "counted",
-                "classes",
-                "repeated-word",
-                "narrow-banks",
-                "exhausted",
-                "forms",
-            )
-            if reason != claim.reason
-        ],
-        "classes": [
-            (),
-            claim.classes[1:],
-            *((*claim.classes, name) for name in rng.sample(CLASSES, 3)),
-            *((name, *claim.classes) for name in rng.sample(CLASSES, 3)),
-            *((name,) for name in CLASSES),
-        ],
-        "kernel": [(), claim.kernel[1:], (*claim.kernel, 1), tuple(v ^ 1 for v in claim.kernel), (3,)],
-        "footprints": [
-            (),
-            claim.footprints[1:],
-            (*claim.footprints, (1,)),
-            tuple(f[1:] for f in claim.footprints),
-            tuple((*f[:-1], 1 << rng.randrange(9)) for f in claim.footprints),
-        ],
-        "clash": [(), (0,), (0, 0), (0, 1), (1, 0), (0, 1, 2), (-1,), (7,)],
-        "nodes": [claim.nodes + 1 if claim.reason != "exhausted" else -1],
-        "period_bits": [claim.period_bits + 1, abs(claim.period_bits - 1), 3],
-        "reached": [(), (1,), claim.reached[1:], tuple(n + 1 for n in claim.reached), (*claim.reached, 1)],
-    }
+def _values(name: str, value: Any, rng: random.Random) -> Iterator[tuple[str, Any]]:
+    """Other values of a field, by their type."""
+    if name in WORDS:
+        yield from ((name, word) for word in WORDS[name] if word != value)
+    elif name == "classes":
+        one = rng.choice(CLASSES)
+        for classes in ((), value[1:], (*value, one), (one, *value), *((each,) for each in CLASSES)):
+            yield name, classes
+    elif isinstance(value, bool):
+        yield name, not value
+    elif isinstance(value, int):
+        yield name, rng.choice((value + 1, value - 1, 2 * value + 1, 0, -value - 1, value + 64))
+    elif isinstance(value, Layout | ComposedLayout) or name == "layout":
+        yield from ((name, other) for other in _layouts(value or Layout(8), rng))
+    elif isinstance(value, Access):
+        yield from ((name, other) for other in _accesses(value, rng))
+    elif isinstance(value, tuple):
+        numbers = () if name in RECORDS else ((3,), (0, 1), (1, *value))
+        for other in (value[1:], value[::-1], (*value, *value[:1]), (), *numbers):
+            yield name, other
+        for i, part in enumerate(value):
+            for what, other in _values(name.removesuffix("s"), part, rng):
+                yield what, (*value[:i], other, *value[i + 1 :])
+    elif dataclasses.is_dataclass(value):
+        yield from ((f"{name}.{what}", other) for what, other in _fields(value, rng))
 
 
 def _layouts(layout: AnyLayout, rng: random.Random) -> Iterator[AnyLayout]:
@@ -156,10 +110,8 @@ def _layouts(layout: AnyLayout, rng: random.Random) -> Iterator[AnyLayout]:
         yield ComposedLayout(swizzles, 1, inner)
 
 
-def _accesses(access: Any, rng: random.Random) -> Iterator[Any]:
+def _accesses(access: Access, rng: random.Random) -> Iterator[Access]:
     """Accesses near one."""
-    if not isinstance(access, Access):
-        return
     others = [
         op for op in INSTRUCTIONS if INSTRUCTIONS[op].width_bytes == INSTRUCTIONS[access.op].width_bytes
     ]

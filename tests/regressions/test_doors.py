@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import json
-import re
-import subprocess
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -15,25 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg import (
-    ArgumentTypeError,
-    LayoutAlgError,
-    ResourceError,
-    ShapeError,
-    UnknownNameError,
-    layer_norm,
-    permute,
-    reduce,
-    relayout,
-    softmax,
-    transpose,
-)
+from layoutalg import errors, layer_norm, permute, reduce, relayout, softmax, transpose
 from layoutalg.codegen.gpu import to_cuda
 from layoutalg.f2 import LinearLayout
 from layoutalg.kernels.gemm.problem import gemm_problem, scalar_words
 from layoutalg.kernels.gemm.programs import sm80 as gemm_sm80
 from layoutalg.kernels.gemm.tiles import Sm80Config
-from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.rowwise import plans, reduce_problem
 from layoutalg.kernels.rowwise.programs.reduce import build_pass
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
@@ -41,31 +24,39 @@ from layoutalg.ops import cross_entropy, grouped_matmul, matmul, rms_norm
 from tests.command import run
 from tests.sweeps import each
 
+TRANS = "ldmatrix.x4.trans transposes units of 16 bits: each {} element is split over {}"
+NO_INVOLUTION = "Sw<3,3,2> is not an involution (|S| < B: its fields overlap), and CuTe refuses it"
+NONE, PLAIN = "Sw<3,3,2> o 0 o (64,64):(64,1)", "(64,64):(64,1)"
+SAID = (
+    (("analyze", PLAIN, "--dtype", "f16", "--access", "ldmatrix.x2.trans"),
+     "rule of ldmatrix.x2.trans on sm_90 is assumed: its row addresses are served as those of"),
+    (("analyze", PLAIN, "--dtype", "f32", "--access", "ldmatrix.x4.trans"), TRANS.format("f32", 2)),
+    (("analyze", PLAIN, "--dtype", "f64", "--access", "ldmatrix.x4.trans"), TRANS.format("f64", 4)),
+    (("analyze", NONE, "--dtype", "f16", "--access", "ldmatrix.x4"), NO_INVOLUTION),
+    (("draw", NONE), NO_INVOLUTION), (("draw", NONE, "--access", "ld.shared.b32"), NO_INVOLUTION),
+    (("explain", "Sw<3,3,2>", "72"), "Sw<3,3,2> is not its own inverse"),
+    (("draw", "(4,8):(1@0,1@1)"), "(3,7)"), (("synthesize", "()"), ""),
+    (("explain", "coalesce", "Sw<2,4,3> o 0 o (4,2,8):(1,0,4)"), "= Sw<2,4,3> o 0 o (4,2,8):(1,0,4)"),
+    (("explain", "logical_divide", "Sw<2,4,3> o 0 o (4,2,8):(1,0,4)", "8"),
+     "= Sw<2,4,3> o 0 o ((4,2),8):((1,0),4)"),
+)  # fmt: skip
 
-def test_an_assumed_rule_of_sm_90_is_not_carried_over_from_itself() -> None:
-    text = run("analyze", "(64,64):(64,1)", "--dtype", "f16", "--access", "ldmatrix.x2.trans").stdout
-    assert "rule of ldmatrix.x2.trans on sm_90 is assumed: its row addresses are served as those of" in text
-    assert "carried over" not in text
+
+@each(("words", "said"), SAID)
+def test_what_a_command_says_beside_a_count(words: tuple[str, ...], said: str) -> None:
+    """A rule was said to be carried over from itself, and other notes were not said; some were refused."""
+    shown = run(*words)
+    assert (
+        shown.exit_code == 0 and said in " ".join(shown.stdout.split()) and "carried over" not in shown.stdout
+    )
+    if ".trans" in said and words[3] != "f16":
+        notes = json.loads(run(*words, "--json").stdout)["accesses"][0]["notes"]
+        assert any(said in note for note in notes)
 
 
-def test_trans_of_wide_elements_is_counted_with_a_word() -> None:
-    for element, lanes in (("f32", 2), ("f64", 4)):
-        words = ("analyze", "(64,64):(64,1)", "--dtype", element, "--access", "ldmatrix.x4.trans")
-        note = f"ldmatrix.x4.trans transposes units of 16 bits: each {element} element is split over {lanes}"
-        assert note in " ".join(run(*words).stdout.split())
-        assert any(note in said for said in json.loads(run(*words, "--json").stdout)["accesses"][0]["notes"])
-
-
-def test_a_swizzle_that_is_no_involution_is_said_to_be_none() -> None:
-    note = "Sw<3,3,2> is not an involution (|S| < B: its fields overlap), and CuTe refuses it"
-    layout = "Sw<3,3,2> o 0 o (64,64):(64,1)"
-    for words in (
-        ("analyze", layout, "--dtype", "f16", "--access", "ldmatrix.x4"),
-        ("draw", layout),
-        ("draw", layout, "--access", "ld.shared.b32"),
-    ):
-        assert note in " ".join(run(*words).stdout.split()), words
-    assert "Sw<3,3,2> is not its own inverse" in run("explain", "Sw<3,3,2>", "72").stdout
+def test_coordinate_strides_are_refused_by_analyze() -> None:
+    refused = run("analyze", "(4,8):(1@0,1@1)")
+    assert refused.exit_code == 2 and "its strides move along modes" in refused.stderr
 
 
 def test_the_kernel_of_relu_says_relu() -> None:
@@ -97,7 +88,7 @@ def test_an_array_of_coordinates_is_not_cut_off(dtype: str) -> None:
         ComposedLayout(Swizzle(3, 4, 3), 300, Layout((4, 50), (1, 80))),
     ):
         assert layout(index).tolist() == [layout(int(i)) for i in index]
-    with pytest.raises(ResourceError, match="bits of an offset in an int64 array"):
+    with pytest.raises(errors.ResourceError, match="bits of an offset in an int64 array"):
         Layout((4, 50), (1, 1 << 60))(index)
 
 
@@ -107,30 +98,6 @@ def test_nothing_of_a_linear_layout_is_deleted() -> None:
         with pytest.raises(AttributeError, match="a LinearLayout is immutable"):
             delattr(linear, name)
     assert linear(lane=3) == {"offset": 3}
-
-
-def test_coordinate_strides_are_drawn_and_refused_by_analyze() -> None:
-    assert "(3,7)" in run("draw", "(4,8):(1@0,1@1)").stdout
-    refused = run("analyze", "(4,8):(1@0,1@1)")
-    assert refused.exit_code == 2 and "its strides move along modes" in refused.stderr
-
-
-def test_swizzled_layouts_are_explained() -> None:
-    layout = "Sw<2,4,3> o 0 o (4,2,8):(1,0,4)"
-    for operation, said in (
-        (("coalesce", layout), "= Sw<2,4,3> o 0 o (4,2,8):(1,0,4)"),
-        (("logical_divide", layout, "8"), "= Sw<2,4,3> o 0 o ((4,2),8):((1,0),4)"),
-    ):
-        explained = run("explain", *operation)
-        assert explained.exit_code == 0 and said in explained.stdout, operation
-
-
-def test_a_tile_without_modes_is_synthesized() -> None:
-    assert run("synthesize", "()").exit_code == 0
-
-
-def test_find_family_knows_all_ten() -> None:
-    assert find_family("gemm-sm80").name == "gemm-sm80"
 
 
 PRODUCTS = [gemm_problem(8, 8, 8, dtype) for dtype in ("f16", "f64", "s8")]
@@ -163,18 +130,11 @@ def test_every_scalar_of_an_array_function_is_taken_or_refused_by_name(value: An
     for call in calls:
         try:
             call()
-        except LayoutAlgError as error:
+        except errors.LayoutAlgError as error:
             assert 0 < len(str(error)) < 2000 and "\n" not in str(error)
         else:
             served += 1
     assert served < len(calls)
-
-
-@each("eps", [10**400, 10**4000, 1e39, 1e-60, float("nan"), float("inf"), -1.0])
-def test_an_eps_that_f32_does_not_hold_is_refused(eps: float) -> None:
-    accepted = "0, or a number from 1.4012985e-45 to 3.4028235e.38 is needed"
-    with pytest.raises(ShapeError, match=rf"eps of layer_norm is .*: {accepted}"):
-        layer_norm(np.ones((4, 8), "f4"), eps=eps)
 
 
 @each("least", [2.0**-149, 0])
@@ -184,36 +144,36 @@ def test_the_least_eps_is_that_of_the_kernel(least: float) -> None:
     assert np.array_equal(*given, equal_nan=True)
 
 
-@each("tiny", [1e-60, Fraction(1, 10**400), -1e-46])
-def test_an_alpha_that_f32_rounds_to_0_is_refused(tiny: Any) -> None:
-    x = np.full((2, 2), 1e19, "f4")
-    with pytest.raises(ShapeError, match=r"alpha is .*, which f32 cannot hold"):
-        matmul(x, x, alpha=tiny)
-    assert matmul(x, x, alpha=0).tolist() == [[0, 0], [0, 0]]
+X, NUMBER, HUGE = np.ones((2, 3), "f4"), np.ones((), "f4"), np.full((2, 2), 1e19, "f4")
+ANY: Any = "no"
+EPS = "0, or a number from 1.4012985e-45 to 3.4028235e.38 is needed"
+REFUSED: tuple[tuple[Callable[[], object], type[Exception], str], ...] = (
+    *((functools.partial(layer_norm, X, eps=eps), errors.ShapeError, rf"eps of layer_norm is .*: {EPS}")
+      for eps in (10**400, 10**4000, 1e39, 1e-60, float("nan"), float("inf"), -1.0)),
+    *((functools.partial(matmul, HUGE, HUGE, alpha=tiny), errors.ShapeError, "which f32 cannot hold")
+      for tiny in (1e-60, Fraction(1, 10**400), -1e-46)),
+    *((functools.partial(softmax, NUMBER, axes), errors.ShapeError, "has no axes") for axes in (0, -1, (0,))),
+    (lambda: reduce(X, "sum", 1, keepdims=ANY), errors.ArgumentTypeError, "keepdims is 'no'"),
+    (lambda: cross_entropy(X, np.zeros(2, "i8"), reduction="avg"), errors.UnknownNameError, "'avg'"),
+    (lambda: grouped_matmul(X, np.ones((2, 3, 4), "f4"), [True, True]), errors.ArgumentTypeError, "group"),
+    (lambda: scalar_words(gemm_problem(8, 8, 8, "s8"), "alpha", 1.5), errors.ShapeError, "integer sums"),
+)  # fmt: skip
 
 
-def test_keepdims_is_a_flag_as_simulate_is() -> None:
-    some: Any = "no"
-    with pytest.raises(ArgumentTypeError, match="keepdims is 'no': True or False is needed"):
-        reduce(np.ones((2, 3), "f4"), "sum", 1, keepdims=some)
+@each(("call", "error", "words"), REFUSED, ids=lambda value: str(value)[:60])
+def test_what_no_kernel_holds_is_refused(
+    call: Callable[[], object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        call()
 
 
-def test_a_number_has_no_axes() -> None:
-    x = np.ones((), "f4")
-    for axes in (0, -1, (0,)):
-        with pytest.raises(ShapeError, match="of a tensor with 0 modes: it has no axes"):
-            softmax(x, axes)
-
-
-def test_an_unknown_reduction_of_losses_is_quoted_once() -> None:
-    with pytest.raises(UnknownNameError, match="reduction of losses 'avg'"):
-        cross_entropy(np.ones((2, 3), "f4"), np.zeros(2, "i8"), reduction="avg")
-
-
-def test_a_bool_is_not_the_rows_of_a_group() -> None:
-    x, w = np.ones((2, 3), "f4"), np.ones((2, 3, 4), "f4")
-    with pytest.raises(ArgumentTypeError, match="an integer per group is needed"):
-        grouped_matmul(x, w, [True, True])
+def test_a_scalar_that_a_kernel_holds_is_what_it_is() -> None:
+    """An alpha of integer sums was truncated, and numbers of NumPy were refused."""
+    assert matmul(HUGE, HUGE, alpha=0).tolist() == [[0, 0], [0, 0]]
+    assert scalar_words(gemm_problem(8, 8, 8, "s8"), "alpha", -2.0) == {"alpha": (1 << 32) - 2}
+    float32: Any = np.float32
+    assert np.array_equal(layer_norm(X, eps=float32(0.5)), layer_norm(X, eps=0.5))
 
 
 def test_contiguous_modes_are_no_cut_of_a_relayout() -> None:
@@ -221,62 +181,3 @@ def test_contiguous_modes_are_no_cut_of_a_relayout() -> None:
     for simulate in (False, True):
         moved = relayout(np.arange(6), src, dst, simulate=simulate)
         assert [int(moved[dst(i)]) for i in range(6)] == [src(i) for i in range(6)]
-
-
-def test_a_numpy_number_is_a_number() -> None:
-    x = np.arange(8, dtype="f4").reshape(2, 4)
-    float32: Any = np.float32
-    assert np.array_equal(layer_norm(x, eps=float32(0.5)), layer_norm(x, eps=0.5))
-
-
-def test_alpha_of_integer_sums_is_not_truncated() -> None:
-    p = gemm_problem(8, 8, 8, "s8")
-    with pytest.raises(ShapeError, match=r"alpha is 1.5: s8 has integer sums"):
-        scalar_words(p, "alpha", 1.5)
-    assert scalar_words(p, "alpha", -2.0) == {"alpha": (1 << 32) - 2}
-
-
-@pytest.mark.parametrize("name", ["layoutalg.tiling", "layoutalg.analysis.check_tma"])
-def test_a_name_that_moved_warns_about_the_line_that_asks_for_it(name: str) -> None:
-    """Names of the root warned about layoutalg/__init__.py, where Python keeps silent."""
-    module, _, last = name.rpartition(".")
-    with pytest.warns(DeprecationWarning, match=re.escape(f"{name} is now layoutalg.")) as caught:
-        getattr(importlib.import_module(module), last)
-    assert [warning.filename for warning in caught] == [__file__]
-
-
-def test_a_module_is_found_under_the_path_that_guides_have_shown() -> None:
-    """`from layoutalg.index_text import parse_index` found no module."""
-    code = (
-        "from layoutalg.index_text import parse_index\n"
-        "import layoutalg.linear\n"
-        "from layoutalg.synthesis.checker import check_certificate\n"
-        "from layoutalg import f2, synthesis\n"
-        "assert layoutalg.linear.LinearLayout is f2.LinearLayout\n"
-        "assert synthesis.check_certificate is check_certificate\n"
-        "assert f2.linear.__spec__.name == 'layoutalg.f2.linear'\n"
-        "print(parse_index('lane * 4')(lane=3))\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "12\n"
-    lines = [int(n) for n in re.findall(r"^<string>:(\d): DeprecationWarning", run.stderr, re.M)]
-    assert lines == [1, 2, 3]
-
-
-@pytest.mark.deep
-def test_every_module_that_moved_is_found_at_its_old_path() -> None:
-    code = """
-import importlib, sys, warnings
-import layoutalg
-table = sys.modules["layoutalg.moved"].MODULES
-for old, new in table.items():
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        module = importlib.import_module(old)
-    said = [str(w.message) for w in seen if w.category is DeprecationWarning]
-    assert said[:1] == [f"{old} is now {new}"], old
-    assert module.__getattr__("__name__") == new, old
-print(len(table))
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(run.stdout) > 90

@@ -49,32 +49,16 @@ def _flipped(rng: random.Random, whole: bytes) -> bytes:
     return bytes(changed) if changed != whole else whole[:-1]
 
 
-def _deep(rng: random.Random, whole: bytes) -> bytes:
-    depth = 10 ** rng.randint(2, 5)
-    return sealed(b'{"key": "' + KEY.encode() + b'", "deep": ' + b"[" * depth, b"")
-
-
-def _renamed(rng: random.Random, whole: bytes) -> bytes:
-    return sealed(json.dumps({"key": OTHER, **FIELDS}).encode(), IMAGE)
-
-
-def _version(rng: random.Random, whole: bytes) -> bytes:
-    return sealed(json.dumps({"key": KEY, **FIELDS}).encode(), IMAGE, b"layoutalg-cubin 2\n")
-
-
-def _long(rng: random.Random, whole: bytes) -> bytes:
-    return sealed(json.dumps({"key": KEY, **FIELDS, "pad": " " * (2 << 20)}).encode(), IMAGE)
-
-
-def _no_object(rng: random.Random, whole: bytes) -> bytes:
-    return sealed(rng.choice([b"[]", b"3", b"null", b'"key"', b"{", b"\xff", b"9" * 5000]), IMAGE)
-
-
 def _far(rng: random.Random, whole: bytes) -> bytes:
     body = rng.choice([len(whole), 1 << 40, (1 << 64) - 1]).to_bytes(8, "little") + whole[-40:]
     return MAGIC + hashlib.sha256(body).digest() + body
 
 
+def _header(**fields: Any) -> bytes:
+    return json.dumps({"key": KEY, **FIELDS, **fields}).encode()
+
+
+NO_OBJECTS = (b"[]", b"3", b"null", b'"key"', b"{", b"\xff", b"9" * 5000)
 DAMAGE: dict[str, Callable[[random.Random, bytes], bytes]] = {
     "good": lambda rng, whole: whole,
     "flipped": _flipped,
@@ -82,11 +66,11 @@ DAMAGE: dict[str, Callable[[random.Random, bytes], bytes]] = {
     "grown": lambda rng, whole: whole + rng.randbytes(rng.randint(1, 40)),
     "empty": lambda rng, whole: b"",
     "noise": lambda rng, whole: rng.randbytes(rng.randint(1, 4000)),
-    "deep": _deep,
-    "renamed": _renamed,
-    "version": _version,
-    "long": _long,
-    "no object": _no_object,
+    "deep": lambda rng, whole: sealed(_header()[:-1] + b', "deep": ' + b"[" * 10 ** rng.randint(2, 5), b""),
+    "renamed": lambda rng, whole: sealed(_header(key=OTHER), IMAGE),
+    "version": lambda rng, whole: sealed(_header(), IMAGE, b"layoutalg-cubin 2\n"),
+    "long": lambda rng, whole: sealed(_header(pad=" " * (2 << 20)), IMAGE),
+    "no object": lambda rng, whole: sealed(rng.choice(NO_OBJECTS), IMAGE),
     "far": _far,
 }
 """What an entry's bytes may be, made from right ones; only "good" ones are to be believed."""
@@ -281,7 +265,7 @@ def _places(folder: Path) -> dict[tuple[str, int], int]:
     return found
 
 
-FORGED = sealed(json.dumps({"key": KEY, **FIELDS}).encode(), b"forged")
+FORGED = sealed(_header(), b"forged")
 """An entry of another user's: right in every byte."""
 
 
