@@ -14,7 +14,7 @@ from layoutalg.codegen.costs import STATED, traffic, uncounted, unstated
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.kernels import FAMILIES, Family, plan_grouped_matmul, plan_matmul
-from layoutalg.kernels.tuning import Job, build, check_modelled, fitted_rates, jobs_of, model_place
+from layoutalg.kernels.tuning import Job, build, check_modelled, fitted_rates, model_place
 from layoutalg.kernels.tuning.jobs import by_model, counters_of, modelled_ns
 from layoutalg.kernels.tuning.keys import called_sequence
 from tests.command import refusal
@@ -117,14 +117,6 @@ def test_what_tune_models_is_what_plan_expects(m: int, n: int, k: int, kind: str
     assert f"{plan.expected_ns / 1e3:.0f} us expected on H200-SXM" in str(plan).splitlines()[0]
 
 
-def test_a_model_s_time_of_wgmma_is_the_planner_s() -> None:
-    """4096 x 4096 x 4096 took the 3 us of its launches, 46 PFLOP/s, where no access of TMA was counted."""
-    p = FAMILIES["gemm-sm90"].problem(4096)
-    for job in jobs_of("gemm-sm90", [p], "sm_90", model_place("sm_90"), top=3):
-        ((ns,), counters) = by_model(job, build(job))
-        assert 2 * 4096**3 / ns < 989e3 and 150e3 < ns < 220e3 and "sectors" not in counters
-
-
 @pytest.mark.parametrize(
     ("words", "part"),
     [
@@ -164,31 +156,17 @@ def test_a_plan_says_no_time_of_another_board(arch: str) -> None:
 # --- instructions of which nothing is stated -----------------------------------------------------------
 
 OWN = instr.Instr("own_exp", (instr.updated("d", 1, "f32"),), "void own_exp(float& d) {}", lambda m, g, d: d)
-DP4A = instr.Instr(
-    "dp4a",
-    (instr.updated("d", 1), instr.into("a", 1), instr.into("b", 1)),
-    "void dp4a(u32& d, u32 a, u32 b) {}",
-)
-ATOMIC = instr.Instr(
-    "atom_add",
-    (instr.read("p", "global", 4, "ld.global.b32"), instr.into("v", 1)),
-    "void atom_add(void* p, u32 v) {}",
-)
-
-UNKNOWN: tuple[instr.Instr, ...] = (
-    *(OWN, DP4A, ATOMIC, instr.GRID_SYNC, instr.TRY_WAIT, *instr.REDUX.values(), *instr.MMA_SYNC.values()),
-    *(
-        one
-        for table in (instr.TMA_LOAD, instr.TMA_STORE, instr.LDS_REMOTE, instr.STS_REMOTE)
-        for one in table.values()
-    ),
-    *(instr.add_exp(4, 1), instr.find_wgmma("SM90_64x128x16_F32F16F16_SS")),
-)
+POINTER, WORD = instr.read("p", "global", 4, "ld.global.b32"), instr.into("v", 1)
+ATOMIC = instr.Instr("atom_add", (POINTER, WORD), "void atom_add(void* p, u32 v) {}")
+TABLES = (instr.REDUX, instr.MMA_SYNC, instr.TMA_LOAD, instr.TMA_STORE, instr.LDS_REMOTE, instr.STS_REMOTE)
+UNKNOWN = (
+    OWN, ATOMIC, instr.GRID_SYNC, instr.TRY_WAIT, *(one for table in TABLES for one in table.values()),
+    instr.add_exp(4, 1), instr.find_wgmma("SM90_64x128x16_F32F16F16_SS"),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("one", UNKNOWN, ids=str)
-def test_what_computes_or_is_asynchronous_has_no_stated_cost(one: instr.Instr) -> None:
-    assert one not in STATED
+def test_what_computes_or_is_asynchronous_has_no_stated_cost() -> None:
+    assert not set(UNKNOWN) & set(STATED)
 
 
 def test_an_instruction_with_the_name_of_a_stated_one_is_not_that_one() -> None:

@@ -37,17 +37,20 @@ def test_a_view_is_where_the_array_is(dtype: str) -> None:
     assert low == whole[1:2, 1:].ctypes.data and end == whole[5:, 4:].ctypes.data + whole.itemsize
 
 
-def test_what_cannot_be_written_is_no_destination() -> None:
+@each(
+    ("error", "text", "out"),
+    [
+        (ArgumentTypeError, "out is read-only", np.broadcast_to(np.zeros((1, 3), "f4"), (2, 3))),
+        (ShapeError, r"out has shape \(3, 2\); the result has \(2, 3\)", np.zeros((3, 2), "f4")),
+        (ArgumentTypeError, "out holds float64, x float32", np.zeros((2, 3))),
+    ],
+)
+def test_what_cannot_be_written_is_no_destination(error: Any, text: str, out: Any) -> None:
+    """What is read-only will do as a source."""
     x = view(np.zeros((2, 3), "f4"))
-    frozen = np.zeros((2, 3), "f4")
-    frozen.flags.writeable = False
-    assert view(frozen).shape == (2, 3)  # as a source it will do
-    with pytest.raises(ArgumentTypeError, match="out is read-only"):
-        destination(x, (2, 3), frozen)
-    with pytest.raises(ShapeError, match=r"out has shape \(3, 2\); the result has \(2, 3\)"):
-        destination(x, (2, 3), np.zeros((3, 2), "f4"))
-    with pytest.raises(ArgumentTypeError, match="out holds float64, x float32"):
-        destination(x, (2, 3), np.zeros((2, 3)))
+    assert view(out).shape == out.shape
+    with pytest.raises(error, match=text):
+        destination(x, (2, 3), out)
     assert destination(x, (2, 3), np.zeros((2, 3), "i4"), kinds=("int32",)).form.kind == "int32"
 
 
@@ -85,9 +88,12 @@ def test_more_than_memory_is_refused_before_anything_is_allocated() -> None:
         new_array(view(huge), huge.shape)
 
 
-def test_new_arrays_are_zeros_on_demand() -> None:
+def test_new_arrays_are_zeros_on_demand_and_results_on_the_cpu_stay_what_they_are() -> None:
     made = new_array(view(np.ones(3, "f2")), (50, 70), zeros=True)
     assert not made.host.any() and made.array.dtype == np.float16
+    assert of_library(np.zeros(3), made) is made.array
+    with launching(made):
+        assert made.form.device is None
 
 
 def boxes(rank: int) -> st.SearchStrategy[list[tuple[int, int, int]]]:
@@ -113,13 +119,6 @@ def test_parts_of_one_element_overlap() -> None:
     raw = np.zeros(64, "u1")
     assert overlapping(view(raw[0:32].view("f4")), view(raw[1:33].view("f4")))
     assert not overlapping(view(raw[0:4].view("f4")), view(raw[4:8].view("f4")))
-
-
-def test_a_result_on_the_cpu_stays_what_it_is() -> None:
-    made = new_array(view(np.zeros(3)), (2,))
-    assert of_library(np.zeros(3), made) is made.array
-    with launching(made):
-        assert made.form.device is None
 
 
 def torch_like(monkeypatch: pytest.MonkeyPatch, **traits: Any) -> Any:
