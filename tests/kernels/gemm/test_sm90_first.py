@@ -83,9 +83,7 @@ def test_effects_of_the_steps() -> None:
     assert changed["3 ring of 4"] == changed["4 roles"] == {}
     assert changed["7 clusters of 2"] == {"L2 in": pytest.approx(2 / 3)}
     assert changed["5 tile 128x256"]["wgmma"] == 0.5 and changed["5 tile 128x256"]["L2 in"] == 0.75
-    assert found["2 TMA"].flops_per_cycle > 1.3 * found["1 wgmma"].flops_per_cycle
     assert found["8 ping-pong"].cycles["results"] == 0 < found["7 clusters of 2"].cycles["results"]
-    assert found["7 clusters of 2"].intensity == 1.5 * found["6 persistent"].intensity
 
 
 @pytest.mark.deep
