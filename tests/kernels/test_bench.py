@@ -146,7 +146,11 @@ class Standin:
         """A contender that does something to its operands, and is noted by its name."""
 
         def contender(*operands: Any) -> Callable[[], None]:
-            return lambda: (self.ran.append(name), run(*operands))[1]
+            def launch() -> None:
+                self.ran.append(name)
+                run(*operands)
+
+            return launch
 
         return contender
 

@@ -13,17 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layoutalg import errors
 from layoutalg.codegen.program import Kernel
 from layoutalg.codegen.sim import simulate
-from layoutalg.errors import (
-    AlignmentError,
-    ArgumentTypeError,
-    NotInjectiveError,
-    ResourceError,
-    ShapeError,
-    UnknownNameError,
-    UnsupportedError,
-)  # fmt: skip
 from layoutalg.kernels.calls import (
     layer_norm,
     matmul,
@@ -108,7 +100,7 @@ def test_axes_types_and_shapes_are_numpys(seed: int) -> None:
         wanted = by_numpy(x, op, axes, keepdims=keepdims)
         refused = axes is True or axes == (True,)
     except (ValueError, TypeError) as error:
-        with pytest.raises((ShapeError, ArgumentTypeError)) as ours:
+        with pytest.raises((errors.ShapeError, errors.ArgumentTypeError)) as ours:
             called(x, op, axes, keepdims=keepdims)
         assert isinstance(ours.value, ValueError) == isinstance(error, ValueError) or axes is True
         return
@@ -133,10 +125,12 @@ def test_arrays_go_through_the_simulator_where_that_is_asked_for(monkeypatch: py
     for place in ("kernels.calls.api", "codegen.sim.sequence"):
         monkeypatch.setattr(f"layoutalg.{place}.simulate", counted)
     x, half = np.zeros((8, 16), "f4"), np.zeros((8, 16), "f2")
-    for call in (lambda **how: permute(x, (1, 0), **how), lambda **how: reduce(x, "max", 0, **how),
-                 lambda **how: softmax(half, **how), lambda **how: layer_norm(x, **how),
-                 lambda **how: relayout(np.arange(6), Layout((2, 3),
-                 (3, 1)), Layout((2, 3)), **how)):  # fmt: skip
+    calls: list[Callable[..., Any]] = [
+        lambda **how: permute(x, (1, 0), **how), lambda **how: reduce(x, "max", 0, **how),
+        lambda **how: softmax(half, **how), lambda **how: layer_norm(x, **how),
+        lambda **how: relayout(np.arange(6), Layout((2, 3), (3, 1)), Layout((2, 3)), **how),
+    ]  # fmt: skip
+    for call in calls:
         before = len(ran)
         call()
         assert len(ran) == before
@@ -216,54 +210,59 @@ ONTO_ITSELF = np.lib.stride_tricks.as_strided(np.zeros(9, "f4"), (4, 6), (4, 4))
 HUGE = np.broadcast_to(np.zeros(1, "f4"), (1 << 25, 1 << 25))
 FLAT = Layout(24)
 BAD: list[tuple[Any, str, Callable[[Any], Any]]] = [
-    (UnknownNameError, "reduction 'product'", lambda x: reduce(x, "product")),
-    (UnknownNameError, "reduction 'softmax'", lambda x: reduce(x, "softmax")),
-    (ShapeError, "name one mode twice", lambda x: softmax(x, (0, -2))),
-    (ShapeError, r"\(0, 0\) are not a permutation", lambda x: permute(x, (0, 0))),
-    *((ArgumentTypeError, "a sequence of ints", lambda x, axes=axes: permute(x, axes))
+    (errors.UnknownNameError, "reduction 'product'", lambda x: reduce(x, "product")),
+    (errors.UnknownNameError, "reduction 'softmax'", lambda x: reduce(x, "softmax")),
+    (errors.ShapeError, "name one mode twice", lambda x: softmax(x, (0, -2))),
+    (errors.ShapeError, r"\(0, 0\) are not a permutation", lambda x: permute(x, (0, 0))),
+    *((errors.ArgumentTypeError, "a sequence of ints", lambda x, axes=axes: permute(x, axes))
       for axes in ((1.0, 0), "10", 1, None, (False, True))),
-    *((ArgumentTypeError, "src is .*: a layout is needed", lambda x, src=src: relayout(x, src, FLAT))
+    *((errors.ArgumentTypeError, "src is .*: a layout is needed", lambda x, src=src: relayout(x, src, FLAT))
       for src in ([24], "24:1", 24, None)),
-    (ArgumentTypeError, "an int, several, or None", lambda x: softmax(x, "0")),  # type: ignore[arg-type]
-    (ArgumentTypeError, "simulate is 1", lambda x: transpose(x, simulate=1)),  # type: ignore[arg-type]
-    *((UnsupportedError, "elements: float32, float16, bfloat16", lambda x, kind=kind: reduce(x.astype(kind),
+    (errors.ArgumentTypeError, "an int, several, or None", lambda x: softmax(x, "0")),  # type: ignore[arg-type]
+    (errors.ArgumentTypeError, "simulate is 1", lambda x: transpose(x, simulate=1)),  # type: ignore[arg-type]
+    *((errors.UnsupportedError, "elements: float32, float16, bfloat16", lambda x,
+    kind=kind: reduce(x.astype(kind),
     "sum"))
       for kind in ("u4", "f8", "c8", "?")),
-    (UnsupportedError, "softmax of int32", lambda x: softmax(x.view("i4"))),
-    (UnsupportedError, "max of >f4", lambda x: reduce(x.astype(">f4"), "max")),
-    (UnsupportedError, "elements of type", lambda x: permute(x.astype("S3"), (1, 0))),
-    (UnsupportedError, "type object", lambda x: permute(x.astype(object), (1, 0))),
-    (UnsupportedError, "float32 is accepted", lambda x: reduce(x, "sum", 1, dtype="f8")),
-    (UnsupportedError, "DLPack kind 10", lambda x: permute(Elsewhere(), (0,))),
-    (ArgumentTypeError, "list is no array", lambda x: softmax(x.tolist())),
-    (ShapeError, r"out has shape \(4,\); the result has \(6,\)", lambda x: reduce(x, "sum", 0, out=x[:, 0])),
-    (ShapeError, r"out has shape \(4, 6\)", lambda x: permute(x, (1, 0), x.copy())),
-    (ShapeError, "a contiguous buffer", lambda x: relayout(x.T, FLAT, FLAT)),
-    (ShapeError, "needs 48 elements", lambda x: relayout(x, Layout(48), Layout(48))),
-    (ArgumentTypeError, "out holds float64, x float32", lambda x: permute(x, (1, 0), x.T.astype("f8"))),
-    (ArgumentTypeError, "out may hold float32", lambda x: permute(x, (1, 0), np.zeros((6, 4), "i4"))),
-    (ArgumentTypeError, "out holds float16, x float32: out may", lambda x: softmax(x, out=x.astype("f2"))),
-    (ArgumentTypeError, "out may hold float32",
+    (errors.UnsupportedError, "softmax of int32", lambda x: softmax(x.view("i4"))),
+    (errors.UnsupportedError, "max of >f4", lambda x: reduce(x.astype(">f4"), "max")),
+    (errors.UnsupportedError, "elements of type", lambda x: permute(x.astype("S3"), (1, 0))),
+    (errors.UnsupportedError, "type object", lambda x: permute(x.astype(object), (1, 0))),
+    (errors.UnsupportedError, "float32 is accepted", lambda x: reduce(x, "sum", 1, dtype="f8")),
+    (errors.UnsupportedError, "DLPack kind 10", lambda x: permute(Elsewhere(), (0,))),
+    (errors.ArgumentTypeError, "list is no array", lambda x: softmax(x.tolist())),
+    (errors.ShapeError, r"out has shape \(4,\); the result has \(6,\)", lambda x: reduce(x, "sum", 0,
+    out=x[:, 0])),
+    (errors.ShapeError, r"out has shape \(4, 6\)", lambda x: permute(x, (1, 0), x.copy())),
+    (errors.ShapeError, "a contiguous buffer", lambda x: relayout(x.T, FLAT, FLAT)),
+    (errors.ShapeError, "needs 48 elements", lambda x: relayout(x, Layout(48), Layout(48))),
+    (errors.ArgumentTypeError, "out holds float64, x float32", lambda x: permute(x, (1, 0),
+    x.T.astype("f8"))),
+    (errors.ArgumentTypeError, "out may hold float32", lambda x: permute(x, (1, 0), np.zeros((6, 4), "i4"))),
+    (errors.ArgumentTypeError, "out holds float16, x float32: out may", lambda x: softmax(x,
+    out=x.astype("f2"))),
+    (errors.ArgumentTypeError, "out may hold float32",
      lambda x: reduce(x.astype("f2"), "sum", 1, out=np.zeros(4, "f2"), dtype="f4")),
-    *((ArgumentTypeError, "overlap", call) for call in (
+    *((errors.ArgumentTypeError, "overlap", call) for call in (
         lambda x: reduce(x, "sum", 0, out=x[1]), lambda x: softmax(x[:3], out=x[1:]),
         lambda x: layer_norm(x[1:], 1, weight=x[0], out=x[:3]), lambda x: permute(x[:3, :3], (1, 0), x[1:,
         2:5]),
     )),
-    (ShapeError, r"weight has shape \(4,\)", lambda x: layer_norm(x, 1, x[:, 0].copy())),
-    (ShapeError, "must be contiguous", lambda x: layer_norm(x, 0, x[:, 0])),
-    (ArgumentTypeError, "bias holds float16", lambda x: layer_norm(x, bias=x[0].astype("f2"))),
-    *((ShapeError, f"eps of layer_norm is {eps}", lambda x, eps=eps: layer_norm(x,
+    (errors.ShapeError, r"weight has shape \(4,\)", lambda x: layer_norm(x, 1, x[:, 0].copy())),
+    (errors.ShapeError, "must be contiguous", lambda x: layer_norm(x, 0, x[:, 0])),
+    (errors.ArgumentTypeError, "bias holds float16", lambda x: layer_norm(x, bias=x[0].astype("f2"))),
+    *((errors.ShapeError, f"eps of layer_norm is {eps}", lambda x, eps=eps: layer_norm(x,
     eps=eps)) for eps in (-1.0, np.nan)),
-    *((ArgumentTypeError, "eps of layer_norm is", lambda x, eps=eps: layer_norm(x,
+    *((errors.ArgumentTypeError, "eps of layer_norm is", lambda x, eps=eps: layer_norm(x,
     eps=eps)) for eps in ([1], True, "1")),
-    (NotInjectiveError, "one place for two", lambda x: softmax(x, out=ONTO_ITSELF)),
-    (AlignmentError, "multiples of 4", lambda x: softmax(np.zeros(29, "u1")[1:].view("f4"))),
-    (ResourceError, "bytes of memory", lambda x: softmax(HUGE)),
-    (ResourceError, "bytes of memory", lambda x: permute(HUGE, (1, 0))),
-    (ResourceError, f"the limit is {MOST_SIMULATED}", lambda x: softmax(HUGE[: MOST_SIMULATED + 1, 0],
+    (errors.NotInjectiveError, "one place for two", lambda x: softmax(x, out=ONTO_ITSELF)),
+    (errors.AlignmentError, "multiples of 4", lambda x: softmax(np.zeros(29, "u1")[1:].view("f4"))),
+    (errors.ResourceError, "bytes of memory", lambda x: softmax(HUGE)),
+    (errors.ResourceError, "bytes of memory", lambda x: permute(HUGE, (1, 0))),
+    (errors.ResourceError, f"the limit is {MOST_SIMULATED}", lambda x: softmax(HUGE[: MOST_SIMULATED + 1, 0],
     simulate=True)),
-    *((ShapeError, "that of no elements", lambda x, op=op, axes=axes: reduce(np.zeros((0, 33, 0), "f4"), op,
+    *((errors.ShapeError, "that of no elements", lambda x, op=op, axes=axes: reduce(np.zeros((0, 33, 0),
+    "f4"), op,
     axes))
       for op, axes in (("max", (0, 1)), ("argmax", (0, 1)), ("min", 0), ("argmin", None))),
 ]  # fmt: skip
