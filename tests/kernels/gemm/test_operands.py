@@ -104,27 +104,6 @@ def _rows(lane: Any, warp: Any, lanes: int, thread: int, run: int) -> Any:
     return (warp * lanes * thread + lane * run)[:, None] + e % run + e // run * (lanes * run)
 
 
-@each(("a", "b"), [*product(MAJORS, repeat=2)])
-@each("name", SM80_CONFIGS)
-def test_ldmatrix_is_given_the_matrices_in_the_order_of_the_fragments(name: str, a: Major, b: Major) -> None:
-    """By definition: A takes its row half before its k half, two fragments of B k half before row half."""
-    c = SM80_CONFIGS[name]
-    p = gemm_problem(4 * c.tile_m, 4 * c.tile_n, 4 * c.tile_k, a_major=a, b_major=b)
-    tid = np.arange(c.threads)
-    lane, warp = tid % 32, tid // 32
-    for side in SIDES:
-        plan = sm80.operand_plan(p, c, side)
-        which, rows = (warp % c.warps_m, c.warp_m) if side == "a" else (warp // c.warps_m, c.warp_n)
-        first, second = lane // 8 % 2, lane // 16
-        row_half, k_half = (first, second) if side == "a" else (second, first)
-        row, k = which * rows + 8 * row_half, 8 * k_half
-        row, k = (row, k + lane % 8) if plan.tile.major == "mn" else (row + lane % 8, k)
-        read = plan.read.tidfrg("src", Layout((plan.tile.rows, plan.tile.deep)))
-        for f, step in product(range(plan.tile.fragments), range(plan.steps)):
-            got = read(tid, ((0, f), (0, step)))
-            np.testing.assert_array_equal(got, row + 16 * f + plan.tile.rows * (k + 16 * step))
-
-
 @each("vec", [1, 2, 4, 8])
 @each("warp_n", [16, 32, 64, 128])
 def test_the_stage_is_written_and_read_once_and_without_conflicts(warp_n: int, vec: int) -> None:
