@@ -78,7 +78,7 @@ def called(x: Any, op: str, axes: Any, *, keepdims: bool, **options: Any) -> Any
     return of[op](x, axes, **options) if op in of else reduce(x, op, axes, keepdims, **options)
 
 
-@each("seed", range(600), sample=250)
+@each("seed", range(600), sample=200)
 def test_axes_types_and_shapes_are_numpys(seed: int) -> None:
     """Axes of every kind, keepdims, empty tensors and those of no modes, in NumPy and in the simulator; what
     NumPy refuses is refused by an error of the same kind."""
